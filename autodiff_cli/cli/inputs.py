@@ -434,8 +434,10 @@ def _read_utf8(source_name: str, read: Callable[[], str]) -> str:
         raise BadInput(f"cannot read {source_name}: {error_reason(error)}") from error
 
 
-def trace_of_elements(trace: Trace) -> Trace:
+def trace_of_elements(trace: Trace, environment: Environment | None = None) -> Trace:
     """Return a trace in which every element of an array is a node: paths and tangents are numbers there.
+
+    A note in the environment says if it has a stable form in place of an operation of the text.
 
     Raises:
         BadInput: if there are too many elements.
@@ -445,4 +447,7 @@ def trace_of_elements(trace: Trace) -> Trace:
     elements = trace if trace.is_scalar else elementwise_trace(trace)
     if elements is None:
         raise BadInput("--paths and --mode forward show each element of an array as a node, and here are too many")
+    before, after = ({node.op.name for node in one.tape.nodes if node.op is not None} for one in (trace, elements))
+    if environment is not None and "logaddexp" in after - before:
+        environment.note("note: softmax and logsumexp are in a stable form: logaddexp(a, b) is log(exp(a) + exp(b))")
     return elements

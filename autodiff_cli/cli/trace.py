@@ -263,7 +263,7 @@ def trace(
     draw = FORMATS[format_name].draw
     is_forward = views.mode is PassMode.FORWARD
     if views.paths is not None or (is_forward and format_name != "html"):
-        trace_record = inputs.trace_of_elements(trace_record)
+        trace_record = inputs.trace_of_elements(trace_record, environment)
     if draw is None:
         report = combine_reports(_report(trace_record.with_warning("nonlinear", warning), views, wrt), *reports)
         return Output(report, path=output, json=format_name == "json")

@@ -230,7 +230,8 @@ class Labels:
         """
         if node in self._names or node.op is None:
             name = self._names.get(node)
-            return Label([quote_name(name or node.text) if name or node.is_input else node.text])
+            is_name = name or (node.is_input and not node.text.endswith("]"))  # an element, `v[0]`, reads as it is
+            return Label([quote_name(name or node.text) if is_name else node.text])
         return self._operation_label(node) if group is None else self._group_label(group)
 
     def _group_label(self, group: Group) -> Label:

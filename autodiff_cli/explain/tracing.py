@@ -283,7 +283,7 @@ def elementwise_trace(trace_record: Trace) -> Trace | None:
         if leaf.text in leaves
     }
     wrt = [leaf.text for name in trace_record.wrt for leaf in _flatten(elements[name]) if leaf.text in leaves]
-    text = to_text(output.item())  # the graph as it is, not simplified
+    text = to_text(output.item()).replace("`", "")  # the graph as it is; `v[0]` reads as an element without backticks
     scalar_trace = trace(type(formula)(output.item(), leaves, text=text), point, wrt)
     return scalar_trace if len(scalar_trace.tape) <= MAX_SCALARS else None
 

@@ -167,12 +167,8 @@ def _evaluators(trace: Trace, scalars: Trace | None) -> str:
 
 
 def _scalar_document(scalars: Trace) -> dict[str, Any]:
-    """Return the data of the view in which each element of an array is a node, named `W[0, 1]` without backticks."""
-    document = (
-        _trace_document(scalars) | panels_document(scalars) | {"drawn": _drawing_document(build_drawing(scalars))}
-    )
-    plain: dict[str, Any] = json.loads(json.dumps(document).replace("`", ""))
-    return plain
+    """Return the data of the view in which each element of an array is a node."""
+    return _trace_document(scalars) | panels_document(scalars) | {"drawn": _drawing_document(build_drawing(scalars))}
 
 
 def content_security_policy(script: str, style: str, *more: str) -> str:

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.browser.support import resize
 from tests.support import run_cli
 
@@ -13,12 +15,24 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
-def test_the_sheet_is_one_printed_page_and_the_key_another(page: Page, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    ["x*y+sin(x) --x 2 --y 3", "sigmoid(w1*x1+w2*x2+b) --w1 2 --x1=-1 --w2=-3 --x2=-2 --b=-3"],
+    ids=["sum", "neuron"],
+)
+def test_the_sheet_is_one_printed_page_and_the_key_another(page: Page, tmp_path: Path, words: str) -> None:
+    file = tmp_path / "sheet.html"
+    assert run_cli(f"trace {words} --exercise -o {file}").status == 0
+    page.goto(file.as_uri())
+    for format_name in ("A4", "Letter"):
+        printed = page.pdf(prefer_css_page_size=True, format=format_name)
+        assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 2, format_name
+
+
+def test_the_sheet_is_filled_in_on_a_phone(page: Page, tmp_path: Path) -> None:
     file = tmp_path / "sheet.html"
     assert run_cli(f"trace x*y+sin(x) --x 2 --y 3 --exercise -o {file}").status == 0
     page.goto(file.as_uri())
-    printed = page.pdf(prefer_css_page_size=True)
-    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 2
     page.get_by_label("Value of x*y", exact=True).fill("6")
     resize(page, 390, 800)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

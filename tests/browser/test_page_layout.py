@@ -544,6 +544,46 @@ def test_on_a_phone_the_typeset_formula_has_the_whole_width_and_does_not_scroll(
     assert width > 350
 
 
+STEPS = "; ".join(f"h{k + 1} = tanh(w*x{k} + u*h{k} + b)" for k in range(20))
+# Whether the typeset formula is shown, and whether it scrolls in either direction.
+CUT = """() => {
+  const { hidden, scrollWidth, clientWidth, scrollHeight, clientHeight } = byId("typeset");
+  return [hidden, scrollWidth > clientWidth || scrollHeight > clientHeight];
+}"""
+
+
+@pytest.mark.slow
+def test_a_formula_that_does_not_fit_is_typeset_without_definitions_or_not_at_all(page: Page) -> None:
+    names = sorted({*re.findall(r"\b(?:h0|w|u|b|x\d+)\b", STEPS)})
+    for width, height in SIZES:
+        resize(page, width, height)
+        opened(page, [f"{STEPS}; (h20 - 1)^2", *(f"--{name}=0.3" for name in names)])
+        assert measure(page, CUT) == [False, False]
+        opened(page, PAGES["softmax"])
+        assert measure(page, CUT) == [False, False]
+        press(page, "Scalars")
+        wait_until(page, "isInScalars")
+        assert measure(page, CUT)[1] is False
+        assert measure(page, CUT)[0] or page.evaluate(LEAST_SIGN) > 6
+
+
+# The width that words have beside the picture of a slope, at some steps that show it.
+BESIDE_SLOPE = """() => [56, 57, 58, 59, 60].flatMap((k) => {
+  go(k);
+  const { left } = byId("explanation").getBoundingClientRect();
+  return byId("slope").hidden ? [] : [byId("slope").getBoundingClientRect().left - left];
+})"""
+
+
+@pytest.mark.slow
+def test_the_picture_of_a_slope_leaves_room_for_words(page: Page) -> None:
+    names = sorted({*re.findall(r"\b(?:h0|w|u|b|x\d+)\b", STEPS)})
+    opened(page, [f"{STEPS}; (h20 - 1)^2", *(f"--{name}=0.3" for name in names)])
+    widths = measure(page, BESIDE_SLOPE)
+    assert widths
+    assert min(widths) > 150
+
+
 @pytest.mark.parametrize("name", ["损失_权重", "Жора", "rate"])
 def test_names_of_any_script_are_typeset_as_they_are_written(page: Page, name: str) -> None:
     opened(page, [f"a{name} = {name}*x; sin(a{name})", f"--{name}=2", "--x=3"])

@@ -216,11 +216,10 @@ _INACCURATE = [
     ("log(softmax(v)[1])", {"v": [0, -10]}, False),
     ("sum(v) - 1", {"v": [1, 1e-13]}, True),
     ("sum(v) - 1", {"v": [0.5, 0.5]}, False),
-    ("sum(v)", {"v": [1e16, -1e16 + 3]}, False),
     ("sum(v) + w[0]", {"v": [1e16, 1], "w": [-1e16, 0]}, True),
     ("max(v) - v[0]", {"v": [0.3, 0.1]}, False),
     ("a*b - b*a + c", {"a": 0.1, "b": 0.3, "c": 0}, False),
-    ("mean((v - mean(v))^2)", {"v": [1e9, 1e9 + 1.1]}, True),
+    ("mean((v - mean(v))^2)", {"v": [1e9, 1e9 + 1.1]}, False),
     ("tanh(x) - 1", {"x": 20}, True),
     ("exp(x)/y", {"x": 800, "y": 1}, True),
 ]

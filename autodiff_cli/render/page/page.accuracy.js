@@ -29,13 +29,15 @@ function perturbedRun(point, size, seed, areGivenRounded = false) {
     if (result === null) return null;
     const { length } = elementsIn(result);
     const placeIn = (x, k) => Math.abs(typeof x === "number" ? x : x.data.length === length ? x.data[k] : NaN);
+    const isEach = (is) => inputs.every((x) => elementsIn(x).every(is));
+    const [areShort, areNonzero] = isStructural ? [isEach(isShort), isEach(Boolean)] : [];
     return mapped(result, (z, k) => {
-      const at = isStructural ? inputs.flatMap((x) => Array.from(elementsIn(x), Math.abs)) : inputs.map((x) => placeIn(x, k));
-      const isPositive = at.every((x, position) => x > 0 || (position === 0 && record.nodes[of]?.ends));
+      const at = isStructural ? [] : inputs.map((x) => placeIn(x, k));
+      const isPositive = areNonzero ?? at.every((x, position) => x > 0 || (position === 0 && record.nodes[of]?.ends));
       const hasUnderflowed = Math.abs(z) < SMALLEST_NORMAL && (rounding === 3 || (rounding === 2 && isPositive)) && placeIn(result.present ?? 1, k) !== 0;
       if (hasUnderflowed) return (z < 0 ? -1 : 1) * UNDERFLOWED * factor(z);
-      const isCopy = !isStructural && at.includes(Math.abs(z)) && (rounding > 1 || at.length === 1 || at.includes(0));
-      return isCopy || (at.every(isShort) && isShort(z) && !isEnd(z)) ? z : z * factor(z);
+      const isCopy = at.includes(Math.abs(z)) && (rounding > 1 || at.length === 1 || at.includes(0));
+      return isCopy || (isShort(z) && (areShort ?? at.every(isShort)) && !isEnd(z)) ? z : z * factor(z);
     });
   });
 }

@@ -56,7 +56,8 @@ function highlight(i) {
   const [from, to] = (i !== null && record.nodes[i].span) || [0, 0];
   const marked = htmlElement("mark", record.text.slice(from, to), playback.isBackward ? "backward" : "forward");
   byId("formula").replaceChildren(record.text.slice(0, from), ...(to ? [marked] : []), record.text.slice(to));
-  if (to) byId("formula").scrollTop = marked.offsetTop;
+  const line = parseFloat(getComputedStyle(byId("formula")).lineHeight);
+  byId("formula").scrollTop = to ? Math.floor((marked.offsetTop + line / 2) / line) * line : 0; // whole lines
 }
 
 /** Show a text in the status, with an optional list below it. */

@@ -190,29 +190,34 @@ function outOfBrackets(part, isAll) {
   return [opening, ...[...inside.children].flatMap((one) => outOfBrackets(one, isAll)), closing];
 }
 
-/** The formula above the drawing. */
+/** The formula above the drawing, without definitions where there is no room for them; nothing if it would still be cut off. */
 function showTypeset() {
   const { formula } = record.latex ?? {};
   byId("typeset").hidden = !formula;
   if (!formula) return;
   const names = record.variables.map(({ node }) => (node === null ? null : record.latex.nodes[node])).filter(Boolean).join(", ");
   const left = `${OUTPUT}${names.length && names.length < 40 ? `\\left(${names}\\right)` : ""}`;
-  for (const breaks of BREAKS) {
-    byId("typeset").replaceChildren(...`${left} = ${formula}`.split(", \\quad ").map((line) => typesetInPieces(line, breaks)));
-    if (fitTypeset()) break;
-  }
+  const lines = `${left} = ${formula}`.split(", \\quad ");
+  const attempts = [[lines, false], [lines.slice(0, 1), false], [lines.slice(0, 1), true]];
+  const fitting = attempts.find(([shown, mayScroll]) => BREAKS.some((breaks) => {
+    byId("typeset").replaceChildren(...shown.map((line) => typesetInPieces(line, breaks)));
+    return fitTypeset(mayScroll);
+  }));
+  isTypeset = fitting === attempts[0];
+  byId("typeset").hidden = fitting === undefined;
   scrolling.observe(byId("typeset"));
 }
 
-/** Set the formula smaller if it does not fit otherwise; whether it is narrow enough. */
-function fitTypeset() {
+let isTypeset = false; // with all definitions
+
+/** Set the formula smaller if it does not fit otherwise; whether it fits then, or, if it may scroll, is narrow enough. */
+function fitTypeset(mayScroll = false) {
   const { style } = byId("typeset");
   const fits = (one, other) => byId("typeset")[one] <= byId("typeset")[other];
-  [1, 0.88, 0.76, 0.66].find((share) => {
+  return [1, 0.88, 0.76, 0.66].some((share) => {
     style.setProperty("--share", share);
     return fits("scrollWidth", "clientWidth") && fits("scrollHeight", "clientHeight");
-  });
-  return fits("scrollWidth", "clientWidth");
+  }) || (mayScroll && fits("scrollWidth", "clientWidth"));
 }
 
-addEventListener("resize", () => fitTypeset() || showTypeset());
+addEventListener("resize", () => (isTypeset && fitTypeset()) || showTypeset());

@@ -286,3 +286,14 @@ def test_paths_and_tangents_of_arrays_are_those_of_their_elements() -> None:
     expect_refusal(run_cli([*ARRAYS, "--paths", "V"]), "no variable `V`")
     large = ["trace", "sum(W @ W)", f"--W={[[1] * 60] * 60}", "--paths"]
     expect_refusal(run_cli(large), "show each element of an array as a node, and here are too many")
+
+
+@pytest.mark.parametrize("view", ["--mode forward", "--paths v", "--mode forward --json"])
+@pytest.mark.parametrize(
+    ("text", "has_note"), [("-log(softmax(v)[0])", True), ("logsumexp(v)", True), ("sum(v^2)", False)]
+)
+def test_elements_read_as_elements_and_stable_forms_have_a_note(view: str, text: str, has_note: bool) -> None:
+    result = run_cli(f'trace "{text}" --v "[1, 2]" {view}')
+    assert "v[0]" in result
+    assert "`" not in result
+    assert ("note: softmax and logsumexp are in a stable form" in result.stderr) == has_note
