@@ -212,15 +212,16 @@ def add_guards(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
 
 
 def _edge_condition(a: Node, b: Node) -> Node | None:
-    """Return the condition that a is 0 where b is infinite as a logarithm or digamma of a variable; None if b has none.
+    """Return the condition that a is 0 where b is infinite as a logarithm or digamma; None if b has none.
 
     Choices have their own conditions.
     """
     nodes = topological_order([b])
-    leaves = [node.inputs[0] for node in nodes if node.op in (log, digamma) and node.inputs[0].is_input]
-    if not leaves or where in [node.op for node in nodes]:
+    edges = [equal(n.inputs[0], ZERO) for n in nodes if n.op in (log, digamma) and not n.inputs[0].is_constant]
+    if not edges or where in [node.op for node in nodes]:
         return None
-    return and_(reduce(or_, [equal(leaf, ZERO) for leaf in leaves]), equal(a, ZERO))
+    # An exponential is a density by logarithms, which is 0 at the edge although exponentials count as positive.
+    return reduce(or_, edges) if a.op is exp else and_(reduce(or_, edges), equal(a, ZERO))
 
 
 def _gamma_density_form(inputs: Sequence[Node], definition: Node) -> Node:

@@ -302,8 +302,7 @@ def operand_separators(op: Op, count: int) -> tuple[str, ...]:
     if not op.symbol or count == 1:
         return op_notation(op, count).texts
     symbol = _SYMBOLS.get(op.symbol, op.symbol)
-    between = symbol if op.precedence is Precedence.POWER else f" {symbol} "
-    return ("", *[between] * (count - 1), "")
+    return ("", *[symbol if op.precedence is Precedence.POWER else f" {symbol} "] * (count - 1), "")
 
 
 def format_operation(op: Op, operands: Sequence[str], loose: Sequence[bool]) -> str:

@@ -297,8 +297,7 @@ class _OnnxGraph:
         (x,) = node.inputs
         if len(self.shape(x)) < 2:
             return self._names[x]
-        perm = [0, 2, 1] if x in self._per_row else [1, 0]
-        return self.add("Transpose", [self._names[x]], "transposed", perm=perm)
+        return self.add("Transpose", [self._names[x]], "transposed", perm=[0, 2, 1] if x in self._per_row else [1, 0])
 
     def _outer(self, node: Node) -> str:
         a, b = node.inputs

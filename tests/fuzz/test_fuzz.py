@@ -109,6 +109,10 @@ FOUND = [
     # a product and a sum that are rounded once
     ("x*y*z - x*y*z*y", {"x": 8.428451733172241e301, "y": 6.248329826807951e-203, "z": 1.1714456889975054e299}),
     ("1/(x*y - z)", {"x": 10988450.03125, "y": 71988951320392.12, "z": 7.910469943862176e20}),
+    # densities by logarithms, whose exponential is 0 where a logarithm is infinite
+    ("gammainc_slope(1e8, y)", {"y": 0.0}),
+    ("gammainc_slope(3, y^2)", {"y": 0.0}),
+    ("gammainc_slope(60, y^2)", {"y": 0.0}),
     # slopes that are printed as in textbooks, where these have no value
     ("V: 2x3; prod(beta(2*V, x))", {"V": np.array([[0.45, 1.23, 0.36], [0.15, 0.4, 1.04]]), "x": -0.9}),
 ]

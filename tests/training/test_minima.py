@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import least_squares
 
 from autodiff_cli import fit
+from tests.each import each
 
 TIMES = np.sort(np.random.default_rng(7).uniform(0, 20, 80))
 HOURS = np.array([0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 12, 24])
@@ -153,3 +154,24 @@ def test_the_least_minimum_is_found_although_much_noise_hides_it() -> None:
         model = "y ~ a + b*x + c/(1 + exp(-(x - m)/w))"
         from_truth = fit(model, {"x": x, "y": y}, start={"a": a, "b": b, "c": c, "m": m, "w": w})
         assert fit(model, {"x": x, "y": y}).rss <= from_truth.rss * (1 + 1e-6)
+
+
+@each(("peaks", "seed"), [(1, 23), (2, 17), (2, 3)])
+def test_a_few_rows_near_a_wrong_minimum_do_not_hide_a_better_one(peaks: int, seed: int) -> None:
+    """The residuals of so few rows look random, and R² is high, wherever the fit ended."""
+    generator = np.random.default_rng(seed)
+    x = np.sort(generator.uniform(0.1, 10, int(generator.integers(12, 25))))
+    ranges = [(2, 10), (1, 4.5), (0.3, 1), (2, 10), (5.5, 9), (0.3, 1)]
+    if peaks == 1:
+        ranges = [(-10, 10), (1, 9), (0.3, 1.5), (-3, 3), (-0.5, 0.5)]
+    truth = np.array([generator.uniform(*ends) for ends in ranges])
+
+    def predict(p: np.ndarray) -> np.ndarray:
+        rest = p[3] + p[4] * x if peaks == 1 else p[3] * np.exp(-(((x - p[4]) / p[5]) ** 2))
+        return np.asarray(p[0] * np.exp(-(((x - p[1]) / p[2]) ** 2)) + rest)
+
+    y = predict(truth) + 0.05 * np.ptp(predict(truth)) * generator.normal(size=len(x))
+    with np.errstate(all="ignore"):
+        best = least_squares(lambda u: predict(u * truth) - y, np.ones(len(truth)), method="lm")
+    rest = "c + d*x" if peaks == 1 else "b*exp(-((x - n)/t)^2)"
+    assert fit(f"y ~ a*exp(-((x - m)/s)^2) + {rest}", {"x": x, "y": y}).rss < 2 * best.cost * 1.001

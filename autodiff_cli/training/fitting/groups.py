@@ -360,7 +360,8 @@ class BatchedFit:
         return is_poor
 
     def _improve(self) -> None:
-        """Repeat poor fits from many points that they share, and other noisy ones too if this improves some of a sample.
+        """Repeat poor fits from many points that they share, and other noisy ones if this improves some of a sample.
+
         Frequencies are searched in each group, by scans.
         """
         is_open = self._has_enough_rows & (not Sinusoids(self._objective).frequencies)

@@ -85,6 +85,7 @@ class RestartSettings:
     growth_factors: tuple[float, ...] = (3.0, 10.0)  # multiples of a parameter that may go to infinity
     likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is none
     likelihood_gain: float = 0.01  # gain in log-likelihood by which a minimum is another and better one
+    few_residuals: int = 50  # with so few, those of another minimum may look random, and other starts take little time
     few_rows_per_parameter: int = 4  # with so few rows, several frequencies may fit the data
     frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
     chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
@@ -338,7 +339,8 @@ def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | No
 
 def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
     """Whether a fit is so poor that other starting values should be tried."""
-    result = compute_statistics(objective, outcome.theta)
+    theta, few = outcome.theta, objective.rows * objective.components <= RESTARTS.few_residuals
+    result = compute_statistics(objective, theta)
     explained = result.r_squared
     if result.dof <= 0 or explained is None or explained > RESTARTS.perfect_r_squared:
         return False
@@ -349,7 +351,7 @@ def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
         and (
             explained < RESTARTS.poor_r_squared
             or _is_frequency_ambiguous(objective)
-            or (not objective.is_linear and residual_structure(objective, outcome.theta) > RESIDUALS.suspect_sigmas)
+            or (not objective.is_linear and (few or residual_structure(objective, theta) > RESIDUALS.suspect_sigmas))
         )
     )
 
