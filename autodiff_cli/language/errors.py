@@ -191,14 +191,11 @@ def format_names(names: Collection[str], mark: str = "") -> str:
     >>> format_names([f"x{k}" for k in range(500)])
     'x0, x1, x2, x3, x4, x5, x6, … x499 (500 in all)'
     """
-    quoted = [f"{mark}{_truncated(name)}{mark}" for name in names]
+    shown = (name if len(name) <= MAX_SHOWN_NAME else f"{name[: MAX_SHOWN_NAME - 1]}…" for name in names)
+    quoted = [f"{mark}{name}{mark}" for name in shown]
     if len(quoted) <= MAX_LISTED:
         return ", ".join(quoted)
     return f"{', '.join(quoted[: MAX_LISTED - 1])}, … {quoted[-1]} ({len(quoted)} in all)"
-
-
-def _truncated(name: str) -> str:
-    return name if len(name) <= MAX_SHOWN_NAME else f"{name[: MAX_SHOWN_NAME - 1]}…"
 
 
 def join_words(words: Iterable[object], last: str = "and") -> str:

@@ -117,10 +117,6 @@ def write_posteriors(paper: Paper, fits: Sequence[tuple[tuple[str, ...], FittedM
     paper.table(TextTable((*labels, Column("name"), *number_columns(*titles)), rows))
 
 
-def _write_posterior(paper: Paper, fit: FittedModel) -> None:
-    write_posteriors(paper, [((), fit)])
-
-
 def _write_random_effects(paper: Paper, fit: FittedModel) -> None:
     """Write the distributions of the random effects, and their modes if there are few."""
     if not fit.random_effects:
@@ -520,7 +516,7 @@ _SECTIONS = (
     _write_outcome,
     _write_parameters,
     _write_derived,
-    _write_posterior,
+    lambda paper, fit: write_posteriors(paper, [((), fit)]),
     _write_random_effects,
     _write_intervals,
     _write_correlations,

@@ -93,12 +93,9 @@ def _bce(target: Node, prediction: Node, _: float) -> Node:
         score = prediction.inputs[0]
         hit, miss = softplus(-score), softplus(score)
     else:
-        hit, miss = _within(prediction <= 1, -log(prediction)), _within(prediction >= 0, -log1p(-prediction))
+        hit = where(prediction <= 1, -log(prediction), math.nan)
+        miss = where(prediction >= 0, -log1p(-prediction), math.nan)
     return where(target > 0, target * hit, 0) + where(target < 1, (1 - target) * miss, 0)
-
-
-def _within(domain: Node, value: Node) -> Node:
-    return where(domain, value, math.nan)
 
 
 def _poisson(target: Node, prediction: Node, _: float) -> Node:
@@ -112,7 +109,7 @@ def _poisson(target: Node, prediction: Node, _: float) -> Node:
 
 def _mean(prediction: Node) -> Node:
     """Return a prediction of counts, which is nan if it is negative, since no mean of counts is."""
-    return prediction if prediction.op is exp else _within(prediction >= 0, prediction)
+    return prediction if prediction.op is exp else where(prediction >= 0, prediction, math.nan)
 
 
 def _gamma(target: Node, prediction: Node, _: float) -> Node:

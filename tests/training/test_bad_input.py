@@ -212,3 +212,16 @@ def test_levels_in_per_cent_are_those_between_0_and_1() -> None:
 def test_scales_that_are_no_numbers(scale: Any) -> None:
     with pytest.raises(OptionError, match="scale is a number, not"):
         ad.Objective("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 6]}, loss="huber", scale=scale)
+
+
+@pytest.mark.parametrize(
+    ("loss", "target", "prediction"),
+    [("poisson", 0.0, -0.5), ("negative_binomial", 0.0, -0.5), ("bce", 0.0, -0.5), ("bce", 1.0, 1.5)],
+)
+def test_no_likelihood_is_that_of_a_prediction_which_no_mean_can_be(
+    loss: str, target: float, prediction: float
+) -> None:
+    """A count of 0 leaves out the logarithm of the mean, and a certain class that of the other one."""
+    objective = ad.Objective("y ~ a*x", {"x": [1.0], "y": [target]}, loss=loss)
+    assert math.isnan(objective.value([prediction]))
+    assert math.isfinite(objective.value([0.5]))

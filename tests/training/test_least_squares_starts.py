@@ -18,7 +18,7 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     found: list[None] = []
 
     def search(*arguments: Any) -> None:
-        if not arguments[-1]:
+        if arguments[-1] is None:
             found.append(None)
 
     monkeypatch.setattr(squares, "multistart", search)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from autodiff_cli import fit
+from autodiff_cli import fit, fit_by
 from tests.each import each
 
 TIMES = np.sort(np.random.default_rng(7).uniform(0, 20, 80))
+COUNTS = "y ~ c - a*exp(-x/t)"
 HOURS = np.array([0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 12, 24])
 
 
@@ -175,3 +176,21 @@ def test_a_few_rows_near_a_wrong_minimum_do_not_hide_a_better_one(peaks: int, se
         best = least_squares(lambda u: predict(u * truth) - y, np.ones(len(truth)), method="lm")
     rest = "c + d*x" if peaks == 1 else "b*exp(-((x - n)/t)^2)"
     assert fit(f"y ~ a*exp(-((x - m)/s)^2) + {rest}", {"x": x, "y": y}).rss < 2 * best.cost * 1.001
+
+
+def test_counts_end_at_the_least_minimum_alone_and_in_groups() -> None:
+    """Saturation curves whose default start, a time constant of 1 for hours of data, is flat at another minimum."""
+    x = np.linspace(0, 3600, 40)
+    columns: dict[str, list[Any]] = {"x": [], "y": [], "group": []}
+    least = []
+    for seed in (1, 3, 5, 6, 19, 29):
+        generator = np.random.default_rng(seed)
+        c, a, t = generator.uniform(10, 20), generator.uniform(3, 9), generator.uniform(100, 1200)
+        y = generator.poisson(c - a * np.exp(-x / t)).astype(float)
+        data: dict[str, Any] = {"x": x, "y": y}
+        least.append(fit(COUNTS, data, start={"c": c, "a": a, "t": t}, family="poisson").loss)
+        assert fit(COUNTS, data, family="poisson").loss <= least[-1] + 1e-5
+        columns = {name: [*cells, *data.get(name, [seed] * 40)] for name, cells in columns.items()}
+    for group, loss in zip(fit_by(COUNTS, columns, "group", family="poisson"), least, strict=True):
+        assert group.fit is not None
+        assert group.fit.loss <= loss + 1e-5

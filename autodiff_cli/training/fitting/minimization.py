@@ -325,8 +325,7 @@ def refine_best(method: str, batch: Batch, points: Array, losses: Array, most: i
     starts = np.take_along_axis(points, order[:, :, None], axis=1)
     ends = np.array([end.theta for end in minimize_batch(method, refined, starts.reshape(-1, points.shape[2]))])
     least = np.argmin(comparison_losses(refined, ends).reshape(order.shape), axis=1)
-    chosen: Array = ends.reshape(starts.shape)[every, least]
-    return chosen
+    return np.asarray(ends.reshape(starts.shape)[every, least])
 
 
 def growing_parts(count: int, most: int) -> list[slice]:

@@ -85,7 +85,7 @@ class RestartSettings:
     growth_factors: tuple[float, ...] = (3.0, 10.0)  # multiples of a parameter that may go to infinity
     likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is none
     likelihood_gain: float = 0.01  # gain in log-likelihood by which a minimum is another and better one
-    few_residuals: int = 50  # with so few, those of another minimum may look random, and other starts take little time
+    few_residuals_per_parameter: int = 8  # with so few, those of another minimum may look random
     few_rows_per_parameter: int = 4  # with so few rows, several frequencies may fit the data
     frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
     chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
@@ -154,20 +154,20 @@ class StartSearch:
         if not scalar_parameters(objective) or not objective.has_residuals:
             return first
         if is_poor := self._is_poor(first):
-            first = self._refit((), objective.start, first)
+            first = self._refit(None, objective.start, first)
         if not self._unset or first.divergence is not None:
             return first
         explained = explained_variance(objective, first.theta)
         is_noisy = not is_poor and (explained is None or explained < RESTARTS.noisy_r_squared)
-        if self._method != "lm":
-            is_checked = is_noisy and not (objective.is_generalised_linear or objective.is_penalised)
-            return self._refit(RIVAL_STRATEGIES[0], objective.start, first) if is_checked else first
-        if not is_poor:
-            first = self._refit((Multistart.scaled_points,), objective.start, first)
+        has_one_minimum = objective.is_generalised_linear or objective.is_penalised
+        rivals: list[StartStrategy] = [Multistart.few_points] * (is_noisy and not has_one_minimum)
+        if self._method == "lm" and not is_poor:
+            first = self._refit(Multistart.scaled_points, objective.start, first)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
-        if explained is not None and not explained > RESTARTS.perfect_r_squared:
-            for strategies in RIVAL_STRATEGIES[not is_noisy :]:
-                first = self._refit(strategies, first.theta, first)
+        if self._method == "lm" and explained is not None and not explained > RESTARTS.perfect_r_squared:
+            rivals += [Multistart.exponent_points, Multistart.kink_points, Multistart.frequency_points]
+        for strategy in rivals:
+            first = self._refit(strategy, first.theta, first)
         return first
 
     def restart_robust_fit(self, first: Outcome) -> Outcome:
@@ -216,16 +216,16 @@ class StartSearch:
         self._progress.notes.append(f"{reason} {format_starts(self._objective, start)}")
         return minimize(self._method, self._objective, start, self._options, self._progress)
 
-    def _refit(self, strategies: Sequence[StartStrategy], start: Array, first: Outcome) -> Outcome:
-        """Fit again from the best point of some strategies, or of all of them, if its end is clearly better; else
-        return `first`.
+    def _refit(self, strategy: StartStrategy | None, start: Array, first: Outcome) -> Outcome:
+        """Fit again from the best point of a strategy, or of a whole search, if its end is clearly better; else return
+        `first`.
         """
         objective = self._objective
         free = objective.layout.mask(self._unset or scalar_parameters(objective))
-        candidate = multistart(objective, start, free, self._options.seed, objective.bounds, strategies)
+        candidate = multistart(objective, start, free, self._options.seed, objective.bounds, strategy)
         if candidate is None or not self._is_better(candidate.end, first):
             return first
-        reason = _BETTER_MINIMUM if strategies else _BETTER
+        reason = _BETTER_MINIMUM if strategy else _BETTER
         if self._method == "lbfgs":
             return self._fit(candidate.end, reason)
         outcome = self._fit(candidate.start, reason)
@@ -294,13 +294,6 @@ RESTART_STRATEGIES = (
     StartSearch.restart_robust_fit,
     StartSearch.restart_likelihood_at_random,
 )
-# Where the rivals of a fit are looked for that is not poor; the first only for noisy ones.
-RIVAL_STRATEGIES: tuple[tuple[StartStrategy, ...], ...] = (
-    (Multistart.few_points,),
-    (Multistart.exponent_points,),
-    (Multistart.kink_points,),
-    (Multistart.frequency_points, Multistart.frequency_pairs),
-)
 _BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
 _BETTER_MINIMUM = "a better minimum was found from other starting values:"
 
@@ -339,21 +332,20 @@ def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | No
 
 def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
     """Whether a fit is so poor that other starting values should be tried."""
-    theta, few = outcome.theta, objective.rows * objective.components <= RESTARTS.few_residuals
-    result = compute_statistics(objective, theta)
+    result = compute_statistics(objective, outcome.theta)
     explained = result.r_squared
     if result.dof <= 0 or explained is None or explained > RESTARTS.perfect_r_squared:
         return False
-    if result.missing_error_reasons and outcome.converged and not objective.is_penalised:
+    if not outcome.converged:
+        return True
+    if result.missing_error_reasons and not objective.is_penalised:
         return True  # interchangeable parameters with equal starting values stay equal
-    return not outcome.converged or (
-        bool(unset_parameters(objective))
-        and (
-            explained < RESTARTS.poor_r_squared
-            or _is_frequency_ambiguous(objective)
-            or (not objective.is_linear and (few or residual_structure(objective, theta) > RESIDUALS.suspect_sigmas))
-        )
-    )
+    if not unset_parameters(objective):
+        return False
+    if explained < RESTARTS.poor_r_squared or _is_frequency_ambiguous(objective):
+        return True
+    few = objective.rows * objective.components <= RESTARTS.few_residuals_per_parameter * objective.layout.size
+    return not objective.is_linear and (few or residual_structure(objective, outcome.theta) > RESIDUALS.suspect_sigmas)
 
 
 def _is_frequency_ambiguous(objective: Objective) -> bool:
@@ -425,7 +417,7 @@ def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array |
     if not with_start[sinusoids.frequencies].any():
         return None
     every = objective.layout.mask(scalar_parameters(objective))
-    candidate = multistart(objective, outcome.theta, every, 0, objective.bounds, RIVAL_STRATEGIES[-1])
+    candidate = multistart(objective, outcome.theta, every, 0, objective.bounds, Multistart.frequency_points)
     if candidate is None:
         return None
     gain = objective.rows / 2 * math.log(objective.rss(outcome.theta) / max(objective.rss(candidate.end), 1e-300))
@@ -781,6 +773,5 @@ def _multistart_summary(losses: list[float], best: float) -> str:
     failed = sum(map(math.isinf, losses))
     rest = [f"{count - equal - failed} led to worse fits"] * (count > equal + failed)
     rest += [f"{failed} failed"] * (failed > 0)
-    best_count = f"{equal} of them led to this fit"
     first = "" if _is_equal_loss(losses[0], best) else "; the given one is not among these"
-    return f"the best of {count} starting points: {', '.join([best_count, *rest])}{first}"
+    return f"the best of {count} starting points: {', '.join([f'{equal} of them led to this fit', *rest])}{first}"

@@ -115,7 +115,7 @@ def least(candidates: Sequence[StartCandidate]) -> StartCandidate | None:
 
 @ignore_float_errors()
 def multistart(
-    objective: Objective, start: Array, free: Mask, seed: int, box: Bounds, strategies: Sequence[StartStrategy] = ()
+    objective: Objective, start: Array, free: Mask, seed: int, box: Bounds, rivals: StartStrategy | None = None
 ) -> StartCandidate | None:
     """Return the best of many starting points; None if none is usable.
 
@@ -123,11 +123,11 @@ def multistart(
         start: the given starting point, of shape (P,).
         free: the mask of the parameters that may be varied.
         seed, box: of the random numbers, and the bounds of the points.
-        strategies: how to look for rivals of a fit that ended at `start`, such as `Multistart.kink_points`; by default
-            the whole search.
+        rivals: how to look for rivals of a fit that ended at `start`, such as `Multistart.kink_points`; by default the
+            whole search.
     """
-    search = Multistart(objective, start, free, seed, box, SETTINGS.max_check_work if strategies else None)
-    return search.on_all_rows(search.best_of(strategies) if strategies else search.best())
+    search = Multistart(objective, start, free, seed, box, SETTINGS.max_check_work if rivals else None)
+    return search.on_all_rows(search.best_of([rivals]) if rivals else search.best())
 
 
 @ignore_float_errors()
@@ -452,8 +452,9 @@ class Multistart:
         self._has_frequencies = len(points) > 0
         if self._has_frequencies:
             yield np.concatenate((points, self.follow_frequencies(self._sample, points)))
+            yield from self._frequency_pairs()
 
-    def frequency_pairs(self) -> Iterator[Array]:
+    def _frequency_pairs(self) -> Iterator[Array]:
         """Yield points with the best pairs of frequencies, that no scan of one finds where they multiply, as in
         a beat, `sin(v*x)*cos(w*x)`, or one modulates the other.
         """
@@ -681,7 +682,6 @@ StartStrategy = Callable[[Multistart], Iterator[Array]]
 START_STRATEGIES: tuple[StartStrategy, ...] = (
     Multistart.scaled_points,
     Multistart.frequency_points,
-    Multistart.frequency_pairs,
     Multistart.pursued_points,
     Multistart.random_points,
 )

@@ -525,8 +525,7 @@ def rounding_squares(batch: Batch, fits: Fits, theta: Array, sizes: Array, share
     """
     terms = np.max(sizes[:, :-1] * np.abs(theta), axis=1, initial=0.0)
     largest = np.maximum(np.square(terms), batch.target_variations(fits, about_mean=False))
-    squares: Array = share * batch.target_variations(fits) + (2 * np.finfo(np.float64).eps) ** 2 * largest
-    return squares
+    return np.asarray(share * batch.target_variations(fits) + (2 * np.finfo(np.float64).eps) ** 2 * largest)
 
 
 def can_evaluate_together(objective: Objective) -> bool:

@@ -435,8 +435,7 @@ def _is_convex(objective: Objective) -> bool:
 
 def _count_certain_rows(objective: Objective, theta: Array) -> int:
     """Return the number of rows whose class is predicted with certainty."""
-    count: int = objective.fold_rows(objective.kernels.row_loss, theta, _count_certain, operator.add)
-    return count
+    return int(objective.fold_rows(objective.kernels.row_loss, theta, _count_certain, operator.add))
 
 
 def _count_certain(loss: Array, _: ColumnArrays) -> int:
