@@ -1,8 +1,8 @@
 """Fits of groups: one fit for each label of a column. The model is parsed and compiled once, and the fits run in one
 batch.
 
-A fit of a batch that is poor is repeated from many points that all poor fits share. A repetition counts if it is
-clearly better.
+A fit of a batch that is poor is repeated from many points that all poor fits share, and so are noisy fits if this
+improves some of a sample. A repetition counts if it is clearly better.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class GroupBatching:
     min_groups: int = 4  # groups: fewer are not worth a batch
     max_mean_rows: int = 2**15  # mean rows of a group: larger groups are efficient by themselves
     max_parameters: int = 30  # parameters of a group
-    max_searched: int = 20  # poor groups that are searched by themselves: those with the least random residuals
+    # Poor groups that are searched by themselves, those with the least random residuals, and noisy groups in the sample
+    # that decides whether all of them are fitted again.
+    max_searched: int = 20
     max_checked: int = 5  # groups that are tested for equivalent parameters, as a sample of all
     searched_rows: int = 2**14  # rows of poor groups that are fitted from many points together
 
@@ -247,7 +249,8 @@ class BatchedFit:
     def __init__(self, batch: GroupBatch, method: str, options: FitOptions) -> None:
         self._batch, self._method, self._options = batch, method, options
         self._objective = objective = batch.objective
-        self._may_have_rivals, self._is_noisy = np.zeros((2, batch.count), np.bool_)  # of least squares, as alone
+        # Frequencies, exponents and kinks are searched of least squares only, as of fits alone.
+        self._may_have_rivals, self._is_noisy = np.zeros((2, batch.count), np.bool_)
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
         every = np.arange(batch.count)
         self._has_weight = (batch.total_weights(every) > 0).tolist()
@@ -329,9 +332,8 @@ class BatchedFit:
     def _attempt(self, batch: GroupBatch, start: Array) -> tuple[list[Outcome], list[list[float]]]:
         """Return the ends and the losses of fits from a start."""
         log = StepLog()
-        outcomes = minimize_each(
-            self._method, batch, start, log.record, StoppingRule(tolerance=self._options.tolerance)
-        )
+        stop = StoppingRule(tolerance=self._options.tolerance)
+        outcomes = minimize_each(self._method, batch, start, log.record, stop)
         return outcomes, log.histories(len(start))
 
     def _poor_mask(self, fits: Fits) -> Mask:
@@ -368,7 +370,7 @@ class BatchedFit:
         free = self._objective.layout.mask(unset_parameters(self._objective))
         noisy = np.flatnonzero(self._is_noisy & ~self.is_poor & is_open)
         sample = noisy[:: len(noisy) // BATCHING.max_searched + 1]
-        for chosen in (np.flatnonzero(self.is_poor & is_open), sample, noisy):
+        for chosen in (np.flatnonzero(self.is_poor & is_open), sample, np.setdiff1d(noisy, sample)):
             before = self._losses.copy()
             for some in self._batch.parts(chosen, BATCHING.searched_rows) if len(chosen) else ():
                 self._retry(shared_multistart(self._batch.take(some), free, self._options.seed), some)

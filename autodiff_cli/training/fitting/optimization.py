@@ -148,7 +148,7 @@ class StartSearch:
         """Repeat a poor fit of residuals from starting values that are estimated from the data.
 
         Fits of least squares are repeated from dimensional scales as well, because even a high R² may be due to one
-        row, and from frequencies.
+        row, and from frequencies. Noisy fits are compared with fits from random points.
         """
         objective = self._objective
         if not scalar_parameters(objective) or not objective.has_residuals:

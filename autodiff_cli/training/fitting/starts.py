@@ -78,7 +78,7 @@ class MultistartSettings:
     max_likelihood_rows: int = 2000  # rows of the sample on which these points are improved
     draws_per_check: int = 5  # of the random points, one in so many is tried for a fit that is not poor
     draws_per_shared: int = 15  # of the random points, one in so many is shared by poor fits of groups
-    shared_descents: int = 4  # of these, the best for each group, from which it is fitted
+    shared_descents: int = 4  # of these, those from which each group is fitted
     max_terms: int = 12  # terms of a sum that are placed one after the other
     max_pursued: int = 4  # placements of the terms so far, to each of which the next one is added
     max_descents: int = 12  # Levenberg-Marquardt runs, from the best points
@@ -145,20 +145,21 @@ def rival_frequency(objective: Objective, theta: Array) -> str:
     """Return another value of the only frequency, a turn or more away over the data, that explains nearly as much as
     the fit at `theta`, such as `w = 5.18`; empty if there is none, or if the user chose the frequency.
     """
-    waves = Sinusoids(objective)
-    if len(waves.frequencies) != 1:
+    sinusoids = Sinusoids(objective)
+    if len(sinusoids.frequencies) != 1:
         return ""
     free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])
     search = Multistart(objective, theta, free, 0, objective.bounds, SETTINGS.max_check_work)
     ends = [end for points in search.frequency_points() for end in search.descend(points)]
-    rival = search.on_all_rows(least([end for end in ends if not abs(waves.turns(end.end) - waves.turns(theta)) < 1]))
+    far = [end for end in ends if not abs(sinusoids.turns(end.end) - sinusoids.turns(theta)) < 1]
+    rival = search.on_all_rows(least(far))
     if rival is None:
         return ""
     squares = [max(objective.rss(point), math.ulp(0)) for point in (theta, rival.end)]
     advantage = objective.rows / 2 * math.log(squares[1] / squares[0])
     if advantage >= _RIVAL_LOG_RATIO or abs(advantage) < _ALIAS_LOG_RATIO:
         return ""
-    return f"{objective.layout.names[waves.frequencies[0]]} = {rival.end[waves.frequencies[0]]:.4g}"
+    return f"{objective.layout.names[sinusoids.frequencies[0]]} = {rival.end[sinusoids.frequencies[0]]:.4g}"
 
 
 def has_kinks(objective: Objective) -> bool:
@@ -384,7 +385,10 @@ class Multistart:
     """A search for starting values on a random sample of the rows. See `multistart` for the arguments.
 
     Args:
-        max_scan_work: the number of values scanned for one frequency, times rows.
+        max_scan_work: the number of values scanned for one frequency, times rows; by default that of a whole search.
+
+    Attributes:
+        linear: the mask of the free parameters in which the prediction is linear.
     """
 
     def __init__(
