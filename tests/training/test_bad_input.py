@@ -225,3 +225,11 @@ def test_no_likelihood_is_that_of_a_prediction_which_no_mean_can_be(
     objective = ad.Objective("y ~ a*x", {"x": [1.0], "y": [target]}, loss=loss)
     assert math.isnan(objective.value([prediction]))
     assert math.isfinite(objective.value([0.5]))
+
+
+def test_a_mean_that_is_none_has_no_figures() -> None:
+    """In the first row the mean would be below 0, which is a deviance below that of any other fit."""
+    found = ad.fit("y ~ a*(x - 2)", {"x": [1.0, 2, 3, 4, 5], "y": [0.0, 0, 1, 2, 3]}, family="poisson")
+    assert not found.converged
+    assert math.isnan(found.deviance)
+    assert math.isnan(found.log_likelihood)
