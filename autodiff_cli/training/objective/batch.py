@@ -448,11 +448,11 @@ class GroupBatch:
         """Return the sums of squares of the targets about their means, or about 0."""
         variations = []
         for part in self.parts(fits):
-            rows, target = self.gathered(part), self.target(part)
-            shifted = target - rows.spread(target[..., rows.starts])  # exactly 0 if all rows are equal
-            deviations = shifted - rows.spread(rows.totals(shifted * rows.weights) / rows.totals(rows.weights))
-            squares = np.square(deviations if about_mean else target)
-            variations.append(rows.totals(np.sum(rows.weights * squares, axis=0)))
+            rows, deviations = self.gathered(part), self.target(part)
+            if about_mean:
+                deviations = deviations - rows.spread(deviations[..., rows.starts])  # exactly 0 if all rows are equal
+                deviations -= rows.spread(rows.totals(deviations * rows.weights) / rows.totals(rows.weights))
+            variations.append(rows.totals(np.sum(rows.weights * np.square(deviations), axis=0)))
         return np.concatenate(variations)
 
     def without_kinks(self) -> Self | None:
