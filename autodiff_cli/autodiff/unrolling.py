@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,14 @@ from autodiff_cli.ops.structural import literal_index, matmul
 NodeArray: TypeAlias = NDArray[np.object_]  # an array of scalar nodes, of shape () for one
 
 MAX_OPERATIONS = 500_000
+_MAX_ELEMENTS = 50_000  # elements of arrays; to create the leaves of more takes longer than most operations do
 
 
 class TooManyOperationsError(ValueError):
     """Arrays are too large to be unrolled."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"with its arrays written out, the formula has more than {most:,} operations on numbers")
 
 
 def unroll(
@@ -57,6 +61,41 @@ def element_leaves(name: str, shape: Shape) -> NodeArray:
     )
 
 
+class UnrolledGraphs(NamedTuple):
+    """Graphs at a point of numbers and arrays, unrolled into graphs of numbers.
+
+    Attributes:
+        graphs: for each graph an array of its shape that contains the graphs of its elements.
+        leaves: the leaves of the elements of each variable, by its name.
+        point: the value of every element, by the name of its leaf.
+    """
+
+    graphs: list[NodeArray]
+    leaves: dict[str, NodeArray]
+    point: dict[str, float]
+
+
+def unroll_at(
+    graphs: Sequence[Node], point: Mapping[str, Any], leaves: Mapping[str, Node], max_operations: int = MAX_OPERATIONS
+) -> UnrolledGraphs:
+    """Return graphs with their arrays unrolled, and the point as numbers.
+
+    Args:
+        point: the value of each variable, a number or an array.
+        leaves: the leaf of each variable.
+
+    Raises:
+        TooManyOperationsError: for more than `max_operations` operations on numbers.
+    """
+    if sum(map(np.size, point.values())) > max(max_operations, _MAX_ELEMENTS):
+        raise TooManyOperationsError(max_operations)
+    elements = {name: element_leaves(name, np.shape(x)) for name, x in point.items()}
+    unrolled = unroll(graphs, {leaves[name]: array for name, array in elements.items()}, max_operations)
+    pairs = ((elements[name].reshape(-1), np.ravel(x)) for name, x in point.items())
+    values = {leaf.text: float(x) for array, numbers in pairs for leaf, x in zip(array, numbers, strict=True)}
+    return UnrolledGraphs(unrolled, elements, values)
+
+
 class _Unroller:
     """Unrolls graphs, within a budget of operations."""
 
@@ -84,9 +123,7 @@ class _Unroller:
         shape = shape_of(node, [x.shape for x in inputs])
         self._remaining -= math.prod(shape) * (inputs[0].shape[-1] if op is matmul else 1)
         if self._remaining < 0:
-            raise TooManyOperationsError(
-                f"with its arrays written out, the formula has more than {self._max_operations:,} operations on numbers"
-            )
+            raise TooManyOperationsError(self._max_operations)
         if op.is_structural:
             return _apply_structural(op.name, inputs, shape)
         columns = [np.broadcast_to(x, shape).reshape(-1).tolist() for x in inputs]

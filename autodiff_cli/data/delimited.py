@@ -34,7 +34,6 @@ from autodiff_cli.data.dialect import (
     DataError,
     DetectedDialect,
     Dialect,
-    cell_count,
     describe_bad_cell,
     detect_dialect,
     has_invalid_utf8,
@@ -43,6 +42,7 @@ from autodiff_cli.data.dialect import (
 )
 from autodiff_cli.data.source import ByteChunkStream, ByteSource
 from autodiff_cli.data.table import Record, TextBatch
+from autodiff_cli.language.errors import pluralize
 
 _LINE_BLOCK_BYTES = 1 << 20  # bytes of lines that pyarrow parses in one call, on all cores
 _PARSE_BLOCK_BYTES = 1 << 17  # bytes that one core parses at a time
@@ -291,7 +291,7 @@ def parse_records(records: Iterable[Record], width: int, request: ColumnRequest,
     columns: dict[str, list[Any]] = {name: [] for name in request.positions}
     for location, cells in records:
         if len(cells) != width:
-            problems.invalid.append(f"{location}: {cell_count(len(cells))}, but the header has {width}")
+            problems.invalid.append(f"{location}: {pluralize(len(cells), 'cell')}, but the header has {width}")
             continue
         for name, position in request.positions.items():
             cell = cells[position].strip()

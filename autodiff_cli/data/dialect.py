@@ -21,6 +21,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
+from autodiff_cli.language.errors import pluralize
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.options import at_least, check_fields, option
 
@@ -218,15 +219,6 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
     return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}{hint}" if cell else "empty"
 
 
-def cell_count(cells: int) -> str:
-    """Return a number of cells in words.
-
-    >>> cell_count(1), cell_count(2)
-    ('1 cell', '2 cells')
-    """
-    return "1 cell" if cells == 1 else f"{cells} cells"
-
-
 # --- Dialects of text
 
 
@@ -384,7 +376,8 @@ def detect_dialect(stream: BinaryIO, dialect: Dialect, look_ahead: bool) -> Dete
         header = cells
     units = tuple(unit.strip() for unit in split_record(units_text, delimiter))
     if units and (is_row or len(units) != len(header)):
-        raise DataError(f"line {lines + 1}: the row of units has {cell_count(len(units))}, the header {len(header)}")
+        count = pluralize(len(units), "cell")
+        raise DataError(f"line {lines + 1}: the row of units has {count}, the header {len(header)}")
     if dialect.delimiter is None and delimiter not in ",\t" and len(cells) > 1:
         notes.append(f"the columns are separated by {_DELIMITER_NAMES[delimiter]}")
     if dialect.decimal is None and decimal != ".":

@@ -43,7 +43,7 @@ from autodiff_cli.data.batches import (
     with_fallback,
 )
 from autodiff_cli.data.delimited import parse_records
-from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, CellKind, DataError, FileOptions, cell_count
+from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, CellKind, DataError, FileOptions
 from autodiff_cli.data.formats import detect_format
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.streaming import PassProgress, StreamedColumns
@@ -548,7 +548,7 @@ class DataSource:
             if count == number:
                 where = f"{file.name}: {location}" if file.is_part else location
                 if len(cells) != len(file.header):
-                    problem = f"{cell_count(len(cells))}, but the header has {len(file.header)}"
+                    problem = f"{pluralize(len(cells), 'cell')}, but the header has {len(file.header)}"
                     raise DataError(f"{file.name}: {location}: {problem}")
                 positions = file.column_positions({*itertools.chain(*parts.values())})
                 texts = {part: cells[position].strip() for part, position in positions.items()}

@@ -18,7 +18,7 @@ import numpy as np
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.autodiff.sweeps import forward, tangents
-from autodiff_cli.autodiff.unrolling import NodeArray, TooManyOperationsError, element_leaves, unroll
+from autodiff_cli.autodiff.unrolling import TooManyOperationsError, element_leaves, unroll_at
 from autodiff_cli.explain import accuracy
 from autodiff_cli.explain.accuracy import Computation, InaccurateDigits
 from autodiff_cli.explain.labels import Labels
@@ -78,7 +78,7 @@ def inaccurate_elements(
     if not doubtful:
         return InaccurateDigits({})
     try:
-        elements, unrolled = unroll_at([graphs[name] for name in doubtful], point, leaves)
+        unrolled = unroll_at([graphs[name] for name in doubtful], point, leaves, accuracy.SETTINGS.max_operations)
     except TooManyOperationsError:
         correct: dict[str, str] = {}
         for name, extended in finer.items():
@@ -87,42 +87,14 @@ def inaccurate_elements(
         return InaccurateDigits(correct, sum(int(np.count_nonzero(mask)) for mask in doubtful.values()) - len(correct))
     exact: dict[str, Node] = {}
     printed: dict[str, float] = {}
-    for (name, mask), array in zip(doubtful.items(), unrolled, strict=True):
+    for (name, mask), array in zip(doubtful.items(), unrolled.graphs, strict=True):
         labels = element_leaves(name, mask.shape)
         for position in map(tuple, np.argwhere(mask)):
             label = labels[position].text
             exact[label] = np.broadcast_to(array, mask.shape)[position]
             printed[label] = float(numbers[name][position])
-    return InaccurateDigits(
-        accuracy.correct_digits(
-            printed, element_values(elements, point), accuracy.exact_evaluator(exact), unrepresentable
-        )
-    )
-
-
-def unroll_at(
-    graphs: Sequence[Node], point: Mapping[str, Any], leaves: Mapping[str, Node]
-) -> tuple[dict[str, NodeArray], list[NodeArray]]:
-    """Return the element nodes of every leaf, by its name, and the graphs of every element of some graphs.
-
-    Raises:
-        TooManyOperationsError: for more than `AccuracySettings.max_operations` operations on numbers.
-    """
-    if _count_numbers(point) > accuracy.SETTINGS.max_operations:
-        raise TooManyOperationsError
-    numbers = {name: element_leaves(name, np.shape(x)) for name, x in point.items()}
-    return numbers, unroll(
-        graphs, {leaves[name]: array for name, array in numbers.items()}, accuracy.SETTINGS.max_operations
-    )
-
-
-def element_values(numbers: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, float]:
-    """Return the value of every element at a point, by the name of the element."""
-    return {
-        leaf.text: float(x)
-        for name, array in numbers.items()
-        for leaf, x in zip(array.reshape(-1).tolist(), np.ravel(point[name]), strict=True)
-    }
+    evaluate = accuracy.exact_evaluator(exact)
+    return InaccurateDigits(accuracy.correct_digits(printed, unrolled.point, evaluate, unrepresentable))
 
 
 def _distances_of_elements(
@@ -316,11 +288,10 @@ class RowAccuracy:
         if not any(map(np.ndim, self._point.values())):
             return self._graphs, self._point
         try:
-            elements, unrolled = unroll_at([*self._graphs.values()], self._point, self._leaves)
+            unrolled = unroll_at([*self._graphs.values()], self._point, self._leaves, accuracy.SETTINGS.max_operations)
         except TooManyOperationsError:
             return {}, {}
-        graphs = {name: array.item() for name, array in zip(self._graphs, unrolled, strict=True)}
-        return graphs, element_values(elements, self._point)
+        return {name: array.item() for name, array in zip(self._graphs, unrolled.graphs, strict=True)}, unrolled.point
 
     @cached_property
     def _max_checked(self) -> int:
@@ -409,12 +380,12 @@ def check_hessian(
         return InaccurateDigits({})
     slopes = gradient_nodes(formula.output, [formula.leaves[row] for row in doubtful], formula.value_shapes(point))
     try:
-        elements, unrolled = unroll_at(slopes, point, formula.leaves)
+        unrolled = unroll_at(slopes, point, formula.leaves, accuracy.SETTINGS.max_operations)
     except TooManyOperationsError:
         return InaccurateDigits({}, sum(int(np.count_nonzero(mask)) for mask in doubtful.values()))
-    columns = [leaf.text for name in hessian for leaf in elements[name].reshape(-1).tolist()]
+    columns = [leaf.text for name in hessian for leaf in unrolled.leaves[name].reshape(-1).tolist()]
     exact, printed = {}, {}
-    for (row, mask), graphs in zip(doubtful.items(), unrolled, strict=True):
+    for (row, mask), graphs in zip(doubtful.items(), unrolled.graphs, strict=True):
         graphs = np.broadcast_to(graphs, mask.shape[:-1])
         for *position, column in np.argwhere(mask):
             leaf = element_leaves(row, graphs.shape)[tuple(position)].text
@@ -425,7 +396,7 @@ def check_hessian(
         return InaccurateDigits({}, len(printed))
     needed = [column for k, column in enumerate(columns) if any(mask[..., k].any() for mask in doubtful.values())]
     compute = accuracy.exact_computation(second_derivative_computation(exact, needed), operations)
-    return InaccurateDigits(accuracy.correct_digits(printed, element_values(elements, point), compute, unrepresentable))
+    return InaccurateDigits(accuracy.correct_digits(printed, unrolled.point, compute, unrepresentable))
 
 
 def _concatenate_columns(of: Mapping[str, Any], shape: tuple[int, ...]) -> Any:

@@ -265,28 +265,17 @@ def elementwise_trace(trace_record: Trace) -> Trace | None:
     """
     if trace_record.is_scalar or array_shape(trace_record.value):
         return None
-    from autodiff_cli.autodiff.unrolling import TooManyOperationsError, element_leaves, unroll
+    from autodiff_cli.autodiff.unrolling import TooManyOperationsError, unroll_at
     from autodiff_cli.language.printer import to_text
 
     formula, index = trace_record.expression, trace_record.tape.index
-    elements = {name: element_leaves(name, array_shape(value)) for name, value in trace_record.point.items()}
+    used = {name: value for name, value in trace_record.point.items() if formula.leaves[name] in index}
     try:
-        (output,) = unroll([formula.output], {formula.leaves[name]: elements[name] for name in elements}, MAX_SCALARS)
+        (output,), elements, point = unroll_at([formula.output], used, formula.leaves, MAX_SCALARS)
     except TooManyOperationsError:
         return None
-    used = [elements[name] for name in elements if formula.leaves[name] in index]
-    leaves = {leaf.text: leaf for array in used for leaf in _flatten(array)}
-    point = {
-        leaf.text: float(value)
-        for name in elements
-        for leaf, value in zip(_flatten(elements[name]), _flatten(trace_record.point[name]), strict=True)
-        if leaf.text in leaves
-    }
-    wrt = [leaf.text for name in trace_record.wrt for leaf in _flatten(elements[name]) if leaf.text in leaves]
+    leaves = {leaf.text: leaf for array in elements.values() for leaf in array.reshape(-1).tolist()}
+    wrt = [leaf.text for name in trace_record.wrt if name in used for leaf in elements[name].reshape(-1).tolist()]
     text = to_text(output.item()).replace("`", "")  # the graph as it is; `v[0]` reads as an element without backticks
     scalar_trace = trace(type(formula)(output.item(), leaves, text=text), point, wrt)
     return scalar_trace if len(scalar_trace.tape) <= MAX_SCALARS else None
-
-
-def _flatten(array: Any) -> list[Any]:
-    return array.reshape(-1).tolist() if hasattr(array, "reshape") else [array]

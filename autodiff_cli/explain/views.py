@@ -18,7 +18,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from autodiff_cli.autodiff.sweeps import tangents
 from autodiff_cli.explain.record import Trace, array_shape
@@ -127,87 +127,72 @@ class PathNetwork:
         """Return the logarithm of the absolute product of the largest path that starts with an edge."""
         return _logarithm(edge.factor) + self._log_weights[edge.user]
 
-    def _largest_paths(self, start: int, limit: int) -> tuple[list[list[Edge]], float]:
+    def _largest_paths(self, start: int, limit: int) -> tuple[list[EdgeChain], float]:
         """Return the `limit` largest paths from a node, as edges, and the sum of the products of all others.
 
-        This is Lawler's method (1972, "A procedure for computing the k best solutions"). Paths are grouped into
-        classes whose largest path is known. The class with the largest path gives the next result; its other paths are
-        split into smaller classes by the node where they leave that path. The remaining classes hold exactly the paths
-        that are not listed, so their sums give the rest.
+        This is Lawler's method (1972, "A procedure for computing the k best solutions"). Paths that share their first
+        edges form a class, whose largest path is known. The class with the largest path gives the next result; its
+        other paths are split into smaller classes by the node where they leave that path. The remaining classes hold
+        exactly the paths that are not listed, so their sums give the rest.
         """
-        paths: list[list[Edge]] = []
+        paths: list[EdgeChain] = []
         counter = itertools.count()
-        classes = [_PathClass(-self._log_weights[start], next(counter), [], 0, None, 1.0, 0.0)]
+        classes = [_PathClass(-self._log_weights[start], next(counter), start, None, 1.0, 0.0)]
         while classes and len(paths) < limit:
-            largest = heappop(classes)
-            paths.append(largest.beginning)
-            for remaining in self._split_class(start, largest, paths[-1], counter):
-                heappush(classes, remaining)
-        return paths, sum((self._sum(start, remaining) for remaining in classes), 0.0)
+            _, _, node, edges, product, weight = heappop(classes)
+            while (following := self._best_edges[node]) is not None:
+                for edge in self._users[node]:
+                    if edge is not following:
+                        priority, beyond = -weight - self._log_weight(edge), weight + _logarithm(edge.factor)
+                        rest = (edges, edge), _multiply(product, edge.factor), beyond
+                        heappush(classes, _PathClass(priority, next(counter), edge.user, *rest))
+                node, edges, product = following.user, (edges, following), _multiply(product, following.factor)
+                weight += _logarithm(following.factor)
+            paths.append(edges)
+        return paths, sum(map(self._sum, classes), 0.0)
 
-    def _split_class(
-        self, start: int, divided: _PathClass, edges: list[Edge], counter: Iterator[int]
-    ) -> Iterator[_PathClass]:
-        """Split the paths of a class, except for the largest, by the node where they leave the largest path.
-
-        Args:
-            edges: the edges that all paths of the class share; extended in place to the largest path.
-            counter: a counter that numbers the classes.
-        """
-        node = edges[-1].user if edges else start
-        product, weight = divided.product, divided.log_weight
-        while (following := self._best_edges[node]) is not None:
-            for edge in self._users[node]:
-                if edge is not following:
-                    size, beyond = weight + self._log_weight(edge), weight + _logarithm(edge.factor)
-                    yield _PathClass(
-                        -size, next(counter), edges, len(edges), edge, _multiply(product, edge.factor), beyond
-                    )
-            edges.append(following)
-            node = following.user
-            product, weight = _multiply(product, following.factor), weight + _logarithm(following.factor)
-
-    def _sum(self, start: int, remaining: _PathClass) -> float:
+    def _sum(self, remaining: _PathClass) -> float:
         """Return the sum of the products of all paths of a class."""
-        node = start if remaining.next_edge is None else remaining.next_edge.user
-        adjoint = self._trace.adjoints_or_none[node]
+        adjoint = self._trace.adjoints_or_none[remaining.node]
         return 0.0 if remaining.product is None or adjoint is None else remaining.product * adjoint
 
 
+# The edges of a path so far: those before the last one, and the last one; None for no edges.
+EdgeChain: TypeAlias = "tuple[EdgeChain, Edge] | None"
+
+
 class _PathClass(NamedTuple):
-    """A class of paths that share their first edges: `edges[:shared]`, then `next_edge`.
+    """A class of paths that share their first edges.
 
     Classes are ordered by `priority`, then by `order`.
 
     Attributes:
         priority: minus the logarithm of the largest product in the class.
         order: the number of the class in order of creation, which breaks ties.
+        node: the node to which the shared edges lead.
+        edges: the shared edges.
         product: the product of the shared edges; None for a structural zero.
         log_weight: the logarithm of that product.
     """
 
     priority: float
     order: int
-    edges: list[Edge]
-    shared: int
-    next_edge: Edge | None
+    node: int
+    edges: EdgeChain
     product: float | None
     log_weight: float
 
-    @property
-    def beginning(self) -> list[Edge]:
-        """The edges that all paths of the class share."""
-        edges = self.edges[: self.shared]
-        return edges if self.next_edge is None else [*edges, self.next_edge]
 
-
-def _make_path(start: int, edges: list[Edge]) -> Path:
+def _make_path(start: int, chain: EdgeChain) -> Path:
     """Return the path along some edges. The product is computed in the order of the backward pass."""
     product: float | None = 1.0
-    for edge in reversed(edges):
+    edges: list[Edge] = []
+    while chain is not None:
+        chain, edge = chain
         product = _multiply(product, edge.factor)
-    nodes = (start, *(edge.user for edge in edges))
-    return Path(nodes, tuple(edge.local for edge in edges), product or 0.0)
+        edges.append(edge)
+    edges.reverse()
+    return Path((start, *(edge.user for edge in edges)), tuple(edge.local for edge in edges), product or 0.0)
 
 
 def _multiply(product: float | None, rate: float | None) -> float | None:

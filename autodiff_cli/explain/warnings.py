@@ -533,14 +533,13 @@ def _check_order(
 
     output, leaf = formula.output, formula.leaves[request.variable]
     if not formula.is_scalar or any(map(array_shape, point.values())):
-        from autodiff_cli.autodiff.unrolling import TooManyOperationsError
-        from autodiff_cli.explain.array_accuracy import element_values, unroll_at
+        from autodiff_cli.autodiff.unrolling import TooManyOperationsError, unroll_at
 
         try:
-            elements, (array,) = unroll_at([output], point, formula.leaves)
+            (array,), leaves, point = unroll_at([output], point, formula.leaves, accuracy.SETTINGS.max_operations)
         except TooManyOperationsError:
             return InaccurateDigits({}, 1)
-        output, leaf, point = array.item(), elements[request.variable].item(), element_values(elements, point)
+        output, leaf = array.item(), leaves[request.variable].item()
     tape = Tape((output,), [leaf])
 
     def compute(kind: Kind[accuracy.N], point: Mapping[str, accuracy.N]) -> dict[str, accuracy.N]:

@@ -7,6 +7,7 @@ equations in `latex`. `framework_gradient` runs an exported source in JAX or PyT
 from __future__ import annotations
 
 import json
+import math
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -119,15 +120,14 @@ def _vector_element(form: str, first: int) -> ElementNotation:
 
 
 def _c_signature(program: ExportProgram) -> str:
-    inputs = sum(variable.size for variable in program.variables)
-    outputs = sum(variable.size for variable in program.wrt)
+    inputs, outputs = sum(variable.size for variable in program.variables), program.slope_count
     parameters = [f"const double {_c_array('x', inputs)}"]
     if program.has_gradient:
         parameters.append(f"double {_c_array('gradient', outputs)}")
-    if program.hessian is not None:
+    if program.has_hessian:
         parameters.append(f"double hessian[{outputs}][{outputs}]")
     if program.shape:
-        parameters.append(f"double {_c_array('value', len(program.values))}")
+        parameters.append(f"double {_c_array('value', math.prod(program.shape))}")
     return f"{'void' if program.shape else 'double'} {program.name}({', '.join(parameters)})"
 
 
@@ -158,12 +158,12 @@ def _c_body(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
 
 def _array_results(layout: SourceLayout, index: str, pair: str, first: int) -> Iterator[str]:
     """Yield the assignments of results that are arrays, whose elements are numbered from `first`."""
-    arrays = {"value": layout.values if layout.program.shape else (), "gradient": layout.slopes}
-    for name, parts in arrays.items():
-        yield from (f"{name}{index.format(k)} = {part.text}" for k, part in enumerate(parts, first))
-    for i, row in enumerate(layout.hessian or (), first):
+    values, slopes, hessian = layout.program.split_results(layout.results)
+    for name, parts in (("value", values if layout.program.shape else ()), ("gradient", slopes)):
+        yield from (f"{name}{index.format(k)} = {part}" for k, part in enumerate(parts, first))
+    for i, row in enumerate(hessian, first):
         for j, part in enumerate(row, first):
-            yield f"hessian{pair.format(i, j)} = {part.text if i <= j else f'hessian{pair.format(j, i)}'}"
+            yield f"hessian{pair.format(i, j)} = {part if i <= j else f'hessian{pair.format(j, i)}'}"
 
 
 # --- Fortran (2008): `subroutine f(x, value, gradient)`
@@ -189,7 +189,7 @@ def fortran_source(program: ExportProgram) -> str:
         program, FortranLibrary(FORTRAN), FORTRAN_NAMES, _vector_element("({})", 1), _FORTRAN_RESERVED
     )
     declared, contained = split_declarations(layout.library.texts.values())
-    parameters = ["x", "value", *["gradient"] * program.has_gradient, *["hessian"] * bool(layout.hessian)]
+    parameters = ["x", "value", *["gradient"] * program.has_gradient, *["hessian"] * program.has_hessian]
     body = [*_fortran_statements(program, layout)]
     lines = [
         *(["use, intrinsic :: ieee_arithmetic"] if "ieee_" in "\n".join([*body, *contained]) else []),
@@ -214,13 +214,12 @@ def fortran_source(program: ExportProgram) -> str:
 
 
 def _fortran_arguments(program: ExportProgram) -> Iterator[str]:
-    inputs = sum(variable.size for variable in program.variables)
-    outputs = sum(variable.size for variable in program.wrt)
+    inputs, outputs = sum(variable.size for variable in program.variables), program.slope_count
     yield f"real(dp), intent(in) :: x({inputs})"
-    yield f"real(dp), intent(out) :: value{f'({len(program.values)})' if program.shape else ''}"
+    yield f"real(dp), intent(out) :: value{f'({math.prod(program.shape)})' if program.shape else ''}"
     if program.has_gradient:
         yield f"real(dp), intent(out) :: gradient({outputs})"
-    if program.hessian is not None:
+    if program.has_hessian:
         yield f"real(dp), intent(out) :: hessian({outputs}, {outputs})"
 
 
@@ -302,7 +301,7 @@ def _javascript_body(program: ExportProgram, layout: SourceLayout) -> Iterator[s
     if program.has_gradient:
         yield from _OBJECT.statement("const gradient = ", layout.derivatives(), ";")
         results.append("gradient")
-    if layout.hessian is not None:
+    if program.has_hessian:
         yield from _OBJECT.statement("const hessian = ", layout.second_derivatives(), ";")
         results.append("hessian")
     yield f"return {{ {', '.join(results)} }};"

@@ -49,17 +49,14 @@ def latex_source(program: ExportProgram) -> str:
     lines = straight_line_code(
         program.roots, leaves, writer.write, _MAX_EXPRESSION_LENGTH, names_of, fresh, _MAX_REPEATED_LENGTH
     )
-    results = iter([LATEX.coerce(part).text for part in lines.results])
+    (value, *_), slopes, hessian = program.split_results([LATEX.coerce(part).text for part in lines.results])
     name = latex_symbol(program.name)
     variables = ", ".join(latex_symbol(variable.name) for variable in program.variables)
-    rows = [f"{name}\\left({variables}\\right) &= {next(results)}" if variables else f"{name} &= {next(results)}"]
+    rows = [f"{name}\\left({variables}\\right) &= {value}" if variables else f"{name} &= {value}"]
     towards = [latex_symbol(leaf.text) for variable in program.wrt for leaf in variable.leaves]
-    rows += [rf"\frac{{\partial {name}}}{{\partial {leaf}}} &= {next(results)}" for leaf in towards]
-    if program.hessian is not None:
-        for i, row in enumerate(program.hessian):
-            for j, _ in enumerate(row):
-                text = next(results)
-                rows += [f"{_second_partial(name, towards[i], towards[j])} &= {text}"] if i <= j else []
+    rows += [rf"\frac{{\partial {name}}}{{\partial {leaf}}} &= {x}" for leaf, x in zip(towards, slopes, strict=True)]
+    for i, row in enumerate(hessian):
+        rows += [f"{_second_partial(name, towards[i], towards[j])} &= {row[j]}" for j in range(i, len(row))]
     rows += [f"{label} &= {part.text}" for label, part in lines.lines]
     notes = "".join(f"% {line}\n" for line in comment_lines(f"{program.text} (needs the package amsmath)"))
     return notes + "\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}\n"

@@ -13,8 +13,8 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import chain, count
-from typing import TYPE_CHECKING
+from itertools import chain, count, islice
+from typing import TYPE_CHECKING, TypeVar
 
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
@@ -48,6 +48,7 @@ from autodiff_cli.version import __version__
 if TYPE_CHECKING:
     from autodiff_cli.formula.formula import Formula
 
+T = TypeVar("T")
 
 # --- Names
 
@@ -240,13 +241,10 @@ class ExportProgram:
         text: the formula, for a comment.
         note: a description of the value, for a comment.
         variables: the variables, in order of first appearance.
-        values: the graph of the value; if it is an unrolled array, one graph for each element.
-        shape: the shape of the value if it is unrolled; else ().
-        has_gradient: whether the program has derivatives.
+        shape: the shape of the value if it is an unrolled array; else ().
+        has_gradient, has_hessian: whether the program has derivatives, and second derivatives.
         wrt: the variables of the derivatives.
-        gradient: the derivatives by variable, one graph for each leaf of the variable.
-        hessian: the second derivatives, with a row and a column for each leaf of the variables `wrt`; None if the
-            program has none.
+        roots: the graphs of all results in one list; see `split_results`.
         intermediates: the names of named intermediates, by node.
     """
 
@@ -254,26 +252,32 @@ class ExportProgram:
     text: str
     note: str
     variables: tuple[ExportVariable, ...]
-    values: tuple[Node, ...]
     shape: Shape
     has_gradient: bool
+    has_hessian: bool
     wrt: tuple[ExportVariable, ...]
-    gradient: Mapping[str, tuple[Node, ...]]
-    hessian: Sequence[Sequence[Node]] | None
+    roots: Sequence[Node]
     intermediates: Mapping[Node, str]
 
     @property
-    def roots(self) -> list[Node]:
-        """All graphs, the value first."""
-        slopes = [node for nodes in self.gradient.values() for node in nodes]
-        return [*self.values, *slopes, *(node for row in self.hessian or () for node in row)]
+    def slope_count(self) -> int:
+        """The number of first derivatives: one for each leaf of the variables `wrt`."""
+        return sum(variable.size for variable in self.wrt)
+
+    def split_results(self, results: Sequence[T]) -> tuple[Sequence[T], Sequence[T], list[Sequence[T]]]:
+        """Return the parts of a list of all results: the elements of the value, the derivatives, and the rows of second
+        derivatives."""
+        start, size = math.prod(self.shape), self.slope_count
+        stop = start + size
+        rows = [results[k : k + size] for k in range(stop, len(results), max(size, 1))]
+        return results[:start], results[start:stop], rows
 
     @property
     def origin(self) -> str:
         """A sentence on what the function computes, and the program that wrote it."""
         names = [variable.name for variable in self.wrt]
         derivatives = f", and its derivatives with respect to {join_words(names)}" if names else ""
-        second = "; also the second derivatives" if self.hessian is not None else ""
+        second = "; also the second derivatives" if self.has_hessian else ""
         description = f"The value{self.note and f': {self.note}'}{derivatives}{second}."
         return f"{description} Written by autodiff {__version__}."
 
@@ -483,22 +487,22 @@ def build_program(
     is_unrolled = has_array_operations(topological_order(graphs)) and (options.hessian or not has_arrays)
     if is_unrolled:
         variables, parts = _unroll_arrays(variables, graphs)
-    values, slope_parts, named_parts = parts[0], parts[1 : 1 + len(slopes)], parts[1 + len(slopes) :]
-    wrt = tuple(variables[name] for name in names)
-    hessian = _hessian(wrt, [slope for part in slope_parts for slope in part]) if options.hessian else None
+    wrt, all_slopes = tuple(variables[name] for name in names), [*chain(*parts[1 : 1 + len(slopes)])]
+    hessian = _hessian(wrt, all_slopes) if options.hessian else []
     program = ExportProgram(
         name=options.name,
         text=to_text(formula.output, formula.names, shapes=formula.shapes),
         note=options.note,
         variables=tuple(variables.values()),
-        values=values,
         shape=(ShapeInference(formula.shapes).infer(output) or ()) if is_unrolled else (),
         has_gradient=options.gradient,
+        has_hessian=options.hessian,
         wrt=wrt,
-        gradient={variable.name: part for variable, part in zip(wrt, slope_parts, strict=True)},
-        hessian=hessian,
+        roots=[*parts[0], *all_slopes, *chain(*hessian)],
         intermediates={
-            part[0]: name for part, name in zip(named_parts, formula.names.values(), strict=True) if len(part) == 1
+            part[0]: name
+            for part, name in zip(parts[1 + len(slopes) :], formula.names.values(), strict=True)
+            if len(part) == 1
         },
     )
     return _apply_pass(program, graph_pass)
@@ -553,20 +557,13 @@ def _apply_pass(program: ExportProgram, graph_pass: GraphPass) -> ExportProgram:
     """Return a program with a pass applied to all its graphs together."""
     shapes = {variable.name: variable.shape for variable in program.variables if variable.is_single_leaf}
     arrays = {name: shape for name, shape in shapes.items() if shape}
+    count = len(program.roots)
     graphs = graph_pass([*program.roots, *program.intermediates], arrays)
-    needed = {*topological_order(graphs[: len(program.roots)])}
+    needed = {*topological_order(graphs[:count])}
     if len(needed) > MAX_OPERATIONS:
         raise TooLargeError(f"the code would have more than {MAX_OPERATIONS:,} operations")
-    take = iter(graphs)
-    return replace(
-        program,
-        values=tuple(next(take) for _ in program.values),
-        gradient={name: tuple(next(take) for _ in slopes) for name, slopes in program.gradient.items()},
-        hessian=None if program.hessian is None else [[next(take) for _ in row] for row in program.hessian],
-        intermediates={
-            node: name for node, name in zip(take, program.intermediates.values(), strict=True) if node in needed
-        },
-    )
+    named = zip(graphs[count:], program.intermediates.values(), strict=True)
+    return replace(program, roots=graphs[:count], intermediates={node: name for node, name in named if node in needed})
 
 
 # --- Lines of code
@@ -599,63 +596,54 @@ class SourceLayout:
         library: the functions that the lines call.
         names: the legal names of variables, by their names in the formula.
         lines: the lines of the function's body: a name and the expression that it is assigned.
-        values: the expression of the value; if it is an unrolled array, one expression for each element.
-        gradient: the expressions of the derivatives, by variable.
-        hessian: the expressions of the second derivatives; None if the program has none.
+        results: the expressions of all numbers that the function returns; see `ExportProgram.split_results`.
     """
 
     program: ExportProgram
     library: Library
     names: Mapping[str, str]
     lines: Sequence[tuple[str, Fragment]]
-    values: Sequence[Fragment]
-    gradient: Mapping[str, Sequence[Fragment]]
-    hessian: Sequence[Sequence[Fragment]] | None
+    results: Sequence[str]
 
     @property
     def used_variables(self) -> list[ExportVariable]:
         """The variables that the code reads."""
-        texts = [part.text for _, part in self.lines] + [part.text for part in self.results]
+        texts = (*(part.text for _, part in self.lines), *self.results)
         words = {word for text in texts for word in re.findall(r"\w+", text)}
         return [variable for variable in self.program.variables if self.names[variable.name] in words]
 
     @property
-    def results(self) -> list[Fragment]:
-        """The expressions of all numbers that the function returns."""
-        return [*self.values, *self.slopes, *(part for row in self.hessian or () for part in row)]
-
-    @property
-    def slopes(self) -> list[Fragment]:
-        """The expressions of the derivatives, one for each number."""
-        return [part for parts in self.gradient.values() for part in parts]
-
-    @property
     def value(self) -> str:
         """The expression of the value; nested lists for an unrolled array."""
-        return nested_lists([part.text for part in self.values], self.program.shape)
+        return nested_lists(self.program.split_results(self.results)[0], self.program.shape)
 
     def derivatives(self) -> dict[str, str]:
         """Return the expressions of the derivatives by variable; nested lists for an unrolled array."""
-        shapes = {each.name: () if each.is_single_leaf else each.shape for each in self.program.wrt}
-        return {name: nested_lists([part.text for part in self.gradient[name]], shapes[name]) for name in shapes}
+        return self._by_variable([[slope] for slope in self.program.split_results(self.results)[1]], ())
 
     def second_derivatives(self) -> dict[str, dict[str, str]]:
         """Return the expressions of the second derivatives by two variables.
 
         For arrays they are nested lists, of the first variable's shape followed by the second's.
         """
-        assert self.hessian is not None
-        blocks: dict[str, dict[str, str]] = {}
-        i = 0
-        for first in self.program.wrt:
-            rows, j = self.hessian[i : i + first.size], 0
-            blocks[first.name] = {}
-            for second in self.program.wrt:
-                block = [part.text for row in rows for part in row[j : j + second.size]]
-                blocks[first.name][second.name] = nested_lists(block, first.shape + second.shape)
-                j += second.size
-            i += first.size
-        return blocks
+        rows = iter(self.program.split_results(self.results)[2])
+        return {
+            first.name: self._by_variable([*zip(*islice(rows, first.size), strict=True)], first.shape)
+            for first in self.program.wrt
+        }
+
+    def _by_variable(self, columns: Iterable[Sequence[str]], shape: Shape) -> dict[str, str]:
+        """Return the columns of a matrix by variable; nested lists of the shape of a column and that of the variable.
+
+        Args:
+            columns: for each leaf of the variables, the expressions of an array.
+            shape: the shape of this array.
+        """
+        remaining, arrays = iter(columns), {}
+        for each in self.program.wrt:
+            block = zip(*islice(remaining, each.size), strict=True)
+            arrays[each.name] = nested_lists([*chain(*block)], (*shape, *(() if each.is_single_leaf else each.shape)))
+        return arrays
 
     def comment(self, origin: str) -> Iterator[str]:
         """Yield a comment on a function of the variables: the formula, its origin, and names that the code changed."""
@@ -724,16 +712,8 @@ def layout_source(
     }
     fresh = names.fresh_names(reserved_names | {*legal.values(), *intermediate_names.values()})
     lines = _write_lines(writer, roots, leaves, line_names, fresh)
-    results = iter([library.target.coerce(part) for part in lines.results])
-    return SourceLayout(
-        program=program,
-        library=library,
-        names=legal,
-        lines=lines.lines,
-        values=[next(results) for _ in program.values],
-        gradient={name: [next(results) for _ in slopes] for name, slopes in program.gradient.items()},
-        hessian=None if program.hessian is None else [[next(results) for _ in row] for row in program.hessian],
-    )
+    results = [library.target.coerce(part).text for part in lines.results]
+    return SourceLayout(program, library, legal, lines.lines, results)
 
 
 def _write_lines(

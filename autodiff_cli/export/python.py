@@ -137,7 +137,7 @@ def results(layout: SourceLayout, value: str, suffix: str = "") -> Iterator[str]
     if layout.program.has_gradient:
         yield from _DICT.statement("gradient = ", {name: text + suffix for name, text in layout.derivatives().items()})
         names.append("gradient")
-    if layout.hessian is not None:
+    if layout.program.has_hessian:
         rows = {a: {b: text + suffix for b, text in row.items()} for a, row in layout.second_derivatives().items()}
         yield from _DICT.statement("hessian = ", rows)
         names.append("hessian")

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
 from autodiff_cli.autodiff.taylor import derivatives
-from autodiff_cli.autodiff.unrolling import TooManyOperationsError, element_leaves, unroll
+from autodiff_cli.autodiff.unrolling import TooManyOperationsError, unroll_at
 from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.reductions import block_slices
@@ -152,21 +152,11 @@ def derivatives_with_arrays(formula: Formula, name: str, order: int, values: Map
         raise ExpressionError(f"`{name}` is an array; derivatives of higher order need a variable that is a number")
     if any(np.shape(value) != sizes.get(variable_name, ()) for variable_name, value in values.items()):
         raise ExpressionError("derivatives of higher order are computed at one point, not for a batch of points")
-    unrolled = {
-        variable_name: element_leaves(variable_name, sizes.get(variable_name, ()))
-        for variable_name in formula.variables
-    }
     try:
-        leaves = {leaf: unrolled[variable_name] for variable_name, leaf in formula.leaves.items()}
-        (output,) = unroll([formula.output], leaves)
+        (output,), leaves, point = unroll_at([formula.output], values, formula.leaves)
     except TooManyOperationsError as error:
         raise ExpressionError(str(error)) from error
-    point = {
-        leaf.text: float(number)
-        for variable_name, leaves in unrolled.items()
-        for leaf, number in zip(leaves.reshape(-1).tolist(), np.ravel(values[variable_name]), strict=True)
-    }
-    along = unrolled[name].item()
+    along = leaves[name].item()
     return derivatives(Tape([output.item()], [along]), along, FLOATS, point, order)
 
 

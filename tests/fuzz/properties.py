@@ -22,10 +22,11 @@ import numpy as np
 from autodiff_cli import ExpressionError, Objective, parse
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.autodiff.unrolling import unroll_at
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.selection import BACKEND_FACTORIES, make_backend
 from autodiff_cli.explain.accuracy import UNKNOWN, exact_computation
-from autodiff_cli.explain.array_accuracy import element_values, second_derivative_computation, unroll_at
+from autodiff_cli.explain.array_accuracy import second_derivative_computation
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.explain.warnings import check_higher_derivatives
@@ -266,8 +267,7 @@ def digits(case: Case) -> None:
         return
     names = [*case.point]
     slopes = gradient_nodes(f.output, [f.leaves[name] for name in names], f.value_shapes(at.point))
-    numbers, graphs = unroll_at([f.output, *slopes], at.point, f.leaves)
-    place = element_values(numbers, at.point)
+    graphs, elements, place = unroll_at([f.output, *slopes], at.point, f.leaves)
     leaves = {name: from_float(x) for name, x in place.items()}
     decimals = {name: read_decimal(repr(x)) if math.isfinite(x) else leaves[name] for name, x in place.items()}
     wanted = [graph for array in graphs for graph in np.ravel(array)]
@@ -278,7 +278,7 @@ def digits(case: Case) -> None:
     is_edge = any(caveat.kind in ("singular", "domain", "overflow", "kink") for caveat in at.warnings)
     if any(caveat.kind == "precision" and "are not computed" in caveat.message for caveat in at.warnings):
         return  # all is said
-    called = ["value", *(leaf.text for name in names for leaf in np.ravel(numbers[name]))]
+    called = ["value", *(leaf.text for name in names for leaf in np.ravel(elements[name]))]
     found = [at.value, *(float(x) for name in names for x in np.ravel(at.gradient[name]))]
     for k, (name, ours) in enumerate(zip(called, found, strict=True)):
         if not exact.is_proven[k] or name in warned or not is_finite(exact.numbers[k]):
@@ -345,9 +345,8 @@ def curvatures(case: Case) -> None:
     found = HigherDerivatives(hessian=hessian_by_name(f, case.point, f.variables))
     right = check_higher_derivatives(f, at.point, found).correct
     slopes = gradient_nodes(f.output, [*f.leaves.values()], f.value_shapes(at.point))
-    numbers, graphs = unroll_at(slopes, at.point, f.leaves)
-    leaves = [leaf.text for name in f.variables for leaf in np.ravel(numbers[name])]
-    place = element_values(numbers, at.point)
+    graphs, elements, place = unroll_at(slopes, at.point, f.leaves)
+    leaves = [leaf.text for name in f.variables for leaf in np.ravel(elements[name])]
     graph_of = dict(zip(leaves, (graph for array in graphs for graph in np.ravel(array)), strict=True))
     operations = len(Tape([*graph_of.values()])) * len(leaves)
     compute = exact_computation(second_derivative_computation(graph_of, leaves), operations)
