@@ -165,15 +165,9 @@ def _joined_names_error(leaf: str, names_with_values: Collection[str]) -> Unknow
     if leaf.endswith("ᵀ") and leaf[:-1] in names_with_values:
         words = f"`{leaf}` is one name; to transpose, call a function"
         return UnknownNameError(words, suggestion=f"transpose({leaf[:-1]})")
-    parts: list[str] = []
-    rest = leaf
-    while rest:
-        part = max((name for name in names_with_values if name and rest.startswith(name)), key=len, default=None)
-        if part is None:
-            return None
-        parts.append(part)
-        rest = rest[len(part) :]
-    if len(set(parts)) < len(parts):
+    longest_first = sorted(filter(None, names_with_values), key=len, reverse=True)
+    parts = re.findall("|".join(map(re.escape, longest_first)) or "$", leaf)
+    if "".join(parts) != leaf or len({*parts}) < len(parts):
         return None
     return UnknownNameError(f"`{leaf}` is one name; multiplication is written `*`", suggestion="*".join(parts))
 

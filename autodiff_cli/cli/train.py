@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -164,11 +164,10 @@ def train(
         guard = OutputGuard(environment.stdout) if any((save, page, plot, output, draws, options.checkpoint)) else None
         remarks = parsed_model.notes + parsed_model.warnings
         title = parsed_model.text, f"data: {source.name}, {columns_text(parsed_model.columns)}", *remarks
-        stdout, width, colour, clock = environment.stdout, environment.width, environment.colour, environment.clock
-        has_bar = environment.terminal and not environment.json
-        bar = ProgressBar(stdout, width, colour, options.epochs, clock) if has_bar else None
+        clock = environment.clock if environment.terminal and not environment.json else None
+        bar = ProgressBar(environment.stdout, environment.width, environment.colour, options.epochs, clock)
         table = EpochTable(_progress_paper(environment, guard), title, every, bar)
-        source.on_progress = table.update_reading
+        source.on_progress = bar.update_reading
         try:
             options = cluster_stack.enter_context(connected(options))
             objective = Objective.of(parsed_model, source, options)
@@ -182,7 +181,7 @@ def train(
             options = dataclasses.replace(options, on_epoch=observe)
             with errors_as_failure(str(options.checkpoint)) if options.checkpoint else contextlib.nullcontext():
                 table.step_noun = step_noun(choose_method(options, objective))
-                fit = fit_objective(objective, options, table.update, table.update_draws)
+                fit = fit_objective(objective, options, table.update, bar.update_draws)
         except Interrupted as interruption:
             fit = interruption.fit
             table.end()
@@ -197,35 +196,25 @@ def train(
 
     def finish() -> None:
         from autodiff_cli.render.fit_tables import estimates_text
-        from autodiff_cli.system import open_atomic_text
 
         if page is not None and recorder is not None:
             text = learning_page(objective, recorder, fit, options, environment.digits)
-            with errors_as_failure(page), open_atomic_text(page) as stream:
-                stream.write(text)
-            environment.note(f"page of the fit written to {page}")
+            _write_file(environment, page, "page of the fit written to", lambda path: _write_text(path, text))
         if fit.failure and status is ExitStatus.DONE:
             raise Failure(fit.failure if save is None else f"{fit.failure}. {save} was not written")
         if save is not None:
-            with errors_as_failure(save):
-                fit.save(save)
-            environment.note(f"model saved to {save}")
+            _write_file(environment, save, "model saved to", fit.save)
         if draws is not None and fit.draws:
             from autodiff_cli.training.fitting.posterior import save_draws
 
-            with errors_as_failure(draws):
-                save_draws(fit.draws, draws)
-            environment.note(f"draws written to {draws}")
+            _write_file(environment, draws, "draws written to", lambda path: save_draws(fit.draws, path))
         if output is not None:
-            with errors_as_failure(output), open_atomic_text(output) as stream:
-                stream.write(estimates_text(fit, output, environment.digits))
-            environment.note(f"table of parameters written to {output}")
+            table = estimates_text(fit, output, environment.digits)
+            _write_file(environment, output, "table of parameters written to", lambda path: _write_text(path, table))
         if plot and (figure.panels != "posterior" or fit.draws):
             from autodiff_cli.render.plots import save_plot
 
-            with errors_as_failure(plot):
-                save_plot({"": fit}, plot, figure)
-            environment.note(f"plot written to {plot}")
+            _write_file(environment, plot, "plot written to", lambda path: save_plot({"": fit}, path, figure))
 
     fit_text = fit_report(fit, is_saved=save is not None)
     if plot == "":
@@ -233,6 +222,20 @@ def train(
 
         fit_text = combine_reports(fit_text, plot_report(fit))
     return Output(fit_text, status, after_write=finish, guard=guard)
+
+
+def _write_file(environment: Environment, path: str, words: str, write: Callable[[str], None]) -> None:
+    """Write a file, and note that it is written."""
+    with errors_as_failure(path):
+        write(path)
+    environment.note(f"{words} {path}")
+
+
+def _write_text(path: str, text: str) -> None:
+    from autodiff_cli.system import open_atomic_text
+
+    with open_atomic_text(path) as stream:
+        stream.write(text)
 
 
 def _fixed_parameters(assignments: Iterable[str], user_names: Mapping[str, str]) -> dict[str, str | None]:
@@ -322,9 +325,7 @@ def fit_by_group(
         }
         if plotting is not None and plots:
             path, figure = plotting
-            with errors_as_failure(path):
-                save_plot(plots, path, figure)
-            environment.note(f"plot written to {path}")
+            _write_file(environment, path, "plot written to", lambda path: save_plot(plots, path, figure))
 
     return Output(report, status, path=output, after_write=finish)
 

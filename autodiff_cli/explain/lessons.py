@@ -128,6 +128,8 @@ class _QuestionMaker:
         self._trace = trace
         self._show = show
         self._words = StepSentences(trace, show)
+        self._forward_steps = {step.node: step for step in trace.forward}
+        self._backward_steps = {step.node: step for step in trace.backward}
         self._users: list[list[int]] = [[] for _ in trace.values]
         for i in range(len(trace.tape) - 1, -1, -1):
             for j in dict.fromkeys(trace.tape.inputs[i]):
@@ -136,8 +138,7 @@ class _QuestionMaker:
     def ask_value(self, of: str) -> Question:
         """Ask for the value of an operation."""
         i = _node(self._trace, of)
-        step = next(step for step in self._trace.forward if step.node == i)
-        filled_in = self._words.forward(step).rpartition(" = ")[0]
+        filled_in = self._words.forward(self._forward_steps[i]).rpartition(" = ")[0]
         hints = (
             f"Fill in the values of its inputs: {label_with_definition(self._trace, i)}.",
             f"{filled_in}: what is that?",
@@ -151,16 +152,14 @@ class _QuestionMaker:
         text = f"What is the local derivative of {of} with respect to {towards}?"
         if op.gate is Gate.ROUTE:
             first = "The selected input passes a change on in full, the others not at all."
-            forward_sentence = self._words.forward(next(step for step in self._trace.forward if step.node == i))
-            return self._numeric_question("local", text, contribution.local, (first, forward_sentence))
+            hints = first, self._words.forward(self._forward_steps[i])
+            return self._numeric_question("local", text, contribution.local, hints)
         rule = describe(op)
         towards_input = [*rule.derivatives][contribution.position]
         slope = f"the derivative of {rule.call} with respect to {towards_input} is {rule.derivatives[towards_input]}"
         formula = self._words.slope(i, contribution.position)
-        step = next(step for step in self._trace.backward if step.node == i)
-        second = (
-            self._words.backward(step) if formula == self._show(contribution.local) else f"{formula}: what is that?"
-        )
+        is_number = formula == self._show(contribution.local)
+        second = self._words.backward(self._backward_steps[i]) if is_number else f"{formula}: what is that?"
         hints = f"It concerns only {label_with_definition(self._trace, i)}: {slope}.", second
         return self._numeric_question("local", text, contribution.local, hints)
 
@@ -236,7 +235,7 @@ class _QuestionMaker:
 
     def _product_in_words(self, user: int, to: int) -> str:
         """Return the contribution of a user to a node as a product in words, without the result."""
-        step = next(step for step in self._trace.backward if step.node == user)
+        step = self._backward_steps[user]
         contributions = [contributions for contributions in step.contributions if contributions.to == to]
         sentences = (self._words.contribution(step, part).partition(": ")[2] for part in contributions)
         products = " and ".join(sentence.partition(", ")[0].rpartition(" = ")[0] for sentence in sentences)

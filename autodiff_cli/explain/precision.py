@@ -224,7 +224,7 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
     ends: dict[str, list[Interval]] = {name: [] for name in names}
     with interval_arithmetic(_BITS) as kind:
         for box in _boxes(intervals, moving):
-            values = forward(tape, kind, {name: _hull(*sides) for name, sides in box.items()})
+            values = _evaluate_over(tape, kind, box)
             results = [_ball_ends(values[i]) for i in tape.outputs]
             if not all(ball.is_finite(values[i]) for i in tape.outputs):
                 results = _one_sided_ends(tape, box)
@@ -238,6 +238,11 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
             for name, boxes in ends.items()
         }
     return ProvenBounds(bounds, any(math.isinf(end) for interval in bounds.values() for end in interval))
+
+
+def _evaluate_over(tape: Tape, kind: Kind[Number], box: Mapping[str, Interval]) -> list[Number]:
+    """Return enclosures of the values of all nodes over a box."""
+    return forward(tape, kind, {name: _hull(*sides) for name, sides in box.items()})
 
 
 def _hull(low: Number, high: Number) -> Number:
@@ -291,11 +296,8 @@ def _bounds_at_corners(
         first, last = box[name] if low >= 0 else box[name][::-1]
         least[name], most[name] = (first, first), (last, last)
     reset_jumps()
-    box_value = forward(tape, kind, {name: _hull(*sides) for name, sides in box.items()})[tape.outputs[0]]
-    if has_possible_jump() or not ball.is_finite(box_value):
+    output = tape.outputs[0]
+    if not ball.is_finite(_evaluate_over(tape, kind, box)[output]) or has_possible_jump():
         return None
-    corners = [
-        forward(tape, kind, {name: _hull(*sides) for name, sides in corner.items()})[tape.outputs[0]]
-        for corner in (least, most)
-    ]
+    corners = [_evaluate_over(tape, kind, corner)[output] for corner in (least, most)]
     return (_ball_ends(corners[0])[0], _ball_ends(corners[1])[1]) if all(map(ball.is_finite, corners)) else None

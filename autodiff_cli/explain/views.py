@@ -17,11 +17,12 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from autodiff_cli.autodiff.sweeps import tangents
-from autodiff_cli.explain.record import Trace, array_shape
+from autodiff_cli.explain.record import ForwardStep, Trace, array_shape
 from autodiff_cli.graph.node import Node, as_node
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import Tape
@@ -256,15 +257,12 @@ class TangentContribution(NamedTuple):
 
 
 class TangentStep(NamedTuple):
-    """One step of forward mode: an operation, its value, and its tangent as a sum of contributions.
+    """One step of forward mode: an operation, and its tangent as a sum of contributions.
 
     Inputs that do not depend on the variable contribute nothing and are left out.
     """
 
-    step: int
-    node: int
-    op: Op
-    value: float
+    forward: ForwardStep
     contributions: tuple[TangentContribution, ...]
     tangent: float
 
@@ -352,20 +350,16 @@ def reverse_work(trace: Trace) -> Work:
 
 
 def _steps(trace: Trace, rates: list[float | None]) -> Iterator[TangentStep]:
-    tape, values, step = trace.tape, trace.values, 0
-    for i, (node, inputs, active) in enumerate(zip(tape.nodes, tape.inputs, tape.active_inputs, strict=True)):
-        if node.op is None:
-            continue
-        step += 1
-        terms = []
-        if rates[i] is not None:
-            moving = tuple(k for k in active if rates[inputs[k]] is not None)
-            locals_ = FLOATS.partials(node.op, len(inputs), moving)(values[i], *[values[j] for j in inputs])
-            for k, local in zip(moving, locals_, strict=True):
+    for step in trace.forward:
+        inputs, rate, terms = step.inputs, rates[step.node], []
+        if rate is not None:
+            moving = tuple(k for k in trace.tape.active_inputs[step.node] if rates[inputs[k]] is not None)
+            partials = FLOATS.partials(step.op, len(inputs), moving)
+            for k, local in zip(moving, partials(step.value, *[trace.values[j] for j in inputs]), strict=True):
                 tangent = rates[inputs[k]]
                 if local is not None and tangent is not None:
                     terms.append(TangentContribution(inputs[k], local, tangent, local * tangent))
-        yield TangentStep(step, i, node.op, values[i], tuple(terms), rates[i] or 0.0)
+        yield TangentStep(step, tuple(terms), rate or 0.0)
 
 
 BYTES_PER_NUMBER = 8  # of a double
@@ -434,9 +428,9 @@ class TapeRecord(NamedTuple):
 
 def tape_record(trace: Trace) -> TapeRecord:
     """Return the values that the forward pass of a trace saves for the backward pass, with their memory."""
-    entries = [*_entries(trace)]
-    saved = {j for entry in entries for j in entry.saved}
     memory = [BYTES_PER_NUMBER * math.prod(array_shape(value)) for value in trace.values]
+    entries = [*_entries(trace, memory)]
+    saved = {j for entry in entries for j in entry.saved}
     operations = [entry.node for entry in entries]
     without = sum(memory[j] for j in saved if trace.tape.nodes[j].op is not None)
     distances = [2**power for power in range(1, max(1, (len(operations) - 1).bit_length()))]
@@ -445,25 +439,20 @@ def tape_record(trace: Trace) -> TapeRecord:
     return TapeRecord(trace, entries, needed, computed, without, [cost for cost in costs if cost.peak < without])
 
 
-def _entries(trace: Trace) -> Iterator[TapeEntry]:
-    positions_by_rule: dict[object, tuple[int, ...]] = {}
+def _entries(trace: Trace, memory: Sequence[int]) -> Iterator[TapeEntry]:
     saved_so_far: set[int] = set()
     tape = trace.tape
-    for i, (node, inputs) in enumerate(zip(tape.nodes, tape.inputs, strict=True)):
-        if node.op is None:
-            continue
-        shapes = tuple(array_shape(trace.values[j]) for j in inputs) if node.op.is_structural else ()
-        key = node.op, len(inputs), tape.active_inputs[i], shapes
-        if key not in positions_by_rule:
-            positions_by_rule[key] = _saved_positions(node.op, len(inputs), tape.active_inputs[i], shapes)
-        places = [inputs[position - 1] if position else i for position in positions_by_rule[key]]
+    for _, i, op, inputs, _ in trace.forward:
+        shapes = tuple(array_shape(trace.values[j]) for j in inputs) if op.is_structural else ()
+        positions = _saved_positions(op, len(inputs), tape.active_inputs[i], shapes)
+        places = [inputs[position - 1] if position else i for position in positions]
         saved = tuple(dict.fromkeys(j for j in places if not tape.nodes[j].is_constant))
-        new = [j for j in saved if j not in saved_so_far]
-        saved_so_far.update(new)
-        memory = sum(BYTES_PER_NUMBER * math.prod(array_shape(trace.values[j])) for j in new)
-        yield TapeEntry(i, node.op, inputs, saved, memory)
+        new = {*saved} - saved_so_far
+        saved_so_far |= new
+        yield TapeEntry(i, op, inputs, saved, sum(memory[j] for j in new))
 
 
+@cache
 def _saved_positions(
     op: Op, count: int, active: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]
 ) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 # --- Channels ---
@@ -52,28 +53,25 @@ def assign_tracks(lines: Sequence[ChannelLine]) -> dict[ChannelLine, int] | None
     constraints may form a cycle; then None is returned, and one side of the channel has to be moved.
     """
     entering = {line.entry_row: line for line in lines if not line.is_straight}
-    later: dict[ChannelLine, set[ChannelLine]] = {line: set() for line in entering.values()}
-    for line in entering.values():
-        for row in line.exit_rows:
-            if entering.get(row, line) is not line:
-                later[entering[row]].add(line)
-    waiting_for = dict.fromkeys(later, 0)
-    for line in itertools.chain.from_iterable(later.values()):
-        waiting_for[line] += 1
-    ready = [line.turn_order for line, count in waiting_for.items() if not count]
-    heapq.heapify(ready)
-    earliest = dict.fromkeys(later, 0)
+    earlier = {
+        line: {entering[row] for row in line.exit_rows if row in entering} - {line} for line in entering.values()
+    }
+    order = TopologicalSorter(earlier)
+    try:
+        order.prepare()
+    except CycleError:
+        return None
     occupied: list[list[tuple[int, int]]] = []
     tracks: dict[ChannelLine, int] = {}
-    while ready:
-        line = entering[heapq.heappop(ready)[1]]
-        tracks[line] = track = _occupy_track(occupied, line.span, earliest[line])
-        for other in later[line]:
-            earliest[other] = max(earliest[other], track + 1)
-            waiting_for[other] -= 1
-            if not waiting_for[other]:
-                heapq.heappush(ready, other.turn_order)
-    return tracks if len(tracks) == len(later) else None
+    waiting: list[tuple[int, int]] = []
+    while order.is_active():
+        for line in order.get_ready():
+            heapq.heappush(waiting, line.turn_order)
+        line = entering[heapq.heappop(waiting)[1]]
+        earliest = max((tracks[other] + 1 for other in earlier[line]), default=0)
+        tracks[line] = _occupy_track(occupied, line.span, earliest)
+        order.done(line)
+    return tracks
 
 
 def _occupy_track(occupied: list[list[tuple[int, int]]], span: tuple[int, int], earliest: int) -> int:

@@ -57,7 +57,7 @@ class EpochTable:
     Args:
         title: lines above the table, the model first; they are written with the first epoch.
         every: show each epoch whose number is a multiple of it. Without it, 1 to 10, then 20 to 100, and so on.
-        bar: the progress bar below the table; None if the output is not a terminal.
+        bar: the progress bar below the table.
 
     Attributes:
         step_noun: the word for one step of the method, `step_noun(method)`.
@@ -65,11 +65,11 @@ class EpochTable:
 
     step_noun = "epoch"
 
-    def __init__(self, paper: Paper, title: Sequence[str], every: int | None, bar: ProgressBar | None = None) -> None:
+    def __init__(self, paper: Paper, title: Sequence[str], every: int | None, bar: ProgressBar) -> None:
         self._paper = paper
         self._title = title
         self._every = every
-        self._bar = bar
+        self.bar = bar
         self._unwritten: Epoch | None = None  # the latest epoch, unless the table has it
         self._has_begun = False
 
@@ -81,28 +81,15 @@ class EpochTable:
             self._write(epoch)
         else:
             self._unwritten = epoch
-        if self._bar is not None:
-            self._bar.update(epoch.number, 0.0, epoch.loss, self.step_noun)
+        self.bar.update(epoch.number, 0.0, epoch.loss, self.step_noun)
 
     def update(self, progress: EpochProgress) -> None:
         """Show the progress within a long epoch."""
-        if self._bar is not None:
-            self._bar.update(progress.number - 1, progress.fraction, progress.loss, self.step_noun)
-
-    def update_reading(self, progress: PassProgress) -> None:
-        """Show the progress of a pass over streamed rows."""
-        if self._bar is not None:
-            self._bar.update_reading(progress)
-
-    def update_draws(self, count: int, total: int) -> None:
-        """Show the number of draws from the posterior."""
-        if self._bar is not None:
-            self._bar.update_draws(count, total)
+        self.bar.update(progress.number - 1, progress.fraction, progress.loss, self.step_noun)
 
     def end(self) -> None:
         """Show the last epoch, whatever its number, and take the bar away."""
-        if self._bar is not None:
-            self._bar.hide()
+        self.bar.hide()
         if self._unwritten is not None:
             self._write(self._unwritten)
 
@@ -120,8 +107,7 @@ class EpochTable:
         self._paper.heading(f"{self.step_noun:>9}          loss{validation}")
 
     def _write(self, epoch: Epoch) -> None:
-        if self._bar is not None:
-            self._bar.hide()
+        self.bar.hide()
         validation = "" if epoch.validation_loss is None else f"  {self._paper.brief(epoch.validation_loss):>15}"
         self._paper.line(f"  {epoch.number:>7}  {self._paper.brief(epoch.loss):>12}{validation}")
         self._paper.flush()
@@ -133,16 +119,18 @@ class ProgressBar:
 
     Args:
         total: the number of epochs; None if it is not known.
-        clock: returns the time in seconds.
+        clock: returns the time in seconds; None if the output is not a terminal, which has no bar.
     """
 
-    def __init__(self, stream: TextIO, width: int, colour: bool, total: int | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, stream: TextIO, width: int, colour: bool, total: int | None, clock: Callable[[], float] | None
+    ) -> None:
         self._stream = stream
         self._width = width
         self._colours: Literal["standard"] | None = "standard" if colour else None
         self._total = total
         self._clock = clock
-        self._next_refresh = clock() + BAR_DELAY
+        self._next_refresh = BAR_DELAY + (clock() if clock else 0.0)
         self._bar: Progress | None = None
         self._work = ""  # what the bar shows: "epochs", or "reading" rows
 
@@ -168,8 +156,7 @@ class ProgressBar:
 
     def _show(self, work: str, completed: float, total: int | None, before: str, after: str) -> None:
         """Show the progress with a text before and after the bar, at most every `BAR_INTERVAL` seconds."""
-        time = self._clock()
-        if time < self._next_refresh:
+        if self._clock is None or (time := self._clock()) < self._next_refresh:
             return
         self._next_refresh = time + BAR_INTERVAL
         if self._work != work:

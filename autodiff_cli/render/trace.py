@@ -195,12 +195,11 @@ def _write_forward_mode(paper: Paper, modes: Sequence[ForwardMode]) -> None:
     for mode in modes:
 
         def write(step: TangentStep, name: str = mode.name) -> None:
-            forward_step = ForwardStep(step.step, step.node, step.op, trace.tape.inputs[step.node], step.value)
-            sentence = sentences.forward(forward_step)
+            sentence = f"  {step.forward.step}. {sentences.forward(step.forward)}"
             if not step.contributions:
-                paper.line(f"  {step.step}. {sentence}; it does not depend on {name}, so its tangent is 0")
+                paper.line(f"{sentence}; it does not depend on {name}, so its tangent is 0")
                 return
-            paper.line(f"  {step.step}. {sentence}; tangent {brief(step.tangent)}")
+            paper.line(f"{sentence}; tangent {brief(step.tangent)}")
             for term in step.contributions:
                 factors = format_operation_on_numbers(get_op("mul"), [brief(term.local), brief(term.tangent)])
                 paper.line(f"       from {trace.labels[term.input]}: {factors} = {brief(term.amount)}")

@@ -60,11 +60,11 @@ def test_the_bar_waits_and_is_drawn_at_most_every_interval() -> None:
     assert "epoch 1, 30%" in screen.shown(progress.BAR_INTERVAL / 2)
     table.update(EpochProgress(1, 0.4, 1.0))
     assert screen.shown(progress.BAR_INTERVAL) == ""
-    table.update_reading(PassProgress(2, 3_000_000, 6_000_000, 1.5))
+    table.bar.update_reading(PassProgress(2, 3_000_000, 6_000_000, 1.5))
     shown = screen.shown()
     assert "pass 2" in shown
     assert "2 million rows/s" in shown
-    table.update_draws(7, 20)
+    table.bar.update_draws(7, 20)
     assert "draw 7" in screen.shown()
 
 
@@ -80,7 +80,7 @@ def test_the_bar_waits_and_is_drawn_at_most_every_interval() -> None:
 )
 def test_the_table_thins_out_and_ends_with_the_last_epoch(every: int | None, last: int, numbers: list[int]) -> None:
     stream = io.StringIO()
-    table = EpochTable(Paper(stream), ["y ~ a*x", "3 rows"], every)
+    table = EpochTable(Paper(stream), ["y ~ a*x", "3 rows"], every, ProgressBar(stream, 80, False, None, None))
     for number in range(last + 1):
         table.add(Epoch(number, 1 / (1 + number), np.zeros(1)))
     table.end()

@@ -27,7 +27,7 @@ def test_a_tangent_is_the_sum_of_what_its_inputs_add_and_the_last_is_the_derivat
     found = trace(Expression(output, {leaf.text: leaf for leaf in leaves}), point)
     mode = forward_mode(found, "x")
     for step in mode.steps:
-        assert step.tangent == mode.tangents[step.node]
+        assert step.tangent == mode.tangents[step.forward.node]
         assert step.tangent == sum(carried.amount for carried in step.contributions)
         for carried in step.contributions:
             assert carried.tangent == mode.tangents[carried.input]
