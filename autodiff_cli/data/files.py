@@ -642,20 +642,19 @@ def summarize_data(file: DataSource) -> DataSummary:
     Raises:
         DataError: for cells of numeric columns that are not numbers.
     """
-    first = file.files[0]
-    texts = first.text_columns
-    names = file.common_names
-    texts = [name for name in texts if name in names]
+    first, names = file.files[0], file.common_names
+    texts = [name for name in first.text_columns if name in names]
     table = file.read(ColumnQuery({*names}.difference(texts), texts, MissingCells.KEEP))
     originals = {name: first.header[position] for name, position in first.column_positions(names).items()}
     columns = tuple(
-        _summarize_labels(name, originals[name], table.labels[name].codes)
-        if name in table.labels
-        else _summarize_numbers(name, originals[name], table.columns[name], file.parsers[name].kind)
+        _summarize_column(
+            (name, quote_name(name), originals[name]),
+            table.labels[name] if name in table.labels else table.columns[name],
+            file.parsers[name].kind,
+            first.units.get(name, ""),
+        )
         for name in names
     )
-    units = first.units
-    columns = tuple(dataclasses.replace(column, unit=units.get(column.name, "")) for column in columns)
     blocks = file.iter_selected_rows(table)
     all_rows = (row for cells in blocks for row in (cells if isinstance(cells, list) else cells.rows()))
     first_rows = tuple(tuple(row) for row in itertools.islice(all_rows, _SAMPLE_ROWS))
@@ -671,22 +670,15 @@ def summarize_data(file: DataSource) -> DataSummary:
     )
 
 
-def _summarize_labels(name: str, original: str, codes: NDArray[Any]) -> ColumnSummary:
-    """Return the description of a text column."""
-    levels = len(np.unique(codes[codes >= 0]))
-    return ColumnSummary(name, quote_name(name), original, "text", int(np.sum(codes < 0)), levels=levels)
-
-
-def _summarize_numbers(name: str, original: str, column: NDArray[Any], kind: CellKind | None) -> ColumnSummary:
-    """Return the description of a column of numbers."""
-    present = column[np.isfinite(column)]
+def _summarize_column(
+    names: tuple[str, str, str], cells: NDArray[Any] | LabelColumn, kind: CellKind | None, unit: str
+) -> ColumnSummary:
+    """Return the description of a column of numbers or of labels; `names` are its first three fields."""
+    if isinstance(cells, LabelColumn):
+        levels = len(np.unique(cells.codes[cells.codes >= 0]))
+        return ColumnSummary(*names, "text", int(np.sum(cells.codes < 0)), levels=levels, unit=unit)
+    present = cells[np.isfinite(cells)]
     is_whole = len(present) > 0 and bool(np.all(present == np.round(present)))
-    return ColumnSummary(
-        name,
-        quote_name(name),
-        original,
-        _KIND_TITLES.get(kind, "whole number" if is_whole else "number"),
-        len(column) - len(present),
-        float(present.min()) if len(present) else None,
-        float(present.max()) if len(present) else None,
-    )
+    low, high = (float(present.min()), float(present.max())) if len(present) else (None, None)
+    title = _KIND_TITLES.get(kind, "whole number" if is_whole else "number")
+    return ColumnSummary(*names, title, len(cells) - len(present), low, high, unit=unit)

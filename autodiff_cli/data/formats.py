@@ -85,14 +85,9 @@ class ArrowFormat(abc.ABC):
     def _iter_tables(self, stream: BinaryIO, names: Sequence[str] | None, size: int) -> Iterator[Any]:
         """Yield columns as tables of about `size` rows. Without names, yield all of them, in the order of the file."""
 
+    @abc.abstractmethod
     def estimate_rows(self) -> int:
         """Return the number of rows, estimated from the first ones if the file does not state it."""
-        with self._open_checked() as stream:
-            return self._estimate_rows(stream)
-
-    @abc.abstractmethod
-    def _estimate_rows(self, stream: BinaryIO) -> int:
-        """Return the estimated number of rows of an open file."""
 
     def _open_stream(self) -> contextlib.AbstractContextManager[BinaryIO]:
         return self._source.open_raw()
@@ -189,17 +184,16 @@ class Parquet(ArrowFormat):
         from pyarrow import parquet
 
         file = parquet.ParquetFile(stream)
-        self.divisible_range = 0, file.num_row_groups
+        self.divisible_range, self._rows = (0, file.num_row_groups), file.metadata.num_rows
         return file.schema_arrow
 
     def restrict(self, begin: int, end: int) -> None:
         """Restrict reading to some row groups."""
         self._row_groups = range(begin, end)
 
-    def _estimate_rows(self, stream: BinaryIO) -> int:
-        from pyarrow import parquet
-
-        return int(parquet.ParquetFile(stream).metadata.num_rows)
+    def estimate_rows(self) -> int:
+        """Return the number of rows."""
+        return self._rows
 
     def _iter_tables(self, stream: BinaryIO, names: Sequence[str] | None, size: int) -> Iterator[Any]:
         import pyarrow as pa
@@ -225,11 +219,13 @@ class Feather(ArrowFormat):
 
         return ipc.open_file(cast(io.IOBase, stream)).schema
 
-    def _estimate_rows(self, stream: BinaryIO) -> int:
+    def estimate_rows(self) -> int:
+        """Return the number of rows, estimated from the first batch."""
         from pyarrow import ipc
 
-        file = ipc.open_file(cast(io.IOBase, stream), options=ipc.IpcReadOptions(included_fields=[0]))
-        return int(file.num_record_batches and file.num_record_batches * file.get_batch(0).num_rows)
+        with self._open_checked() as stream:
+            file = ipc.open_file(cast(io.IOBase, stream), options=ipc.IpcReadOptions(included_fields=[0]))
+            return int(file.num_record_batches and file.num_record_batches * file.get_batch(0).num_rows)
 
     def _iter_tables(self, stream: BinaryIO, names: Sequence[str] | None, size: int) -> Iterator[Any]:
         import pyarrow as pa
@@ -259,7 +255,8 @@ class JsonLines(ArrowFormat):
     def _read_schema(self, stream: BinaryIO) -> Any:
         return self._parse_lines(stream.read(_JSON_BLOCK_BYTES) + stream.readline(), 0).schema
 
-    def _estimate_rows(self, stream: BinaryIO) -> int:  # noqa: ARG002
+    def estimate_rows(self) -> int:
+        """Return the number of rows, estimated from the lengths of the first lines."""
         return self._source.estimate_lines()
 
     def _iter_tables(self, stream: BinaryIO, names: Sequence[str] | None, size: int) -> Iterator[Any]:  # noqa: ARG002

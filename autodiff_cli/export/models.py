@@ -202,7 +202,7 @@ class _OnnxGraph:
             self._per_row.add(node)
             return node.text
         if node.is_constant:
-            return self._number(FLOATS.parse_constant(node.text))
+            return self._constant(FLOATS.parse_constant(node.text))
         return self._tensor(np.asarray(self._values[node.text], dtype=np.float64), node.text)
 
     # --- elementwise
@@ -210,7 +210,7 @@ class _OnnxGraph:
     def _elementwise(self, node: Node) -> str:
         inputs, name = self._align(node), node.operation.name
         if name == "where":  # a condition is a number here, and a boolean in ONNX
-            inputs[0] = self.add("Not", [self.add("Equal", [inputs[0], self._number(0.0)], "zero")], "truth")
+            inputs[0] = self.add("Not", [self.add("Equal", [inputs[0], self._constant(0.0)], "zero")], "truth")
         result = self.add(_ELEMENTWISE_OPS[name], inputs, name)
         if name not in _COMPARISON_OPS:
             return result
@@ -225,7 +225,7 @@ class _OnnxGraph:
         for child in node.inputs:
             name, missing = self._names[child], rank - len(self.shape(child))
             if child in self._per_row and missing:
-                name = self.add("Unsqueeze", [name, self._integers([*range(1, missing + 1)])], "column")
+                name = self.add("Unsqueeze", [name, self._constant([*range(1, missing + 1)])], "column")
             aligned.append(name)
         return aligned
 
@@ -235,8 +235,8 @@ class _OnnxGraph:
         (x,), name = node.inputs, node.operation.name
         start, rank, array = int(x in self._per_row), len(self.shape(x)), self._names[x]
         if not rank:  # a number, as an array of one element
-            array, rank = self.add("Unsqueeze", [array, self._integers([start])], "element"), 1
-        axes = self._integers([*range(start, start + rank)])
+            array, rank = self.add("Unsqueeze", [array, self._constant([start])], "element"), 1
+        axes = self._constant([*range(start, start + rank)])
         return self.add(_REDUCTION_OPS[name], [array, axes], name, keepdims=0)
 
     def _matmul(self, node: Node) -> str:
@@ -249,21 +249,21 @@ class _OnnxGraph:
         if not of_rows or ranks == (2, 2):
             return self.add("MatMul", [first, second], "product")
         if ranks[0] == 1:
-            first = self.add("Unsqueeze", [first, self._integers([int(rows)])], "row")
+            first = self.add("Unsqueeze", [first, self._constant([int(rows)])], "row")
         if ranks[1] == 1:
-            second = self.add("Unsqueeze", [second, self._integers([2])], "column")
+            second = self.add("Unsqueeze", [second, self._constant([2])], "column")
         product = self.add("MatMul", [first, second], "product")
         axes = [axis for axis, rank in zip((1, 2), ranks, strict=True) if rank == 1]
-        return self.add("Squeeze", [product, self._integers(axes)], "product")
+        return self.add("Squeeze", [product, self._constant(axes)], "product")
 
     def _softmax(self, node: Node) -> str:
         (x,) = node.inputs
         rank = len(self.shape(x))
         if rank == 1:
             return self.add("Softmax", [self._names[x]], "softmax", axis=-1)
-        flat = self.add("Reshape", [self._names[x], self._integers([*self._leading_axes(x), -1])], "flat")
+        flat = self.add("Reshape", [self._names[x], self._constant([*self._leading_axes(x), -1])], "flat")
         soft = self.add("Softmax", [flat], "softmax", axis=-1)
-        return self.add("Reshape", [soft, self._integers([*self._leading_axes(x), *self.shape(x)])], "softmax")
+        return self.add("Reshape", [soft, self._constant([*self._leading_axes(x), *self.shape(x)])], "softmax")
 
     def _leading_axes(self, node: Node) -> list[int]:
         return [0] if node in self._per_row else []
@@ -275,7 +275,7 @@ class _OnnxGraph:
             if node in self._per_row and child not in self._per_row:
                 name = self._repeat_per_row(name, self.shape(child))
             is_vector = node.op is concat and self.shape(child)
-            parts.append(name if is_vector else self.add("Unsqueeze", [name, self._integers([start])], "part"))
+            parts.append(name if is_vector else self.add("Unsqueeze", [name, self._constant([start])], "part"))
         return self.add("Concat", parts, "vector", axis=start)
 
     _stack = _concat
@@ -283,14 +283,14 @@ class _OnnxGraph:
     def _repeat_per_row(self, name: str, shape: Shape) -> str:
         """Return a result that is the same in every row, repeated for each row."""
         rows = self.add("Shape", [next(iter(self._columns))], "rows")
-        target = self.add("Concat", [rows, self._integers([*shape])], "shape", axis=0)
+        target = self.add("Concat", [rows, self._constant([*shape])], "shape", axis=0)
         return self.add("Expand", [name, target], "alike")
 
     def _index(self, node: Node) -> str:
         x, *places = node.inputs
         element, axis = self._names[x], 1 if x in self._per_row else 0
         for place in places:
-            element = self.add("Gather", [element, self._integers(int(place.text))], "element", axis=axis)
+            element = self.add("Gather", [element, self._constant(int(place.text))], "element", axis=axis)
         return element
 
     def _transpose(self, node: Node) -> str:
@@ -301,8 +301,8 @@ class _OnnxGraph:
 
     def _outer(self, node: Node) -> str:
         a, b = node.inputs
-        tall = self.add("Unsqueeze", [self._names[a], self._integers([2 if a in self._per_row else 1])], "column")
-        wide = self.add("Unsqueeze", [self._names[b], self._integers([1 if b in self._per_row else 0])], "row")
+        tall = self.add("Unsqueeze", [self._names[a], self._constant([2 if a in self._per_row else 1])], "column")
+        wide = self.add("Unsqueeze", [self._names[b], self._constant([1 if b in self._per_row else 0])], "row")
         return self.add("Mul", [tall, wide], "outer")
 
     # --- parts of nodes
@@ -315,17 +315,12 @@ class _OnnxGraph:
         self.nodes.append(helper.make_node(kind, [*inputs], [result], name=result, **attributes))
         return result
 
-    def _number(self, value: float) -> str:
-        """Return the name of a constant."""
-        key = repr(value)
+    def _constant(self, value: float | int | Sequence[int]) -> str:
+        """Return the name of a number, an axis, or axes."""
+        key, is_number = repr(value), isinstance(value, float)
         if key not in self._constants:
-            self._constants[key] = self._tensor(np.float64(value), key)
-        return self._constants[key]
-
-    def _integers(self, values: int | Sequence[int]) -> str:
-        key = f"axes {values}"
-        if key not in self._constants:
-            self._constants[key] = self._tensor(np.asarray(values, dtype=np.int64), "axes")
+            array = np.asarray(value, dtype=np.float64 if is_number else np.int64)
+            self._constants[key] = self._tensor(array, key if is_number else "axes")
         return self._constants[key]
 
     def _tensor(self, values: Any, name: str) -> str:

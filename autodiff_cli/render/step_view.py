@@ -12,7 +12,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace
+from autodiff_cli.explain.record import BackwardStep, ForwardStep, Trace
 from autodiff_cli.explain.sentences import BACKWARD_PASS_SENTENCE, StepSentences, closing_phrases
 from autodiff_cli.render import character_drawing, formatting
 from autodiff_cli.render.character_drawing import BoxContent, CharacterDrawing, DrawingState, Line, Run, TextStyle
@@ -20,7 +20,7 @@ from autodiff_cli.render.character_layout import Cell, Extent, TooManyItemsError
 from autodiff_cli.render.drawing import Box, Role, build_drawing, safe_label
 from autodiff_cli.render.gradient import write_result, write_title, write_warnings
 from autodiff_cli.render.report import Paper
-from autodiff_cli.render.trace import array_lines, arrays_of_step, is_large_array, jacobian_of_step
+from autodiff_cli.render.trace import backward_lines, forward_lines
 
 # Limits of what a window shows. Lengths are in terminal columns, heights in rows.
 _MIN_TEXT_ROWS = 8  # of the explanation; in a low window two fifths of the rows
@@ -319,17 +319,15 @@ class StepView:
         """Return the lines of the explanation of a step, not wrapped, each with its style."""
         step = viewed.step
         if isinstance(step, ForwardStep):
-            arrays = [line for label, x in arrays_of_step(self._trace, step) for line in self._array_lines(x, label)]
-            return [(self._sentences.forward(step), TextStyle.PLAIN), *arrays]
+            below = forward_lines(self._trace, step, self._format_brief, set())
+            return [(self._sentences.forward(step), TextStyle.PLAIN), *_indented(below)]
         if isinstance(step, BackwardStep):
-            contributions = step.contributions if self._sentences.has_contributions(step) else ()
-            slopes = [line for label, x in jacobian_of_step(self._trace, step) for line in self._array_lines(x, label)]
+            below = backward_lines(self._trace, step, self._format_brief)
             return [
                 *([(BACKWARD_PASS_SENTENCE, TextStyle.FAINT)] if step.step == 1 else ()),
                 (f"{self._trace.labels[step.node]}, adjoint {self._format_brief(step.adjoint)}", TextStyle.STRONG),
                 (self._sentences.backward(step), TextStyle.PLAIN),
-                *slopes,
-                *(line for contribution in contributions for line in self._contribution_lines(step, contribution)),
+                *_indented(below),
             ]
         page = io.StringIO()
         paper = Paper(page, self._digits)
@@ -346,13 +344,6 @@ class StepView:
             paper.line("The forward pass computes every node from its inputs.")
             paper.line("The backward pass then computes how fast the output changes with each node.")
         return [(line, TextStyle.PLAIN) for line in page.getvalue().strip().splitlines()]
-
-    def _contribution_lines(self, step: BackwardStep, contribution: Contribution) -> list[tuple[str, TextStyle]]:
-        rows = self._array_lines(contribution.amount) if is_large_array(contribution.amount) else []
-        return [(f"  {self._sentences.contribution(step, contribution)}", TextStyle.PLAIN), *rows]
-
-    def _array_lines(self, array: Any, label: str = "") -> list[tuple[str, TextStyle]]:
-        return [(f"  {line}", TextStyle.PLAIN) for line in array_lines(array, self._format_brief, label)]
 
     def _text_panel(self, view: ViewState, extent: Extent) -> list[Line]:
         """Return the visible lines of the text; the last one may say how many lines are below."""
@@ -378,6 +369,10 @@ class StepView:
     def _number_text(self, number: Any) -> str:
         width = _MAX_NUMBER_WIDTH
         return self._encodable(elide_middle(formatting.text_within(number, self._format_brief, width), width))
+
+
+def _indented(lines: Iterable[str]) -> Iterator[tuple[str, TextStyle]]:
+    return ((f"  {line}", TextStyle.PLAIN) for line in lines)
 
 
 def _rows_without_bars(window: Extent) -> int:

@@ -92,21 +92,30 @@ def _sample_positions(count: int, maximum: int) -> list[int]:
     return [*range(count)] if count <= maximum else [k * count // maximum for k in range(maximum)]
 
 
-def arrays_of_step(trace: Trace, step: ForwardStep) -> Iterator[tuple[str, Any]]:
-    """Yield the large arrays of a forward step with their labels: its variables and constants, then its value."""
-    for i in dict.fromkeys(step.inputs):
-        if trace.tape.nodes[i].op is None and is_large_array(trace.values[i]):
-            yield trace.labels[i], trace.values[i]
-    if is_large_array(step.value):
-        yield trace.labels[step.node], step.value
+def forward_lines(trace: Trace, step: ForwardStep, show: NumberFormat, shown: set[str]) -> Iterator[str]:
+    """Yield the lines below a forward step: its large variables and constants, then its value if that is large.
+
+    Args:
+        shown: the labels of arrays that are left out, to which those of the step are added.
+    """
+    leaves = (i for i in dict.fromkeys(step.inputs) if trace.tape.nodes[i].op is None)
+    for i in (*leaves, step.node):
+        if is_large_array(trace.values[i]) and trace.labels[i] not in shown:
+            shown.add(trace.labels[i])
+            yield from array_lines(trace.values[i], show, trace.labels[i])
 
 
-def jacobian_of_step(trace: Trace, step: BackwardStep) -> Iterator[tuple[str, Any]]:
-    """Yield the Jacobian (or gradient) of a backward step's operation with its name, if it is a large array."""
-    if trace.adjoints_or_none[step.node] is not None and has_jacobian(trace, step.node):
-        slopes = jacobian(trace, step.node)
-        if is_large_array(slopes):
-            yield "Jacobian" if array_shape(step.adjoint) else "slope", slopes
+def backward_lines(trace: Trace, step: BackwardStep, show: NumberFormat) -> Iterator[str]:
+    """Yield the lines below a backward step: its Jacobian if that is large, then its contributions."""
+    if trace.adjoints_or_none[step.node] is None:  # a structural zero, which contributes nothing
+        return
+    sentences = StepSentences(trace, show)
+    if has_jacobian(trace, step.node) and is_large_array(slopes := jacobian(trace, step.node)):
+        yield from array_lines(slopes, show, "Jacobian" if array_shape(step.adjoint) else "slope")
+    for contribution in step.contributions:
+        yield sentences.contribution(step, contribution)
+        if is_large_array(contribution.amount):
+            yield from array_lines(contribution.amount, show)
 
 
 # --- Both passes, step by step ---
@@ -118,28 +127,18 @@ def trace_report(trace: Trace) -> Report:
 
 
 def _write_trace(paper: Paper, trace: Trace) -> None:
-    brief, sentences, shown_labels = paper.brief, StepSentences(trace, paper.brief), set[str]()
-
-    def rows(array: Any, label: str = "") -> None:
-        for line in array_lines(array, brief, label):
-            paper.line(f"       {line}")
+    brief, sentences, shown = paper.brief, StepSentences(trace, paper.brief), set[str]()
 
     def forward(step: ForwardStep) -> None:
         paper.line(f"  {step.step}. {sentences.forward(step)}")
-        for label, array in arrays_of_step(trace, step):
-            if label not in shown_labels:
-                shown_labels.add(label)
-                rows(array, label)
+        for line in forward_lines(trace, step, brief, shown):
+            paper.line(f"       {line}")
 
     def backward(step: BackwardStep) -> None:
         label = trace.labels[step.node]
         paper.line(f"  {step.step}. {label}, adjoint {brief(step.adjoint)}: {sentences.backward(step)}")
-        for label, array in jacobian_of_step(trace, step):
-            rows(array, label)
-        for contribution in step.contributions if sentences.has_contributions(step) else ():
-            paper.line(f"       {sentences.contribution(step, contribution)}")
-            if is_large_array(contribution.amount):
-                rows(contribution.amount)
+        for line in backward_lines(trace, step, brief):
+            paper.line(f"       {line}")
 
     write_title(paper, trace.expression, trace.point)
     paper.heading("forward pass: from the inputs to the output")
