@@ -254,59 +254,39 @@ def _place_rows(layers: list[list[_Item]]) -> None:
     for layer in layers:
         _fit_rows(layer, [0.0] * len(layer))
     best, fewest = [[*layer] for layer in layers], _count_crossings(layers)
+    sweeps = [*((layer, _input_rows) for layer in layers), *((layer, _user_rows) for layer in reversed(layers))]
     for _ in range(_SWEEP_COUNT):
-        for layer in layers:
-            _sort_and_fit_rows(layer, _rows_near_inputs(layer))
-        for layer in reversed(layers):
-            _sort_and_fit_rows(layer, _rows_near_users(layer))
+        for layer, rows_of in sweeps:
+            rows = {item: _weighted_mean(rows_of(item), item.row) for item in layer}
+            layer.sort(key=rows.__getitem__)
+            _fit_rows(layer, [rows[item] for item in layer])
         crossings = _count_crossings(layers)
         if crossings < fewest:
             best, fewest = [[*layer] for layer in layers], crossings
     for layer, order in zip(layers, best, strict=True):
         layer[:] = order
         _fit_rows(layer, [float(item.row) for item in layer])
-    for _ in range(_SWEEP_COUNT):
-        for layer in layers:
-            _fit_rows(layer, _rows_near_inputs(layer))
-        for layer in reversed(layers):
-            _fit_rows(layer, _rows_near_users(layer))
+    for layer, rows_of in sweeps * _SWEEP_COUNT:
+        _fit_rows(layer, [_weighted_mean(rows_of(item), item.row) for item in layer])
 
 
-def _rows_near_inputs(layer: list[_Item]) -> list[float]:
-    """Return the best row of every item for the lines that enter it; without such lines its present row.
+def _input_rows(item: _Item) -> list[tuple[int, float]]:
+    """Return the row in which an item makes each line that enters it straight, and the weight of the line.
 
     A line weighs more, the fewer other lines leave its source.
     """
-    best = []
-    for item in layer:
-        rows = [(link.source.exit_row - link.row_offset, 1 / len(link.source.users)) for link in item.inputs]
-        best.append(_weighted_mean(rows, item.row))
-    return best
+    return [(link.source.exit_row - link.row_offset, 1 / len(link.source.users)) for link in item.inputs]
 
 
-def _rows_near_users(layer: list[_Item]) -> list[float]:
-    """Return the best row of every item for the lines that leave it; without such lines its present row.
-
-    A line that passes the next layer weighs most.
-    """
-    best = []
-    for item in layer:
-        exit_offset = item.exit_row - item.row
-        weights = (1 if link.target.width else _STRAIGHTNESS for link in item.users)
-        rows = (link.entry_row - exit_offset for link in item.users)
-        best.append(_weighted_mean([*zip(rows, weights, strict=True)], item.row))
-    return best
+def _user_rows(item: _Item) -> list[tuple[int, float]]:
+    """Return the same for the lines that leave an item; a line that passes the next layer weighs most."""
+    offset = item.exit_row - item.row
+    return [(link.entry_row - offset, 1 if link.target.width else _STRAIGHTNESS) for link in item.users]
 
 
 def _weighted_mean(rows: Sequence[tuple[int, float]], otherwise: int) -> float:
     weights = sum(weight for _, weight in rows)
     return sum(row * weight for row, weight in rows) / weights if rows else otherwise
-
-
-def _sort_and_fit_rows(layer: list[_Item], ideal_rows: list[float]) -> None:
-    pairs = sorted(zip(ideal_rows, layer, strict=True), key=lambda pair: pair[0])
-    layer[:] = [item for _, item in pairs]
-    _fit_rows(layer, [row for row, _ in pairs])
 
 
 def _fit_rows(layer: list[_Item], ideal_rows: list[float]) -> None:
