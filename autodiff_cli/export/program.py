@@ -130,7 +130,7 @@ class NamingRules:
 
 def indexed_element(variable: ExportVariable, name: str, k: int) -> str:
     """Return the expression of the k-th element of a variable, in nested lists indexed from 0."""
-    return name + "".join(f"[{i}]" for i in variable.position(k))
+    return name + variable.element_index(k).replace(", ", "][")
 
 
 def is_plain_name(name: str) -> bool:
@@ -204,13 +204,9 @@ class ExportVariable:
         """The number of leaves."""
         return len(self.leaves)
 
-    def position(self, k: int) -> tuple[int, ...]:
-        """Return the indices of the k-th element of the array, in row-major order."""
-        indices: list[int] = []
-        for length in reversed(self.shape):
-            k, index = divmod(k, length)
-            indices.insert(0, index)
-        return tuple(indices)
+    def element_index(self, k: int) -> str:
+        """Return the index in the name of the k-th leaf: `[0, 1]`, or nothing for a variable that is one leaf."""
+        return self.leaves[k].text.removeprefix(self.name)
 
 
 @dataclass(frozen=True)

@@ -175,7 +175,7 @@ def numpy_source(program: ExportProgram) -> str:
 
 def numpy_element(variable: ExportVariable, name: str, k: int) -> str:
     """Return the expression of a variable, or of its k-th element if arrays are unrolled."""
-    return name if variable.is_single_leaf else f"{name}[{', '.join(map(str, variable.position(k)))}]"
+    return name + variable.element_index(k)
 
 
 def _numpy_results(layout: SourceLayout) -> Iterator[str]:
