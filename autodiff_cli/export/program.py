@@ -567,17 +567,11 @@ def _apply_pass(program: ExportProgram, graph_pass: GraphPass) -> ExportProgram:
 VALUE_NAME = "value"  # the name of the value in the code
 
 
-@dataclass(frozen=True)
-class SourceFormat:
-    """Lengths in the exported source, in characters."""
-
-    expression_width: int = 72  # a longer expression becomes several lines with intermediate results
-    line_width: int = 100  # a longer statement is wrapped
-    comment_width: int = 92  # a longer comment is wrapped; with its marks it is as wide as the code
-    formula_length: int = 600  # a longer formula loses its middle in the comment
-
-
-SOURCE_FORMAT = SourceFormat()
+# Lengths in the exported source, in characters.
+_EXPRESSION_WIDTH = 72  # a longer expression becomes several lines with intermediate results
+LINE_WIDTH = 100  # a longer statement is wrapped
+_COMMENT_WIDTH = 92  # a longer comment is wrapped; with its marks it is as wide as the code
+_FORMULA_LENGTH = 600  # a longer formula loses its middle in the comment
 
 # Writes the k-th number of a variable, given its legal name.
 ElementNotation = Callable[[ExportVariable, str, int], str]
@@ -719,7 +713,7 @@ def _write_lines(
     line_names: Mapping[Node, str] | None = None,
     fresh: Iterator[str] | None = None,
 ) -> StraightLineCode:
-    return straight_line_code(roots, leaves, writer.write, SOURCE_FORMAT.expression_width, line_names, fresh)
+    return straight_line_code(roots, leaves, writer.write, _EXPRESSION_WIDTH, line_names, fresh)
 
 
 def nested_lists(texts: Sequence[str], shape: Sequence[int]) -> str:
@@ -738,7 +732,7 @@ def indent_lines(lines: Iterable[str], indent: str) -> str:
     return "".join(f"{indent}{line}".rstrip() + "\n" for line in lines)
 
 
-def wrap_statement(line: str, indent: str, width: int = SOURCE_FORMAT.line_width) -> list[str]:
+def wrap_statement(line: str, indent: str, width: int = LINE_WIDTH) -> list[str]:
     """Wrap a statement at blanks; `indent` goes before all lines but the first."""
     return textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
@@ -746,9 +740,9 @@ def wrap_statement(line: str, indent: str, width: int = SOURCE_FORMAT.line_width
 def comment_lines(text: str) -> list[str]:
     """Return a text as lines of a comment, without characters that would end the comment or have a meaning in it."""
     shown = re.sub(r"[^\S ]+|\\", " ", text)
-    if len(shown) > SOURCE_FORMAT.formula_length:
-        shown = f"{shown[: SOURCE_FORMAT.formula_length // 2]} … {shown[-SOURCE_FORMAT.formula_length // 2 :]}"
-    return textwrap.wrap(shown.replace("??", "? ?"), SOURCE_FORMAT.comment_width, break_on_hyphens=False)
+    if len(shown) > _FORMULA_LENGTH:
+        shown = f"{shown[: _FORMULA_LENGTH // 2]} … {shown[-_FORMULA_LENGTH // 2 :]}"
+    return textwrap.wrap(shown.replace("??", "? ?"), _COMMENT_WIDTH, break_on_hyphens=False)
 
 
 def array_description(array: str, variables: Sequence[ExportVariable], names: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.export.program import (
-    SOURCE_FORMAT,
+    LINE_WIDTH,
     VALUE_NAME,
     ExportProgram,
     ExportVariable,
@@ -61,14 +61,14 @@ class DictSyntax(NamedTuple):
             end: the text after the dictionary.
         """
         flat = f"{start}{self.literal(entries)}{end}"
-        if len(flat) <= SOURCE_FORMAT.line_width:
+        if len(flat) <= LINE_WIDTH:
             return [flat]
         lines = [f"{start}{{"]
         for name, text in entries.items():
             key = self.entry(name, "")
             if isinstance(text, str):
                 line = self.entry(name, text)
-                part = [line] if len(line) <= SOURCE_FORMAT.line_width else wrap_expression(key, text, self.indent)
+                part = [line] if len(line) <= LINE_WIDTH else wrap_expression(key, text, self.indent)
             else:
                 part = self.statement(key, text)
             lines += [f"{self.indent}{line}" for line in part]
@@ -78,7 +78,7 @@ class DictSyntax(NamedTuple):
 
 def wrap_expression(start: str, text: str, indent: str) -> list[str]:
     """Return a statement that ends in an expression, wrapped in brackets if it needs several lines."""
-    width = SOURCE_FORMAT.line_width
+    width = LINE_WIDTH
     if len(start + text) <= width:
         return [start + text]
     return [f"{start}(", *(f"{indent}{part}" for part in wrap_statement(text, "", width - 8)), ")"]
