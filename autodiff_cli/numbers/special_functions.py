@@ -378,8 +378,9 @@ def fresnel_sine(x: float) -> float:
     if size < 1.2:
         return x * x * x * (pi / 6) * _fresnel_series(x, 1.0)
     if size < inf:
-        oscillation = _fresnel_auxiliary_sum(size, chirp_cosine(x), chirp_sine(x))
-        return copysign(0.5 - oscillation - _midpoint_residue(size, -1.0), x)
+        cosine = chirp_cosine(x)
+        sine = chirp_sine(x)
+        return copysign(0.5 - _fresnel_oscillation(size, cosine + sine, cosine - sine), x)
     return copysign(0.5, x) if x == x else x
 
 
@@ -389,8 +390,9 @@ def fresnel_cosine(x: float) -> float:
     if size < 1.2:
         return x * _fresnel_series(x, 0.0)
     if size < inf:
-        oscillation = _fresnel_auxiliary_sum(size, -chirp_sine(x), chirp_cosine(x))
-        return copysign(0.5 - oscillation - _midpoint_residue(size, 1.0), x)
+        cosine = chirp_cosine(x)
+        sine = chirp_sine(x)
+        return copysign(0.5 - _fresnel_oscillation(size, cosine - sine, -cosine - sine), x)
     return copysign(0.5, x) if x == x else x
 
 
@@ -402,41 +404,12 @@ def _fresnel_series(x: float, first: float) -> float:
     )
 
 
-def _fresnel_auxiliary_sum(x: float, f_factor: float, g_factor: float) -> float:
-    """The oscillation of the Fresnel integrals around 1/2 for x > 1.2: f·f_factor + g·g_factor.
-
-    Above 6, the auxiliary functions f and g are computed by their asymptotic series (Abramowitz and Stegun 7.3.27,
-    7.3.28) with t = 1/(πx²): f = (1 - 1·3·t² + 1·3·5·7·t⁴ - …)/(πx), g = (t - 1·3·5·t³ + …)/(πx). Up to 6, they are a
-    complex error function, computed by the midpoint rule for its integral; `_midpoint_residue` is the error of the
-    rule.
+def _fresnel_oscillation(x: float, real: float, imaginary: float) -> float:
+    """Half of real·Re(w) + imaginary·Im(w) for the Faddeeva function w at (1 + i)·x·√π/2, in which C + i·S is
+    (1 + i)/2·(1 - exp(iπx²/2)·w).
     """
-    f = 0.0
-    g = 0.0
-    if x > 6:
-        t = 1 / (pi * x) / x
-        term = 1 / (pi * x)
-        for k in range(10):
-            f += term
-            g += term * (4 * k + 1) * t
-            term *= -(4 * k + 1) * t * (4 * k + 3) * t
-        return f * f_factor + g * g_factor
-    w = pi / 2 * x * x
-    for k in range(13):
-        u = (k / 2 + 0.25) * (k / 2 + 0.25)
-        height = math.exp(-u) / (u * u + w * w)
-        f += height * w
-        g += height * u
-    return x / (2 * math.sqrt(pi)) * (f * f_factor + g * g_factor)
-
-
-def _midpoint_residue(x: float, side: float) -> float:
-    """The error of the midpoint rule for C (side 1) or S (side -1): from (1 + i)/(1 + exp(a - ia)), a = 2·π^1.5·x."""
-    if x > 6:
-        return 0.0
-    a = 2 * pi * math.sqrt(pi) * x
-    real = 1 + math.exp(a) * math.cos(a)
-    imaginary = -math.exp(a) * math.sin(a)
-    return (real + side * imaginary) / (real * real + imaginary * imaginary)
+    place = math.sqrt(pi) / 2 * x
+    return _faddeeva(place, place, real, imaginary) / 2
 
 
 # --- The Faddeeva function ---

@@ -99,12 +99,8 @@ def _bce(target: Node, prediction: Node, _: float) -> Node:
 
 
 def _poisson(target: Node, prediction: Node, _: float) -> Node:
-    """The Poisson negative log-likelihood of a count, up to a constant.
-
-    If the prediction ends in `exp`, its logarithm is the argument of `exp`.
-    """
-    logarithm = prediction.inputs[0] if prediction.op is exp else log(prediction)
-    return _mean(prediction) - where(target > 0, target * logarithm, 0)
+    """The Poisson negative log-likelihood of a count, up to a constant."""
+    return _mean(prediction) - where(target > 0, target * _logarithm(prediction), 0)
 
 
 def _mean(prediction: Node) -> Node:
@@ -112,23 +108,22 @@ def _mean(prediction: Node) -> Node:
     return prediction if prediction.op is exp else where(prediction >= 0, prediction, math.nan)
 
 
-def _gamma(target: Node, prediction: Node, _: float) -> Node:
-    """The gamma negative log-likelihood (constant coefficient of variation), up to a constant.
+def _logarithm(prediction: Node) -> Node:
+    """Return the logarithm of a prediction: the argument of `exp` if the prediction ends in it."""
+    return prediction.inputs[0] if prediction.op is exp else log(prediction)
 
-    If the prediction ends in `exp`, its logarithm is the argument of `exp`.
-    """
-    return target / prediction + (prediction.inputs[0] if prediction.op is exp else log(prediction))
+
+def _gamma(target: Node, prediction: Node, _: float) -> Node:
+    """The gamma negative log-likelihood (constant coefficient of variation), up to a constant."""
+    return target / prediction + _logarithm(prediction)
 
 
 def _negative_binomial(target: Node, prediction: Node, _: float) -> Node:
     """The negative log-likelihood of a negative binomial count with variance `mean + mean²/theta`, up to terms that
     only theta changes.
-
-    If the prediction ends in `exp`, its logarithm is the argument of `exp`.
     """
-    logarithm = prediction.inputs[0] if prediction.op is exp else log(prediction)
     theta = variable(RESIDUAL_SCALE)
-    return (target + theta) * log1p(_mean(prediction) / theta) - where(target > 0, target * logarithm, 0)
+    return (target + theta) * log1p(_mean(prediction) / theta) - where(target > 0, target * _logarithm(prediction), 0)
 
 
 def _cross_entropy(target: Node, prediction: Node, _: float) -> Node:

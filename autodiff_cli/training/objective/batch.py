@@ -10,9 +10,9 @@ All arrays have the fits as their first axis. Fits are selected by their numbers
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -161,34 +161,29 @@ class GatheredRows:
     """The rows of some groups, one group after the other, with columns that are gathered when they are first needed.
 
     Args:
-        objective: an objective over all rows.
-        numbers: the row numbers.
+        gather: gathers the column with a name.
         sizes: the number of rows of each group.
+        is_weighted: whether the rows have weights.
 
     Attributes:
         starts: the position of the first row of each group.
+        count: the number of rows.
     """
 
-    def __init__(self, objective: Objective, numbers: NDArray[Any], sizes: NDArray[np.intp]) -> None:
-        self._objective, self.numbers, self.sizes = objective, numbers, sizes
-        self.starts = np.cumsum(sizes) - sizes
-        self._columns = dict[str, Array]()
-
-    def column(self, name: str) -> Array:
-        """Return a column."""
-        if name not in self._columns:
-            self._columns[name] = self._objective.table.columns[name][..., self.numbers]
-        return self._columns[name]
+    def __init__(self, gather: Callable[[str], Array], sizes: NDArray[np.intp], *, is_weighted: bool) -> None:
+        self.column = cache(gather)
+        self.sizes, self._is_weighted = sizes, is_weighted
+        self.starts, self.count = np.cumsum(sizes) - sizes, int(sizes.sum())
 
     @cached_property
     def weights(self) -> Array:
         """The weight of each row."""
-        return self.column(WEIGHT) if self._objective.is_weighted else np.ones(len(self.numbers))
+        return self.column(WEIGHT) if self._is_weighted else np.ones(self.count)
 
     @cached_property
     def total_weights(self) -> Array:
         """The sum of the weights of each group."""
-        return self.totals(self.weights) if self._objective.is_weighted else self.sizes.astype(np.float64)
+        return self.totals(self.weights) if self._is_weighted else self.sizes.astype(np.float64)
 
     def spread(self, values: NDArray[T]) -> NDArray[T]:
         """Return values of groups for each of their rows, along the last axis."""
@@ -199,7 +194,7 @@ class GatheredRows:
         return np.add.reduceat(values, self.starts, axis=-1)
 
     @cached_property
-    def padded(self) -> Sequence[tuple[Fits, NDArray[np.intp], Mask]]:
+    def _padded(self) -> Sequence[tuple[Fits, NDArray[np.intp], Mask]]:
         """Groups of similar size, the positions of their rows up to a power of 2, and a mask of the rows that exist."""
         lengths, parts = 1 << np.ceil(np.log2(self.sizes)).astype(np.intp), []
         for length in np.unique(lengths):
@@ -209,6 +204,47 @@ class GatheredRows:
             exists = indices < sizes
             parts.append((similar, np.where(exists, self.starts[similar, None] + indices, 0), exists))
         return parts
+
+    def factorize(self, columns: Array, more_rows: Array | None = None) -> Array:
+        """Return the triangular factors of a matrix per group, whose columns have a value for each of its rows.
+
+        Args:
+            columns: the values, of shape (components, columns, rows).
+            more_rows: further rows of each matrix, of shape (groups, n, columns).
+        """
+        width = columns.shape[1]
+        triangles = np.empty((len(self.sizes), width, width))
+        for similar, by_group in self._by_size(columns, 0.0):
+            matrices = by_group.transpose(2, 3, 0, 1).reshape(by_group.shape[2], -1, width)
+            if more_rows is not None:
+                matrices = np.concatenate((matrices, more_rows[similar]), axis=1)
+            triangles[similar] = _triangular_factors(matrices)
+        return triangles
+
+    def quantiles(self, values: Array, shares: Sequence[float]) -> Array:
+        """Return quantiles of the finite values (components, rows) of each group, of shape (groups, shares)."""
+        quantiles = np.empty((len(self.sizes), len(shares)))
+        for similar, by_group in self._by_size(values, math.inf):
+            ordered = np.sort(by_group.transpose(1, 0, 2).reshape(by_group.shape[1], -1), axis=1)
+            last = np.maximum(np.count_nonzero(ordered < np.inf, axis=1) - 1, 0)
+            for k, share in enumerate(shares):
+                below = np.floor(share * last).astype(np.intp)
+                above = np.minimum(below + 1, last)
+                lower, upper = (ordered[np.arange(len(ordered)), position] for position in (below, above))
+                quantiles[similar, k] = lower + (share * last - below) * (upper - lower)
+        return quantiles
+
+    def _by_size(self, values: Array, filling: float) -> Iterator[tuple[Fits | slice, Array]]:
+        """Yield groups of similar size, and their values, of shape (..., groups, rows), with a filling up to a power
+        of 2.
+        """
+        if len(self.sizes) and (self.sizes == self.sizes[0]).all():  # so nothing is gathered
+            yield slice(None), values.reshape(*values.shape[:-1], len(self.sizes), -1)
+            return
+        for similar, positions, exists in self._padded:
+            by_group = values[..., positions]
+            by_group[..., ~exists] = filling
+            yield similar, by_group
 
 
 class GroupBatch:
@@ -275,8 +311,9 @@ class GroupBatch:
         key = fits.tobytes()
         if key not in self._gathered:
             numbers = np.concatenate([np.empty(0, np.intp), *(self._rows[fit] for fit in fits.tolist())])
-            rows = GatheredRows(self.objective, numbers, self.sizes[fits])
-            if sum(len(each.numbers) for each in self._gathered.values()) + len(rows.numbers) > BATCH.max_gathered_rows:
+            columns, is_weighted = self.objective.table.columns, self.objective.is_weighted
+            rows = GatheredRows(lambda name: columns[name][..., numbers], self.sizes[fits], is_weighted=is_weighted)
+            if sum(each.count for each in self._gathered.values()) + rows.count > BATCH.max_gathered_rows:
                 self._gathered.clear()
             self._gathered[key] = rows
         return self._gathered[key]
@@ -340,7 +377,7 @@ class GroupBatch:
         columns |= {name: by_row[k] for k, name in enumerate(objective.parameters) if name in kernel.names}
         for name in kernel.names.intersection(self._settings):
             columns[name] = rows.spread(self._settings[name][fits])
-        values = np.empty((kernel.value_count, len(rows.numbers)))
+        values = np.empty((kernel.value_count, rows.count))
         kernel.write(kernel.prepare(objective.fixed), columns, values)
         return values
 
@@ -404,36 +441,11 @@ class GroupBatch:
         columns = self._matrix_columns(theta, fits)
         factors = self._settings[L2_FACTOR][fits]
         if not factors.any():
-            return self.factorize(columns, fits)
+            return self.gathered(fits).factorize(columns)
         count, width, _ = columns.shape
         penalty = np.sqrt(factors * self.total_weights(fits) * count)
         rows = np.broadcast_to(np.eye(width - 1), (len(fits), width - 1, width - 1))
-        return self.factorize(columns, fits, penalty[:, None, None] * np.dstack((rows, theta)))
-
-    def factorize(self, columns: Array, fits: Fits, more_rows: Array | None = None) -> Array:
-        """Return the triangular factors of matrices whose columns have a value for each row of some groups.
-
-        Args:
-            columns: the values, of shape (components, columns, rows).
-            more_rows: further rows of each matrix, of shape (fits, n, columns).
-        """
-        count, width, _ = columns.shape
-        rows, triangles = self.gathered(fits), np.empty((len(fits), width, width))
-
-        def store(similar: Fits | slice, by_group: Array) -> None:
-            matrices = by_group.transpose(2, 3, 0, 1).reshape(by_group.shape[2], -1, width)
-            if more_rows is not None:
-                matrices = np.concatenate((matrices, more_rows[similar]), axis=1)
-            triangles[similar] = _triangular_factors(matrices)
-
-        if len(fits) and (rows.sizes == rows.sizes[0]).all():  # so nothing is gathered
-            store(slice(None), columns.reshape(count, width, len(fits), -1))
-            return triangles
-        for similar, positions, exists in rows.padded:
-            by_group = columns[:, :, positions]
-            by_group[:, :, ~exists] = 0
-            store(similar, by_group)
-        return triangles
+        return self.gathered(fits).factorize(columns, penalty[:, None, None] * np.dstack((rows, theta)))
 
     def residuals(self, theta: Array, fits: Fits) -> Array:
         """Return the unweighted residuals in the rows of some groups, of shape (components, rows)."""
@@ -477,26 +489,11 @@ class GroupBatch:
         """Return the median absolute residual of each group, over its rows with a positive weight."""
 
         def medians(points: Array, part: Fits) -> Array:
-            magnitudes = np.abs(self.residuals(points, part))
-            if self.objective.is_weighted:
-                magnitudes = np.where(self.gathered(part).weights > 0, magnitudes, math.inf)
-            return self.quantiles(magnitudes, part, (0.5,))[:, 0]
+            rows = self.gathered(part)
+            magnitudes = np.where(rows.weights > 0, np.abs(self.residuals(points, part)), math.inf)
+            return rows.quantiles(magnitudes, (0.5,))[:, 0]
 
         return self.by_parts(medians, theta, fits)
-
-    def quantiles(self, values: Array, fits: Fits, shares: Sequence[float]) -> Array:
-        """Return quantiles of the finite values of shape (components, rows) of each group, of shape (fits, shares)."""
-        quantiles = np.empty((len(fits), len(shares)))
-        for similar, positions, exists in self.gathered(fits).padded:
-            ordered = np.where(exists, values[:, positions], np.inf).transpose(1, 0, 2).reshape(len(similar), -1)
-            ordered.sort(axis=1)
-            last = np.maximum(np.count_nonzero(ordered < np.inf, axis=1) - 1, 0)
-            for k, share in enumerate(shares):
-                below = np.floor(share * last).astype(np.intp)
-                above = np.minimum(below + 1, last)
-                lower, upper = (ordered[np.arange(len(similar)), position] for position in (below, above))
-                quantiles[similar, k] = lower + (share * last - below) * (upper - lower)
-        return quantiles
 
 
 Batch = ObjectiveBatch | GroupBatch

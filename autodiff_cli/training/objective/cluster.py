@@ -8,6 +8,7 @@ workers read shares of the files themselves (`ClusterData`), or the data are rea
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib.util
 import itertools
@@ -239,25 +240,6 @@ def read_share(share: FileShare, names: Collection[str], labels: Collection[str]
     return ShareData(table, file.filter_counts, checksum)
 
 
-@dataclass(frozen=True, slots=True)
-class ShareSummary:
-    """The summary of a share of a file, without its columns.
-
-    Attributes:
-        rows, dropped: the numbers of rows in the share, and of those that were dropped because a cell was missing.
-        labels: the different labels of each column of labels.
-        filter_counts, checksum: see `ShareData`.
-        has_valid_weights: whether all weights and errors are valid.
-    """
-
-    rows: int
-    dropped: int
-    labels: Mapping[str, Sequence[Any]]
-    filter_counts: FilterCounts
-    checksum: int
-    has_valid_weights: bool
-
-
 def read_on_worker(share: FileShare, names: Collection[str], labels: Collection[str], drop_missing: bool) -> ShareData:
     """Read a share. Raises as `read_share` does; a message about a file that cannot be read names the worker."""
     from distributed import get_worker
@@ -271,16 +253,19 @@ def read_on_worker(share: FileShare, names: Collection[str], labels: Collection[
         ) from None
 
 
-def summarize_share(share: ShareData, weightings: Sequence[Weighting]) -> ShareSummary:
-    """Return the summary of a share."""
-    table, has_valid_weights = share.table, True
+def summarize_share(share: ShareData, weightings: Sequence[Weighting]) -> ShareData:
+    """Return a share without the cells of its rows: their number and the different labels.
+
+    Raises FallbackRequired if a weight or an error is not valid: its location is in the share, not in the file.
+    """
+    table = share.table
     for weighting in weightings:
         try:
             weighting.check(weighting.evaluate(table.columns, table.rows))
         except DataError:
-            has_valid_weights = False
-    labels = {name: column.values for name, column in table.labels.items()}
-    return ShareSummary(table.rows, table.dropped, labels, share.filter_counts, share.checksum, has_valid_weights)
+            raise FallbackRequired from None
+    labels = {name: LabelColumn(np.empty(0, np.int32), column.values) for name, column in table.labels.items()}
+    return dataclasses.replace(share, table=Table({}, table.rows, table.dropped, labels))
 
 
 def assemble_partition(
@@ -600,34 +585,34 @@ class ClusterData(FitData):
         flat = [*itertools.chain(*shares)]
         common = self.numeric, self.label_names, options.drop_missing
         self._shares = cluster.create_partitions(read_on_worker, flat, common=common)
-        self._summaries: list[ShareSummary] = cluster.apply(self._shares, summarize_share, self.weightings)
+        self._summaries: list[ShareData] = cluster.apply(self._shares, summarize_share, self.weightings)
         remaining = iter(self._summaries)
         for file, own_shares in zip(files.files, shares, strict=True):
             counts = FilterCounts()
             for summary in itertools.islice(remaining, len(own_shares)):
                 counts.add(summary.filter_counts)
             file.note_filter_counts(counts)
-        self.rows = sum(summary.rows for summary in self._summaries)
-        self._dropped = sum(summary.dropped for summary in self._summaries)
-        if not (self.rows and all(summary.has_valid_weights for summary in self._summaries)):
+        self.rows = sum(summary.table.rows for summary in self._summaries)
+        self._dropped = sum(summary.table.dropped for summary in self._summaries)
+        if not self.rows:
             raise FallbackRequired  # reading the data here gives the error message
         self._codes = {name: CodeTable() for name in self.label_names}
         for summary in self._summaries:
-            for name, labels in summary.labels.items():
-                self._codes[name].codes(labels)
+            for name, column in summary.table.labels.items():
+                self._codes[name].codes(column.values)
         columns = {name: LabelColumn(np.empty(0, np.int32), [*table]).parsed() for name, table in self._codes.items()}
         self.labels = self._labels_by_code(columns)
 
     def rows_by(self, recipe: ColumnRecipe) -> Rows:
         """Return the rows, with columns that are built by a recipe."""
         size = partition_rows(self.rows, self._cluster.workers)
-        ends = [*itertools.accumulate(summary.rows for summary in self._summaries)]
+        ends = [*itertools.accumulate(summary.table.rows for summary in self._summaries)]
         pieces, slices, checks = [], [], []
         for begin in range(0, self.rows, size):
             end = min(begin + size, self.rows)
             first, last = (int(np.searchsorted(ends, row, side="right")) for row in (begin, end - 1))
-            used = [k for k in range(first, last + 1) if self._summaries[k].rows]
-            starts = {k: ends[k] - self._summaries[k].rows for k in used}
+            used = [k for k in range(first, last + 1) if self._summaries[k].table.rows]
+            starts = {k: ends[k] - self._summaries[k].table.rows for k in used}
             pieces.append([self._shares.futures[k] for k in used])
             slices.append([slice(max(begin - starts[k], 0), min(end, ends[k]) - starts[k]) for k in used])
             checks.append([self._summaries[k].checksum for k in used])

@@ -204,87 +204,42 @@ def _leaf_exponents(output: Node, target: Node | None, columns: tuple[str, ...])
     if any(node.op is not None and node.op.is_structural for node in order):
         return {}
     unknown = [node.text for node in order if node.is_input and node.text not in columns]
-    system = _ScaleEquations(len(unknown) + sum(node.op is not None for node in order), len(columns))
+    # A scale is a vector: the exponents of unknown scales and of the columns' whose product it is.
+    scale_of_leaf = dict(zip((*unknown, *columns), np.eye(len(unknown) + len(columns)), strict=True))
     sizes: dict[Node, Array] = {}
+    equations: list[Array] = []  # products of scales that are 1
     for node in order:
         if node.op is not None:
-            sizes[node] = system.propagate(node, [sizes[child] for child in node.inputs])
-        elif node.is_constant:
-            sizes[node] = system.dimensionless()
-        elif node.text in columns:
-            sizes[node] = system.known_scale(columns.index(node.text))
+            sizes[node], implied = _propagate_scales(node, [sizes[child] for child in node.inputs])
+            equations += implied
         else:
-            sizes[node] = system.new_unknown()
+            sizes[node] = np.zeros(len(scale_of_leaf)) if node.is_constant else scale_of_leaf[node.text]
     if target is not None:
-        system.equate(sizes[output], sizes[target])
-    exponents = system.solve()
+        equations.append(sizes[output] - sizes[target])
+    exponents: Array = np.vstack((np.zeros((len(unknown), len(columns))), np.eye(len(columns))))
+    if equations:
+        # Long sums repeat an equation for each term; one with their weight has the same solution.
+        rows, counts = np.unique(np.array(equations), axis=0, return_counts=True)
+        rows = rows * np.sqrt(counts)[:, None]
+        solution = np.linalg.lstsq(rows[:, : len(unknown)], -rows[:, len(unknown) :], rcond=1e-9)[0]
+        exponents[: len(unknown)] = solution  # the one of least squares whose norm is least
     return {node.text: sizes[node] @ exponents for node in order if node.is_input}
 
 
-class _ScaleEquations:
-    """Linear equations between logarithms of scales.
-
-    Each scale is a vector of coefficients of unknown and known ones.
-    """
-
-    def __init__(self, most: int, known: int) -> None:
-        self._most = most
-        self._width = most + known
-        self._count = 0
-        self._equations: list[Array] = []
-
-    def dimensionless(self) -> Array:
-        """Return the scale of numbers of about 1."""
-        return np.zeros(self._width)
-
-    def known_scale(self, index: int) -> Array:
-        """Return the scale of a column."""
-        vector = np.zeros(self._width)
-        vector[self._most + index] = 1.0
-        return vector
-
-    def new_unknown(self) -> Array:
-        """Return the scale of a parameter, a new unknown."""
-        vector = np.zeros(self._width)
-        vector[self._count] = 1.0
-        self._count += 1
-        return vector
-
-    def equate(self, a: Array, b: Array) -> None:
-        """Add the equation that two scales are equal."""
-        self._equations.append(a - b)
-
-    def propagate(self, node: Node, inputs: Sequence[Array]) -> Array:
-        """Return the scale of the result of an operation, and add the equations that it implies."""
-        constants = tuple(parse_constant(child.text) if child.is_constant else None for child in node.inputs)
+def _propagate_scales(node: Node, inputs: Sequence[Array]) -> tuple[Array, list[Array]]:
+    """Return the scale of the result of an operation, and the products of scales that it implies to be 1."""
+    constants = tuple(parse_constant(child.text) if child.is_constant else None for child in node.inputs)
+    powers, is_product = _exponents(node.operation, constants)
+    if powers is None and len(constants) > 1 and node.inputs[-1].is_input:  # e.g. an exponent
+        constants = (*constants[:-1], 1.0)
         powers, is_product = _exponents(node.operation, constants)
-        if powers is None and len(constants) > 1 and node.inputs[-1].is_input:  # e.g. an exponent
-            constants = (*constants[:-1], 1.0)
-            powers, is_product = _exponents(node.operation, constants)
-        varying = [k for k, value in enumerate(constants) if value is None or not is_product]
-        if powers is None:
-            for k in varying:
-                self.equate(inputs[k], self.dimensionless())
-            return self.dimensionless()
-        if is_product:
-            return sum((powers[k] * inputs[k] for k in varying), self.dimensionless())
-        for one in varying[1:]:
-            if node.inputs[one].text != "0":
-                self.equate(inputs[varying[0]], inputs[one])
-        return powers[0] * inputs[varying[0]]
-
-    def solve(self) -> Array:
-        """Express all scales by the known ones: the minimum-norm least-squares solution."""
-        known = self._width - self._most
-        coefficients: Array = np.zeros((self._most, known))
-        if self._equations:
-            # Long sums repeat an equation for each term; one with their weight has the same solution.
-            used = [*range(self._count), *range(self._most, self._width)]
-            rows, counts = np.unique(np.array(self._equations)[:, used], axis=0, return_counts=True)
-            rows = rows * np.sqrt(counts)[:, None]
-            solution = np.linalg.lstsq(rows[:, : self._count], -rows[:, self._count :], rcond=1e-9)[0]
-            coefficients[: self._count] = solution
-        return np.vstack((coefficients, np.eye(known)))
+    varying = [k for k, value in enumerate(constants) if value is None or not is_product]
+    if powers is None:
+        return np.zeros_like(inputs[0]), [inputs[k] for k in varying]
+    if is_product:
+        return sum((powers[k] * inputs[k] for k in varying), np.zeros_like(inputs[0])), []
+    first = inputs[varying[0]]
+    return powers[0] * first, [first - inputs[k] for k in varying[1:] if node.inputs[k].text != "0"]
 
 
 @functools.lru_cache(1024)

@@ -26,13 +26,16 @@ from autodiff_cli.numbers.gamma_functions import betainc, gammaincc
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import softmax
 from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.objective.batch import GatheredRows
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.row_figures import (
     MAX_THETA,
     LikelihoodSums,
     RowFigures,
+    can_have_constant,
+    contain_constants,
     likelihood_sums,
-    link_slope,
+    residual_figures,
     theta_slopes,
 )
 from autodiff_cli.training.rows import WEIGHT, ColumnArrays
@@ -172,7 +175,6 @@ class ResidualSettings:
     structure_blocks: int = 200  # means of neighbouring residuals in which structure is searched, if rows are more
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
     suspect_sigmas: float = 2.5  # standard errors from which on it is worth looking for a better fit
-    span_tolerance: float = 1e-9  # share of a constant outside of the span of a model that counts as rounding
     max_design_rows: int = 10_000  # rows on which a constant is compared with the span of a model
     max_sorted_rows: int = 1_000_000  # rows whose residuals are kept in memory and sorted for quantiles
     overdispersion_p: float = 2.3e-4  # p-value of overdispersion from which on it is reported: 3.5 standard errors
@@ -195,16 +197,6 @@ def weighted_residuals(objective: Objective, theta: Array) -> Array:
 def _unweighted_residuals(objective: Objective, theta: Array) -> Array:
     """Return target minus prediction, of shape (components, rows)."""
     return objective.cached_at("residuals", theta, lambda: objective.evaluate_rows(objective.kernels.residuals, theta))
-
-
-def is_sorted_by_predictor(objective: Objective) -> bool:
-    """Return whether the rows (without those of weight 0) are sorted by the only predictor, in either direction."""
-    predictors = objective.model.predictors()
-    if len(predictors) != 1 or predictors[0] not in objective.data.names:
-        return False
-    values = np.asarray(objective.column(predictors[0]), np.float64)
-    steps = np.diff(values[objective.column(WEIGHT) > 0] if objective.is_weighted else values)
-    return bool((steps >= 0).all() != (steps <= 0).all())
 
 
 def robust_scale(objective: Objective, theta: Array) -> float:
@@ -644,16 +636,13 @@ def has_constant(objective: Objective, theta: Array) -> bool:
     """Return whether a model that is linear but for its link contains a constant, such as `a` in `exp(a + b*x)`, or the
     parameters of all levels of a column. A sample stands for very many rows.
     """
-    if not objective.is_generalised_linear or objective.components != 1 or objective.classes is not None:
+    if not can_have_constant(objective):
         return False
     count = min(objective.rows, RESIDUALS.max_design_rows)
     sample = objective.select_rows(np.arange(count) * objective.rows // count)
-    *slopes, mean = sample.evaluate_rows(objective.kernels.prediction_and_jacobian, theta)
-    change = link_slope(objective, mean)
-    matrix = np.array(slopes).T / np.maximum(np.linalg.norm(slopes, axis=1), np.finfo(float).tiny)
-    coefficients, _, rank, _ = np.linalg.lstsq(matrix, change)
-    outside = np.linalg.norm(change - matrix @ coefficients) / np.linalg.norm(change)
-    return bool(rank == len(slopes) and outside <= RESIDUALS.span_tolerance)
+    columns = sample.evaluate_rows(objective.kernels.prediction_and_jacobian, theta)
+    rows = GatheredRows(sample.column, np.array([count]), is_weighted=False)
+    return bool(contain_constants(objective, rows, columns)[0])
 
 
 def null_test(
@@ -717,26 +706,11 @@ def _residual_summary(objective: Objective, theta: Array) -> dict[str, Any]:
     """Return the figures that need every residual."""
     if objective.rows > RESIDUALS.max_sorted_rows:
         return {}
-    residuals = unweighted = _unweighted_residuals(objective, theta)
-    if objective.is_weighted:
-        weight = objective.column(WEIGHT)
-        unweighted = unweighted[:, weight > 0]
-        residuals = unweighted * np.sqrt(weight[weight > 0])
-    total = float(np.sum(np.square(residuals)))
-    ratio = None
-    if objective.components == 1 and total > 0 and is_sorted_by_predictor(objective):
-        ratio = float(np.sum(np.square(np.diff(residuals[0])))) / total
+    counts = objective.column(WEIGHT) > 0 if objective.is_weighted else slice(None)
+    residuals = _unweighted_residuals(objective, theta)[:, counts]
+    sizes = np.array([residuals.shape[1]])
+    rows = GatheredRows(lambda name: objective.column(name)[..., counts], sizes, is_weighted=objective.is_weighted)
+    [figures] = residual_figures(objective, rows, residuals)
     if objective.kernels.graphs.has_scaled_residuals:  # residuals are in units of their errors
-        return {"durbin_watson": ratio}
-    return {"residual_quantiles": _five_number_summary(unweighted), "durbin_watson": ratio}
-
-
-def _five_number_summary(values: Array) -> tuple[float, ...]:
-    """Return minimum, quartiles and maximum with linear interpolation. NumPy's quantile function would import masked
-    arrays.
-    """
-    ordered = np.sort(values, axis=None)
-    positions = np.array([0, 0.25, 0.5, 0.75, 1]) * (len(ordered) - 1)
-    below = np.floor(positions).astype(np.intp)
-    quantiles = ordered[below] + (positions - below) * (ordered[np.ceil(positions).astype(np.intp)] - ordered[below])
-    return tuple(np.where(np.isnan(ordered[-1]), np.nan, quantiles).tolist())
+        del figures["residual_quantiles"]
+    return figures

@@ -303,58 +303,79 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
         means = gathered.totals(np.sum(target * weights, axis=0)) / (gathered.totals(weights) * len(target))
         by_row = gathered.spread(means)
         sums = np.zeros((count, len(LikelihoodSums._fields)))
-        residual_figures: list[dict[str, Any]] = [{} for _ in range(count)]
+        of_residuals: list[dict[str, Any]] = [{}] * count
         if has_sums:
             of_rows = row_likelihoods(objective.loss, target, target - residuals, weights, by_row)
             sums[:, : len(of_rows)] = np.array([gathered.totals(np.sum(row, axis=0)) for row in of_rows]).T
         else:
-            quantiles = batch.quantiles(residuals, fits, _QUANTILE_LEVELS).tolist()
-            ratios = _durbin_watson(objective, gathered, residuals * np.sqrt(weights)).tolist()
-            for known, levels, ratio in zip(residual_figures, quantiles, ratios, strict=True):
-                known["residual_quantiles"] = tuple(levels)
-                known["durbin_watson"] = None if math.isnan(ratio) else ratio
+            of_residuals = residual_figures(objective, gathered, residuals)
         rows = zip(
-            residual_figures,
+            of_residuals,
             log_weights.tolist(),
             batch.target_variations(fits).tolist(),
             [LikelihoodSums(*each) for each in sums.tolist()],
-            _contain_constants(batch, fits, points, target - residuals).tolist(),
+            _have_constants(batch, fits, points, target - residuals).tolist(),
             strict=True,
         )
         figures += [RowFigures(*each) for each in rows]
     return figures
 
 
+def residual_figures(objective: Objective, rows: GatheredRows, residuals: Array) -> list[dict[str, Any]]:
+    """Return the figures of some groups that need every residual, by name: quantiles of the residuals, and the
+    Durbin–Watson statistic of weighted ones, None unless the rows are sorted by the only predictor.
+    """
+    quantiles = rows.quantiles(residuals, _QUANTILE_LEVELS).tolist()
+    ratios = _durbin_watson(objective, rows, residuals * np.sqrt(rows.weights)).tolist()
+    return [
+        {"residual_quantiles": tuple(levels), "durbin_watson": None if math.isnan(ratio) else ratio}
+        for levels, ratio in zip(quantiles, ratios, strict=True)
+    ]
+
+
 def _durbin_watson(objective: Objective, rows: GatheredRows, residuals: Array) -> Array:
-    """Return the Durbin-Watson statistics of some groups; nan if their rows are not sorted by one predictor."""
+    """Return the Durbin–Watson statistics of some groups; nan if their rows are not sorted by the only predictor."""
     starts, predictors = rows.starts, objective.model.predictors()
     if objective.components != 1 or len(predictors) != 1 or predictors[0] not in objective.data.names:
         return np.full(len(starts), math.nan)
-    steps = np.append(np.diff(rows.column(predictors[0])), 0.0)
-    squares = np.append(np.square(np.diff(residuals[0])), 0.0)
-    steps[starts[1:] - 1] = squares[starts[1:] - 1] = 0.0  # from the last row of a group to the first of the next
+    steps = np.diff(rows.column(predictors[0]).astype(np.float64, copy=False), append=0.0)
+    squares = np.square(np.diff(residuals[0], append=0.0))
+    last = starts + rows.sizes - 1
+    steps[last] = squares[last] = 0.0  # from the last row of a group to the first of the next
     low, high = np.minimum.reduceat(steps, starts), np.maximum.reduceat(steps, starts)
     is_sorted, total = ((low >= 0) | (high <= 0)) & (low != high), rows.totals(np.square(residuals[0]))
     return np.where(is_sorted & (total > 0), rows.totals(squares) / np.where(total > 0, total, 1.0), math.nan)
 
 
-def _contain_constants(batch: GroupBatch, fits: Fits, theta: Array, predictions: Array) -> Mask:
-    """Return in which groups a model that is linear but for its link contains a constant; see
-    `goodness.has_constant`.
-    """
-    objective, size = batch.objective, theta.shape[1]
-    if not objective.is_generalised_linear or objective.components != 1 or size < 2:
+def can_have_constant(objective: Objective) -> bool:
+    """Return whether a model is linear but for its link, so that it may contain a constant."""
+    return objective.is_generalised_linear and objective.components == 1 and objective.classes is None
+
+
+def _have_constants(batch: GroupBatch, fits: Fits, theta: Array, predictions: Array) -> Mask:
+    """Return which groups have a model with a constant; see `goodness.has_constant`."""
+    if not can_have_constant(batch.objective) or theta.shape[1] < 2:
         return np.zeros(len(fits), np.bool_)
-    columns = batch.evaluate(objective.kernels.by_row.residuals_and_jacobian, theta, fits)
-    columns[-1] = link_slope(objective, predictions[0])
-    rows = batch.gathered(fits)
+    columns = batch.evaluate(batch.objective.kernels.by_row.residuals_and_jacobian, theta, fits)
+    columns[-1] = predictions[0]
+    return contain_constants(batch.objective, batch.gathered(fits), columns)
+
+
+def contain_constants(objective: Objective, rows: GatheredRows, columns: Array) -> Mask:
+    """Return in which groups the derivatives of the prediction are independent and span its change with a constant.
+
+    Args:
+        rows: the rows of the groups.
+        columns: the derivatives with respect to the parameters, and the prediction, which is overwritten.
+    """
+    columns[-1] = link_slope(objective, columns[-1])
     lengths = np.sqrt(rows.totals(np.square(columns)))
     columns /= rows.spread(np.where(lengths > 0, lengths, 1.0))
-    triangles = batch.factorize(columns[None], fits)
+    triangles = rows.factorize(columns[None])
     is_known = np.isfinite(triangles).all(axis=(1, 2))
     triangles[~is_known] = 0.0
-    singular_values = np.linalg.svd(triangles[:, :size, :size], compute_uv=False)
-    limits = np.finfo(np.float64).eps * np.maximum(batch.sizes[fits], size) * singular_values[:, 0]
+    singular_values = np.linalg.svd(triangles[:, :-1, :-1], compute_uv=False)
+    limits = np.finfo(np.float64).eps * np.maximum(rows.sizes, len(columns) - 1) * singular_values[:, 0]
     has_rank = (singular_values > limits[:, None]).all(axis=1)
     return np.asarray(is_known & has_rank & (np.abs(triangles[:, -1, -1]) <= _SPAN_TOLERANCE))
 

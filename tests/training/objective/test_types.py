@@ -85,12 +85,28 @@ def test_vectors_of_columns_of_several_types() -> None:
 
 @each("kind", ["u1", "u8", "?"])
 def test_falling_unsigned_predictors_are_in_order(kind: str) -> None:
-    from autodiff_cli.training.result.goodness import is_sorted_by_predictor
-
     falling = np.array([1, 1, 0, 0]).astype(kind)
-    for column, expected in ((falling, True), (falling[::-1], True), (falling[[0, 2, 1, 3]], False)):
-        assert is_sorted_by_predictor(ad.Objective("y ~ a*x", {"x": column, "y": [1, 2, 3, 4]})) is expected
-    assert not is_sorted_by_predictor(ad.Objective("y ~ a*x", {"x": np.ones(4, kind), "y": [1, 2, 3, 4]}))
+    for column, expected in (
+        (falling, True),
+        (falling[::-1], True),
+        (falling[[0, 2, 1, 3]], False),
+        (falling | 1, False),
+    ):
+        fit = ad.fit("y ~ a*x", {"x": column, "y": [1, 2, 3, 4]})
+        assert (fit.durbin_watson is not None) is expected
+
+
+@each("order", ["rising", "falling", "random"])
+def test_unsigned_predictors_of_groups_are_in_order_if_they_are_as_floats(order: str) -> None:
+    x = {"rising": np.arange(20), "falling": np.arange(20)[::-1], "random": np.argsort(np.sin(np.arange(20)))}[order]
+    noise = np.cos(np.arange(120) ** 2)
+    given = {"x": np.tile(x, 6), "y": 9 * np.exp(-np.tile(x, 6) / 9) + noise / 9, "group": np.repeat(np.arange(6), 20)}
+    found, expected = (
+        [group.fit.durbin_watson for group in ad.fit_by("y ~ a*exp(-b*x)", columns, "group") if group.fit]
+        for columns in ({**given, "x": given["x"].astype("u1")}, given)
+    )
+    assert found == expected
+    assert (None in found) is (order == "random")
 
 
 def test_large_whole_numbers_are_rounded_once() -> None:
