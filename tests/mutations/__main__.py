@@ -203,16 +203,19 @@ class Copy:
 def callers(mutation: Mutation, calls: Mapping[str, Calls], most_seconds: float) -> list[str]:
     """Return the tests that call a broken function, the quick ones first, as many as take a number of seconds.
 
-    What no test calls in its own process is looked for in the tests of files that start some.
+    What no test calls, such as a function that builds a table when it is imported, is looked for in the tests that call
+    others of its file, and if there are none, in the tests of files that start processes.
     """
-    function = f"{mutation.file}:{mutation.function}"
+    file = f"{mutation.file}:"
+    function = f"{file}{mutation.function}"
     # A class and the top of a module run when they are imported: the tests that matter call their functions.
     inside = f"{function}." if mutation.function else function
-    found = [
-        test
-        for test, known in calls.items()
-        if any(name == function or name.startswith(inside) for name in known.called - {f"{mutation.file}:<module>"})
-    ] or [test for test in calls if "subprocess" in text_of(test.partition("::")[0])]
+    called = {test: known.called - {f"{file}<module>"} for test, known in calls.items()}
+    found = (
+        [test for test, names in called.items() if any(name == function or name.startswith(inside) for name in names)]
+        or [test for test, names in called.items() if any(name.startswith(file) for name in names)]
+        or [test for test in calls if "subprocess" in text_of(test.partition("::")[0])]
+    )
     found.sort(key=lambda test: (calls[test].seconds, test))
     totals = accumulate(calls[test].seconds for test in found)
     return [test for test, total in zip(found, totals, strict=True) if total <= most_seconds]

@@ -59,3 +59,5 @@ def test_the_quickest_tests_of_a_function_come_first() -> None:
         "a.py::other": Calls(0.1, frozenset({"f.py:<module>", "g.py:f"})),
     }
     assert callers(mutation, calls, most_seconds=5) == ["a.py::quick", "a.py::slow"]
+    (at_import, *_) = mutations_of(source.replace(b"def f", b"def table"), "f.py")
+    assert callers(at_import, calls, most_seconds=5) == ["a.py::quick", "a.py::slow"]
