@@ -339,30 +339,31 @@ def test_a_large_group_is_fitted_where_it_lies(monkeypatch: pytest.MonkeyPatch) 
         assert one.fit.parameters == pytest.approx(other.fit.parameters, rel=1e-9)
 
 
-@pytest.mark.slow
-@pytest.mark.sampled
+QUICK_OPTIONS: list[dict[str, Any]] = [
+    {"family": "poisson", "weights": "w"},
+    {"family": "gaussian"},
+    {"bounds": {"b": (0.5, 1.0)}},
+    {"derive": ["half = ln(2)/b"]},
+    {"bootstrap": 50, "seed": 3},
+    {"tolerance": 1e-12},
+]
+COSTLY_OPTIONS: list[dict[str, Any]] = [
+    {"family": "poisson"},
+    {"family": "gamma"},
+    {"loss": "huber"},
+    {"loss": "cauchy", "weights": "w"},
+    {"loss": "soft_l1", "scale": 0.1},
+    {"loss": "mae"},
+    {"l2": 0.01},
+    {"l1": 0.01},
+    {"loss": "huber", "l2": 0.01},
+    {"family": "poisson", "bounds": {"b": (0.5, 1.0)}},
+    {"profile": True},
+]
+
+
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"family": "poisson"},
-        {"family": "poisson", "weights": "w"},
-        {"family": "gamma"},
-        {"family": "gaussian"},
-        {"loss": "huber"},
-        {"loss": "cauchy", "weights": "w"},
-        {"loss": "soft_l1", "scale": 0.1},
-        {"loss": "mae"},
-        {"l2": 0.01},
-        {"l1": 0.01},
-        {"loss": "huber", "l2": 0.01},
-        {"bounds": {"b": (0.5, 1.0)}},
-        {"family": "poisson", "bounds": {"b": (0.5, 1.0)}},
-        {"derive": ["half = ln(2)/b"]},
-        {"profile": True},
-        {"bootstrap": 50, "seed": 3},
-        {"tolerance": 1e-12},
-    ],
-    ids=str,
+    "options", [*QUICK_OPTIONS, *(pytest.param(options, marks=pytest.mark.slow) for options in COSTLY_OPTIONS)], ids=str
 )
 def test_options_mean_in_groups_what_they_mean_alone(options: dict[str, Any]) -> None:
     data = decays([20, 17, 33, 12])
@@ -419,25 +420,31 @@ _METHODS = (
 )
 
 
-@pytest.mark.slow
-@pytest.mark.sampled
+QUICK_VERDICTS: list[tuple[str, str, dict[str, Any]]] = [
+    ("y ~ a*exp(-b*x)", "decay", {}),
+    ("y ~ a*exp(-b*x)", "decay", {"optimizer": "lbfgs"}),
+    ("y ~ a + b*x", "decay", {}),
+    ("y ~ a*x^b", "flat", {}),
+    ("y ~ sigmoid(a + b*x)", "step", {"family": "binomial"}),  # classes that the model separates
+    ("(y - a - b*x)^2/(2*s^2) + log(s)", "decay", {"likelihood": True}),
+    ("max(0.7*(y - a - b*x), -0.3*(y - a - b*x))", "decay", {}),  # ends at a kink
+    ("a*x", "decay", {}),  # no minimum
+]
+COSTLY_VERDICTS: list[tuple[str, str, dict[str, Any]]] = [
+    *(("y ~ a*exp(-b*x)", "decay", options) for options in _METHODS[2:]),
+    *(("y ~ a + b*x", "decay", options) for options in _METHODS[1:]),
+    *(("y ~ a*exp(-b*x)", "counts", {"family": name}) for name in ("poisson", "gamma", "quasipoisson")),
+    ("y ~ a*b*x", "decay", {}),
+    ("y ~ a*sin(w*x)+c", "few", {}),  # so few rows do not determine the frequency
+    ("y ~ a*sin(w*x)+c", "few", {"loss": "huber"}),
+    ("y*b - log(b)", "zero", {"likelihood": True}),  # no limit to b where all y are 0
+    ("exp(a) - y*a", "zero", {"likelihood": True}),
+]
+
+
 @pytest.mark.parametrize(
     ("model", "kind", "options"),
-    [
-        *(("y ~ a*exp(-b*x)", "decay", options) for options in _METHODS),
-        *(("y ~ a + b*x", "decay", options) for options in _METHODS),
-        *(("y ~ a*exp(-b*x)", "counts", {"family": name}) for name in ("poisson", "gamma", "quasipoisson")),
-        ("y ~ a*x^b", "flat", {}),
-        ("y ~ a*b*x", "decay", {}),
-        ("y ~ a*sin(w*x)+c", "few", {}),  # so few rows do not determine the frequency
-        ("y ~ a*sin(w*x)+c", "few", {"loss": "huber"}),
-        ("y ~ sigmoid(a + b*x)", "step", {"family": "binomial"}),  # classes that the model separates
-        ("y*b - log(b)", "zero", {"likelihood": True}),  # no limit to b where all y are 0
-        ("exp(a) - y*a", "zero", {"likelihood": True}),
-        ("(y - a - b*x)^2/(2*s^2) + log(s)", "decay", {"likelihood": True}),
-        ("max(0.7*(y - a - b*x), -0.3*(y - a - b*x))", "decay", {}),  # ends at a kink
-        ("a*x", "decay", {}),  # no minimum
-    ],
+    [*QUICK_VERDICTS, *(pytest.param(*verdict, marks=pytest.mark.slow) for verdict in COSTLY_VERDICTS)],
 )
 def test_a_verdict_is_the_same_alone_in_groups_and_streamed(
     tmp_path: Path, model: str, kind: str, options: dict[str, Any]
