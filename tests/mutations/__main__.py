@@ -204,7 +204,8 @@ def callers(mutation: Mutation, calls: Mapping[str, Calls], most_seconds: float)
     """Return the tests that call a broken function, the quick ones first, as many as take a number of seconds.
 
     What no test calls, such as a function that builds a table when it is imported, is looked for in the tests that call
-    others of its file, and if there are none, in the tests of files that start processes.
+    others of its file, and if there are none, in the tests of files that start processes. Tables at the top of a module
+    are looked for in the files of tests that import the module first.
     """
     file = f"{mutation.file}:"
     function = f"{file}{mutation.function}"
@@ -216,7 +217,12 @@ def callers(mutation: Mutation, calls: Mapping[str, Calls], most_seconds: float)
         or [test for test, names in called.items() if any(name.startswith(file) for name in names)]
         or [test for test in calls if "subprocess" in text_of(test.partition("::")[0])]
     )
-    found.sort(key=lambda test: (calls[test].seconds, test))
+    importing: set[str] = set()
+    if not mutation.function:
+        module = re.escape(mutation.file.removesuffix(".py").replace("/", "."))
+        importing = {test for test in calls if re.search(rf"\b{module}\b", text_of(test.partition("::")[0]))}
+    found = [*importing.union(found)]
+    found.sort(key=lambda test: (test not in importing, calls[test].seconds, test))
     totals = accumulate(calls[test].seconds for test in found)
     return [test for test, total in zip(found, totals, strict=True) if total <= most_seconds]
 
