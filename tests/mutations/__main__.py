@@ -205,7 +205,7 @@ def callers(mutation: Mutation, calls: Mapping[str, Calls], most_seconds: float)
 
     What no test calls, such as a function that builds a table when it is imported, is looked for in the tests that call
     others of its file, and if there are none, in the tests of files that start processes. Tables at the top of a module
-    are looked for in the files of tests that import the module first.
+    are looked for first in the files of tests that are about it.
     """
     file = f"{mutation.file}:"
     function = f"{file}{mutation.function}"
@@ -217,14 +217,20 @@ def callers(mutation: Mutation, calls: Mapping[str, Calls], most_seconds: float)
         or [test for test, names in called.items() if any(name.startswith(file) for name in names)]
         or [test for test in calls if "subprocess" in text_of(test.partition("::")[0])]
     )
-    importing: set[str] = set()
-    if not mutation.function:
-        module = re.escape(mutation.file.removesuffix(".py").replace("/", "."))
-        importing = {test for test in calls if re.search(rf"\b{module}\b", text_of(test.partition("::")[0]))}
-    found = [*importing.union(found)]
-    found.sort(key=lambda test: (test not in importing, calls[test].seconds, test))
+    likely = {test for test in calls if not mutation.function and is_about(test.partition("::")[0], mutation.file)}
+    found = [*likely.union(found)]
+    found.sort(key=lambda test: (test not in likely, calls[test].seconds, test))
     totals = accumulate(calls[test].seconds for test in found)
     return [test for test, total in zip(found, totals, strict=True) if total <= most_seconds]
+
+
+@cache
+def is_about(tests: str, file: str) -> bool:
+    """Whether a file of tests stands in the folder of tests that mirrors that of a module, or imports the module."""
+    if tests.startswith(f"tests/{Path(file).parent.relative_to(PACKAGE).as_posix()}/"):
+        return True
+    module = file.removesuffix(".py").replace("/", ".")
+    return re.search(rf"\b{re.escape(module)}\b", text_of(tests)) is not None
 
 
 @cache
