@@ -250,11 +250,9 @@ class UncertainPoint:
         is_lost = (
             (changes == 0) & (self.deviations > 0) & ((slopes != 0) | [_is_tiny(right, name) for name in self.names])
         )
-        rates = (
-            np.zeros(len(changes))
-            if stderr == 0
-            else self._correlate(amounts / stderr, self.correlations.factor.T) / stderr
-        )
+        rates = np.zeros_like(changes)
+        if stderr != 0:
+            rates = self._correlate(amounts / stderr, self.correlations.factor.T) / stderr
         numbers = (self.deviations.tolist(), changes.tolist(), rates.tolist())
         sources = tuple(map(ErrorSource, self.names, *numbers))
         parts = self._split(np.array([source.share for source in sources]))

@@ -40,7 +40,7 @@ def quote_operand_before(text: str, before: list[Lexeme]) -> str:
         start -= 1
         lexeme = before[start]
         depth += (lexeme.type in CLOSING_BRACKETS.values()) - (lexeme.type in CLOSING_BRACKETS)
-        applied = lexeme.type in CLOSING_BRACKETS and start > 0 and before[start - 1].type in ENDS_OPERAND
+        applied = lexeme.type in CLOSING_BRACKETS and before[start - 1].type in ENDS_OPERAND
         if depth == 0 and lexeme.type != "SUPERSCRIPT" and not applied:
             break
     quoted = text[before[start].start : before[-1].end]

@@ -203,19 +203,35 @@ class Copy:
 def callers(mutation: Mutation, calls: Mapping[str, Calls], most_seconds: float) -> list[str]:
     """Return the tests that call a broken function, the quick ones first, as many as take a number of seconds.
 
-    What no test calls in its own process is looked for in the tests of files that start some.
+    What no test calls, such as a function that builds a table when it is imported, is looked for in the tests that are
+    about its file and those that call others of it, and if there are none, in the tests of files that start processes.
+    Tables at the top of a module are looked for first in the tests that are about it.
     """
-    function = f"{mutation.file}:{mutation.function}"
+    file = f"{mutation.file}:"
+    function = f"{file}{mutation.function}"
     # A class and the top of a module run when they are imported: the tests that matter call their functions.
     inside = f"{function}." if mutation.function else function
-    found = [
-        test
-        for test, known in calls.items()
-        if any(name == function or name.startswith(inside) for name in known.called - {f"{mutation.file}:<module>"})
-    ] or [test for test in calls if "subprocess" in text_of(test.partition("::")[0])]
-    found.sort(key=lambda test: (calls[test].seconds, test))
+    called = {test: known.called - {f"{file}<module>"} for test, known in calls.items()}
+    found = [test for test, names in called.items() if any(x == function or x.startswith(inside) for x in names)]
+    likely: set[str] = set()
+    if not (mutation.function and found):
+        likely = {test for test in calls if is_about(test.partition("::")[0], mutation.file)}
+        found = found or [test for test, names in called.items() if any(x.startswith(file) for x in names)]
+        found = found or [test for test in calls if "subprocess" in text_of(test.partition("::")[0])]
+    found = [*likely.union(found)]
+    found.sort(key=lambda test: (test not in likely, calls[test].seconds, test))
     totals = accumulate(calls[test].seconds for test in found)
     return [test for test, total in zip(found, totals, strict=True) if total <= most_seconds]
+
+
+@cache
+def is_about(tests: str, file: str) -> bool:
+    """Whether a file of tests stands in the folder of tests that mirrors that of a module, or imports the module."""
+    folder = file.removeprefix(PACKAGE).rpartition("/")[0]
+    if folder and tests.startswith(f"tests{folder}/"):
+        return True
+    module = file.removesuffix(".py").replace("/", ".")
+    return re.search(rf"\b{re.escape(module)}\b", text_of(tests)) is not None
 
 
 @cache

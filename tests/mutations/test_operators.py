@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.mutations.__main__ import Calls, callers
-from tests.mutations.operators import OPERATORS, draw, mutations_of, stale_entries
+from tests.mutations.operators import OPERATORS, PACKAGE, draw, mutations_of, stale_entries
 from tests.support import ROOT
 
 COUNT = 300
@@ -59,3 +59,16 @@ def test_the_quickest_tests_of_a_function_come_first() -> None:
         "a.py::other": Calls(0.1, frozenset({"f.py:<module>", "g.py:f"})),
     }
     assert callers(mutation, calls, most_seconds=5) == ["a.py::quick", "a.py::slow"]
+
+
+def test_what_runs_at_import_is_tried_by_the_tests_of_its_folder_and_of_its_file() -> None:
+    source = b"LIMITS = {'a': 1}\n\ndef table():\n    return -1\n"
+    quick, slow, other = "tests/f/a.py::quick", "tests/f/a.py::slow", "tests/mutations/test_operators.py::other"
+    calls = {
+        slow: Calls(3.0, frozenset({f"{PACKAGE}/f/g.py:table"})),
+        quick: Calls(1.0, frozenset()),
+        other: Calls(0.5, frozenset({f"{PACKAGE}/f/f.py:f"})),
+        f"{other}s": Calls(0.1, frozenset({f"{PACKAGE}/f/f.py:<module>"})),
+    }
+    for mutation in mutations_of(source, f"{PACKAGE}/f/f.py"):
+        assert callers(mutation, calls, most_seconds=5) == [quick, slow, other]

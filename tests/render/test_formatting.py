@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.render.formatting import number_formats, shortest_text
+from autodiff_cli.render.formatting import number_formats, shortest_text, text_within
 
 
 @given(st.floats(allow_nan=False))
@@ -42,3 +42,12 @@ def test_arrays_are_shown_in_full_up_to_a_hundred_numbers_and_in_tables_up_to_si
         assert show(np.arange(float(most))).count(",") == most - 1
         assert show(np.arange(most + 1.0)) == f"{most + 1} from 0 to {most}"
         assert show(np.full((most, 2), 0.5)) == f"{most}x2, all 0.5"
+
+
+def test_an_array_in_less_room_loses_one_digit_after_the_other_and_then_its_elements() -> None:
+    x, brief = np.array([1, 2, 4]).repeat(2) / 7, number_formats(None)[1]
+    texts = [text_within(x, brief, width) for width in range(70, 0, -1)]
+    lists = [str([round(number, digits) for number in x.tolist()]) for digits in range(6, 1, -1)]
+    assert [*dict.fromkeys(texts)] == [*lists, "6 from 0.143 to 0.571", "6 from 0.14 to 0.57"]
+    assert all(len(text) <= width for text, width in zip(texts, range(70, 18, -1), strict=False))
+    assert text_within(1 / 3, brief, 2) == "0.333333"

@@ -154,3 +154,13 @@ def test_the_loss_of_a_row(tmp_path: Path) -> None:
     output = run_cli(f'trace "y ~ a*x" {tmp_path}/d.csv --row 1 --a 3 --format latex')
     assert r"L &= \left(y - a \, x\right)^{2}" in output
     assert r"\frac{\partial L}{\partial a} &= -2 \, x \, \left(y - a \, x\right)" in output
+
+
+@pytest.mark.parametrize("count", [7, 8, 9, 12])
+def test_of_many_operands_the_first_and_the_last_are_set(count: int) -> None:
+    point = {f"a{k}": float(k) for k in range(1, count + 1)}
+    text = worked_solution(trace(ad.parse(f"max({', '.join(point)})"), point))
+    assert (r"\dots" in text) == (count > 8)
+    shown = [*point] if count <= 8 else [*[*point][:6], f"a{count}"]
+    (line,) = {line for line in re.findall(r"\\max\\left\(([^()]*)\\right\)", text) if "a_" in line}
+    assert re.findall(r"a_\{?(\d+)", line) == [name[1:] for name in shown]

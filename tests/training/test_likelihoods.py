@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from autodiff_cli import fit
+from autodiff_cli import Objective, fit
+from autodiff_cli.training.fitting.minimization import rows_of_component
 
 STUDENT = "lgamma(n/2) - lgamma((n + 1)/2) + log(s) + log(n*pi)/2 + (n + 1)/2*log(1 + (x/s)^2/n)"
 MIXTURE = "-log(w*normal_pdf(x, m1, s1) + (1 - w)*normal_pdf(x, m2, s2))"
@@ -164,3 +165,13 @@ def test_a_narrow_component_of_few_rows_is_kept_only_from_starting_values() -> N
     assert searched.log_likelihood == pytest.approx(given.log_likelihood)
     assert given.converged
     assert "`s2` depends on 2 rows (starting values for all parameters keep it)" in searched.failure
+
+
+@pytest.mark.parametrize("unit", [1, 30, 1000])
+@pytest.mark.parametrize(("width", "rows"), [(0.05, 2), (0.2, 2), (0.6, 0)])
+def test_the_rows_of_a_narrow_component_are_counted_in_any_unit(width: float, rows: int, unit: float) -> None:
+    x = unit * np.array([*np.random.default_rng(3).normal(0, 1, 60), 9 - width / 2, 9 + width / 2])
+    objective = Objective(MIXTURE, {"x": x}, likelihood=True)
+    values = {"w": 60 / 62, "m1": 0, "s1": unit, "m2": 9 * unit, "s2": width * unit}
+    theta = np.array([values[name] for name in objective.parameters])
+    assert rows_of_component(objective, theta, [*objective.parameters].index("s2")) == rows

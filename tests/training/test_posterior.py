@@ -38,6 +38,15 @@ pytestmark = pytest.mark.skipif(find_spec("nutpie") is None, reason="the extra b
 GENERATOR = np.random.default_rng(5)
 X = np.linspace(0, 3, 30)
 DECAY = {"x": X, "y": 2.5 * np.exp(-1.3 * X) + GENERATOR.normal(0, 0.05, len(X))}
+
+
+def test_ranks_for_diagnostics_are_those_of_scipy() -> None:
+    """Equal draws, of a chain that stood still, share their mean rank."""
+    values = np.random.default_rng(0).integers(0, 9, (2, 20)) / 4
+    ranks = posterior._stand_ins()["scipy.stats"].rankdata(values, method="average")
+    np.testing.assert_array_equal(ranks, scipy.stats.rankdata(values).reshape(values.shape))
+
+
 SCHOOLS = {"y": [28.0, 8, -3, 7, -1, 1, 18, 12], "s": [15.0, 10, 16, 11, 9, 11, 10, 18], "school": [*"ABCDEFGH"]}
 MCSE = 5  # Monte Carlo standard errors
 

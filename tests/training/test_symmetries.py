@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from autodiff_cli import Objective, fit, fit_by
-from autodiff_cli.training.fitting.symmetries import canonical_parameters
+from autodiff_cli.training.fitting.symmetries import canonical_parameters, order_terms
+from tests.each import each
 
 X = np.linspace(0, 10, 80)
 NOISE = np.random.default_rng(0).normal(0, 0.05, len(X))
@@ -113,6 +114,45 @@ def test_interchangeable_terms_are_in_the_same_order_in_all_groups() -> None:
     first = {"x": x[:60], "y": y[:60]}
     given = fit(model, first, start={"A1": 1, "k1": 3, "A2": 1, "k2": 0.1}).parameters
     assert given["k1"] > given["k2"]  # in the order of the given starts
+
+
+DECAYS = "y ~ A1*exp(-k1*x) + A2*exp(-k2*x) + A3*exp(-k3*x)"
+TWO_COMPONENTS = "-log(w*normal_pdf(y, m1, s1) + (1 - w)*normal_pdf(y, m2, s2))"
+
+
+@each(
+    "model, options, keys, fixed",  # the parameters by which terms are ordered, and those that keep their values
+    [
+        (DECAYS, {}, "k1 k2 k3", ""),
+        (DECAYS, {"bounds": dict.fromkeys(("k1", "k2", "k3"), (0, 3))}, "k1 k2 k3", ""),
+        (DECAYS, {"bounds": {"k1": (0, 3)}}, "k2 k3", "A1 k1"),
+        (DECAYS, {"bounds": {"A1": (None, 9)}}, "k2 k3", "A1 k1"),
+        (DECAYS, {"bounds": {"A1": (-9, None)}}, "k2 k3", "A1 k1"),
+        (DECAYS, {"bounds": {"A1": (0, 9), "A2": (-1, 9), "A3": (-2, 9)}}, "", "A1 k1 A2 k2 A3 k3"),
+        ("y ~ c + a*exp(-((x - m)/s)^2) + b*exp(-((x - n)/t)^2)", {}, "m n", "c"),
+        ("y ~ a*exp(-k*x) + b*exp(-2*l*x)", {}, "", "a k b l"),
+        (TWO_COMPONENTS, {"likelihood": True}, "m1 m2", ""),
+        (TWO_COMPONENTS, {"likelihood": True, "bounds": {"w": (0.5, 1)}}, "", "w m1 s1 m2 s2"),
+        (TWO_COMPONENTS, {"likelihood": True, "bounds": {"s1": (0, 9), "s2": (0.1, 9)}}, "", "w m1 s1 m2 s2"),
+    ],
+)
+def test_terms_change_places_where_they_may_and_nothing_else_changes(
+    model: str, options: dict[str, Any], keys: str, fixed: str
+) -> None:
+    """Points are ordered by a parameter of each term, within the bounds; the loss stays as it is."""
+    generator = np.random.default_rng(0)
+    objective = Objective(model, {"x": np.linspace(0, 3, 12), "y": generator.normal(size=12)}, **options)
+    points = generator.uniform(0.55, 2.5, (20, len(objective.start)))
+    names = [*objective.parameters]
+    if "w" in names:
+        points[:, names.index("w")] = generator.uniform(0.55, 0.95, 20)
+    ordered = order_terms(objective, points)
+    assert (np.diff(ordered[:, [names.index(name) for name in keys.split()]]) > 0).all()
+    stay = [names.index(name) for name in fixed.split()]
+    assert (ordered[:, stay] == points[:, stay]).all()
+    for before, after in zip(points, ordered, strict=True):
+        assert objective.bounds.contains(after)
+        assert objective.value(after) == pytest.approx(objective.value(before), rel=1e-12)
 
 
 @pytest.mark.slow

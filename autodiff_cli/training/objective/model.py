@@ -696,25 +696,23 @@ def standardize_layers(model: Model, scales: Mapping[str, tuple[float, float]]) 
     lexemes, target = model.program.source.lexemes, model.program.target
     words, types = lexemes.words, lexemes.types
     edits: list[tuple[int, int, str]] = []
-    for number in range(len(words) - 1):
-        if words[number] not in LAYER_FUNCTIONS or types[number + 1] != "LPAR":
+    for first, (word, following) in enumerate(zip(words, types[1:], strict=False), 2):
+        if word not in LAYER_FUNCTIONS or following != "LPAR":
             continue
-        first = number + 2
-        last = first if words[first] != "[" else next(k for k in range(first, len(words)) if words[k] == "]")
+        last = first if words[first] != "[" else words.index("]", first)
         for k in range(first, last + 1):
             if words[k] in scales and words[k - 1] in "([," and words[k + 1] in "],":
                 start, end = lexemes.start(k), lexemes.end(k)
                 mean, deviation = _rounded_scale(*scales[words[k]])
                 sign = "-" if mean >= 0 else "+"
                 edits.append((start, end, f"({model.text[start:end]} {sign} {abs(mean):.15g})/{deviation:.15g}"))
-    tilde = words.index("~") if "~" in words else len(words) - 1
-    prediction, is_single = tilde + 1, target is not None and target.is_input and target.text in scales
-    is_layer = is_single and words[prediction] in LAYER_FUNCTIONS
-    if is_layer and re.fullmatch(r"\s*(\[\d+\])?\s*", model.text[lexemes.end(prediction) :]):
-        assert target is not None
-        mean, deviation = _rounded_scale(*scales[target.text])
-        start = lexemes.start(prediction)
-        edits.append((start, start, f"{mean:.15g} + {deviation:.15g}*"))
+    if target is not None and target.is_input and target.text in scales:
+        prediction = words.index("~") + 1
+        is_layer = words[prediction] in LAYER_FUNCTIONS
+        if is_layer and re.fullmatch(r"\s*(\[\d+\])?\s*", model.text[lexemes.end(prediction) :]):
+            mean, deviation = _rounded_scale(*scales[target.text])
+            start = lexemes.start(prediction)
+            edits.append((start, start, f"{mean:.15g} + {deviation:.15g}*"))
     text = model.text
     for start, end, replacement in sorted(edits, reverse=True):
         text = text[:start] + replacement + text[end:]

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.llvm.machine_code import host_processor
 from autodiff_cli.backends.llvm.vectors import MAX_TRIG_ARGUMENT
+from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import by_row, every_width
+from tests.each import each
 
 ULPS = 2
 STRIP = 2048  # rows; what is computed with care is so within one
@@ -95,3 +97,15 @@ def test_a_negative_number_alone_has_no_logarithm(name: str, argument: float, wi
     x[7] = argument
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(found(name, x, width), getattr(np, name)(x), rtol=1e-15)
+
+
+@every_width
+@each("name", ["log", "log1p", "exp", "sin"])
+@each("inner", ["exp(-x^2)", "exp(-abs(x)) - 1", "1 + exp(-abs(x))", "abs(x)", "x^2 + 0.5", "2*exp(min(x, 3))", "-x^2"])
+def test_whatever_is_known_of_an_argument_the_value_is_that_of_numpy(name: str, inner: str, width: int) -> None:
+    """Also where an argument that is bounded on one side gets to the end of the range."""
+    x = np.array([0.0, 1e-300, 1e-9, 0.3, 1.0, 5.0, 27.0, 40.0, 700.0, 1e9, 1e160])
+    x = np.concatenate([x, -x, np.linspace(0.1, 2, 40)])
+    graphs = [read(f"{name}({inner})").output]
+    values, wanted = (by_row(backend, graphs, {"x": x})[0] for backend in (LlvmBackend(1, width), NumpyBackend()))
+    np.testing.assert_allclose(values, wanted, rtol=2e-14, atol=1e-300)

@@ -16,7 +16,7 @@ from autodiff_cli.expression import parse
 from autodiff_cli.render.drawing import View, build_drawing, to_svg
 from autodiff_cli.render.formatting import number_formats
 from autodiff_cli.render.html_page import to_html
-from autodiff_cli.render.layout import Point, Rectangle, Size
+from autodiff_cli.render.layout import TITLE_HEIGHT, Point, Rectangle, Size
 from autodiff_cli.render.lesson import exercise_sheet
 
 CALLS = "f(t, u) = tanh(t*u + 1); h = f(a, x); g(p) = p*h + f(p, a); k = g(x) + g(a); f(a, h) + f(k, x)*2"
@@ -33,6 +33,7 @@ TEXTS = [
 ROUNDING = 0.11  # pixels: coordinates have one decimal
 BEND = 6 + ROUNDING
 MARGIN = 7.4
+PADDING = 2  # between the side of a frame and its title, at least
 
 
 def traced(text: str) -> Trace:
@@ -89,6 +90,13 @@ def space_around(image: ElementTree.Element, shapes: list[Rectangle]) -> tuple[f
     )
 
 
+def titles(image: ElementTree.Element) -> Iterator[tuple[Rectangle, Point]]:
+    """Yield each frame, and where its title begins."""
+    for group in image.iter("g"):
+        if group.get("class") == "group" and (text := group.find("text")) is not None:
+            yield next(rectangles(group, "enclosure")), Point(*(float(text.get(key, "nan")) for key in "xy"))
+
+
 def edges(image: ElementTree.Element) -> Iterator[tuple[str, str, list[ElementTree.Element]]]:
     """Yield the ends of each edge, and the paths of its line and its head."""
     for group in image.iter("g"):
@@ -125,6 +133,9 @@ def test_every_arrow_leads_from_box_to_box_and_nothing_is_covered_or_cut_off(tex
             check_line(line.get("d", ""))
             check_head(corners, points[-2])
             places += [Rectangle(point, Size(0, 0)) for point in points]
+        for frame, title in titles(image):
+            assert frame.centre.x - frame.size.width / 2 < title.x - PADDING, kind
+            assert abs(title.y - (frame.centre.y - frame.size.height / 2 + TITLE_HEIGHT / 2)) < TITLE_HEIGHT / 2, kind
         assert min(space_around(image, places)) > MARGIN, kind
 
 

@@ -234,6 +234,27 @@ def test_errors_where_squares_vanish_or_are_huge(unit: float) -> None:
         assert scaled.stderr[name] == pytest.approx(plain.stderr[name] * unit, rel=1e-7)
 
 
+@each("options", [{}, {"weights": "w"}, {"sigma": "w"}, {"sigma": "w", "absolute_sigma": True}, {"loss": "huber"}])
+def test_figures_follow_the_unit_and_not_the_order_of_rows(options: dict[str, Any]) -> None:
+    unit, order = 8.0, np.random.default_rng(3).permutation(N)
+    weights = np.random.default_rng(1).uniform(0.5, 2, N)
+    plain = goodness(decay(**{key: weights if value == "w" else value for key, value in options.items()}))
+    has_unit = "sigma" not in options
+    scaled = {"x": X[order], "y": unit * Y[order], "w": (weights if has_unit else unit * weights)[order]}
+    found = goodness(fit(MODEL, scaled, **options))
+    powers = {"residual_quantiles": 1, "scale": 1}
+    if has_unit:
+        powers |= {"rss": 2, "loss": 2, "reduced_chi_squared": 2, "rmse": 1, "residual_std": 1}
+    added = dict.fromkeys(("aic", "aicc", "bic"), 2 * N * math.log(unit)) | {"log_likelihood": -N * math.log(unit)}
+    for name, value in plain.items():
+        if isinstance(value, float | tuple) and name not in ("null_test", "durbin_watson"):
+            wanted = np.asarray(value) * unit ** powers.get(name, 0) + added.get(name, 0.0)
+            assert found[name] == pytest.approx(wanted, rel=1e-6), name
+    assert found["durbin_watson"] is None
+    if plain["null_test"] is not None:
+        np.testing.assert_allclose(np.hstack(found["null_test"][1:]), np.hstack(plain["null_test"][1:]), rtol=1e-6)
+
+
 CONSTANTS = [
     ("y ~ a + b*x", 2.0),
     ("y ~ a + b*x", 0.0),

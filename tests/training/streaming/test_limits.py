@@ -149,6 +149,29 @@ print(limits, file=sys.stderr)
     assert err.splitlines()[-1] == "[]", err
 
 
+@pytest.mark.parametrize("is_limited", [False, True])
+def test_chunks_take_a_share_of_the_memory_and_are_as_long_as_it_allows(
+    is_limited: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "has_memory_limits", lambda: is_limited)
+    fixed, longest = (64 << 20, 1 << 14) if is_limited else (24 << 20, 1 << 16)
+    for columns in (1, 3, 40, 700):
+        copies = 8 * 8 * columns  # bytes of the copies of a row
+        least = fixed + 8192 * copies
+        monkeypatch.setattr(streaming, "available_memory", lambda enough=least: enough - 1)
+        with pytest.raises(ad.DataError, match=f"{columns} columns needs {least / 2**20:.0f} MB"):
+            streaming._chunk_rows(columns)
+        for available in (least, 3 * least, 20 * least, 1 << 40):
+            monkeypatch.setattr(streaming, "available_memory", lambda amount=available: amount)
+            chunk, share = streaming._chunk_rows(columns), min((available - fixed) // 4, 128 << 20)
+            assert 8192 <= chunk <= longest
+            assert (chunk // 8192).bit_count() == 1
+            assert chunk == 8192 or chunk * copies <= share
+            assert chunk == longest or 2 * chunk * copies > share
+    monkeypatch.setattr(streaming, "available_memory", lambda: None)
+    assert streaming._chunk_rows(3) == 1 << 16
+
+
 def test_too_little_memory_for_one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "d.parquet"
     parquet.write_table(table(), path)

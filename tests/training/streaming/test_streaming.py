@@ -253,3 +253,18 @@ def test_mini_batches_need_a_file_on_disk(folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("AUTODIFF_CACHE", "off")
     with pytest.raises(ad.DataError, match="AUTODIFF_CACHE=off"):
         ad.fit(CURVE, str(folder / "d.parquet"), stream=True, batch_size=100)
+
+
+def test_the_progress_of_each_pass_counts_the_rows_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "_PROGRESS_SECONDS", 0.0)
+    path = tmp_path / "d.parquet"
+    parquet.write_table(table(), path)
+    reports: list[streaming.PassProgress] = []
+    columns = streaming.StreamedColumns(open_data([str(path)]), ["x", "y"], [], "a test", on_progress=reports.append)
+    sizes = [rows for _ in range(2) for _, rows in columns.iter_chunks(["x"])]
+    chunks = len(sizes) // 2
+    assert [report.number for report in reports] == np.repeat([1, 2, 3], chunks).tolist()
+    assert [report.total for report in reports] == [*[None] * chunks, *[ROWS] * 2 * chunks]
+    assert [report.rows for report in reports] == np.tile(np.cumsum(sizes[:chunks]), 3).tolist()
+    assert sum(sizes) == 2 * ROWS
+    assert columns.rows_read == 3 * ROWS
