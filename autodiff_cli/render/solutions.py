@@ -69,8 +69,11 @@ def optima_report(optima: Optima, problem: BoxProblem | None) -> Report:
         _write_unresolved(paper, optima)
         paper.line()
         if optima.global_ is not None:
-            low, high = optima.global_.value_enclosure
-            paper.line(f"global {word} {_optimum_text(paper, low, high)}", Style.STRONG)
+            is_bound = optima.unresolved and not optima.global_.attained
+            subject = f"global {word}" if not is_bound else "supremum" if optima.is_maximum else "infimum"
+            paper.line(f"{subject} {_optimum_text(paper, *optima.global_.value_enclosure)}", Style.STRONG)
+            if is_bound:
+                paper.line("Values in the unresolved boxes may approach it without reaching it.", Style.WARNING)
             _write_verdict(paper, optima, len(optima.points), "point")
         elif optima.points:
             paper.line(f"Proven: exactly one stationary point nearby, a {optima.points[0].kind}. There may be others.")

@@ -485,7 +485,7 @@ class Search:
 
     def _examine(self, boxes: Boxes, result: SearchResult) -> list[Boxes]:
         """Examine boxes: record zeros and undecided boxes, and return the boxes that are left to examine."""
-        value = self.system.enclose(boxes.lower, boxes.upper)
+        value = self._enclose_beside(self.system.enclose, boxes)
         if self.system.objective is None:
             is_candidate, is_continuous = value.contains(0).all(axis=0), np.ones(len(boxes), dtype=bool)
         else:
@@ -580,11 +580,11 @@ class Search:
         lower = np.minimum(regular.lower, step.lower[:, selected]) - growth
         upper = np.maximum(regular.upper, step.upper[:, selected]) + growth
         region = Boxes(lower, upper, regular.side)
-        value = self.system.enclose(lower, upper)
+        value = self._enclose_beside(self.system.enclose, region)
         second = newton_step(self.system, region, value)
         is_inside = second.is_inside(region) & self._rises_inward(region, value)
         if self.system.objective is not None:
-            is_inside &= self.system.enclose_objective(lower, upper).is_continuous[0]
+            is_inside &= self._enclose_beside(self.system.enclose_objective, region).is_continuous[0]
         zero = Boxes(np.maximum(lower, second.lower), np.minimum(upper, second.upper), regular.side)
         is_in_box = ((zero.upper >= regular.lower) & (zero.lower <= regular.upper)).all(axis=0)
         self._record(result, zero.select(is_inside & is_in_box), region.select(is_inside & is_in_box))
@@ -596,7 +596,7 @@ class Search:
 
     def _select_candidates(self, boxes: Boxes, slope: Intervals, result: SearchResult) -> tuple[Mask, Mask]:
         """Return which boxes may hold a stationary point or a minimum, and on which the objective is continuous."""
-        objective = self.system.enclose_objective(boxes.lower, boxes.upper)
+        objective = self._enclose_beside(self.system.enclose_objective, boxes)
         low, is_continuous = objective.lower[0], objective.is_continuous[0]
         # Values at the middle, and at the corner to which the function falls, bound the minimum from above.
         corner = np.where(slope.upper > -slope.lower, boxes.lower, boxes.upper)
@@ -611,6 +611,17 @@ class Search:
         ).any(axis=0)
         # A discontinuous function may have its minimum anywhere.
         return ~np.isnan(low) & ~(is_excluded & (is_continuous | (low > result.best))), is_continuous
+
+    def _enclose_beside(self, enclose: Callable[[Array, Array], Intervals], boxes: Boxes) -> Intervals:
+        """Return what a function of the ends of boxes encloses on them and on a margin inside of their faces.
+
+        Where a function or its slope jumps on a face, its value there says nothing of the values beside it.
+        """
+        lower, upper = (
+            np.where(boxes.side == side, end, np.nan) for side, end in ((1, boxes.lower), (-1, boxes.upper))
+        )
+        lower = np.fmin(boxes.lower, np.nextafter(lower - self._min_width, -np.inf))
+        return enclose(lower, np.fmax(boxes.upper, np.nextafter(upper + self._min_width, np.inf)))
 
     def _rises_inward(self, boxes: Boxes, slope: Intervals) -> Mask:
         """Return on which boxes the objective certainly rises inward along all fixed coordinates."""
@@ -635,7 +646,8 @@ def kinds_of_points(system: System, lower: Array, upper: Array, side: Array) -> 
 
     Args:
         lower, upper: the ends of the boxes, of shape (unknowns, boxes).
-        side: 0 for the coordinates that are free; the Hessian is that with respect to these.
+        side: 0 for the coordinates that are free; the Hessian is that with respect to these. Along the others the
+            function rises inward.
     """
     size, is_free = len(system.names), (side == 0).T
     slopes = system.enclose_jacobian(lower, upper)
@@ -655,8 +667,8 @@ def kinds_of_points(system: System, lower: Array, upper: Array, side: Array) -> 
     is_decided = is_bounded & (np.abs(diagonal) > discs).all(axis=1)
     negative = (diagonal < 0).sum(axis=1)
     return [
-        "degenerate" if not decided else "minimum" if not n else "maximum" if n == free else "saddle"
-        for decided, n, free in zip(is_decided, negative.tolist(), is_free.sum(axis=1).tolist(), strict=True)
+        "degenerate" if not decided else "minimum" if not n else "maximum" if n == size else "saddle"
+        for decided, n in zip(is_decided, negative.tolist(), strict=True)
     ]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -104,12 +104,15 @@ class GlobalOptimum:
     """The global minimum or maximum over a box, its edges included.
 
     Attributes:
-        value_enclosure: bounds of its value.
+        value_enclosure: bounds of the greatest lower or least upper bound of all values.
         points: the indices of the points that may be there.
+        attained: whether it is proven that this is a value of the formula. At a jump, and at the border of a domain,
+            values may only approach it.
     """
 
     value_enclosure: Bounds
     points: list[int]
+    attained: bool
 
 
 class NearZero(NamedTuple):
@@ -124,51 +127,53 @@ class NearZero(NamedTuple):
     error: float
 
 
-@dataclass(frozen=True)
-class Solution:
-    """All zeros in a box.
+@dataclass(frozen=True, kw_only=True)
+class BoxRecord:
+    """The outcome of a search in a box.
 
     Attributes:
         expression: the text of the formula.
         box: the range of each unknown.
-        complete: whether it is proven that there are no other zeros in the box.
-        unresolved: the boxes that may hold zeros.
-        roots: the zeros.
+        complete: whether it is proven that there are no other points of its kind in the box.
+        unresolved: the boxes that may hold some.
         boxes: the number of boxes that were examined.
         fixed: the values of the other variables.
-        nearly: points in unresolved boxes that may be multiple zeros.
     """
 
     expression: str
     box: dict[str, tuple[float, float]]
     complete: bool
-    unresolved: list[dict[str, tuple[float, float]]]
-    roots: list[Root]
+    unresolved: list[dict[str, tuple[float, float]]] = field(default_factory=list)
     boxes: int
     fixed: dict[str, float] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution(BoxRecord):
+    """All zeros in a box.
+
+    Attributes:
+        roots: the zeros.
+        nearly: points in unresolved boxes that may be multiple zeros.
+    """
+
+    roots: list[Root]
     nearly: list[NearZero] = field(default_factory=list, metadata=NOT_IN_DOCUMENT)
 
 
-@dataclass(frozen=True)
-class Optima:
+@dataclass(frozen=True, kw_only=True)
+class Optima(BoxRecord):
     """All stationary points in a box, and the global minimum or maximum over it.
 
     Attributes:
-        expression, box, complete, unresolved, boxes, fixed: as in `Solution`.
         points: the stationary points, and optima on edges.
         global_: the global optimum; None for a local search.
         is_maximum: whether the global optimum is a maximum.
         start: the starting point of a local search.
     """
 
-    expression: str
-    box: dict[str, tuple[float, float]]
-    complete: bool
-    unresolved: list[dict[str, tuple[float, float]]]
     points: list[StationaryPoint]
-    global_: GlobalOptimum | None
-    boxes: int
-    fixed: dict[str, float] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
+    global_: GlobalOptimum | None = None
     is_maximum: bool = field(default=False, metadata=NOT_IN_DOCUMENT)
     start: dict[str, float] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
 
@@ -518,14 +523,18 @@ def _minimize(problem: BoxProblem, output: Node, system: System, is_maximum: boo
     for (_, upper), enclosure, side in zip(bounds, enclosures, sides, strict=True):
         if not _may_be_outside(domain, enclosure, side):
             most = min(most, upper)
+    is_attained = math.isfinite(most)
     if len(undecided):
-        least.append(float(system.lower_bounds(undecided).min()))
+        lower_bounds = system.lower_bounds(undecided)
+        least.append(float(lower_bounds.min()))
+        rivals = undecided.select(lower_bounds <= most)
+        is_attained &= bool(system.enclose_objective(rivals.lower, rivals.upper).is_continuous.all())
     order = sorted(range(len(points)), key=lambda i: [*map(float, points[i].point.values())])
     best = [n for n, i in enumerate(order) if bounds[i][0] <= most]
     exact = [] if len(undecided) else [values[order[n]] for n in best]
     return Optima(
         points=[points[i] for i in order],
-        global_=GlobalOptimum(_global_bounds(problem, min([*least, most]), most, exact, is_maximum), best),
+        global_=GlobalOptimum(_global_bounds(problem, min([*least, most]), most, exact, is_maximum), best, is_attained),
         unresolved=[_named_box(system, *ends) for ends in others],
         complete=not len(undecided),
         boxes=result.count,
@@ -587,12 +596,7 @@ def _kind_of_cluster(
     for part in _SURROUNDINGS:
         margin = 2 * (cluster.upper - cluster.lower) + part * (end - start)
         a, b = cluster.lower - margin, cluster.upper + margin
-        is_alone = not any(
-            all(
-                ball.as_ball(x) >= p and ball.as_ball(x) <= q for x, p, q in zip(o, a.tolist(), b.tolist(), strict=True)
-            )
-            for o in others
-        )
+        is_alone = all(map(Domain(a.tolist(), b.tolist()).excludes, others))
         is_alone &= not any(((p <= b) & (q >= a)).all() for p, q in unresolved)
         if is_alone and (a >= start).all() and (b <= end).all():
             kind = kind_by_surroundings(system, value, a, b)
@@ -634,9 +638,7 @@ def _stationary_point(
 def _global_bounds(problem: BoxProblem, low: float, high: float, values: Sequence[Number], is_maximum: bool) -> Bounds:
     """Return bounds of the optimum; from the values of the points where it must be, if that is known."""
     if values and all(map(ball.is_finite, values)):
-        least = values[0]
-        for value in values[1:]:
-            least = least if least is value else ball.as_ball(least).min(ball.as_ball(value))
+        least = reduce(lambda a, b: a if a is b else ball.as_ball(a).min(ball.as_ball(b)), values)
         return problem.bounds(-least if is_maximum else least)
     low, high = (-high, -low) if is_maximum else (low, high)
     return (low + 0.0, high + 0.0) if problem.digits is None else (repr(low + 0.0), repr(high + 0.0))
@@ -657,7 +659,7 @@ def search_minimum(problem: BoxProblem, is_maximum: bool = False) -> Optima:
     The points of the result are that optimum, or none if the search fails.
     """
     formula = problem.formula
-    start = {name: float(Formula(node, {}).value()) for name, node in problem.fixed.items()}
+    start = problem.record["fixed"]
     free = BoxProblem(formula, dict.fromkeys(formula.leaves, (ball.ZERO,) * 2), {}, problem.digits)
     _, system = _objective_system(free, is_maximum)
     end = _descend(system, np.array([start[name] for name in system.names]))
@@ -672,7 +674,7 @@ def search_minimum(problem: BoxProblem, is_maximum: bool = False) -> Optima:
         if points:
             points = [min(points, key=lambda p: sum((float(p.point[name]) - x) ** 2 for name, x in place.items()))]
             break
-    return Optima(formula.text, {}, False, [], points, None, boxes, {}, is_maximum, start)
+    return Optima(**problem.record, complete=False, boxes=boxes, points=points, is_maximum=is_maximum, start=start)
 
 
 def _around(x: float, part: float) -> tuple[Number, Number]:

@@ -417,6 +417,68 @@ def test_no_value_in_the_box_is_beyond_the_global_optima(
     assert most.global_.value_enclosure[1] >= max(values) - 1e-12
 
 
+@each(
+    "text",
+    [
+        "where(x > 0, -1, x) + x + y^2",
+        "floor(-x) + x - y^2",
+        "x - heaviside(x) + y",
+        "x - ceil(x)*(1 + y^2)",
+        "where(x < 1, -x - 5, -x) + y*x",
+        "relu(x) - x/2 + y^2",
+        "relu(-y) + y/2 + abs(x) - x/2",
+        "clip(x, 0, 1) - x/2 - y^2",
+        "max(x, y) - x/2",
+        "x + y^2",
+        "x - y^2",
+        "x*y - y^2 + 2*x",
+    ],
+    sampled=True,
+)
+@each("is_maximum", [False, True])
+def test_points_and_bounds_are_what_samples_near_them_say(text: str, is_maximum: bool) -> None:
+    """Also on edges with jumps and kinks, where a function has other slopes than beside them."""
+    f, chance = ad.parse(text), random.Random(text)
+    box = dict.fromkeys(f.variables, (0.0, 1.0))
+    found = (f.maximize if is_maximum else f.minimize)(box, max_boxes=2000)
+    for point in found.points:
+        for step in (1e-3, 1e-5, 1e-7):
+            near = [
+                {name: min(max(x + step * chance.uniform(-1, 1), 0.0), 1.0) for name, x in point.point.items()}
+                for _ in range(40)
+            ]
+            values = [f(place) for place in near]
+            assert point.kind != "minimum" or min(values) >= point.value - 1e-15, (point, min(values))
+            assert point.kind != "maximum" or max(values) <= point.value + 1e-15, (point, max(values))
+    low, high = found.global_.value_enclosure
+    samples = [f({name: chance.random() for name in box}) for _ in range(500)]
+    assert high >= max(samples) if is_maximum else low <= min(samples)
+
+
+@each(
+    "text, box, is_attained",
+    [
+        ("abs(x) + where(x > 0, -1, 0)", (-1, 4), False),
+        ("where(x > 0, x, 5)", (0, 1), False),
+        ("floor(x) - x", (0, 3), False),
+        ("1/x", (-1, 1), False),
+        ("exp(-1/x^2)", (-1, 1), False),
+        ("where(x^2 > 2, 0, 1) + abs(x - sqrt(2))", (0, 4), False),
+        ("-abs(x) + where(x > 0, 1, 0)", (-1, 4), True),
+        ("x*(x - 1) + where(x > 3, 9, 0)", (-1, 4), True),
+        ("x + y^2", (-1, 4), True),
+        ("(x - y)^2", (-1, 4), True),
+    ],
+)
+def test_an_infimum_is_called_a_minimum_if_it_is_proven_to_be_attained(
+    text: str, box: tuple[float, float], is_attained: bool
+) -> None:
+    f = ad.parse(text)
+    ranges = dict.fromkeys(f.variables, box)
+    for found in (f.minimize(ranges), ad.parse(f"-({text})").maximize(ranges)):
+        assert found.global_.attained is is_attained
+
+
 @each("text, value", [("cosh(x)", 1.0), ("x^2 + y^2", 0.0), ("(x - 1)^2 + x*y", 0.0)])
 def test_a_stationary_point_on_an_edge(text: str, value: float) -> None:
     f = ad.parse(text)

@@ -86,11 +86,7 @@ class ObjectiveBatch:
 
     def total_weights(self, fits: Fits) -> Array:
         """Return the sum of the weights of each fit."""
-        return self._total_weights[fits]
-
-    @cached_property
-    def _total_weights(self) -> Array:
-        return np.array([objective.total_weight for objective in self.objectives])
+        return np.array([self.objectives[fit].total_weight for fit in fits.tolist()])
 
     def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
@@ -123,7 +119,7 @@ class ObjectiveBatch:
 
     def mean_squares(self, sums: Array, fits: Fits) -> Array:
         """Return the mean losses that correspond to weighted sums of squares."""
-        return sums / (self._total_weights[fits] * self.objective.components)
+        return sums / (self.total_weights(fits) * self.objective.components)
 
     def target_variations(self, fits: Fits, *, about_mean: bool = True) -> Array:
         """Return the sums of squares of the targets about their means, or about 0."""
