@@ -754,3 +754,24 @@ def test_nothing_is_covered_in_any_fold_at_any_step(page: Page, text: str, point
             page.evaluate("fold", is_folded)
             found = [measure(page, script) for script in (HIDDEN, COVERED, TOUCHED)] + [page.evaluate(OFF_LINE)]
             assert found == [[], [], [], []], (width, is_folded)
+
+
+# How many arrangements in layers and in columns are made while the page decides what to fold.
+ARRANGED = """() => {
+  const [made, own] = [{ layered: 0, inColumn: 0 }, { layered, inColumn }];
+  for (const name of Object.keys(own)) window[name] = (...given) => (made[name]++, own[name](...given));
+  arrangements.delete(playback.computation);
+  openFor(graph.parts, graph.stage);
+  Object.assign(window, own);
+  return made;
+}"""
+
+
+@pytest.mark.parametrize("size", SIZES[:2], ids=str)
+def test_a_page_of_100_operations_tries_few_arrangements_before_it_opens(page: Page, size: tuple[int, int]) -> None:
+    recurrence = "; ".join(["y1 = sin(x)*x", *(f"y{k} = sin(y{k - 1})*x + y{k - 1}" for k in range(2, 34)), "y33"])
+    resize(page, *size)
+    opened(page, [recurrence, "--x", "0.7"])
+    made = page.evaluate(ARRANGED)
+    assert 0 < made["layered"] <= 8
+    assert 0 < made["inColumn"] <= 24
