@@ -240,8 +240,8 @@ class _Sheet:
             f"<p>at {', '.join(values)}</p>" if self._trace.point else "",
             "<p>In the forward pass, fill in the value of each operation. In the backward pass, fill in the adjoint of "
             "each node and its contribution to each input: local derivative × adjoint.</p>",
-            self._drawing(),
             '<div class="steps">',
+            self._drawing(),
             *_titled_list("Forward", "ol", map(self._forward_item, self._trace.forward), level=2),
             *_titled_list("Backward", "ol", map(self._backward_item, self._trace.backward), level=2),
             *_titled_list("The gradient", "ul", slopes, level=2),
@@ -290,14 +290,13 @@ class _Sheet:
         """Return the drawing of the graph with the values of its leaves, and room for all other numbers."""
         leaves = {i for i, node in enumerate(self._trace.tape.nodes) if node.op is None}
         width, height = self._size.width + 2 * _DRAWING_MARGIN, self._size.height + 2 * _DRAWING_MARGIN
-        return "\n".join(
-            [
-                '<div class="drawing" tabindex="0" role="group" aria-label="Drawing">',
-                '<svg class="autodiff" role="img" aria-label="The graph, with the values of its inputs" '
-                f'width="{width:.0f}" viewBox="{-_DRAWING_MARGIN} {-_DRAWING_MARGIN} {width:.0f} {height:.0f}">',
-                *(self._hide_results(shape, leaves) for shape in self._shapes),
-                "</svg>\n</div>",
-            ]
+        kind = "tall" if height > width else "wide"
+        shapes = "\n".join(self._hide_results(shape, leaves) for shape in self._shapes)
+        return (
+            f'<div class="drawing {kind}" tabindex="0" role="group" aria-label="Drawing">\n'
+            '<svg class="autodiff" role="img" aria-label="The graph, with the values of its inputs" '
+            f'width="{width:.0f}" viewBox="{-_DRAWING_MARGIN} {-_DRAWING_MARGIN} {width:.0f} {height:.0f}">\n'
+            f"{shapes}\n</svg>\n</div>"
         )
 
     @staticmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.browser.support import in_document, measure, numbers, opened, press, resize, settle, wait_until
 from tests.browser.test_page_movements import FORMULAS as MOVING_FORMULAS
 from tests.each import is_exhaustive
+from tests.support import run_cli
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -592,11 +594,15 @@ def test_names_of_any_script_are_typeset_as_they_are_written(page: Page, name: s
     assert f"a{name}".replace("_", "") in letters
 
 
-@pytest.mark.parametrize("name", ["xy", "xor"])
-def test_on_a_small_phone_tabs_and_controls_do_not_wrap(page: Page, name: str) -> None:
+@pytest.mark.parametrize("name", ["xy", "xor", "lesson"])
+def test_on_a_small_phone_tabs_and_controls_do_not_wrap(page: Page, name: str, tmp_path: Path) -> None:
     page.emulate_media(reduced_motion="reduce")
     resize(page, 360, 640)
-    opened(page, PAGES[name])
+    if name == "lesson":
+        assert run_cli(["lesson", "diamond", "-o", str(tmp_path / "page.html")]).status == 0
+        page.goto((tmp_path / "page.html").as_uri())
+    else:
+        opened(page, PAGES[name])
     for position in ("0", "1", "playback.length - 1", "playback.length"):
         page.evaluate(f"go({position})")
         tops = (
