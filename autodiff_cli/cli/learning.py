@@ -4,6 +4,7 @@ serve`: a web page for formulas and fits, from a server on this machine."""
 from __future__ import annotations
 
 import importlib.util
+import os
 import socket
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,7 +14,6 @@ from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_failure
 from autodiff_cli.language.errors import spelling_hint
 from autodiff_cli.options import between, option
-from autodiff_cli.system import error_reason
 
 if TYPE_CHECKING:
     from autodiff_cli.explain.lessons import Lesson
@@ -174,15 +174,11 @@ def _open_listener(port: int) -> socket.socket:
     Raises:
         BadInput: if the port is in use or not allowed.
     """
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((_HOST, port))
-        listener.listen()
+        return socket.create_server((_HOST, port))
     except OSError as error:
-        listener.close()
-        raise BadInput(f"--port {port}: {error_reason(error)}; use --port 0 for a free port") from error
-    return listener
+        reason = os.strerror(error.errno or 0).lower()
+        raise BadInput(f"--port {port}: {reason}; use --port 0 for a free port") from error
 
 
 def _serve_forever(listener: socket.socket, port: int) -> None:

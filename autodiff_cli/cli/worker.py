@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 _MAX_MEMORY = 8 << 30  # bytes of address space; most of it is never used
 FIT_OPTIONS = {"loss": str, "optimizer": str, "epochs": int, "learning_rate": float}  # those that the page offers
-_TERMINAL_NAME, _PAGE_NAME = "standard input", "the file"  # names of the data in a terminal's messages and on the page
+# Labels of the page's fields, by the options that they stand for in a terminal.
+_FIELDS = {f"--{name.replace('_', '-')}": name.replace("_", " ").capitalize() for name in FIT_OPTIONS}
+_FIELDS["--lr"] = _FIELDS["--learning-rate"]
 
 
 def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
@@ -42,9 +44,23 @@ def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, An
     try:
         return {"fit": _fit_report, **pages}[question["ask"]](question, data)
     except (BadInput, ExpressionError, DataError, OptionError, GraphTooLargeError) as error:
-        return {"error": f"error: {error}".replace(_TERMINAL_NAME, _PAGE_NAME)}
+        return {"error": page_message(f"error: {error}")}
     except MemoryError:
         return {"error": "error: not enough memory"}
+
+
+def page_message(text: str) -> str:
+    """Return a message of a terminal with the names of the page's fields, and a note if it speaks of other options.
+
+    >>> print(page_message("try a smaller --lr or --clip-norm"), end="")
+    try a smaller Learning rate or --clip-norm
+    note: this page has no field for --clip-norm; `autodiff train` in a terminal has
+    """
+    text = re.sub(r"; there is no option --\S+", "", text.replace("standard input", "the file"))
+    text = re.sub(r"--[a-z][\w-]*", lambda match: _FIELDS.get(match[0], match[0]), text)
+    missing = re.search(r"(?<!grad )--[a-z][\w-]*", text)
+    note = missing and f"\nnote: this page has no field for {missing[0]}; `autodiff train` in a terminal has\n"
+    return text.rstrip() + note if note else text
 
 
 def parse_values(text: str) -> dict[str, str]:
@@ -125,7 +141,8 @@ def _fit_report(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
     words = ["train", *(f"--set={name}={text}" for name, text in parse_values(question["values"]).items())]
     words += [f"--{name.replace('_', '-')}={text}" for name, text in question.get("options", {}).items()]
     words += ["--", _check_model(question["model"]), "-"]
-    status, report, notes = _run_command_line(words, content)
+    status, *texts = _run_command_line(words, content)
+    report, notes = map(page_message, texts)
     if status not in (0, 1) or not report:
         return {"error": notes.strip()}
     document = json.loads(_run_command_line(["train", "--json", *words[1:]], content)[1])
@@ -153,8 +170,7 @@ def _run_command_line(words: list[str], content: bytes) -> tuple[int, str, str]:
     stdout, stderr = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
         status = run(words, _environment(content)._replace(stdout=stdout, stderr=stderr))
-    output, errors = (stream.getvalue().replace(_TERMINAL_NAME, _PAGE_NAME) for stream in (stdout, stderr))
-    return status, output, errors
+    return status, stdout.getvalue(), stderr.getvalue()
 
 
 def _row_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:

@@ -231,10 +231,8 @@ class _Sheet:
 
     def pages(self, text: str) -> Iterator[str]:
         """Yield the worksheet with all steps, and the key."""
-        values = (f"{escape(safe_label(key))} = {escape(self._format_full(x))}" for key, x in self._trace.point.items())
-        slopes = (
-            f"<li>d/d{escape(safe_label(key))} = {_blank_field(f'd/d{key}')}</li>" for key in self._trace.gradient
-        )
+        values = (f"{_escaped(key)} = {escape(self._format_full(x))}" for key, x in self._trace.point.items())
+        slopes = (f"<li>d/d{_escaped(key)} = {_blank_field(f'd/d{key}')}</li>" for key in self._trace.gradient)
         yield _section(
             "Backpropagation, an exercise",
             '<p class="name">Name <span class="line"></span> Date <span class="line"></span></p>',
@@ -242,8 +240,8 @@ class _Sheet:
             f"<p>at {', '.join(values)}</p>" if self._trace.point else "",
             "<p>In the forward pass, fill in the value of each operation. In the backward pass, fill in the adjoint of "
             "each node and its contribution to each input: local derivative × adjoint.</p>",
-            self._drawing(),
             '<div class="steps">',
+            self._drawing(),
             *_titled_list("Forward", "ol", map(self._forward_item, self._trace.forward), level=2),
             *_titled_list("Backward", "ol", map(self._backward_item, self._trace.backward), level=2),
             *_titled_list("The gradient", "ul", slopes, level=2),
@@ -254,17 +252,17 @@ class _Sheet:
 
     def _forward_item(self, step: ForwardStep) -> str:
         question = self._questions.forward(step._replace(value=None)).rpartition(_BLANK)[0]
-        return f"<li>{escape(safe_label(question))}{_blank_field(f'Value of {self._trace.labels[step.node]}')}</li>"
+        return f"<li>{_escaped(question)}{_blank_field(f'Value of {self._trace.labels[step.node]}')}</li>"
 
     def _given_or_blank(self, value: Any) -> str:
         return _BLANK if value is None else self._format_brief(value)
 
     def _backward_item(self, step: BackwardStep) -> str:
         label = self._trace.labels[step.node]
-        task = escape(safe_label(label_with_definition(self._trace, step.node)))
+        task = _escaped(label_with_definition(self._trace, step.node))
         is_output = step.node in self._trace.tape.outputs
         adjoint = "1, as always for the output" if is_output else _blank_field(f"Adjoint of {label}")
-        hint = escape(safe_label(self._hint(step)))
+        hint = _escaped(self._hint(step))
         items = "".join(self._contribution_item(step, contribution) for contribution in step.contributions)
         return f'<li>{task}: adjoint {adjoint}<p class="hint">{hint}</p><ul>{items}</ul></li>'
 
@@ -280,26 +278,25 @@ class _Sheet:
         label = self._trace.labels[contribution.to]
         if contribution.local is None:
             rule = self._sentences.contribution(step, contribution).partition(": ")[2].partition(" = ")[0]
-            product = f"{escape(safe_label(rule))} = "
+            product = f"{_escaped(rule)} = "
         else:
             product = f"{_blank_field(f'Local derivative towards {label}')} × adjoint = "
         total = ""
         if contribution.uses > 1 and not contribution.is_structural_zero:
             total = f", use {contribution.use} of {contribution.uses}: total so far {_blank_field(f'Total of {label}')}"
-        return f"<li>{escape(safe_label(label))}: {product}{_blank_field(f'Amount for {label}')}{total}</li>"
+        return f"<li>{_escaped(label)}: {product}{_blank_field(f'Amount for {label}')}{total}</li>"
 
     def _drawing(self) -> str:
         """Return the drawing of the graph with the values of its leaves, and room for all other numbers."""
         leaves = {i for i, node in enumerate(self._trace.tape.nodes) if node.op is None}
         width, height = self._size.width + 2 * _DRAWING_MARGIN, self._size.height + 2 * _DRAWING_MARGIN
-        return "\n".join(
-            [
-                '<div class="drawing" tabindex="0" role="group" aria-label="Drawing">',
-                '<svg class="autodiff" role="img" aria-label="The graph, with the values of its inputs" '
-                f'width="{width:.0f}" viewBox="{-_DRAWING_MARGIN} {-_DRAWING_MARGIN} {width:.0f} {height:.0f}">',
-                *(self._hide_results(shape, leaves) for shape in self._shapes),
-                "</svg>\n</div>",
-            ]
+        kind = "tall" if height > width else "wide"
+        shapes = "\n".join(self._hide_results(shape, leaves) for shape in self._shapes)
+        return (
+            f'<div class="drawing {kind}" tabindex="0" role="group" aria-label="Drawing">\n'
+            '<svg class="autodiff" role="img" aria-label="The graph, with the values of its inputs" '
+            f'width="{width:.0f}" viewBox="{-_DRAWING_MARGIN} {-_DRAWING_MARGIN} {width:.0f} {height:.0f}">\n'
+            f"{shapes}\n</svg>\n</div>"
         )
 
     @staticmethod
@@ -312,11 +309,9 @@ class _Sheet:
         return _NUMBER.sub("", shape)
 
     def _key_page(self) -> str:
-        forward = (f"<li>{escape(safe_label(self._sentences.forward(step)))}</li>" for step in self._trace.forward)
-        slopes = (
-            f"<li>d/d{escape(safe_label(key))} = {escape(self._format_full(x))}</li>"
-            for key, x in self._trace.gradient.items()
-        )
+        forward = (f"<li>{_escaped(self._sentences.forward(step))}</li>" for step in self._trace.forward)
+        gradient = self._trace.gradient.items()
+        slopes = (f"<li>d/d{_escaped(key)} = {escape(self._format_full(x))}</li>" for key, x in gradient)
         return _section(
             "Key",
             *_titled_list("Forward", "ol", forward),
@@ -326,12 +321,11 @@ class _Sheet:
         )
 
     def _backward_answer(self, step: BackwardStep) -> str:
-        label = escape(safe_label(self._trace.labels[step.node]))
+        label = _escaped(self._trace.labels[step.node])
         adjoint = escape(self._format_brief(step.adjoint))
-        sentence = escape(safe_label(self._sentences.backward(step)))
+        sentence = _escaped(self._sentences.backward(step))
         contributions = step.contributions if self._sentences.has_contributions(step) else ()
-        terms = (escape(safe_label(self._sentences.contribution(step, term))) for term in contributions)
-        items = "".join(f"<li>{term}</li>" for term in terms)
+        items = "".join(f"<li>{_escaped(self._sentences.contribution(step, term))}</li>" for term in contributions)
         return f"<li>{label}, adjoint {adjoint}: {sentence}<ul>{items}</ul></li>"
 
 
@@ -348,4 +342,8 @@ def _titled_list(title: str, tag: str, items: Iterable[str], level: int = 3) -> 
 
 
 def _blank_field(label: str) -> str:
-    return f'<input class="blank" autocomplete="off" aria-label="{escape(safe_label(label))}">'
+    return f'<input class="blank" autocomplete="off" aria-label="{_escaped(label)}">'
+
+
+def _escaped(text: str) -> str:
+    return escape(safe_label(text))

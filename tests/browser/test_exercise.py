@@ -46,3 +46,24 @@ def test_lines_of_expected_answers_are_complete(page: Page, tmp_path: Path) -> N
         .filter((room) => !room.nextElementSibling.textContent && getComputedStyle(room).fill !== "none").length""")
     assert gaps == 0
     assert page.locator(".room").count() > 0
+
+
+def test_a_printed_drawing_can_be_read_and_numbers_of_steps_are_whole(page: Page, tmp_path: Path) -> None:
+    """The graph of ten operations is three times as high as wide; step 10 is the first whose number has two digits."""
+    file = tmp_path / "sheet.html"
+    formula = "h = tanh(w1*x + b1); k = tanh(w2*h + b2); (v*k + c - t)^2"
+    values = ["--w1=.5", "--x=1", "--b1=.1", "--w2=-.7", "--b2=.2", "--v=1.2", "--c=.1", "--t=1"]
+    assert run_cli(["trace", formula, *values, "--exercise", "-o", str(file)]).status == 0
+    page.goto(file.as_uri())
+    resize(page, 696, 1024)  # a sheet of A4 without its margins
+    page.emulate_media(media="print")
+    least = page.evaluate("""Math.min(...[...document.querySelectorAll(".drawing text")]
+        .map((text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a))""")
+    assert least >= 6  # pixels: 4.5 points
+    room, needed = page.evaluate("""(() => {
+        const list = document.querySelector(".steps ol");
+        const marker = Object.assign(document.createElement("span"), { textContent: "10. " });
+        list.lastElementChild.append(marker);
+        return [parseFloat(getComputedStyle(list).paddingLeft), marker.getBoundingClientRect().width];
+    })()""")
+    assert room >= needed

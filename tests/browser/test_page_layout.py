@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.browser.support import in_document, measure, numbers, opened, press, resize, settle, wait_until
 from tests.browser.test_page_movements import FORMULAS as MOVING_FORMULAS
 from tests.each import is_exhaustive
+from tests.support import run_cli
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -592,11 +594,15 @@ def test_names_of_any_script_are_typeset_as_they_are_written(page: Page, name: s
     assert f"a{name}".replace("_", "") in letters
 
 
-@pytest.mark.parametrize("name", ["xy", "xor"])
-def test_on_a_small_phone_tabs_and_controls_do_not_wrap(page: Page, name: str) -> None:
+@pytest.mark.parametrize("name", ["xy", "xor", "lesson"])
+def test_on_a_small_phone_tabs_and_controls_do_not_wrap(page: Page, name: str, tmp_path: Path) -> None:
     page.emulate_media(reduced_motion="reduce")
     resize(page, 360, 640)
-    opened(page, PAGES[name])
+    if name == "lesson":
+        assert run_cli(["lesson", "diamond", "-o", str(tmp_path / "page.html")]).status == 0
+        page.goto((tmp_path / "page.html").as_uri())
+    else:
+        opened(page, PAGES[name])
     for position in ("0", "1", "playback.length - 1", "playback.length"):
         page.evaluate(f"go({position})")
         tops = (
@@ -754,3 +760,24 @@ def test_nothing_is_covered_in_any_fold_at_any_step(page: Page, text: str, point
             page.evaluate("fold", is_folded)
             found = [measure(page, script) for script in (HIDDEN, COVERED, TOUCHED)] + [page.evaluate(OFF_LINE)]
             assert found == [[], [], [], []], (width, is_folded)
+
+
+# How many arrangements in layers and in columns are made while the page decides what to fold.
+ARRANGED = """() => {
+  const [made, own] = [{ layered: 0, inColumn: 0 }, { layered, inColumn }];
+  for (const name of Object.keys(own)) window[name] = (...given) => (made[name]++, own[name](...given));
+  arrangements.delete(playback.computation);
+  openFor(graph.parts, graph.stage);
+  Object.assign(window, own);
+  return made;
+}"""
+
+
+@pytest.mark.parametrize("size", SIZES[:2], ids=str)
+def test_a_page_of_100_operations_tries_few_arrangements_before_it_opens(page: Page, size: tuple[int, int]) -> None:
+    recurrence = "; ".join(["y1 = sin(x)*x", *(f"y{k} = sin(y{k - 1})*x + y{k - 1}" for k in range(2, 34)), "y33"])
+    resize(page, *size)
+    opened(page, [recurrence, "--x", "0.7"])
+    made = page.evaluate(ARRANGED)
+    assert 0 < made["layered"] <= 8
+    assert 0 < made["inColumn"] <= 24

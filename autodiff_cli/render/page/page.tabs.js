@@ -58,6 +58,7 @@ class Tabs {
       one.tab.ariaSelected = String(one.tab === tab);
       one.tab.tabIndex = one.tab === tab ? 0 : -1;
     }
+    byId("tabs").scrollLeft = tab.offsetLeft + (tab.offsetWidth - byId("tabs").clientWidth) / 2; // where they do not all fit
   }
 
   #press(event) {

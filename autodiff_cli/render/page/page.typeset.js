@@ -214,10 +214,14 @@ let isTypeset = false; // with all definitions
 function fitTypeset(mayScroll = false) {
   const { style } = byId("typeset");
   const fits = (one, other) => byId("typeset")[one] <= byId("typeset")[other];
-  return [1, 0.88, 0.76, 0.66].some((share) => {
+  const fitsAt = (share) => {
     style.setProperty("--share", share);
     return fits("scrollWidth", "clientWidth") && fits("scrollHeight", "clientHeight");
-  }) || (mayScroll && fits("scrollWidth", "clientWidth"));
+  };
+  const least = 0.66;
+  // A long formula takes long to lay out: most do not fit even in the smallest size.
+  if (!fitsAt(least)) return mayScroll && fits("scrollWidth", "clientWidth");
+  return [1, 0.88, 0.76, least].some(fitsAt);
 }
 
 addEventListener("resize", () => (isTypeset && fitTypeset()) || showTypeset());

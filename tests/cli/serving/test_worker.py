@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from autodiff_cli.cli import worker
 from autodiff_cli.cli.worker import answer_question
-from tests.support import run_cli
+from tests.support import ROOT, run_cli
 
 DECAY = b"x,y\n0,2\n1,1.2\n2,0.75\n3,0.44\n4,0.27\n"
 MODEL = "y ~ a*exp(-b*x)"
@@ -171,3 +172,36 @@ def test_the_process_has_limits_of_time_memory_and_files() -> None:
     assert 2 <= cpu <= 100
     assert file_size == 0
     assert 2**28 < memory < 2**36
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "options"),
+    [
+        ("y ~ a", "", {}),
+        (MODEL, "c=1", {}),
+        (MODEL, "", {"optimizer": "sgd", "learning_rate": "100"}),
+        (MODEL, "", {"optimizer": "adam", "epochs": "0.5"}),
+        (MODEL, "", {"learning_rate": "-1"}),
+        (MODEL, "", {"loss": "bce"}),
+        ("y ~ e^(-b*x)", "", {}),
+        ("(y - a*x)^2", "", {}),
+        ("y ~ a*sin(b*x + c)", "", {}),
+        ("y ~ mlp(x, [4])", "", {"optimizer": "adam", "epochs": "5"}),
+    ],
+)
+def test_messages_name_the_fields_of_the_page_and_say_where_other_options_are(
+    model: str, values: str, options: dict[str, str]
+) -> None:
+    answer = asked("fit", DECAY, model=model, values=values, options=options)
+    for text in filter(None, [answer.get("error"), answer.get("report"), answer.get("notes")]):
+        advised = set(re.findall(r"--[a-z][\w-]*", text))
+        assert not advised & {*worker._FIELDS}
+        assert bool(advised) == ("note: this page has no field for --" in text), text
+        assert "there is no option" not in text
+        assert text.endswith("\n") or text == answer.get("error")
+
+
+def test_fields_that_messages_name_are_on_the_page() -> None:
+    home = (ROOT / "autodiff_cli" / "render" / "page" / "served" / "home.html").read_text(encoding="utf-8")
+    labels = set(re.findall(r"<label>([\w ]+?) <", home))
+    assert {*worker._FIELDS.values()} <= labels

@@ -52,11 +52,15 @@ function foldBest(parts, { clientWidth, clientHeight }, ways) {
   let [best, largest] = [0, 0];
   // To decide what is folded, the details that take the least room are enough; shapes in place of grids come last.
   for (const details of [["bare"], ["plain"]]) {
+    let most = Infinity; // boxes that may be readable, by those that were not: fewer boxes are not that much larger
     for (const [k, fold] of ways.entries()) {
       fold();
+      const { length } = parts.shown.boxes;
+      if (length > most) continue;
       drawings[k] ??= waysOf(parts);
       const { scale } = drawings[k].best(clientWidth, clientHeight, details);
       if (scale >= READABLE) return drawings[k];
+      most = length * Math.sqrt(scale / READABLE);
       if (scale > largest) [best, largest] = [k, scale];
     }
     if (!drawsArrays()) break;

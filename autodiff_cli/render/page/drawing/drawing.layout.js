@@ -58,7 +58,9 @@ class Arrangements {
       if (best !== null && best.merit >= 1 - DETAILS[detail].less) break;
       this.#all(detail, () => this.#made(detail)).forEach(compare);
     }
-    if (best === null || best.scale < COMFORTABLE || best.bands > 1) this.#all(width, () => this.#columns(width)).filter(({ detail }) => details.includes(detail)).forEach(compare);
+    if (best === null || best.scale < COMFORTABLE || best.bands > 1) {
+      for (const detail of details.filter((name) => name !== "roomy")) this.#all(`${detail} ${width}`, () => this.#columns(detail, width)).forEach(compare);
+    }
     return best;
   }
 
@@ -69,17 +71,15 @@ class Arrangements {
   }
 
   /** Columns in a panel of this width, with less and less room for variables that stand together. */
-  *#columns(width) {
-    for (const detail of ["brief", "tight", "bare", "plain", "terse"]) {
-      const joined = this.#joined(detail, true);
-      const sizes = this.#sizes(detail, true);
-      const depths = depthsOf(joined);
-      for (const share of [1, 0.85, 0.7]) {
-        const room = (share * width) / READABLE;
-        for (const depth of [undefined, depths]) {
-          const placed = inColumn(joined, joined.sizes(sizes, room), share * width, !DETAILS[detail].hasNumbers, depth);
-          yield { ...joined.spread(placed, sizes, room), detail, isColumn: true, bands: 1 };
-        }
+  *#columns(detail, width) {
+    const joined = this.#joined(detail, true);
+    const sizes = this.#sizes(detail, true);
+    const depths = depthsOf(joined);
+    for (const share of [1, 0.85, 0.7]) {
+      const room = (share * width) / READABLE;
+      for (const depth of [undefined, depths]) {
+        const placed = inColumn(joined, joined.sizes(sizes, room), share * width, !DETAILS[detail].hasNumbers, depth);
+        yield { ...joined.spread(placed, sizes, room), detail, isColumn: true, bands: 1 };
       }
     }
   }
@@ -192,15 +192,19 @@ function layered({ boxes, arrows, frames }, sizes, isDown, apart) {
 /** Order the boxes of each layer as in the formula, which draws trees without crossings; as dagre does where that crosses fewer edges,
  * and where there are frames, whose boxes have to stay together. */
 function orderLayers(graph, order, hasFrames) {
-  order(graph);
-  if (hasFrames) return;
+  if (hasFrames) {
+    order(graph);
+    return;
+  }
   const nodes = graph.nodes().map((name) => graph.node(name));
-  const [before, own] = [crossings(graph), nodes.map((node) => node.order)];
   const source = new Map(graph.nodes().map((name) => [graph.node(name), graph.node(name).edgeObj ?? { v: name, w: -1 }]));
   for (const layer of Map.groupBy(nodes, ({ rank }) => rank).values()) {
     layer.sort((a, b) => source.get(a).v - source.get(b).v || source.get(a).w - source.get(b).w).forEach((node, k) => { node.order = k; });
   }
-  if (crossings(graph) > before) nodes.forEach((node, k) => { node.order = own[k]; });
+  const [count, own] = [crossings(graph), nodes.map((node) => node.order)];
+  if (count === 0) return; // dagre's search takes most of the time of a layout
+  order(graph);
+  if (crossings(graph) >= count) nodes.forEach((node, k) => { node.order = own[k]; });
 }
 
 /** How many pairs of edges between neighbouring layers cross. */

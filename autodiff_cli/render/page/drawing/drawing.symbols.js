@@ -74,14 +74,18 @@ const INDEX = 0.72; // the size of an index relative to its name
 const DIGIT = "0"; // as wide as any character of a number
 const NAME = "middle first name"; // the classes of a name in a box
 const ruler = document.createElement("canvas").getContext("2d");
-const fonts = new Map(); // of texts by their classes, as the style sheet has them
+const fonts = new Map(); // of texts by their classes, as the style sheet has them, with the widths of texts that were measured
 
 /** How wide a text of the drawing with some classes is, in pixels. */
 function widthOf(text, kind = "caption") {
-  if (!fonts.has(kind)) fonts.set(kind, fontOf(kind));
-  ruler.font = fonts.get(kind);
-  const [letters, index] = lettersOf(text);
-  return ruler.measureText(letters).width + INDEX * ruler.measureText(index).width;
+  if (!fonts.has(kind)) fonts.set(kind, { font: fontOf(kind), widths: new Map() });
+  const { font, widths } = fonts.get(kind);
+  if (!widths.has(text)) {
+    ruler.font = font;
+    const [letters, index] = lettersOf(text);
+    widths.set(text, ruler.measureText(letters).width + INDEX * ruler.measureText(index).width);
+  }
+  return widths.get(text);
 }
 
 /** The font of a text of the drawing with some classes. */
