@@ -194,3 +194,21 @@ def test_counts_end_at_the_least_minimum_alone_and_in_groups() -> None:
     for group, loss in zip(fit_by(COUNTS, columns, "group", family="poisson"), least, strict=True):
         assert group.fit is not None
         assert group.fit.loss <= loss + 1e-5
+
+
+def test_classes_end_at_the_least_minimum_although_least_squares_leads_to_impossible_probabilities() -> None:
+    """A probability with a peak, and one that falls, whose least squares of 0 and 1 go below 0 or beyond 1."""
+    generator, x = np.random.default_rng(2), np.linspace(0, 100, 60)
+    a, m, s, b = (generator.uniform(*ends) for ends in ((0.4, 0.8), (20, 80), (4, 15), (0.04, 0.16)))
+    y = (generator.random(60) < b + a * np.exp(-(((x - m) / s) ** 2) / 2)).astype(float)
+    model, start = "y ~ b + a*exp(-((x - m)/s)^2/2)", {"a": a, "m": m, "s": s, "b": b}
+    found = fit(model, {"x": x, "y": y}, family="binomial")
+    assert found.converged
+    assert found.loss <= fit(model, {"x": x, "y": y}, start=start, family="binomial").loss + 1e-5
+
+    generator, x = np.random.default_rng(14), np.linspace(0, 3600, 40)
+    c, a, t = (generator.uniform(*ends) for ends in ((0.4, 0.8), (0.12, 0.36), (100, 1200)))
+    y = (generator.random(40) < c - a * np.exp(-x / t)).astype(float)
+    found = fit("y ~ c - a*exp(-x/t)", {"x": x, "y": y}, family="binomial")
+    from_truth = fit("y ~ c - a*exp(-x/t)", {"x": x, "y": y}, start={"c": c, "a": a, "t": t}, family="binomial")
+    assert found.loss <= from_truth.loss

@@ -373,7 +373,7 @@ class BatchedFit:
         for chosen in (np.flatnonzero(self.is_poor & is_open), sample, np.setdiff1d(noisy, sample)):
             before = self._losses.copy()
             for some in self._batch.parts(chosen, BATCHING.searched_rows) if len(chosen) else ():
-                self._retry(shared_multistart(self._batch.take(some), free, self._options.seed), some)
+                self._retry(shared_multistart(self._method, self._batch.take(some), free, self._options.seed), some)
             if chosen is sample and (self._losses == before).all():
                 break
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -306,13 +307,14 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
     stop = StoppingRule(evaluations=MINIMIZATION.subset_evaluations)
     ends = np.array([end.theta for end in fit_squares(subsets, starts.reshape(-1, size), stop=stop)])
     losses = comparison_losses(batch.take(fits), ends)
-    return refine_best("lbfgs", batch, ends.reshape(starts.shape), losses, MINIMIZATION.refined_subsets)
+    return refine_best(["lbfgs"], batch, ends.reshape(starts.shape), losses, MINIMIZATION.refined_subsets)
 
 
-def refine_best(method: str, batch: Batch, points: Array, losses: Array, most: int) -> Array:
+def refine_best(methods: Sequence[str], batch: Batch, points: Array, losses: Array, most: int) -> Array:
     """Return the best ends of fits of a batch from several points each, of shape (fits, P).
 
     Args:
+        methods: the methods of `minimize_batch` that run one after the other, each from where the last one ended.
         points: the points of each fit, of shape (fits, n, P).
         losses: what decides which of them are the best, as many numbers.
         most: the number of points from which each fit starts: the best of the first few, of some more, and so on.
@@ -323,7 +325,9 @@ def refine_best(method: str, batch: Batch, points: Array, losses: Array, most: i
     order = np.array([np.argmin(losses[:, part], axis=1) + part.start for part in parts]).T
     refined = batch.take(np.repeat(every, order.shape[1]))
     starts = np.take_along_axis(points, order[:, :, None], axis=1)
-    ends = np.array([end.theta for end in minimize_batch(method, refined, starts.reshape(-1, points.shape[2]))])
+    ends = starts.reshape(-1, points.shape[2])
+    for method in methods:
+        ends = np.array([end.theta for end in minimize_batch(method, refined, ends)])
     least = np.argmin(comparison_losses(refined, ends).reshape(order.shape), axis=1)
     return np.asarray(ends.reshape(starts.shape)[every, least])
 

@@ -34,6 +34,7 @@ from autodiff_cli.training.fitting.minimization import (
     comparison_losses,
     growing_parts,
     linear_mask,
+    minimize_batch,
     project_linear,
     project_linear_each,
     refine_best,
@@ -83,6 +84,7 @@ class MultistartSettings:
     max_pursued: int = 4  # placements of the terms so far, to each of which the next one is added
     max_descents: int = 12  # Levenberg-Marquardt runs, from the best points
     descent_evaluations: int = 60  # of each run
+    descent_epochs: int = 30  # of each run of a likelihood after it
     equal_loss_tolerance: float = 1e-6  # relative difference of two losses that count as equal
     equal_end_tolerance: float = 1e-2  # relative difference of two ends, up to signs and order, that count as equal
     confirmations: int = 3  # the search ends when so many ways to propose points led to the best loss
@@ -109,8 +111,13 @@ def least(candidates: Sequence[StartCandidate]) -> StartCandidate | None:
     """Return the first of the candidates with the least loss but for rounding; None if there are none. An alias of a
     frequency explains as much, and comes later.
     """
-    limit = min((candidate.loss for candidate in candidates), default=0.0) * (1 + SETTINGS.equal_loss_tolerance)
-    return next((candidate for candidate in candidates if candidate.loss <= limit), None)
+    lowest = min((candidate.loss for candidate in candidates), default=0.0)
+    return next((candidate for candidate in candidates if _is_equal_loss(candidate.loss, lowest)), None)
+
+
+def _is_equal_loss(loss: float, lowest: float) -> bool:
+    """Whether a loss is no higher than another one but for rounding."""
+    return loss <= lowest + SETTINGS.equal_loss_tolerance * abs(lowest)
 
 
 @ignore_float_errors()
@@ -131,13 +138,16 @@ def multistart(
 
 
 @ignore_float_errors()
-def shared_multistart(batch: GroupBatch, free: Mask, seed: int) -> Array:
-    """Return the best ends of least squares of groups from many points that all of them share, of shape (fits, P)."""
+def shared_multistart(method: str, batch: GroupBatch, free: Mask, seed: int) -> Array:
+    """Return the best ends of fits of groups from many points that all of them share, of shape (fits, P). The fits
+    begin with least squares, whatever the loss.
+    """
     search = Multistart(batch.objective, batch.objective.start, free, seed, batch.objective.bounds)
     drawn = search.random_draws()[:: SETTINGS.draws_per_shared]
     every = batch.take(np.repeat(np.arange(batch.count), len(drawn)))
     points, remaining = project_linear_each(every, np.tile(drawn, (batch.count, 1)), search.linear)
-    return refine_best("lm", batch, points.reshape(-1, *drawn.shape), remaining, SETTINGS.shared_descents)
+    methods = dict.fromkeys(("lm", method))
+    return refine_best([*methods], batch, points.reshape(-1, *drawn.shape), remaining, SETTINGS.shared_descents)
 
 
 @ignore_float_errors()
@@ -425,7 +435,7 @@ class Multistart:
         for candidate in filter(None, map(least, map(self.descend, proposals))):
             if best is None or least([best, candidate]) is candidate:
                 best, confirmations = candidate, 1
-            elif candidate.loss <= best.loss * (1 + SETTINGS.equal_loss_tolerance):
+            elif _is_equal_loss(candidate.loss, best.loss):
                 # Where a parameter has no effect, as a rate that went to infinity, there are many ends of equal loss.
                 known, other = np.sort(np.abs([best.end, candidate.end]))
                 confirmations += bool(np.allclose(known, other, rtol=SETTINGS.equal_end_tolerance))
@@ -436,6 +446,8 @@ class Multistart:
     def _is_good(self, candidate: StartCandidate) -> bool:
         """Whether a candidate leaves so little that no other one is needed."""
         sample = self._sample
+        if sample.kind is LossKind.LIKELIHOOD:
+            return False
         share = SETTINGS.good_fit_share * min(1.0, sample.rows / SETTINGS.few_rows)
         largest = share * sample.mean_square(sample.target_variation())
         return candidate.loss < largest and not self._has_structure(candidate)
@@ -666,12 +678,19 @@ class Multistart:
         return project_linear(self._sample, points, adjusted, self._box)
 
     def descend(self, points: Array, box: Bounds | None = None) -> list[StartCandidate]:
-        """Run Levenberg-Marquardt from points, and return the candidates of those where the residuals are defined."""
+        """Run Levenberg-Marquardt from points, and return the candidates of those where the residuals are defined.
+
+        Likelihoods go on from there by their own loss, or from the points themselves where it is undefined.
+        """
         batch = repeat_objective(self._sample, len(points), box or self._box)
         outcomes = fit_squares(batch, points, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
         ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
         every = np.arange(len(ends))
-        if self._sample.kind is LossKind.ROBUST:  # outliers must not decide here either
+        if self._sample.kind is LossKind.LIKELIHOOD:
+            starts = np.where(np.isfinite(comparison_losses(batch, ends))[:, None], ends, points)
+            outcomes = minimize_batch("lbfgs", batch, starts, stop=StoppingRule(SETTINGS.descent_epochs))
+            ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
+        if self._sample.kind is not LossKind.SQUARES:  # outliers must not decide here either
             losses = comparison_losses(batch, ends)
         else:
             losses = batch.mean_squares(np.sum(np.square(batch.triangles(ends, every)[:, :, -1]), axis=1), every)

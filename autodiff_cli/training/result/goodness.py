@@ -404,7 +404,10 @@ def _diverging_parameters(objective: Objective, theta: Array) -> set[int]:
     compared with the parameters, because their rank would depend on rounding: the curvature is nearly 0.
     """
     sizes = np.abs(theta)
-    curvatures, directions = np.linalg.eigh(objective.hessian(theta) * sizes[:, None] * sizes)
+    hessian = objective.hessian(theta) * sizes[:, None] * sizes
+    if not np.isfinite(hessian).all():
+        return set()
+    curvatures, directions = np.linalg.eigh(hessian)
     flat = directions[:, curvatures < SEPARATION.diverging_error_ratio**-2]
     projection = flat @ flat.T
     diverging = set()
