@@ -204,11 +204,12 @@ def _evaluate_longdouble(graphs: Mapping[str, Node], point: Mapping[str, Any]) -
 
 
 def _longdouble_error(extended: Any, distance: Any) -> Any:
-    """Return a bound of the relative error of extended precision, from the distances of perturbed double precision.
+    """Return a bound of the relative error of extended precision, from the distances of perturbed double precision;
+    inf or nan where a number is 0.
 
     Perturbations exceed the rounding errors of doubles, and those of longdouble are smaller in a known proportion.
     """
-    return np.where(extended == 0, math.inf, distance * LONGDOUBLE_EPS_RATIO / np.abs(extended))
+    return distance * LONGDOUBLE_EPS_RATIO / np.abs(extended)
 
 
 def _is_certainly_correct(number: Any, extended: Any, distance: Any) -> Mask:

@@ -42,7 +42,7 @@ class Label:
         text: the label in at most `MAX_LABEL_LENGTH` characters.
     """
 
-    __slots__ = ("_count", "_leading", "_operands", "_texts", "_trailing", "text")
+    __slots__ = ("_leading", "_operands", "_texts", "_trailing", "text")
 
     def __init__(self, texts: Sequence[str], operands: Sequence[Label] = (), chain: Label | None = None) -> None:
         """Make a label.
@@ -55,7 +55,6 @@ class Label:
         self._texts, self._operands = texts, operands
         self._leading: tuple[tuple[str, Label], ...] = ()
         self._trailing: tuple[tuple[str, Label], ...] = ()
-        self._count = len(operands)
         if chain is not None:
             self._extend_chain(chain, (texts[1], operands[1]))
         self.text: str = self._join(operand.text for operand in operands)
@@ -84,10 +83,10 @@ class Label:
 
     def _extend_chain(self, chain: Label, operand: tuple[str, Label]) -> None:
         if chain._leading:
-            self._leading, self._trailing, self._count = chain._leading, chain._trailing, chain._count + 1
+            self._leading, self._trailing = chain._leading, chain._trailing
         else:
             self._leading = ("", chain._operands[0]), (chain._texts[1], chain._operands[1])
-            self._trailing, self._count = self._leading[1:], 3
+            self._trailing = self._leading[1:]
         if len(self._leading) <= _OPERANDS_PER_END:  # one more: its sign stands before the ellipsis
             self._leading = (*self._leading, operand)
         self._trailing = (*self._trailing[-_OPERANDS_PER_END + 1 :], operand)
@@ -107,7 +106,7 @@ class Label:
             return ELLIPSIS + tail
         gap_width = len(sign) + len(ELLIPSIS)  # all signs of a chain have one width
         first, later = 0, 1  # how many operands are written at either end
-        while first + later + 1 < self._count:
+        while True:  # all operands, which do not fit, fit even less beside an ellipsis
             if first <= later - 1 and first < _OPERANDS_PER_END:
                 sign, operand = self._leading[first]
                 if len(head) + len(sign + operand.text) + gap_width + len(tail) > room:

@@ -111,16 +111,17 @@ def display_width(text: str) -> int:
 def line_break(text: str, width: int) -> int:
     """Number of characters of a text that go on one line of `width` columns.
 
-    The line ends at the last space that fits; without such a space it takes as many characters as fit, at least one.
+    The line ends before the last space up to which the text fits; without such a space it takes as many characters as
+    fit, at least one.
     """
     used, space = 0, 0
     indent = len(text) - len(text.lstrip())
     for i, character in enumerate(text):
+        if character == " " and i > indent:
+            space = i
         used += character_width(character)
         if used > width:
             return space or max(i, 1)
-        if character == " " and i > indent:
-            space = i
     return len(text)
 
 

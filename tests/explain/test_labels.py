@@ -140,3 +140,20 @@ def test_a_short_label_keeps_signs_and_the_function_of_what_it_leaves_out(text: 
     node = read(text).output
     tape = Tape([node])
     assert Labels(tape, {}, None).fit(len(tape) - 1, width) == wanted
+
+
+@pytest.mark.parametrize("sign", [" + ", "*"])
+def test_of_a_long_chain_as_many_operands_from_both_ends_are_shown_as_fit(sign: str) -> None:
+    """Three from each end at most, the last first, whatever the length of the chain."""
+    for count in range(3, 10):
+        names = [f"x{k}" for k in range(count)]
+        program = read(sign.join(names))
+        label = Labels(Tape((program.output,)), program.source.names, program.source)._labels_in_call[-1]
+        shortened = [
+            sign.join([*names[:first], ELLIPSIS, *names[count - last :]])
+            for first, last in ((0, 1), (1, 1), (1, 2), (2, 2), (2, 3), (3, 3))
+            if first + last < count
+        ]
+        for room in range(len(shortened[0]), MAX_LABEL_LENGTH + 1):
+            fitting = [text for text in (*shortened, sign.join(names)) if len(text) <= room]
+            assert label.fit(room) == fitting[-1], room

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.render.formatting import number_formats, shortest_text, text_within
+from autodiff_cli.render.formatting import display_width, number_formats, shortest_text, text_within, wrap_line
 
 
 @given(st.floats(allow_nan=False))
@@ -51,3 +51,24 @@ def test_an_array_in_less_room_loses_one_digit_after_the_other_and_then_its_elem
     assert [*dict.fromkeys(texts)] == [*lists, "6 from 0.143 to 0.571", "6 from 0.14 to 0.57"]
     assert all(len(text) <= width for text, width in zip(texts, range(70, 18, -1), strict=False))
     assert text_within(1 / 3, brief, 2) == "0.333333"
+
+
+@given(st.lists(st.text("aä漢", min_size=1, max_size=4), min_size=1, max_size=20), st.integers(0, 6))
+def test_a_long_line_is_broken_at_spaces_where_no_further_word_fits(words: list[str], indent: int) -> None:
+    line = " " * indent + " ".join(words)
+    for width in range(20, 60):
+        first, *later = wrap_line(line, width)
+        assert first.startswith(" " * indent + words[0])
+        assert " ".join(text.strip() for text in (first, *later)).split() == words
+        assert all(display_width(text) <= width for text in (first, *later))
+        assert len({len(text) - len(text.lstrip()) for text in later}) <= 1
+        for text, following in zip((first, *later), later, strict=False):
+            assert display_width(f"{text} {following.split()[0]}") > width
+
+
+def test_a_word_that_is_longer_than_a_line_is_broken() -> None:
+    for width in range(4, 20):
+        lines = [*wrap_line("  " + "漢字" * 20, width)]
+        assert "".join(text.strip() for text in lines) == "漢字" * 20
+        assert {display_width(text) for text in lines[1:-1]} <= {width, width - 1}
+        assert lines[0].startswith("  漢")

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import autodiff_cli as ad
@@ -164,3 +165,10 @@ def test_of_many_operands_the_first_and_the_last_are_set(count: int) -> None:
     shown = [*point] if count <= 8 else [*[*point][:6], f"a{count}"]
     (line,) = {line for line in re.findall(r"\\max\\left\(([^()]*)\\right\)", text) if "a_" in line}
     assert re.findall(r"a_\{?(\d+)", line) == [name[1:] for name in shown]
+
+
+@pytest.mark.parametrize(("low", "words"), [(1.0, "from $1$ to $1600$"), (1600.0, "all $1600$")])
+def test_a_large_array_is_set_as_its_shape_and_range(low: float, words: str) -> None:
+    values = np.linspace(low, 1600, 1600).reshape(20, 80)
+    text = worked_solution(trace(ad.parse("sum(M*M)"), {"M": values}))
+    assert rf"\text{{$20 \times 80$ numbers, {words}}}" in text

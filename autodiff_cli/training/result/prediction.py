@@ -739,9 +739,13 @@ def _label_groups(
         return [{}], np.zeros(rows, np.intp)
     # Negated, so that combinations are sorted as the levels are.
     combinations, groups = np.unique(-np.stack([columns[name] for name in matches]), axis=1, return_inverse=True)
+    texts: dict[str, list[str]] = {}
+    for match in matches.values():
+        texts.setdefault(match.column, []).append(match.text)
     labels = []
     for combination in combinations.T:
-        label: dict[str, Any] = {match.column: "" for match in matches.values()}
+        # Longer than each label that the model names, and so none of them.
+        label: dict[str, Any] = {column: f"other than {', '.join(named)}" for column, named in texts.items()}
         for match, indicator in zip(matches.values(), combination, strict=True):
             if indicator:
                 levels = fit.levels.get(match.column, ())
@@ -763,7 +767,7 @@ def _curve_points(x: Array) -> Array:
 def _fitted_curve(fit: FittedModel, name: str, x: Array, labels: Mapping[str, Any]) -> FittedCurve:
     """Return the predicted curve of rows with some labels, with its bands if they are known."""
     point = {name: x, **{column: np.full(len(x), label) for column, label in labels.items()}}
-    title = ", ".join(str(label) or "other" for label in labels.values())
+    title = ", ".join(map(str, labels.values()))
     with ignore_float_errors():
         try:
             bands = predict(fit, point, interval=fit.confidence_level)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.explain.views import tape_record
 from autodiff_cli.expression import parse
+from tests.support import run_cli
 
 # fmt: off
 SAVED = [
@@ -57,3 +60,16 @@ def test_checkpoints_trade_memory_for_operations_done_again() -> None:
 def test_a_formula_too_short_for_checkpoints_has_none(text: str) -> None:
     expression = parse(text)
     assert tape_record(trace(expression, dict.fromkeys(expression.variables, 1.0))).checkpoints == []
+
+
+def test_the_table_of_checkpoints_has_the_numbers_of_the_document() -> None:
+    formula = " + ".join(f"exp({k}*x)" for k in range(1, 16))
+    command = ["trace", formula, "--x", "0.1", "--tape"]
+    document = run_cli([*command, "--json"]).json
+    table = run_cli(command).partition("\ncheckpoints: ")[2]
+    rows = [[int(number) for number in re.findall(r"\d+", line)] for line in table.splitlines()[3:-1]]
+    count, names = len(document["tape"]), ("every", "stretches", "kept", "peak", "saved", "recomputed")
+    assert rows == [[*(each[name] for name in names), count] for each in document["checkpoints"]]
+    peak = {each["peak"] + each["saved"] for each in document["checkpoints"]}
+    assert table.rstrip().endswith(f"Without checkpoints: {peak.pop()} B for {count} operations, not counting inputs.")
+    assert not peak

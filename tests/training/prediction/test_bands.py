@@ -189,11 +189,25 @@ def test_readings_have_several_causes_or_none() -> None:
     logarithm = ad.fit("log(y) ~ a - b*x + c*(g == 'u')", {"x": x, "y": np.exp(2 - x / 3), "g": ["u", "v"] * 6})
     (value,) = logarithm.inverse("x", 1.0, 0.01, limits=(0, 10), others={"g": "v"})
     assert value[:2] == pytest.approx((6, 0.03), rel=1e-6)
-    for wrong in ({"limits": (3, 3)}, {"limits": (0, math.nan)}):
-        with pytest.raises(OptionError, match="two numbers"):
-            plateau.inverse("x", 4.0, **wrong)
-    with pytest.raises(OptionError, match="does not read numbers from `z`"):
-        plateau.inverse("z", 4.0, limits=(0, 1))
+
+
+def test_readings_that_lead_nowhere_are_refused() -> None:
+    x, group = np.arange(8.0), ["u", "v"] * 4
+    line = ad.fit("y ~ a*x + b*(g == 'u')", {"x": x, "y": 2 * x + 1, "g": group})
+    counts = ad.fit("y ~ exp(a*x)", {"x": x, "y": x}, family="poisson")
+    classes = ad.fit("g ~ softmax(dense(x, 2))", {"x": x, "g": group})
+    two = ad.fit("[y, z] ~ [a*x, b*x]", {"x": x, "y": 2 * x + 1, "z": x + 1})
+    for fit in (counts, classes, two):
+        with pytest.raises(OptionError, match="needs least squares or a robust loss, and one target column"):
+            fit.inverse("x", 4.0)
+    for limits in ((3, 3), (4, 3), (0, math.nan), (-math.inf, 0)):
+        with pytest.raises(OptionError, match="is two numbers, the lower one first"):
+            line.inverse("x", 4.0, limits=limits)
+    for column in ("g", "y", "z"):
+        with pytest.raises(OptionError, match=f"does not read numbers from `{column}`"):
+            line.inverse(column, 4.0, limits=(0, 1))
+    with pytest.raises(OptionError, match="the range of `z` is not known"):
+        line.inverse("z", 4.0)
 
 
 def test_inverse_predictions_on_the_command_line(tmp_path: Path) -> None:

@@ -116,6 +116,13 @@ def test_a_file_of_a_later_version_is_refused_with_the_reason(document: dict[str
     assert "update" in message
 
 
+def test_a_message_quotes_at_most_40_characters_of_a_value(document: dict[str, Any], tmp_path: Path) -> None:
+    for length in (0, 37, 38, 39, 100_000):
+        value = "é" * length
+        quoted = f'"{value}"' if length <= 38 else f'"{value[:38]}…'
+        assert refused(json.dumps({**document, "rows": value}), tmp_path).endswith(f"`rows` cannot be {quoted}")
+
+
 def test_a_file_cut_short_is_refused_wherever_it_is_cut(document: dict[str, Any], tmp_path: Path) -> None:
     text = json.dumps(document)
     for length in range(0, len(text), 97):
