@@ -100,7 +100,7 @@ class LabelColumn:
         Raises:
             DataError: for numbers that are not whole, and for text that is not valid Unicode.
         """
-        if is_numeric(self.values):
+        if all(isinstance(label, int | float) for label in self.values):
             for code, value in enumerate(self.values):
                 if abs(value) >= _LABEL_LIMIT or value != round(value):
                     if not are_whole:
@@ -143,11 +143,6 @@ def _label_text(label: Any) -> str:
     """Return a label as text: whole numbers without a point."""
     number = _as_number(label)
     return str(int(number)) if number is not None and math.isfinite(number) and number == int(number) else str(label)
-
-
-def is_numeric(labels: Iterable[Any]) -> bool:
-    """Return whether all labels are numbers, not texts."""
-    return all(isinstance(label, int | float) for label in labels)
 
 
 class CodeTable(dict[Any, int]):

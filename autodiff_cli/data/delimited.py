@@ -28,6 +28,7 @@ from autodiff_cli.data.batches import (
     arrow_labels,
 )
 from autodiff_cli.data.dialect import (
+    DELIMITER_NAMES,
     MISSING_VALUES,
     WHITESPACE,
     CellParser,
@@ -98,7 +99,8 @@ class DelimitedText:
     @property
     def title(self) -> str:
         """The name of the format."""
-        return self._container or f"text with columns separated by {self._dialect.separator_name}"
+        mark = self._dialect.delimiter
+        return self._container or f"text with columns separated by {DELIMITER_NAMES.get(mark, f'`{mark}`')}"
 
     @property
     def options(self) -> tuple[str, ...]:

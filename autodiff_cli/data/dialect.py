@@ -229,7 +229,7 @@ _MAX_HEADER_LINES = 1000  # a header with more quoted line ends has a quote that
 _BOM = b"\xef\xbb\xbf"
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?(?:\d*|\d{1,3}(?:\.\d{3})+),\d+(?:[eEdD][+-]?\d+)?\s*")
 _POINT_GROUPED = re.compile(r"\s*[+-]?\d{1,3}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
-_DELIMITER_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", WHITESPACE: "blanks"}
+DELIMITER_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", WHITESPACE: "blanks"}
 _DELIMITER_WORDS = {"space": WHITESPACE, "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 
 
@@ -318,11 +318,6 @@ class DetectedDialect(NamedTuple):
     units: tuple[str, ...] = ()
 
     @property
-    def separator_name(self) -> str:
-        """The name of the delimiter, for messages."""
-        return _DELIMITER_NAMES.get(self.delimiter, f"`{self.delimiter}`")
-
-    @property
     def options(self) -> tuple[str, ...]:
         """The command-line options that set this dialect."""
         word = {mark: name for name, mark in _DELIMITER_WORDS.items() if name != "\\t"}.get(
@@ -379,7 +374,7 @@ def detect_dialect(stream: BinaryIO, dialect: Dialect, look_ahead: bool) -> Dete
         count = pluralize(len(units), "cell")
         raise DataError(f"line {lines + 1}: the row of units has {count}, the header {len(header)}")
     if dialect.delimiter is None and delimiter not in ",\t" and len(cells) > 1:
-        notes.append(f"the columns are separated by {_DELIMITER_NAMES[delimiter]}")
+        notes.append(f"the columns are separated by {DELIMITER_NAMES[delimiter]}")
     if dialect.decimal is None and decimal != ".":
         notes.append("numbers have decimal commas")
     return DetectedDialect(

@@ -141,6 +141,9 @@ class CharacterDrawing:
         contents: the texts of each node to draw, inputs before their users.
         inputs: returns the inputs of a node. Only lines between nodes with contents are drawn.
 
+    Attributes:
+        boxes: the upper left corner and the size of the box of each node that is drawn.
+
     Raises:
         TooManyItemsError: if the graph is too large.
     """
@@ -152,7 +155,7 @@ class CharacterDrawing:
         self._leaving = {j for entries in self._entries.values() for _, j in entries}
         extents = [content.extent(len(self._entries[i])) for i, content in contents.items()]
         self._arrangement = lay_out_boxes(extents, [[places[j] for _, j in self._entries[i]] for i in contents])
-        self._boxes = {i: (self._arrangement.origins[place], extents[place]) for i, place in places.items()}
+        self.boxes = {i: (self._arrangement.origins[place], extents[place]) for i, place in places.items()}
         self._ends = {i: self._arrangement.last_segments[place] for i, place in places.items()}
 
     @property
@@ -160,20 +163,12 @@ class CharacterDrawing:
         """The size of the whole drawing."""
         return self._arrangement.extent
 
-    def has_box(self, i: int) -> bool:
-        """Whether a node is drawn."""
-        return i in self._boxes
-
-    def box(self, i: int) -> tuple[Cell, Extent]:
-        """Return the upper left corner and the size of the box of a node."""
-        return self._boxes[i]
-
     def render(self, corner: Cell, extent: Extent, state: DrawingState) -> list[Line]:
         """Draw the part of the graph inside a window of size `extent` with its upper left corner at `corner`."""
         canvas = _Canvas(corner, extent)
         self._draw_lines(canvas, state)
         for i, content in self._contents.items():
-            if canvas.is_visible(*self._boxes[i]):
+            if canvas.is_visible(*self.boxes[i]):
                 self._draw_box(canvas, i, content, state)
         return canvas.lines()
 
@@ -194,7 +189,7 @@ class CharacterDrawing:
             canvas.write(cell, arrow, style)
 
     def _draw_box(self, canvas: _Canvas, i: int, content: BoxContent, state: DrawingState) -> None:
-        (left, top), (width, height) = self._boxes[i]
+        (left, top), (width, height) = self.boxes[i]
         is_current = i == state.current
         if content.has_no_box:
             canvas.write(Cell(left, top), content.title, TextStyle.CURRENT if is_current else TextStyle.PLAIN)
@@ -215,7 +210,7 @@ class CharacterDrawing:
 
     def _draw_exit(self, canvas: _Canvas, i: int, state: DrawingState) -> None:
         """Draw the joint at which the line of a node leaves its box."""
-        (left, top), (width, height) = self._boxes[i]
+        (left, top), (width, height) = self.boxes[i]
         place = Cell(left + width - 1, top + (height - 1) // 2)
         border = 2 if i == state.current else 1
         line = max(1, canvas.line_weight(Cell(place.column + 1, place.row), _LEFT))

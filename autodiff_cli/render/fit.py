@@ -78,7 +78,7 @@ def _write_outcome(paper: Paper, fit: FittedModel) -> None:
 def _write_parameters(paper: Paper, fit: FittedModel) -> None:
     """Write parameters with their standard errors, and those of networks as a table of layers."""
     values = {name: x for name, x in {**fit.parameters, **fit.fixed}.items() if name not in fit.responses}
-    layers = {name: value for name, value in values.items() if is_summarised(name, value)}
+    layers = {name: x for name, x in values.items() if np.size(x) > MAX_ELEMENTS or layer_name(name) != name}
     if len(layers) < len(values):
         paper.heading("parameters")
         paper.table(estimates_table(fit, [name for name in values if name not in layers], paper.digits))
@@ -338,7 +338,7 @@ def _write_formula(paper: Paper, fit: FittedModel) -> None:
 
 def _write_remarks(paper: Paper, fit: FittedModel) -> None:
     # Remarks about the model are already below its title, and the failure is on standard error.
-    shown = (*fit.model_remarks, fit.failure)
+    shown = (*fit.parsed_model.notes, *fit.parsed_model.warnings, fit.failure)
     for title, remarks, style in (("notes", fit.notes, Style.PLAIN), ("warnings", fit.warnings, Style.WARNING)):
         if others := [remark for remark in remarks if remark not in shown]:
             paper.heading(title)
@@ -352,11 +352,6 @@ MAX_SHOWN_LEVELS = 30  # of a random effect; the modes of more are in the JSON d
 MAX_ELEMENTS = 9  # larger arrays are summarised
 MAX_CLASSES = 20  # with more classes a confusion table is too wide to read
 MAX_MISTAKES = 10  # pairs of classes listed in place of a confusion table
-
-
-def is_summarised(name: str, value: Any) -> bool:
-    """Whether a parameter is a large array or belongs to a network layer, and is not shown number by number."""
-    return np.size(value) > MAX_ELEMENTS or layer_name(name) != name
 
 
 def layers_table(values: Mapping[str, Any], fixed: Collection[str], show: NumberFormat) -> TextTable:

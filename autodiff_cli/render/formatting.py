@@ -281,7 +281,9 @@ class Rounding:
         """
         if digits is not None:
             return cls(*number_formats(digits))
-        if not isinstance(value, float) or not isinstance(error, float) or not 0 < error < math.inf:
+        if not (
+            isinstance(value, float) and isinstance(error, float) and math.isfinite(value) and 0 < error < math.inf
+        ):
             brief = number_formats(TABLE_DIGITS)[1]
             return cls(brief, brief)
         if error > _MAX_ERROR_RATIO * abs(value) > 0:

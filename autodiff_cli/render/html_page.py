@@ -143,7 +143,8 @@ def to_html(
     opening["addition"] = above.data
     if scalars is not None:
         shared = {name: opening[name] for name in ("digits", "seed", "isFolded")}
-        opening["scalars"] = _scalar_document(scalars) | shared
+        drawn = _drawing_document(build_drawing(scalars))
+        opening["scalars"] = _trace_document(scalars) | panels_document(scalars) | shared | {"drawn": drawn}
     title = above.title or shorten_middle(safe_label(trace.expression.text), _MAX_TITLE_LENGTH)
     return page_file("page/page.html").format(
         policy=content_security_policy(script, style),
@@ -164,11 +165,6 @@ def _evaluators(trace: Trace, scalars: Trace | None) -> str:
         return evaluator(trace, tangents=True)
     both = [evaluator(trace, tangents=True, name="arrays"), evaluator(scalars, tangents=True, name="scalars")]
     return "\n".join([*both, "const evaluator = isInScalars ? scalars : arrays;"])
-
-
-def _scalar_document(scalars: Trace) -> dict[str, Any]:
-    """Return the data of the view in which each element of an array is a node."""
-    return _trace_document(scalars) | panels_document(scalars) | {"drawn": _drawing_document(build_drawing(scalars))}
 
 
 def content_security_policy(script: str, style: str, *more: str) -> str:

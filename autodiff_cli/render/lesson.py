@@ -226,7 +226,8 @@ class _Sheet:
         self._format_full, self._format_brief = number_formats(digits)
         self._sentences = StepSentences(trace, self._format_brief)
         point = [None if node.op else value for node, value in zip(trace.tape.nodes, trace.values, strict=True)]
-        self._questions = StepSentences(dataclasses.replace(trace, values=point), self._given_or_blank)
+        blanked = dataclasses.replace(trace, values=point)
+        self._questions = StepSentences(blanked, lambda x: _BLANK if x is None else self._format_brief(x))
         self._size, self._shapes, _ = graph_shapes(build_drawing(trace, view), self._format_brief, _RESERVED_CHARACTERS)
 
     def pages(self, text: str) -> Iterator[str]:
@@ -253,9 +254,6 @@ class _Sheet:
     def _forward_item(self, step: ForwardStep) -> str:
         question = self._questions.forward(step._replace(value=None)).rpartition(_BLANK)[0]
         return f"<li>{_escaped(question)}{_blank_field(f'Value of {self._trace.labels[step.node]}')}</li>"
-
-    def _given_or_blank(self, value: Any) -> str:
-        return _BLANK if value is None else self._format_brief(value)
 
     def _backward_item(self, step: BackwardStep) -> str:
         label = self._trace.labels[step.node]

@@ -81,7 +81,7 @@ class DrawingSelector:
 
     def window_origin(self, drawing: CharacterDrawing, focus: int, window: Extent) -> Cell:
         """Return the upper left corner of a window that shows a node, centred if possible, with its inputs."""
-        boxes = [drawing.box(focus), *(drawing.box(j) for j in self._trace.tape.inputs[focus] if drawing.has_box(j))]
+        boxes = [drawing.boxes[i] for i in (focus, *self._trace.tape.inputs[focus]) if i in drawing.boxes]
         starts = []
         for axis in (0, 1):  # columns, then rows
             spans = [(corner[axis], corner[axis] + extent[axis]) for corner, extent in boxes]

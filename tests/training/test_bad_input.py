@@ -233,3 +233,30 @@ def test_a_mean_that_is_none_has_no_figures() -> None:
     assert not found.converged
     assert math.isnan(found.deviance)
     assert math.isnan(found.log_likelihood)
+
+
+@pytest.mark.parametrize("option", ["weights", "sigma", "x_sigma"])
+@pytest.mark.parametrize("source", ["memory", "file"])
+def test_arrays_beside_the_data_lose_the_rows_that_the_data_lose(option: str, source: str, tmp_path: Path) -> None:
+    numbers = 0.5 + np.random.default_rng(1).random(30)
+    columns = {"x": X.copy(), "y": DATA["y"].copy()}
+    columns["x"][[3, 29]] = columns["y"][7] = np.nan
+    is_left = np.isfinite(columns["x"] + columns["y"])
+    path = tmp_path / "data.csv"
+    lines = zip(columns["x"].tolist(), columns["y"].tolist(), strict=True)
+    path.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in lines))
+    data = columns if source == "memory" else path
+
+    def fit(data: Any, numbers: Any, **options: Any) -> ad.Fit:
+        named = {"sigma": 0.1, "x_sigma": {"x": numbers}} if option == "x_sigma" else {option: numbers}
+        return ad.fit("y ~ a*exp(-b*x)", data, **named, **options)
+
+    expected = fit({name: values[is_left] for name, values in columns.items()}, numbers[is_left])
+    for given in (numbers, numbers[is_left], np.where(is_left, numbers, np.nan)):
+        found = fit(data, given, drop_missing=True)
+        assert (found.rows, found.parameters) == (27, expected.parameters)
+    numbers[8] = np.nan
+    with pytest.raises(ad.DataError, match="row 9 has nan"):
+        fit(data, numbers, drop_missing=True)
+    with pytest.raises(ad.DataError, match="28 values for 27 rows"):
+        fit(data, numbers[:28], drop_missing=True)

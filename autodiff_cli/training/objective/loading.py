@@ -402,9 +402,13 @@ class LoadedData(FitData):
         self.rows, self._dropped = table.rows, table.dropped
         for weighting in self.weightings:
             if weighting.values is not None and weighting.graph.is_input:
-                values = self._columns[weighting.graph.text] = float_vector(weighting.values, weighting.words)
+                values = float_vector(weighting.values, weighting.words)
+                if table.row_mask is not None and len(values) == len(table.row_mask):
+                    weighting.check(np.where(table.row_mask, values, 1))  # names rows as they were given
+                    values = values[table.row_mask]
                 if len(values) != self.rows:
                     raise DataError(f"{weighting.words}: {len(values)} values for {self.rows} rows")
+                self._columns[weighting.graph.text] = values
             weighting.check(weighting.evaluate(self._columns, self.rows))
 
     def rows_by(self, recipe: ColumnRecipe) -> Rows:

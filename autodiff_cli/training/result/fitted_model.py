@@ -41,6 +41,7 @@ from autodiff_cli.training.objective.model import Model, check_levels
 from autodiff_cli.training.objective.parameters import ParameterLayout
 from autodiff_cli.training.optimizers import EpochRecord
 from autodiff_cli.training.options import check_confidence_level
+from autodiff_cli.training.priors import parse_priors
 from autodiff_cli.training.result.diagnosis import Diagnosis
 from autodiff_cli.training.result.goodness import (
     DRAWN,
@@ -450,11 +451,6 @@ class FittedModel(FitStatistics):
         return frozenset(itertools.chain(*self.parsed_model.program.convolutions))
 
     @property
-    def model_remarks(self) -> tuple[str, ...]:
-        """The notes and warnings that are about the text of the model."""
-        return self.parsed_model.notes + self.parsed_model.warnings
-
-    @property
     def predictors(self) -> tuple[str, ...]:
         """The columns that the prediction reads."""
         return self.parsed_model.predictors()
@@ -593,6 +589,8 @@ def first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:
 _FORMAT = "autodiff model"
 _FORMAT_VERSION = 2  # a release that changes the meaning of a key raises it, as one that adds a key
 _MAX_SAVED_DRAWS = 1000  # of each number, from all chains
+_NOT_NEGATIVE = ("rows", "epochs", "validation_rows", "divergences", "rmse", "rss", "theta", "scale", "huber_delta")
+_SHARES = ("accuracy", "validation_accuracy", "auc", "confidence_level", "chi_squared_p", "overdispersion_p")
 _SAVED_FIELDS = [field.name for field in dataclasses.fields(FittedModel) if field.metadata.get("is_saved", True)]
 
 
@@ -624,7 +622,7 @@ def load(path: str | os.PathLike[str]) -> FittedModel:
         return _fit_from_document(_parse_document(Path(path).read_bytes()))
     except OSError as error:
         raise ModelFileError(f"{path}: {error_reason(error)}") from None
-    except (_InvalidModelFile, ExpressionError) as error:
+    except (_InvalidModelFile, ExpressionError, OptionError) as error:
         raise ModelFileError(f"{path}: {error}") from None
 
 
@@ -635,14 +633,9 @@ class _InvalidModelFile(Exception):  # noqa: N818 - it becomes a ModelFileError,
 def _parse_document(content: bytes) -> dict[str, Any]:
     """Return the JSON document of a model file."""
     try:
-        document = json.loads(content.decode("utf-8"), parse_constant=_reject_constant)
-    except UnicodeDecodeError as error:
-        raise _InvalidModelFile(f"not a model file: byte {error.start} is not UTF-8 text") from None
-    except json.JSONDecodeError as error:
-        location = f"line {error.lineno}, column {error.colno}"
-        raise _InvalidModelFile(f"not a model file, or a damaged one: {error.msg} ({location})") from None
-    except (ValueError, RecursionError):
-        raise _InvalidModelFile("not a model file, or a damaged one: it has values that no model has") from None
+        document = json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise _InvalidModelFile(f"not a model file, or a damaged one: {error}") from None
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise _InvalidModelFile(f'not a model file: it lacks `"format": "{_FORMAT}"`; write one with `train --save`')
     version = document.get("version")
@@ -655,28 +648,38 @@ def _parse_document(content: bytes) -> dict[str, Any]:
     return document
 
 
-def _reject_constant(name: str) -> None:
-    """Raise ValueError for the constants NaN and Infinity, which model files do not use."""
-    raise ValueError(name)
-
-
 def _fit_from_document(document: dict[str, Any]) -> FittedModel:
     """Return the fitted model of a document."""
-    types = get_type_hints(FittedModel)
-    attributes = {
-        name: _read_value(document, name, types[name])
-        for name in _SAVED_FIELDS
-        if name != "covariance" or document.get(name, ...) is not None
-    }
+    types = get_type_hints(FittedModel) | {"covariance": Array | None}  # None for one that is unknown
+    if unknown := document.keys() - {"format", "version", "autodiff", "columns", *_SAVED_FIELDS}:
+        raise _InvalidModelFile(f"it has a key that no model has: `{min(unknown)}`")
+    attributes = {name: _read_value(document, name, types[name]) for name in _SAVED_FIELDS}
     values = {**attributes["parameters"], **attributes["fixed"]}
     model = _model_from_document(attributes, _read_value(document, "columns", list[str]), values)
     layout = ParameterLayout([*attributes["parameters"]], model.shapes)
     shape = layout.size, layout.size
-    attributes.setdefault("covariance", np.broadcast_to(np.nan, shape))
+    if attributes["covariance"] is None:
+        attributes["covariance"] = np.broadcast_to(np.nan, shape)
     if {*attributes["stderr"]} != {*attributes["parameters"]} or np.shape(attributes["covariance"]) != shape:
         raise _InvalidModelFile("its standard errors do not match its parameters")
+    _check_consistency(attributes, model.columns, layout)
     element_names = layout.element_names if layout.size <= MAX_COVARIANCE_SIZE else ()
     return FittedModel(**attributes, element_names=element_names, parsed_model=model)
+
+
+def _check_consistency(attributes: Mapping[str, Any], columns: Collection[str], layout: ParameterLayout) -> None:
+    """Raise an error for figures that no fit has, and for values that do not match each other."""
+    for name in (*_NOT_NEGATIVE, *_SHARES):
+        if (value := attributes[name]) is not None and (value < (name == "rows") or (name in _SHARES and value > 1)):
+            raise _invalid_value(name, value)
+    names = itertools.chain(attributes["bounds"], *attributes["intervals"].values())
+    if not ({*names} <= {*attributes["parameters"], *attributes["fixed"]} and {*attributes["ranges"]} <= {*columns}):
+        raise _InvalidModelFile("its bounds, intervals or ranges do not match its model")
+    deviations = layout.views(np.sqrt(np.maximum(np.diag(attributes["covariance"]), 0)))
+    for name, error in attributes["stderr"].items():
+        # Variances may underflow.
+        if error is not None and not np.allclose(error, deviations[name], rtol=1e-6, atol=1e-150, equal_nan=True):
+            raise _InvalidModelFile(f"the standard error of `{name}` does not match its variance")
 
 
 def _model_from_document(attributes: Mapping[str, Any], columns: Sequence[str], values: Mapping[str, Any]) -> Model:
@@ -689,20 +692,19 @@ def _model_from_document(attributes: Mapping[str, Any], columns: Sequence[str], 
     if any(len({*labels}) < max(1, len(labels)) for labels in levels.values()):
         raise _invalid_value("levels", levels)
     model = Model.parse(attributes["model"], columns, values, is_saved=True)
-    if {*model.level_columns} != {*levels}:
-        raise _InvalidModelFile("its levels do not match its model")
+    if {*model.level_columns} != {*levels} or (classes is None) is not (model.class_column is None):
+        raise _InvalidModelFile("its levels or classes do not match its model")
     effects = attributes.get("random_effects", {})
     if not {*effects} <= {*check_levels(model.program, columns)} or any(
         not {*each.modes} == {*each.errors} == {*map(str, levels.get(each.column, ()))} for each in effects.values()
     ):
         raise _InvalidModelFile("its random effects do not match its model")
-    model = model.with_levels(levels, effects).with_parameters(values)
+    priors = parse_priors(attributes["priors"] | {name: effect.distribution for name, effect in effects.items()})
+    arguments = {other for prior in priors.values() for other in prior.parameters}
+    own = [name for name in values if name in arguments or (effects and name.startswith("sigma"))]
+    model = model.with_levels(levels, effects).with_parameters(own)
     if {*model.parameters} != {*values} or {*model.columns} != {*columns}:
         raise _InvalidModelFile("its parameters and columns do not match its model")
-    if (classes is None) is not (model.class_column is None):
-        raise _InvalidModelFile(
-            "it has classes, but its model is not a classifier" if classes else "it lacks `classes`"
-        )
     return model.resolve(values, None if classes is None else len(classes))
 
 

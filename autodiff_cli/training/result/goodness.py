@@ -487,7 +487,7 @@ class GoodnessOfFit:
     theta_stderr: float | None = field(default=None, metadata=IF_KNOWN)
     null_test: SignificanceTest | None = field(default=None, metadata=IF_KNOWN)
     durbin_watson: float | None = field(default=None, metadata=IF_KNOWN)
-    residual_quantiles: tuple[float, ...] | None = field(default=None, metadata=IF_KNOWN)
+    residual_quantiles: tuple[float, float, float, float, float] | None = field(default=None, metadata=IF_KNOWN)
     residual_std: float | None = field(default=None, metadata=NOT_IN_DOCUMENT)
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import functools
 import json
+import operator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
-from tests.each import examples
+from tests.each import evenly_spread_part, examples
 
 X = np.linspace(0, 2, 12)
 DATA = {"x": X, "y": 2 * np.exp(-X) + 0.01 * np.cos(40 * X)}
@@ -95,10 +99,10 @@ def refused(content: str | bytes, tmp_path: Path) -> str:
         ("", "damaged"),
         ("x,y\n1,2\n", "not a model file"),
         ("[1, 2]", "not a model file"),
-        ('{"format": "autodiff model", "version": NaN}', "not a model file"),
+        ('{"format": "autodiff model", "version": NaN}', "version NaN"),
         ('{"format": "autodiff model", "version": "1"}', "version"),
         ("[" * 100_000, "not a model file"),
-        (b"\x80\x81", "UTF-8"),
+        (b"\x80\x81", "utf-8"),
         (b"PK\x03\x04", "not a model file"),
     ],
 )
@@ -188,3 +192,82 @@ def test_a_damaged_byte_never_ends_in_anything_but_a_model_or_a_reason(
     (tmp_path / "bad.json").write_bytes(content)
     with contextlib.suppress(ad.ModelFileError):
         ad.load(tmp_path / "bad.json").predict(FLOWERS)
+
+
+def damaged(value: Any, place: tuple[Any, ...], change: Callable[[Any, Any], None]) -> Any:
+    """A copy of a document in which one value is changed."""
+    document = copy.deepcopy(value)
+    parent = functools.reduce(operator.getitem, place[:-1], document)
+    change(parent, place[-1])
+    return document
+
+
+def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for key, item in items:
+        yield (*above, key)
+        yield from places(item, (*above, key))
+
+
+VALUES: list[Any] = [None, True, -1, 1.5, "nan", "inf", "text", [], {}, [1], {"zzz": 1.0}]
+
+
+@pytest.mark.parametrize("name", ["levels", "classes", "priors", "effects"])
+def test_a_model_with_one_value_changed_is_used_or_refused_with_a_reason(name: str, tmp_path: Path) -> None:
+    """Each value is left out, doubled under another name, and given other types and signs."""
+    group = ["u", "v", "w"] * 4
+    wave = [0.3, -0.2, 0.1, 0.4, -0.3, 0.2, -0.1, 0.3, -0.4, 0.1, 0.2, -0.2]
+    data = {"x": X, "y": 2 * np.exp(-X) + 0.1 * np.array(wave), "g": group, "c": [0, 1, 0, 0, 1, 0, 1, 1, 0, 1, 1, 1]}
+    fit = {
+        "levels": lambda: ad.fit("y ~ a[g]*exp(-b*x)", data, bounds={"b": (0, 9)}, profile=True),
+        "classes": lambda: ad.fit("c ~ softmax([0, w + v*x])", data, validation=0.2),
+        "priors": lambda: ad.fit("c ~ exp(a + b*x)", data, family="poisson", priors={"a": "normal(0, 10)"}),
+        "effects": lambda: ad.fit("y ~ a*exp(-b*x) + u[g]", data, laplace="u", priors={"u[g]": "normal(0, s)"}),
+    }[name]()
+    fit.save(tmp_path / "good.json")
+    document = json.loads((tmp_path / "good.json").read_text())
+    changes: list[Callable[[Any, Any], None]] = [operator.delitem]
+    changes += [lambda parent, key, value=value: operator.setitem(parent, key, value) for value in VALUES]
+    changes.append(lambda parent, key: parent.update(zzz=parent[key]) if isinstance(parent, dict) else None)
+    cases = [
+        (place, change) for place in places(document) for change in changes if place[0] not in ("confusion", "draws")
+    ]
+    for place, change in evenly_spread_part(cases):
+        bad = tmp_path / "bad.json"
+        bad.write_text(json.dumps(damaged(document, place, change)))
+        try:
+            found = ad.load(bad)
+        except ad.ModelFileError:
+            continue
+        assert {*found.parameters} == {*fit.parameters}, place
+        assert "zzz" not in found.fixed, place
+        with contextlib.suppress(ad.DataError, ad.ExpressionError):
+            found.predict(data)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("zzz", 1, "it has a key that no model has: `zzz`"),
+        ("rows", 0, "`rows` cannot be 0"),
+        ("epochs", -1, "`epochs` cannot be -1"),
+        ("accuracy", 1.5, "`accuracy` cannot be 1.5"),
+        ("confidence_level", -0.5, "`confidence_level` cannot be -0.5"),
+        ("bounds", {"zzz": [0, 1]}, "do not match its model"),
+        ("ranges", {"zzz": [0, 1]}, "do not match its model"),
+        ("intervals", {"profile": {"zzz": [0, 1]}}, "do not match its model"),
+        ("fixed", {"zzz": 1.0}, "parameters and columns do not match its model"),
+        ("priors", {"b": "text"}, "the prior of `b`"),
+    ],
+)
+def test_figures_and_names_that_no_fit_has_are_refused(
+    key: str, value: Any, message: str, document: dict[str, Any], tmp_path: Path
+) -> None:
+    assert message in refused(json.dumps({**document, key: value}), tmp_path)
+
+
+def test_standard_errors_are_the_roots_of_the_variances(fitted: dict[str, ad.Fit], tmp_path: Path) -> None:
+    fitted["scalars"].save(tmp_path / "good.json")
+    good = json.loads((tmp_path / "good.json").read_text())
+    for change in ({"stderr": {"a": 2 * good["stderr"]["a"]}}, {"stderr": {"a": -1}}, {"covariance": None}):
+        assert "the standard error of `a`" in refused(json.dumps({**good, **change}), tmp_path)
