@@ -328,9 +328,8 @@ class _Sheet:
 
 
 def _section(title: str, *parts: str, kind: str = "", level: int = 2) -> str:
-    return "\n".join(
-        [f'<section class="page {kind}">', f"<h{level}>{title}</h{level}>", *filter(None, parts), "</section>"]
-    )
+    content = "\n".join(filter(None, parts))
+    return f'<section class="page {kind}">\n<h{level}>{title}</h{level}>\n{content}\n</section>'
 
 
 def _titled_list(title: str, tag: str, items: Iterable[str], level: int = 3) -> Iterator[str]:

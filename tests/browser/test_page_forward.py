@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.support import opened, press, says
+from tests.browser.support import measure, opened, press, resize, says
 from tests.support import run_cli
 
 if TYPE_CHECKING:
@@ -94,3 +94,35 @@ def test_other_drawings_show_tangents_in_forward_mode() -> None:
     of_arrays = run_cli(["trace", "sum(W @ x)", "--W=[[1, 2]]", "--x=[3, 4]", "--mode", "forward", "--format", "dot"])
     assert "W[0, 0]" in of_arrays
     assert "tangent 3" in of_arrays
+
+
+# Texts of nodes that stand on another box, on another text, or outside of the drawing.
+COVERED = """() => {
+  const place = (element) => element.getBoundingClientRect();
+  const texts = [...graph.svg.querySelectorAll(".node text")].filter((text) => text.textContent);
+  const others = (text) => [...texts, ...graph.svg.querySelectorAll(".node .outline")].filter((other) => other !== text
+    && (other.matches("text") || !other.parentElement.contains(text)));
+  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 4 && b.top < a.bottom - 4;
+  const drawing = place(graph.svg);
+  const isCovered = (text) => others(text).some((other) => meet(place(text), place(other)));
+  const wrong = texts.filter((text) => place(text).right > drawing.right + 1 || isCovered(text));
+  return wrong.map((text) => text.textContent);
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_tangents_and_changes_stand_beside_their_node_and_cover_nothing(page: Page, width: int) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    resize(page, width, 844)
+    formula = "f = normal_cdf(x*y)*sqrt(x) + gamma(y); f*abs(x - y)"
+    opened(page, [formula, "--x", "1.2", "--y", "2.5"])
+    press(page, "Forward mode")
+    press(page, "Forward pass")
+    assert measure(page, COVERED) == []
+    press(page, "Forward mode")
+    press(page, "Forward pass")
+    page.get_by_label("slide x", exact=True).evaluate(
+        "(slider) => { slider.value = 1.21234; slider.dispatchEvent(new Event('input', { bubbles: true })); }"
+    )
+    assert page.locator("svg [data-change]").count() > 0
+    assert measure(page, COVERED) == []

@@ -594,6 +594,15 @@ def test_names_of_any_script_are_typeset_as_they_are_written(page: Page, name: s
     assert f"a{name}".replace("_", "") in letters
 
 
+def test_names_of_functions_are_typeset_without_marks_of_latex(page: Page) -> None:
+    opened(
+        page, ["normal_pdf(x, mu, s) + leaky_relu(x)*log_odds", "--x", "1", "--mu", "0", "--s", "1", "--log_odds", "2"]
+    )
+    letters = page.locator("#typeset").evaluate("(element) => element.textContent")
+    assert "\\" not in letters
+    assert "normal_pdf" in letters
+
+
 @pytest.mark.parametrize("name", ["xy", "xor", "lesson"])
 def test_on_a_small_phone_tabs_and_controls_do_not_wrap(page: Page, name: str, tmp_path: Path) -> None:
     page.emulate_media(reduced_motion="reduce")
@@ -781,3 +790,32 @@ def test_a_page_of_100_operations_tries_few_arrangements_before_it_opens(page: P
     made = page.evaluate(ARRANGED)
     assert 0 < made["layered"] <= 8
     assert 0 < made["inColumn"] <= 24
+
+
+# How often the line that turns most goes back by more than 8 pixels, to the side or down.
+TURNS = """() => Math.max(...[...graph.svg.querySelectorAll(".edge")].flatMap((edge) => ["x", "y"].map((side) => {
+  let [turns, way, furthest] = [0, 0, null];
+  for (const { [side]: at } of drawnEdge(edge).path.track.every(2)) {
+    furthest ??= at;
+    if (way === 0 && Math.abs(at - furthest) > 8) way = Math.sign(at - furthest);
+    if (way !== 0 && (at - furthest) * way < -8) [turns, way] = [turns + 1, -way];
+    if (way !== 0 && (at - furthest) * way > 0) furthest = at;
+  }
+  return turns;
+})))"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        PAGES["choices"],
+        ["disc = b^2 - 4*a*c; (-b + sqrt(disc))/(2*a)", "--a", "1", "--b=-3", "--c", "1"],
+        ["1/(1/f - 1/d)*(1 + exp(-k*(d - c)^2))/b", "--f", "0.5", "--d", "2", "--k", "0.3", "--c", "1.5", "--b", "1"],
+    ],
+    ids=["choices", "quadratic", "lens"],
+)
+def test_lines_do_not_bend_to_their_numbers_and_back(page: Page, words: list[str]) -> None:
+    for width, height in SIZES:
+        resize(page, width, height)
+        opened(page, words)
+        assert measure(page, TURNS) <= 1, width

@@ -6,7 +6,6 @@ const LARGEST = 2; // scale at which a drawing opens
 const LEAST_NEAR = 0.8; // the smallest scale at which the nodes of a step are shown together; text of 12 pixels has 9.6 there
 const AIR = 6; // pixels around the nodes of a step
 const SHEET = { width: 690, height: 930 }; // pixels of a printed page
-const NOTED = 2.5; // how much more room a text has that replaces an adjoint
 const NOTES = ["data-tangent", "data-change", "data-predicted", "data-error"]; // attributes of texts that replace an adjoint
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -339,13 +338,14 @@ class Graph {
     const soFar = isKnown ? undefined : this.playback.soFar(i);
     const partial = soFar === undefined ? "" : `${short(soFar.total)}${soFar.isAll ? "" : " …"}`;
     const noted = this.#note?.(i) ?? null;
-    const adjoint = noted?.text ?? (isKnown ? short(computation.adjoints[i]) : partial);
+    const room = noted && node.adjoint ? this.#roomBeside(node) : node.adjoint?.room;
+    const adjoint = noted ? noted.ways.find((text) => widthOf(text, "adjoint") <= room) ?? noted.ways.at(-1) : (isKnown ? short(computation.adjoints[i]) : partial);
     if (!this.#pending.has(i)) {
       const word = noted ? noted.text.split(" ")[0] : isKnown || soFar?.isAll ? "adjoint" : "so far";
       const isArray = Array.isArray(computation.values[i]);
       const line = (element, text, kind) => (isArray && (node.grids.length || widthOf(text) > element.room) ? caption(text, kind, i, node.grids.length > 0) : text);
       if (node.value) write(node.value, line(node.value, value, "value"), node.value.room);
-      if (node.adjoint) write(node.adjoint, line(node.adjoint, adjoint, word), noted ? NOTED * node.adjoint.room : node.adjoint.room);
+      if (node.adjoint) write(node.adjoint, line(node.adjoint, adjoint, word), room);
       if (!isArray && node.value?.room < roomFor(i)) this.#widen(i);
       const array = isKnown ? computation.adjoints[i] : soFar?.total ?? null;
       for (const grid of node.grids) {
@@ -359,6 +359,14 @@ class Graph {
     node.element.classList.toggle("computed", isComputed);
     node.element.classList.toggle("known", isKnown);
     node.element.setAttribute("aria-label", this.#nameOf(i, isComputed, isKnown, soFar, noted));
+  }
+
+  /** How much room the adjoint of a node has until the next box beside it; where it stands in a box, what that has. */
+  #roomBeside({ id, adjoint: text, y, height, grids }) {
+    const start = Number(text.getAttribute("x"));
+    if (grids.length || text.classList.contains("middle")) return text.room;
+    const beside = [...this.#nodes.values()].filter((other) => other.id !== id && other.x >= start && other.y < y + height && y < other.y + other.height);
+    return Math.max(text.room, Math.min(this.size.width, ...beside.map((other) => other.x)) - start - AIR);
   }
 
   /** Note that the numbers of a node need more room than the drawing has for them. */

@@ -65,7 +65,7 @@ class Typesetter {
       const token = this.#tokens[this.#at++];
       if (token === "{") depth++;
       else if (token === "}") depth--;
-      else text += token.replace(/^\\(?=\W)/, "");
+      else text += token.replace(/^\\(?=\W|_)/, "");
     } while (depth > 0 && this.#at < this.#tokens.length);
     return text;
   }

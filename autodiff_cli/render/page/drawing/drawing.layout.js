@@ -164,9 +164,11 @@ function layered({ boxes, arrows, frames }, sizes, isDown, apart) {
   const bends = arrows.map((arrow, k) => {
     const { points, x, y } = graph.edge(String(arrow.from), String(arrow.to), String(k));
     const isLabel = (at) => arrow.label && Math.abs(at.x - x) < 1 && Math.abs(at.y - y) < 1;
-    const labelled = points.slice(1, -1).map((at) => {
+    const between = points.slice(1, -1);
+    const isLong = between.some(layerOf); // then it keeps the place that it has in other layers, without a bend to its numbers and back
+    const labelled = between.map((at) => {
       const label = isLabel(at) ? arrow.label : null;
-      const shift = layerOf(at) ? 0 : aside([arrow.from, arrow.to], at);
+      const shift = isLong ? 0 : aside([arrow.from, arrow.to], at);
       return { ...at, [across]: side * at[across] + shift, label };
     });
     return labelled.filter((at) => at.label || layerOf(at));

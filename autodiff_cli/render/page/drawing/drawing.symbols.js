@@ -104,5 +104,5 @@ const NAMES_OF_GREEK = new RegExp(`\\b(${Object.keys(GREEK).join("|")})(?![\\p{L
 /** A formula on one line, with the signs of mathematics in place of those of a keyboard. */
 function pretty(text) {
   return text.replace(NAMES_OF_GREEK, (name) => GREEK[name]).replace(/\^(\d)(?![\d.])/g, (_, digit) => SUPERSCRIPTS[digit])
-    .replaceAll("*", "·").replaceAll("-", "−").replaceAll("sqrt(", "√(");
+    .replaceAll("*", "·").replaceAll("-", "−").replace(/\bsqrt\(/g, "√(").replace(/\bnormal_cdf\(/g, "Φ(");
 }

@@ -61,9 +61,9 @@ class ForwardMode {
   }
 
   #noted(i) {
-    if (!playback.isComputed(i)) return { text: "", data: {} };
+    if (!playback.isComputed(i)) return { text: "", ways: [""], data: {} };
     const rate = this.#rate(i);
-    return { text: `tangent ${brief(rate)}`, data: { "data-tangent": inFull(rate) }, array: rate };
+    return { text: `tangent ${brief(rate)}`, ways: [brief(rate, NODE_DIGITS)], data: { "data-tangent": inFull(rate) }, array: rate };
   }
 
   /** What an edge into a node shows once that is computed. */

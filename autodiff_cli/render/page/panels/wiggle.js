@@ -119,10 +119,11 @@ function rest(change, predicted, now, before) {
   return Math.abs(error) <= 8 * Number.EPSILON * Math.max(Math.abs(now), Math.abs(before)) ? 0 : error;
 }
 
-/** What a drawn node shows of its change, in words and in full. */
+/** What a drawn node shows of its change, as far as there is room (the first of the `ways` that fits), in words and in full. */
 function noted({ change, predicted, error }) {
+  const text = `Δ ${inShort(change)} ≈ ${inShort(predicted)}`;
   return {
-    text: `Δ ${inShort(change)} ≈ ${inShort(predicted)}`,
+    text, ways: [text, `Δ ${inShort(change)}`],
     data: { "data-change": inFull(change), "data-predicted": inFull(predicted), "data-error": inFull(error) },
     array: change,
   };
