@@ -424,7 +424,8 @@ def rows_of_component(objective: Objective, theta: Array, index: int) -> int:
     """
     kernel = objective.kernels.row_loss_and_gradient
     sums, squares = objective.fold_rows(kernel, theta, _sum_slopes, np.add)[:, 1 + index].tolist()
-    width = theta[index] / theta[objective.bounds.low == 0].max()
+    is_width = (objective.bounds.low == 0) & np.isinf(objective.bounds.high)  # those of shares are at most 1
+    width = theta[index] / theta[is_width].max()
     if width >= MINIMIZATION.wide_component:
         return 0
     few = (
