@@ -298,7 +298,7 @@ def _write_figures(paper: Paper, fit: FittedModel) -> None:
         figures.pop("scale", None)
     elif fit.chi_squared is not None:
         figures["chi_squared"] = figures.pop("rss")
-        if fit.residual_std is not None and not fit.settings.absolute_sigma:
+        if {"reduced_chi_squared", "residual_std"} <= figures.keys() and not fit.settings.absolute_sigma:
             figures["reduced"], figures["root"] = figures["reduced_chi_squared"], figures["residual_std"]
         figures.pop("residual_std", None)
     if fit.null_test is not None:

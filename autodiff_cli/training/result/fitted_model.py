@@ -672,9 +672,19 @@ def _check_consistency(attributes: Mapping[str, Any], columns: Collection[str], 
     for name in (*_NOT_NEGATIVE, *_SHARES):
         if (value := attributes[name]) is not None and (value < (name == "rows") or (name in _SHARES and value > 1)):
             raise _invalid_value(name, value)
-    names = itertools.chain(attributes["bounds"], *attributes["intervals"].values())
-    if not ({*names} <= {*attributes["parameters"], *attributes["fixed"]} and {*attributes["ranges"]} <= {*columns}):
+    values, intervals = attributes["parameters"] | attributes["fixed"], attributes["intervals"].values()
+    names = itertools.chain(attributes["bounds"], *intervals)
+    ends = [pair for each in intervals for pair in each.items() if pair[1] is not None]
+    if not ({*names} <= {*values} and {*attributes["ranges"]} <= {*columns}) or any(
+        np.shape(end) != np.shape(values[name]) for name, pair in ends for end in pair
+    ):
         raise _InvalidModelFile("its bounds, intervals or ranges do not match its model")
+    confusion, count = attributes["confusion"], len(attributes["classes"] or (0, 1))
+    if confusion is not None and np.shape(confusion) != (count, count):
+        raise _InvalidModelFile("its confusion matrix does not match its classes")
+    chains = {np.shape(draws)[:2] for draws in attributes["draws"].values()}
+    if len(chains) > 1 or any(len(chain) < 2 for chain in chains):
+        raise _InvalidModelFile("its draws do not have the same chains")
     deviations = layout.views(np.sqrt(np.maximum(np.diag(attributes["covariance"]), 0)))
     for name, error in attributes["stderr"].items():
         # Variances may underflow.
