@@ -646,12 +646,13 @@ def summarize_data(file: DataSource) -> DataSummary:
     texts = [name for name in first.text_columns if name in names]
     table = file.read(ColumnQuery({*names}.difference(texts), texts, MissingCells.KEEP))
     originals = {name: first.header[position] for name, position in first.column_positions(names).items()}
+    units = first.units
     columns = tuple(
         _summarize_column(
             (name, quote_name(name), originals[name]),
             table.labels[name] if name in table.labels else table.columns[name],
             file.parsers[name].kind,
-            first.units.get(name, ""),
+            units.get(name, ""),
         )
         for name in names
     )
