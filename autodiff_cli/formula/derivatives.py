@@ -211,13 +211,17 @@ def unroll_function(
     Raises:
         ExpressionError: if the gradient has more operations.
     """
-    import numpy as np
-
+    leaves = {name: expression.leaves[name] for name in point}
+    is_scalar = not has_arrays(expression, point)  # without NumPy, numbers are checked too
+    sizes = (
+        {} if is_scalar else expression.value_shapes({name: Formula(node, {}).value() for name, node in point.items()})
+    )
+    slopes = gradient_nodes(expression.output, [leaves[name] for name in gradient], sizes)
+    if is_scalar:
+        parts = [*map(GradientElement, (leaves[name] for name in gradient), slopes, gradient.values())]
+        return UnrolledFunction(expression.output, {leaves[name]: node for name, node in point.items()}, parts)
     from autodiff_cli.autodiff.unrolling import TooManyOperationsError, element_leaves, unroll
 
-    leaves = {name: expression.leaves[name] for name in point}
-    sizes = expression.value_shapes({name: Formula(node, {}).value() for name, node in point.items()})
-    slopes = gradient_nodes(expression.output, [leaves[name] for name in gradient], sizes)
     limit = () if max_operations is None else (max_operations,)
     try:
         values = dict(zip(point, unroll([*point.values()], {}, *limit), strict=True))
@@ -227,13 +231,17 @@ def unroll_function(
     except TooManyOperationsError as error:
         function = "autodiff_cli.explain.gradient_check.check_gradient"
         raise ExpressionError(f"{error}; from Python, `{function}` takes more with `max_operations=`") from error
-    leaf_lists = {name: array.ravel().tolist() for name, array in numbers.items()}
     parts = [
-        GradientElement(*part)
+        GradientElement(leaf, slope, float(value))
         for name, array in zip(gradient, slope_arrays, strict=True)
-        for part in zip(leaf_lists[name], array.ravel().tolist(), np.ravel(gradient[name]).tolist(), strict=True)
+        for leaf, slope, value in zip(_flat(numbers[name]), _flat(array), _flat(gradient[name]), strict=True)
     ]
-    leaf_values: dict[Node, Node] = {}
-    for name, leaf_list in leaf_lists.items():
-        leaf_values.update(zip(leaf_list, values[name].ravel().tolist(), strict=True))
+    leaf_values = {
+        leaf: value for name in point for leaf, value in zip(_flat(numbers[name]), _flat(values[name]), strict=True)
+    }
     return UnrolledFunction(output.item(), leaf_values, parts)
+
+
+def _flat(array: Any) -> list[Any]:
+    """Return the elements of an array in row-major order; a number is its only element."""
+    return [array] if isinstance(array, float) else array.reshape(-1).tolist()
