@@ -209,8 +209,10 @@ def train(
 
             _write_file(environment, draws, "draws written to", lambda path: save_draws(fit.draws, path))
         if output is not None:
-            table = estimates_text(fit, output, environment.digits)
-            _write_file(environment, output, "table of parameters written to", lambda path: _write_text(path, table))
+            estimates = estimates_text(fit, output, environment.digits)
+            _write_file(
+                environment, output, "table of parameters written to", lambda path: _write_text(path, estimates)
+            )
         if plot and (figure.panels != "posterior" or fit.draws):
             from autodiff_cli.render.plots import save_plot
 

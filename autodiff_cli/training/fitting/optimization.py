@@ -38,6 +38,7 @@ from autodiff_cli.training.fitting.starts import (
     SETTINGS,
     Multistart,
     StartStrategy,
+    is_equal_loss,
     likelihood_starts,
     multistart,
     rival_frequency,
@@ -649,7 +650,6 @@ class SurveySettings:
 
 
 SURVEY = SurveySettings()
-_EQUAL_MINIMUM_TOLERANCE = 1e-6  # relative difference of two losses that count as the same minimum
 
 
 @dataclass(slots=True)
@@ -676,7 +676,7 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
     is_surveyed = method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1
     if is_surveyed:
         starts, losses = _survey(method, objective, starts, options, progress)
-        ranked = np.where(_is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses)
+        ranked = np.where(is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses)
         order = np.argsort(ranked)[: SURVEY.max_runs].tolist()
     runs: list[_StartRun] = []
     try:
@@ -759,19 +759,14 @@ def _adopt(progress: Progress, objective: Objective, run: _StartRun) -> None:
             progress.on_epoch(epoch)
 
 
-def _is_equal_loss(loss: float, best: float) -> bool:
-    """Return whether a loss is that of the same minimum as the best one, or lower."""
-    return loss <= best + _EQUAL_MINIMUM_TOLERANCE * abs(best)
-
-
 def _multistart_summary(losses: list[float], best: float) -> str:
     """Return a sentence on how many starts led to the best fit."""
     count = len(losses)
     if math.isinf(best):
         return f"none of {count} starting points led to a fit"
-    equal = sum(_is_equal_loss(loss, best) for loss in losses)
+    equal = sum(is_equal_loss(loss, best) for loss in losses)
     failed = sum(map(math.isinf, losses))
     rest = [f"{count - equal - failed} led to worse fits"] * (count > equal + failed)
     rest += [f"{failed} failed"] * (failed > 0)
-    first = "" if _is_equal_loss(losses[0], best) else "; the given one is not among these"
+    first = "" if is_equal_loss(losses[0], best) else "; the given one is not among these"
     return f"the best of {count} starting points: {', '.join([f'{equal} of them led to this fit', *rest])}{first}"

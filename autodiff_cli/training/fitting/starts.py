@@ -112,11 +112,11 @@ def least(candidates: Sequence[StartCandidate]) -> StartCandidate | None:
     frequency explains as much, and comes later.
     """
     lowest = min((candidate.loss for candidate in candidates), default=0.0)
-    return next((candidate for candidate in candidates if _is_equal_loss(candidate.loss, lowest)), None)
+    return next((candidate for candidate in candidates if is_equal_loss(candidate.loss, lowest)), None)
 
 
-def _is_equal_loss(loss: float, lowest: float) -> bool:
-    """Whether a loss is no higher than another one but for rounding."""
+def is_equal_loss(loss: float, lowest: float) -> bool:
+    """Whether a loss is that of the same minimum as the lowest one, or lower."""
     return loss <= lowest + SETTINGS.equal_loss_tolerance * abs(lowest)
 
 
@@ -435,7 +435,7 @@ class Multistart:
         for candidate in filter(None, map(least, map(self.descend, proposals))):
             if best is None or least([best, candidate]) is candidate:
                 best, confirmations = candidate, 1
-            elif _is_equal_loss(candidate.loss, best.loss):
+            elif is_equal_loss(candidate.loss, best.loss):
                 # Where a parameter has no effect, as a rate that went to infinity, there are many ends of equal loss.
                 known, other = np.sort(np.abs([best.end, candidate.end]))
                 confirmations += bool(np.allclose(known, other, rtol=SETTINGS.equal_end_tolerance))

@@ -86,7 +86,11 @@ class ObjectiveBatch:
 
     def total_weights(self, fits: Fits) -> Array:
         """Return the sum of the weights of each fit."""
-        return np.array([self.objectives[fit].total_weight for fit in fits.tolist()])
+        return self._total_weights[fits]
+
+    @cached_property
+    def _total_weights(self) -> Array:
+        return np.array([objective.total_weight for objective in self.objectives])
 
     def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""

@@ -89,11 +89,12 @@ def row_likelihoods(
         shape: the shape of gamma distributions, or theta of negative binomial ones.
     """
     of = DISTRIBUTIONS[loss]
-    p = np.where(of.variance(p, shape) < 0, math.nan, p)  # no distribution has such a mean
+    variance = of.variance(p, shape)
+    p = np.where(variance < 0, math.nan, p)  # no distribution has such a mean
     return (
         w * of.deviance(y, p, shape),
         w * of.deviance(y, np.broadcast_to(mean, y.shape), shape),
-        np.where(y == p, 0.0, w * np.square(y - p) / of.variance(p, shape)),  # a certain prediction has no variance
+        np.where(y == p, 0.0, w * np.square(y - p) / variance),  # a certain prediction has no variance
         2 + of.excess_kurtosis(p, w),
         w * of.log_likelihood(y, p, shape),
     )
