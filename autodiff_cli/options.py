@@ -70,9 +70,24 @@ def one_of(choices: Iterable[str]) -> Check:
     return Check(lambda value: value in known, lambda name, value: unknown_choice(name, value, known), known)
 
 
+# Names of choices in other programs, and ours.
+_SYNONYMS = {
+    "normal": ("gaussian",),
+    "gauss": ("gaussian", "normal"),
+    "gaussian": ("normal",),
+    "logistic": ("binomial", "bce"),
+    "bernoulli": ("binomial", "bce"),
+    "l1": ("mae",),
+    "l2": ("mse",),
+    "least_squares": ("mse",),
+    "newton": ("lm",),
+}
+
+
 def unknown_choice(kind: str, name: str, known: Iterable[str]) -> str:
     """Return the message for a name that is not one of the known ones."""
-    hint = spelling_hint(name, known, f"there are {', '.join(known)}", quote="")
+    synonym = next((ours for ours in _SYNONYMS.get(name.lower(), ()) if ours in known), name)
+    hint = spelling_hint(synonym, known, f"there are {', '.join(known)}", quote="")
     return f"there is no {kind.lstrip('-')} {name}; {hint}"
 
 

@@ -90,7 +90,7 @@ Formulas:
   autodiff check "x*y + sin(x)" --x 2 --y 3    verify a gradient
   autodiff solve "x^3 - 2*x - 5" --x 0..3      all zeros in a box, proven
   autodiff minimize "x^4 - x" --x -2..2        all minima in a box (maximize)
-  autodiff export "x*y + sin(x)" --to c        value and gradient in C, Python, ...
+  autodiff export "x*y + sin(x)" --to c        value and gradient in C, ...
   autodiff ops tanh                            an operation and its derivative
 
 Data:
@@ -104,7 +104,7 @@ Learning:
   autodiff serve                               formulas and fits in the browser
 
 Installation:
-  autodiff doctor                              show what computes, and why
+  autodiff doctor                              show the processor and compiler
   autodiff completion bash                     completion for bash, zsh or fish
 
 Options:
@@ -126,8 +126,8 @@ _OTHER_COMMANDS = {
 _OTHER_OPTIONS = {
     other: tuple(ours.split())
     for ours, others in {
-        "--epochs": "max-iter maxiter max-iterations iterations n-iter steps", "--lr": "eta step-size rate",
-        "--to": "lang language target format", "--output --save": "out outfile outputfile write",
+        "--epochs --max-boxes": "max-iter maxiter max-iterations iterations n-iter steps", "--lr": "eta step-size rate",
+        "--to": "lang language target format", "--output --save": "o output out outfile outputfile write",
         "--wrt": "vars variables with-respect-to", "--backend": "device gpu engine",
         "--threads": "workers jobs n-jobs cores num-threads", "--seed": "random-state random-seed",
         "--l2": "weight-decay ridge", "--delimiter": "sep separator", "--where": "query filter",
@@ -219,7 +219,9 @@ class Parameter(NamedTuple):
             return self.kind(text)
         except ValueError:
             accepted = self.choices or ("a number" if self.kind is float else "a whole number",)
-            raise BadInput(f"{name} takes {join_words(accepted, 'or')}, not `{text}`") from None
+            is_percentage = self.kind is float and text.endswith("%") and is_signed_number(text[:-1])
+            hint = f"; did you mean {float(text[:-1]) / 100:g}?" if is_percentage else ""
+            raise BadInput(f"{name} takes {join_words(accepted, 'or')}, not `{text}`{hint}") from None
 
     def accepts(self, text: str | None) -> bool:
         """Whether the option can stand in place of a misspelt one with this value; None for no value."""
@@ -485,11 +487,8 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
         )
         if option is not None and option.repeats and name in _NAMES_OF_VARIABLES and "=" not in (value or "="):
             option = None
-        if option is None and name in NEVER_EXPRESSIONS:
-            raise BadInput(
-                f"this command has no option {name}; to use it as an expression, put it in brackets: `({name})`"
-            )
-        if option is None and (value is None or not (command.takes_values and is_name(name[2:]))):
+        is_value = command.takes_values and value is not None and name.startswith("--") and is_name(name[2:])
+        if option is None and not is_value:
             raise _unknown_option_error(command, name, value, words)
         key, part = name if option is None else option.name, ""
         if option is None:
@@ -570,8 +569,10 @@ def suggest_option(command: Command, name: str, value: str | None) -> str | None
             option = options[other]
             sample = option.choices[0] if option.choices else option.metavar if option.kind is str else "2"
             return other if option.accepts(value) or option.accepts(None) else f"{other} {sample}"
+    if "--output" in _OTHER_OPTIONS.get(bare, ()):
+        return f"> {value or 'FILE'}"
     if bare in _DRAWINGS and command.name == "trace":
-        return "-o" if value is not None and value.endswith(f".{bare}") else f"-o FILE.{bare}"
+        return f"-o {value if value is not None and value.endswith(f'.{bare}') else f'FILE.{bare}'}"
     fitting = {flag.lstrip("-"): flag for flag, each in options.items() if each.accepts(value) or each.accepts(None)}
     close = suggest(bare, [flag for flag in fitting if len(flag) > 1])
     return None if close is None else fitting[close]
@@ -588,19 +589,20 @@ def _unknown_option_error(command: Command, name: str, value: str | None, words:
     close = suggest_option(command, name, value)
     if close:
         return BadInput(f"there is no option {name}; did you mean {close}?")
+    bare = name.lstrip("-")
     expressions = " ".join(word for word in words if not word.startswith("--"))
-    is_mentioned = re.search(rf"\b{re.escape(name.lstrip('-'))}\b", expressions) is not None
-    if name.lstrip("-") in _NEEDLESS_OPTIONS and not is_mentioned:
+    is_mentioned = re.search(rf"\b{re.escape(bare)}\b", expressions) is not None
+    if bare in _NEEDLESS_OPTIONS and not is_mentioned:
         return BadInput(f"there is no option {name}; leave it out")
-    if not command.takes_values:
-        hint = ""
-    elif not name.startswith("--"):
-        hint = f"; to set a variable, use `-{name} 2`"
-    elif is_name(name[2:]):
-        follows = "".join(f", but {word} follows" for word in words[words.index(name) + 1 :][:1])
-        start = f"{name}" if is_mentioned else f"there is no option {name}; a variable"
-        return BadInput(f"{start} needs a value, such as {name} 2{follows}")
-    else:
+    next_word = next(iter(words[words.index(name) + 1 :]), "") if name in words else ""
+    if is_mentioned and command.takes_values and name.startswith("--") and is_name(bare):
+        follows = next_word and f", but {next_word} follows"
+        return BadInput(f"{name} needs a value, such as {name} 2{follows}")
+    hint = ""
+    if command.takes_values and is_name(bare):
+        example = next_word if is_signed_number(next_word) else "2"
+        hint = f"; to set a variable, use `--{bare} {example}`"
+    elif command.takes_values and words[0] == name:
         hint = f"; to use it as an expression, put it in brackets: `({name})`"
     return BadInput(f"there is no option {name}; autodiff {command.name} --help lists all{hint}")
 
@@ -637,7 +639,8 @@ def _check_count(command: Command, arguments: Arguments) -> None:
         if close:
             raise BadInput(f"there is no option --{name}; did you mean {close}?")
     if count < least:
-        missing = " and ".join(names[count:])
+        is_file = names[0] == "MODEL" and count == 1 and os.path.exists(arguments.positionals[0])
+        missing = "MODEL" if is_file else " and ".join(names[count:least])
         usage = " ".join(f'"{name}"' if name in ("EXPR", "MODEL", "MODEL...") else name for name in names)
         raise BadInput(f"missing {missing}; usage: autodiff {command.name} {usage}")
     extra = arguments.positionals[len(names)]

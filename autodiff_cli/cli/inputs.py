@@ -7,12 +7,14 @@ standard error (`2+-0.1`).
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autodiff_cli import ops
 from autodiff_cli.cli.command_line import HELP, Call, merge_assignments, suggest_option
 from autodiff_cli.cli.environment import BadInput, Environment
 from autodiff_cli.expression import parse
@@ -61,6 +63,10 @@ def read_text(argument: str, environment: Environment, implicit: bool = False) -
         text = _read_utf8("standard input", lambda: environment.stdin.read(MAX_TEXT_LENGTH + 1))
     elif argument.startswith("@"):
         text = _read_utf8(f"`{argument[1:]}`", lambda: _read_file(argument[1:]))
+    elif "." in argument and os.path.isfile(argument):
+        raise BadInput(
+            f"`{argument}` is a file, not an expression; to read the expression from it, write `@{argument}`"
+        )
     return insert_products(text) if implicit else text
 
 
@@ -165,6 +171,11 @@ def _joined_names_error(leaf: str, names_with_values: Collection[str]) -> Unknow
     if leaf.endswith("ᵀ") and leaf[:-1] in names_with_values:
         words = f"`{leaf}` is one name; to transpose, call a function"
         return UnknownNameError(words, suggestion=f"transpose({leaf[:-1]})")
+    for name in names_with_values:
+        function = leaf.removesuffix(name)
+        if name and ops.overloads(function):
+            words = f"`{leaf}` is one name; the arguments of a function go in brackets"
+            return UnknownNameError(words, suggestion=f"{function}({name})")
     longest_first = sorted(filter(None, names_with_values), key=len, reverse=True)
     parts = re.findall("|".join(map(re.escape, longest_first)) or "$", leaf)
     if "".join(parts) != leaf or len({*parts}) < len(parts):
@@ -189,14 +200,15 @@ def unknown_name_error(
     message = f"the {lacks} `{name}`"
     if declared := call.command.options.get(f"--{name}"):
         return UnknownNameError(f"{message}; the option is written {declared.option.usage}")
+    is_option = name in call.values  # else the value of an option such as `--fix` names it
     close = suggest(name, [each for each in names if each not in call.values])
     if close is not None:
-        return UnknownNameError(message, suggestion=f"--{close}")
-    if option := suggest_option(call.command, f"--{name}", call.values.get(name)):
-        return UnknownNameError(f"there is no option --{name}", suggestion=option)
+        return UnknownNameError(message, suggestion=f"--{close}" if is_option else close)
+    if is_option and (option := suggest_option(call.command, f"--{name}", call.values[name])):
+        return UnknownNameError(f"there is no option --{name}; did you mean {option}?")
     valid_names = [*names]
     only = f", only {format_names(valid_names, '`')}" if valid_names else ""
-    return UnknownNameError(f"{message}{only}; there is no option --{name}")
+    return UnknownNameError(f"{f'--{name} is not an option, and ' if is_option else ''}{message}{only}")
 
 
 def trace_at(call: Call, expression: Formula, value_texts: Mapping[str, str], wrt: Iterable[str]) -> Trace:

@@ -56,7 +56,7 @@ def page_message(text: str) -> str:
     try a smaller Learning rate or --clip-norm
     note: this page has no field for --clip-norm; `autodiff train` in a terminal has
     """
-    text = re.sub(r"; there is no option --\S+", "", text.replace("standard input", "the file"))
+    text = re.sub(r"--\S+ is not an option, and ", "", text.replace("standard input", "the file"))
     text = re.sub(r"--[a-z][\w-]*", lambda match: _FIELDS.get(match[0], match[0]), text)
     missing = re.search(r"(?<!grad )--[a-z][\w-]*", text)
     note = missing and f"\nnote: this page has no field for {missing[0]}; `autodiff train` in a terminal has\n"

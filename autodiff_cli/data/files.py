@@ -563,6 +563,8 @@ def _expand_path(pattern: str) -> list[str]:
     """Return the files that a path stands for, sorted by name. Raises DataError if there are none or if they cannot be
     listed.
     """
+    if "://" in pattern:
+        raise DataError(f"{pattern}: files are not read from the web; download the file first")
     path = Path(pattern)
     try:
         if pattern != "-" and path.is_dir():

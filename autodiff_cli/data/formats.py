@@ -412,7 +412,7 @@ def _workbook_text(source: ByteSource, sheet: str | None) -> ByteSource:
     except DataError:
         raise
     except Exception:  # a damaged archive makes openpyxl raise anything
-        raise DataError(f"{source.name}: this is a zip file, but no workbook (.xlsx), or a damaged one") from None
+        raise DataError(f"{source.name}: this is not a workbook (.xlsx), or it is damaged") from None
     return source.with_bytes(text.getvalue().encode())
 
 

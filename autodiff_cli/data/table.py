@@ -317,14 +317,12 @@ class RowFilter:
             program = read(text, columns=ColumnNames(texts=texts), variables=self._dates)
         except ExpressionError as error:
             raise DataError(f"--where: {error}") from error
-        if program.target is not None or program.shapes:
-            raise DataError("--where takes a condition on columns, such as `t > 0`")
         self._output = program.output
         self._matches = {name: leaf for name, leaf in program.column_leaves.items() if isinstance(leaf, TextMatch)}
         self.numeric_columns = [name for name in program.leaves if name not in self._matches.keys() | self._dates]
         self.text_columns = {match.column for match in self._matches.values()}
-        if not self.columns:
-            raise DataError("--where: the condition uses no column")
+        if program.target is not None or program.shapes or not self.columns:
+            raise DataError("--where takes a condition on columns, such as `t > 0` or `t == 1`")
         for name in self.numeric_columns:
             if name not in names:
                 hint = spelling_hint(name, names, f"the columns are {format_names(names)}")

@@ -54,7 +54,7 @@ Message = tuple[str, str | None]  # a message and a suggestion, or None for no s
 # What to write here for characters of other notations.
 
 FOREIGN_CHARACTERS = {
-    "&": "and", "∑": "sum(v)", "∏": "prod(v)", "∞": "inf", "?": "where(condition, a, b)", "{": "(", "}": ")",
+    "&": "and", "∑": "sum(v)", "∏": "prod(v)", "∞": "inf", "{": "(", "}": ")",
     "≈": "==", **dict.fromkeys("⋅∙∗•", "*"), **dict.fromkeys("∕⁄", "/"), **dict.fromkeys("–—", "-"),
     **dict.fromkeys("‘’“”", "'A'"),
 }  # fmt: skip
@@ -80,8 +80,8 @@ FOREIGN_FUNCTIONS = {
         "cosh": "ch", "cot": "ctg cotan", "csc": "cosec", "digamma": "ψ Ψ", "floor": "int", "gamma": "Γ",
         "gamma({} + 1)": "factorial", "heaviside": "θ Θ H step", "lambertw": "W", "log10": "lg", "log2": "lb ld",
         "mean": "average avg", "normal_cdf": "Phi N pnorm", "normal_pdf": "φ phi dnorm", "pow": "power",
-        "prod": "product Π", "sigmoid": "σ expit", "sign": "sgn", "sinh": "sh", "sum": "Σ", "tan": "tangent tg",
-        "tanh": "th", "where": "if ifelse iif piecewise",
+        "prod": "product Π", "sigmoid": "σ expit", "sign": "sgn", "sinh": "sh", "sum": "Σ",
+        "tan": "tangent tg", "tanh": "th", "where": "if ifelse iif piecewise",
     }.items()
     for name in names.split()
 }  # fmt: skip
@@ -156,7 +156,7 @@ def foreign_notation(text: str, before: list[Lexeme], unexpected: Lexeme, after:
         factorial = f"gamma({quote_operand_before(text, before)} + 1)"
         return "`!` is not in the language; a factorial is a gamma function", factorial
     if unexpected.text == "if" or (last.text == "if" and last.type == "NAME"):
-        return "`if` is not in the language; use the function `where`", "where(condition, a, b)"
+        return "`if` is not in the language; use the function `where`", _where_call(text)
     if last.text == "lambda" and unexpected.type == "NAME":
         return "`lambda` is not in the language; give the function a name: `f(x) = x^2; f(3)`", None
     if [lexeme.text for lexeme in before[:2]] == ["d", "/"] and len(before) == 3 and last.text.startswith("d"):
@@ -175,14 +175,17 @@ def _power_of_function(text: str, before: list[Lexeme], unexpected: Lexeme, afte
         return None
     function = before[start].text
     types = [lexeme.type for lexeme in before[start + 1 :]]
-    if types not in (["SUPERSCRIPT"], ["POWER", "NUMBER"], ["POWER", "SIGN", "NUMBER"]) or not ops.overloads(function):
+    exponent = text[before[start].end : before[-1].end]
+    is_power = types in (["SUPERSCRIPT"], ["POWER", "NUMBER"], ["POWER", "SIGN", "NUMBER"])
+    if not (is_power or exponent == "-1") or not ops.overloads(function):
         return None
-    exponent = text[before[start + 1].start : before[-1].end]
     operand = quote_operand(text, unexpected, after)
     operand = operand if unexpected.type == "LPAR" else f"({operand})"
-    if exponent.lstrip("^*") in ("-1", "⁻¹") and ops.overloads(f"a{function}"):
+    if exponent.strip().lstrip("^*") in ("-1", "⁻¹") and ops.overloads(f"a{function}"):
         return f"`{function}` is a function; its inverse has a name of its own", f"a{function}{operand}"
-    return f"`{function}` is a function; the power of its value goes after it", f"{function}{operand}{exponent}"
+    if not is_power:
+        return None
+    return f"`{function}` is a function; the power of its value goes after it", f"{function}{operand}{exponent.strip()}"
 
 
 def _quotation_mark(text: str, unexpected: Lexeme, follows_name: bool) -> Message | None:
@@ -200,6 +203,13 @@ def _quotation_mark(text: str, unexpected: Lexeme, follows_name: bool) -> Messag
 _OPERAND = re.compile(r"\s*(?:\(([^()]*)\)|(\w+))")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _PARTIAL = re.compile(r"∂\w*\s*/\s*∂\w+")
+# Conditional expressions of other languages, with the condition and the two alternatives.
+_CONDITIONALS = [
+    re.compile(r"if\s+(?P<condition>.+?)\s+then\s+(?P<then>.+?)\s+else\s+(?P<other>.+)"),
+    re.compile(r"(?P<then>.+?)\s+if\s+(?P<condition>.+?)\s+else\s+(?P<other>.+)"),
+    re.compile(r"(?P<condition>.+?)\s*\?\s*(?P<then>.+?)\s*:\s*(?P<other>.+)"),
+]
+_ROOTS = {"√": "sqrt", "∛": "cbrt"}
 _BAR_MESSAGE = "`|` is not in the language; use the function `abs` for an absolute value"
 
 
@@ -207,6 +217,15 @@ def _absolute_value(text: str, bar: Lexeme) -> str:
     """Return the call of `abs` for an operand between bars, of which `bar` is the first."""
     inside, closing, _ = text[bar.end : bar.end + MAX_QUOTE].partition("|")
     return f"abs({inside.strip()})" if closing and inside.strip() and is_quotable(inside) else "abs(x)"
+
+
+def _where_call(text: str) -> str:
+    """Return the call of `where` for a conditional expression of another language, or the form of such a call."""
+    for pattern in _CONDITIONALS:
+        if parts := pattern.fullmatch(text.strip()):
+            call = "where({condition}, {then}, {other})".format_map(parts.groupdict())
+            return call if is_quotable(call) else "where(condition, a, b)"
+    return "where(condition, a, b)"
 
 
 def unknown_character(text: str, last: Lexeme | None, unexpected: Lexeme) -> Message:
@@ -221,20 +240,25 @@ def unknown_character(text: str, last: Lexeme | None, unexpected: Lexeme) -> Mes
         return "`!` is not in the language", "not"
     if character == "\\":
         return "`\\` is not in the language; type formulas as in `sqrt(x)/2`, not in LaTeX", None
-    if character == "√":
+    if character in _ROOTS:
         operand = _OPERAND.match(text, unexpected.end, unexpected.end + MAX_QUOTE)
-        return "`√` is not in the language", f"sqrt({(operand and (operand[1] or operand[2])) or 'x'})"
-    if character == "∂" and (quotient := _PARTIAL.match(text, unexpected.start)):
-        rest = text[quotient.end() :].strip()
+        inside = (operand and (operand[1] or operand[2])) or "x"
+        return f"`{character}` is not in the language", f"{_ROOTS[character]}({inside})"
+    if character == "∂":
+        quotient = _PARTIAL.match(text, unexpected.start)
+        rest = "" if quotient is None else text[quotient.end() :].strip()
         return DERIVATIVE_MESSAGE, rest if rest and is_quotable(rest) else None
-    if (
-        character == "{"
-        and last is not None
-        and last.type == "NAME"
-        and (braces := _BRACES.match(text, unexpected.start))
-    ):
-        call = f"{last.text}({braces[1]})"
-        return "`{` is not in the language; arguments go in round brackets", call if is_quotable(call) else "("
+    if character == "∫":
+        return UNAVAILABLE_FUNCTIONS["integral"]
+    if character == "°" and last is not None:
+        return "angles are in radians", f"{last.text}*pi/180"
+    if character == "?":
+        return "`?` is not in the language; use the function `where`", _where_call(text)
+    if character == "{" and (braces := _BRACES.match(text, unexpected.start)):
+        call = f"{last.text if last is not None and last.type == 'NAME' else ''}({braces[1]})"
+        return "`{` is not in the language; arguments and operands go in round brackets", call if is_quotable(
+            call
+        ) else "("
     if character in FOREIGN_CHARACTERS:
         quoted = character * 2 if character == "&" and doubled else character
         return f"`{quoted}` is not in the language", FOREIGN_CHARACTERS[character]
@@ -314,7 +338,8 @@ def _explain(
         return foreign
     if unexpected.type == "OTHER":
         message, suggestion = unknown_character(text, last, unexpected)
-        return message if suggestion else f"{message}; expected {expected_terminals(accepts)}", suggestion
+        is_complete = suggestion or not message.startswith("`")
+        return message if is_complete else f"{message}; expected {expected_terminals(accepts)}", suggestion
     if last is not None:
         if last.end == unexpected.start and (last.text, unexpected.text) in FOREIGN_OPERATORS:
             operator = FOREIGN_OPERATORS[last.text, unexpected.text]

@@ -336,7 +336,8 @@ class _Resolver:
         """Check the definition of a function, and record it."""
         word = self.lexemes.words[name]
         if ops.overloads(word) or word in BUILT_FUNCTIONS:
-            raise self.lexemes.error(f"`{word}` is a built-in function; choose another name for your own", name)
+            words = f"`{word}` is a built-in function; choose another name for your own (a model has `~`, not `=`)"
+            raise self.lexemes.error(words, name)
         self.check_bound_once(statement, name)
         if not parameters.places:
             message = "a function needs parameters; to bind a value, leave out the brackets"
@@ -468,7 +469,10 @@ def misplaced_statement_error(lexemes: Lexemes, statement: Statement) -> Express
     """Return the error for an expression or a model that is not the last statement."""
     if statement.target is None:
         code = statement.code
-        words = "only the last statement may be an expression; put one that continues on the next line in brackets"
+        words = (
+            "only the last statement may be an expression; put one that continues on the next line in brackets, and "
+            "several outputs in a list, as in `[a, b]`"
+        )
     else:
         code, words = statement.target, "a model `target ~ prediction` must be the last statement"
     start, _ = parser.spans(code, lexemes)[code.places[-1]]

@@ -205,7 +205,7 @@ def test_a_suggestion_works_when_it_is_obeyed(name: str) -> None:
             split_arguments(command, [*needed(command), word, *value])
         except BadInput as error:
             meant = re.search(r"did you mean (.*)\?", str(error))
-            if meant is None:
+            if meant is None or meant[1].startswith(">"):  # the shell obeys the latter
                 continue
             suggested += 1
             given = meant[1].split()
@@ -223,13 +223,17 @@ def test_a_suggestion_works_when_it_is_obeyed(name: str) -> None:
         ("train y~x d.csv --batch-sise 8", "did you mean --batch-size?"),
         ("export x*y --lang c", "did you mean --to?"),
         ("trace x*y --x 2 --y 3 --svg", "did you mean -o FILE.svg?"),
-        ("trace x*y --x 2 --y 3 --svg out.svg", "Did you mean `-o`?"),
+        ("trace x*y --x 2 --y 3 --svg out.svg", "did you mean -o out.svg?"),
         ("train 'y ~ a*x' data.csv -v", "there is no option -v; autodiff train --help lists all"),
         ("doctor --verbose", "there is no option --verbose; leave it out"),
         ("ops --list", "there is no option --list; leave it out"),
         ("grad x*y --x 2 --y 3 --verbose", "there is no option --verbose; leave it out"),
         ("grad x*y --x 2 --y", "--y needs a value, such as --y 2"),
-        ("grad x*y --x 2 --X 3", "only `x`, `y`; there is no option --X"),
+        ("grad x^2 -x 3", "to set a variable, use `--x 3`"),
+        ("grad x^2 --output f.json", "did you mean > f.json?"),
+        ("minimize x^2 --x=-2..2 --max-iter 5", "did you mean --max-boxes?"),
+        ("grad sinx --x 1", "Did you mean `sin(x)`?"),
+        ("grad x*y --x 2 --X 3", "--X is not an option, and the expression has no variable `X`, only `x`, `y`"),
     ],
 )
 def test_an_unknown_option_is_never_a_value(line: str, message: str) -> None:

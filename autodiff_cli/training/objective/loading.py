@@ -369,16 +369,22 @@ def check_any_weight(has_weight: bool) -> None:
 
 @contextlib.contextmanager
 def _explain_text_columns(models: Sequence[Model]) -> Generator[None]:
-    """Add to the error of a column of text that a prediction uses as numbers what to write instead."""
+    """Add to the error of a column of text that a model uses as numbers what to write instead."""
     try:
         yield
     except DataError as error:
-        used = {leaf for model in models for leaf in leaf_names([model.program.output])}
+        programs = [model.program for model in models]
+        predictors = {*leaf_names([program.output for program in programs])}
+        targets = {*leaf_names([program.target for program in programs if program.target is not None])}
         hints = [
             f"write `b[{name}]` for a parameter with a value for each label of `{name}`, "
             f"or compare: `{name} == '{text}'`"
             for name, text in error.text_columns.items()
-            if name in used
+            if name in predictors
+        ] + [
+            f"for a classifier of `{name}`, end the model in `softmax`, as in `{name} ~ softmax(mlp([x, y], [8]))`"
+            for name in error.text_columns
+            if name in targets
         ]
         if not hints:
             raise

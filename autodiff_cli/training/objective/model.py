@@ -11,6 +11,7 @@ standard errors work as in any other model.
 from __future__ import annotations
 
 import difflib
+import itertools
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -316,16 +317,18 @@ def check_reads_data(model: Model, names: Sequence[str], named: Collection[str],
     if model.program.target is None or not others or model.predictors():
         return
     unknown = [name for name in model.parameters if name not in user_names]
-    candidate = next(((name, close) for name in unknown if (close := suggest(name, others))), None)
+    products = ((name, f"{name[0]}*{name[1:]}") for name in unknown if name[1:] in others)  # `ax` for `a*x`
+    similar = ((name, close) for name in unknown if (close := suggest(name, others)))
+    candidate = next(itertools.chain(products, similar), None)
     if candidate is None and len(others) == 1 and unknown:
         candidate = unknown[-1], others[0]
     listed = format_names(others, "`")
-    message = f"the prediction uses no column of the data ({listed}); if this is intended, add --no-columns"
+    message = f"the prediction uses no column of the data ({listed}); "
     if candidate is None:
-        raise ExpressionError(message)
+        raise ExpressionError(f"{message}if this is intended, add --no-columns")
     name, close = candidate
-    text, leaf = model.text, model.program.leaves[name]
-    raise ExpressionError(f"{message}. `{name}` is not one of them", text, model.program.source.start(leaf), close)
+    message += f"`{name}` is not one of them. If this is intended, add --no-columns"
+    raise ExpressionError(message, model.text, model.program.source.start(model.program.leaves[name]), close)
 
 
 def _parameters_hint(program: Program) -> str:

@@ -634,8 +634,8 @@ def _parse_document(content: bytes) -> dict[str, Any]:
     """Return the JSON document of a model file."""
     try:
         document = json.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise _InvalidModelFile(f"not a model file, or a damaged one: {error}") from None
+    except (ValueError, RecursionError):
+        raise _InvalidModelFile("not a model file, or a damaged one; `train --save MODEL.json` writes one") from None
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise _InvalidModelFile(f'not a model file: it lacks `"format": "{_FORMAT}"`; write one with `train --save`')
     version = document.get("version")

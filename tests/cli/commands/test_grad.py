@@ -113,7 +113,7 @@ BAD = [
     ("grad x*step --x 2",        "no value for `step`; add --step 2"),
     ("trace x*step --x 2",       "no value for `step`; add --set step=2"),
     ("grad x*yy --x 2 --y 2",    "Did you mean `--yy`?"),
-    ("grad x --x 2 --dgits 3",   "Did you mean `--digits`?"),
+    ("grad x --x 2 --dgits 3",   "did you mean --digits?"),
     ("grad x --x 2 --digits 0",  "--digits"),
     ("grad x --x 2 --digits z",  "not `z`"),
     ("grad x --x y",             "the value of `x` must be a number or a constant expression, not `y`"),

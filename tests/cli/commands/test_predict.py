@@ -196,7 +196,7 @@ def test_bad_data_is_status_2(data: str, message: str, model: str) -> None:
         ("/nowhere.json -", "/nowhere.json: no such file"),
         ("MODEL /nowhere.csv", "/nowhere.csv: no such file"),
         ("rows.csv -", "not a model file"),
-        ("MODEL - --a 2", "there is no option"),
+        ("MODEL - --a 2", "--a is not an option, and the model has no column `a`"),
         ("MODEL - --jsn", "--json"),
     ],
 )

@@ -225,7 +225,7 @@ def test_missing_cells_can_be_left_out(tmp_path: Path) -> None:
         ("'y ~ a*x' DATA --aa 2", "no parameter `aa`"),
         ("'y ~ a*x' DATA --optimiser lm", "--optimizer"),
         ("'y ~ a*x' DATA --optimizer lmm", "there is no optimizer lmm; did you mean lm?"),
-        ("'y ~ a*x' DATA --loss l2", "there is no loss l2; there are mse"),
+        ("'y ~ a*x' DATA --loss l3", "there is no loss l3; there are mse"),
         ("'y ~ a*x' DATA --lr 0", "--lr must be positive"),
         ("'y ~ a*x' DATA --lr fast", "--lr"),
         ("'y ~ a*x' DATA --epochs 1.5", "--epochs"),
