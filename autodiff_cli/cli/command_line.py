@@ -239,7 +239,7 @@ class Parameter(NamedTuple):
 # The options that are the same in all commands that have them.
 _DIGITS_OPTION = Option("--digits N", "Show numbers with N significant digits (1 to 17).", between(1, 17))
 _DIGITS = Parameter("digits", _DIGITS_OPTION, int, None, repeats=False)
-_JSON_OPTION = Option("--json", "Write one JSON document, with numbers in full.", group="Output")
+_JSON_OPTION = Option("--json", "Write one JSON document, with numbers at full precision.", group="Output")
 _JSON = Parameter("json", _JSON_OPTION, bool, False, repeats=False)
 _SET = Parameter(
     "assignments", Option("--set NAME=VALUE", "Set a variable whose name is also an option."), str, None, repeats=True
@@ -402,9 +402,9 @@ def _grouped_command() -> Any:
                     group = getattr(parameter, "rich_help_panel", None) or "Options"
                     heading = group if isinstance(parameter, TyperOption) else "Arguments"
                     sections.setdefault(heading, []).append(record)
-            for heading, records in sections.items():
+            for heading in sorted(sections, key=lambda heading: (heading == "Options", heading == "Output")):
                 with formatter.section(heading):
-                    formatter.write_dl(records)
+                    formatter.write_dl(sections[heading])
 
     return GroupedCommand
 
@@ -673,7 +673,7 @@ output_option = partial(option, group="Output")
 EXPR: str = argument("EXPR", "Expression, in quotes; - reads it from standard input, @FILE from a file.")
 IMPLICIT: bool = option("--implicit", "Read 2x and 3(x + 1) as products.")
 WRT: str | None = option("--wrt x,y", "Differentiate with respect to these variables only.")
-OUTPUT_FILE: str | None = option("--output, -o FILE", "Write to a file, replaced as a whole; - is standard output.")
+OUTPUT_FILE: str | None = output_option("-o, --output FILE", "Write to FILE instead of standard output.")
 
 
 _derivative = partial(option, group="Derivatives")
@@ -692,13 +692,11 @@ class DerivativeRequest(CheckedOptions):
     order: int | None = _derivative("--order N", _ORDER_HELP, between(1, MAX_ORDER))
     hessian: bool = _derivative("--hessian", "Also compute all second derivatives.")
     direction: str | None = _derivative(
-        "--direction x=1,y=2", "Compute the directional derivative too, by forward mode."
+        "--direction x=1,y=2", "Also compute the directional derivative, by forward mode."
     )
-    jacobian: bool = _derivative("--jacobian", "Differentiate several outputs: the elements of an array, or --outputs.")
-    outputs: str | None = _derivative("--outputs a,b", "With --jacobian: names of the statements that are outputs.")
-    at: str | None = _derivative(
-        "--at FILE", "Compute value and gradient at each row of a CSV file (-: standard input)."
-    )
+    jacobian: bool = _derivative("--jacobian", "Differentiate all elements of an array, or all --outputs.")
+    outputs: str | None = _derivative("--outputs a,b", "Names of the statements that --jacobian differentiates.")
+    at: str | None = _derivative("--at FILE", "Compute value and gradient at each row of a data file.")
     precision: int | None = _derivative("--precision DIGITS", _PRECISION_HELP, between(2, MAX_DIGITS))
 
 
@@ -711,7 +709,7 @@ class UncertaintyRequest(CheckedOptions):
     """The options for values with standard errors, besides the values themselves."""
 
     sigma: list[str] | None = uncertainty_option(
-        "--sigma x=COLUMN", "Standard error of a variable: a number, or with --at a column.", repeats=True
+        "--sigma x=0.1", "Standard error of a variable; with `grad --at`, also a column.", repeats=True
     )
     correlation: list[str] | None = uncertainty_option(
         "--correlation x,y=0.8", "Correlation of the errors of two variables.", repeats=True

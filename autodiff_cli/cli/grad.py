@@ -58,8 +58,8 @@ def grad(
     node with its value and its sensitivity, which is how fast the output changes with it. Without any values, the
     derivatives are printed as formulas.
 
-    Uncertain values: 2+-0.1, 2+-5% and 2.0(1) are values with standard errors. The error of the result to first and
-    second order, and the share of each variable, are added; with --at, a column `stderr`.
+    Uncertain values: 2+-0.1, 2+-5% and 2.0(1) are values with standard errors. The output then has the standard error
+    of the result, to first and second order, and the share of each variable. With --at, it has a column `stderr`.
 
     Many points: give a file with one point per row (--at), or ranges START:STOP:COUNT as values for a grid. The result
     is CSV with the columns of the point, `value`, and d_NAME for each variable; with --json, one document per line.
@@ -82,7 +82,7 @@ def grad(
       autodiff grad "a = x*y; b = x/y; a + b" --x 2 --y 3 --jacobian --outputs a,b
       autodiff grad "x*y + sin(x)" --x 0:10:101 --y 3
       autodiff grad "x*y + sin(x)" --at points.csv > results.csv
-      autodiff grad "x*y" --x 2+-0.1 --y 3.0(2) --correlation x,y=0.8 --monte-carlo 100000
+      autodiff grad "x*y" --x 2+-0.1 --y 3.0(2) --correlation x,y=0.8
       autodiff grad "x*y" --at points.csv --sigma x=sx --sigma y=0.2
       autodiff grad "erf(x)" --x 0.1 --precision 50
       autodiff grad "x^2*sin(x)" --x 1.9..2.1

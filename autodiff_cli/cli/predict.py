@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from autodiff_cli.cli.command_line import DATA_HELP, Call, command
+from autodiff_cli.cli.command_line import DATA_HELP, OUTPUT_FILE, Call, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.cli.inputs import (
     constant_value,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from autodiff_cli.training.result.prediction import PredictionRequest
 
 
+_prediction = partial(option, group="Prediction")
 _PREDICTION_COLUMNS = 6  # estimated columns in memory beside those of the data: predictions and their text
 
 
@@ -42,29 +44,30 @@ def predict(
     data: list[str] | None = option("[DATA]...", f"{DATA_HELP} The target's column may be missing."),
     *,
     reading: FileOptions,
-    interval: float | None = option(
+    interval: float | None = _prediction(
         "--interval LEVEL", "Also write confidence and prediction bands at this level, such as 0.95."
     ),
-    posterior: bool = option(
-        "--posterior", "Write bands from the draws that `train --posterior N --save` kept (95 %)."
+    posterior: bool = _prediction(
+        "--posterior", "Also write 95 % bands, from the draws of `train --posterior N --save`."
     ),
-    probabilities: bool = option("--probabilities", "Also write the probability of each class, or of a 1."),
-    residuals: bool = option("--residuals", "Also write target minus prediction; DATA needs the target."),
-    inverse: str | None = option(
-        "--inverse NAME", "Find NAME for a new reading of the target: --y 3.2+-0.1 --NAME 0..10."
+    probabilities: bool = _prediction("--probabilities", "Also write the probability of each class, or of a 1."),
+    residuals: bool = _prediction("--residuals", "Also write target minus prediction; DATA needs the target."),
+    inverse: str | None = _prediction(
+        "--inverse NAME", "Find the value of NAME for a new reading of the target, --y 3.2+-0.1."
     ),
     drop_missing: bool = option("--drop-missing", "Leave out rows with empty, nan or infinite cells."),
-    output: str | None = option("-o, --output FILE", "Write to a file instead of standard output."),
+    output: str | None = OUTPUT_FILE,
 ) -> Output:
     """Predict with a model that `train --save` wrote.
 
-    Writes the columns of DATA and a column `prediction` as CSV; without DATA, `--x 1.5` gives the value of a column.
-    For a classifier it has the class; a model of several targets has a column `prediction_NAME` for each. `--interval`
-    adds `confidence_low` and `confidence_high` for the mean, and `prediction_low` and `prediction_high` for a new
-    observation.
+    The output is CSV: the columns of DATA and a column `prediction`. For a classifier, the prediction is the class. For
+    several targets, there is a column `prediction_NAME` for each. Without DATA, `--x 1.5` sets the value of a column.
 
-    With `--inverse x`, it writes all x in a range at which the prediction is equal to a new reading of the target, with
-    standard errors and intervals. Without an error, a reading has the standard deviation of the residuals.
+    `--interval` adds columns for the mean, `confidence_low` and `confidence_high`, and for a new observation,
+    `prediction_low` and `prediction_high`.
+
+    `--inverse x` lists all x at which the prediction is equal to a new reading of the target, with standard errors and
+    intervals. For a reading without an error, the standard deviation of the residuals is used.
 
     \b
     Examples:

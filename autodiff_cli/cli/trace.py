@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -28,6 +29,7 @@ from autodiff_cli.cli.command_line import (
     check_not_a_number,
     command,
     mode_option,
+    output_option,
 )
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.data.dialect import FileOptions
@@ -159,16 +161,19 @@ _RESTRICTIONS = (
 )
 
 
+view_option, drawing_option = partial(option, group="Views"), partial(option, group="Drawings")
+
+
 @dataclass(frozen=True)
 class ViewRequest(CheckedOptions):
     """The views of a trace that replace the steps of reverse mode."""
 
-    mode: PassMode = mode_option()
-    paths: str | None = option("--paths [VAR]", "List the paths from VAR (default: every variable) to the output.")
-    limit: int = option(
+    mode: PassMode = mode_option(group="Views")
+    paths: str | None = view_option("--paths [VAR]", "List the paths from VAR (default: every variable) to the output.")
+    limit: int = view_option(
         "--limit N", "Maximum number of paths to list per variable, largest first.", at_least(0), default=_DEFAULT_LIMIT
     )
-    tape: bool = option("--tape", "Show what each operation stores for the backward pass.")
+    tape: bool = view_option("--tape", "Show what each operation stores for the backward pass.")
 
 
 _ROW_HELP = "Trace the loss of model EXPR (or MODEL.json) at row N of DATA, counted after --where."
@@ -180,8 +185,8 @@ def trace(
     call: Call,
     expression: str = EXPR,
     data: list[str] | None = option("[DATA]...", "Data files for --row, as for `train`."),
-    row: int | None = option("--row N", _ROW_HELP, at_least(1)),
-    loss: str | None = option("--loss NAME", "Loss function for --row, as for `train`."),
+    row: int | None = view_option("--row N", _ROW_HELP, at_least(1)),
+    loss: str | None = view_option("--loss NAME", "Loss function for --row, as for `train`."),
     *,
     views: ViewRequest,
     uncertainty: UncertaintyRequest,
@@ -189,24 +194,24 @@ def trace(
     explicit: Mapping[str, Any],
     wrt: str | None = WRT,
     implicit: bool = IMPLICIT,
-    step: bool = option("--step", "Step through both passes with the keyboard, in a terminal."),
+    step: bool = view_option("--step", "Step through both passes with the keyboard, in a terminal."),
     format_: FormatName | None = option(
-        "--format", "Output format (default: by the suffix of -o FILE, else text).", default=None
+        "--format", "Output format (default: by the suffix of -o FILE, else text).", group="Output", default=None
     ),
     output: str | None = OUTPUT_FILE,
-    highlight: str | None = option("--highlight VAR", "Highlight the paths of VAR in a drawing."),
-    only: str | None = option("--only VAR", "Draw only nodes that depend on VAR."),
-    hide_constants: bool = option("--hide-constants", "Leave nodes that depend on no variable out of a drawing."),
-    fold: bool = option("--fold", "Draw named intermediates, calls and layers as one node each."),
-    find: str | None = option("--find TEXT", _FIND_HELP),
-    exercise: bool = option("--exercise", "Write an exercise sheet with blanks and an answer key (HTML)."),
+    highlight: str | None = drawing_option("--highlight VAR", "Highlight the paths of VAR."),
+    only: str | None = drawing_option("--only VAR", "Draw only nodes that depend on VAR."),
+    hide_constants: bool = drawing_option("--hide-constants", "Do not draw nodes that depend on no variable."),
+    fold: bool = drawing_option("--fold", "Draw named intermediates, calls and layers as one node each."),
+    find: str | None = drawing_option("--find TEXT", _FIND_HELP),
+    exercise: bool = output_option("--exercise", "Write an exercise sheet with blanks and an answer key (HTML)."),
 ) -> Output:
     """Show backpropagation step by step.
 
-    The forward pass shows each operation with its numbers, from the inputs to the output. The backward pass shows, from
-    the output back, the contribution of each node to its inputs: local derivative × adjoint = amount, with the running
-    total. Other views show every path, forward mode, the tape, a drawing, or an interactive page. With uncertain values
-    such as 2+-0.1, it also shows along which paths the variance of the result comes.
+    The forward pass shows each operation with its numbers, from the inputs to the output. The backward pass goes from
+    the output back to the inputs. It shows what each node contributes to its inputs: local derivative × adjoint =
+    amount, and the running total. Other views show every path, forward mode, the tape, a drawing, or an interactive
+    page. For uncertain values such as 2+-0.1, the variance of the result is listed by path.
 
     \b
     Examples:

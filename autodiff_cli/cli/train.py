@@ -75,29 +75,31 @@ def train(
     draws: str | None = output_option("--draws FILE", "Write the draws of --posterior to FILE (.csv, .parquet, .nc)."),
     page: str | None = output_option("--page FILE.html", "Write a page that shows the fit learning."),
     plot: str | None = output_option("--plot [FILE]", "Plot in the terminal, or to FILE (.svg, .pdf, .png, .html)."),
-    by: str | None = option("--by COLUMN", "Fit each group of rows with equal labels separately."),
+    by: str | None = option(
+        "--by COLUMN", "Fit each group of rows separately, by the labels in COLUMN.", group="Model"
+    ),
     output: str | None = output_option("-o, --output FILE", "Write the table of parameters to FILE (.csv, .tex, .md)."),
     every: int | None = output_option("--every N", "Print every N-th epoch.", at_least(1)),
 ) -> Output:
     """Fit the parameters of a model to data.
 
-    A name in the model is a column if DATA has a column of that name, else a parameter. Give a parameter a starting
-    value with an option of its name (default: 1 for numbers, random for arrays). The default method is least squares by
-    Levenberg-Marquardt, with standard errors; neural networks use adam.
+    A name in the model is a column if DATA has a column of that name, else a parameter. To give a parameter a starting
+    value, use an option of its name (default: 1 for numbers, random for arrays). The default method is least squares by
+    Levenberg-Marquardt, with standard errors. Neural networks are trained by adam.
 
     \b
     Examples:
       autodiff train "y ~ a*exp(-b*x) + c" decay.csv
       autodiff train "y ~ a*exp(-b*x)" decay.csv --a 2 --b 0.5 --sigma error
-      autodiff train "y ~ a*exp(-b*x)" decay.csv --optimizer adam --epochs 500 --lr 0.05 --page learning.html
+      autodiff train "y ~ a*exp(-b*x)" decay.csv --optimizer adam --page learning.html
       autodiff train "y ~ a*x^n" growth.tsv.gz --fix n=2 --json
       autodiff train "y ~ a*exp(-b*x)" sites.csv --by site -o parameters.csv
       autodiff train "y ~ a[site]*exp(-b*x)" sites.csv
       autodiff train "y ~ sigmoid(a*x + b)" clicks.csv --loss bce
-      autodiff train "y ~ f*exp(-x/s) + (1-f)" mix.csv --bounds "0 < f < 1" --bounds s=0:
-      autodiff train "y ~ a*x + b" big.parquet --optimizer adam --lr 0.05 --batch-size 256
-      autodiff train "y ~ mlp(x, [32], tanh)" sine.csv --epochs 2000 --validation 0.2 --patience 50 --diagnose
-      autodiff train "species ~ softmax(mlp([a, b], [16], relu))" flowers.csv --save flowers.json
+      autodiff train "y ~ f*exp(-x/s) + (1-f)" mix.csv --bounds "0 < f < 1"
+      autodiff train "y ~ a*x + b" big.parquet --optimizer adam --batch-size 256
+      autodiff train "y ~ mlp(x, [32], tanh)" sine.csv --epochs 2000 --patience 50
+      autodiff train "label ~ softmax(mlp(x, [8]))" labels.csv --save labels.json
       cat decay.csv | autodiff train "log(y) ~ a - b*x" - --drop-missing
     """
     from autodiff_cli.cli import inputs
@@ -403,14 +405,14 @@ def compare(
 ) -> Output:
     """Compare models of the same data.
 
-    Each model is fitted to the same rows. The table is sorted by AICc, best first, and has the cross-validated mean
+    Each model is fitted to the same rows. The table lists the models by AICc, best first, with the cross-validated mean
     loss. If one model is a special case of another, an F-test or a likelihood-ratio test compares the two. An option
-    named after a parameter gives its starting value in every model that has it.
+    named after a parameter sets its starting value in every model that has it.
 
     \b
     Examples:
-      autodiff compare decay.csv "y ~ a*exp(-b*x)" "y ~ a*exp(-b*x) + c" "y ~ a/(1 + b*x)"
-      autodiff compare counts.csv "n ~ exp(a)" "n ~ exp(a + b*t)" --family poisson --json
+      autodiff compare decay.csv "y ~ a*exp(-b*x)" "y ~ a/(1 + b*x)"
+      autodiff compare counts.csv "n ~ a" "n ~ exp(a + b*t)" --family poisson
       autodiff compare big.parquet "y ~ a + b*x" "y ~ a + b*x + c*x^2" --folds 0
     """
     from autodiff_cli.cli import inputs

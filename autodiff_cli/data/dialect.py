@@ -497,9 +497,7 @@ class FileOptions(Dialect):
     """
 
     column: list[str] | None = _option('--column NAME="Original"', "Rename a column for use in models.", repeats=True)
-    where: str | None = _option(
-        "--where CONDITION", "Use only rows that satisfy CONDITION, e.g. \"t > 0 and group == 'A'\"."
-    )
+    where: str | None = _option("--where CONDITION", "Use only rows that satisfy CONDITION, such as t>0.")
 
     sheet: str | None = _option("--sheet NAME", "Sheet of a workbook (default: the first).")
 

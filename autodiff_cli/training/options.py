@@ -333,7 +333,7 @@ class ObjectiveOptions:
     )
     backend: str = _method(
         "--backend auto|numpy|llvm",
-        "Backend (default: compiled kernels where they are faster).",
+        "Backend; auto compiles kernels where they are faster.",
         one_of(BACKEND_NAMES),
         compared=True,
         default="auto",
@@ -445,13 +445,10 @@ class FitOptions(ObjectiveOptions):
         "--batch-size ROWS", "Rows per step of gradient methods (default: all).", at_least(1), identifies=True
     )
     clip_norm: float | None = _method(
-        "--clip-norm LENGTH",
-        "Maximum norm of the gradient; longer gradients are scaled down.",
-        POSITIVE,
-        identifies=True,
+        "--clip-norm LENGTH", "Scale longer gradients down to this norm.", POSITIVE, identifies=True
     )
     tolerance: float | None = _method(
-        "--tolerance SHARE", "Stop when the relative decrease of the loss is at most this.", FRACTION, identifies=True
+        "--tolerance SHARE", "Stop when the relative decrease of the loss is below this.", FRACTION, identifies=True
     )
     starts: int | None = _method("--starts N", "Fit from N random starting points and keep the best.", at_least(1))
     validation: float | None = _method(
@@ -505,12 +502,14 @@ class FitOptions(ObjectiveOptions):
     )
     diagnosis: bool = _statistics("--diagnose", "Check for inactive units and for vanishing or exploding gradients.")
     checkpoint: str | os.PathLike[str] | None = _output(
-        "--checkpoint FILE", "Write the state of the fit to a file, once a second."
+        "--checkpoint FILE", "Write the state of the fit to FILE once a second."
     )
     checkpoint_every: int | None = _output(
         "--checkpoint-every N", "Write the checkpoint after every N epochs instead.", at_least(1, "epoch")
     )
-    resume: str | os.PathLike[str] | None = _output("--resume FILE", "Go on from a checkpoint; --epochs is the total.")
+    resume: str | os.PathLike[str] | None = _output(
+        "--resume FILE", "Continue from a checkpoint; --epochs is the total number."
+    )
     on_epoch: Callable[[Epoch], None] | None = _fit_option()
     plot: bool | None = _fit_option()
 
@@ -576,9 +575,7 @@ class FigureOptions(CheckedOptions):
     log: str | None = _output(
         "--log AXES", "Logarithmic axes of --plot FILE (default: detected).", one_of(("x", "y", "x,y", "none"))
     )
-    panels: str = _output(
-        "--panels LIST", "Panels of --plot FILE (default: data,residuals).", one_of(_PANELS), default="data,residuals"
-    )
+    panels: str = _output("--panels LIST", "Panels of --plot FILE.", one_of(_PANELS), default="data,residuals")
 
 
 DEFAULT_FIGURE = FigureOptions()

@@ -147,7 +147,7 @@ def test_each_output_of_a_jacobian_has_its_uncertainty() -> None:
 def test_variables_named_like_options_of_uncertain_values() -> None:
     document = run_cli("grad sigma*x --sigma 2 --x 3+-0.1 --json").json
     assert (document["value"], document["uncertainty"]["stderr"]) == (6.0, pytest.approx(0.2))
-    assert "the option is written --sigma x=COLUMN" in run_cli("grad x --x 3 --sigma 2").stderr
+    assert "the option is written --sigma x=0.1" in run_cli("grad x --x 3 --sigma 2").stderr
 
 
 @pytest.mark.parametrize(("errors", "wanted"), [("0.5", 2.5), ("[0.1,0.2]", (0.3**2 + 0.8**2) ** 0.5)])
