@@ -177,7 +177,7 @@ class ViewRequest(CheckedOptions):
 
 
 _ROW_HELP = "Trace the loss of model EXPR (or MODEL.json) at row N of DATA, counted after --where."
-_FIND_HELP = "Draw only nodes whose label contains TEXT, and their neighbours."
+_FIND_HELP = "Draw only the smallest parts that contain TEXT, and their neighbours."
 
 
 @command(views=ViewRequest, uncertainty=UncertaintyRequest, reading=FileOptions)
