@@ -72,21 +72,14 @@ def one_of(choices: Iterable[str]) -> Check:
 
 # Names of choices in other programs, and ours.
 _SYNONYMS = {
-    "normal": ("gaussian",),
-    "gauss": ("gaussian", "normal"),
-    "gaussian": ("normal",),
-    "logistic": ("binomial", "bce"),
-    "bernoulli": ("binomial", "bce"),
-    "l1": ("mae",),
-    "l2": ("mse",),
-    "least_squares": ("mse",),
-    "newton": ("lm",),
-}
+    "normal": "gaussian", "gaussian": "normal", "gauss": "gaussian normal", "logistic": "binomial bce",
+    "bernoulli": "binomial bce", "l1": "mae", "l2": "mse", "least_squares": "mse", "newton": "lm",
+}  # fmt: skip
 
 
 def unknown_choice(kind: str, name: str, known: Iterable[str]) -> str:
     """Return the message for a name that is not one of the known ones."""
-    synonym = next((ours for ours in _SYNONYMS.get(name.lower(), ()) if ours in known), name)
+    synonym = next((ours for ours in _SYNONYMS.get(name.lower(), "").split() if ours in known), name)
     hint = spelling_hint(synonym, known, f"there are {', '.join(known)}", quote="")
     return f"there is no {kind.lstrip('-')} {name}; {hint}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autodiff_cli import __version__
-from autodiff_cli.cli.command_line import COMMANDS, OVERVIEW, find_command
+from autodiff_cli.cli.command_line import COMMANDS, find_command, overview
 
 _MANUAL_WIDTH = 72  # columns; readers of manual pages indent them
 _ROFF_ESCAPES = {"\\": r"\e", "-": r"\-", "'": r"\(aq", "`": r"\(ga", "^": r"\(ha", "~": r"\(ti"}
@@ -20,7 +20,7 @@ def manual() -> str:
         ".SH NAME",
         "autodiff \\- differentiate formulas, watch backpropagation, fit formulas to data",
         ".SH SYNOPSIS",
-        *_verbatim(OVERVIEW),
+        *_verbatim(overview()),
         ".SH COMMANDS",
     ]
     for name in COMMANDS:

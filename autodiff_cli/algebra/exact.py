@@ -98,8 +98,9 @@ def common_divisor(numbers: Iterable[ExactNumber]) -> ExactNumber:
     sign = -1 if all(number.value < 0 for number in listed) else 1
     if any(number.is_decimal for number in listed):
         return ExactNumber(sign)
-    above = math.gcd(*(number.value.numerator for number in listed))
-    return ExactNumber(Fraction(sign * above, math.lcm(*(number.value.denominator for number in listed))))
+    numerator = math.gcd(*(number.value.numerator for number in listed))
+    denominator = math.lcm(*(number.value.denominator for number in listed))
+    return ExactNumber(Fraction(sign * numerator, denominator))
 
 
 @functools.lru_cache(4096)

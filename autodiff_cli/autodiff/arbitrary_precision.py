@@ -154,7 +154,8 @@ def refine(
 
 def _assumed_value(x: Number, bits: int) -> Number:
     """Return the value assumed for a number that the final attempt leaves open: 0 if it is tiny and may be 0."""
-    return ball.ZERO if ball.is_finite(x) and _may_be_zero(x) and _log2_magnitude(x) <= -bits / 2 else x
+    is_tiny = ball.is_finite(x) and _may_be_zero(x) and _log2_magnitude(x) <= -bits / 2
+    return ball.ZERO if is_tiny else x
 
 
 def _has_enough_bits(x: Number, bits: int) -> bool:
@@ -201,7 +202,8 @@ def _final_value(kind: Kind[Number], node: Node, arguments: Sequence[Number], bi
     if not ball.is_finite(value) or not _may_be_zero(value):
         return value, is_assumed
     largest = max((_log2_magnitude(x) for x in arguments if ball.is_finite(x)), default=0.0)
-    return (ball.ZERO, True) if _log2_magnitude(value) <= largest - bits / 2 else (value, is_assumed)
+    is_tiny = _log2_magnitude(value) <= largest - bits / 2
+    return (ball.ZERO, True) if is_tiny else (value, is_assumed)
 
 
 def _may_be_zero(x: Number) -> bool:
@@ -214,4 +216,5 @@ def _log2_magnitude(x: Number) -> float:
     if size == 0:
         return float("-inf")
     mantissa, exponent = size.man_exp()
-    return float(max(-_MAX_EXPONENT, min(int(exponent) + int(mantissa).bit_length(), _MAX_EXPONENT)))
+    logarithm = int(exponent) + int(mantissa).bit_length()
+    return float(max(-_MAX_EXPONENT, min(logarithm, _MAX_EXPONENT)))

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, EnumType, StrEnum
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from autodiff_cli.cli.environment import BadInput, Environment, errors_as_bad_input
@@ -77,40 +78,6 @@ COMMANDS = {
 _COMMANDS_WITH_VALUES = ("grad", "trace", "train", "compare", "solve", "minimize", "maximize", "check", "predict")
 _COMMANDS_WITH_DIGITS = ("grad", "trace", "train", "compare", "solve", "minimize", "maximize", "data", "lesson")
 _COMMANDS_WITHOUT_DOCUMENT = ("serve", "completion")
-
-OVERVIEW = """\
-Usage: autodiff COMMAND [ARGUMENTS] [OPTIONS]
-
-  Type a formula: get its gradient, watch backpropagation, fit it to data.
-
-Formulas:
-  autodiff grad  "x*y + sin(x)" --x 2 --y 3    value, gradient, every node
-  autodiff grad  "x*y + sin(x)"                the derivatives as formulas
-  autodiff trace "x*y + sin(x)" --x 2 --y 3    backpropagation, step by step
-  autodiff check "x*y + sin(x)" --x 2 --y 3    verify a gradient
-  autodiff solve "x^3 - 2*x - 5" --x 0..3      all zeros in a box, proven
-  autodiff minimize "x^4 - x" --x -2..2        all minima in a box (maximize)
-  autodiff export "x*y + sin(x)" --to c        value and gradient in C, ...
-  autodiff ops tanh                            an operation and its derivative
-
-Data:
-  autodiff train "y ~ a*exp(-b*x)" decay.csv   fit parameters to data
-  autodiff predict MODEL.json new.csv          predict with a saved model
-  autodiff compare DATA MODEL MODEL...         compare models of the same data
-  autodiff data measured.csv                   show how a data file is parsed
-
-Learning:
-  autodiff lesson                              lessons on backpropagation
-  autodiff serve                               formulas and fits in the browser
-
-Installation:
-  autodiff doctor                              show the processor and compiler
-  autodiff completion bash                     completion for bash, zsh or fish
-
-Options:
-  -V, --version  Show the version.
-  -h, --help     Show this message; after a command, its options and examples.
-"""
 
 # Words of other tools for our commands and options. The first option that the command has is suggested.
 _OTHER_COMMANDS = {
@@ -432,6 +399,11 @@ def find_command(name: str) -> Command:
     raise BadInput(f"there is no command `{name}`; {hint}")
 
 
+def overview() -> str:
+    """Return the help of the program: its commands by purpose, each with an example."""
+    return Path(__file__).with_name("overview.txt").read_text(encoding="utf-8")
+
+
 def split_models(words: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the words that are models, with `~` between two sides, and the others."""
     models: list[str] = []
@@ -572,7 +544,8 @@ def suggest_option(command: Command, name: str, value: str | None) -> str | None
     if "--output" in _OTHER_OPTIONS.get(bare, ()):
         return f"> {value or 'FILE'}"
     if bare in _DRAWINGS and command.name == "trace":
-        return f"-o {value if value is not None and value.endswith(f'.{bare}') else f'FILE.{bare}'}"
+        suffix = f".{bare}"
+        return f"-o {value}" if value is not None and value.endswith(suffix) else f"-o FILE{suffix}"
     fitting = {flag.lstrip("-"): flag for flag, each in options.items() if each.accepts(value) or each.accepts(None)}
     close = suggest(bare, [flag for flag in fitting if len(flag) > 1])
     return None if close is None else fitting[close]

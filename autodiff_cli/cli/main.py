@@ -87,13 +87,13 @@ def run(words: Sequence[str], environment: Environment) -> int:
 
 def _run_command(words: Sequence[str], environment: Environment) -> int:
     """Run the command that the first word names, or write help or the version."""
-    from autodiff_cli.cli.command_line import HELP, OVERVIEW, VERSION, find_command
+    from autodiff_cli.cli.command_line import HELP, VERSION, find_command, overview
 
     first, *rest = words or ["help"]
     if first == "help":
         first, rest = (rest[0], ["--help"]) if rest else ("--help", [])
     if first in HELP:
-        environment.stdout.write(OVERVIEW)
+        environment.stdout.write(overview())
         return 0
     if first in VERSION:
         from autodiff_cli.version import __version__

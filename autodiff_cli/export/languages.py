@@ -120,7 +120,8 @@ def _vector_element(form: str, first: int) -> ElementNotation:
 
 
 def _c_signature(program: ExportProgram) -> str:
-    inputs, outputs = sum(variable.size for variable in program.variables), program.slope_count
+    inputs = sum(variable.size for variable in program.variables)
+    outputs = program.slope_count
     parameters = [f"const double {_c_array('x', inputs)}"]
     if program.has_gradient:
         parameters.append(f"double {_c_array('gradient', outputs)}")
@@ -214,7 +215,8 @@ def fortran_source(program: ExportProgram) -> str:
 
 
 def _fortran_arguments(program: ExportProgram) -> Iterator[str]:
-    inputs, outputs = sum(variable.size for variable in program.variables), program.slope_count
+    inputs = sum(variable.size for variable in program.variables)
+    outputs = program.slope_count
     yield f"real(dp), intent(in) :: x({inputs})"
     yield f"real(dp), intent(out) :: value{f'({math.prod(program.shape)})' if program.shape else ''}"
     if program.has_gradient:

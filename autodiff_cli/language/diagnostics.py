@@ -55,7 +55,7 @@ Message = tuple[str, str | None]  # a message and a suggestion, or None for no s
 
 FOREIGN_CHARACTERS = {
     "&": "and", "∑": "sum(v)", "∏": "prod(v)", "∞": "inf", "{": "(", "}": ")",
-    "≈": "==", **dict.fromkeys("⋅∙∗•", "*"), **dict.fromkeys("∕⁄", "/"), **dict.fromkeys("–—", "-"),
+    "≈": "==", "!": "not", **dict.fromkeys("⋅∙∗•", "*"), **dict.fromkeys("∕⁄", "/"), **dict.fromkeys("–—", "-"),
     **dict.fromkeys("‘’“”", "'A'"),
 }  # fmt: skip
 # What to write here for two operators in a row; `{}` stands for an operand where it changes.
@@ -236,8 +236,6 @@ def unknown_character(text: str, last: Lexeme | None, unexpected: Lexeme) -> Mes
         if doubled or (last is not None and last.type in ENDS_OPERAND):
             return "`|` is not in the language; the logical operator is a word", "or"
         return _BAR_MESSAGE, _absolute_value(text, unexpected)
-    if character == "!":
-        return "`!` is not in the language", "not"
     if character == "\\":
         return "`\\` is not in the language; type formulas as in `sqrt(x)/2`, not in LaTeX", None
     if character in _ROOTS:
@@ -361,19 +359,15 @@ def _explain(
         return f"this `{unexpected.text}` has no opening bracket; expected {expected_terminals(accepts)}", None
     if last is not None and (last.type, unexpected.type) == ("LSQB", "RSQB"):
         return "these brackets are empty; an array needs at least one element", None
-    if unexpected.type == "COMMA" and (row := _array_literal(text, opening, before)) is not None:
+    row = _array_literal(text, opening, before)
+    if row is not None and unexpected.type == "COMMA":
         return "an array of numbers goes in square brackets", row
     if unexpected.type == "COMMA" and opening is None:
         decimal = last is not None and last.type == "NUMBER" and after and after[0].type == "NUMBER"
         suggestion = f"{last.text}.{after[0].text}" if last is not None and decimal else None
         return "`,` separates the arguments of a function; numbers have a decimal point", suggestion
-    if (
-        opening is not None
-        and opening.type == "LSQB"
-        and unexpected.text == ";"
-        and _array_literal(text, opening, before)
-    ):
-        return "commas separate the elements of an array", _array_literal(text, opening, before)
+    if row is not None and unexpected.text == ";" and opening is not None and opening.type == "LSQB":
+        return "commas separate the elements of an array", row
     if opening is not None and unexpected.type in {"SEPARATOR", *CLOSING_BRACKETS.values()} - {
         CLOSING_BRACKETS[opening.type]
     }:
@@ -432,12 +426,7 @@ def _missing_operator(
         pair = f"{quote_operand_before(text, before)}, {operand}"
         return f"expected `,` or an operator before {_quoted_lexeme(unexpected)}", pair
     adjacent = last.end == unexpected.start
-    if (
-        last.type == "NUMBER"
-        and adjacent
-        and unexpected.text.startswith("_")
-        and unexpected.text.strip("_0123456789") == ""
-    ):
+    if last.type == "NUMBER" and adjacent and re.fullmatch("_[_0-9]*", unexpected.text):
         return "digits cannot have separators", last.text + unexpected.text.replace("_", "")
     if last.type == "NUMBER" and unexpected.type == "NUMBER":
         if adjacent:
