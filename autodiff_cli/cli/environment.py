@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from autodiff_cli.data.dialect import FileOptions
-    from autodiff_cli.data.files import DataFile, DataSource
+    from autodiff_cli.data.files import DataSource
     from autodiff_cli.render.report import OutputGuard, Paper, Report
 
 
@@ -109,23 +109,6 @@ def _null_stream(mode: Literal["r", "w"]) -> TextIO:
     return open(os.open(os.devnull, os.O_RDONLY), mode, encoding="utf-8")
 
 
-def open_points(path: str, environment: Environment, options: FileOptions) -> DataFile:
-    """Open a file of points, or standard input for `-`, whose rows are then read only once.
-
-    Args:
-        path: the name of the file.
-        environment: the streams.
-        options: how to read the file.
-
-    Raises:
-        DataError: if it cannot be read.
-    """
-    from autodiff_cli.data.files import DataFile
-
-    stdin = _binary_stdin(environment) if path == "-" else None
-    return DataFile(path, stdin, options=options, single_pass=path == "-")
-
-
 def open_data_files(
     paths: Sequence[str],
     environment: Environment,
@@ -140,11 +123,12 @@ def open_data_files(
     """
     from autodiff_cli.data.files import open_data
 
-    stdin = _binary_stdin(environment) if "-" in paths else None
+    stdin = binary_stdin(environment) if "-" in paths else None
     return open_data(paths, stdin, options=options, origins=origins, spool_to_disk=on_disk)
 
 
-def _binary_stdin(environment: Environment) -> BinaryIO:
+def binary_stdin(environment: Environment) -> BinaryIO:
+    """Return standard input as a stream of bytes."""
     stream: Any = environment.stdin
     return stream.buffer if hasattr(stream, "buffer") else io.BytesIO(stream.read().encode())
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import Call, DerivativeRequest, PassMode, UncertaintyRequest, merge_assignments
-from autodiff_cli.cli.environment import BadInput, Failure, Output, errors_as_bad_input, open_points
+from autodiff_cli.cli.environment import BadInput, Failure, Output, binary_stdin, errors_as_bad_input
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.explain.record import NodeWarning, Trace
 from autodiff_cli.explain.tracing import trace
@@ -248,6 +248,7 @@ def points_output(
     """
     if path == argument == "-":
         raise BadInput("the expression and the points cannot both be read from standard input: use a file for one")
+    from autodiff_cli.data.files import DataFile
     from autodiff_cli.explain.array_accuracy import RowAccuracy
     from autodiff_cli.formula.array_derivatives import MAX_POINTS, BatchedGradient, grid
     from autodiff_cli.render.rows import GradientTable
@@ -255,7 +256,8 @@ def points_output(
     environment = call.environment
     text = inputs.read_text(argument, environment, implicit)
     with errors_as_bad_input():
-        file = None if path is None else open_points(path, environment, reading)
+        stdin = binary_stdin(environment) if path == "-" else None  # its rows are read only once
+        file = None if path is None else DataFile(path, stdin, options=reading, single_pass=path == "-")
         ranges = {name: read_range(name, value) for name, value in value_texts.items() if file is None and ":" in value}
         count = math.prod(value_range.count for value_range in ranges.values())
         if count > MAX_POINTS:

@@ -116,11 +116,10 @@ def _read_problem(call: Call, expression: str, options: SearchOptions, with_star
     """
     from autodiff_cli.solving.solutions import BoxProblem
 
-    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment, options.implicit), call.values)
-    _check_values(call, formula, call.values)
-    ranges = {
-        name: inputs.read_interval(name, text) for name, text in call.values.items() if inputs.split_interval(text)
-    }
+    values = call.values
+    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment, options.implicit), values)
+    _check_values(call, formula, values)
+    ranges = {name: inputs.read_interval(name, text) for name, text in values.items() if inputs.split_interval(text)}
     if not formula.variables:
         raise BadInput("the expression has no variables, so there is nothing to solve for")
     if not ranges and not with_start:
@@ -128,11 +127,8 @@ def _read_problem(call: Call, expression: str, options: SearchOptions, with_star
         raise BadInput(
             f"no variable has a range; to solve for `{name}`, add {inputs.value_option(call, name, '-10..10')}"
         )
-    fixed = {
-        name: inputs.constant_expression(f"`{name}`", text).output
-        for name, text in call.values.items()
-        if name not in ranges
-    }
+    fixed_texts = {name: text for name, text in values.items() if name not in ranges}
+    fixed = {name: inputs.constant_expression(f"`{name}`", text).output for name, text in fixed_texts.items()}
     progress = _progress(call.environment)
     return BoxProblem(formula, ranges, fixed, options.precision, options.max_boxes, progress)
 

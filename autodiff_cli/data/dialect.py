@@ -320,10 +320,8 @@ class DetectedDialect(NamedTuple):
     @property
     def options(self) -> tuple[str, ...]:
         """The command-line options that set this dialect."""
-        word = {mark: name for name, mark in _DELIMITER_WORDS.items() if name != "\\t"}.get(
-            self.delimiter, self.delimiter
-        )
-        options = [] if self.delimiter == "," else [f"--delimiter {word}"]
+        words = {mark: name for name, mark in _DELIMITER_WORDS.items() if name != "\\t"}
+        options = [] if self.delimiter == "," else [f"--delimiter {words.get(self.delimiter, self.delimiter)}"]
         if self.decimal != ".":
             options.append(f"--decimal {self.decimal}")
         if self.comment:
@@ -355,9 +353,8 @@ def detect_dialect(stream: BinaryIO, dialect: Dialect, look_ahead: bool) -> Dete
     if comments:
         lines_were = "comment line was" if len(comments) == 1 else "comment lines were"
         notes.append(f"{len(comments)} {lines_were} skipped")
-    commented_names = (
-        split_record(comments[-1].lstrip(dialect.comment or DEFAULT_COMMENT).strip(), delimiter) if comments else []
-    )
+    last_comment = comments[-1].lstrip(dialect.comment or DEFAULT_COMMENT).strip() if comments else ""
+    commented_names = split_record(last_comment, delimiter)
     is_number = [parse_number(cell.strip(), decimal) is not None for cell in cells]
     is_row = dialect.no_header or (any(is_number) and len(commented_names) == len(cells))
     if dialect.no_header:

@@ -60,14 +60,9 @@ FOREIGN_CHARACTERS = {
 }  # fmt: skip
 # What to write here for two operators in a row; `{}` stands for an operand where it changes.
 FOREIGN_OPERATORS = {
-    ("=", ">"): ">=",
-    ("=", "<"): "<=",
-    ("<", ">"): "!=",
-    ("==", "="): "==",
-    ("!=", "="): "!=",
-    ("/", "/"): "floor({}/{})",
-    ("^", "^"): "^",
-}
+    ("=", ">"): ">=", ("=", "<"): "<=", ("<", ">"): "!=", ("==", "="): "==", ("!=", "="): "!=",
+    ("/", "/"): "floor({}/{})", ("^", "^"): "^",
+}  # fmt: skip
 # What to write here for operators that are words in other languages, around their operands.
 FOREIGN_WORDS = {"mod": "{} % {}", "rem": "{} % {}", "div": "floor({}/{})", "xor": "{} != {}", "pow": "{}^{}"}
 QUOTATION_MARKS = {"`": "a name of any characters", "'": "text", '"': "text"}  # what a pair of each encloses
@@ -87,7 +82,7 @@ FOREIGN_FUNCTIONS = {
 }  # fmt: skip
 DERIVATIVE_MESSAGE = "derivatives are not written in the expression; `grad` differentiates the whole expression"
 _COMPLEX_MESSAGE = "complex numbers are not in the language: all numbers are real"
-_POLYNOMIAL_MESSAGE = "a polynomial is written term by term"
+_POLYNOMIAL = "a polynomial is written term by term", "a + b*{} + c*{}^2"
 # Functions that have no counterpart here: a message, and what to write instead; `{}` stands for the first argument.
 UNAVAILABLE_FUNCTIONS: dict[str, Message] = {
     **dict.fromkeys(("grad", "gradient", "diff", "derivative", "deriv", "D"), (DERIVATIVE_MESSAGE, "{}")),
@@ -97,8 +92,7 @@ UNAVAILABLE_FUNCTIONS: dict[str, Message] = {
     **dict.fromkeys(("lim", "limit"), ("limits are not in the language", None)),
     **dict.fromkeys(("complex", "re", "im", "Re", "Im", "real", "imag", "conj", "arg"), (_COMPLEX_MESSAGE, None)),
     **dict.fromkeys(("linear", "affine"), ("a linear model is written with its parameters", "a + b*{}")),
-    **dict.fromkeys(("poly", "polynomial", "polyval", "cubic"), (_POLYNOMIAL_MESSAGE, "a + b*{} + c*{}^2")),
-    "quadratic": (_POLYNOMIAL_MESSAGE, "a + b*{} + c*{}^2"),
+    **dict.fromkeys(("poly", "polynomial", "polyval", "cubic", "quadratic"), _POLYNOMIAL),
 }
 
 
@@ -224,7 +218,8 @@ def _where_call(text: str) -> str:
     for pattern in _CONDITIONALS:
         if parts := pattern.fullmatch(text.strip()):
             call = "where({condition}, {then}, {other})".format_map(parts.groupdict())
-            return call if is_quotable(call) else "where(condition, a, b)"
+            if is_quotable(call):
+                return call
     return "where(condition, a, b)"
 
 

@@ -469,10 +469,7 @@ def misplaced_statement_error(lexemes: Lexemes, statement: Statement) -> Express
     """Return the error for an expression or a model that is not the last statement."""
     if statement.target is None:
         code = statement.code
-        words = (
-            "only the last statement may be an expression; put one that continues on the next line in brackets, and "
-            "several outputs in a list, as in `[a, b]`"
-        )
+        words = "only the last statement may be an expression; put several outputs, or a continued line, in brackets"
     else:
         code, words = statement.target, "a model `target ~ prediction` must be the last statement"
     start, _ = parser.spans(code, lexemes)[code.places[-1]]

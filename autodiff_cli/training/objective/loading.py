@@ -376,16 +376,13 @@ def _explain_text_columns(models: Sequence[Model]) -> Generator[None]:
         programs = [model.program for model in models]
         predictors = {*leaf_names([program.output for program in programs])}
         targets = {*leaf_names([program.target for program in programs if program.target is not None])}
-        hints = [
-            f"write `b[{name}]` for a parameter with a value for each label of `{name}`, "
-            f"or compare: `{name} == '{text}'`"
-            for name, text in error.text_columns.items()
-            if name in predictors
-        ] + [
-            f"for a classifier of `{name}`, end the model in `softmax`, as in `{name} ~ softmax(mlp([x, y], [8]))`"
-            for name in error.text_columns
-            if name in targets
-        ]
+        hints = []
+        for name, text in error.text_columns.items():
+            if name in predictors:
+                levels = f"write `b[{name}]` for a parameter with a value for each label of `{name}`"
+                hints.append(f"{levels}, or compare: `{name} == '{text}'`")
+            if name in targets:
+                hints.append(f"for a classifier, end the model in `softmax`, as in `{name} ~ softmax(mlp(x, [8]))`")
         if not hints:
             raise
         raise DataError("\n".join([str(error), *hints]), text_columns=error.text_columns) from None
