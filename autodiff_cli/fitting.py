@@ -34,7 +34,7 @@ from autodiff_cli.training.result import fitted_model, prediction
 
 
 class Fit(fitted_model.FittedModel):
-    """A fitted model that predicts new rows and can be displayed. Its attributes are those of `FittedModel`.
+    """A fitted model that predicts new rows and can be displayed. It has the attributes of `FittedModel`.
 
     >>> result = fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6.6]})
     >>> result.dof, result.columns
@@ -174,7 +174,7 @@ def fit(model: str | Model, data: Data, options: FitOptions) -> Fit:
 
 @takes_options(FitOptions)
 def fit_by(model: str | Model, data: Data, by: str, options: FitOptions) -> FittedGroups:
-    """Fit a model to each group of rows. A group that fails does not stop the others.
+    """Fit a model to each group of rows. If a group fails, the other groups are still fitted.
 
     Args:
         model: the model, and `data`: the data; see `fit`, also for the options.

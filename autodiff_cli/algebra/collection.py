@@ -182,7 +182,7 @@ def _over_common_denominators(forms: FormTable, terms: Terms) -> Terms:
 
 
 def _over_denominator(forms: FormTable, base: Node, members: Sequence[Node], terms: Terms) -> Terms:
-    """Return terms in which `members` are over one power of `base`; unchanged if there would be more of them."""
+    """Return terms with `members` over one power of `base`; unchanged if that would give more terms."""
     exponents = [forms.product_of(term).factors[base] for term in members]
     least = min(exponents, key=lambda exponent: exponent.value)
     missing = [exponent.plus(-least) for exponent in exponents]

@@ -93,7 +93,7 @@ UNIT = ExactNumber(1)
 
 
 def common_divisor(numbers: Iterable[ExactNumber]) -> ExactNumber:
-    """Return the greatest common divisor of numbers, negative if all of them are; ±1 if one is a decimal."""
+    """Return the greatest common divisor of numbers, negative if all numbers are; ±1 if one is a decimal."""
     listed = list(numbers)
     sign = -1 if all(number.value < 0 for number in listed) else 1
     if any(number.is_decimal for number in listed):
@@ -181,7 +181,7 @@ def without_zeros(parts: dict[Node, ExactNumber]) -> dict[Node, ExactNumber]:
 
 
 def replace_members(terms: Terms, members: Sequence[Node], one: Node) -> Terms:
-    """Return terms in which one term replaces several, at the place of the first of them."""
+    """Return terms in which one term replaces several others, at the place of the first."""
     changed: Terms = {}
     for term, coefficient in terms.items():
         if term is members[0]:

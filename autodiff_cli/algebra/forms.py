@@ -83,7 +83,7 @@ class FormTable:
         return terms
 
     def are_monomials(self, terms: Terms) -> bool:
-        """Whether all terms are products of positive powers of symbols, which cannot simplify one another."""
+        """Whether all terms are products of positive powers of symbols, which cannot simplify each other."""
         return all(self._is_monomial(term) for term in terms)
 
     def _is_monomial(self, term: Node) -> bool:

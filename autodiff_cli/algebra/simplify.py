@@ -130,7 +130,7 @@ def sign_of(node: Node, known: dict[Node, Sign] | None = None) -> Sign:
 
 
 def _sign(node: Node, signs: Sequence[Sign]) -> Sign:
-    """Return the sign of a node, given those of its inputs."""
+    """Return the sign of a node, given the signs of its inputs."""
     op, inputs = node.op, node.inputs
     if op is None:
         literal = exact_number(node.text) if node.is_constant else None

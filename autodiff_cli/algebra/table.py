@@ -200,7 +200,7 @@ def _compile_rows(rows: list[Row]) -> Callable[..., Node | None]:
 
 
 def _match(pattern: Node, name_of: Callable[[object], str]) -> tuple[list[str], dict[Node, str]]:
-    """Return tests for whether the inputs `x0`, `x1`… are those of a pattern, and the code of each wildcard's node."""
+    """Return tests for whether the inputs `x0`, `x1`… match a pattern, and the code of each wildcard's node."""
     tests: list[str] = []
     places: dict[Node, str] = {}
     parts = [(child, f"x{k}") for k, child in enumerate(pattern.inputs)]

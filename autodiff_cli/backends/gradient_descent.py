@@ -66,7 +66,7 @@ def whole_batch_slices(rows: int, batch: int, most: int) -> Generator[slice]:
 
 
 class WindowedShuffle:
-    """A random order of many rows of which any part can be computed without the others.
+    """A random order of many rows; any part of it can be computed alone.
 
     Runs of consecutive rows are drawn at random, so that memory is read line by line. The rows of a window of runs are
     then shuffled, with one permutation for all windows of an epoch.

@@ -83,7 +83,7 @@ def choose_backend(
     notify: Notify | None = None,
     batches: int = 1,
 ) -> Backend:
-    """Return the backend with this name, or for `auto` the one that is faster for these graphs.
+    """Return the backend with this name, or for `auto` the faster backend for these graphs.
 
     Args:
         name: one of `BACKEND_NAMES`.

@@ -244,7 +244,7 @@ class Command:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """The arguments and options: arguments first, then the options of the records, then those of the command."""
+        """The arguments and options: first arguments, then options of the records, then options of the command."""
         fields = {
             name: Parameter.of(name, field)
             for record in self.records.values()
@@ -496,7 +496,7 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
 
 
 def merge_assignments(values: Mapping[str, str], more: Iterable[str], option: str = "--set") -> dict[str, str]:
-    """Return the values of variables together with those of `--set NAME=VALUE`.
+    """Return the values of variables, including the values given by `--set NAME=VALUE`.
 
     Raises:
         BadInput: for an assignment of another form, or for a name that has a value already.

@@ -116,7 +116,7 @@ def open_data_files(
     origins: Mapping[str, datetime] = MappingProxyType({}),
     on_disk: bool = False,
 ) -> DataSource:
-    """Open several data files as one table; `-` is standard input. The arguments are those of `open_data`.
+    """Open several data files as one table; `-` is standard input. See `open_data` for the arguments.
 
     Raises:
         DataError: if one of them cannot be read.

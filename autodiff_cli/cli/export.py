@@ -142,7 +142,7 @@ def _source_output(subject: Mapping[str, object], language: str, name: str, sour
 
 
 def _select_language(to: str | None, output: str | None) -> str:
-    """Return the target language: that of `--to`, else by the suffix of the file.
+    """Return the target language, given by `--to` or by the suffix of the file.
 
     Raises:
         BadInput: if neither names one.

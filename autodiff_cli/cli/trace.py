@@ -289,7 +289,7 @@ def trace(
 
 
 def _select_format(requested: FormatName | None, json: bool, output: str | None) -> str:
-    """Return the output format: that of `--format` or `--json`, else by the suffix of the file, else text."""
+    """Return the output format, given by `--format`, by `--json` or by the suffix of the file; text by default."""
     if json and requested not in (None, "json"):
         raise BadInput(f"--json cannot be combined with --format {requested}")
     if json or requested is not None:

@@ -164,7 +164,7 @@ def _check_model(text: str) -> str:
 
 
 def _run_command_line(words: list[str], content: bytes) -> tuple[int, str, str]:
-    """Run a command line; return its status and what it wrote to standard output and standard error."""
+    """Run a command line; return its status, its standard output and its standard error."""
     from autodiff_cli.cli.main import run
 
     stdout, stderr = io.StringIO(), io.StringIO()

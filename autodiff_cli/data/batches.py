@@ -77,7 +77,7 @@ class LabelColumn:
         return LabelColumn(new_codes[self.codes], [self.values[code] for code in used.tolist()])
 
     def parsed(self) -> LabelColumn:
-        """Return the labels as numbers if all of them can be, as those of a text file may; otherwise unchanged."""
+        """Return the labels as numbers if all can be numbers, as in text files; otherwise unchanged."""
         numbers = [_as_number(label) for label in self.values]
         return self if None in numbers else LabelColumn(self.codes, numbers)
 
@@ -91,7 +91,7 @@ class LabelColumn:
         return values
 
     def levels(self, name: str, *, are_whole: bool = True) -> NDArray[Any]:
-        """Return the label of each code: integers if all of them are whole numbers, otherwise texts.
+        """Return the label of each code: integers if all labels are whole numbers, otherwise texts.
 
         Args:
             name: the name of the column.

@@ -412,6 +412,6 @@ class LineReader:
 
 
 def _nonblank_block(lines: memoryview) -> Iterator[memoryview]:
-    """Yield a block of lines unless all of them are blank."""
+    """Yield a block of lines unless all lines are blank."""
     if lines[:1] not in _LINE_STARTS_TO_CHECK or bytes(lines).lstrip(b"\r\n"):
         yield lines

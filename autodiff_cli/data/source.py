@@ -177,7 +177,7 @@ class TemporaryBytes:
 
 
 class _TemporaryStream(io.RawIOBase):
-    """A stream over temporary bytes with a position of its own, so that several readers can share the file."""
+    """A stream over temporary bytes with its own position, so that several readers can share the file."""
 
     def __init__(self, content: TemporaryBytes) -> None:
         self._content = content

@@ -175,7 +175,7 @@ _PROGRESS_SECONDS = 0.1  # seconds between two progress reports of a pass
 
 
 def extend_checksum(checksum: int, column: Array) -> int:
-    """Return the checksum of a column, given that of the rows before these."""
+    """Return the checksum of a column, given the checksum of the rows before."""
     return (checksum * 3 + int(np.add.reduce(column.view(np.uint64)))) % 2**64
 
 
@@ -343,7 +343,7 @@ class StreamedColumns:
         yield from prefetch(map(read, range(-(-self.rows // self.chunk))))
 
     def _reread_files(self, names: Sequence[str]) -> Generator[Chunk]:
-        """Yield all rows from the files, and check that they are those of the first pass."""
+        """Yield all rows from the files, and check that they are the same as in the first pass."""
         self._check_unchanged(self.source.signature() == self._signature)
         # To find the rows that were dropped, all columns are needed.
         needed = self.names if self.dropped else names

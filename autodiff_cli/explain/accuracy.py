@@ -1,4 +1,4 @@
-"""The accuracy of computed numbers: which of them rounding made inaccurate, and their correct digits.
+"""The accuracy of computed numbers: which numbers rounding made inaccurate, and their correct digits.
 
 This is stochastic arithmetic in the manner of CESTAC (Vignes 1993): everything is computed again with every rounding
 error perturbed by a few units in the last place. A number that changes, is tiny although nothing else was, or has

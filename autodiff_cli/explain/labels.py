@@ -122,7 +122,7 @@ class Label:
         return (head + self._leading[first][0] if head else "") + ELLIPSIS + tail
 
     def _operand_widths(self, room: int) -> Iterator[tuple[Label, int]]:
-        """Yield each operand with its width: short ones get what they need, the others share the rest equally."""
+        """Yield each operand with its width: short operands get their width, and long ones share the rest equally."""
         widths: dict[int, int] = {}
         order = sorted(range(len(self._operands)), key=lambda k: len(self._operands[k].text))
         for done, k in enumerate(order):
@@ -276,7 +276,7 @@ _CHAINED_SIGNS = ("+-−", "*/%@×·÷")
 
 
 def is_constant_name(node: Node) -> bool:
-    """Whether a node is a named constant such as `pi`. It keeps that name, whatever the text binds it to."""
+    """Whether a node is a named constant such as `pi`. It keeps that name even if the text binds the name."""
     return node.is_constant and node.text.isidentifier()
 
 

@@ -120,7 +120,7 @@ def plotted_formulas(op: Op) -> list[Formula]:
 
 
 def _input_names(op: Op) -> tuple[str, ...]:
-    """Return the names of the inputs; an operation that takes any number of them gets at least two."""
+    """Return the names of the inputs; an operation with any number of inputs gets at least two."""
     names = [*_EXAMPLE_INPUTS.get(op.name, op.parameters)]
     if op.max_inputs is None:
         free = (name for name in _VARIADIC_NAMES if name not in names)
@@ -189,7 +189,7 @@ def has_value_at(formula: Node, point: Mapping[str, float], number: float) -> bo
 
 
 def is_at_kink(trace: Trace, i: int) -> bool:
-    """Whether the derivative of an operation is one-sided at its inputs, or at an element of them."""
+    """Whether the derivative of an operation is one-sided at its inputs, or at an element of an input."""
     values = [trace.values[j] for j in trace.tape.inputs[i]]
     if all(isinstance(value, float) for value in values):
         return predicate_holds(trace.tape.nodes[i].operation, "kink", values)

@@ -535,7 +535,7 @@ class StepSentences:
 
 
 class _StepFacts:
-    """The facts of one step of a trace; without a step, those of the whole trace."""
+    """The facts of one step of a trace; without a step, the facts of the whole trace."""
 
     def __init__(self, trace: Trace, show: Callable[[Any], str], step: ForwardStep | BackwardStep | None) -> None:
         self.trace = trace

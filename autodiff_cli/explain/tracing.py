@@ -255,7 +255,7 @@ MAX_SCALARS = 400  # nodes; a drawing of more scalars is not readable
 
 
 def elementwise_trace(trace_record: Trace) -> Trace | None:
-    """Return a trace of the same computation with every array element as a node of its own.
+    """Return a trace of the same computation in which every array element is a node.
 
     Returns None if there are no arrays, or more than `MAX_SCALARS` nodes.
 

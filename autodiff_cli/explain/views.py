@@ -89,7 +89,7 @@ class Paths(NamedTuple):
 
 
 class PathNetwork:
-    """The graph of a trace, with the number of paths from every node to the output and the largest of them.
+    """The graph of a trace, with the number of paths from every node to the output and the largest paths.
 
     Raises:
         ExpressionError: for a trace with arrays, whose local derivatives are not numbers.

@@ -165,7 +165,7 @@ def _elements_of_input(elements: Any, number: Any) -> Any:
 
 
 def _conditions(op: Op, inputs: Sequence[int]) -> Sequence[int]:
-    """Return the inputs that decide which of the others is selected, or of which conditions consist."""
+    """Return the inputs that decide which input is selected, or that conditions consist of."""
     if op.is_structural or op.gate is not Gate.ROUTE:
         return inputs if op.name in ("and", "or", "not") else ()
     partials = op.derivative_rule(len(inputs)).partials

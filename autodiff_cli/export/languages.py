@@ -448,7 +448,7 @@ class FrameworkGradient:
     gradient: Mapping[str, float]
 
     def agrees(self, name: str, derivative: float) -> bool:
-        """Whether our derivative agrees with that of the framework, up to rounding errors."""
+        """Whether our derivative agrees with the framework's, up to rounding errors."""
         import numpy as np
 
         theirs = self.gradient[name]

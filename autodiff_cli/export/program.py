@@ -293,7 +293,7 @@ def simplify_for_autodiff(roots: Sequence[Node], shapes: Mapping[str, Shape]) ->
 
 
 def simplify_for_tensors(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
-    """Simplify graphs likewise, and fold all constant parts, since PyTorch's functions accept tensors, not numbers."""
+    """Simplify graphs, and fold all constant parts, since PyTorch's functions accept tensors, not numbers."""
     return guard_branches(fold_constants(simplify(roots), lambda _: True), shapes)
 
 
@@ -623,7 +623,7 @@ class SourceLayout:
         }
 
     def _by_variable(self, columns: Iterable[Sequence[str]], shape: Shape) -> dict[str, str]:
-        """Return the columns of a matrix by variable; nested lists of the shape of a column and that of the variable.
+        """Return the columns of a matrix by variable, as lists nested by the shape of a column, then the variable's.
 
         Args:
             columns: for each leaf of the variables, the expressions of an array.

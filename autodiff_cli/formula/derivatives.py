@@ -179,7 +179,7 @@ class GradientElement(NamedTuple):
 
 @dataclass(frozen=True)
 class UnrolledFunction:
-    """A formula at a point, as a function of numbers: each element of an array is a leaf of its own.
+    """A formula at a point, as a function of numbers: each element of an array is a leaf.
 
     Attributes:
         output: the output of the formula.

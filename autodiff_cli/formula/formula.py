@@ -214,7 +214,7 @@ class Formula:
         return self.is_scalar and all(isinstance(value, float) for value in point_values.values())
 
     def value_shapes(self, point_values: Mapping[str, Any]) -> dict[str, Shape]:
-        """Return the shapes of the variables that are arrays at a point: the declared shapes, else those of the values.
+        """Return the shapes of the variables that are arrays at a point: the declared shapes, or the values' shapes.
 
         A variable may be a number or an array where an elementwise operation combines it with an array, as it does `b`
         in `W @ x + b`. An array for such a variable is one point if its shape fits, else a batch.
@@ -251,7 +251,7 @@ class Formula:
         return array_names((self.output,), self.shapes, include_possible=True)
 
     def example_shapes(self, known: Mapping[str, Shape] | None = None) -> dict[str, Shape]:
-        """Return shapes of the variables that are arrays: declared and known ones, and small examples for the others.
+        """Return shapes of the variables that are arrays: declared and known shapes, or small examples.
 
         >>> from autodiff_cli import parse
         >>> parse("W: 2x4; norm(W @ v) + k").example_shapes()

@@ -432,7 +432,7 @@ def _recommend(first: Moments, second: Moments | None, simulated: MonteCarlo) ->
 
 
 def _is_tiny(right: Mapping[str, str], name: str) -> bool:
-    """Whether the correct digits of a number are those of one that is too small for a float."""
+    """Whether the correct digits show that a number is too small for a float."""
     text = right.get(name, "unknown")
     return text != "unknown" and float(text) == 0 != Decimal(text)
 

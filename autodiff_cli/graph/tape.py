@@ -99,7 +99,7 @@ def has_array_operations(nodes: Iterable[Node]) -> bool:
 
 
 def infer(root: Node, known: dict[Node, T], rule: Callable[[Node], T]) -> T:
-    """Return a property of a node that follows from that of its inputs. Each node is visited once, without recursion.
+    """Return a property of a node that follows from its inputs' properties. Visits each node once, without recursion.
 
     Args:
         root: the node.

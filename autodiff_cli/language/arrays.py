@@ -67,7 +67,7 @@ def array_names(roots: Sequence[Node], declared: Mapping[str, Shape], include_po
 
 
 def _certain_arrays(order: Sequence[Node], declared: Mapping[str, Shape]) -> set[Node]:
-    """Return the nodes that are arrays whatever the shapes of the free names are."""
+    """Return the nodes that are arrays for any shapes of the free names."""
     shapes = ShapeInference(declared, {node.text for node in order if node.is_input} - declared.keys())
     arrays: set[Node] = set()
     for node in order:

@@ -86,7 +86,7 @@ def _is_from_zero(x: Ball) -> bool:
 
 
 def _at_corners(of: Callable[[Ball, Ball], Ball], a: Ball, x: Ball) -> Ball:
-    """Return a function of numbers from 0 that falls with one of them and rises with the other.
+    """Return a function of two non-negative numbers that falls with one and rises with the other.
 
     It is evaluated at two corners of the balls: FLINT takes seconds for wide balls.
     """
@@ -121,7 +121,7 @@ _MAX_WIDE_TERMS = 2000  # of a series at a wide ball: bounds over intervals eval
 
 
 def _determined_bits(*xs: Ball) -> int:
-    """Return how many bits of a result balls determine, with guard bits; at most those of the precision."""
+    """Return how many bits of a result balls determine, with guard bits; at most the precision."""
     return max(_GUARD_BITS, min(ctx.prec, _GUARD_BITS + min(x.rel_accuracy_bits() for x in xs)))
 
 

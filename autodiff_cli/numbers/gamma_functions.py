@@ -508,7 +508,7 @@ TEMME_ORDERS, TEMME_TERMS = 10, 22
 
 @cache
 def temme_coefficients() -> list[float]:
-    """The coefficients of the remainder: for each power of 1/a, those of the powers of η (DLMF 8.12.8 to 8.12.12)."""
+    """The coefficients of the remainder: for each power of 1/a, one per power of η (DLMF 8.12.8 to 8.12.12)."""
     count = TEMME_TERMS + 2 * TEMME_ORDERS + 2
     alpha = [0.0, 1.0]
     for n in range(2, count + 1):

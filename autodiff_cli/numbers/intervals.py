@@ -167,7 +167,7 @@ def _monotonic(
 
 
 def _even(function: Function) -> Function:
-    """Return the enclosure of an even function that rises from 0 on, from that of its right half."""
+    """Return the enclosure of an even function that rises from 0 on, given the enclosure of its right half."""
     return lambda x: function(_absolute(x))
 
 

@@ -462,7 +462,7 @@ def load_object_code(code: bytes, machine: Any) -> Any:
 
 
 class _LinkedLibrary:
-    """Object code, linked as a library of its own by JITLink.
+    """Object code, linked as a separate library by JITLink.
 
     JITLink places code and constants side by side. LLVM's older linker allocates memory for each of them. In a process
     with many libraries these can be more than 2 GB apart, and the linker then aborts the process.

@@ -300,7 +300,7 @@ stack = structural(
 
 
 def _positions(node: Node, start: int) -> tuple[int, ...]:
-    """Return the positions of an index, where that of a row, a column, counts as 0."""
+    """Return the positions of an index; the index of a whole row has column 0."""
     return (0,) if is_gathered(node) else _literal_indices(node, start)
 
 

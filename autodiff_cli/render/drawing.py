@@ -234,7 +234,7 @@ def _role(trace: Trace, i: int) -> Role:
 
 
 def _dependents(trace: Trace, names: Collection[str]) -> list[bool]:
-    """Return for every node whether it depends on one of the variables, or is one of them."""
+    """Return for every node whether it is, or depends on, one of the variables."""
     leaves = {trace.expression.leaves[name] for name in names}
     depends: list[bool] = []
     for node, inputs in zip(trace.tape.nodes, trace.tape.inputs, strict=True):

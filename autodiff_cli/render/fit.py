@@ -76,7 +76,7 @@ def _write_outcome(paper: Paper, fit: FittedModel) -> None:
 
 
 def _write_parameters(paper: Paper, fit: FittedModel) -> None:
-    """Write parameters with their standard errors, and those of networks as a table of layers."""
+    """Write parameters with their standard errors, and the parameters of networks as a table of layers."""
     values = {name: x for name, x in {**fit.parameters, **fit.fixed}.items() if name not in fit.responses}
     layers = {name: x for name, x in values.items() if np.size(x) > MAX_ELEMENTS or layer_name(name) != name}
     if len(layers) < len(values):

@@ -160,7 +160,7 @@ def to_html(
 
 
 def _evaluators(trace: Trace, scalars: Trace | None) -> str:
-    """Return the evaluator of the formula and, if there are arrays, that of their elements."""
+    """Return the evaluator of the formula and, if there are arrays, the evaluator of their elements."""
     if scalars is None:
         return evaluator(trace, tangents=True)
     both = [evaluator(trace, tangents=True, name="arrays"), evaluator(scalars, tangents=True, name="scalars")]

@@ -253,7 +253,7 @@ def _extra_partials(op: Op, count: int, positions: tuple[int, ...]) -> list[Part
 
 
 def _js_string(text: str) -> str:
-    """Return a JavaScript string that is safe in a script element, whatever the text is."""
+    """Return a JavaScript string that is safe in a script element."""
     return json.dumps(text).replace("<", "\\u003c")
 
 
@@ -294,7 +294,7 @@ def _update_function(writer: GraphWriter, update: Update) -> str:
 
 
 def optimizer_equations() -> dict[str, list[list[Any]]]:
-    """Return the equations of each method in order, as `[name, phrase]`; the last is that of `theta`.
+    """Return the equations of each method in order, as `[name, phrase]`; the last is for `theta`.
 
     The slots of a phrase have the names of the leaves of the graphs. The phrase of `theta` uses the new accumulators.
     """

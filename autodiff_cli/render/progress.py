@@ -88,7 +88,7 @@ class EpochTable:
         self.bar.update(progress.number - 1, progress.fraction, progress.loss, self.step_noun)
 
     def end(self) -> None:
-        """Show the last epoch, whatever its number, and take the bar away."""
+        """Show the last epoch, even if `every` skips it, and remove the bar."""
         self.bar.hide()
         if self._unwritten is not None:
             self._write(self._unwritten)

@@ -151,7 +151,7 @@ def _write_trace(paper: Paper, trace: Trace) -> None:
 
 
 def trace_document(trace: Trace) -> dict[str, Any]:
-    """Return the document that `trace --json` writes: that of `grad`, and the steps of both passes."""
+    """Return the document that `trace --json` writes: the document of `grad`, and the steps of both passes."""
     forward = [
         {**pick(step, "step", "node"), "op": step.op.name, **pick(step, "inputs", "value")} for step in trace.forward
     ]

@@ -477,7 +477,7 @@ def _box_with_curve(
 
 
 def factor_systems(equations: Sequence[Node], leaves: Sequence[Node]) -> dict[tuple[Node, ...], list[Node]]:
-    """Return systems without evident multiple zeros, whose zeros together are those of the equations.
+    """Return systems without evident multiple zeros that together have the zeros of the equations.
 
     A product is 0 where a factor is, a power where its base is, a quotient also where its divisor is infinite. With one
     unknown, a polynomial with rational coefficients is divided by its common divisor with its derivative, so that it
@@ -771,7 +771,7 @@ class KinkProver:
 
 
 class _SmoothPart(NamedTuple):
-    """A smooth system of `KinkProver`: some conditions are at their border, the others true or false.
+    """A smooth system of `KinkProver`: each condition is at its border, true or false.
 
     Attributes:
         system: the gradient and the borders, in the unknowns and the truths of the conditions at their border.

@@ -60,7 +60,7 @@ class PythonLibrary(Library):
         return function_name(op, prefer_portable=False) is not None
 
     def require(self, name: str) -> str:
-        """Include the function or constant with this name, and what it needs, and return its name."""
+        """Include the function or constant with this name and its dependencies, and return its name."""
         if name in self._in_progress or name in self.texts:
             return name
         definition = find_definition(name, prefer_portable=False)
@@ -283,7 +283,7 @@ class NumpyLibrary(ArrayLibrary, PythonLibrary):
     """Functions of Python, applied to each element of arrays."""
 
     def require(self, name: str) -> str:
-        """Include the function or constant with this name, and what it needs, and return its name."""
+        """Include the function or constant with this name and its dependencies, and return its name."""
         if name in self.target.snippets and name not in self.texts:
             self.texts[name] = self.target.snippets[name]
             return name

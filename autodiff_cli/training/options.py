@@ -583,7 +583,7 @@ DEFAULT_FIGURE = FigureOptions()
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonOptions(FitOptions):
-    """The options of a comparison: those of its fits, and of the cross-validation.
+    """The options of a comparison: options of its fits, and of the cross-validation.
 
     Attributes:
         folds: the number of folds of the cross-validation, which are drawn with `seed`; 0 for none. The default of 5

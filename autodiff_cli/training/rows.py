@@ -1,4 +1,4 @@
-"""The rows of a fit, and how results over all of them are computed: by folding tasks over blocks.
+"""The rows of a fit, and how results over all rows are computed: by folding tasks over blocks.
 
 `Rows` is the base of rows in memory (`MemoryRows`), streamed from files, on a cluster, or selected among others
 (`SelectedRows`). A `Task` computes something from a chunk of rows. It can
@@ -606,7 +606,7 @@ class MemoryRows(ChunkedRows):
         return {name: np.take(column, numbers, axis=-1) for name, column in self._columns.items()}
 
     def select_rows(self, rows: RowIndex) -> Rows:
-        """Return some of the rows. Those of a slice share memory with these, and those of a short table are copied."""
+        """Return some of the rows. A slice shares memory with these rows; a short table is copied."""
         if isinstance(rows, slice):
             return MemoryRows(self._table.select_rows(rows))
         return Rows.select_rows(self, rows) if self.rows <= MAX_COPIED_ROWS else super().select_rows(rows)

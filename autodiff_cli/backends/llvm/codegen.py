@@ -303,7 +303,7 @@ class _RowLoop:
             memory.add_to_total(store.cell, total)
 
     def _observe(self, copies: Copies, least: str, most: str) -> tuple[str, str]:
-        """Return the extremes of the watched magnitudes, given those of the rows before."""
+        """Return the extremes of the watched magnitudes, given the extremes of the rows before."""
         for size, has_minimum, needed in self._watched:
             self._write_interleaved(needed, copies)
             for _, writer in copies:

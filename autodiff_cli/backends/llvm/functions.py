@@ -51,7 +51,7 @@ VectorFunction = Callable[..., Vector]
 
 
 def _mod(a: Vector, b: Vector) -> Vector:
-    """Return the remainder with the sign of b; that of C's fmod is the sign of a."""
+    """Return the remainder with the sign of b; C's fmod has the sign of a."""
     rest = a.code.make("frem", a, b)
     adjusted = where(~equal(rest, 0.0) & not_equal(as_number(rest < 0.0), as_number(b < 0.0)), rest + b, rest)
     return where(equal(rest, 0.0), copysign(0.0, b), adjusted)

@@ -88,7 +88,7 @@ class Processor:
 
 @functools.cache
 def host_processor(width: int | None = None) -> Processor:
-    """Return the processor to compile for: that of this machine, or the instruction set that `AUTODIFF_CPU` names.
+    """Return the processor to compile for: this machine's, or the instruction set that `AUTODIFF_CPU` names.
 
     Args:
         width: the number of doubles in a vector, at most what the processor supports; by default the maximum.
@@ -392,7 +392,7 @@ def compile_module(write: Callable[[], str], target: Processor) -> CompiledModul
 
 @contextlib.contextmanager
 def _as_compilation_error(kinds: tuple[type[Exception], ...] = (RuntimeError, OSError, MemoryError)) -> Iterator[None]:
-    """Raise errors of these types, by default those of LLVM and its linker, as CompilationError."""
+    """Raise errors of these types, by default the errors of LLVM and its linker, as CompilationError."""
     try:
         yield
     except kinds as error:

@@ -229,7 +229,7 @@ def broadcast_view(view: Input, shape: Shape) -> Input:
 
 
 def view_along(view: Input, over: Shape, axes: Sequence[int]) -> Input:
-    """Return a view whose axes are the given axes of an iteration over `over`; it is constant along the others."""
+    """Return a view whose axes are the given axes of an iteration over `over`; it is constant along other axes."""
     if isinstance(view, float):
         return view
     strides = dict(zip(axes, view.strides, strict=True))

@@ -194,7 +194,7 @@ class BoundColumns:
                 self.table[2 * k + 1] = array.strides[-2]
 
     def is_bound_to(self, columns: Columns, rows: int) -> bool:
-        """Return whether these are the arrays that are bound, all of them read in place."""
+        """Return whether exactly these arrays are bound, and all are read in place."""
         return (
             rows == self._rows
             and self._is_direct

@@ -157,7 +157,7 @@ class VectorCode:
 
 
 class ColdPath(NamedTuple):
-    """Code that is rarely executed, compiled as a function of its own, and skipped unless a lane needs it.
+    """Code that is rarely executed: a separate function, skipped unless a lane needs it.
 
     Attributes:
         arity: its number of arguments.

@@ -147,7 +147,7 @@ class _Fits(NamedTuple):
     evaluations: Fits
 
     def select(self, chosen: Fits | Mask) -> _Fits:
-        """Return copies of some of the fits; the fits themselves if a mask selects all of them."""
+        """Return copies of some fits; the fits themselves if a mask selects all."""
         if chosen.dtype == np.bool_ and np.count_nonzero(chosen) == len(self.numbers):
             return self
         selected: list[Any] = [values[chosen] for values in self]
@@ -211,7 +211,7 @@ class _LevenbergMarquardt:
         return self.fits if len(numbers) == len(self.is_usable) else self.fits.select(numbers)
 
     def _retire(self, fits: _Fits, is_done: Mask, is_limited: Mask) -> _Fits:
-        """Store fits if some of them end, and return those that go on."""
+        """Store the fits that end, and return the fits that go on."""
         is_ended = is_done | is_limited
         if not np.count_nonzero(is_ended):
             return fits

@@ -293,7 +293,7 @@ class _Iterates:
             memory[-1, fits] = newest
 
     def _initial_diagonals(self, fits: Fits) -> Array:
-        """The absolute curvature along each parameter; the norm of the gradient for all of them if none is known."""
+        """The absolute curvature along each parameter; the norm of the gradient if no curvature is known."""
         sizes = np.sqrt(np.sum(np.square(self.gradient[fits]), axis=1))
         diagonals = np.repeat(np.where(sizes > 0, sizes, 1.0)[:, None], self.theta.shape[1], axis=1)
         if not self._has_curvatures:
@@ -367,7 +367,7 @@ class _Iterates:
         )
 
     def _is_minimum(self, fits: Fits, newton: _NewtonSteps) -> Mask:
-        """Whether nothing more is to be gained at points, whatever the units of the parameters and the loss."""
+        """Whether points are minima, up to rounding, for any units of the parameters and the loss."""
         is_near = (np.abs(newton.step) <= SETTINGS.negligible_step * np.abs(self.theta[fits])).all(axis=1)
         is_near &= ~newton.has_flat_slope
         return newton.is_convex & ((newton.gain <= SETTINGS.negligible_gain * self.loss_scale(fits)) | is_near)

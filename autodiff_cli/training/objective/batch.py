@@ -57,7 +57,7 @@ class ObjectiveBatch:
         self.bounds = bounds
 
     def _each(self, method: str, fits: Fits, *arguments: Array) -> Any:
-        """Return the results of a method of the objectives of some fits, given its arguments for each of them."""
+        """Call a method of the objective of each of some fits with its arguments, and return the results."""
         rows = zip(fits.tolist(), *arguments, strict=True)
         return np.array([getattr(self.objectives[fit], method)(*values) for fit, *values in rows])
 

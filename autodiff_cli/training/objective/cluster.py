@@ -117,7 +117,7 @@ def _thread_pool(threads: int) -> ThreadPoolExecutor:
 
 
 def piece_rows(rows: int, pieces: int) -> int:
-    """Return the number of rows in a piece, so that there are about `pieces` of them, or half as many.
+    """Return the number of rows in a piece, so that there are about `pieces` pieces, or half as many.
 
     It is 2^k maximal blocks, so that the result of a fold has the same bits for any number of pieces.
 

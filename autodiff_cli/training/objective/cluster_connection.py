@@ -177,7 +177,7 @@ def _start_local(stack: contextlib.ExitStack, count: int) -> Client:
 
 
 def _close(resource: Any, seconds: float) -> None:
-    """Close a client or a cluster. What does not close in time ends with this process."""
+    """Close a client or a cluster. One that does not close in time ends with this process."""
     from asyncio import CancelledError
 
     with contextlib.suppress(OSError, RuntimeError, CancelledError):

@@ -66,7 +66,7 @@ _SCORE_ADJOINT = "adjoint of a score"  # no name in a text has a blank
 
 
 def linear_parameters(prediction: Node, parameters: Sequence[Node], leaves: Mapping[str, Shape]) -> list[str]:
-    """Return the names of parameters in which a prediction is linear, all of them together.
+    """Return the names of parameters in which a prediction is jointly linear.
 
     In `a*b*x` only one of the two counts, depending on their order. A parameter that only a condition reads does not
     count.
@@ -304,7 +304,7 @@ def effective_residual(model: Model, loss: str, residuals: Sequence[Node], x_err
 def row_loss_graph(
     model: Model, loss: str, options: FitOptions, classes: int | None, target: Node | None, prediction: Node
 ) -> Node:
-    """Return the loss of a row, without its weight. The arguments are those of `build_graphs`."""
+    """Return the loss of a row, without its weight. See `build_graphs` for the arguments."""
     if target is None:
         return prediction
     delta = HUBER_DELTA if options.huber_delta is None else options.huber_delta

@@ -245,7 +245,7 @@ def weighting_columns(names: Collection[str], options: FitOptions) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class ColumnRecipe:
-    """A recipe to build the columns that kernels read from those of the data. It can be pickled.
+    """A recipe to build the columns that kernels read from the columns of the data. It can be pickled.
 
     Attributes:
         sources: the columns of the data that are used as they are.
@@ -265,7 +265,7 @@ class ColumnRecipe:
         return {*self.sources, *self.weightings, *self.encoded, *self.vectors}
 
     def _with_components(self, names: Set[str]) -> set[str]:
-        """Return names of columns and those of the components of vectors among them."""
+        """Return names of columns, and names of the components of columns that are vectors."""
         return {*names, *itertools.chain(*(self.vectors[name] for name in names & self.vectors.keys()))}
 
     def required_columns(self, names: Set[str]) -> set[str]:

@@ -198,7 +198,7 @@ def parameter_names(program: Program, names: Collection[str]) -> tuple[str, ...]
 
 
 def quote_level_names(text: str, parameters: Collection[str]) -> str:
-    """Return a text in which names of levels' parameters are in backticks, so that it can be parsed.
+    """Return a text with the parameters of levels in backticks, so that it can be parsed.
 
     >>> quote_level_names("a[A] - a[B]", ["a[A]", "a[B]", "c"])
     '`a[A]` - `a[B]`'
@@ -549,7 +549,7 @@ class Model:
         return replace(model, shapes={name: shape for name, shape in model.shapes.items() if shape})
 
     def _infer_shapes(self, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
-        """Return the given shapes, and those of arrays that are multiplied by something of known shape."""
+        """Return the given shapes, and the shapes of arrays that are multiplied by something of known shape."""
         program = self.program
         order = topological_order([program.output] if program.target is None else [program.target, program.output])
         known = dict(shapes)
@@ -597,7 +597,7 @@ class Model:
 
     @property
     def target_shape(self) -> Shape:
-        """The shape of the target: that of a number or a vector."""
+        """The shape of the target, a number or a vector."""
         target = self.program.target
         return () if target is None else ShapeInference(self.shapes).infer(target) or ()
 

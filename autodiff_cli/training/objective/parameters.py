@@ -122,7 +122,7 @@ _PARAMETERS_LIKE_CONSTANTS = ("tau", "e")  # constants whose names are parameter
 
 
 def read_with_parameters(text: str, names: Iterable[str] = (), columns: ColumnNames = NO_COLUMNS) -> Program:
-    """Parse text in which `tau` and `e` are parameters, as they are in models. The arguments are those of `read`."""
+    """Parse text in which `tau` and `e` are parameters, as in models. See `read` for the arguments."""
     return read(text, (*names, *_PARAMETERS_LIKE_CONSTANTS), columns=columns)
 
 
@@ -363,7 +363,7 @@ class Bounds:
         return box
 
     def copy(self) -> Bounds:
-        """Return a copy with arrays of its own."""
+        """Return a copy that shares no arrays."""
         return Bounds(self.low.copy(), self.high.copy())
 
 
@@ -490,7 +490,7 @@ def mixture_shares(program: Program, layout: ParameterLayout) -> tuple[tuple[int
 
 
 def _parameters_of(node: Node, program: Program) -> tuple[str, ...]:
-    """Return the name of a parameter, or those of its values for all levels; none for other expressions.
+    """Return the name of a parameter, or the names of its values for all levels; none for other expressions.
 
     A parameter with levels is the sum of its values times the indicators of the levels.
     """
@@ -515,7 +515,7 @@ def list_parts(node: Node, operations: tuple[Op, ...]) -> list[Node]:
 
 
 def _is_defined_at(node: Node, position: int, probe: float) -> bool:
-    """Whether an operation with a number as one input is a number for any values of the others."""
+    """Whether an operation with a number as one input is a number for any values of its other inputs."""
     for other in (0.5, 2.0, 3.0):
         known = [parse_constant(child.text) if child.is_constant else other for child in node.inputs]
         known[position] = probe

@@ -247,7 +247,7 @@ def _hidden_activations(model: Model) -> Iterator[tuple[Node, Op, str]]:
 
 
 def _layer_of_activation(node: Node, parameters: Sequence[str]) -> str:
-    """Return the name of the layer of an activation: that of the parameters between it and the activations below."""
+    """Return the name of an activation's layer: the layer of the parameters between it and the activations below."""
     names: set[str] = set()
     pending, visited = [*node.inputs], {node}
     while pending:

@@ -227,7 +227,7 @@ def predict_posterior(fit: FittedModel, data: Mapping[str, ArrayLike], interval:
 
 
 def _relative_sigma(fit: FittedModel, data: Mapping[str, ArrayLike]) -> list[Array | float | None]:
-    """Return the standard deviation of each row relative to the others, from the weights or sigmas of the fit.
+    """Return the relative standard deviation of each row, from the weights or sigmas of the fit.
 
     One for all targets or one for each; None if rows were weighted and the weights of the new ones are unknown.
     """

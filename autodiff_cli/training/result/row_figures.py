@@ -349,7 +349,7 @@ def _durbin_watson(objective: Objective, rows: GatheredRows, residuals: Array) -
 
 
 def can_have_constant(objective: Objective) -> bool:
-    """Return whether a model is linear but for its link, so that it may contain a constant."""
+    """Return whether a model is linear up to its link, so that it may contain a constant."""
     return objective.is_generalised_linear and objective.components == 1 and objective.classes is None
 
 

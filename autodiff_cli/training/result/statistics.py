@@ -532,7 +532,7 @@ class _Covariances:
         return self.inverses * factors[:, None, :] * factors[:, :, None]
 
     def placed_in(self, other: _Covariances, fits: Fits, columns: Fits) -> _Covariances:
-        """Return these covariances of some parameters of some fits as part of those of all fits and parameters."""
+        """Return the covariances of all fits and parameters, with these for some fits and parameters filled in."""
         inverses, scales, reasons = other.inverses.copy(), other.scales.copy(), [*other.reasons]
         units = np.ones(inverses.shape[:2]) * other.units
         inverses[np.ix_(fits, columns, columns)] = self.inverses
@@ -761,7 +761,7 @@ def _partial_factor(
 
 
 def _bound_warnings(objective: Objective, bounds: Bounds, theta: Array, *, has_errors: bool) -> tuple[str, ...]:
-    """Return a sentence for each of the first elements on a bound, and one that counts the others."""
+    """Return a sentence for each of the first elements on a bound, and one that counts the rest."""
     on_bound = bounds.active(theta)
     for tied in objective.constraints.active(theta):
         on_bound[tied.positions] = False  # another warning says that these end on a constraint
