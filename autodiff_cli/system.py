@@ -247,6 +247,12 @@ def open_atomic_bytes(path: str | os.PathLike[str]) -> AbstractContextManager[IO
     return _open_atomic(path, "b", {})
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file, which is replaced as a whole. Raises OSError; see `open_atomic_text`."""
+    with open_atomic_text(path) as stream:
+        stream.write(text)
+
+
 @contextlib.contextmanager
 def _open_atomic(path: str | os.PathLike[str], kind: str, options: Mapping[str, Any]) -> Iterator[Any]:
     """Open a stream to a temporary file and rename that when the block ends."""

@@ -79,17 +79,15 @@ def lesson(
 def _write_course(pages: Iterable[tuple[str, str]], folder: Path) -> Report:
     """Write the pages of a course to a folder, which is created if necessary; return a report of that."""
     from autodiff_cli.render.report import Report
-    from autodiff_cli.system import open_atomic_text
+    from autodiff_cli.system import write_text
 
-    files = []
+    texts = dict(pages)
     with errors_as_failure(str(folder)):
         folder.mkdir(parents=True, exist_ok=True)
-        for file, text in pages:
-            with open_atomic_text(folder / file) as stream:
-                stream.write(text)
-            files.append(file)
-    sentence = f"course of {len(files)} pages written; open {folder / 'index.html'}"
-    return Report(lambda paper: paper.line(sentence), lambda: [{"folder": str(folder), "pages": files}])
+        for file, text in texts.items():
+            write_text(folder / file, text)
+    sentence = f"course of {len(texts)} pages written; open {folder / 'index.html'}"
+    return Report(lambda paper: paper.line(sentence), lambda: [{"folder": str(folder), "pages": [*texts]}])
 
 
 def _ask_questions(lesson: Lesson, environment: Environment) -> None:

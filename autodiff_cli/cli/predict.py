@@ -193,7 +193,7 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
     value = float(values.pop(target))
     predictions = prediction.inverse(fit, column, value, error, limits=ends, others=values, level=level)
     if not any(each.value is not None for each in predictions):
-        close = "; where the difference is not significant, the interval says" if predictions else ""
+        close = "; from `low` to `high`, the difference is not significant" if predictions else ""
         call.environment.note(f"no {column} from {ends[0]:g} to {ends[1]:g} gives the prediction {value:g}{close}")
     reading = {"inverse": column, "target": target, "reading": value, "error": error, "level": level}
     return inverse_report(reading, predictions)

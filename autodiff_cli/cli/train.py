@@ -198,10 +198,11 @@ def train(
 
     def finish() -> None:
         from autodiff_cli.render.fit_tables import estimates_text
+        from autodiff_cli.system import write_text
 
         if page is not None and recorder is not None:
             text = learning_page(objective, recorder, fit, options, environment.digits)
-            _write_file(environment, page, "page of the fit written to", lambda path: _write_text(path, text))
+            _write_file(environment, page, "page of the fit written to", lambda path: write_text(path, text))
         if fit.failure and status is ExitStatus.DONE:
             raise Failure(fit.failure if save is None else f"{fit.failure}. {save} was not written")
         if save is not None:
@@ -212,9 +213,7 @@ def train(
             _write_file(environment, draws, "draws written to", lambda path: save_draws(fit.draws, path))
         if output is not None:
             estimates = estimates_text(fit, output, environment.digits)
-            _write_file(
-                environment, output, "table of parameters written to", lambda path: _write_text(path, estimates)
-            )
+            _write_file(environment, output, "table of parameters written to", lambda path: write_text(path, estimates))
         if plot and (figure.panels != "posterior" or fit.draws):
             from autodiff_cli.render.plots import save_plot
 
@@ -233,13 +232,6 @@ def _write_file(environment: Environment, path: str, words: str, write: Callable
     with errors_as_failure(path):
         write(path)
     environment.note(f"{words} {path}")
-
-
-def _write_text(path: str, text: str) -> None:
-    from autodiff_cli.system import open_atomic_text
-
-    with open_atomic_text(path) as stream:
-        stream.write(text)
 
 
 def _fixed_parameters(assignments: Iterable[str], user_names: Mapping[str, str]) -> dict[str, str | None]:

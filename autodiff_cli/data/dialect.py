@@ -361,7 +361,7 @@ def detect_dialect(stream: BinaryIO, dialect: Dialect, look_ahead: bool) -> Dete
         header = [f"c{k}" for k in range(1, len(cells) + 1)]
     elif is_row:
         header = [name.strip() for name in commented_names]
-        notes.append("the column names come from the last of them")
+        notes.append("the column names come from the last comment line")
     elif all(is_number):
         raise DataError("the first line holds numbers, not column names; use --no-header to name the columns c1, c2, …")
     else:

@@ -346,6 +346,8 @@ def _explain(
         return "`=` binds one name, at the start of a statement; use `==` to compare two values", "=="
     if unexpected.type == "TILDE":
         return "a model has exactly one `~`, between its target and its prediction: `y ~ a*x`", None
+    if unexpected.type == "SHAPE" and unexpected.text.startswith(":="):
+        return "`:=` is not in the language; use `=`", "="
     if unexpected.type == "SHAPE":
         if opening is not None and opening.type == "LSQB":
             return "slices are not in the language: an index is one integer, as in `v[0]`", None
@@ -358,9 +360,10 @@ def _explain(
     if row is not None and unexpected.type == "COMMA":
         return "an array of numbers goes in square brackets", row
     if unexpected.type == "COMMA" and opening is None:
-        decimal = last is not None and last.type == "NUMBER" and after and after[0].type == "NUMBER"
-        suggestion = f"{last.text}.{after[0].text}" if last is not None and decimal else None
-        return "`,` separates the arguments of a function; numbers have a decimal point", suggestion
+        if last is not None and last.type == "NUMBER" and after and after[0].type == "NUMBER":
+            return "numbers have a decimal point, not a comma", f"{last.text}.{after[0].text}"
+        is_list = is_quotable(text) and not any(mark in text for mark in "~;")
+        return "several formulas are one list, in square brackets", f"[{text.strip()}]" if is_list else None
     if row is not None and unexpected.text == ";" and opening is not None and opening.type == "LSQB":
         return "commas separate the elements of an array", row
     if opening is not None and unexpected.type in {"SEPARATOR", *CLOSING_BRACKETS.values()} - {

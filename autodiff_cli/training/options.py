@@ -606,7 +606,7 @@ _ENDS_AT_MAXIMUM = "the fit ends when second derivatives prove a maximum"
 COMBINATIONS = (
     needs("x_sigma", "sigma", "x_sigma needs sigma: errors in x are added to errors in y"),
     *excludes("x_sigma", {"family": "errors in x need least squares"}),
-    *excludes("weights", {"sigma": "weights = 1/sigma², give one of them"}),
+    *excludes("weights", {"sigma": "weights are 1/sigma², so give only one"}),
     needs("absolute_sigma", "sigma", "absolute_sigma needs sigma"),
     *excludes("family", {"loss": "a family determines its loss"}),
     *excludes("likelihood", dict.fromkeys(("family", "loss"), "the model itself is the negative log-likelihood")),

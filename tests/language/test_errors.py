@@ -131,7 +131,10 @@ BAD = [
     ("f(x,)", 1, 5, f"something must follow `,`; {OPERAND}", None),
     ("(x + )", 1, 6, "something must follow `+`", None),
     ("x + * y", 1, 5, f"unexpected `*`; {OPERAND}", None),
-    ("x, y", 1, 2, "separates the arguments", None),
+    ("x, y", 1, 2, "several formulas are one list", "[x, y]"),
+    ("x, y; z", 1, 2, "several formulas are one list", None),
+    ("[1, 2], [3, 4]", 1, 7, "several formulas are one list", "[[1, 2], [3, 4]]"),
+    ("f(x) := x^2", 1, 6, "`:=` is not in the language", "="),
     ("1,5*x", 1, 2, "numbers have a decimal point", "1.5"),
     # reserved words
     ("or", 1, 1, "`or` is a reserved word", None),

@@ -185,7 +185,7 @@ def test_outside_the_domain_it_is_nan_and_nothing_is_raised() -> None:
         ({"weights": [math.nan, *[1.0] * 19]}, DataError, "weights: row 1 has nan"),
         ({"weights": [0] * 20}, DataError, "all weights are 0"),
         ({"sigma": [*[1.0] * 19, 0]}, DataError, "sigma: row 20 has 0.0; a standard deviation must be positive"),
-        ({"sigma": "w", "weights": "w"}, OptionError, "give one of them"),
+        ({"sigma": "w", "weights": "w"}, OptionError, "so give only one"),
         ({"fixed": {"k": 1}}, UnknownNameError, "no parameter `k`"),
         ({"fixed": {"x": 1}}, UnknownNameError, "`x` is a column of the data"),
     ],
