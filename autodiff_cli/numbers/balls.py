@@ -75,13 +75,10 @@ def gamma_density(a: Ball, x: Ball) -> Ball:
     return x ** (a - 1) * (-x).exp() * a.rgamma() if _is_from_zero(x) else ball.NAN
 
 
-_ROUNDED_RADIUS = 2**-28  # the radius of a ball from 0 has 30 bits and is rounded up, so that it reaches below 0
-
-
 def _is_from_zero(x: Ball) -> bool:
     """Return whether a number is 0 or positive. Raises Undecided if only a part of its ball is."""
-    if x < 0 or x.lower() >= -x.rad() * _ROUNDED_RADIUS:
-        return not x < 0
+    if x >= 0 or x < 0:
+        return bool(x >= 0)
     raise Undecided
 
 
@@ -98,7 +95,15 @@ def _at_corners(of: Callable[[Ball, Ball], Ball], a: Ball, x: Ball) -> Ball:
 
 def incomplete_gamma(of: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball], Ball]:
     """Return a regularised incomplete gamma function of balls, for a and x from 0, not both 0."""
-    return lambda a, x: _at_corners(of, a, x) if _is_from_zero(a) and _is_from_zero(x) else ball.NAN
+
+    def value(a: Ball, x: Ball) -> Ball:
+        if not (_is_from_zero(a) and _is_from_zero(x)) or (a.is_zero() and x.is_zero()):
+            return ball.NAN
+        if a.contains(0) and x.contains(0):
+            raise Undecided
+        return _at_corners(of, a, x)
+
+    return value
 
 
 def _lower_gamma(a: Ball, x: Ball) -> Ball:
@@ -110,8 +115,6 @@ def _lower_gamma(a: Ball, x: Ball) -> Ball:
 
 
 def _upper_gamma(a: Ball, x: Ball) -> Ball:
-    if a.is_zero() and x.is_zero():
-        return ball.NAN
     return arb(0) if a.is_zero() else arb(1) if x.is_zero() else x.gamma_upper(a, regularized=1)
 
 
@@ -381,7 +384,10 @@ def _proven_function(name: str, function: Callable[..., arb]) -> Function:
     def at(*arguments: Number) -> Number:
         xs = [*arguments] if name in UNLIMITED_ARGUMENT else [*map(ball.limit_argument, arguments)]
         if not all(map(ball.is_finite, xs)):
-            return ball.conventional_value(name, *xs)
+            z = ball.conventional_value(name, *xs)
+            if ball.is_nan(z) and all(map(ball.is_finite, arguments)):
+                raise Undecided  # the sine of a number that is too large has a value
+            return z
         z = function(*map(ball.as_ball, xs))
         if z is ball.NAN or z.is_finite():
             return z

@@ -370,22 +370,14 @@ def _by_balls(name: str) -> Function:
                 balls.reset_jumps()
                 z = ball.NAN
                 if all(map(math.isfinite, row)):
-                    z = function(*(ball_between(*row[i : i + 2]) for i in range(0, len(row), 2)))
+                    ends_of_all = [*map(ball.from_float, row)]
+                    z = function(*map(ball.interval_between, ends_of_all[::2], ends_of_all[1::2]))
                 results[:, k] = float_bounds(z)
                 is_continuous[k] = ball.is_finite(z) and not balls.has_possible_jump()
         low, high = results.reshape(2, *shape)
         return Intervals(low, high, is_continuous.reshape(shape) & _continuous(*xs))
 
     return at
-
-
-def ball_between(low: float, high: float) -> ball.Number:
-    """Return a number that covers an interval with finite ends: an exact fraction, or a ball."""
-    first = ball.from_float(low)
-    if low == high:
-        return first
-    last = ball.from_float(high)
-    return arb(arb((first + last) / 2), arb((last - first) / 2))
 
 
 def float_bounds(x: ball.Number) -> tuple[float, float]:
