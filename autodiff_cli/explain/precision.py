@@ -104,7 +104,7 @@ def _unproven_warnings(both: SweepGraphs, unproven: Mapping[Node, str], labels: 
     tape = both.sweep.tape
     for i, (node, adjoint) in enumerate(zip(tape.nodes, both.sweep.adjoints, strict=True)):
         slope = adjoint.local if adjoint is not None and node.is_input else None
-        if slope in unproven:
+        if slope is not None and slope in unproven:
             yield NodeWarning(i, "precision", f"the derivative with respect to {labels[i]}: {unproven[slope]}")
         if i in tape.outputs and node in unproven:
             yield NodeWarning(i, "precision", f"the value: {unproven[node]}")
