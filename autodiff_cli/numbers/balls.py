@@ -385,13 +385,14 @@ def _proven_function(name: str, function: Callable[..., arb]) -> Function:
             if ball.is_nan(z) and all(map(ball.is_finite, arguments)):
                 raise Undecided  # the sine of a number that is too large has a value
             return z
-        z = function(*map(ball.as_ball, xs))
+        balls = [*map(ball.as_ball, xs)]
+        z = function(*balls)
         if z is ball.NAN or z.is_finite():
             return z
         if any(_predicate_holds(name, which, xs) for which in ("singular", "vanishes")):
             return ball.conventional_value(name, *xs)
         # Poles of helpers have no predicate. A finite value says only that the precision is too low.
-        is_point = get_op(name).is_helper and all(map(ball.is_exact, xs))
+        is_point = get_op(name).is_helper and all(map(ball.is_exact, balls))
         if is_point and not ball.is_finite(value := ball.conventional_value(name, *xs)):
             return value
         if not _predicate_holds(name, "domain", xs, everywhere=True):
