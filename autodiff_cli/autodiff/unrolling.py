@@ -136,12 +136,13 @@ def _node_array(nodes: Sequence[Node], shape: Shape) -> NodeArray:
     return array.reshape(shape)
 
 
-def _reduction(name: str) -> Callable[[NodeArray], Node]:
-    """Return a function that combines all elements of an array pairwise by the operation of this name."""
-    return lambda x: reduce(get_op(name), x.reshape(-1).tolist())
+def _extreme(name: str) -> Callable[[NodeArray], Node]:
+    """Return a function of an array that is the operation of this name on all elements, of which some may tie."""
+    return lambda x: x.item() if x.size == 1 else get_op(name)(*x.reshape(-1).tolist())
 
 
-_logsumexp = _reduction("logaddexp")
+def _logsumexp(x: NodeArray) -> Node:
+    return reduce(get_op("logaddexp"), x.reshape(-1).tolist())
 
 
 def _softmax(x: NodeArray) -> NodeArray:
@@ -151,14 +152,19 @@ def _softmax(x: NodeArray) -> NodeArray:
 
 
 def _norm(x: NodeArray) -> Node:
-    square, sqrt = get_op("square"), get_op("sqrt")
-    return sqrt(reduce(get_op("add"), [square(node) for node in x.reshape(-1)]))
+    first, *others = x.reshape(-1).tolist()
+    length = reduce(get_op("hypot"), others, first) if others else get_op("abs")(first)
+    if len(others) < 2:
+        return length
+    total = reduce(get_op("add"), map(get_op("square"), (first, *others)))
+    # Exact for fractions; at 0, where a square root has no slope, and where squares underflow, the nested lengths.
+    return get_op("where")(get_op("eq")(total, 0), length, get_op("sqrt")(total))
 
 
 # Operations whose functions of arrays compute with floats; those of all others only rearrange, add and multiply.
 _NODE_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "largest": _reduction("max"),
-    "smallest": _reduction("min"),
+    "largest": _extreme("max"),
+    "smallest": _extreme("min"),
     "norm": _norm,
     "logsumexp": _logsumexp,
     "softmax": _softmax,

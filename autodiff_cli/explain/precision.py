@@ -46,6 +46,7 @@ _UNPROVEN_MESSAGE = (
     f"its digits are not proven: with {MAX_CANCELLED_DIGITS} more digits, or as many as are affordable, it could not "
     "be distinguished from 0, or from the point where a choice or a step changes, and is assumed to be there"
 )
+_UNKNOWN_MESSAGE = "no affordable number of digits determines it"
 
 
 def precise_trace(
@@ -88,20 +89,25 @@ def precise_trace(
     exact = dict(zip(graphs, results.numbers, strict=True))
     floats = both.evaluate_at(near, {node: _map_elements(_nearest_float, number) for node, number in exact.items()})
     warnings = [warning for warning in find_warnings(floats) if _applies(warning, floats)]
-    warnings += _unproven_warnings(both, dict(zip(graphs, results.is_proven, strict=True)), floats.labels)
+    unproven = {
+        graph: _UNKNOWN_MESSAGE if ball.is_nan(exact[graph]) else _UNPROVEN_MESSAGE
+        for graph, is_proven in zip(graphs, results.is_proven, strict=True)
+        if not is_proven
+    }
+    warnings += _unproven_warnings(both, unproven, floats.labels)
     with ball.working_precision(bits_for_digits(digits) + _GUARD_BITS):
         return replace(_with_text_numbers(both.evaluate_at(point, exact), digits), warnings=warnings)
 
 
-def _unproven_warnings(both: SweepGraphs, proven: Mapping[Node, bool], labels: Sequence[str]) -> Iterator[NodeWarning]:
-    """Yield a warning for the value and every derivative whose digits are not proven."""
+def _unproven_warnings(both: SweepGraphs, unproven: Mapping[Node, str], labels: Sequence[str]) -> Iterator[NodeWarning]:
+    """Yield a warning for the value and every derivative whose digits are not proven, with the message for each."""
     tape = both.sweep.tape
     for i, (node, adjoint) in enumerate(zip(tape.nodes, both.sweep.adjoints, strict=True)):
         slope = adjoint.local if adjoint is not None and node.is_input else None
-        if slope is not None and not proven[slope]:
-            yield NodeWarning(i, "precision", f"the derivative with respect to {labels[i]}: {_UNPROVEN_MESSAGE}")
-        if i in tape.outputs and not proven[node]:
-            yield NodeWarning(i, "precision", f"the value: {_UNPROVEN_MESSAGE}")
+        if slope is not None and slope in unproven:
+            yield NodeWarning(i, "precision", f"the derivative with respect to {labels[i]}: {unproven[slope]}")
+        if i in tape.outputs and node in unproven:
+            yield NodeWarning(i, "precision", f"the value: {unproven[node]}")
 
 
 def _applies(warning: NodeWarning, floats: Trace) -> bool:
@@ -242,12 +248,7 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
 
 def _evaluate_over(tape: Tape, kind: Kind[Number], box: Mapping[str, Interval]) -> list[Number]:
     """Return enclosures of the values of all nodes over a box."""
-    return forward(tape, kind, {name: _hull(*sides) for name, sides in box.items()})
-
-
-def _hull(low: Number, high: Number) -> Number:
-    """Return a ball that covers an interval."""
-    return low if low is high else arb(ball.as_ball((low + high) / 2), ball.as_ball((high - low) / 2))
+    return forward(tape, kind, {name: ball.interval_between(*sides) for name, sides in box.items()})
 
 
 def _ball_ends(x: Number) -> Interval:

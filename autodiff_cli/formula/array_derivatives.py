@@ -183,6 +183,7 @@ class DirectionalPoint:
             if rate_shape[len(rate_shape) - len(shape) :] != shape:
                 words = f"`{name}` has the shape {format_shape(shape)}; its direction has {format_shape(rate_shape)}"
                 raise ExpressionError(words)
+        names = {name: rate for name, rate in names.items() if np.any(rates[name])}  # 0 is as good as none
         self._expression = expression
         self.seeds: dict[Node, Node] = {expression.leaves[name]: variable(rate) for name, rate in names.items()}
         self.leaves = {**expression.leaves, **{rate.text: rate for rate in self.seeds.values()}}

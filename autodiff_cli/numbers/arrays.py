@@ -162,7 +162,7 @@ _PRECISION_GENERIC_OPS = (
     *("abs", "sign", "floor", "ceil", "round", "where", "max", "min", "clip", "relu", "heaviside", "where_defined"),
     *("pow", "pow_slope_base", "square", "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "times_log"),
     *("vanishing_product", "edge_distance"),
-    *("sin", "cos", "tan", "sec", "csc", "cot", "asin", "acos", "atan", "acot", "atan2", "asin_slope", "atan_slope"),
+    *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "atan_slope"),
     *("sinh", "cosh", "tanh", "sech", "csch", "coth", "sech_square", "csch_square", "asinh", "acosh", "atanh"),
     *("hypot", "direction", "sigmoid", "sigmoid_slope", "silu", "silu_slope", "softplus", "logsigmoid", "softsign"),
     *STRUCTURAL,

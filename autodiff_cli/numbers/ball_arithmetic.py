@@ -72,6 +72,23 @@ def is_finite(x: Number) -> bool:
     return isinstance(x, fmpq) or bool(x.is_finite())
 
 
+def interval_between(low: Number, high: Number) -> Number:
+    """Return a number that covers an interval: a ball, or the number itself if both ends are the same.
+
+    A radius has 30 bits and is rounded up. Where the ball of an interval from 0 would reach below 0, into numbers for
+    which functions are undefined, one that ends at 0 is returned.
+    """
+    if low is high or low == high:
+        return low
+    if high <= 0:
+        return -interval_between(-high, -low)
+    x = arb(as_ball((low + high) / 2), as_ball((high - low) / 2))
+    if not low >= 0 or x >= 0:
+        return x
+    x = arb(0, as_ball(high) / 2)
+    return x + x.rad()
+
+
 def limit_argument(x: Number) -> Number:
     """Return the number, or an infinity if its exponential would fill the memory. Raises Undecided."""
     if not is_finite(x) or abs(x) < MAX_ARGUMENT:

@@ -324,7 +324,7 @@ def beta(a: float, b: float) -> float:
     if a < 0:
         return _beta_by_reflection(a, b)
     if a + b < 20:
-        return gamma(b) / gamma(a + b) * gamma(a)
+        return gamma(b) / gamma(a + b) * gamma(a) if a + b > 1e-290 else 1 / a + 1 / b
     remainder = stirling_remainder(b) - stirling_remainder(a + b)
     if a < 10:
         return gamma(a) * math.exp(a - (b - 0.5) * math.log1p(a / b) - a * math.log(a + b) + remainder)

@@ -334,7 +334,7 @@ def _extreme(choose: Callable[[Array, Array], Array]) -> Function:
 
 
 _largest, _smallest = _extreme(np.maximum), _extreme(np.minimum)
-_ZERO, _ONE = Intervals.between(0.0, 0.0), Intervals.between(1.0, 1.0)
+_ZERO = Intervals.between(0.0, 0.0)
 
 
 def _direction(x: Intervals, length: Intervals) -> Intervals:
@@ -370,22 +370,14 @@ def _by_balls(name: str) -> Function:
                 balls.reset_jumps()
                 z = ball.NAN
                 if all(map(math.isfinite, row)):
-                    z = function(*(ball_between(*row[i : i + 2]) for i in range(0, len(row), 2)))
+                    ends_of_all = [*map(ball.from_float, row)]
+                    z = function(*map(ball.interval_between, ends_of_all[::2], ends_of_all[1::2]))
                 results[:, k] = float_bounds(z)
                 is_continuous[k] = ball.is_finite(z) and not balls.has_possible_jump()
         low, high = results.reshape(2, *shape)
         return Intervals(low, high, is_continuous.reshape(shape) & _continuous(*xs))
 
     return at
-
-
-def ball_between(low: float, high: float) -> ball.Number:
-    """Return a number that covers an interval with finite ends: an exact fraction, or a ball."""
-    first = ball.from_float(low)
-    if low == high:
-        return first
-    last = ball.from_float(high)
-    return arb(arb((first + last) / 2), arb((last - first) / 2))
 
 
 def float_bounds(x: ball.Number) -> tuple[float, float]:
@@ -407,9 +399,6 @@ def _parse_constant(text: str) -> Intervals:
 
 
 _SQRT = _monotonic(np.sqrt, (0, np.inf), (0, np.inf))
-_COSH = _monotonic(np.cosh, values=(1, np.inf))
-_SINE, _COSINE = _turning(np.sin, math.pi / 2), _turning(np.cos, 0.0)
-_SINH, _TANH = _monotonic(np.sinh), _monotonic(np.tanh, values=(-1, 1))
 
 # fmt: off
 _TABLE: dict[str, Function] = {
@@ -428,14 +417,11 @@ _TABLE: dict[str, Function] = {
     "expm1": _monotonic(np.expm1, values=(-1, np.inf)),
     "log": _monotonic(np.log, (0, np.inf), is_open=True), "log1p": _monotonic(np.log1p, (-1, np.inf), is_open=True),
     "log2": _monotonic(np.log2, (0, np.inf), is_open=True), "log10": _monotonic(np.log10, (0, np.inf), is_open=True),
-    "sin": _SINE, "cos": _COSINE, "tan": _tangent, "sec": lambda x: _reciprocal(_COSINE(x)),
-    "csc": lambda x: _reciprocal(_SINE(x)),
+    "sin": _turning(np.sin, math.pi / 2), "cos": _turning(np.cos, 0.0), "tan": _tangent,
     "asin": _monotonic(np.arcsin, (-1, 1)), "acos": _monotonic(np.arccos, (-1, 1), (0, np.inf), is_falling=True),
-    "atan": _monotonic(np.arctan), "atan_slope": lambda x: _reciprocal(_ONE + _square(x)),
-    "sinh": _SINH, "cosh": _even(_COSH), "tanh": _TANH,
-    "sech": lambda x: _reciprocal(_even(_COSH)(x)), "csch": lambda x: _reciprocal(_SINH(x)),
-    "coth": lambda x: _reciprocal(_TANH(x)),
-    "sech_square": lambda x: _reciprocal(_square(_even(_COSH)(x))),
+    "atan": _monotonic(np.arctan),
+    "sinh": _monotonic(np.sinh), "cosh": _even(_monotonic(np.cosh, values=(1, np.inf))),
+    "tanh": _monotonic(np.tanh, values=(-1, 1)),
     "asinh": _monotonic(np.arcsinh), "acosh": _monotonic(np.arccosh, (1, np.inf), (0, np.inf)),
     "atanh": _monotonic(np.arctanh, (-1, 1), is_open=True),
 }

@@ -204,7 +204,8 @@ def _bessel(name: str, slope_sign: int, above_sign: int, is_entire: bool, kind: 
         return and_(equal(x, 0), and_(order < 1, not_(equal(floor(order), order)))) if is_entire else equal(x, 0)
 
     op = elementary(
-        name, slopes, singular=singular, unavailable_inputs=(0,), ulp_bound=4000, has_cancelling_slopes=True,
+        name, slopes, singular=singular, unavailable_inputs=(0,), ulp_bound=4000, argument_ulps=64,
+        has_cancelling_slopes=True,
         domain=lambda order, x: and_(abs_(order) <= MAX_ORDER, is_real(order, x)),
         uncomputed=lambda order, x: and_(abs_(order) > MAX_ORDER, is_real(order, x)),
         is_positive=name == "besselk", summary=f"the {kind}, of real order up to 1000, at x",

@@ -31,7 +31,7 @@ from autodiff_cli.graph.tape import LazyTable, Tape, substitute, topological_ord
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers import balls
 from autodiff_cli.numbers.ball_arithmetic import Number
-from autodiff_cli.numbers.intervals import Intervals, ball_between, float_bounds
+from autodiff_cli.numbers.intervals import Intervals, float_bounds
 from autodiff_cli.ops.arithmetic import abs_, add, div, mul, neg, sub
 from autodiff_cli.ops.elementary import cbrt, cos, exp, pow_, sin, sqrt, square, tan
 from autodiff_cli.solving.search import (
@@ -445,8 +445,8 @@ def _box_with_curve(
         ends: the ends of the other box.
     """
     rows, free = part
-    low, high = (end.tolist() for end in ends)
-    box = [*map(ball_between, low, high)]
+    low, high = ([*map(ball.from_float, end.tolist())] for end in ends)
+    box = [*map(ball.interval_between, low, high)]
     if not free:
         return box
     equations = BallFunction(system.names, [system.equations[i] for i in rows], bits)

@@ -11,6 +11,7 @@ from hypothesis import given
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.autodiff.unrolling import NodeArray, TooManyOperationsError, unroll
 from autodiff_cli.backends.selection import evaluate
+from autodiff_cli.expression import parse
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import ShapeError, Tape, infer_shapes
@@ -21,8 +22,9 @@ from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import mul
 from autodiff_cli.ops.elementary import exp, sin
 from autodiff_cli.ops.structural import matmul, outer, sum_
-from tests.each import examples
+from tests.each import each, examples
 from tests.graphs import ELEMENTWISE, SHAPES, STRUCTURAL, array_graphs
+from tests.support import run_cli
 
 POINT = {name: np.linspace(0.3, 1.7, int(np.prod(shape))).reshape(shape) for name, shape in SHAPES.items()}
 
@@ -71,6 +73,17 @@ def test_values_are_the_same(graph: tuple[Node, list[Node]]) -> None:
 def test_gradients_are_the_same(graph: tuple[Node, list[Node]]) -> None:
     output, leaves = graph
     same_in_both(gradient_nodes(sum_(output), leaves, SHAPES), leaves)
+
+
+@each("text", ["max([x, y, z])", "min([x, y, z])", "norm([x, y, z])", "norm([x, y])", "norm([x])", "max([x])"])
+def test_slopes_at_ties_and_tips_are_those_of_the_operations(text: str) -> None:
+    """Forward mode with tables and higher derivatives write arrays out."""
+    formula = parse(text)
+    point = dict.fromkeys(formula.variables, 0.0)
+    wanted = formula.grad(point)
+    assert {name: formula.derivatives(name, 1, point)[1] for name in wanted} == wanted
+    document = run_cli(f'grad "{text}" --mode forward --json {" ".join(f"--{name} 0" for name in point)}').json
+    assert document["gradient"] == wanted
 
 
 def test_every_operation_on_whole_arrays_can_be_written_out() -> None:

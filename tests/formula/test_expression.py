@@ -179,6 +179,9 @@ def test_the_directional_derivative() -> None:
     value, slope = f.jvp({"x": 1.0, "y": 2.0}, x=2, y=3)
     assert (value, slope) == pytest.approx((f(x=2, y=3), 2.5838531634528574 + 2 * 2.0))
     assert f.jvp({}, x=2, y=3)[1] == 0.0
+    for text in ("x^y", "sum([x^y, x])"):  # no derivative towards y at 0
+        slopes = [ad.parse(text).jvp(direction, x=0, y=0)[1] for direction in ({"x": 1}, {"x": 1, "y": 0})]
+        assert slopes[0] == slopes[1]
     with pytest.raises(ad.UnknownNameError, match="`z`"):
         f.jvp({"z": 1.0}, x=2, y=3)
 

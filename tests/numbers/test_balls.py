@@ -253,6 +253,12 @@ def test_outside_of_a_domain_it_is_proven_that_there_is_no_value(expression: str
     assert (math.isnan(nearest_float(found.numbers[0])), found.is_proven) == (True, [True])
 
 
+@each("expression", ["sin(10^39371944)", "gamma(-exp(1e6) - 1/3)", "cos(exp(1e6))/tan(exp(1e6))"])
+def test_it_is_not_proven_that_a_function_of_a_huge_number_has_no_value(expression: str) -> None:
+    found = evaluate_to_digits([read(expression).output], 30)
+    assert (math.isnan(nearest_float(found.numbers[0])), found.is_proven) == (True, [False])
+
+
 def test_a_ball_encloses_the_true_value() -> None:
     texts = [text for pair in IDENTITIES for text in pair]
     with precision(80) as few:

@@ -26,8 +26,8 @@ from autodiff_cli.graph.tape import ShapeInference, Tape, infer_shapes, topologi
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
-from autodiff_cli.ops.arithmetic import equal, mod, where
-from autodiff_cli.ops.elementary import pow_
+from autodiff_cli.ops.arithmetic import abs_, add, div, equal, mod, quotient_slope, sub, where
+from autodiff_cli.ops.elementary import pow_, square
 from autodiff_cli.ops.structural import is_gathered, literal_index, size
 
 Compute: TypeAlias = Callable[..., Vector]
@@ -316,28 +316,53 @@ def plan_kernel(
 
 
 def _decisive_nodes(nodes: Sequence[Node]) -> set[Node]:
-    """Return the nodes on which a jump or a domain depends, given all nodes in topological order.
+    """Return the nodes on which a jump, a pole or a domain depends, given all nodes in topological order.
 
-    One unit in the last place decides there: `floor(x/49)` is off by 1 if 49/49 is below 1, and `sqrt(1 - 10*x)` is nan
-    at 0.1 if the product is not rounded.
+    One unit in the last place decides there: `floor(x/49)` is off by 1 if 49/49 is below 1, `sqrt(1 - 10*x)` is nan at
+    0.1 if the product is not rounded, and `1/(x/49 - 1)` is finite at 49.
     """
     decisive: set[Node] = set()
+    # Numbers for which it matters on which side of 0 they are, or whether they are 0: at jumps, and at poles of
+    # quotients; and terms of sums among the latter. There products may be fused, since exact ones stay exact.
+    jumping, divisors, terms = set[Node](), set[Node](), set[Node]()
     for node in reversed(nodes):
         op = node.op
         if op is None:
             continue
-        has_domain = op.domain is not None and not _is_whole_power(node)
-        if node in decisive or op.gate is Gate.BLOCK or op is mod or has_domain:
+        exponent = _whole_exponent(node)
+        has_domain = op.domain is not None and exponent is None
+        is_sum = op.is_structural or (op in (add, sub) and not _is_positive_sum(node))
+        if node in decisive or op.gate is Gate.BLOCK or op is mod or has_domain or (is_sum and node in jumping):
             decisive.update(node.inputs)
         elif op is where:
             decisive.add(node.inputs[0])
+        is_quotient = op in (div, quotient_slope)
+        may_jump = not is_quotient and (op.singular or op.kink or (op.is_helper and not op.is_positive))
+        if node in jumping or (may_jump if exponent is None else exponent < 0):
+            jumping.update(node.inputs)
+        if node in terms or (is_sum and node in divisors):
+            terms.update(node.inputs)
+        if node in divisors:
+            divisors.update(node.inputs)
+        if is_quotient:
+            divisors.add(node.inputs[1])
+            decisive |= {node} & terms
     return decisive
 
 
-def _is_whole_power(node: Node) -> bool:
-    """Return whether a node is a power with a constant integer exponent, which every base has."""
-    exponent = node.inputs[-1]
-    return node.op is pow_ and exponent.is_constant and parse_constant(exponent.text).is_integer()
+def _is_positive_sum(node: Node) -> bool:
+    """Return whether a node adds a positive constant to a positive function or an even power."""
+    term, last = sorted(node.inputs, key=lambda each: each.is_constant)
+    if node.op is not add or not last.is_constant or not parse_constant(last.text) > 0 or term.op is None:
+        return False
+    exponent = _whole_exponent(term)
+    return term.op.is_positive or term.op in (abs_, square) or (exponent is not None and exponent % 2 == 0)
+
+
+def _whole_exponent(node: Node) -> float | None:
+    """Return the exponent of a power if it is a constant integer, so that every base has this power; else None."""
+    exponent = parse_constant(node.inputs[-1].text) if node.op is pow_ and node.inputs[-1].is_constant else math.nan
+    return exponent if exponent.is_integer() else None
 
 
 class _Planner:

@@ -16,6 +16,7 @@ from autodiff_cli.backends.llvm.functions import apply_to_vectors
 from autodiff_cli.backends.llvm.vectors import Vector, VectorCode
 from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.expression import parse
+from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.language.program import read
@@ -132,6 +133,24 @@ def test_jumps_and_edges_of_domains_are_decided_as_in_numpy(width: int) -> None:
     agreed(k * factor, k, width)  # every quotient is an integer
     agreed(k * factor / 10, k / 10, width)
     agreed(k / 10, factor, width)
+
+
+# Formulas that are infinite, or jump, where a quotient equals a number to the last bit.
+AT_POLES = [
+    "1/(x/k - n)", "(x/k - n)^-3", "1/(exp(x/k - n) - 1)", "1/sum([x/k, -n])", "coth(x/k - n)", "Ei(2*x/k - 2*n)",
+    "atan2(x/k - n, -1)", "acot(n - x/k)", "hypot(x/k - n, 0)", "cbrt(x/k - n)",
+]  # fmt: skip
+
+
+@each("text", AT_POLES, sampled=True)
+def test_poles_and_signs_of_exact_quotients_are_those_of_numpy(text: str) -> None:
+    """Each alone: where formulas share a quotient, one of them decides how it is computed for all."""
+    k, n = np.array([*itertools.product((7, 49, 99, 0.7), (1, 3, 31, 59))], dtype=float).T
+    f = parse(text)
+    graphs = [f.output, *gradient_nodes(f.output, list(f.leaves.values()))]
+    with ignore_float_errors():
+        found, wanted = (by_row(b, graphs, {"x": k * n, "k": k, "n": n}) for b in (LlvmBackend(1), NumpyBackend()))
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 @given(

@@ -10,6 +10,7 @@ import sys
 import pytest
 from hypothesis import given
 
+from autodiff_cli.explain import precision
 from autodiff_cli.explain.accuracy import VALUE
 from autodiff_cli.explain.precision import Interval, enclosure
 from autodiff_cli.expression import Expression, parse
@@ -106,6 +107,23 @@ def test_bounds_of_monotonic_functions_of_two_numbers_are_their_ends(
     text: str, ends: dict[str, Ends], value: Ends
 ) -> None:
     assert bounds(parse(text), ends)[VALUE] == pytest.approx(value, rel=1e-8)
+
+
+FROM_0 = ["gammaincc(x, 2)", "gammainc(2, x)", "wofz_real(1, x)", "besselj(0.5, x)", "gammainc(2, x^2)/sqrt(x)"]
+
+
+def test_bounds_exist_from_the_edge_of_a_domain_on_and_not_a_denormal_number_below(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(precision, "_MAX_BOXES", 2)  # others lie within the domain
+    for text in FROM_0:
+        at_edge, below = (bounds(parse(text), {"x": (low, 1e-5)})[VALUE] for low in (5e-324, -5e-324))
+        assert all(map(math.isfinite, at_edge)), text
+        assert below == (-math.inf, math.inf), text
+
+
+def test_there_are_no_bounds_around_a_point_without_a_value() -> None:
+    assert bounds(parse("gammainc(x, 2*x)"), {"x": (0.0, 1.0)})[VALUE] == (-math.inf, math.inf)
 
 
 def test_bounds_of_a_tie_are_those_of_its_sides() -> None:

@@ -185,6 +185,9 @@ ZEROS = [  # a formula, its value and derivative, and an interval with a zero of
     ("mish(x)", lambda x: x * mpmath.tanh(mpmath.log(1 + mpmath.exp(x))), None, (-1.6, -1.0)),
     ("sinc(x)", lambda x: mpmath.sin(x) / x, lambda x: mpmath.cos(x) / x - mpmath.sin(x) / x**2, (4.0, 5.0)),
     ("sinc(x)", lambda x: mpmath.sin(x) / x, lambda x: mpmath.cos(x) / x - mpmath.sin(x) / x**2, (3.0, 3.3)),
+    ("besselj(0, x)", lambda x: mpmath.besselj(0, x), lambda x: -mpmath.besselj(1, x), (2.0, 3.0)),
+    ("bessely(1.5, x)", lambda x: mpmath.bessely(1.5, x), None, (2.5, 3.5)),
+    ("besseli(-1.5, x)", lambda x: mpmath.besseli(-1.5, x), None, (1.0, 1.5)),
 ]
 
 
