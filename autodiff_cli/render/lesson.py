@@ -17,7 +17,7 @@ from typing import Any
 from autodiff_cli.data.json_records import to_json
 from autodiff_cli.explain.lessons import Lesson, Question, is_session
 from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace
-from autodiff_cli.explain.sentences import StepSentences, label_with_definition
+from autodiff_cli.explain.sentences import NEGLIGIBLE, StepSentences, label_with_definition
 from autodiff_cli.graph.op import Gate
 from autodiff_cli.render.drawing import SVG_STYLE, View, build_drawing, graph_shapes, safe_label
 from autodiff_cli.render.formatting import NumberFormat, number_formats, shortest_text, single_line
@@ -266,7 +266,7 @@ class _Sheet:
 
     def _hint(self, step: BackwardStep) -> str:
         """Return how the operation passes its adjoint on, without numbers."""
-        sentence = self._sentences.backward(step)
+        sentence = self._sentences.backward(step).removesuffix(NEGLIGIBLE)
         if step.op.gate is Gate.ROUTE and not step.op.is_structural:
             return "This operation selects: which input receives the adjoint, and which receives 0?"
         hint = re.split(r"[,:]", sentence)[0] if step.op.gate is Gate.SCALE else sentence
