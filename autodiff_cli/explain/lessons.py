@@ -167,10 +167,8 @@ class _QuestionMaker:
         each = "it" if len(users) == 1 else "each"
         total = "" if len(users) == 1 else "; add the contributions"
         first = f"{of} is used by {labels}: {each} contributes local derivative × adjoint{total}."
-        products = (self._product_in_words(user, i) for user in users)
-        return self._numeric_question(
-            "adjoint", f"What is the adjoint of {of}?", self._trace.adjoints[i], (first, "; ".join(products))
-        )
+        hints = first, "; ".join(self._product_in_words(user, i) for user in users)
+        return self._numeric_question("adjoint", f"What is the adjoint of {of}?", self._trace.adjoints[i], hints)
 
     def ask_next(self, after: Sequence[str]) -> Question:
         """Ask which node is ready for the next backward step."""

@@ -158,8 +158,7 @@ class Trace:
             for part in step.contributions:
                 if not part.is_structural_zero:
                     errors[part.to] += abs(part.local) * errors[step.node] + ROUNDING_ERROR * abs(part.amount)
-        adjoints = enumerate(self.adjoints_or_none)
-        return frozenset(i for i, adjoint in adjoints if adjoint and abs(adjoint) <= errors[i] < math.inf)
+        return frozenset(i for i, x in enumerate(self.adjoints_or_none) if x and abs(x) <= errors[i] < math.inf)
 
     def with_warning(self, kind: str, message: str) -> Trace:
         """Return the trace with a warning about its output; unchanged for an empty message."""

@@ -17,6 +17,7 @@ import re
 from binascii import b2a_base64
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.data.json_records import pick, to_json
@@ -344,9 +345,7 @@ class _FormulaText:
         text = trace.expression.text if self._source is None else self._source.text
         pieces = [escape_controls(character) for character in text]
         self.text = "".join(pieces)
-        self._offsets = [0]
-        for piece in pieces:
-            self._offsets.append(self._offsets[-1] + len(piece.encode("utf-16-le")) // 2)
+        self._offsets = [*accumulate((len(piece.encode("utf-16-le")) // 2 for piece in pieces), initial=0)]
 
     def span(self, i: int) -> dict[str, Any]:
         """Return the span of a node in the text; empty if the node is not in the text."""
@@ -460,9 +459,8 @@ def home_page(formula: str, values: str, message: str) -> str:
 
 
 def _formula_form(formula: str, values: str, message: str) -> str:
-    alert = (
-        f'<pre class="message" role="alert" tabindex="0">{escape(escape_controls(message))}</pre>' if message else ""
-    )
+    text = escape(escape_controls(message))
+    alert = f'<pre class="message" role="alert" tabindex="0">{text}</pre>' if message else ""
     return page_file("page/served/box.html").format(formula=escape(formula), values=escape(values), message=alert)
 
 
@@ -546,7 +544,7 @@ def _recording_document(recording: FitRecording) -> dict[str, Any]:
     target = model.program.target
     layers = model.program.layer_parameters
     hidden = [name for name in layers if name.startswith("mlp.") and name.endswith(".weight")][:-1]
-    return {
+    document = {
         "names": [*recording.layout.shapes],
         "shapes": [*recording.layout.shapes.values()],
         "fixed": to_json(recording.fixed),
@@ -570,19 +568,15 @@ def _recording_document(recording: FitRecording) -> dict[str, Any]:
         "targetName": "" if target is None else safe_label(to_text(target, share=False)),
         "classes": None if recording.classes is None else [str(label) for label in recording.classes],
         "layers": [name for name, kind in layers.items() if kind.kind == "weight"],
-        **(
-            {
-                "hidden": [recording.layout.shapes[name][0] for name in hidden],
-                "activation": layers[hidden[0]].activation,
-                "networks": {
-                    key: {"prediction": _prediction_node(network, trace)[0]}
-                    for key, (trace, network) in recording.networks.items()
-                },
-            }
-            if recording.networks
-            else {}
-        ),
     }
+    if recording.networks:
+        networks = {key: _prediction_node(network, trace)[0] for key, (trace, network) in recording.networks.items()}
+        document |= {
+            "hidden": [recording.layout.shapes[name][0] for name in hidden],
+            "activation": layers[hidden[0]].activation,
+            "networks": {key: {"prediction": node} for key, node in networks.items()},
+        }
+    return document
 
 
 def _prediction_node(model: Model, trace: Trace) -> tuple[int | None, str]:
@@ -596,7 +590,6 @@ def _prediction_node(model: Model, trace: Trace) -> tuple[int | None, str]:
         return None, ""
     if output in index:
         return index[output], ""
-    score: Node | None = output.inputs[0] if output.op is not None and len(output.inputs) == 1 else None
-    if score is None or output.op is None or score not in index:
-        return None, ""
-    return index[score], output.op.name
+    if output.op is not None and len(output.inputs) == 1 and output.inputs[0] in index:
+        return index[output.inputs[0]], output.op.name
+    return None, ""
