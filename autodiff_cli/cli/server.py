@@ -155,9 +155,8 @@ class RequestHandlers:
         model, values = (request.query_params.get(name, "") for name in ("model", "values"))
         options = {name: text for name in FIT_OPTIONS if (text := request.query_params.get(name, ""))}
         if len(model) + len(values) + sum(map(len, options.values())) > self._limits.text_length:
-            raise RequestError(
-                f"error: the model is too long; at most {self._limits.text_length} characters are allowed", 413
-            )
+            message = f"error: the model is too long; at most {self._limits.text_length} characters are allowed"
+            raise RequestError(message, 413)
         try:
             content = await asyncio.wait_for(self._read_body(request), self._limits.upload)
         except TimeoutError:

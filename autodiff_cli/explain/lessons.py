@@ -94,10 +94,8 @@ def is_rounded(typed: str, x: float) -> bool:
     if off <= _RELATIVE_TOLERANCE * abs(x):
         return True
     mantissa, _, power = typed.lower().partition("e")
-    last = int(power or 0) - len(
-        mantissa.partition(".")[2]
-    )  # powers of ten of the last digit typed, and of the first digit of x
-    first = int(f"{x:.1e}".partition("e")[2])
+    # Powers of ten of the last digit typed, and of the first digit of x.
+    last, first = int(power or 0) - len(mantissa.partition(".")[2]), int(f"{x:.1e}".partition("e")[2])
     return last < first and off <= 0.5000001 * 10.0**last
 
 
@@ -139,10 +137,8 @@ class _QuestionMaker:
         """Ask for the value of an operation."""
         i = _node(self._trace, of)
         filled_in = self._words.forward(self._forward_steps[i]).rpartition(" = ")[0]
-        hints = (
-            f"Fill in the values of its inputs: {label_with_definition(self._trace, i)}.",
-            f"{filled_in}: what is that?",
-        )
+        task = f"Fill in the values of its inputs: {label_with_definition(self._trace, i)}."
+        hints = task, f"{filled_in}: what is that?"
         return self._numeric_question("value", f"What is the value of {of}?", self._trace.values[i], hints)
 
     def ask_local(self, of: str, towards: str) -> Question:
@@ -171,10 +167,8 @@ class _QuestionMaker:
         each = "it" if len(users) == 1 else "each"
         total = "" if len(users) == 1 else "; add the contributions"
         first = f"{of} is used by {labels}: {each} contributes local derivative × adjoint{total}."
-        products = (self._product_in_words(user, i) for user in users)
-        return self._numeric_question(
-            "adjoint", f"What is the adjoint of {of}?", self._trace.adjoints[i], (first, "; ".join(products))
-        )
+        hints = first, "; ".join(self._product_in_words(user, i) for user in users)
+        return self._numeric_question("adjoint", f"What is the adjoint of {of}?", self._trace.adjoints[i], hints)
 
     def ask_next(self, after: Sequence[str]) -> Question:
         """Ask which node is ready for the next backward step."""
@@ -240,11 +234,8 @@ class _QuestionMaker:
         sentences = (self._words.contribution(step, part).partition(": ")[2] for part in contributions)
         products = " and ".join(sentence.partition(", ")[0].rpartition(" = ")[0] for sentence in sentences)
         label = self._trace.labels[user]
-        where = (
-            ""
-            if contributions[0].local is not None
-            else f", where the adjoint of {label} is {self._show(step.adjoint)}"
-        )
+        is_array = contributions[0].local is None
+        where = f", where the adjoint of {label} is {self._show(step.adjoint)}" if is_array else ""
         return f"{label} contributes {products}{where}"
 
 

@@ -5,6 +5,8 @@ It is the single source of what `grad` and `trace` show, as text and as JSON; a 
 
 from __future__ import annotations
 
+import math
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +18,8 @@ from autodiff_cli.explain.labels import Labels
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import Tape, has_array_operations
+
+ROUNDING_ERROR = 2 * sys.float_info.epsilon  # relative, of a contribution: of the local derivative and of the product
 
 
 class ForwardStep(NamedTuple):
@@ -140,6 +144,21 @@ class Trace:
             name: self.adjoints_or_none[index[leaves[name]]] if leaves[name] in index else None for name in self.wrt
         }
         return {name: zero_like(self.point[name]) if slope is None else slope for name, slope in adjoints.items()}
+
+    @cached_property
+    def negligible(self) -> frozenset[int]:
+        """The nodes whose adjoint is not 0, but no larger than the rounding errors of what cancels in it.
+
+        Only of traces of floats. The errors are estimated to first order.
+        """
+        if not self.is_scalar or isinstance(self.value, str):
+            return frozenset()
+        errors = [0.0] * len(self.tape)
+        for step in self.backward:
+            for part in step.contributions:
+                if not part.is_structural_zero:
+                    errors[part.to] += abs(part.local) * errors[step.node] + ROUNDING_ERROR * abs(part.amount)
+        return frozenset(i for i, x in enumerate(self.adjoints_or_none) if x and abs(x) <= errors[i] < math.inf)
 
     def with_warning(self, kind: str, message: str) -> Trace:
         """Return the trace with a warning about its output; unchanged for an empty message."""

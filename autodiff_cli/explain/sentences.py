@@ -454,21 +454,13 @@ def _title(op: Op) -> str:
     return op.title or (f"`{op.symbol}`" if op.symbol else op.spelling or op.name)
 
 
-# `backward_pass_phrase` in one line, for reports.
 BACKWARD_PASS_SENTENCE = (
     "The output's adjoint is 1. A node is processed once all its users have contributed to its adjoint."
 )
-
-
-def backward_pass_phrase(trace: Trace) -> Phrase:
-    """Return why the backward pass starts with an adjoint of 1."""
-    label = trace.labels[trace.tape.outputs[0]]
-    return (
-        "Why does the backward pass start with 1? An adjoint is the rate at which the output changes with a node. "
-        f"{label} is the output itself, so the rate is exactly 1: its adjoint is ",
-        Slot("adjoint at", trace.tape.outputs[0]),
-        ". All other adjoints follow from it.",
-    )
+FIRST_ADJOINT: Phrase = (
+    "Why does the backward pass start with 1? An adjoint is the rate at which the output changes with a node. "
+    "The output changes with itself at a rate of exactly 1. All other adjoints follow from it.",
+)
 
 
 def closing_phrases(trace: Trace) -> list[Phrase]:
@@ -492,6 +484,7 @@ def closing_phrases(trace: Trace) -> list[Phrase]:
     return phrases
 
 
+NEGLIGIBLE = " (its adjoint is 0 within rounding errors)"
 _SUM_TOLERANCE = 1e-9  # a sum of probabilities may differ from 1 by this much, by rounding
 
 
@@ -520,12 +513,14 @@ class StepSentences:
 
     def backward(self, step: BackwardStep) -> str:
         """Return what a node does with its adjoint, as a sentence without a full stop."""
-        return fill(backward_phrase(self._trace, step.node), _StepFacts(self._trace, self._show, step))
+        sentence = fill(backward_phrase(self._trace, step.node), _StepFacts(self._trace, self._show, step))
+        return sentence + NEGLIGIBLE * (step.node in self._trace.negligible)
 
     def contribution(self, step: BackwardStep, contribution: Contribution) -> str:
         """Return the contribution to one input, `x: 3 × 1 = 3`; for one of several uses, with the running total."""
         phrase = contribution_phrase(self._trace, step.node, contribution.position)
-        return fill(phrase, _StepFacts(self._trace, self._show, step))
+        is_negligible = contribution.to in self._trace.negligible and _use_case(contribution) == 2
+        return fill(phrase, _StepFacts(self._trace, self._show, step)) + NEGLIGIBLE * is_negligible
 
     def slope(self, node: int, position: int) -> str:
         """Return the local derivative of a node with respect to an input as in its rule, with the numbers filled in."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from autodiff_cli.algebra.readable import readable, symbol_order
 from autodiff_cli.export.program import ExportProgram, NamingRules, comment_lines, transliterate
@@ -28,7 +29,9 @@ _ACCENTS = {
     "\u0300": "grave", "\u0301": "acute", "\u0302": "hat", "\u0303": "tilde", "\u0304": "bar", "\u0306": "breve",
     "\u0307": "dot", "\u0308": "ddot", "\u030a": "mathring", "\u030c": "check", "\u20d7": "vec",
 }  # fmt: skip
-
+_MARKS = "[\u0300-\u036f\u20d0-\u20ff]*"  # what stands over or under a letter
+_LETTER = re.compile(f"(.)({_MARKS})", re.DOTALL)
+_NAME = re.compile(rf"((?:[^\W\d_]{_MARKS})+)[_.]?([^\[]*)(?:\[([\d, ]*)\])?")
 
 # All names can be typeset; only the name of the function is checked.
 LATEX_NAMES = NamingRules(frozenset(), lambda name: name.replace("_", "").isalnum())
@@ -73,33 +76,38 @@ def latex_symbol(name: str, *, has_all_letters: bool = False) -> str:
     Args:
         has_all_letters: whether letters of other scripts can be typeset, as browsers do; TeX's fonts lack them.
 
-    >>> [latex_symbol(name) for name in ("x", "λ", "theta_0", "x₁", "x̂", "rate", "v[0, 1]", "h.2")]
-    ['x', '\\lambda', '\\theta_{0}', 'x_{1}', '\\hat{x}', '\\mathrm{rate}', 'v_{0, 1}', 'h_{2}']
+    >>> [latex_symbol(name) for name in ("x", "λ", "theta_0", "x₁", "x̂", "rate", "señal", "v[0, 1]")]
+    ['x', '\\lambda', '\\theta_{0}', 'x_{1}', '\\hat{x}', '\\mathrm{rate}', '\\mathrm{se\\tilde{n}al}', 'v_{0, 1}']
     """
-    letters = unicodedata.normalize("NFD", name)
-    plain = "".join(character for character in letters if character not in _ACCENTS)
-    digits = "".join(str(unicodedata.digit(character, character)) for character in plain)
-    match = re.fullmatch(r"([^\W\d_]+)[_.]?([^\[]*)(?:\[([\d, ]*)\])?", digits)
-    stem, index, place = match.groups() if match else (digits, "", None)
+    letters = "".join(str(unicodedata.digit(each, each)) for each in unicodedata.normalize("NFD", name))
+    match = _NAME.fullmatch(letters)
+    stem, index, place = match.groups() if match else (letters, "", None)
     text = _stem(stem, has_all_letters)
-    for character in letters:
-        if character in _ACCENTS:
-            text = rf"\{_ACCENTS[character]}{{{text}}}"
     below = ", ".join(filter(None, [index if index.isdigit() or not index else _stem(index, has_all_letters), place]))
     return f"{text}_{{{below}}}" if below else text
 
 
-def _stem(letters: str, has_all_letters: bool) -> str:
-    if letters in _COMMANDS:
-        return _COMMANDS[letters]
-    if len(letters) == 1 and letters.isascii() and letters.isalnum():
-        return letters
-    if len(letters) == 1:
-        letter = unicodedata.name(letters, "").rpartition(" ")[2].replace("LAMDA", "LAMBDA")
-        command = letter.capitalize() if letters.isupper() else letter.lower()
-        if command in _COMMANDS:
-            return _COMMANDS[command]
-    return rf"\mathrm{{{_escape(letters if has_all_letters or letters.isascii() else transliterate(letters))}}}"
+def _stem(text: str, has_all_letters: bool) -> str:
+    if text in _COMMANDS:
+        return _COMMANDS[text]
+    letters = _LETTER.findall(text)
+    if len(letters) == 1 and set(letters[0][1]) <= _ACCENTS.keys() and (symbol := _symbol(letters[0][0])):
+        return _accented(symbol, letters[0][1])
+    if has_all_letters:
+        return rf"\mathrm{{{_escape(unicodedata.normalize('NFC', text))}}}"
+    ascii_letters = [(base if base.isascii() else transliterate(base), accents) for base, accents in letters]
+    return rf"\mathrm{{{''.join(_accented(_escape(text), accents) for text, accents in ascii_letters)}}}"
+
+
+def _symbol(letter: str) -> str | None:
+    if letter.isascii() and letter.isalnum():
+        return letter
+    word = unicodedata.name(letter, "").rpartition(" ")[2].replace("LAMDA", "LAMBDA")
+    return _COMMANDS.get(word.capitalize() if letter.isupper() else word.lower())
+
+
+def _accented(text: str, accents: str) -> str:
+    return reduce(lambda inside, accent: rf"\{_ACCENTS[accent]}{{{inside}}}", filter(_ACCENTS.get, accents), text)
 
 
 _ESCAPES = {"\\": r"\backslash ", "~": r"\sim ", "^": r"\wedge "} | {mark: rf"\{mark}" for mark in "_%&#${}"}

@@ -47,7 +47,7 @@ class Box(NamedTuple):
     Attributes:
         id: the id of the node in the trace; for a folded frame the id of its last node.
         title: the label in at most `MAX_BOX_TITLE` characters.
-        value: its value, or that of the last node of a folded frame.
+        value: its value, or that of the last node of a folded frame; None in a worksheet that asks for it elsewhere.
         adjoint: its adjoint, or its tangent in forward mode; None if no derivative passes through it.
         node_count: the number of nodes of the trace that it stands for.
     """
@@ -155,10 +155,10 @@ def box_lines(box: Box, show: NumberFormat, *, brief: bool = False) -> list[str]
     Args:
         brief: use the title instead of the label.
     """
-    value, texts = show(box.value), [box.title if brief else box.label]
+    texts = [box.title if brief else box.label]
     if box.node_count > 1:
         texts.append(f"{box.node_count} nodes inside")
-    if value != box.label:
+    if box.value is not None and (value := show(box.value)) != box.label:
         texts.append(f"value {value}")
     if box.adjoint is not None:
         texts.append(f"{box.adjoint_name} {show(box.adjoint)}")

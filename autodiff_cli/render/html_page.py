@@ -17,17 +17,19 @@ import re
 from binascii import b2a_base64
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autodiff_cli.data.json_records import to_json
+from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.explain.accuracy import INACCURATE
 from autodiff_cli.explain.operations import adjoint_formula, has_jacobian, is_at_kink, jacobian, readable_local_value
-from autodiff_cli.explain.record import BackwardStep, Trace
+from autodiff_cli.explain.record import ROUNDING_ERROR, BackwardStep, Trace
 from autodiff_cli.explain.sentences import (
+    FIRST_ADJOINT,
+    NEGLIGIBLE,
     SATURATION_DISTANCE,
     Phrase,
     Slot,
-    backward_pass_phrase,
     backward_phrase,
     closing_phrases,
     contribution_phrase,
@@ -39,7 +41,7 @@ from autodiff_cli.explain.sentences import (
     warning_phrases,
 )
 from autodiff_cli.explain.tracing import elementwise_trace
-from autodiff_cli.explain.views import Work, forward_work, reverse_work
+from autodiff_cli.explain.views import forward_work, reverse_work
 from autodiff_cli.explain.warnings import FLOAT_DIGITS, LARGE_FLOAT, MAX_MAGNIFICATION, OPPOSITE_INFINITIES
 from autodiff_cli.export.latex import latex_symbol
 from autodiff_cli.graph.codegen import Fragment
@@ -243,48 +245,50 @@ def _inline_json(document: dict[str, Any]) -> str:
 
 def _trace_document(trace: Trace) -> dict[str, Any]:
     steps = {step.node: step for step in trace.backward}
-    phrases: dict[Phrase, int] = {}
+    phrases = _PhraseNumbers()
     formula = _FormulaText(trace)
     nodes = [_node_document(trace, i, steps.get(i), phrases) | formula.span(i) for i in range(len(trace.tape))]
     index, leaves = trace.tape.index, trace.expression.leaves
     operations = [(node.op, len(node.inputs)) for node in trace.tape.nodes if node.op is not None]
     warnings = {
-        f"{op.name} {count}": {name: phrases.setdefault(phrase, len(phrases)) for name, phrase in by_name.items()}
+        f"{op.name} {count}": {name: phrases[phrase] for name, phrase in by_name.items()}
         for op, count in dict.fromkeys(operations)
         for by_name in [warning_phrases(op, count)]
     }
-    begins, *ends_ = (
-        phrases.setdefault(phrase, len(phrases)) for phrase in (backward_pass_phrase(trace), *closing_phrases(trace))
-    )
-    return {
+    document = {
         "text": formula.text,
         "variables": [
             {"name": safe_label(name), "key": name, "node": index.get(leaves[name]), "value": to_json(value)}
             for name, value in trace.point.items()
         ],
         "output": trace.tape.outputs[0],
-        "opposite": phrases.setdefault((Slot("node"), f": {OPPOSITE_INFINITIES}"), len(phrases)),
-        "inaccurate": phrases.setdefault((Slot("node"), f": {INACCURATE}"), len(phrases)),
+        "opposite": phrases[Slot("node"), f": {OPPOSITE_INFINITIES}"],
+        "inaccurate": phrases[Slot("node"), f": {INACCURATE}"],
         "nodes": nodes,
         "forward": [step.node for step in trace.forward],
         "backward": [*steps],
-        "phrases": [phrase_json(phrase) for phrase in phrases],
-        "beginning": begins,
-        "closing": ends_,
+        "beginning": phrases[FIRST_ADJOINT],
+        "closing": [phrases[phrase] for phrase in closing_phrases(trace)],
         "warnings": [safe_label(warning.message) for warning in trace.warnings],
         "warningPhrases": warnings,
         "largest": MAX_TABLE_ELEMENTS,
         "near": SATURATION_DISTANCE,
+        "roundingError": ROUNDING_ERROR,
+        "negligible": NEGLIGIBLE,
         "cancellation": {"magnification": MAX_MAGNIFICATION, "largest": LARGE_FLOAT, "digits": FLOAT_DIGITS},
     }
+    return document | {"phrases": [phrase_json(phrase) for phrase in phrases]}
 
 
-def _node_document(trace: Trace, i: int, step: BackwardStep | None, phrases: dict[Phrase, int]) -> dict[str, Any]:
-    """Return the data of a node except its position in the text. Phrases are stored once and referred to by index."""
+class _PhraseNumbers(dict[Phrase, int]):
+    """The phrases of a page, each stored once, with their numbers."""
 
-    def index_of(phrase: Phrase) -> int:
-        return phrases.setdefault(phrase, len(phrases))
+    def __missing__(self, phrase: Phrase) -> int:
+        return self.setdefault(phrase, len(self))
 
+
+def _node_document(trace: Trace, i: int, step: BackwardStep | None, phrases: _PhraseNumbers) -> dict[str, Any]:
+    """Return the data of a node except its position in the text."""
     node, adjoint = trace.tape.nodes[i], trace.adjoints[i]
     document: dict[str, Any] = {
         "label": safe_label(trace.labels[i]),
@@ -298,29 +302,24 @@ def _node_document(trace: Trace, i: int, step: BackwardStep | None, phrases: dic
     document |= {
         "op": node.op.name,
         "name": safe_label(label_with_definition(trace, i)),
-        "forward": index_of(forward_phrase(trace, i)),
+        "forward": phrases[forward_phrase(trace, i)],
     }
     if saturation_values(node.op):
         document["ends"] = saturation_values(node.op)
     if node.op.summary:
         document["summary"] = node.op.summary.replace("`", "")
-    return document if step is None else document | {"backward": index_of(backward_phrase(trace, i))}
+    return document if step is None else document | {"backward": phrases[backward_phrase(trace, i)]}
 
 
-def _contribution_documents(trace: Trace, step: BackwardStep, phrases: dict[Phrase, int]) -> Iterator[dict[str, Any]]:
+def _contribution_documents(trace: Trace, step: BackwardStep, phrases: _PhraseNumbers) -> Iterator[dict[str, Any]]:
     """Yield the contributions of a node to its inputs; `nothing` marks structural zeros."""
     inputs = trace.tape.inputs[step.node]
     are_scalars = all(isinstance(trace.values[j], float) for j in (step.node, *inputs))
     has_formulas = step.op.gate is not Gate.ROUTE and not step.op.is_structural
     for contribution in step.contributions:
-        phrase = contribution_phrase(trace, step.node, contribution.position)
-        document = {
-            "position": contribution.position,
-            "to": contribution.to,
-            "local": to_json(contribution.local),
-            "amount": to_json(contribution.amount),
+        document = pick(contribution, "position", "to", "local", "amount") | {
             "nothing": contribution.is_structural_zero,
-            "phrase": phrases.setdefault(phrase, len(phrases)),
+            "phrase": phrases[contribution_phrase(trace, step.node, contribution.position)],
         }
         if has_formulas and are_scalars and (read := readable_local_value(trace, step.node, contribution)) is not None:
             document["read"] = to_json(read)
@@ -333,7 +332,7 @@ def _contribution_documents(trace: Trace, step: BackwardStep, phrases: dict[Phra
         if has_formulas:
             formula = slope_formula(step.op, len(inputs), contribution.position)
             if len(formula) <= _MAX_FORMULA_PARTS:
-                document["formula"] = phrases.setdefault(formula, len(phrases))
+                document["formula"] = phrases[formula]
         yield document
 
 
@@ -346,9 +345,7 @@ class _FormulaText:
         text = trace.expression.text if self._source is None else self._source.text
         pieces = [escape_controls(character) for character in text]
         self.text = "".join(pieces)
-        self._offsets = [0]
-        for piece in pieces:
-            self._offsets.append(self._offsets[-1] + len(piece.encode("utf-16-le")) // 2)
+        self._offsets = [*accumulate((len(piece.encode("utf-16-le")) // 2 for piece in pieces), initial=0)]
 
     def span(self, i: int) -> dict[str, Any]:
         """Return the span of a node in the text; empty if the node is not in the text."""
@@ -368,17 +365,13 @@ def panels_document(trace: Trace) -> dict[str, Any]:
     document: dict[str, Any] = {"methods": optimizer_equations(), "wrt": [*trace.wrt]}
     if trace.is_scalar:
         document["work"] = {
-            "forward": {name: _work_counts(forward_work(trace, [name])) for name in trace.wrt},
-            "all": _work_counts(forward_work(trace, trace.wrt)),
-            "reverse": _work_counts(reverse_work(trace)),
+            "forward": {name: forward_work(trace, [name]) for name in trace.wrt},
+            "all": forward_work(trace, trace.wrt),
+            "reverse": reverse_work(trace),
         }
     if len(trace.tape) <= _MAX_LATEX_NODES:
         document["latex"] = _latex_document(trace)
     return document
-
-
-def _work_counts(work: Work) -> list[int]:
-    return [work.multiplications, work.additions]
 
 
 def _latex_document(trace: Trace) -> dict[str, Any]:
@@ -466,9 +459,8 @@ def home_page(formula: str, values: str, message: str) -> str:
 
 
 def _formula_form(formula: str, values: str, message: str) -> str:
-    alert = (
-        f'<pre class="message" role="alert" tabindex="0">{escape(escape_controls(message))}</pre>' if message else ""
-    )
+    text = escape(escape_controls(message))
+    alert = f'<pre class="message" role="alert" tabindex="0">{text}</pre>' if message else ""
     return page_file("page/served/box.html").format(formula=escape(formula), values=escape(values), message=alert)
 
 
@@ -552,14 +544,13 @@ def _recording_document(recording: FitRecording) -> dict[str, Any]:
     target = model.program.target
     layers = model.program.layer_parameters
     hidden = [name for name in layers if name.startswith("mlp.") and name.endswith(".weight")][:-1]
-    return {
+    document = {
         "names": [*recording.layout.shapes],
         "shapes": [*recording.layout.shapes.values()],
         "fixed": to_json(recording.fixed),
         "epochs": [
             {
-                "number": epoch.number,
-                "loss": to_json(epoch.loss),
+                **pick(epoch, "number", "loss"),
                 "validation": to_json(epoch.validation_loss),
                 "theta": epoch.theta.tolist(),
             }
@@ -577,19 +568,15 @@ def _recording_document(recording: FitRecording) -> dict[str, Any]:
         "targetName": "" if target is None else safe_label(to_text(target, share=False)),
         "classes": None if recording.classes is None else [str(label) for label in recording.classes],
         "layers": [name for name, kind in layers.items() if kind.kind == "weight"],
-        **(
-            {
-                "hidden": [recording.layout.shapes[name][0] for name in hidden],
-                "activation": layers[hidden[0]].activation,
-                "networks": {
-                    key: {"prediction": _prediction_node(network, trace)[0]}
-                    for key, (trace, network) in recording.networks.items()
-                },
-            }
-            if recording.networks
-            else {}
-        ),
     }
+    if recording.networks:
+        networks = {key: _prediction_node(network, trace)[0] for key, (trace, network) in recording.networks.items()}
+        document |= {
+            "hidden": [recording.layout.shapes[name][0] for name in hidden],
+            "activation": layers[hidden[0]].activation,
+            "networks": {key: {"prediction": node} for key, node in networks.items()},
+        }
+    return document
 
 
 def _prediction_node(model: Model, trace: Trace) -> tuple[int | None, str]:
@@ -603,7 +590,6 @@ def _prediction_node(model: Model, trace: Trace) -> tuple[int | None, str]:
         return None, ""
     if output in index:
         return index[output], ""
-    score: Node | None = output.inputs[0] if output.op is not None and len(output.inputs) == 1 else None
-    if score is None or output.op is None or score not in index:
-        return None, ""
-    return index[score], output.op.name
+    if output.op is not None and len(output.inputs) == 1 and output.inputs[0] in index:
+        return index[output.inputs[0]], output.op.name
+    return None, ""

@@ -93,10 +93,10 @@ def evaluators(traces: Mapping[str, Trace], name: str) -> str:
 
 @cache
 def page_file(path: str) -> str:
-    """Return a file of the pages, whose path begins at `render/`; our own scripts and styles without comments."""
+    """Return a file of the pages, whose path begins at `render/`; ours without comments, styles without indentation."""
     text = (Path(__file__).parent / path).read_text(encoding="utf-8")
     if path.endswith(".css"):
-        return re.sub(r" */\*.*?\*/", "", text)
+        return re.sub(r" */\*.*?\*/|^ +", "", text, flags=re.MULTILINE)
     return _COMMENT.sub("", text) if path.endswith(".js") and not path.endswith(".min.js") else text
 
 

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from autodiff_cli.data.json_records import to_json
+from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.explain.lessons import Lesson, Question, is_session
 from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace
-from autodiff_cli.explain.sentences import StepSentences, label_with_definition
+from autodiff_cli.explain.sentences import NEGLIGIBLE, StepSentences, label_with_definition
 from autodiff_cli.graph.op import Gate
-from autodiff_cli.render.drawing import SVG_STYLE, View, build_drawing, graph_shapes, safe_label
+from autodiff_cli.render.drawing import SVG_STYLE, Drawing, Role, View, build_drawing, graph_shapes, safe_label
 from autodiff_cli.render.formatting import NumberFormat, number_formats, shortest_text, single_line
 from autodiff_cli.render.gradient import assignments_text
 from autodiff_cli.render.report import Column, Paper, Report, Style, TextTable
@@ -111,9 +111,7 @@ def answer_text(question: Question, show: NumberFormat) -> str:
 
 def _lesson_document(lesson: Lesson) -> dict[str, Any]:
     return {
-        "name": lesson.name,
-        "title": lesson.title,
-        "text": [*lesson.text],
+        **pick(lesson, "name", "title", "text"),
         "asked_at": to_json(lesson.question_trace.point),
         "questions": [*map(question_document, lesson.questions)],
         **trace_document(lesson.trace),
@@ -195,6 +193,7 @@ _DRAWING_MARGIN = 8  # pixels
 _RESERVED_CHARACTERS = 9  # characters of space for each number, so that blanks have room
 _NODE = re.compile(r'data-(?:node|copy)="(\d+)"')
 _NUMBER = re.compile(r' data-(?:value|adjoint|local)="[^"]*"')
+_MAX_BLANK_OPERATIONS = 6  # of a drawing with blanks: in larger ones these would be too small to be filled in
 _BLANK = "____"
 _NUMBER_LINES = {kind: re.compile(rf">{kind} [^<]*</text>") for kind in ("value", "adjoint")}
 _LOCAL = re.compile(r'(<text class="local"[^>]*>)[^<]*</text>')
@@ -228,7 +227,11 @@ class _Sheet:
         point = [None if node.op else value for node, value in zip(trace.tape.nodes, trace.values, strict=True)]
         blanked = dataclasses.replace(trace, values=point)
         self._questions = StepSentences(blanked, lambda x: _BLANK if x is None else self._format_brief(x))
-        self._size, self._shapes, _ = graph_shapes(build_drawing(trace, view), self._format_brief, _RESERVED_CHARACTERS)
+        drawing, room = build_drawing(trace, view), _RESERVED_CHARACTERS
+        if sum(1 for _ in trace.forward) > _MAX_BLANK_OPERATIONS:
+            drawing, room = _without_results(drawing), 0
+        self._size, self._shapes, _ = graph_shapes(drawing, self._format_brief, room)
+        self._given_hints: set[str] = set()
 
     def pages(self, text: str) -> Iterator[str]:
         """Yield the worksheet with all steps, and the key."""
@@ -259,14 +262,15 @@ class _Sheet:
         label = self._trace.labels[step.node]
         task = _escaped(label_with_definition(self._trace, step.node))
         is_output = step.node in self._trace.tape.outputs
-        adjoint = "1, as always for the output" if is_output else _blank_field(f"Adjoint of {label}")
-        hint = _escaped(self._hint(step))
+        adjoint = "1" if is_output else _blank_field(f"Adjoint of {label}")
+        hint = "" if (text := self._hint(step)) in self._given_hints else f'<p class="hint">{_escaped(text)}</p>'
+        self._given_hints.add(text)
         items = "".join(self._contribution_item(step, contribution) for contribution in step.contributions)
-        return f'<li>{task}: adjoint {adjoint}<p class="hint">{hint}</p><ul>{items}</ul></li>'
+        return f"<li>{task}: adjoint {adjoint}{hint}<ul>{items}</ul></li>"
 
     def _hint(self, step: BackwardStep) -> str:
         """Return how the operation passes its adjoint on, without numbers."""
-        sentence = self._sentences.backward(step)
+        sentence = self._sentences.backward(step).removesuffix(NEGLIGIBLE)
         if step.op.gate is Gate.ROUTE and not step.op.is_structural:
             return "This operation selects: which input receives the adjoint, and which receives 0?"
         hint = re.split(r"[,:]", sentence)[0] if step.op.gate is Gate.SCALE else sentence
@@ -325,6 +329,13 @@ class _Sheet:
         contributions = step.contributions if self._sentences.has_contributions(step) else ()
         items = "".join(f"<li>{_escaped(self._sentences.contribution(step, term))}</li>" for term in contributions)
         return f"<li>{label}, adjoint {adjoint}: {sentence}<ul>{items}</ul></li>"
+
+
+def _without_results(drawing: Drawing) -> Drawing:
+    """Return a drawing without the numbers that are to be computed, which needs less room."""
+    leaves = (Role.INPUT, Role.CONSTANT)
+    boxes = [box._replace(adjoint=None, value=box.value if box.role in leaves else None) for box in drawing.boxes]
+    return drawing._replace(boxes=boxes, arrows=[arrow._replace(local=None) for arrow in drawing.arrows])
 
 
 def _section(title: str, *parts: str, kind: str = "", level: int = 2) -> str:

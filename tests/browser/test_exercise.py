@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize(
     "words",
-    ["x*y+sin(x) --x 2 --y 3", "sigmoid(w1*x1+w2*x2+b) --w1 2 --x1=-1 --w2=-3 --x2=-2 --b=-3"],
-    ids=["sum", "neuron"],
+    [
+        "x*y+sin(x) --x 2 --y 3",
+        "sigmoid(w1*x1+w2*x2+b) --w1 2 --x1=-1 --w2=-3 --x2=-2 --b=-3",
+        '"a=w*x+b; h=tanh(a); o=v*h+c; (o-t)^2+0.1*w^2" --w 1 --x 2 --b 0.5 --v 1.5 --c 0.2 --t 1',
+        '"exp(-(x-mu)^2/(2*sigma^2))/(sigma*sqrt(2*pi))" --x 1.2 --mu 0.4 --sigma 0.7',
+    ],
+    ids=["sum", "neuron", "ten operations", "eleven operations"],
 )
 def test_the_sheet_is_one_printed_page_and_the_key_another(page: Page, tmp_path: Path, words: str) -> None:
     file = tmp_path / "sheet.html"

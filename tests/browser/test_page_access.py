@@ -333,6 +333,14 @@ def test_names_in_any_script_are_shown_as_they_are(page: Page) -> None:
     assert page.locator("#formula").text_content() == "שלום*名前 + x̂"
 
 
+def test_accents_are_typeset_over_their_letters(page: Page) -> None:
+    """A letter is a symbol under its accent; a word keeps its letters as they are."""
+    opened(page, ["température*é + ž/3", "--température", "2", "--é", "3", "--ž", "1"])
+    assert (page.locator("#typeset").text_content() or "").replace(
+        "\u200b", ""
+    ) == "f(température,e´,zˇ)=températuree´+zˇ3"
+
+
 def formula(count: int) -> str:
     """A formula of about so many nodes, with wide and deep parts."""
     links = "; ".join(f"a{k + 1} = sin(a{k})*x + y/{k + 2}" for k in range(count // 5))

@@ -80,7 +80,7 @@ def test_the_backward_pass_begins_with_its_reason_and_ends_with_the_gradient(pag
     assert page.locator("#remark").inner_text() == ""
     press(page, "Backward pass")
     remark = page.locator("#remark")
-    assert "the rate is exactly 1: its adjoint is 1" in remark.inner_text()
+    assert "at a rate of exactly 1" in remark.inner_text()
     assert {i for i, (_, adjoint) in numbers(page).items() if adjoint is not None} == {4}
     assert page.locator("#status").inner_text() == "The backward pass begins at the output."
     page.clock.run_for(4100)

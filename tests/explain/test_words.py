@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.explain.sentences import StepSentences, closing_phrases
+from autodiff_cli.explain.sentences import NEGLIGIBLE, StepSentences, closing_phrases
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.formula import Formula
@@ -341,6 +341,33 @@ def test_uses_are_counted_to_the_last() -> None:
         "x: 4 × 1 = 4, use 1 of 2: total so far 4",
         "x: 4 × 2 = 8, the last of 2 uses: accumulates to 12",
     ]
+
+
+OPTION = (
+    "d1 = (log(s/k) + (r + v^2/2)*t)/(v*sqrt(t)); d2 = d1 - v*sqrt(t); s*normal_cdf(d1) - k*exp(-r*t)*normal_cdf(d2)"
+)
+
+
+@examples(20)
+@given(*(st.floats(least, most) for least, most in ((80, 125), (80, 125), (0, 0.1), (0.2, 0.6), (0.25, 2))))
+def test_an_adjoint_that_cancels_is_called_0_within_rounding_errors(
+    s: float, k: float, r: float, v: float, t: float
+) -> None:
+    """The value of an option does not change with d1 alone: in exact arithmetic, that adjoint is 0."""
+    found = trace(parse(OPTION), {"s": s, "k": k, "r": r, "v": v, "t": t})
+    labels = {i: found.labels[i] for i, adjoint in enumerate(found.adjoints) if adjoint}
+    negligible = {labels[i] for i in found.negligible}
+    assert negligible & {*labels.values()} >= {"d1", "s/k", "v^2"} & {*labels.values()}
+    assert not negligible & {*found.point}
+    said = backward(OPTION, **found.point)
+    assert sum(line.endswith(NEGLIGIBLE) for line in said) >= len(negligible)
+
+
+@each(("text", "point"), [("1e-20*x*y", {"x": 2.0, "y": 3.0}), ("x - 0.9999999*x", {"x": 2.0}), ("x - x", {"x": 2.0})])
+def test_an_adjoint_that_is_small_or_0_is_not_called_0_within_rounding_errors(
+    text: str, point: dict[str, float]
+) -> None:
+    assert not trace(parse(text), point).negligible
 
 
 # A number of a sentence; those of labels, such as the 2 of `x2` or `n(0, 1)`, are parts of words and calls.

@@ -15,9 +15,12 @@ class Computation {
     for (const { to, nothing } of this.contributions.flat()) if (!nothing) this.uses[to]++;
     const totals = new Map();
     const used = new Map();
+    const errors = record.nodes.map(() => 0); // of adjoints by rounding, as in the program, which tells them only of numbers
+    const unit = values.some(Array.isArray) ? NaN : record.roundingError;
     for (const i of record.backward) {
       for (const contribution of this.contributions[i]) {
         if (!contribution.nothing) {
+          errors[contribution.to] += Math.abs(contribution.local) * errors[i] + unit * Math.abs(contribution.amount);
           totals.set(contribution.to, totals.has(contribution.to) ? sum(totals.get(contribution.to), contribution.amount) : contribution.amount);
           this.arrived.add(contribution.to);
           used.set(contribution.to, (used.get(contribution.to) ?? 0) + 1);
@@ -26,6 +29,7 @@ class Computation {
         contribution.total = totals.get(contribution.to) ?? contribution.amount;
       }
     }
+    this.negligible = adjoints.map((x, i) => Boolean(x) && Math.abs(x) <= errors[i] && errors[i] < Infinity);
   }
 
   /** The numbers that the page came with. */
@@ -49,18 +53,18 @@ class Computation {
 
   /** A sentence about how a node passes its adjoint on. */
   backwardSentence(i) {
-    return this.#filled(record.nodes[i].backward, i);
+    return this.#filled(record.nodes[i].backward, i) + (this.negligible[i] ? record.negligible : "");
   }
 
   /** Sentences about the contributions of a node; none if it has no adjoint. */
   contributionSentences(i) {
-    return this.arrived.has(i) ? record.nodes[i].contributions.map(({ phrase }) => this.#filled(phrase, i)) : [];
+    const addition = (position) => (this.negligible[record.nodes[i].inputs[position]] && this.#case(i, "use", position) === 2 ? record.negligible : "");
+    return this.arrived.has(i) ? record.nodes[i].contributions.map(({ phrase, position }) => this.#filled(phrase, i) + addition(position)) : [];
   }
 
   /** Local derivative × adjoint of a contribution, in numbers. */
   product(i, contribution) {
-    const [local, adjoint] = [brief(contribution.local ?? NaN), brief(this.adjoints[i])];
-    return `${local} × ${adjoint.startsWith("-") ? `(${adjoint})` : adjoint}`;
+    return `${brief(contribution.local ?? NaN)} × ${factor(this.adjoints[i])}`;
   }
 
   /** The contributions to a node as products, in the order of the backward pass. */

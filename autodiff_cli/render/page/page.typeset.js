@@ -5,7 +5,7 @@ const LATEX_SYMBOLS = {
   cdot: "·", le: "≤", ge: "≥", ne: "≠", land: "∧", lor: "∨", lnot: "¬", bmod: "mod", infty: "∞", partial: "∂", sum: "∑",
   lfloor: "⌊", rfloor: "⌋", lceil: "⌈", rceil: "⌉", top: "⊤", "|": "‖",
 };
-const ACCENTS = { hat: "^", tilde: "~", bar: "¯", dot: "˙", ddot: "¨", vec: "→" };
+const ACCENTS = { hat: "^", tilde: "~", bar: "¯", dot: "˙", ddot: "¨", vec: "→", grave: "`", acute: "´", breve: "˘", mathring: "˚", check: "ˇ" };
 
 function mathElement(tag, children = []) {
   const element = document.createElementNS(MATH, tag);
@@ -196,7 +196,7 @@ function showTypeset() {
   byId("typeset").hidden = !formula;
   if (!formula) return;
   const names = record.variables.map(({ node }) => (node === null ? null : record.latex.nodes[node])).filter(Boolean).join(", ");
-  const left = `${OUTPUT}${names.length && names.length < 40 ? `\\left(${names}\\right)` : ""}`;
+  const left = `${OUTPUT}${names && names.replace(/\\\w+|[{}]/g, "").length < 40 ? `\\left(${names}\\right)` : ""}`;
   const lines = `${left} = ${formula}`.split(", \\quad ");
   const attempts = [[lines, false], [lines.slice(0, 1), false], [lines.slice(0, 1), true]];
   const fitting = attempts.find(([shown, mayScroll]) => BREAKS.some((breaks) => {
