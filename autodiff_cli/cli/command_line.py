@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from autodiff_cli.cli.environment import BadInput, Environment, errors_as_bad_input
 from autodiff_cli.language.errors import join_words, suggest
-from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, is_signed_number
+from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, is_signed_number, split_assignment
 from autodiff_cli.options import (
     CheckedOptions,
     Option,
@@ -51,6 +51,7 @@ HELP = ("-h", "--help")
 VERSION = ("-V", "--version")
 # These words are never expressions in any command, so that a script means the same whatever options a command has.
 NEVER_EXPRESSIONS = (*HELP, "-o")
+EXPRESSIONS = ("EXPR", "MODEL", "MODEL...")  # names of arguments that are expressions
 # Options of NAME=VALUE that are also likely names of variables: without `=`, they give that variable a value.
 _NAMES_OF_VARIABLES = ("--sigma", "--correlation")
 
@@ -438,6 +439,7 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
         BadInput: for a repeated or unknown option, an option without its value, or an unexpected argument.
     """
     declared = command.options
+    takes_expression = any(each.metavar in EXPRESSIONS for each in command.arguments[:1])
     arguments = Arguments([], [], {})
     explicit_options: set[tuple[str, str]] = set()
     optional: list[tuple[str, str, int]] = []  # (flag, next word, position) of options with an optional value
@@ -449,7 +451,8 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
             break
         name, equals, text = word.partition("=")
         if not _is_option(name, declared) or (equals and name in NEVER_EXPRESSIONS):
-            if arguments.positionals and re.fullmatch(r"-[^\W\d][\w-]*", word):  # a first one may be an expression
+            may_be_expression = takes_expression and not arguments.positionals
+            if re.fullmatch(r"-\w[\w.-]*", word) and not may_be_expression and not is_signed_number(word):
                 raise _unknown_option_error(command, word, None, words)
             arguments.positionals.append(word)
             continue
@@ -516,15 +519,6 @@ def merge_assignments(values: Mapping[str, str], more: Iterable[str], option: st
     return merged
 
 
-def split_assignment(assignment: str) -> tuple[str, str, str]:
-    """Split NAME=VALUE into its name, `=` and its value, like `str.partition`. A name in backticks may contain `=`."""
-    name, equals, text = assignment.partition("=")
-    while equals and name.count("`") == 1:
-        more, equals, text = text.partition("=")
-        name += f"={more}"
-    return name.strip(), equals, text
-
-
 def suggest_option(command: Command, name: str, value: str | None) -> str | None:
     """Return what may be meant by an option that does not exist, or None.
 
@@ -559,6 +553,8 @@ def _unknown_option_error(command: Command, name: str, value: str | None, words:
         value: the word after it, if that may be its value.
         words: all words after the command.
     """
+    if os.path.exists(name):
+        return BadInput(f"there is no option {name}; to read the file of this name, write ./{name}")
     close = suggest_option(command, name, value)
     if close:
         return BadInput(f"there is no option {name}; did you mean {close}?")
@@ -614,7 +610,7 @@ def _check_count(command: Command, arguments: Arguments) -> None:
     if count < least:
         is_file = names[0] == "MODEL" and count == 1 and os.path.exists(arguments.positionals[0])
         missing = "MODEL" if is_file else " and ".join(names[count:least])
-        usage = " ".join(f'"{name}"' if name in ("EXPR", "MODEL", "MODEL...") else name for name in names)
+        usage = " ".join(f'"{name}"' if name in EXPRESSIONS else name for name in names)
         raise BadInput(f"missing {missing}; usage: autodiff {command.name} {usage}")
     extra = arguments.positionals[len(names)]
     name, equals, value = extra.lstrip("-").partition("=")

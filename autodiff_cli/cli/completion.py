@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from autodiff_cli.cli.command_line import COMMANDS, Parameter, command, find_command
+from autodiff_cli.cli.command_line import COMMANDS, EXPRESSIONS, Parameter, command, find_command
 from autodiff_cli.cli.environment import BadInput, Output
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.options import argument, option
@@ -63,7 +63,7 @@ def completions(words: Sequence[str], after: Sequence[str] = ()) -> list[str]:
         return sorted({text for text in (*options, *variable_options) if text.startswith(typed) and text not in line})
     position = min(sum(not word.startswith("-") for word in rest), len(command.arguments) - 1)
     metavars = {argument.metavar for argument in command.arguments[position:]}
-    if metavars & {"EXPR", "MODEL", "MODEL..."} or (typed[:1] in _QUOTES and typed):
+    if metavars.intersection(EXPRESSIONS) or (typed[:1] in _QUOTES and typed):
         return _complete_expression(typed, line)
     return []
 

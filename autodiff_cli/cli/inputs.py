@@ -154,9 +154,7 @@ def read_formula(
                 meant = _joined_names_error(leaf, names)
                 if meant is not None:
                     raise meant
-            raise unknown_name_error(
-                name, expression.leaves, expression.names.values(), "expression has no variable", call
-            )
+            raise unknown_name_error(name, expression.leaves, expression.bound, "expression has no variable", call)
     call.environment.note(*(f"note: {note}" for note in expression.notes if notes))
     return expression
 

@@ -12,15 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from autodiff_cli.cli.command_line import (
-    DATA_HELP,
-    Call,
-    command,
-    merge_assignments,
-    output_option,
-    split_assignment,
-    split_models,
-)
+from autodiff_cli.cli.command_line import DATA_HELP, Call, command, merge_assignments, output_option, split_models
 from autodiff_cli.cli.environment import (
     BadInput,
     Environment,
@@ -240,7 +232,7 @@ def _fixed_parameters(assignments: Iterable[str], user_names: Mapping[str, str])
     Raises:
         BadInput: for another form, and for a name that has a starting value too.
     """
-    from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name
+    from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, split_assignment
 
     fixed: dict[str, str | None] = {}
     for assignment in assignments:
@@ -260,8 +252,7 @@ def _check_names(user_names: Iterable[str], model: Model, call: Call) -> None:
 
     for name in user_names:
         if not model.accepts(name) and name not in model.columns:
-            bound = model.program.source.names.values()
-            raise inputs.unknown_name_error(name, model.parameters, bound, "model has no parameter", call)
+            raise inputs.unknown_name_error(name, model.parameters, model.program.bound, "model has no parameter", call)
 
 
 def _progress_paper(environment: Environment, guard: OutputGuard | None) -> Paper:

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
 from autodiff_cli.language.errors import pluralize
-from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.language.lexer import canonical_name, split_assignment
 from autodiff_cli.options import at_least, check_fields, option
 
 # Cells that count as missing: an empty one, and the marks that spreadsheets, R and pandas write.
@@ -507,8 +507,8 @@ class FileOptions(Dialect):
         """The new names of columns, by the names in the file."""
         new_names: dict[str, str] = {}
         for word in self.column or ():
-            name, equals, original = word.partition("=")
-            name, original = canonical_name(name.strip()), canonical_name(original.strip().strip('"'))
+            name, equals, original = split_assignment(word)
+            name, original = canonical_name(name), canonical_name(original.strip().strip('"'))
             if not (equals and name and original):
                 raise DataError(f'--column takes NAME="Original", not `{word}`')
             if name in new_names.values():

@@ -396,7 +396,7 @@ class DataSource:
         )
         self._has_same_order = all(file.header == first.header for file in files)
         owners = {name: file for file in reversed(files) for name in reversed(file.names)}
-        self.common_names = [name for name in first.names if all(name in file.names for file in files)]
+        self.common_names = [name for name in first.names if all(name in file.parsers for file in files)]
         self.header = first.header if self._has_same_order else tuple(self.common_names)
         self.names = tuple(dict.fromkeys((*first.names, *owners)))
         self.parsers = {name: owner.parsers[name] for name, owner in owners.items()}
@@ -406,7 +406,7 @@ class DataSource:
                 file.label = file.name
         self.is_filtered = first.options.where is not None
         for file in files:
-            file.absent = {name: owner.name for name, owner in owners.items() if name not in file.names}
+            file.absent = {name: owner.name for name, owner in owners.items() if name not in file.parsers}
         if not self.common_names and len(files) > 1:
             raise DataError(f"{files[-1].name}: it has no column that all other files have")
 

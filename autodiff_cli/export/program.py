@@ -283,8 +283,10 @@ GraphPass = Callable[[Sequence[Node], Mapping[str, Shape]], list[Node]]
 
 
 def simplify_for_code(roots: Sequence[Node], _: Mapping[str, Shape]) -> list[Node]:
-    """Simplify graphs. Constant parts that are infinite or undefined become constants, since compilers reject `1/0`."""
-    return fold_constants(simplify(roots), lambda number: not math.isfinite(number))
+    """Simplify graphs. Constant parts that are 0, infinite or undefined, or are computed from such numbers, become
+    constants: compilers reject `1/0`, `log(0)` and `atan2(0, 0)`, also within the definition of `acot(0)`.
+    """
+    return fold_constants(simplify(roots), lambda number: number == 0 or not math.isfinite(number))
 
 
 def simplify_for_autodiff(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
@@ -432,7 +434,7 @@ def _is_regular(
 
 
 def fold_constants(roots: Sequence[Node], predicate: Callable[[float], bool]) -> list[Node]:
-    """Replace constant parts of graphs by their values, where the values satisfy a predicate.
+    """Replace constant operations by their values, where the value or an input satisfies a predicate.
 
     >>> from autodiff_cli.language.program import read
     >>> to_text(fold_constants([read("x + 1/0 + sqrt(2)").output], math.isinf)[0])
@@ -445,7 +447,11 @@ def fold_constants(roots: Sequence[Node], predicate: Callable[[float], bool]) ->
                 values[node] = FLOATS.parse_constant(node.text)
         elif not node.op.is_structural and all(child in values for child in node.inputs):
             values[node] = FLOATS.function(node.op, len(node.inputs))(*(values[child] for child in node.inputs))
-    folded = {node: constant(value) for node, value in values.items() if node.op is not None and predicate(value)}
+    folded = {
+        node: constant(value)
+        for node, value in values.items()
+        if node.op is not None and any(predicate(values[each]) for each in (node, *node.inputs))
+    }
     return substitute(roots, folded)
 
 

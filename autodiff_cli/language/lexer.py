@@ -282,6 +282,20 @@ def is_name(text: str) -> bool:
     return _is_word(first) and all(_is_word(part) or (part.isascii() and part.isdecimal()) for part in rest)
 
 
+def split_assignment(text: str, sign: str = "=") -> tuple[str, str, str]:
+    """Split NAME=VALUE into its name, the sign and its value, as `str.partition` does. A name in backticks may contain
+    the sign.
+
+    >>> split_assignment("`a=b` = 2")
+    ('`a=b`', '=', ' 2')
+    """
+    name, found, value = text.partition(sign)
+    while found and name.count(BACKTICK) == 1:
+        more, found, value = value.partition(sign)
+        name += f"{sign}{more}"
+    return name.strip(), found, value
+
+
 def is_level_name(text: str) -> bool:
     """Whether a text is a parameter's name with a level in brackets, as `a[north]` is.
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from autodiff_cli.backends.selection import BACKEND_NAMES, has_compiler
 from autodiff_cli.language.errors import join_words
-from autodiff_cli.language.lexer import canonical_name, is_name
+from autodiff_cli.language.lexer import canonical_name, is_name, split_assignment
 from autodiff_cli.options import (
     FRACTION,
     NOT_NEGATIVE,
@@ -171,9 +171,9 @@ def parse_quantities(source: Mapping[str, str] | Iterable[str]) -> dict[str, str
 
 def _parse_quantity(text: str) -> tuple[str, str]:
     """Return the name and the expression of a quantity."""
-    name, equals, rest = str(convert_plain_value(text, str, "a derived quantity")).partition("=")
-    if equals and is_name(name.strip()):
-        return canonical_name(name.strip()), rest.strip()
+    name, equals, rest = split_assignment(str(convert_plain_value(text, str, "a derived quantity")))
+    if equals and is_name(name):
+        return canonical_name(name), rest.strip()
     return text.strip(), text.strip()
 
 

@@ -16,7 +16,7 @@ from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import ZERO
 from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError, pluralize
-from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name
+from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, quote_name, split_assignment
 from autodiff_cli.ops.special import LOG_DENSITIES, LogDensity
 from autodiff_cli.ops.structural import sum_
 from autodiff_cli.options import OptionError, unknown_choice
@@ -71,12 +71,16 @@ def parse_priors(source: Mapping[str, str] | Iterable[str] | None) -> dict[str, 
     """
     priors: dict[str, Prior] = {}
     texts = [source] if isinstance(source, str) else source or ()
-    pairs = texts.items() if isinstance(texts, Mapping) else (str(text).partition("~")[::2] for text in texts)
+    pairs = (
+        [(quote_name(str(name)), text) for name, text in texts.items()]
+        if isinstance(texts, Mapping)
+        else (split_assignment(str(text), "~")[::2] for text in texts)
+    )
     for target, text in pairs:
-        name = canonical_name(str(target).strip())
-        if not (is_name(name) or is_level_name(name)) or not str(text).strip():
+        if not (is_name(target) or is_level_name(target)) or not str(text).strip():
             words = f"{target}~{text}" if text else target
             raise OptionError(f'a prior is written "NAME ~ DISTRIBUTION", as in "a ~ normal(0, 10)", not `{words}`')
+        name = canonical_name(target)
         if name in priors:
             raise OptionError(f"`{name}` has two priors: leave one of them out")
         priors[name] = _parse_prior(name, str(text).strip())

@@ -242,6 +242,50 @@ def test_an_unknown_option_is_never_a_value(line: str, message: str) -> None:
     assert message in output.stderr
 
 
+@each("name", COMMANDS)
+def test_a_word_that_begins_with_a_dash_is_never_a_file(name: str) -> None:
+    command = find_command(name)
+    arguments = needed(command)
+    is_formula = command.arguments[:1] and command.arguments[0].metavar in ("EXPR", "MODEL")
+    for place in range(1 if is_formula else 0, len(arguments) + 1):
+        for word in ("-foo", "-x.csv", "-1.csv", "-q"):
+            with pytest.raises(BadInput, match=f"there is no option {re.escape(word)}"):
+                split_arguments(command, [*arguments[:place], word, *arguments[place + 1 :]])
+    assert "-x.csv" in split_arguments(command, ["--", *arguments[1:], "-x.csv"]).positionals if arguments else True
+
+
+def test_a_file_whose_name_begins_with_a_dash_is_read_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("-x.csv").write_text("x,y\n0,1\n1,3\n2,5.5\n")
+    for words in (["data", "-x.csv"], ["train", "y ~ a*x", "-x.csv"]):
+        refused = run_cli(words)
+        assert (refused.status, refused) == (2, "")
+        assert "write ./-x.csv" in refused.stderr
+        assert run_cli([*words[:-1], "./-x.csv"]).status == 0
+
+
+@pytest.mark.parametrize("name", ["k k", "k=k", "k~k", "k:k", "k < 1", "[k]"])
+def test_a_name_in_backticks_may_contain_the_signs_of_options(name: str, tmp_path: Path) -> None:
+    data, quoted = tmp_path / "d.csv", f"`{name}`"
+    data.write_text("x,y\n0,1\n1,3\n2,5.5\n3,7\n4,9.2\n")
+    model = ["train", f"y ~ {quoted}*`{name}x` + c", str(data), "--json", "--column", f"`{name}x`=x"]
+    free = run_cli([*model, "--bounds", f"{quoted}=0:9", "--prior", f"{quoted} ~ normal(0, 9)", "--derive", "h=2*c"])
+    assert [*free.json["parameters"]] == [name, "c"], free.stderr
+    fixed = run_cli([*model, "--fix", f"{quoted}=2", "--derive", f"`{name}h`=2*c"])
+    assert (fixed.json["fixed"], [*fixed.json["derived"]]) == ({name: 2.0}, [f"{name}h"])
+
+
+def test_names_that_the_formula_defines_take_no_values(tmp_path: Path) -> None:
+    data = tmp_path / "d.csv"
+    data.write_text("x,y\n0,1\n1,3\n2,5.5\n")
+    for words in (["grad", "p = 2*x; p"], ["grad", "p = x; p"], ["train", "p = a; y ~ p*x", str(data)]):
+        refused = run_cli([*words, "--p", "3"])
+        assert (refused.status, refused) == (2, "")
+        assert "`p` is defined in the expression, so it takes no value" in refused.stderr
+
+
 def test_models_and_data_stand_in_either_order(tmp_path: Path) -> None:
     data = tmp_path / "d.csv"
     data.write_text("x,y\n0,1\n1,3\n2,5.5\n3,7\n4,9.2\n")

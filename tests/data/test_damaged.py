@@ -20,7 +20,7 @@ from pyarrow import feather, parquet
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.main import run
 from autodiff_cli.data import formats, source
-from autodiff_cli.data.files import DataFile, open_data
+from autodiff_cli.data.files import DataFile, DataSource, open_data
 from autodiff_cli.data.table import DataError
 from tests.support import SETS, run_cli
 
@@ -262,6 +262,21 @@ def test_a_table_of_very_many_columns_takes_no_square_of_them(tmp_path: Path) ->
         totals.append(next(calls))
         assert len(found.json["columns"]) == count
     assert totals[2] - totals[1] < 6 * totals[1]
+
+
+def test_no_column_is_searched_for_among_all_others(tmp_path: Path) -> None:
+    class NamesWithoutSearch(tuple[str, ...]):
+        def __contains__(self, name: object) -> bool:
+            raise AssertionError("a search through all names for each of them takes the square of their number")
+
+    files = []
+    for k, header in enumerate(("x,y", "x,z")):
+        (tmp_path / f"{k}.csv").write_text(f"{header}\n1,2\n")
+        files.append(DataFile(str(tmp_path / f"{k}.csv"), is_part=True))
+        files[k].names = NamesWithoutSearch(files[k].names)
+    opened = DataSource(files)
+    assert opened.common_names == ["x"]
+    assert [{*file.absent} for file in files] == [{"z"}, {"y"}]
 
 
 def test_long_cells_are_shown_short(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.export.languages import EXPORTERS, ExportError, export
 from autodiff_cli.export.program import MAX_HESSIAN_SIZE, ExportOptions, TooLargeError, simplify_for_autodiff
 from autodiff_cli.expression import Expression, parse
-from autodiff_cli.graph.node import is_literal
+from autodiff_cli.graph.node import constant, is_literal, variable
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.numbers import arrays
@@ -40,6 +40,7 @@ from tests.export.support import (
     in_torch,
     run,
 )  # fmt: skip
+from tests.numbers.test_arrays import ELEMENTWISE
 from tests.support import run_cli
 from tests.tools import program
 
@@ -532,11 +533,35 @@ def test_latex_of_names_in_any_script_compiles_with_amsmath_alone(tmp_path: Path
 def test_what_is_not_finite_anywhere_is_written_as_such(tmp_path: Path) -> None:
     """Compilers refuse to compute it, and Python raises."""
     for target in RUNNERS:
-        f = parse("x + log(0) + 1/0 - 1/0")
+        f = parse("x + log(0) + 1/0 - 1/0 + acot(0) + log(2, 0) + atan2(0, 0)")
         case = Case(export(f, target, ExportOptions("f0")), "f0", ("x",), [(1.0,)])
         ((value, slopes),) = RUNNERS[target]([case], tmp_path)[0]
         assert math.isnan(value)
         assert slopes == [1.0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["c", "fortran", "python"])
+def test_constant_parts_at_poles_and_edges_compile(target: str, tmp_path: Path) -> None:
+    """Compilers refuse log(0) and 1/0, also within a definition: `acot(0)` is atan(1/0)."""
+    x = output = variable("x")
+    for op in ELEMENTWISE:
+        for values in product(["0", "1", "inf"], repeat=min(op.min_inputs, 2)):
+            part = op(*map(constant, (*values, *["2"] * (op.min_inputs - 2))))
+            if is_exported(Expression(x + part, {"x": x}), target):
+                output = output + part
+    case = Case(export(Expression(output, {"x": x}), target, ExportOptions("f0")), "f0", ("x",), [(1.0,)])
+    ((value, slopes),) = RUNNERS[target]([case], tmp_path)[0]
+    assert math.isnan(value)
+    assert slopes == [1.0]
+
+
+def is_exported(f: Expression, target: str) -> bool:
+    """Whether a language has all operations of a formula."""
+    try:
+        return bool(export(f, target))
+    except ExportError:
+        return False
 
 
 @pytest.mark.slow

@@ -115,7 +115,9 @@ def test_a_start_where_the_loss_is_no_number_has_status_1(tmp_path: Path) -> Non
     [
         ({"weights": np.zeros(30)}, "weights: all weights are 0"),
         ({"weights": -np.ones(30)}, "weights: row 1 has -1.0; a weight cannot be negative"),
-        ({"weights": np.full(30, np.inf)}, "weights: row 1 has inf"),
+        ({"weights": np.full(30, np.inf)}, "weights: row 1 has inf; a weight must be below inf"),
+        ({"sigma": [*[1.0] * 29, 1e200]}, "sigma: row 30 has 1e.200; a standard deviation must be below 1e.154"),
+        ({"sigma": 1.0, "x_sigma": {"x": 1e200}}, "row 1 has 1e.200; a standard deviation must be below 1e.154"),
         ({"sigma": np.zeros(30)}, "sigma: row 1 has 0.0; a standard deviation must be positive"),
         ({"sigma": -np.ones(30)}, "sigma: row 1 has -1.0; a standard deviation must be positive"),
         (

@@ -142,7 +142,7 @@ def check_parameter_names(user_names: Collection[str], model: Model) -> None:
             raise UnknownNameError(f"the model has no parameter `{name}`", suggestion=suggest(name, model.parameters))
 
 
-_LEAST_SIGMA = 1e-154  # the weight 1/sigma² of a smaller one is infinite
+_MIN_SIGMA, _MAX_SIGMA = 1e-154, 1e154  # the weight 1/sigma² is infinite or 0 outside of this range
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +181,13 @@ class Weighting:
         Args:
             before: the number of rows before these.
         """
-        is_invalid = (~(values > _LEAST_SIGMA) if self.is_sigma else ~(values >= 0)) | np.isinf(values)
-        if is_invalid.any():
-            row = int(np.argmax(is_invalid))
-            kind = "a weight" if self.words == "weights" else "a standard deviation"
-            needed = f"{kind} must be positive, above {_LEAST_SIGMA}" if self.is_sigma else f"{kind} cannot be negative"
-            raise DataError(f"{self.words}: row {before + row + 1} has {values[row]}; {needed}")
+        kind, end = ("a weight", np.inf) if self.words == "weights" else ("a standard deviation", _MAX_SIGMA)
+        is_valid = ((values > _MIN_SIGMA) if self.is_sigma else (values >= 0)) & (values < end)
+        if not is_valid.all():
+            row = int(np.argmin(is_valid))
+            needed = f"must be positive, above {_MIN_SIGMA}" if self.is_sigma else "cannot be negative"
+            needed = f"must be below {end}" if values[row] >= end else needed
+            raise DataError(f"{self.words}: row {before + row + 1} has {values[row]}; {kind} {needed}")
 
 
 def weighting_graph(source: ArrayLike | str, words: str, names: Collection[str]) -> Node:

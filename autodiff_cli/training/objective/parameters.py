@@ -27,7 +27,7 @@ from autodiff_cli.graph.op import Gate, Op, Shape
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.language.arrays import LayerParameter
 from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name
+from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, split_assignment
 from autodiff_cli.language.names import NO_COLUMNS, ColumnNames
 from autodiff_cli.language.program import Program, read
 from autodiff_cli.numbers.floats import FLOATS, parse_constant
@@ -570,11 +570,11 @@ def parse_bounds(texts: Iterable[str]) -> dict[str, tuple[Any, Any]]:
 
 
 def _parse_bounds_text(text: str) -> Iterator[tuple[str, Any, Any]]:
-    name, equals, range_text = text.partition("=")
-    if equals and (is_name(name.strip()) or is_level_name(name.strip())) and ":" in range_text:
+    name, equals, range_text = split_assignment(text)
+    if equals and (is_name(name) or is_level_name(name)) and ":" in range_text:
         low, _, high = (end.strip() for end in range_text.partition(":"))
         if low or high:
-            yield canonical_name(name.strip()), _parse_end(low, text, -math.inf), _parse_end(high, text, math.inf)
+            yield canonical_name(name), _parse_end(low, text, -math.inf), _parse_end(high, text, math.inf)
             return
     try:
         output = read_with_parameters(_LEVEL_NAME.sub(r"`\g<0>`", text)).output
