@@ -119,11 +119,23 @@ def read_topic(topic: str) -> Iterator[tuple[str, str]]:
 
 
 def report(command: str, folder: Path) -> str:
-    """Run a command in a folder, and return what it writes."""
+    """Run a command in a folder, and return what it writes, and the text of the files that it leaves there.
+
+    A command that begins with `COLUMNS=N` writes to a terminal with colours and as many columns.
+    """
+    columns, words = re.match(r"(?:COLUMNS=(\d+) )?autodiff ?(.*)", command).groups()
+    before = {*folder.iterdir()}
     with contextlib.chdir(folder):
-        result = run_cli(shlex.split(command)[1:])
-    lines = without_last_steps(command, f"{result}{result.stderr}").splitlines()
-    return "".join(f"{line.rstrip()}\n" for line in [*lines, *[f"exit status {result.status}"] * (result.status != 0)])
+        result = run_cli(shlex.split(words), terminal=columns and int(columns), colour=columns is not None)
+    text = without_last_steps(command, f"{result}{result.stderr}")
+    if result.status:
+        text += f"exit status {result.status}\n"
+    for path in sorted({*folder.iterdir()} - before):
+        text += f"wrote {path.name}\n{without_last_steps(command, path.read_text(encoding='utf-8'))}\n"
+        path.unlink()
+    text = re.sub(r"<(style|script)>.*?</\1>", r"<\1>...</\1>", text.replace("\x1b", "␛"), flags=re.S)
+    text = re.sub(r"sha256-[^']*", "sha256-...", text)
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
 def without_last_steps(command: str, text: str) -> str:
