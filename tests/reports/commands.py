@@ -159,7 +159,7 @@ def without_last_steps(command: str, text: str) -> str:
     text = re.sub(r'"epochs": \d+, |"history": \[.*?\], ', "", text)
     text = re.sub(r"after \d+ iterations?", "after some iterations", text)
     most = 4 if "--every 1" in command else -1
-    return re.sub(r"^ +(\d+) +\d\S*\n", lambda line: line[0] if int(line[1]) <= most else "", text, flags=re.M)
+    return re.sub(r"^ +(\d+) +-?\d\S*\n", lambda line: line[0] if int(line[1]) <= most else "", text, flags=re.M)
 
 
 def difference(shown: str, stored: str) -> str | None:

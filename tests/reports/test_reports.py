@@ -9,6 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from autodiff_cli.backends import numpy_backend, selection
+from autodiff_cli.backends.llvm import backend as llvm_backend
+from autodiff_cli.data import batches, delimited, files, formats, source
+from autodiff_cli.formula import uncertainty
+from autodiff_cli.render import rows as render_rows
+from autodiff_cli.training import rows
+from autodiff_cli.training.objective import kernels, objective
+from autodiff_cli.training.result import prediction
 from tests.reports.commands import TOPICS, difference, read_topic, report, write_data, write_models
 
 
@@ -58,6 +66,14 @@ def test_fits(folder: Path) -> None:
     check_topic("fits", folder)
 
 
+def test_descents(folder: Path) -> None:
+    check_topic("descents", folder)
+
+
+def test_models(folder: Path) -> None:
+    check_topic("models", folder)
+
+
 def test_gradients(folder: Path) -> None:
     check_topic("gradients", folder)
 
@@ -96,6 +112,42 @@ def test_solving(folder: Path) -> None:
 
 def test_tracing(folder: Path) -> None:
     check_topic("tracing", folder)
+
+
+# Limits from which on rows, columns and files are processed in parts, or by other methods: small enough to be passed.
+SIZES = {
+    source: {"_SMALL_FILE_BYTES": 0, "_SAMPLE_BYTES": 64, "_TEXT_BUFFER_BYTES": 64},
+    delimited: {"_LINE_BLOCK_BYTES": 64, "_PARSE_BLOCK_BYTES": 64},
+    files: {"_TEXT_BLOCK_ROWS": 3},
+    formats: {"_TEXT_BATCH_ROWS": 3, "_JSON_BLOCK_BYTES": 64},
+    batches: {"_BLOCK_VALUES": 8},
+    render_rows: {"_MIN_ARROW_ROWS": 2},
+    rows: {"MAX_BLOCK_ROWS": 32, "MAX_COPIED_ROWS": 16, "_GATHER_ROWS": 16, "_MIN_THREADED_SIZE": 1},
+    kernels: {"_MAX_PRODUCT_COLUMNS": 1, "_MAX_JOINT_HESSIAN": 1},
+    objective: {"_MIN_PRODUCT_ROWS": 1},
+    prediction: {"_PREDICTION_CHUNK_ROWS": 64, "_MAX_GRADIENT_VALUES": 8},
+    numpy_backend: {"BLOCK_ROWS": 32},
+    llvm_backend: {"_MAX_BATCH_ROWS": 32, "_GATHER_BYTES": 64},
+    selection: {"_MIN_WORK": 0},
+    uncertainty: {"_BLOCK_NUMBERS": 100},
+}
+SIZED = """
+messy.csv german.csv tabs.tsv rows.jsonl --monte-carlo --x-sigma --weights --huber-delta --family --validation
+--batch-size --by a[site] [y, --l1 compare --interval --residuals --laplace --bounds --drop-missing
+"""
+
+
+def test_sizes_of_blocks_change_no_report(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, limits in SIZES.items():
+        for name, size in limits.items():
+            monkeypatch.setattr(module, name, size)
+    changed = []
+    for topic in ("data", "gradients", "fits", "descents", "models", "likelihoods", "comparing", "predicting"):
+        commands = [pair for pair in read_topic(topic) if any(word in pair[0] for word in SIZED.split())]
+        for command, stored in commands if topic == "data" else commands[::3]:
+            if change := difference(report(command, models), stored):
+                changed.append(f"$ {command}\n{change}")
+    assert not changed, "\n".join(changed)
 
 
 def test_every_topic_is_checked() -> None:
