@@ -96,6 +96,8 @@ def test_classes() -> None:
 
 
 def test_labels_that_are_measured_numbers_are_refused() -> None:
+    from autodiff_cli.sklearn import FormulaClassifier
+
     with pytest.raises(ValueError, match="continuous"):
         FormulaClassifier("sigmoid(a*x0 + b)").fit([[0.0], [1.0], [2.0]], [0.5, 1.5, 2.25])
 
