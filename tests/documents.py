@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -119,13 +120,14 @@ def commands() -> list[list[str]]:
     return [shlex.split(line) for line in lines]
 
 
+def write_table(folder: Path, name: str, header: str, rows: list[tuple[Any, ...]]) -> None:
+    """Write a table as CSV."""
+    (folder / name).write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
+
+
 def write_data(folder: Path) -> None:
     """Write the tables that the commands read; the same in every run."""
-    draw = random.Random(5)
-
-    def write(name: str, header: str, rows: list[tuple[Any, ...]]) -> None:
-        (folder / name).write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
-
+    draw, write = random.Random(5), partial(write_table, folder)
     xs = [0.05 * i for i in range(200)]
     write(
         "decay.csv",

@@ -95,6 +95,13 @@ def test_classes() -> None:
         FormulaClassifier("sigmoid(a*x0)").fit(rows, np.arange(200) % 3)
 
 
+def test_labels_that_are_measured_numbers_are_refused() -> None:
+    from autodiff_cli.sklearn import FormulaClassifier
+
+    with pytest.raises(ValueError, match="continuous"):
+        FormulaClassifier("sigmoid(a*x0 + b)").fit([[0.0], [1.0], [2.0]], [0.5, 1.5, 2.25])
+
+
 def test_without_the_extra_the_message_names_what_to_install() -> None:
     code = "import sys; sys.modules['sklearn'] = None; import autodiff_cli.sklearn"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

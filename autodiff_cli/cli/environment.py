@@ -171,7 +171,7 @@ class Output(NamedTuple):
     Attributes:
         report: the report; None for a command that has written everything already.
         status: the exit status of the process.
-        path: the file to write, replaced as a whole; None for standard output.
+        path: the file to write, replaced as a whole; None or - for standard output.
         after_write: work that is left once the report is written, such as saving files. A failure there does not lose
             the report, and it runs even if standard output was closed early or is full.
         guard: the guard of standard output during the command; a new one by default.
@@ -222,7 +222,7 @@ def _paper_for(report: Report, json: bool, path: str | None, environment: Enviro
     """Yield the paper to write a report on. Files and file formats get no colour and no boxes."""
     from autodiff_cli.render.report import Paper
 
-    if path is not None:
+    if path is not None and path != "-":
         from autodiff_cli.system import open_atomic_text
 
         with errors_as_failure(path), open_atomic_text(path) as stream:

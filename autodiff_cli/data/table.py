@@ -362,10 +362,12 @@ class RowFilter:
         """
         point: dict[str, Any] = {}
         for name, (column, date) in self._dates.items():
-            parser = parsers[column]
-            seconds = parser.parse(date) if parser.kind is CellKind.DATETIME else None
-            if seconds is None and parser.kind is not None:
-                raise DataError(f"--where: cannot compare '{date}' with `{column}`, which holds {parser.kind.value}")
+            kind = parsers[column].kind
+            if kind is None and np.isfinite(numbers_of(batch, column)).any():  # of a large file, parsed by Arrow
+                kind = CellKind.NUMBER
+            seconds = parsers[column].parse(date) if kind is CellKind.DATETIME else None
+            if seconds is None and kind is not None:
+                raise DataError(f"--where: cannot compare '{date}' with `{column}`, which holds {kind.value}")
             point[name] = np.float64(np.nan if seconds is None else seconds)
         for name in self.numeric_columns:
             point[name] = numbers_of(batch, name)

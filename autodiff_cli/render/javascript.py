@@ -229,7 +229,7 @@ class _Program:
         names: set[str] = set()
         waiting = [_STRING.sub("", result), *self._functions.values()]  # strings are names of variables, not code
         while waiting:
-            for name in {*_NAME.findall(waiting.pop())} - names:
+            for name in sorted({*_NAME.findall(waiting.pop())} - names):
                 names.add(name)
                 waiting.append("lift" if name.startswith("$") else self._primitives.get(name, ""))
                 if name.startswith("$") and name[1:] not in self._functions:

@@ -22,6 +22,8 @@ from autodiff_cli.data.table import DataError
 from tests.each import each
 from tests.support import expect_refusal, run_cli
 
+pytestmark = pytest.mark.usefixtures("size")
+
 
 def opened(content: str | bytes, **options: object) -> DataSource:
     content = content.encode() if isinstance(content, str) else content

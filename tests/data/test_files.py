@@ -24,6 +24,8 @@ from autodiff_cli.options import OptionError
 from tests.each import each, examples
 from tests.support import expect_refusal, run_cli
 
+pytestmark = pytest.mark.usefixtures("size")
+
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 

@@ -17,6 +17,8 @@ from autodiff_cli.data.batches import arrow_floats
 from autodiff_cli.data.table import DataError, MemoryDataset
 from tests.support import run_cli
 
+pytestmark = pytest.mark.usefixtures("size")
+
 
 def test_numbers_stay_what_they_are_if_kernels_can_read_them_and_become_float64_if_not() -> None:
     data = {

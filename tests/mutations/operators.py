@@ -1,8 +1,16 @@
 """Mutations of the program, generated from its syntax trees and drawn by a seed.
 
-Each mutation changes one place: a comparison, a sign, a constant, a condition, a term or a statement. Mutations that
-cannot change a result are left out: `SKIPPED_KEYWORDS` and `is_budget` are rules, and `equivalent.toml` lists single
-places, each with its reason.
+Each mutation changes one place: a comparison, a sign, a constant, a condition, a term or a statement. The change has
+to be large enough to mean something:
+
+- A comparison of integers, and one with 0 or 1, has its edge moved (`<` becomes `<=`), since such numbers do meet their
+  limits. Other numbers and budgets practically never do, so a comparison of those is negated (`<` becomes `>=`).
+- A whole number grows by 1. A round one (10, 200) becomes a tenth: it is an amount of effort, of which 201 is as good.
+- A float is doubled. A power of ten below 0.01 or from 1000 is multiplied by 1000: it is a tolerance or a limit, and
+  only its magnitude matters. A measured error bound in ulps becomes 0.
+
+Mutations that cannot change a result are left out: `SKIPPED_KEYWORDS` and `is_budget` are rules, and so is that an
+`assert` changes no result; `equivalent.toml` lists single places, each with its reason.
 """
 
 from __future__ import annotations
@@ -13,6 +21,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +33,8 @@ COMPARISONS = {
     ast.NotEq: ("!=", "=="), ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"), ast.In: ("in", "not in"),
     ast.NotIn: ("not in", "in"),
 }  # fmt: skip
+EDGES = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 SIGNS = {ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "/"), ast.Div: ("/", "*")}
 BUDGETS = ("Settings", "Limits")  # how the names of classes end whose fields are budgets
 OPERATORS = ("comparison", "sign", "constant", "off by one", "condition", "dropped term", "dropped statement")
@@ -39,8 +50,12 @@ SKIPPED_KEYWORDS = {
     "stacklevel": "the line that a Python warning names",
     "copy": "whether an array is copied that nobody changes",
     "kw_only": "how records are created",
-    "ulp_bound": "a measured bound, rounded up",
+    "init": "how records are created",
+    "timeout": "how long to wait for what comes or does not",
 }
+ERROR_BOUNDS = {"ulp_bound", "argument_ulps"}  # keywords whose values were measured and rounded up
+INTEGER_ATTRIBUTES = {"size", "ndim", "itemsize", "nbytes", "num_rows", "lineno", "column"}
+INTEGER_CALLS = {"len", "int", "ord", "index", "find", "count", "bit_length"}
 
 
 # Mutations after which every result is the same: the changed lines of each file, with the reason.
@@ -128,11 +143,58 @@ def is_budget(node: ast.stmt, functions: Sequence[str]) -> bool:
     return is_name and value is not None and all(isinstance(part, numeric) for part in ast.walk(value))
 
 
+def integer_names(node: ast.AST) -> Iterator[str]:
+    """Yield names in a file that are annotated as integers, are counted by loops, or have an integer's value."""
+    match node:
+        case ast.arg(arg=name, annotation=ast.Name(id="int")) | ast.FunctionDef(name=name, returns=ast.Name(id="int")):
+            yield name
+        case ast.AnnAssign(target=ast.Name(id=name), annotation=ast.Name(id="int")):
+            yield name
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_integer(value, set()) and name.islower():
+            yield name
+        case (
+            ast.For(target=target, iter=ast.Call(func=ast.Name(id=loop)))
+            | ast.comprehension(target=target, iter=ast.Call(func=ast.Name(id=loop)))
+        ) if loop in ("range", "enumerate"):
+            counter = target.elts[0] if isinstance(target, ast.Tuple) else target
+            if isinstance(counter, ast.Name):
+                yield counter.id
+
+
+def is_integer(node: ast.expr, names: AbstractSet[str]) -> bool:
+    """Whether an expression is an integer, as far as its form says, and the names that are known to be integers."""
+    match node:
+        case ast.Constant(value=value):
+            return type(value) is int
+        case ast.Name(id=name):
+            return name in names
+        case ast.Attribute(attr=name):
+            return name in names | INTEGER_ATTRIBUTES
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name in names | INTEGER_CALLS
+        case ast.UnaryOp(operand=operand):
+            return is_integer(operand, names)
+        case ast.BinOp(left=left, op=op, right=right) if not isinstance(op, ast.Div | ast.MatMult):
+            return is_integer(left, names) and is_integer(right, names)
+        case ast.Subscript(value=ast.Attribute(attr="shape")):
+            return True
+    return False
+
+
+def scaled(number: float) -> float:
+    """Return a float that differs from another so much that it means something else."""
+    if not number:
+        return 1.0
+    is_limit = not 0.01 <= number < 1000 and len(f"{number:e}".partition("e")[0].rstrip("0.")) == 1
+    return float(f"{1000 * number:.6g}") if is_limit else 2 * number
+
+
 class Finder(ast.NodeVisitor):
     """Finds the mutations of a file. Annotations, decorators and imports for type checkers are left out."""
 
     def __init__(self, source: bytes, file: str) -> None:
         self.source, self.file = source, file
+        self.integers = {name for node in ast.walk(ast.parse(source)) for name in integer_names(node)}
         lines = source.splitlines(keepends=True)
         self.starts = [0]
         for line in lines:
@@ -196,8 +258,13 @@ class Finder(ast.NodeVisitor):
         if self.functions:
             self._replace("dropped statement", node, "pass")
 
+    def visit_Assert(self, node: ast.Assert) -> None:
+        """What holds in a correct program may as well not be checked."""
+
     def visit_keyword(self, node: ast.keyword) -> None:
-        if node.arg not in SKIPPED_KEYWORDS:
+        if node.arg in ERROR_BOUNDS:
+            self._replace("constant", node.value, "0")
+        elif node.arg not in SKIPPED_KEYWORDS:
             self.generic_visit(node)
 
     # --- operators
@@ -206,8 +273,20 @@ class Finder(ast.NodeVisitor):
         operands = [node.left, *node.comparators]
         for left, right, op in zip(operands, operands[1:], node.ops, strict=False):
             old, new = COMPARISONS[type(op)]
+            if isinstance(op, EDGES) and not self._meets_edge(left, right):
+                new = NEGATED[old]
             self._swap_between("comparison", left, right, old, new)
         self.generic_visit(node)
+
+    def _meets_edge(self, *sides: ast.expr) -> bool:
+        """Whether one side of a comparison is 0, 1 or -1, or an integer that is no literal, and none is a budget."""
+        if any(ast.unparse(side).isupper() for side in sides):
+            return False
+        literals = [isinstance(side, ast.Constant | ast.UnaryOp) for side in sides]
+        return any(
+            ast.unparse(side).lstrip("-") in ("0", "1", "0.0", "1.0") if literal else is_integer(side, self.integers)
+            for side, literal in zip(sides, literals, strict=True)
+        )
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
         is_text = any(isinstance(x, ast.JoinedStr | ast.List | ast.Tuple | ast.Set) for x in (node.left, node.right))
@@ -237,14 +316,16 @@ class Finder(ast.NodeVisitor):
         if isinstance(node.value, bool):
             self._replace("constant", node, str(not node.value))
         elif isinstance(node.value, int):
-            self._replace("constant", node, str(node.value + 1))
+            is_round = node.value and node.value % 10 == 0
+            self._replace("constant", node, str(node.value // 10 if is_round else node.value + 1))
         elif isinstance(node.value, float):
-            self._replace("constant", node, repr(2 * node.value if node.value else 1.0))
+            self._replace("constant", node, repr(scaled(node.value)))
 
     def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Name) and node.func.id == "range" and not node.keywords and len(node.args) < 3:
             stop = node.args[-1]
-            if not isinstance(stop, ast.Starred):
+            is_effort = ast.unparse(stop).isupper() or (isinstance(stop, ast.Constant) and stop.value % 10 == 0)
+            if not isinstance(stop, ast.Starred) and not is_effort:
                 self._replace("off by one", stop, f"{self._text(stop)} - 1")
         if isinstance(node.func, ast.Name) and node.func.id == "len":
             self._replace("off by one", node, f"{self._text(node)} - 1")

@@ -29,20 +29,24 @@ def test_mutations_of_all_kinds_can_be_made() -> None:
 
 def test_operators_by_example() -> None:
     source = b"""
-MOST_ROWS = 64  # a budget
+MOST_ROWS = 63  # a budget
 class RowSettings:
     rows: int = 98  # another
 def f(x, n: int = 2):
+    assert n > 2, "no result depends on it"
     if x <= 0 and n:
         raise ValueError
+    while x < 0.3 or n < len(x):
+        x, n = g(1e-9, 0.2, 200, ulp_bound=8), 64
     return -x*3 + len(n)
 """
     changes = {f"{mutation.old} -> {mutation.new}" for mutation in mutations_of(source, "f.py")}
     assert changes >= {
         "<= -> <", "2 -> 3", "x <= 0 and n -> ((n))", "raise ValueError -> pass", "-x -> (x)", "* -> /", "+ -> -",
-        "-x*3 + len(n) -> (len(n))", "len(n) -> (len(n)) - 1", "3 -> 4",
+        "-x*3 + len(n) -> (len(n))", "len(n) -> (len(n)) - 1", "3 -> 4", "< -> >=", "< -> <=", "1e-9 -> 1e-06",
+        "0.2 -> 0.4", "200 -> 20", "8 -> 0", "64 -> 65",
     }  # fmt: skip
-    assert changes.isdisjoint({"64 -> 65", "98 -> 99"})
+    assert changes.isdisjoint({"> -> >=", "> -> <=", "63 -> 64", "98 -> 99", "8 -> 9"})
 
 
 def test_equivalent_mutations_are_still_there() -> None:

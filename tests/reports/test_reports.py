@@ -1,0 +1,160 @@
+"""Reports of commands are those that are stored, except for last digits.
+
+A change that means to change reports renews them by `python -m tests.reports`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autodiff_cli.backends import numpy_backend, selection
+from autodiff_cli.backends.llvm import backend as llvm_backend
+from autodiff_cli.data import batches, delimited, files, formats, source
+from autodiff_cli.formula import uncertainty
+from autodiff_cli.render import rows as render_rows
+from autodiff_cli.training import rows
+from autodiff_cli.training.objective import kernels, objective
+from autodiff_cli.training.result import prediction
+from tests.reports.commands import TOPICS, difference, read_topic, report, write_data, write_models
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reports")
+    write_data(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def models(folder: Path) -> Path:
+    write_models(folder)
+    return folder
+
+
+def check_topic(topic: str, folder: Path) -> None:
+    changes = [(command, difference(report(command, folder), stored)) for command, stored in read_topic(topic)]
+    changed = [f"$ {command}\n{change}" for command, change in changes if change]
+    assert not changed, "\n".join([*changed, "if this is meant: python -m tests.reports"])
+
+
+# One test a topic, not cases of one test: tests.mutations runs the tests that call what it breaks.
+
+
+def test_checking(folder: Path) -> None:
+    check_topic("checking", folder)
+
+
+def test_comparing(folder: Path) -> None:
+    check_topic("comparing", folder)
+
+
+def test_data(folder: Path) -> None:
+    check_topic("data", folder)
+
+
+def test_drawings(folder: Path) -> None:
+    check_topic("drawings", folder)
+
+
+def test_exports(models: Path) -> None:
+    check_topic("exports", models)
+
+
+def test_fits(folder: Path) -> None:
+    check_topic("fits", folder)
+
+
+def test_descents(folder: Path) -> None:
+    check_topic("descents", folder)
+
+
+def test_models(folder: Path) -> None:
+    check_topic("models", folder)
+
+
+def test_gradients(folder: Path) -> None:
+    check_topic("gradients", folder)
+
+
+def test_lessons(folder: Path) -> None:
+    check_topic("lessons", folder)
+
+
+def test_likelihoods(folder: Path) -> None:
+    check_topic("likelihoods", folder)
+
+
+def test_mistakes(folder: Path) -> None:
+    check_topic("mistakes", folder)
+
+
+def test_operations(folder: Path) -> None:
+    check_topic("operations", folder)
+
+
+def test_pages(models: Path) -> None:
+    check_topic("pages", models)
+
+
+def test_terminals(models: Path) -> None:
+    check_topic("terminals", models)
+
+
+def test_predicting(models: Path) -> None:
+    check_topic("predicting", models)
+
+
+def test_solving(folder: Path) -> None:
+    check_topic("solving", folder)
+
+
+def test_tracing(folder: Path) -> None:
+    check_topic("tracing", folder)
+
+
+# Limits from which on rows, columns and files are processed in parts, or by other methods: small enough to be passed.
+SIZES = {
+    source: {"_SMALL_FILE_BYTES": 0, "_SAMPLE_BYTES": 64, "_TEXT_BUFFER_BYTES": 64},
+    delimited: {"_LINE_BLOCK_BYTES": 64, "_PARSE_BLOCK_BYTES": 64},
+    files: {"_TEXT_BLOCK_ROWS": 3},
+    formats: {"_TEXT_BATCH_ROWS": 3, "_JSON_BLOCK_BYTES": 64},
+    batches: {"_BLOCK_VALUES": 8},
+    render_rows: {"_MIN_ARROW_ROWS": 2},
+    rows: {"MAX_BLOCK_ROWS": 32, "MAX_COPIED_ROWS": 16, "_GATHER_ROWS": 16, "_MIN_THREADED_SIZE": 1},
+    kernels: {"_MAX_PRODUCT_COLUMNS": 1, "_MAX_JOINT_HESSIAN": 1},
+    objective: {"_MIN_PRODUCT_ROWS": 1},
+    prediction: {"_PREDICTION_CHUNK_ROWS": 64, "_MAX_GRADIENT_VALUES": 8},
+    numpy_backend: {"BLOCK_ROWS": 32},
+    llvm_backend: {"_MAX_BATCH_ROWS": 32, "_GATHER_BYTES": 64},
+    selection: {"_MIN_WORK": 0},
+    uncertainty: {"_BLOCK_NUMBERS": 100},
+}
+SIZED = """
+messy.csv german.csv tabs.tsv rows.jsonl --monte-carlo --x-sigma --weights --huber-delta --family --validation
+--batch-size --by a[site] [y, --l1 compare --interval --residuals --laplace --bounds --drop-missing
+"""
+
+
+def test_sizes_of_blocks_change_no_report(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, limits in SIZES.items():
+        for name, size in limits.items():
+            monkeypatch.setattr(module, name, size)
+    changed = []
+    for topic in ("data", "gradients", "fits", "descents", "models", "likelihoods", "comparing", "predicting"):
+        commands = [pair for pair in read_topic(topic) if any(word in pair[0] for word in SIZED.split())]
+        for command, stored in commands if topic == "data" else commands[::3]:
+            if change := difference(report(command, models), stored):
+                changed.append(f"$ {command}\n{change}")
+    assert not changed, "\n".join(changed)
+
+
+def test_every_topic_is_checked() -> None:
+    assert {f"test_{topic}" for topic in TOPICS} <= {*globals()}
+
+
+def test_reports_differ_by_more_than_last_digits() -> None:
+    assert difference("a  0.30000001 b\n", "a 0.3 b\n") is None
+    for changed in ("a  0.3 b\n", "a 0.31 b\n", "a 0.3 c\n", "a 0.3\n", "a -0.3 b\n", "a 0.3 b\nc\n"):
+        assert difference(changed, "a 0.3 b\n") is not None
