@@ -23,7 +23,7 @@ from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.selection import evaluate, make_backend
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.tape import Tape, topological_order
+from autodiff_cli.graph.tape import Tape, leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
@@ -156,21 +156,31 @@ def curve_warning(objective: Objective, theta: Array) -> str:
     """Return the warning that the fitted curve is infinite or undefined between two rows; empty if it is not, or if the
     prediction does not read exactly one column.
     """
-    predictor = _single_predictor(objective)
+    predictor, prediction = _single_predictor(objective), objective.kernels.graphs.prediction
     if predictor is None or not objective.kernels.cached("can break", lambda: _can_break(objective, predictor)):
         return ""
-    x = np.unique(subsample(objective, _BREAK_SAMPLE).column(predictor))
-    point = {name: np.array([value]) for name, value in objective.point(theta).items()}
-    curves = np.zeros(len(x) - 1, np.intp)
-    found = curve_breaks(objective.kernels.graphs.prediction, predictor, x[:-1], x[1:], curves, point).get(0)
-    if found is None:
+    # Each combination of labels, which are columns of 0 and 1, has a curve of its own.
+    labels = [name for name in leaf_names([prediction]) if name in objective.data.names and name != predictor]
+    columns = subsample(objective, _BREAK_SAMPLE).table.columns
+    rows = np.unique(np.stack([columns[name] for name in (*labels, predictor)]), axis=1)
+    begins = np.append(True, (np.diff(rows[:-1], axis=1) != 0).any(axis=0))
+    curves, is_gap = np.cumsum(begins) - 1, ~begins[1:]
+    point = {name: np.full(len(curves), value) for name, value in objective.point(theta).items()}
+    point |= dict(zip(labels, rows[:, begins], strict=False))
+    low, high = rows[-1, :-1][is_gap], rows[-1, 1:][is_gap]
+    found = [*curve_breaks(prediction, predictor, low, high, curves[1:][is_gap], point).values()]
+    if not found:
         return ""
-    place = f"{predictor} = {found.x:.6g}, between two rows"
-    return f"the fitted curve {f'has a pole at {place}' if found.is_pole else f'is undefined at {place}'}"
+    place = f"{predictor} = {found[0].x:.6g}, between two rows"
+    return f"the fitted curve {f'has a pole at {place}' if found[0].is_pole else f'is undefined at {place}'}"
 
 
 def _can_break(objective: Objective, predictor: str) -> bool:
-    """Whether the place of a pole, or of an edge of the domain, of the prediction depends on the parameters."""
+    """Whether the place of a pole, or of an edge of the domain, of the prediction depends on the parameters; False for
+    predictions with arrays.
+    """
+    if objective.model.array_parameters or objective.model.shapes:
+        return False
     names: dict[Node, set[str]] = {}
     for node in topological_order([objective.kernels.graphs.prediction]):
         op, inputs = node.op, node.inputs

@@ -164,3 +164,12 @@ def test_a_curve_without_poles_between_rows_is_not_called_infinite(
 ) -> None:
     fit = ad.fit(model, {"x": ROWS, "y": curve + NOISE}, start=start)
     assert not [text for text in fit.warnings if text.startswith(BROKEN)]
+
+
+def test_the_curve_of_each_label_is_followed_between_its_own_rows() -> None:
+    data = {"x": np.tile(ROWS, 2), "site": np.repeat(["A", "B"], len(ROWS))}
+    for pole, is_reported in ((4.3, True), (0.5, False)):
+        data["y"] = np.concatenate([1 / (ROWS - 0.4), 1 / (ROWS - pole)]) + np.tile(NOISE, 2)
+        start = {"c[A]": 0.5, "c[B]": pole + 0.1}
+        fit = ad.fit("y ~ a[site]/(x - c[site])", data, start=start)
+        assert any(POLE in text for text in fit.warnings) == is_reported
