@@ -49,13 +49,20 @@ from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.preparation import hyperparameters
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result.diagnosis import diagnose, explain_failure
+from autodiff_cli.training.result.diagnosis import curve_warning, diagnose, explain_failure
 from autodiff_cli.training.result.fitted_model import FitSettings, FittedModel
-from autodiff_cli.training.result.goodness import DRAWN, classification_accuracy, overdispersion_warnings, roc_curve
+from autodiff_cli.training.result.goodness import (
+    DRAWN,
+    classification_accuracy,
+    overdispersion_warnings,
+    roc_curve,
+    scatter_warnings,
+)
 from autodiff_cli.training.result.prediction import collect_plot_data
 from autodiff_cli.training.result.statistics import (
     COVARIANCE,
     MAX_COVARIANCE_SIZE,
+    PERFECT_FIT_WARNING,
     ComputedStatistics,
     FitStatistics,
     compute_statistics,
@@ -468,7 +475,10 @@ def judge(run: FitRun, outcome: Outcome, known: ComputedStatistics) -> FitVerdic
         words_at_kink = tuple(_KINK if words.startswith("no standard errors") else words for words in known.warnings)
         known = dataclasses.replace(known, warnings=words_at_kink)
     hierarchical = _HIERARCHICAL if hyperparameters(objective.priors) else ""
-    warnings = (doubt, *known.warnings, hierarchical, *overdispersion_warnings(known, objective.loss))
+    broken = curve_warning(objective, outcome.theta) if is_at_minimum else ""
+    has_scatter = is_at_minimum and not doubt and PERFECT_FIT_WARNING not in known.warnings
+    scatter = scatter_warnings(objective, outcome.theta, known, known.dof) if has_scatter else ()
+    warnings = (doubt, broken, *scatter, *known.warnings, hierarchical, *overdispersion_warnings(known, objective.loss))
     reasons = [known.separation_warning]
     if not known.separation_warning:
         closing = outcome.failure or note or _NOT_CONVERGED * (not is_at_minimum)

@@ -295,7 +295,7 @@ def check_target(objective: Objective) -> None:
     least, most = float(spread.low.min()), float(spread.high.max())
     if not (math.isfinite(least) and math.isfinite(most)):
         zeros = np.zeros(objective.layout.size)
-        row = _describe_row(
+        row = describe_row(
             objective, objective.fold_rows(objective.kernels.target, zeros, find_non_finite, join_non_finite).first
         )
         raise DataError(f"the left side of `~` is not finite in {row}")
@@ -333,14 +333,15 @@ def _locate_undefined(
     return UndefinedValue(
         text if len(text) <= _MAX_TEXT_LENGTH else "",
         float(value[~np.isfinite(value)][0]) if len(value) else math.nan,
-        _describe_row(objective, row),
+        describe_row(objective, row),
         bad_rows.count - 1,
         ", ".join(named) or ("the parameters are arrays" if read else ""),
         math.isinf(float(value.max())) and any(abs(size) > _HUGE_TARGET for size in targets),
     )
 
 
-def _describe_row(objective: Objective, row: int) -> str:
+def describe_row(objective: Objective, row: int) -> str:
+    """Return a row, counted from 0, in words: its number, counted from 1, and its numbers."""
     classes = objective.model.class_column
     its = objective.data.select_rows(slice(row, row + 1)).to_table().columns
     cells = ", ".join(f"{name} = {its[name][0]:g}" for name in objective.model.numeric if name != classes)

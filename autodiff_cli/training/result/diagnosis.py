@@ -3,14 +3,14 @@
 `diagnose` examines the units and gradients of a network: dead and saturated units, vanishing and exploding gradients.
 `explain_failure` and `explain_divergence` say in words which parameters diverged, where the model is not defined, which
 parameters the data do not distinguish, and what to try next. `residual_structure` measures how far the residuals are
-from a random order along the predictor.
+from a random order along the predictor; `curve_breaks` finds where curves are infinite or undefined between rows.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
+from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.backends.protocol import RowGraphs
-from autodiff_cli.backends.selection import make_backend
+from autodiff_cli.backends.selection import evaluate, make_backend
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.graph.tape import Tape, leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
@@ -127,6 +128,113 @@ def _single_predictor(objective: Objective) -> str | None:
     """Return the name of the only column that the prediction reads; None if there is not exactly one."""
     names = [name for name in objective.model.predictors() if name in objective.data.names]
     return names[0] if len(names) == 1 and objective.has_residuals else None
+
+
+# --- Curves between rows
+
+
+class CurveBreak(NamedTuple):
+    """A place between two rows where a fitted curve is infinite or undefined.
+
+    Attributes:
+        x: the value of the predictor.
+        is_pole: whether the curve grows without bound there; else it is undefined.
+    """
+
+    x: float
+    is_pole: bool
+
+
+_BREAK_SAMPLE = 2000  # rows of the random sample between which a curve is examined, if there are more
+_GAP_HALVINGS = 30  # to a width of 1e-9, relative to the distance of two rows
+_MAX_GAPS = 8  # parts of gaps of each curve that are halved once more
+_PERIODIC_POLES = ("tan", "sec")  # have poles, none of which is a float
+_POLE_DISTANCES, _POLE_GROWTH = 1000, 30  # ratio of two distances from a pole, and the least growth between them
+
+
+def curve_warning(objective: Objective, theta: Array) -> str:
+    """Return the warning that the fitted curve is infinite or undefined between two rows; empty if it is not, or if the
+    prediction does not read exactly one column.
+    """
+    predictor, prediction = _single_predictor(objective), objective.kernels.graphs.prediction
+    if predictor is None or not objective.kernels.cached("can break", lambda: _can_break(objective, predictor)):
+        return ""
+    # Each combination of labels, which are columns of 0 and 1, has a curve of its own.
+    labels = [name for name in leaf_names([prediction]) if name in objective.data.names and name != predictor]
+    columns = subsample(objective, _BREAK_SAMPLE).table.columns
+    rows = np.unique(np.stack([columns[name] for name in (*labels, predictor)]), axis=1)
+    begins = np.append(True, (np.diff(rows[:-1], axis=1) != 0).any(axis=0))
+    curves, is_gap = np.cumsum(begins) - 1, ~begins[1:]
+    point = {name: np.full(len(curves), value) for name, value in objective.point(theta).items()}
+    point |= dict(zip(labels, rows[:, begins], strict=False))
+    low, high = rows[-1, :-1][is_gap], rows[-1, 1:][is_gap]
+    found = [*curve_breaks(prediction, predictor, low, high, curves[1:][is_gap], point).values()]
+    if not found:
+        return ""
+    place = f"{predictor} = {found[0].x:.6g}, between two rows"
+    return f"the fitted curve {f'has a pole at {place}' if found[0].is_pole else f'is undefined at {place}'}"
+
+
+def _can_break(objective: Objective, predictor: str) -> bool:
+    """Whether the place of a pole, or of an edge of the domain, of the prediction depends on the parameters; False for
+    predictions with arrays.
+    """
+    if objective.model.array_parameters or objective.model.shapes:
+        return False
+    names: dict[Node, set[str]] = {}
+    for node in topological_order([objective.kernels.graphs.prediction]):
+        op, inputs = node.op, node.inputs
+        names[node] = {node.text} if node.is_input else set().union(*(names[child] for child in inputs))
+        is_whole_power = op is not None and op.name == "pow" and inputs[1].is_constant and inputs[1].text.isdigit()
+        if op is None or is_whole_power or (op.is_finite and op.name not in _PERIODIC_POLES):
+            continue
+        critical = set[str]().union(*(names[child] for child in inputs[op.name == "div" :]))
+        if predictor in critical and not critical.isdisjoint(objective.layout.names):
+            return True
+    return False
+
+
+@ignore_float_errors()
+def curve_breaks(
+    prediction: Node, predictor: str, low: Array, high: Array, curves: NDArray[np.intp], point: Mapping[str, Array]
+) -> dict[int, CurveBreak]:
+    """Return a break of each curve that has one, by the number of the curve.
+
+    Gaps between rows in which an enclosure of the curve is not continuous are halved until they are narrow.
+
+    Args:
+        low, high: the ends of the gaps between neighbouring rows, in the order of the curves and from left to right.
+        curves: the number of the curve of each gap.
+        point: the values of all leaves except the predictor, of shape (curves,).
+    """
+    from autodiff_cli.numbers.intervals import INTERVALS, Intervals
+
+    def values(x: Array) -> Array:
+        return evaluate([prediction], {predictor: x, **{name: each[curves] for name, each in point.items()}})[0]
+
+    enclose, breaks = ForwardPass(Tape([prediction]), INTERVALS), dict[int, CurveBreak]()
+    for _ in range(_GAP_HALVINGS):
+        leaves = {name: Intervals.between(each[curves], each[curves]) for name, each in point.items()}
+        gaps = np.flatnonzero(~enclose({predictor: Intervals.between(low, high), **leaves})[-1].is_continuous)
+        gaps = gaps[np.arange(len(gaps)) - np.searchsorted(curves[gaps], curves[gaps]) < _MAX_GAPS]
+        low, high, curves = low[gaps], high[gaps], curves[gaps]
+        if not len(gaps):
+            return breaks
+        middle = (low + high) / 2
+        is_broken = ~np.isfinite(heights := values(middle))
+        for k in np.flatnonzero(is_broken):
+            breaks.setdefault(int(curves[k]), CurveBreak(float(middle[k]), bool(np.isinf(heights[k]))))
+        rest = ~np.isin(curves, curves[is_broken])
+        low, high = (np.stack(ends, axis=1)[rest].ravel() for ends in ((low, middle), (middle, high)))
+        curves = np.repeat(curves[rest], 2)
+    width = np.maximum(high - low, np.spacing(np.abs(low)))
+    near, far = (
+        np.maximum(*(np.abs(values(end)) for end in (low - distance * width, high + distance * width)))
+        for distance in (1, _POLE_DISTANCES)
+    )
+    for k in np.flatnonzero(~(near <= _POLE_GROWTH * far)):
+        breaks.setdefault(int(curves[k]), CurveBreak(float(low[k]), True))
+    return breaks
 
 
 @dataclass(frozen=True, slots=True)

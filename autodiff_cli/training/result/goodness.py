@@ -27,7 +27,7 @@ from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import softmax
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.batch import GatheredRows
-from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.objective import Objective, describe_row
 from autodiff_cli.training.result.row_figures import (
     MAX_THETA,
     LikelihoodSums,
@@ -228,7 +228,7 @@ def robust_r_squared(objective: Objective, theta: Array) -> float:
     """Return the share of the variance of the target that the prediction explains, with variances from medians instead
     of means.
 
-    >>> from autodiff_cli.training.objective.objective import Objective
+    >>> from autodiff_cli.training.objective.objective import Objective, describe_row
     >>> columns = {"x": [1, 2, 3, 4, 5], "y": [1.1, 2, 2.9, 4, 500]}
     >>> round(robust_r_squared(Objective("y ~ a*x", columns), np.array([1.0])), 3)
     0.992
@@ -467,6 +467,8 @@ class GoodnessOfFit:
             independent.
         residual_quantiles: the minimum, lower quartile, median, upper quartile and maximum.
         residual_std: the standard deviation of the residuals: √(rss/dof).
+        largest_residual: the size of the largest weighted residual.
+        scatter_trend: by how many standard errors the sizes of residuals rise with the prediction, in ranks.
     """
 
     adjusted_r_squared: float | None = None
@@ -489,6 +491,8 @@ class GoodnessOfFit:
     durbin_watson: float | None = field(default=None, metadata=IF_KNOWN)
     residual_quantiles: tuple[float, float, float, float, float] | None = field(default=None, metadata=IF_KNOWN)
     residual_std: float | None = field(default=None, metadata=NOT_IN_DOCUMENT)
+    largest_residual: float = field(default=0.0, metadata=NOT_IN_DOCUMENT)
+    scatter_trend: float = field(default=0.0, metadata=NOT_IN_DOCUMENT)
 
 
 def goodness_of_fit(
@@ -512,7 +516,9 @@ def goodness_of_fit(
     if residual_norm is not None and not math.isfinite(residual_norm):  # the loss is not defined here
         return GoodnessOfFit()
     if objective.has_priors:
-        unlike = dict.fromkeys(("aic", "aicc", "bic", "chi_squared_p", "overdispersion_p", "null_test"))  # of maxima
+        unlike: dict[str, Any] = dict.fromkeys(
+            ("aic", "aicc", "bic", "chi_squared_p", "overdispersion_p", "null_test")
+        )  # of maxima
         plain = objective.without_penalty()
         goodness = goodness_of_fit(plain, theta, residual_norm, count, dof, absolute_sigma, rows)
         return dataclasses.replace(goodness, log_prior=objective.kernels.log_prior(objective.point(theta)), **unlike)
@@ -694,6 +700,32 @@ def overdispersion_warnings(goodness: GoodnessOfFit, loss: str | None) -> list[s
     ]
 
 
+def scatter_warnings(objective: Objective, theta: Array, goodness: GoodnessOfFit, dof: int) -> list[str]:
+    """Return sentences on a row that is far from the curve and on residuals that scatter more in some places, both of
+    which standard errors from least squares do not know.
+
+    The largest residual is compared with the standard deviation of the others, as one of many (Bonferroni).
+    """
+    if not goodness.residual_std or dof < 2:
+        return []
+    size, sentences = goodness.largest_residual / goodness.residual_std, []
+    distance = size * math.sqrt((dof - 1) / (dof - size * size)) if size * size < dof else math.inf
+    if student_tail(distance, dof - 1) * objective.weighted_rows < RESIDUALS.overdispersion_p:
+        row = int(np.argmax(np.abs(weighted_residuals(objective, theta)).max(axis=0)))
+        sentences.append(
+            f"{describe_row(objective, row)} is an outlier: its residual is {distance:.3g} standard deviations of the "
+            "others; check it, or use a robust loss, such as --loss huber"
+        )
+    elif abs(goodness.scatter_trend) > RESIDUALS.systematic_sigmas:
+        where = "large" if goodness.scatter_trend > 0 else "small"
+        sentences.append(
+            f"the residuals scatter more where predictions are {where} ({abs(goodness.scatter_trend):.2g} standard "
+            "errors from equal scatter), but the standard errors assume equal scatter; weight the rows, such as by "
+            "--sigma or --weights"
+        )
+    return sentences
+
+
 def information_criteria(log_likelihood: float, k: int, count: int) -> dict[str, Any]:
     """Return AIC (Akaike 1974), AICc for few rows (Hurvich & Tsai 1989) and BIC (Schwarz 1978)."""
     aic = 2 * k - 2 * log_likelihood
@@ -713,7 +745,8 @@ def _residual_summary(objective: Objective, theta: Array) -> dict[str, Any]:
     residuals = _unweighted_residuals(objective, theta)[:, counts]
     sizes = np.array([residuals.shape[1]])
     rows = GatheredRows(lambda name: objective.column(name)[..., counts], sizes, is_weighted=objective.is_weighted)
-    [figures] = residual_figures(objective, rows, residuals)
+    predictions = objective.evaluate_rows(objective.kernels.target, theta)[:, counts] - residuals
+    [figures] = residual_figures(objective, rows, residuals, predictions)
     if objective.kernels.graphs.has_scaled_residuals:  # residuals are in units of their errors
         del figures["residual_quantiles"]
     return figures

@@ -281,6 +281,7 @@ class RowFigures(NamedTuple):
     has_constant: bool
 
 
+_MIN_SCATTER_ROWS = 30  # with fewer rows, the scatter of residuals says little
 _QUANTILE_LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _SPAN_TOLERANCE = 1e-9  # share of a constant outside of the span of a model that counts as rounding
 
@@ -309,7 +310,7 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
             of_rows = row_likelihoods(objective.loss, target, target - residuals, weights, by_row)
             sums[:, : len(of_rows)] = np.array([gathered.totals(np.sum(row, axis=0)) for row in of_rows]).T
         else:
-            of_residuals = residual_figures(objective, gathered, residuals)
+            of_residuals = residual_figures(objective, gathered, residuals, target - residuals)
         rows = zip(
             of_residuals,
             log_weights.tolist(),
@@ -322,16 +323,43 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
     return figures
 
 
-def residual_figures(objective: Objective, rows: GatheredRows, residuals: Array) -> list[dict[str, Any]]:
-    """Return the figures of some groups that need every residual, by name: quantiles of the residuals, and the
-    Durbin–Watson statistic of weighted ones, None unless the rows are sorted by the only predictor.
+def residual_figures(
+    objective: Objective, rows: GatheredRows, residuals: Array, predictions: Array
+) -> list[dict[str, Any]]:
+    """Return the figures of some groups that need every residual, by name: quantiles of the residuals, and of weighted
+    ones the largest, the trend of their scatter, and the Durbin–Watson statistic, None unless the rows are sorted by
+    the only predictor.
     """
-    quantiles = rows.quantiles(residuals, _QUANTILE_LEVELS).tolist()
-    ratios = _durbin_watson(objective, rows, residuals * np.sqrt(rows.weights)).tolist()
+    quantiles, weighted = rows.quantiles(residuals, _QUANTILE_LEVELS).tolist(), residuals * np.sqrt(rows.weights)
+    ratios = _durbin_watson(objective, rows, weighted).tolist()
+    largest = np.maximum.reduceat(np.abs(weighted).max(axis=0), rows.starts).tolist()
+    trends = _scatter_trends(rows, np.abs(weighted), predictions).tolist()
     return [
-        {"residual_quantiles": tuple(levels), "durbin_watson": None if math.isnan(ratio) else ratio}
-        for levels, ratio in zip(quantiles, ratios, strict=True)
+        {
+            "residual_quantiles": tuple(levels),
+            "durbin_watson": None if math.isnan(ratio) else ratio,
+            "largest_residual": size,
+            "scatter_trend": trend,
+        }
+        for levels, ratio, size, trend in zip(quantiles, ratios, largest, trends, strict=True)
     ]
+
+
+def _scatter_trends(rows: GatheredRows, sizes: Array, predictions: Array) -> Array:
+    """Return Spearman's rank correlation of the sizes of residuals with the predictions of each group, in standard
+    errors from 0; 0 for few rows and for several components.
+    """
+    trends = np.zeros(len(rows.sizes))
+    if len(sizes) == 1 and (rows.sizes >= _MIN_SCATTER_ROWS).any():
+        groups = rows.spread(np.arange(len(trends)))
+        ranks = np.empty((2, rows.count))
+        for rank, values in zip(ranks, (sizes[0], predictions[0]), strict=True):
+            rank[np.lexsort((values, groups))] = np.arange(rows.count) - rows.spread(rows.starts + (rows.sizes - 1) / 2)
+        is_long = rows.sizes >= _MIN_SCATTER_ROWS
+        count = rows.sizes[is_long].astype(np.float64)
+        products = rows.totals(ranks[0] * ranks[1])[is_long]
+        trends[is_long] = 12 * products / (count * (count * count - 1)) * np.sqrt(count - 1)
+    return trends
 
 
 def _durbin_watson(objective: Objective, rows: GatheredRows, residuals: Array) -> Array:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from autodiff_cli.array_types import Array
 from autodiff_cli.training.result.diagnosis import Diagnosis, von_neumann_scores
+from tests.each import each
 
 X = np.linspace(-1, 1, 40)
 DATA = {"x": X, "y": np.sin(2 * X)}
@@ -109,3 +111,65 @@ def test_scores_of_neighbours_are_those_of_von_neumann() -> None:
         ratio = np.sum(np.diff(values) ** 2) / np.sum((values - values.mean()) ** 2)
         wanted.append((2 - ratio) / math.sqrt(4 * (n - 2) / (n**2 - 1)))
     assert von_neumann_scores(ordered, sizes) == pytest.approx(wanted, rel=1e-9)
+
+
+ROWS = np.linspace(1.0, 10.0, 10)
+NOISE = 0.01 * np.cos(37 * ROWS)
+BROKEN, POLE, UNDEFINED = "the fitted curve", "has a pole at", "is undefined at"
+
+
+@each(
+    "model, start, curve, expected",
+    [
+        ("y ~ a/(x - c)", {"c": 4.4}, 1 / (ROWS - 4.3), 4.3),
+        ("y ~ a/(x - c)^2", {"c": 4.4}, 1 / (ROWS - 4.3) ** 2, 4.3),
+        ("y ~ v*x/(k + x)", {"k": -3.5}, 2 * ROWS / (ROWS - 3.4), 3.4),
+        ("y ~ (a + b*x)/(1 + c*x)", {"c": -0.13}, (3 + ROWS) / (1 - ROWS / 7.6), 7.6),
+        ("y ~ a*tan(b*x)", {"b": 0.2}, np.tan(0.2 * ROWS), math.pi / 0.4),
+        ("y ~ a*(x - c)^-3", {"c": 4.4}, (ROWS - 4.3) ** -3.0, 4.3),
+        ("y ~ a*b^x", {"b": -0.8}, (-0.8) ** ROWS, math.nan),  # a power of a negative number at whole numbers alone
+    ],
+)
+def test_a_curve_that_is_infinite_or_undefined_between_rows_is_reported(
+    model: str, start: dict[str, float], curve: Array, expected: float
+) -> None:
+    fit = ad.fit(model, {"x": ROWS, "y": curve + NOISE}, start=start)
+    assert fit.converged
+    (warning,) = (text for text in fit.warnings if text.startswith(BROKEN))
+    place = float(warning.partition("x = ")[2].partition(",")[0])
+    if math.isnan(expected):
+        assert UNDEFINED in warning
+        assert math.isnan(float(fit.predict({"x": [place]})[0]))
+    else:
+        assert POLE in warning
+        assert place == pytest.approx(expected, abs=0.05)
+        assert abs(fit.predict({"x": [place * (1 + 1e-6)]})[0]) > 100 * np.abs(curve).max()
+
+
+@each(
+    "model, start, curve",
+    [
+        ("y ~ v*x/(k + x)", {}, 2 * ROWS / (ROWS + 3.4)),
+        ("y ~ a/(x - c)", {"c": 0.5}, 1 / (ROWS - 0.5)),  # its pole is left of all rows
+        ("y ~ a + b/x", {}, 1 + 2 / ROWS),
+        ("y ~ a*sin(k*(x - c))/(x - c)", {"k": 2.0, "c": 4.3}, np.sin(2 * (ROWS - 4.3)) / (ROWS - 4.3)),
+        ("y ~ a*floor(b*x) + c", {"b": 1.04}, np.floor(ROWS)),  # jumps are no poles
+        ("y ~ a*sqrt(x - c)", {"c": 0.4}, np.sqrt(ROWS - 0.4)),
+        ("y ~ a*b^x", {"b": 0.8}, 0.8**ROWS),
+        ("y ~ v*x^n/(k^n + x^n)", {"k": 3.0, "n": 2.0}, ROWS**2 / (9 + ROWS**2)),
+    ],
+)
+def test_a_curve_without_poles_between_rows_is_not_called_infinite(
+    model: str, start: dict[str, float], curve: Array
+) -> None:
+    fit = ad.fit(model, {"x": ROWS, "y": curve + NOISE}, start=start)
+    assert not [text for text in fit.warnings if text.startswith(BROKEN)]
+
+
+def test_the_curve_of_each_label_is_followed_between_its_own_rows() -> None:
+    data = {"x": np.tile(ROWS, 2), "site": np.repeat(["A", "B"], len(ROWS))}
+    for pole, is_reported in ((4.3, True), (0.5, False)):
+        data["y"] = np.concatenate([1 / (ROWS - 0.4), 1 / (ROWS - pole)]) + np.tile(NOISE, 2)
+        start = {"c[A]": 0.5, "c[B]": pole + 0.1}
+        fit = ad.fit("y ~ a[site]/(x - c[site])", data, start=start)
+        assert any(POLE in text for text in fit.warnings) == is_reported

@@ -244,7 +244,7 @@ def test_figures_follow_the_unit_and_not_the_order_of_rows(options: dict[str, An
     found = goodness(fit(MODEL, scaled, **options))
     powers = {"residual_quantiles": 1, "scale": 1}
     if has_unit:
-        powers |= {"rss": 2, "loss": 2, "reduced_chi_squared": 2, "rmse": 1, "residual_std": 1}
+        powers |= {"rss": 2, "loss": 2, "reduced_chi_squared": 2, "rmse": 1, "residual_std": 1, "largest_residual": 1}
     added = dict.fromkeys(("aic", "aicc", "bic"), 2 * N * math.log(unit)) | {"log_likelihood": -N * math.log(unit)}
     for name, value in plain.items():
         if isinstance(value, float | tuple) and name not in ("null_test", "durbin_watson"):
@@ -565,3 +565,44 @@ def test_the_gaussian_family_has_the_digits_of_least_squares_where_the_model_is_
     model = "y ~ " + " + ".join(f"b{k}*x^{k}" for k in range(9))  # too ill-conditioned for a Hessian
     squares, family = fit(model, {"x": x, "y": y}), fit(model, {"x": x, "y": y}, family="gaussian")
     assert family.stderr == pytest.approx(squares.stderr, rel=1e-9)
+
+
+def noisy_line(seed: int, rows: int = 40) -> tuple[Any, Any]:
+    """Return x and a line with independent normal errors."""
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(0, 5, rows)
+    return x, 1 + 2 * x + 0.1 * generator.normal(size=rows)
+
+
+@each("weight", [1.0, 4.0])
+def test_a_row_far_from_the_curve_is_named_as_an_outlier(weight: float) -> None:
+    x, y = noisy_line(1)
+    y[7] += 0.9
+    weights = np.where(np.arange(40) == 7, weight, 1.0)
+    found = fit("y ~ a + b*x", {"x": x, "y": y}, weights=weights)
+    assert found.dof is not None
+    assert found.rss is not None
+    (warning,) = found.warnings
+    assert warning.startswith(f"row 8 (y = {y[7]:g}, x = {x[7]:g}) is an outlier")
+    largest = weight * (y[7] - found.predict({"x": x[7:8]})[0]) ** 2
+    distance = math.sqrt(largest * (found.dof - 1) / (found.rss - largest))
+    assert f"{distance:.3g} standard deviations of the others" in warning
+
+
+def test_scatter_that_rises_with_the_prediction_is_reported_with_its_rank_correlation() -> None:
+    x, y = noisy_line(2, 200)
+    y += (y - 1 - 2 * x) * 4 * x
+    found = fit("y ~ a + b*x", {"x": x, "y": y})
+    (warning,) = found.warnings
+    prediction = found.predict({"x": x})
+    score = stats.spearmanr(np.abs(y - prediction), prediction).statistic * math.sqrt(199)
+    assert f"predictions are large ({score:.2g} standard errors from equal scatter)" in warning
+    weighted = fit("y ~ a + b*x", {"x": x, "y": y}, sigma=0.1 * (1 + 4 * x))
+    assert weighted.warnings == []
+
+
+def test_rows_with_equal_normal_errors_have_neither_outliers_nor_trends() -> None:
+    columns = [noisy_line(seed) for seed in range(100)]
+    x, y = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    fits = fit_by("y ~ a + b*x", {"x": x, "y": y, "group": np.repeat(np.arange(100), 40)}, "group")
+    assert sum(len(found.fit.warnings) for found in fits) <= 1  # of 100 fits, 0.07 are expected
