@@ -138,7 +138,12 @@ def _node_array(nodes: Sequence[Node], shape: Shape) -> NodeArray:
 
 def _extreme(name: str) -> Callable[[NodeArray], Node]:
     """Return a function of an array that is the operation of this name on all elements, of which some may tie."""
-    return lambda x: x.item() if x.size == 1 else get_op(name)(*x.reshape(-1).tolist())
+
+    def extreme(x: NodeArray) -> Node:
+        elements: list[Node] = x.reshape(-1).tolist()
+        return get_op(name)(*elements) if len(elements) > 1 else elements[0]
+
+    return extreme
 
 
 def _logsumexp(x: NodeArray) -> Node:

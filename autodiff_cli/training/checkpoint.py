@@ -6,8 +6,8 @@ checkpoint executes nothing, and a hash over the content detects damage. A new f
 then replaces it, so the file is complete at any moment.
 
 `CheckpointFile` writes one checkpoint, `CheckpointWriter` decides when to write. `EvaluationLog` remembers evaluations
-of the objective: deterministic methods without a state of their own resume by running again over the remembered values.
-`DensityLog` does so for chains, which run beside each other.
+of the objective: deterministic methods without a state of their own, and chains, resume by running again over the
+remembered values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import secrets
 import stat
 import threading
 import time
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,7 +43,7 @@ except ImportError:  # without file locks, `_check_sole_writer` alone detects a 
 
 
 CHECKPOINT_FORMAT = "autodiff checkpoint"
-CHECKPOINT_VERSION = 3
+CHECKPOINT_VERSION = 4
 
 
 class CheckpointError(DataError):
@@ -68,8 +67,7 @@ class CheckpointState:
         history: number, loss and validation loss (nan for none) of each epoch, of shape (epochs, 3).
         first_theta: the parameters at the start.
         best_theta, best_number: the parameters of the best epoch, and its number.
-        evaluations: the records of an `EvaluationLog`, for methods that resume by running again.
-        densities: the table of a `DensityLog`.
+        evaluations: the results of an `EvaluationLog`, for methods that resume by running again.
     """
 
     reported_epochs: int
@@ -80,8 +78,7 @@ class CheckpointState:
     first_theta: Array = field(default_factory=lambda: np.empty(0))
     best_theta: Array = field(default_factory=lambda: np.empty(0))
     best_number: int = 0
-    densities: Array = field(default_factory=lambda: np.empty((0, 0)))
-    evaluations: list[tuple[int, Array]] = field(default_factory=list)
+    evaluations: dict[bytes, Array] = field(default_factory=dict)
 
 
 def read_checkpoint(path: str | os.PathLike[str], identity: Mapping[str, Any]) -> CheckpointState:
@@ -158,11 +155,12 @@ def _has_zip_header(stream: IO[bytes]) -> bool:
 
 
 def _state_from_archive(head: Mapping[str, Any], arrays: dict[str, Array]) -> CheckpointState:
-    sizes = [math.prod(shape) for _, shape in head["evaluations"]]
-    results = np.split(arrays.pop("evaluations"), np.cumsum(sizes, dtype=np.intp))
-    evaluations = [
-        (mark, result.reshape(shape)) for (mark, shape), result in zip(head["evaluations"], results, strict=False)
-    ]
+    shapes, keys = head["shapes"], arrays.pop("keys").tobytes()
+    results = np.split(arrays.pop("evaluations"), np.cumsum([math.prod(shape) for shape in shapes], dtype=np.intp))
+    evaluations = {
+        keys[_KEY_BYTES * k :][:_KEY_BYTES]: result.reshape(shape)
+        for k, (result, shape) in enumerate(zip(results, shapes, strict=False))
+    }
     values: dict[str, Any] = {**head["state"], **arrays}
     return CheckpointState(**values, evaluations=evaluations)
 
@@ -176,10 +174,11 @@ def _archive_from_state(identity: Mapping[str, Any], state: CheckpointState) -> 
         "autodiff": __version__,
         "identity": dict(identity),
         "state": {name: value for name, value in values.items() if not isinstance(value, np.ndarray)},
-        "evaluations": [(mark, result.shape) for mark, result in evaluations],
+        "shapes": [result.shape for result in evaluations.values()],
     }
     arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-    arrays["evaluations"] = np.concatenate([np.empty(0), *(result.ravel() for _, result in evaluations)])
+    arrays["evaluations"] = np.concatenate([np.empty(0), *(result.ravel() for result in evaluations.values())])
+    arrays["keys"] = np.frombuffer(b"".join(evaluations), np.uint8)
     arrays["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
     arrays["hash"] = np.frombuffer(_content_hash(arrays), np.uint8)
     return arrays
@@ -336,74 +335,36 @@ class CheckpointWriter:
 
 
 _MAX_LOGGED_NUMBERS = 2**23  # 64 MB of doubles; evaluations beyond that are computed again on resuming
+_KEY_BYTES = 16  # of the digest of a point
 
 
-@dataclass(slots=True)
 class EvaluationLog:
-    """A record of evaluations, from which a deterministic method resumes by running again.
+    """A record of evaluations, from which a deterministic method, or a chain with the same seed, resumes by running
+    again: known results are returned without being computed.
 
-    The method must depend on nothing but earlier evaluations. It runs from the start, and known results are returned
-    without being computed. From the first evaluation that differs from the record on, everything is computed anew.
+    A result is found by its point, because chains run beside each other.
 
     Attributes:
-        records: a checksum of the point of each evaluation, and its result.
+        results: the result of each evaluation, by a digest of its point.
 
-    >>> answers = EvaluationLog()
-    >>> first = answers.evaluate(b"1", lambda: np.array([2.0]))
-    >>> again = EvaluationLog(answers.records)
+    >>> log = EvaluationLog()
+    >>> first = log.evaluate(b"1", lambda: np.array([2.0]))
+    >>> again = EvaluationLog(log.results)
     >>> again.evaluate(b"1", lambda: np.array([3.0])), again.evaluate(b"2", lambda: np.array([3.0]))
     (array([2.]), array([3.]))
     """
 
-    records: list[tuple[int, Array]] = field(default_factory=list)
-    _position: int = field(default=0, init=False)
-    _capacity_left: int = field(default=_MAX_LOGGED_NUMBERS, init=False)
+    def __init__(self, results: Mapping[bytes, Array] | None = None) -> None:
+        self.results = dict(results or {})
+        self._size = sum(result.size for result in self.results.values())
 
-    def evaluate(self, key: bytes, compute: Callable[[], Array]) -> Array:
-        """Return the result for a key, from the record or computed. The caller may modify it."""
-        checksum, position = zlib.crc32(key), self._position
-        self._position += 1
-        if position < len(self.records):
-            recorded, result = self.records[position]
-            if recorded == checksum:
-                self._capacity_left -= result.size
-                return result.copy()
-            del self.records[position:]
+    def evaluate(self, point: bytes, compute: Callable[[], Array]) -> Array:
+        """Return the result at a point, from the record or computed. The caller may modify it."""
+        key = hashlib.blake2b(point, digest_size=_KEY_BYTES).digest()
+        if (stored := self.results.get(key)) is not None:
+            return stored.copy()
         result = compute()
-        if position == len(self.records) and result.size <= self._capacity_left:
-            self._capacity_left -= result.size
-            self.records.append((checksum, result.copy()))
+        if self._size + result.size <= _MAX_LOGGED_NUMBERS:
+            self._size += result.size
+            self.results[key] = result.copy()
         return result
-
-
-class DensityLog:
-    """A record of evaluations of a density, from which chains resume by running again with the same seed.
-
-    Chains run beside each other, so evaluations have no order: a result is found by its point.
-
-    >>> log = DensityLog()
-    >>> first = log.evaluate(np.array([1.0]), lambda: np.array([2.0, 3.0]))
-    >>> DensityLog(log.table()).evaluate(np.array([1.0]), lambda: np.array([4.0, 5.0]))
-    array([2., 3.])
-    """
-
-    def __init__(self, table: Array | None = None) -> None:
-        size = 0 if table is None else table.shape[1] // 2  # of a point; then come the density and its gradient
-        rows = () if table is None else np.ascontiguousarray(table)
-        self._results: dict[bytes, Array] = {row[:size].tobytes(): row[size:] for row in rows}
-
-    def evaluate(self, point: Array, compute: Callable[[], Array]) -> Array:
-        """Return the density and its gradient at a point, from the record or computed. The caller may not modify it."""
-        key = point.tobytes()
-        if (stored := self._results.get(key)) is not None:
-            return stored
-        result = compute()
-        if len(self._results) * (len(point) + len(result)) < _MAX_LOGGED_NUMBERS:
-            self._results[key] = result
-        return result
-
-    def table(self) -> Array:
-        """Return a row for each evaluation: the point, the density and its gradient."""
-        pairs = [*self._results.copy().items()]  # a copy is made at once, while chains go on
-        rows = [np.concatenate((np.frombuffer(key), result)) for key, result in pairs]
-        return np.array(rows) if rows else np.empty((0, 0))

@@ -23,7 +23,7 @@ import autodiff_cli as ad
 from autodiff_cli import Objective
 from autodiff_cli.backends.llvm.backend import CompiledSumKernel
 from autodiff_cli.data.files import open_data
-from autodiff_cli.training.checkpoint import CheckpointError, DensityLog
+from autodiff_cli.training.checkpoint import CheckpointError, EvaluationLog
 from autodiff_cli.training.fitting import fit, posterior
 from autodiff_cli.training.fitting.fit import Interrupted
 from autodiff_cli.training.fitting.posterior import Density, save_draws
@@ -237,8 +237,8 @@ def test_the_same_seed_gives_the_same_draws() -> None:
 @pytest.mark.slow
 def test_chains_resume_with_the_same_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer chains, and others, have the draws of one run, and what was computed is not computed again."""
-    computed, evaluate = [], DensityLog.evaluate
-    monkeypatch.setattr(DensityLog, "evaluate", lambda *of: evaluate(*of[:2], lambda: computed.append(1) or of[2]()))
+    computed, evaluate = [], EvaluationLog.evaluate
+    monkeypatch.setattr(EvaluationLog, "evaluate", lambda *of: evaluate(*of[:2], lambda: computed.append(1) or of[2]()))
     path, options = tmp_path / "chains", {"priors": {"a": "normal(2, 1)"}}
     whole = ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=60, chains=3, **options)
     assert not computed  # nothing is remembered without a checkpoint
@@ -348,10 +348,10 @@ def test_without_compiled_code_the_draws_are_the_same(monkeypatch: pytest.Monkey
 
 def test_a_checkpoint_is_written_while_chains_go_on() -> None:
     """Garbage collection may let another chain evaluate its density at any moment."""
-    log, points = DensityLog(), itertools.count()
+    log, points = EvaluationLog(), itertools.count()
 
     def evaluate(*_: object) -> None:
-        log.evaluate(np.array([float(next(points))]), lambda: np.zeros(2))
+        log.evaluate(str(next(points)).encode(), lambda: np.zeros(2))
 
     for _ in range(1000):
         evaluate()
@@ -359,7 +359,7 @@ def test_a_checkpoint_is_written_while_chains_go_on() -> None:
     thresholds = gc.get_threshold()
     gc.set_threshold(10)
     try:
-        assert len(log.table()) >= 1000
+        assert len(log.results.copy()) >= 1000
     finally:
         gc.set_threshold(*thresholds)
         gc.callbacks.remove(evaluate)

@@ -233,9 +233,9 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
             on_draw(count, total)
 
     warnings, progress = len(run.progress.warnings), run.progress
-    densities = progress.densities if progress.checkpoint_writer or progress.resumed_from else None
+    log = progress.evaluations if progress.checkpoint_writer or progress.resumed_from else None
     try:
-        drawn = draw_posterior(objective, start, options, run.quantities, densities, count_draw)
+        drawn = draw_posterior(objective, start, options, run.quantities, log, count_draw)
     except KeyboardInterrupt:
         if result is None:
             raise

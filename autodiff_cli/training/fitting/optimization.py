@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.fitting.minimization import (
     MINIMIZATION,
     comparison_losses,
@@ -604,8 +603,7 @@ def optimize(method: str, objective: Objective, options: FitOptions, progress: P
 
 def _run_method(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
     if method not in OPTIMIZERS and (progress.checkpoint_writer is not None or progress.resumed_from is not None):
-        known = [] if progress.resumed_from is None else progress.resumed_from.evaluations
-        objective.evaluation_log = progress.evaluations = EvaluationLog(known)
+        objective.evaluation_log = progress.evaluations
     if method not in OPTIMIZERS:
         return converge(method, objective, options, progress)
     drawn = options.batch_size is not None

@@ -36,7 +36,7 @@ from autodiff_cli.ops.special import LOG_DENSITIES, sigmoid, softplus
 from autodiff_cli.ops.structural import index, sum_
 from autodiff_cli.options import OptionError
 from autodiff_cli.system import open_atomic_bytes, open_atomic_text
-from autodiff_cli.training.checkpoint import DensityLog
+from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import minimize_batch, root_mean_square
 from autodiff_cli.training.losses import PRIOR_FACTOR, LossKind
@@ -190,7 +190,7 @@ def draw_posterior(
     start: Array,
     options: FitOptions,
     quantities: DerivedQuantities,
-    log: DensityLog | None = None,
+    log: EvaluationLog | None = None,
     on_draw: DrawCallback | None = None,
 ) -> PosteriorDraws:
     """Draw from the posterior of an objective.
@@ -433,7 +433,7 @@ class Density:
         compiled: the log-density in compiled code, if that is available.
     """
 
-    log: DensityLog | None = None
+    log: EvaluationLog | None = None
     compiled: DensityFunction | None = None
 
     def __init__(self, objective: Objective, start: Array, options: FitOptions, alike: Collection[str] = ()) -> None:
@@ -585,7 +585,7 @@ class Density:
     def value_and_gradient(self, z: Array) -> tuple[float, Array]:
         """Return the log-density, up to a constant, and its gradient."""
         compute = self.compiled or self._evaluate
-        result = compute(z) if self.log is None else self.log.evaluate(z, lambda: compute(z))
+        result = compute(z) if self.log is None else self.log.evaluate(z.tobytes(), lambda: compute(z))
         return float(result[0]), result[1:]
 
     def _evaluate(self, z: Array) -> Array:

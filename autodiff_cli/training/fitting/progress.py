@@ -26,7 +26,6 @@ from autodiff_cli.training.checkpoint import (
     CheckpointFile,
     CheckpointState,
     CheckpointWriter,
-    DensityLog,
     EvaluationLog,
     read_checkpoint,
 )
@@ -177,8 +176,7 @@ class Progress:
         first, last: the first and the last epoch.
         best: the epoch with the least loss, over the validation rows if there are any.
         method_state: returns the state that a method stores in a checkpoint.
-        evaluations: the evaluations that a method without a state stores in a checkpoint.
-        densities: the evaluations that chains store in a checkpoint.
+        evaluations: the evaluations that chains, and methods without a state, store in a checkpoint.
         warnings: what limits how the results may be used, as sentences.
         notes: what else happened during the fit, as sentences.
 
@@ -201,8 +199,7 @@ class Progress:
     last: Epoch | None = field(default=None, init=False)
     best: Epoch | None = field(default=None, init=False)
     method_state: Callable[[], CheckpointState] | None = field(default=None, init=False)
-    evaluations: EvaluationLog | None = field(default=None, init=False)
-    densities: DensityLog = field(default_factory=DensityLog, init=False)
+    evaluations: EvaluationLog = field(default_factory=EvaluationLog, init=False)
     warnings: list[str] = field(default_factory=list, init=False)
     notes: list[str] = field(default_factory=list, init=False)
     _reported_epochs: int = field(default=0, init=False)
@@ -210,7 +207,7 @@ class Progress:
 
     def __post_init__(self) -> None:
         if self.resumed_from is not None:
-            self.densities = DensityLog(self.resumed_from.densities)
+            self.evaluations = EvaluationLog(self.resumed_from.evaluations)
 
     @property
     def latest(self) -> Epoch:
@@ -284,16 +281,11 @@ class Progress:
     def _checkpoint_snapshot(self) -> Callable[[], CheckpointState]:
         """Return a function that returns the state for a checkpoint.
 
-        What changes in place is copied now; what only grows is cut to its current length when the checkpoint is
-        written.
+        What changes in place is copied now; the history is cut to its current length when the checkpoint is written.
         """
         reported = self._reported_epochs
         if self.method_state is None:
-            evaluations = [] if self.evaluations is None else self.evaluations.records
-            evaluation_count = len(evaluations)
-            return lambda: CheckpointState(
-                reported, densities=self.densities.table(), evaluations=evaluations[:evaluation_count]
-            )
+            return lambda: CheckpointState(reported, evaluations=self.evaluations.results.copy())
         state, first, best, history, count = self.method_state(), self.first, self.best, self.history, len(self.history)
         assert first is not None
         assert best is not None
@@ -307,7 +299,7 @@ class Progress:
                 first_theta=first.theta,
                 best_theta=best.theta,
                 best_number=best.number,
-                densities=self.densities.table(),
+                evaluations=self.evaluations.results.copy(),
             )
 
         return snapshot
