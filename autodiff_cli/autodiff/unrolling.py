@@ -138,16 +138,12 @@ def _node_array(nodes: Sequence[Node], shape: Shape) -> NodeArray:
 
 def _extreme(name: str) -> Callable[[NodeArray], Node]:
     """Return a function of an array that is the operation of this name on all elements, of which some may tie."""
-
-    def extreme(x: NodeArray) -> Node:
-        elements: list[Node] = x.reshape(-1).tolist()
-        return get_op(name)(*elements) if len(elements) > 1 else elements[0]
-
-    return extreme
+    return lambda x: x.item() if x.size == 1 else get_op(name)(*x.reshape(-1).tolist())
 
 
 def _logsumexp(x: NodeArray) -> Node:
-    return reduce(get_op("logaddexp"), x.reshape(-1).tolist())
+    elements: list[Node] = x.reshape(-1).tolist()
+    return reduce(get_op("logaddexp"), elements)
 
 
 def _softmax(x: NodeArray) -> NodeArray:
