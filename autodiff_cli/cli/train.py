@@ -83,14 +83,14 @@ def train(
     Examples:
       autodiff train "y ~ a*exp(-b*x) + c" decay.csv
       autodiff train "y ~ a*exp(-b*x)" decay.csv --a 2 --b 0.5 --sigma error
-      autodiff train "y ~ a*exp(-b*x)" decay.csv --optimizer adam --page learning.html
+      autodiff train "y ~ a*exp(-b*x)" decay.csv --optimizer adam --page fit.html
       autodiff train "y ~ a*x^n" growth.tsv.gz --fix n=2 --json
       autodiff train "y ~ a*exp(-b*x)" sites.csv --by site -o parameters.csv
       autodiff train "y ~ a[site]*exp(-b*x)" sites.csv
       autodiff train "y ~ sigmoid(a*x + b)" clicks.csv --loss bce
       autodiff train "y ~ f*exp(-x/s) + (1-f)" mix.csv --bounds "0 < f < 1"
       autodiff train "y ~ a*x + b" big.parquet --optimizer adam --batch-size 256
-      autodiff train "y ~ mlp(x, [32], tanh)" sine.csv --epochs 2000 --patience 50
+      autodiff train "y ~ mlp(x, [32])" sine.csv --validation 0.2 --patience 50
       autodiff train "label ~ softmax(mlp(x, [8]))" labels.csv --save labels.json
       cat decay.csv | autodiff train "log(y) ~ a - b*x" - --drop-missing
     """
