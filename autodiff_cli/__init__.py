@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from autodiff_cli.version import __version__
 
-TYPE_CHECKING = False  # type checkers take it for that of `typing`, whose import would cost start-up time
+TYPE_CHECKING = False  # type checkers treat it as `typing.TYPE_CHECKING`, whose import would cost start-up time
 if TYPE_CHECKING:
     from typing import Any
 

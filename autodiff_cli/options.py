@@ -73,7 +73,7 @@ def one_of(choices: Iterable[str]) -> Check:
 # Names of choices in other programs, and ours.
 _SYNONYMS = {
     "normal": "gaussian", "gaussian": "normal", "gauss": "gaussian normal", "logistic": "binomial bce",
-    "bernoulli": "binomial bce", "l1": "mae", "l2": "mse", "least_squares": "mse", "newton": "lm",
+    "bernoulli": "binomial bce", "l1": "mae", "l2": "mse", "least_squares": "mse",
 }  # fmt: skip
 
 

@@ -303,7 +303,7 @@ class Matcher:
             return
         (pattern, is_inverse), rest = patterns[0], patterns[1:]
         bound = split(bindings[pattern]) if pattern in bindings else ()
-        if len(bound) > 1:  # the operands of a bound wildcard may be anywhere among the others
+        if len(bound) > 1:  # the operands of a bound wildcard may be anywhere
             yield from self._match_operands([*_inverted(bound, is_inverse), *rest], parts, bindings, split)
             return
         for i, part in enumerate(parts):

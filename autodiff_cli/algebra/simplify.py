@@ -148,7 +148,7 @@ def _sign(node: Node, signs: Sequence[Sign]) -> Sign:
     return Sign.POSITIVE if op is log and exponent is not None and exponent.value > 1 else sign
 
 
-# The sign of an operation, given those of its inputs.
+# The sign of an operation, given the signs of its inputs.
 _SIGN_RULES: dict[Op, Callable[[Sequence[Sign]], Sign]] = {
     add: lambda signs: max(signs) if min(signs) else Sign.UNKNOWN,
     mul: min,

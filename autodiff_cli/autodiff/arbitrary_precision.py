@@ -24,13 +24,13 @@ from autodiff_cli.numbers.kind import Kind
 from autodiff_cli.ops.arithmetic import where
 
 _BITS_PER_DIGIT = 3.3219280948873626  # log2(10), rounded up
-_MAX_EXPONENT = 1 << 1000  # larger exponents, as of exp(exp(x)), do not fit into a float
+_MAX_EXPONENT = 1 << 1000  # larger exponents, as in exp(exp(x)), do not fit into a float
 MAX_CANCELLED_DIGITS = 1000  # if more digits of a result cancel, it is assumed to be 0
 
 
 # The growth of the working precision, until the results have enough digits.
 _GUARD_DIGITS = 10  # decimal digits known beyond the required ones, so that rounding is right except at ties
-_GUARD_BITS = 64  # bits of the first attempt beyond those of the results
+_GUARD_BITS = 64  # additional bits of the first attempt
 _MIN_KNOWN_BITS = 50  # of a result without the required digits that is reported all the same
 _MAX_CANCELLED_DIGITS_IF_QUICK = 20_000  # instead of `MAX_CANCELLED_DIGITS`, if that is little work
 _MAX_QUICK_WORK = 1 << 18  # operations times bits; a tenth of a second at most, but for gamma functions
@@ -92,7 +92,7 @@ def evaluate_to_digits(
         return [values[i] for i in tape.outputs]
 
     result = refine(compute, len(tape), digits, certain_count, max_cancelled_digits)
-    # An assumption about one number does not affect the proofs of the others.
+    # An assumption about one number does not affect the proofs of other numbers.
     proven = [is_certain and not is_assumed[i] for i, is_certain in zip(tape.outputs, result.is_proven, strict=True)]
     return PreciseValues(result.numbers, proven)
 
@@ -185,7 +185,7 @@ def _forward_values(
         depends = any(assumed[j] for j in inputs)
         deciding = inputs if node.op.gate is Gate.BLOCK else inputs[:1] if node.op is where else ()
         value, is_assumed = _final_value(kind, node, arguments, last_bits)
-        # At a pole, an assumption is no small matter: numbers next to it have any size and sign.
+        # At a pole no assumption is safe: numbers next to it have any size and sign.
         is_pole = (is_assumed or depends) and not ball.is_finite(value) and all(map(ball.is_finite, arguments))
         is_undecided = is_pole or any(assumed[j] and ball.is_nan(values[j]) for j in deciding)
         values.append(ball.NAN if is_undecided else value)

@@ -68,7 +68,7 @@ def derivatives(tape: Tape, leaf: Node, kind: Kind[N], point: Mapping[str, N], o
             if recurrence is not None:
                 series[node][k] = recurrence(series[node], [series[child] for child in node.inputs], k, row, divide)
             elif entry.definition is not None:
-                # Outside of the domain all derivatives are nan, whatever the definition gives; structural zeros remain.
+                # Outside the domain all derivatives are nan, even if the definition has numbers; structural zeros stay.
                 is_nan = series[node][0] != series[node][0] and series[entry.definition][k] is not None
                 series[node][k] = series[node][0] if is_nan else series[entry.definition][k]
             else:

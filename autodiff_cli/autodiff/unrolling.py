@@ -162,7 +162,7 @@ def _norm(x: NodeArray) -> Node:
     return get_op("where")(get_op("eq")(total, 0), length, get_op("sqrt")(total))
 
 
-# Operations whose functions of arrays compute with floats; those of all others only rearrange, add and multiply.
+# Operations whose functions of arrays compute with floats; all others only rearrange, add and multiply.
 _NODE_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "largest": _extreme("max"),
     "smallest": _extreme("min"),

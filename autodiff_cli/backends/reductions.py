@@ -123,7 +123,7 @@ def _openblas_functions() -> tuple[Callable[[], int], Callable[[int], None]] | N
 ROW_COUNT_NODE = variable("number of rows")  # of the block; formulas cannot contain this name
 
 
-# The last axis of an input is that of rows. Its length is 1 if all rows have the same value, which is possible even for
+# The last axis of an input is the axis of rows. Its length is 1 if all rows have the same value, even for
 # an input that depends on a column, if it only reads the column's shape.
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 HELP = ("-h", "--help")
 VERSION = ("-V", "--version")
-# These words are never expressions in any command, so that a script means the same whatever options a command has.
+# These words are never expressions in any command, so that scripts stay valid if a command gets these options.
 NEVER_EXPRESSIONS = (*HELP, "-o")
 EXPRESSIONS = ("EXPR", "MODEL", "MODEL...")  # names of arguments that are expressions
 # Options of NAME=VALUE that are also likely names of variables: without `=`, they give that variable a value.

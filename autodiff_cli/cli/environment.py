@@ -37,7 +37,7 @@ class ExitStatus(enum.IntEnum):
     INTERRUPTED = 130
 
 
-class BadInput(Exception):  # noqa: N818 - what it is, not that it is an error
+class BadInput(Exception):  # noqa: N818 - named after the input, not as an error
     """Input that cannot be used. The message names the input and says what to do. Exit status 2."""
 
 
@@ -229,7 +229,7 @@ def _paper_for(report: Report, json: bool, path: str | None, environment: Enviro
             yield Paper(stream, environment.digits)
     elif json or report.is_data:
         if isinstance(environment.stdout, io.TextIOWrapper):
-            # A file format is in UTF-8, whatever the encoding of the terminal is; bytes of its input stay as they are.
+            # File formats are always UTF-8, unlike the terminal; bytes of the input stay unchanged.
             environment.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
         yield Paper(environment.stdout, environment.digits)
     else:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 _prediction = partial(option, group="Prediction")
-_PREDICTION_COLUMNS = 6  # estimated columns in memory beside those of the data: predictions and their text
+_PREDICTION_COLUMNS = 6  # estimated columns in memory besides the data: predictions and their text
 
 
 @command(reading=FileOptions)

@@ -315,7 +315,7 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
     reports = []
     if views.mode is PassMode.FORWARD:
         _seed_variable(trace)
-        # The text has the first variable or those of `--wrt`; the arithmetic of the passes is that for all variables.
+        # The text has the first variable, or the variables of `--wrt`; the passes compute with all variables.
         full_trace = trace_formula(trace.expression, trace.point)
         shown = trace.wrt if wrt is not None else trace.wrt[:1]
         reports.append(forward_mode_report(lambda name: forward_mode(full_trace, name), trace.wrt, shown))

@@ -83,14 +83,14 @@ def train(
     Examples:
       autodiff train "y ~ a*exp(-b*x) + c" decay.csv
       autodiff train "y ~ a*exp(-b*x)" decay.csv --a 2 --b 0.5 --sigma error
-      autodiff train "y ~ a*exp(-b*x)" decay.csv --optimizer adam --page learning.html
+      autodiff train "y ~ a*exp(-b*x)" decay.csv --optimizer adam --page fit.html
       autodiff train "y ~ a*x^n" growth.tsv.gz --fix n=2 --json
       autodiff train "y ~ a*exp(-b*x)" sites.csv --by site -o parameters.csv
       autodiff train "y ~ a[site]*exp(-b*x)" sites.csv
       autodiff train "y ~ sigmoid(a*x + b)" clicks.csv --loss bce
       autodiff train "y ~ f*exp(-x/s) + (1-f)" mix.csv --bounds "0 < f < 1"
       autodiff train "y ~ a*x + b" big.parquet --optimizer adam --batch-size 256
-      autodiff train "y ~ mlp(x, [32], tanh)" sine.csv --epochs 2000 --patience 50
+      autodiff train "y ~ mlp(x, [32])" sine.csv --validation 0.2 --patience 50
       autodiff train "label ~ softmax(mlp(x, [8]))" labels.csv --save labels.json
       cat decay.csv | autodiff train "log(y) ~ a - b*x" - --drop-missing
     """
@@ -126,22 +126,10 @@ def train(
         )
         if figure.panels == "posterior" and (options.posterior is None or by is not None):
             raise BadInput("--panels posterior needs --posterior N, the number of draws, and a single fit")
-        if plot:
-            from autodiff_cli.render.plots import check_plot_path
-
-            check_plot_path(plot)
-        elif by is not None and plot is not None:
+        if by is not None and plot == "":
             raise BadInput("--by draws every group, so --plot needs a file, such as --plot groups.pdf")
-    if draws is not None and not draws.endswith((".csv", ".parquet", ".nc")):
-        raise BadInput(f"--draws takes a FILE that ends in .csv, .parquet or .nc, not `{draws}`")
-    if draws is not None and draws.endswith(".nc") and not all(map(find_spec, ("arviz", "h5netcdf", "h5py"))):
-        raise BadInput("--draws FILE.nc needs ArviZ: pip install arviz h5netcdf h5py; FILE.csv and FILE.parquet do not")
+        _check_output_files(save, page, plot, draws)
     status = ExitStatus.DONE
-    for path in filter(None, (save, page, plot, draws)):
-        from autodiff_cli.system import check_writable
-
-        with errors_as_failure(path):
-            check_writable(path)
     with errors_as_bad_input("use --drop-missing to leave such rows out"), contextlib.ExitStack() as cluster_stack:
         source = open_data_files(data, environment, reading, on_disk=options.stream)
         text, options = tie_fixed_parameters(inputs.read_text(model, environment), source.names, options)
@@ -217,6 +205,23 @@ def train(
 
         fit_text = combine_reports(fit_text, plot_report(fit))
     return Output(fit_text, status, after_write=finish, guard=guard)
+
+
+def _check_output_files(save: str | None, page: str | None, plot: str | None, draws: str | None) -> None:
+    """Raise an error if a file cannot be written, before the fit begins."""
+    from autodiff_cli.system import check_writable
+
+    if plot:
+        from autodiff_cli.render.plots import check_plot_path
+
+        check_plot_path(plot)
+    if draws is not None and not draws.endswith((".csv", ".parquet", ".nc")):
+        raise BadInput(f"--draws takes a FILE that ends in .csv, .parquet or .nc, not `{draws}`")
+    if draws is not None and draws.endswith(".nc") and not all(map(find_spec, ("arviz", "h5netcdf", "h5py"))):
+        raise BadInput("--draws FILE.nc needs ArviZ: pip install arviz h5netcdf h5py; FILE.csv and FILE.parquet do not")
+    for path in filter(None, (save, page, plot, draws)):
+        with errors_as_failure(path):
+            check_writable(path)
 
 
 def _write_file(environment: Environment, path: str, words: str, write: Callable[[str], None]) -> None:

@@ -48,7 +48,7 @@ from autodiff_cli.language.errors import pluralize
 _LINE_BLOCK_BYTES = 1 << 20  # bytes of lines that pyarrow parses in one call, on all cores
 _PARSE_BLOCK_BYTES = 1 << 17  # bytes that one core parses at a time
 _FAST_CELL_BYTES = 256  # bytes per cell: a line of cells this long fits in one block of pyarrow
-_TYPE_SAMPLE_RECORDS = 1000  # records in which the type of a column is looked for
+_TYPE_SAMPLE_RECORDS = 1000  # records that are examined for the type of a column
 
 
 _LINE_STARTS_TO_CHECK = (b"", b"\r", b"\n")  # only blocks that start so can be blank

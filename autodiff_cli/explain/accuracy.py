@@ -36,7 +36,7 @@ class AccuracySettings:
     small_point: int = 1000  # numbers; up to here all perturbations run at once, and extended precision does not pay
     max_rows: int = 10_000  # rows that are computed with proven digits; each takes up to a millisecond
     max_row_operations: int = 1_000_000  # scalar operations with proven digits in all of these rows
-    max_output_elements: int = 1_000  # elements of an array output, each of which has a gradient of its own
+    max_output_elements: int = 1_000  # elements of an array output; each has its own gradient
     max_hessian_operations: int = 1_000_000  # scalar operations with proven digits for all columns of a Hessian
 
 

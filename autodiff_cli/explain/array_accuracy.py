@@ -139,7 +139,7 @@ def _evaluate(kind: Kind[Any], graphs: Sequence[Node], leaf_values: Mapping[str,
     tape = Tape(graphs)
     with ignore_float_errors():
         values = forward(tape, kind, leaf_values)
-    # the last axis of all but constants is that of the rows
+    # except for constants, the last axis is the axis of rows
     return [np.asarray(values[i])[(..., 0) if np.ndim(values[i]) else ...] for i in tape.outputs]
 
 

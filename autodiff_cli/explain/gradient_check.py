@@ -47,7 +47,7 @@ class Verdict(Enum):
     """The verdict of a gradient check on one number."""
 
     AGREES = "agrees"
-    KINK = "kink"  # the one-sided slopes differ; a convention selects one of them or a value between
+    KINK = "kink"  # the one-sided slopes differ; a convention selects one or a value between
     UNDEFINED = "undefined"  # there is no derivative, and the gradient is nan or infinite as it should be
     INACCURATE = "spoilt"  # the rules are correct, but fewer than 6 digits of the number
     DIFFERS = "differs"

@@ -183,7 +183,7 @@ def _selected_inputs(trace: Trace, i: int, op: Op) -> Sequence[Any]:
     masks = {
         k: partial.mask
         for k, partial in enumerate(rule.partials)
-        if partial.mask is not None and not is_literal(partial.local, 0)  # as of conditions, which are always used
+        if partial.mask is not None and not is_literal(partial.local, 0)  # as for conditions, which are always used
     }
     if not masks:
         return [True] * len(rule.inputs)

@@ -359,7 +359,7 @@ def _guard_choice(node: Node, shapes: Mapping[str, Shape]) -> Node:
             (least,) = fold_constants([min_(low, high)], lambda _: True)
             return where(is_above, high, where(is_below, least, inside))
         case "max" | "min", (x, y):
-            # The conditions under which one of them is not taken.
+            # The conditions under which one branch is not taken.
             first, second = (x < y, y < x) if node.operation is max_ else (y < x, x < y)
             x, y = _guard(x, not_(first), shapes), _guard(y, not_(second), shapes)
             return where(first, y, where(second, x, node.operation(x, y)))

@@ -173,7 +173,7 @@ class Op:
     # the error near a zero of the value, where it exceeds `ulp_bound`: as a change of an input, in ulps of it
     argument_ulps: float = 0.0
     perturbed_input: int = -1  # the position of that input, from the end
-    has_cancelling_slopes: bool = False  # whether a slope is a difference, of which cancellation may leave no digits
+    has_cancelling_slopes: bool = False  # whether a slope is a difference that may lose all digits to cancellation
 
     # values
     parity: int = 0  # of a function of one number: 1 if even, -1 if odd
@@ -184,7 +184,7 @@ class Op:
 
     # structural operations
     array_inputs: tuple[int, ...] | None = None  # the positions of inputs that must be arrays; None for all
-    # whether the output is an array, given the shapes of the inputs, of which some may be unknown (None)
+    # whether the output is an array, given the shapes of the inputs (None for an unknown shape)
     returns_array: Callable[..., bool] | None = None
     shape_only_inputs: tuple[int, ...] = ()  # the positions of inputs whose shape matters but not their values
     keeps_all_elements: bool = False  # whether the output contains all elements of the first input
@@ -261,7 +261,7 @@ class Op:
         inputs = tuple(variable(f"x{i}") for i in range(count))
         if self.rule is None:
             return Rule(output, inputs, ())  # its `StructuralRule` depends on shapes
-        # A rule with optional inputs returns a partial for each of them; absent inputs are dropped.
+        # A rule returns a partial for each optional input too; partials of absent inputs are dropped.
         partials = tuple(map(_as_partial, self.rule(output, *inputs)[:count]))
         assert len(partials) == count, self.name
         return Rule(output, inputs, partials)

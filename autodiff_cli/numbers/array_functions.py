@@ -222,7 +222,7 @@ def parse_constant(text: str) -> Any:
     return np.float64(parse_float(text))
 
 
-# The arrays of careful forms, in which conditions are truth values and not numbers.
+# The arrays of careful forms; conditions there are truth values, not numbers.
 _FORM_ARRAYS: Kind[Any] = Kind(
     "arrays",
     {

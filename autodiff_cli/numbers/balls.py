@@ -118,9 +118,9 @@ def _upper_gamma(a: Ball, x: Ball) -> Ball:
     return arb(0) if a.is_zero() else arb(1) if x.is_zero() else x.gamma_upper(a, regularized=1)
 
 
-_GUARD_BITS = 10  # bits beyond those of the arguments
+_GUARD_BITS = 10  # additional bits, beyond the arguments' bits
 _MAX_TERMS = 20_000  # of a series; more take seconds
-_MAX_WIDE_TERMS = 2000  # of a series at a wide ball: bounds over intervals evaluate thousands of them
+_MAX_WIDE_TERMS = 2000  # of a series at a wide ball: bounds over intervals evaluate thousands of series
 
 
 def _determined_bits(*xs: Ball) -> int:

@@ -541,7 +541,7 @@ ACTIVATIONS: dict[str, Callable[..., float]] = {
 
 OPERATIONS: dict[str, Callable[..., float]] = ELEMENTARY | ACTIVATIONS
 
-# Functions that few numbers need. Many numbers at a time are given to them only if one of them needs it.
+# Functions that few numbers need. An array is passed to them only if one of its numbers needs it.
 RARELY_NEEDED: tuple[Callable[..., float], ...] = (
     _tiny_cbrt, _pow_slope_at_edge, _far_sech, _far_csch, _far_sech_square, _far_atan_slope, _times_exp,
 )  # fmt: skip

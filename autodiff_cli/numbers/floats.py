@@ -133,7 +133,7 @@ FLOATS: Kind[float] = Kind("floats", OPERATIONS, parse_constant)
 
 Operation: TypeAlias = Callable[..., Any]
 
-# These are module constants and not fields of a record because every perturbed operation reads some of them.
+# These are module constants, not fields of a record, because every perturbed operation reads some.
 EPSILON = sys.float_info.epsilon  # one ulp of 1
 PERTURBED_RUNS = (0, 1, 2)  # a single run may leave an inaccurate result unchanged by chance
 UNPERTURBED = 3  # a further run, for the comparisons that the numbers in doubt depend on

@@ -436,7 +436,7 @@ INTERVALS: Kind[Intervals] = Kind(
 )
 
 
-# --- Inverses: bounds of an input, from those of the value z and of the inputs ---
+# --- Inverses: bounds of an input, given bounds of the value z and of the inputs ---
 
 
 def _quotient(z: Intervals, factor: Intervals) -> Intervals:

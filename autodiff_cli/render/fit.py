@@ -525,7 +525,7 @@ _SECTIONS = (
 
 # --- The JSON document ---
 
-# The keys that come first; the others follow in the order of the fields of the record.
+# The keys that come first; the rest follow in the order of the fields of the record.
 _FIRST_KEYS = (
     *("model", "rows", "parameters", "fixed", "stderr", "t_values", "p_values", "confidence"),
     *("covariance", "correlation", "loss", "rss", "dof", "r_squared"),

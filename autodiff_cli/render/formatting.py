@@ -90,7 +90,7 @@ def single_line(text: str) -> str:
     return escape_controls("".join(joined))
 
 
-# A double negation, or a quoted name or text, in which `--` is no negation.
+# A double negation, or a quoted name or text (`--` there is not a negation).
 _DOUBLE_NEGATION = re.compile(r"(`[^`]*`|'[^']*'|\"[^\"]*\")|--")
 
 

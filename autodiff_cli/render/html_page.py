@@ -139,7 +139,7 @@ def to_html(
     scalars = elementwise_trace(trace) if view == WHOLE_GRAPH and seed is None else None
     first, last = ([page_file(f"page/{file}") for file in files] for files in (_SCRIPTS, _PANELS))
     parts = [*first, _evaluators(trace, scalars), optimizer_functions(), *last, f"(() => {{\n{above.script}\n}})();"]
-    # Indentation would take 15 kB. Declarations keep a space, which tells them from those of the page.
+    # Indentation would take 15 kB. A space at the start distinguishes declarations from those of the page.
     script = re.sub(r"^ +(?!const |let |class |function |async |\*)", "", "\n".join(parts), flags=re.MULTILINE)
     opening = {"drawn": _drawing_document(drawing), "isFolded": view.fold, "digits": shown, "seed": seed}
     opening["addition"] = above.data

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -175,6 +177,37 @@ def test_help_has_examples_and_every_option_explained(name: str) -> None:
     for parameter in find_command(name).parameters:
         assert parameter.option.help, parameter.name
         assert all(flag in text for flag in parameter.option.flags)
+
+
+def examples_of(name: str) -> list[list[str]]:
+    """The words of the examples in the help of a command, without the other programs of a pipe."""
+    text = run_cli(f"{name} --help")
+    examples = [shlex.split(line) for line in text[text.index("Examples:") :].split("\n\n")[0].split("\n")[1:]]
+    words = [example[example.index("autodiff") + 1 :] for example in examples]
+    return [list(itertools.takewhile(lambda word: word not in ("|", ">"), each)) for each in words]
+
+
+FORMULA_COMMANDS = ("grad", "trace", "check", "solve", "minimize", "maximize", "export", "ops", "lesson")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["train", "predict", "compare", "data", *(pytest.param(name, marks=pytest.mark.slow) for name in FORMULA_COMMANDS)],
+)
+def test_examples_of_help_lack_nothing_but_their_files(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in examples_of(name):
+        output = run_cli(words, stdin="x,y\n" if name in ("train", "predict") else "x^2")
+        files = ("no such file", "no file matches", "there are no rows", "torch is not installed")
+        assert output.status == 0 or any(each in output.stderr for each in files), (words, output.stderr)
+
+
+@each("name", COMMANDS)
+def test_examples_of_help_fit_a_terminal_of_80_columns(name: str) -> None:
+    text = run_cli(f"{name} --help")
+    assert [line for line in text.split("\n") if len(line) > 80] == []
 
 
 def needed(command: Command) -> list[str]:

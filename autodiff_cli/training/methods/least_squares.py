@@ -45,9 +45,7 @@ class LevenbergMarquardtSettings:
     near_reduction: float = 1e-4  # predicted relative reduction from which on undamped steps go on without a region
     max_polish_steps: int = 30  # Gauss-Newton steps at the end
     polish_reduction: float = 0.9  # a polishing step must reduce the projected residuals to less than this share
-    polished: float = (
-        1e-12  # share of the residuals that the parameters can remove, below which nothing is to be gained
-    )
+    polished: float = 1e-12  # at a minimum, the parameters can remove less than this share of the residuals
     max_polish_rise: float = 1.1  # of the residuals in a polishing step; tiny residuals change by rounding errors
     probe_step: float = 1e-6  # relative to the parameters or their starts: a step to a neighbouring point
     max_kink_rounds: int = 10  # fits of the parameters that are not at a kink
@@ -59,7 +57,7 @@ class LevenbergMarquardtSettings:
     max_damping_steps: int = 30  # of the root search for the damping, which usually takes 3
     poor_ratio: float = 0.25  # of actual to predicted reduction, below which the region shrinks
     good_ratio: float = 0.75  # of actual to predicted reduction, from which on the region grows
-    # smaller ones are 0; merely small ones are kept, since their long steps limit the others
+    # smaller ones are 0; merely small ones stay, since their long steps limit the other steps
     zero_singular_value: float = 1e-70
     min_safe_square: float = 1e-280  # smaller squares have lost digits to underflow
 

@@ -430,7 +430,7 @@ def _epoch_backend(options: FitOptions, loss: RowGraphs, rows: int, backend: Bac
     if options.batch_size is None or backend.name != "numpy" or notes:
         return backend
     batches = -(-rows // options.batch_size)
-    # The requested number of epochs must not matter, because a fit may resume with more of them.
+    # The requested number of epochs must not matter, because a fit may resume with more epochs.
     return choose_backend(options.backend, options.threads, loss, rows, DEFAULT_EPOCHS, notes.append, batches)
 
 

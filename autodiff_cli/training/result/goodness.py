@@ -624,7 +624,7 @@ def _likelihood_goodness(
         return GoodnessOfFit(deviance=-2 * log_likelihood, **information_criteria(log_likelihood, k, count))
     sums = likelihood_sums(objective, theta) if rows is None else rows.sums
     log_likelihood = sums.log_likelihood + (0.0 if sums.non_integer_weights else sums.log_combinations)
-    # Weights of counts may be frequencies or exposures, and those of proportions anything but numbers of trials.
+    # Weights of counts may be frequencies or exposures; weights of proportions may be anything but numbers of trials.
     is_tested = not objective.is_weighted if objective.loss == "poisson" else sums.log_combinations > 0
     figures = count_figures(sums, dof, is_tested=is_tested and not objective.is_quasi)
     if objective.has_theta:

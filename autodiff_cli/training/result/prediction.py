@@ -744,7 +744,7 @@ def _label_groups(
         texts.setdefault(match.column, []).append(match.text)
     labels = []
     for combination in combinations.T:
-        # Longer than each label that the model names, and so none of them.
+        # Longer than every label that the model names, so it is a different label.
         label: dict[str, Any] = {column: f"other than {', '.join(named)}" for column, named in texts.items()}
         for match, indicator in zip(matches.values(), combination, strict=True):
             if indicator:

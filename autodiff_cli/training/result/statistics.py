@@ -646,7 +646,7 @@ def _penalised_covariances(
     if kind is LossKind.ROBUST:
         plain_matrices = _Matrices(plain, theta, has_triangles=False)
         scores = plain_matrices.of_each(Objective.score_triangle)[:, :, columns] * objective.components
-        # At the solution the gradient of the unpenalised loss is not 0: it balances that of the penalty.
+        # At the solution the gradient of the unpenalised loss is not 0: it balances the gradient of the penalty.
         weights = plain.total_weights(matrices.every) * objective.components
         slopes = plain.values_and_gradients(theta, matrices.every)[1][:, columns] * weights[:, None]
         centred = scores.swapaxes(1, 2) @ scores - slopes[:, :, None] * slopes[:, None, :] / counts[:, None, None]
