@@ -154,7 +154,7 @@ def _softmax(x: NodeArray) -> NodeArray:
 
 def _norm(x: NodeArray) -> Node:
     first, *others = x.reshape(-1).tolist()
-    length = reduce(get_op("hypot"), others, first) if others else get_op("abs")(first)
+    length: Node = reduce(get_op("hypot"), others, first) if others else get_op("abs")(first)
     if len(others) < 2:
         return length
     total = reduce(get_op("add"), map(get_op("square"), (first, *others)))

@@ -225,6 +225,15 @@ _INSTRUCTIONS: dict[str, Sequence[str]] = {
 }
 
 
+def _adds_products(vector: Vector) -> bool:
+    """Return whether an instruction adds or subtracts two products or quotients.
+
+    If only one of them were rounded, x*y - x*y would not be 0.
+    """
+    terms = (each.inputs[0] if each.op == "fneg" else each for each in vector.inputs)
+    return vector.op in ("fadd", "fsub") and all(each.op in ("fmul", "fdiv") for each in terms)
+
+
 class InstructionWriter:
     """Writes instructions to a function.
 
@@ -276,7 +285,7 @@ class InstructionWriter:
                 return self._write_cold_path(vector.detail, *names)
         detail = vector.detail
         if vector.op in ("fadd", "fsub", "fmul"):
-            detail = "" if vector.detail == ROUNDED else _CONTRACT
+            detail = "" if vector.detail == ROUNDED or _adds_products(vector) else _CONTRACT
         for line in _INSTRUCTIONS[vector.op]:
             names.append(assign(line.format(*names, op=vector.op, detail=detail, **self._types)))
         return names[-1]

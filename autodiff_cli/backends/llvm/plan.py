@@ -342,11 +342,11 @@ def _decisive_nodes(nodes: Sequence[Node]) -> set[Node]:
             jumping.update(node.inputs)
         if node in terms or (is_sum and node in divisors):
             terms.update(node.inputs)
+            decisive |= {node} if is_quotient or op.is_structural else set()
         if node in divisors:
             divisors.update(node.inputs)
         if is_quotient:
             divisors.add(node.inputs[1])
-            decisive |= {node} & terms
     return decisive
 
 
@@ -377,6 +377,10 @@ class _Planner:
         for name in first:
             self._leading_inputs[name] = self._add_point_input(name, graphs.leaf_shapes.get(name, ()))
         self._point_size = aligned_count(self._point_size)
+
+    def is_decisive(self, node: Node) -> bool:
+        """Return whether a jump, a pole or a domain depends on the last digit of a node."""
+        return node in self._decisive
 
     def add_node(self, node: Node, shape: Shape) -> None:
         """Plan the value of a node whose inputs are planned."""
@@ -421,10 +425,16 @@ class _Planner:
         )
 
     def add_reduction(
-        self, effect: Effect, factors: Sequence[Input], over: Shape, strides: tuple[int, ...], shape: Shape
+        self,
+        effect: Effect,
+        factors: Sequence[Input],
+        over: Shape,
+        strides: tuple[int, ...],
+        shape: Shape,
+        is_decisive: bool = False,
     ) -> StridedView:
         """Add an item that reduces the product of the factors along the axes whose stride is 0, and return its view."""
-        compute = _identity if len(factors) == 1 else ARITHMETIC["mul"]
+        compute = _identity if len(factors) == 1 else _unfused_product if is_decisive else ARITHMETIC["mul"]
         stage = Stage.ROW if effect is Effect.TOTAL else self.plan.latest_stage(factors)
         return self.add_item(
             ElementwiseItem(compute, tuple(factors), over, stage, effect, strides, math.prod(shape)), shape
@@ -496,6 +506,10 @@ def _identity(x: Vector) -> Vector:
     return x
 
 
+def _unfused_product(a: Vector, b: Vector) -> Vector:
+    return a.code.unfused("fmul", a, b)
+
+
 # --- Rules of operations on whole arrays
 
 ArrayRule: TypeAlias = Callable[[_Planner, Node, Sequence[Input], Sequence[Shape], Shape], Input]
@@ -546,7 +560,7 @@ def _product_loop(factors: Sequence[Input], sizes: Sequence[Shape]) -> tuple[Sha
     return over, [view_along(factors[0], over, first), view_along(factors[1], over, second)]
 
 
-def _plan_matmul(planner: _Planner, _: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
+def _plan_matmul(planner: _Planner, node: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
     left, right = inputs
     if isinstance(left, StridedView) and isinstance(right, StridedView):
         for matrix, vector, strides in ((left, right, left.strides), (right, left, right.strides[::-1])):
@@ -554,7 +568,8 @@ def _plan_matmul(planner: _Planner, _: Node, inputs: Sequence[Input], sizes: Seq
             if is_layer and (len(matrix.shape), len(vector.shape)) == (2, 1):
                 return planner.add_matrix_product(matrix, strides, vector, shape)
     over, views = _product_loop(inputs, sizes)
-    return planner.add_reduction(Effect.ADD, views, over, (*contiguous_strides(shape), 0), shape)
+    strides = (*contiguous_strides(shape), 0)
+    return planner.add_reduction(Effect.ADD, views, over, strides, shape, planner.is_decisive(node))
 
 
 def _assemble(

@@ -499,7 +499,7 @@ def _log_of_parts(k: Vector, f: Vector) -> Vector:
     """Return log(2^k·(1 + f)) for f between √½ - 1 and √2 - 1 (the form of fdlibm's e_log.c)."""
     s = f / (2.0 + f)
     square, half = s * s, 0.5 * f * f
-    rest = half - fma(k, _LN2_PARTS[1], s * (half + square * polynomial(_LOG_COEFFICIENTS, square)))
+    rest = half - fma(k, _LN2_PARTS[1], s * fma(square, polynomial(_LOG_COEFFICIENTS, square), half))
     return fma(k, _LN2_PARTS[0], f - rest)
 
 
@@ -540,7 +540,7 @@ def _inline_sine(x: Vector, quarters: float) -> Vector:
     r, shifted = _reduce_angle(x)
     square = r * r
     sine = copysign(r + r * square * polynomial(_SIN_COEFFICIENTS, square), r)  # keeps the sign of -0
-    cosine = 1.0 - (0.5 * square - square * square * polynomial(_COS_COEFFICIENTS, square))
+    cosine = 1.0 - fma(-square * square, polynomial(_COS_COEFFICIENTS, square), 0.5 * square)
     at = code.unfused("fadd", shifted, quarters) if quarters else shifted
     return code.make("flip_sign", where(code.make("is_odd", at), cosine, sine), at)
 

@@ -114,7 +114,7 @@ DECIDED = [
     "floor(x/k) + x/k", "ceil(x/k) + 1/k", "round(x/k*2)", "(x/k) % 1", "sign(x/k*k - x) + x/k", "heaviside(x/k - 1)",
     "where(x/k*k == x, x/k, 1/k)", "where(x/k >= 3 and 1/k < 1, x, k)", "where(10*x - k >= 0, x/k, 1/k)",
     "where(x*x/k + 1/k > x, x, 0)", "floor(x^2/k + 1/k)", "sqrt(1 - x/k)/k", "log(2 - x/k - 1/k)", "asin(10*x - k)",
-    "sqrt(1 - 10*x)",
+    "sqrt(1 - 10*x)", "sign([x, k] @ [k, -x])",
 ]  # fmt: skip
 
 
@@ -135,10 +135,21 @@ def test_jumps_and_edges_of_domains_are_decided_as_in_numpy(width: int) -> None:
     agreed(k / 10, factor, width)
 
 
+@given(st.lists(st.tuples(*[st.floats(-1e150, 1e150)] * 2), min_size=1, max_size=40))
+def test_equal_products_cancel(rows: list[tuple[float, float]]) -> None:
+    """No product is rounded where the other one of a sum is not."""
+    x, k = np.array(rows).T.copy()
+    graphs = [
+        read(text).output for text in ("x*k - k*x", "x*x - x^2", "k^2 + -k*k", "x*k + k*(-x) + x", "x*(2*k) - k*(2*x)")
+    ]
+    found = by_row(LlvmBackend(1), graphs, {"x": x, "k": k})
+    np.testing.assert_array_equal(found, [0 * x, 0 * x, 0 * x, x, 0 * x])
+
+
 # Formulas that are infinite, or jump, where a quotient equals a number to the last bit.
 AT_POLES = [
     "1/(x/k - n)", "(x/k - n)^-3", "1/(exp(x/k - n) - 1)", "1/sum([x/k, -n])", "coth(x/k - n)", "Ei(2*x/k - 2*n)",
-    "atan2(x/k - n, -1)", "acot(n - x/k)", "hypot(x/k - n, 0)", "cbrt(x/k - n)",
+    "1/([x/k, 1] @ [k, -k*n])", "atan2(x/k - n, -1)", "acot(n - x/k)", "hypot(x/k - n, 0)", "cbrt(x/k - n)",
 ]  # fmt: skip
 
 
