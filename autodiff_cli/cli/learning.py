@@ -68,12 +68,12 @@ def lesson(
         raise BadInput(f"there is no lesson `{name}`; {hint}")
     lesson_record = lessons.load_lesson(name, number_formats(digits)[1])
     json = environment.json or (output or "").lower().endswith(".json")
-    if output is not None and output != "-" and not json and output.lower().endswith(_PAGE_SUFFIXES):
+    if output is not None and not json and output.lower().endswith(_PAGE_SUFFIXES):
         return Output(text_report(lesson_page(lesson_record, digits)), path=output)
     is_interactive = output is None and not json and environment.terminal and environment.stdin.isatty()
-    report, path = lesson_report(lesson_record, not is_interactive), None if output == "-" else output
+    report = lesson_report(lesson_record, not is_interactive)
     ask = (lambda: _ask_questions(lesson_record, environment)) if is_interactive else None
-    return Output(report, path=path, after_write=ask, json=json)
+    return Output(report, path=output, after_write=ask, json=json)
 
 
 def _write_course(pages: Iterable[tuple[str, str]], folder: Path) -> Report:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from autodiff_cli.cli.command_line import DATA_HELP, Call, command
+from autodiff_cli.cli.command_line import DATA_HELP, OUTPUT_FILE, Call, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.cli.inputs import (
     constant_value,
@@ -54,7 +54,7 @@ def predict(
         "--inverse NAME", "Find NAME for a new reading of the target: --y 3.2+-0.1 --NAME 0..10."
     ),
     drop_missing: bool = option("--drop-missing", "Leave out rows with empty, nan or infinite cells."),
-    output: str | None = option("-o, --output FILE", "Write to a file instead of standard output."),
+    output: str | None = OUTPUT_FILE,
 ) -> Output:
     """Predict with a model that `train --save` wrote.
 
@@ -102,7 +102,10 @@ def predict(
                 raise unknown_name_error(name, fit.columns, (), "model has no column", call)
             if data:
                 raise BadInput(f"give DATA or --{name}, not both")
-        file = open_data_files(data, environment, reading, fit.origins) if data else _row_of_values(call, fit)
+        if data:
+            file = open_data_files(data, environment, reading, fit.origins, outputs=[output])
+        else:
+            file = _row_of_values(call, fit)
         request = PredictionRequest(level, probabilities, residuals, posterior)
         numbers, labels = _needed_columns(fit, file, request)
         is_chosen = drop_missing or reading.where is not None or not (numbers or labels)

@@ -230,7 +230,6 @@ def trace(
     from autodiff_cli.cli import inputs
 
     environment = call.environment
-    output = None if output == "-" else output
     highlight, only = (name and canonical_name(name) for name in (highlight, only))
     format_name = _select_format(format_, environment.json, output)
     if data and row is None:
