@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TextIO
 
@@ -115,16 +115,26 @@ def open_data_files(
     options: FileOptions,
     origins: Mapping[str, datetime] = MappingProxyType({}),
     on_disk: bool = False,
+    outputs: Iterable[str | None] = (),
 ) -> DataSource:
-    """Open several data files as one table; `-` is standard input. See `open_data` for the arguments.
+    """Open several data files as one table; `-` is standard input. The other arguments are those of `open_data`.
+
+    Args:
+        outputs: the files that the command will write.
 
     Raises:
         DataError: if one of them cannot be read.
+        BadInput: if a file that will be written is one of them.
     """
     from autodiff_cli.data.files import open_data
 
     stdin = binary_stdin(environment) if "-" in paths else None
-    return open_data(paths, stdin, options=options, origins=origins, spool_to_disk=on_disk)
+    source = open_data(paths, stdin, options=options, origins=origins, spool_to_disk=on_disk)
+    inputs = {os.path.realpath(file.path) for file in source.files}
+    for path in filter(None, outputs):
+        if os.path.isfile(path) and os.path.realpath(path) in inputs:
+            raise BadInput(f"{path} is a file of the data, which the output would replace: choose another name")
+    return source
 
 
 def binary_stdin(environment: Environment) -> BinaryIO:
@@ -222,7 +232,7 @@ def _paper_for(report: Report, json: bool, path: str | None, environment: Enviro
     """Yield the paper to write a report on. Files and file formats get no colour and no boxes."""
     from autodiff_cli.render.report import Paper
 
-    if path is not None and path != "-":
+    if path not in (None, "-"):
         from autodiff_cli.system import open_atomic_text
 
         with errors_as_failure(path), open_atomic_text(path) as stream:

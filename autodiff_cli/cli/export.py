@@ -89,7 +89,6 @@ def export(
     from autodiff_cli.export.program import ExportError, ExportOptions, TooLargeError
     from autodiff_cli.formula.formula import Formula
 
-    output = None if output == "-" else output
     language = _select_language(to, output)
     with errors_as_bad_input():
         check_restrictions(_RESTRICTIONS, {**explicit, "language": language})
@@ -126,7 +125,7 @@ def _export_model(path: str, language: str, options: ExportOptions, wrt: str | N
         source = prediction_source(fit, language, replace(options, wrt=names))
         document = {"model": fit.model, "variables": fit.predictors}
         return _source_output(document, language, options.name, source, output)
-    if output is None:
+    if output in (None, "-"):
         raise BadInput("ONNX is a binary format: name the file with -o FILE")
     content = prediction_onnx(fit, options.name)
     with errors_as_failure(output), open_atomic_text(output) as stream:
@@ -150,7 +149,7 @@ def _select_language(to: str | None, output: str | None) -> str:
     if to is not None:
         return str(to)
     choices = "|".join(LANGUAGES)
-    if output is None:
+    if output in (None, "-"):
         raise BadInput(f"choose a language: --to {choices}")
     ending = PurePath(output).suffix.lower()
     for language, suffixes in LANGUAGES.items():

@@ -105,7 +105,10 @@ def predict(
                 raise unknown_name_error(name, fit.columns, (), "model has no column", call)
             if data:
                 raise BadInput(f"give DATA or --{name}, not both")
-        file = open_data_files(data, environment, reading, fit.origins) if data else _row_of_values(call, fit)
+        if data:
+            file = open_data_files(data, environment, reading, fit.origins, outputs=[output])
+        else:
+            file = _row_of_values(call, fit)
         request = PredictionRequest(level, probabilities, residuals, posterior)
         numbers, labels = _needed_columns(fit, file, request)
         is_chosen = drop_missing or reading.where is not None or not (numbers or labels)

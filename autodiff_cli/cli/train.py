@@ -128,10 +128,11 @@ def train(
             raise BadInput("--panels posterior needs --posterior N, the number of draws, and a single fit")
         if by is not None and plot == "":
             raise BadInput("--by draws every group, so --plot needs a file, such as --plot groups.pdf")
-        _check_output_files(save, page, plot, draws)
+        outputs = [path for path in (save, page, plot, draws, output) if path and path != "-"]
+        _check_output_files(plot, draws, outputs)
     status = ExitStatus.DONE
     with errors_as_bad_input("use --drop-missing to leave such rows out"), contextlib.ExitStack() as cluster_stack:
-        source = open_data_files(data, environment, reading, on_disk=options.stream)
+        source = open_data_files(data, environment, reading, on_disk=options.stream, outputs=outputs)
         text, options = tie_fixed_parameters(inputs.read_text(model, environment), source.names, options)
         named_parameters = (*call.values, *options.parameters.names)
         parsed_model = Model.parse(text, source.names, named_parameters)
@@ -143,7 +144,7 @@ def train(
             return fit_by_group(parsed_model, source, by, options, environment, output, plotting)
         if output is not None and not output.endswith(ESTIMATE_FORMATS):
             raise BadInput(f"-o takes a FILE that ends in .csv, .tex or .md, not `{output}`; --save saves the model")
-        guard = OutputGuard(environment.stdout) if any((save, page, plot, output, draws, options.checkpoint)) else None
+        guard = OutputGuard(environment.stdout) if outputs or options.checkpoint else None
         remarks = parsed_model.notes + parsed_model.warnings
         title = parsed_model.text, f"data: {source.name}, {columns_text(parsed_model.columns)}", *remarks
         clock = environment.clock if environment.terminal and not environment.json else None
@@ -207,7 +208,7 @@ def train(
     return Output(fit_text, status, after_write=finish, guard=guard)
 
 
-def _check_output_files(save: str | None, page: str | None, plot: str | None, draws: str | None) -> None:
+def _check_output_files(plot: str | None, draws: str | None, outputs: Iterable[str]) -> None:
     """Raise an error if a file cannot be written, before the fit begins."""
     from autodiff_cli.system import check_writable
 
@@ -219,7 +220,7 @@ def _check_output_files(save: str | None, page: str | None, plot: str | None, dr
         raise BadInput(f"--draws takes a FILE that ends in .csv, .parquet or .nc, not `{draws}`")
     if draws is not None and draws.endswith(".nc") and not all(map(find_spec, ("arviz", "h5netcdf", "h5py"))):
         raise BadInput("--draws FILE.nc needs ArviZ: pip install arviz h5netcdf h5py; FILE.csv and FILE.parquet do not")
-    for path in filter(None, (save, page, plot, draws)):
+    for path in outputs:
         with errors_as_failure(path):
             check_writable(path)
 

@@ -47,6 +47,25 @@ def refused(output: Output) -> str:
     return output.stderr
 
 
+@pytest.mark.parametrize("option", ["--save", "-o", "predict"])
+def test_no_output_replaces_the_data(model: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = tmp_path / "rows.csv"
+    for read, written in (("rows.csv", "./rows.csv"), ("r*.csv", "rows.csv"), (str(data), "rows.csv")):
+        fit = ["train", "y ~ a + b*x", read, option, written]
+        output = run_cli(["predict", model, read, "-o", written] if option == "predict" else fit)
+        assert f"{written} is a file of the data, which the output would replace" in refused(output)
+        assert data.read_text() == ROWS
+
+
+def test_a_dash_as_the_output_is_standard_output(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["predict", model, str(tmp_path / "rows.csv")]
+    assert run_cli([*words, "-o", "-"]) == run_cli(words) != ""
+    assert run_cli(["lesson", "slope", "-o", "-"]) == run_cli("lesson slope") != ""
+    assert not (tmp_path / "-").exists()
+
+
 # --- answers
 
 
