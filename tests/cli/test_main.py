@@ -144,7 +144,7 @@ class ClosedStream(io.StringIO):
         super().__init__()
         self.attempts, self._file = 0, file
 
-    def write(self, text: str) -> int:
+    def write(self, _text: str) -> int:
         self.attempts += 1
         raise BrokenPipeError
 
