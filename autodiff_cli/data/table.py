@@ -362,9 +362,8 @@ class RowFilter:
         """
         point: dict[str, Any] = {}
         for name, (column, date) in self._dates.items():
-            kind = parsers[column].kind
-            if kind is None and np.isfinite(numbers_of(batch, column)).any():  # of a large file, parsed by Arrow
-                kind = CellKind.NUMBER
+            # Arrow, which parses large files, records no kind.
+            kind = parsers[column].kind or (CellKind.NUMBER if np.isfinite(numbers_of(batch, column)).any() else None)
             seconds = parsers[column].parse(date) if kind is CellKind.DATETIME else None
             if seconds is None and kind is not None:
                 raise DataError(f"--where: cannot compare '{date}' with `{column}`, which holds {kind.value}")

@@ -6,6 +6,7 @@ import io
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 from hypothesis import given
@@ -134,3 +135,29 @@ def test_a_number_that_is_too_large_for_proven_digits_is_not_called_undefined() 
 
 def test_an_infinite_error_of_a_value_is_refused() -> None:
     assert run_cli("grad x --x 2+-inf").status == 2
+
+
+class ClosedStream(io.StringIO):
+    """A standard output whose reader has gone."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__()
+        self.attempts, self._file = 0, file
+
+    def write(self, _text: str) -> int:
+        self.attempts += 1
+        raise BrokenPipeError
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+
+def test_a_fit_that_nobody_reads_goes_on_only_if_it_writes_files(tmp_path: Path) -> None:
+    (tmp_path / "line.csv").write_text("x,y\n1,2\n2,4.1\n3,6\n")
+    command = ["train", "y ~ a*x", str(tmp_path / "line.csv"), "--optimizer", "adam", "--epochs", "5", "--every", "1"]
+    for words, goes_on in ((command, False), ([*command, "--save", str(tmp_path / "line.json")], True)):
+        with (tmp_path / "output").open("wb") as file:
+            stream = ClosedStream(file)
+            assert run(words, Environment(io.StringIO(), stream, io.StringIO())) == 0
+        assert (stream.attempts > 1) == goes_on
+    assert (tmp_path / "line.json").exists()

@@ -35,7 +35,7 @@ from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
 from tests.autodiff import test_structural_zeros as zeros
 from tests.autodiff.test_conventions import SLOPES
-from tests.each import each
+from tests.each import amount, each
 
 inf, nan = math.inf, math.nan
 ELEMENTWISE = [op for op in all_ops() if not op.is_structural]
@@ -276,7 +276,7 @@ MIDDLES = (0.0, 1.0, -1.0, 0.5, 2.0, -0.5, 3.0, 10.0, 40.0, -7.5, 100.0, 1000.0,
 def test_wide_balls_soon_have_a_result_that_encloses_those_at_their_points(op: Op) -> None:
     chance, bits, seconds = Random(op.name), 128, 0.0
     is_whole = op.name in {"polygamma", "sinc_derivative", "sinhc_derivative"}
-    for _ in range(120):
+    for _ in range(amount(30, 120, 120)):
         middles = [chance.choice((chance.choice(MIDDLES), chance.gauss(0, 3))) for _ in range(op.min_inputs)]
         widths = [10 ** chance.uniform(-16, 1) * chance.choice((0, 1, abs(middle) or 1)) for middle in middles]
         if is_whole:

@@ -9,7 +9,8 @@ from autodiff_cli import parse
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.numbers import ball_arithmetic as ball
-from autodiff_cli.numbers.intervals import INTERVALS, Intervals
+from autodiff_cli.numbers.intervals import INTERVALS, INVERSES, Intervals
+from autodiff_cli.ops import get_op
 from autodiff_cli.solving.search import Propagation
 from tests.each import each
 from tests.fuzz.references import references
@@ -180,3 +181,34 @@ def test_functions_whose_values_are_subnormal_are_enclosed(text: str) -> None:
         (exact,) = references([formula.output], {"x": x})
         assert exact is not None
         assert mpf(value.lower[0]) <= exact <= mpf(value.upper[0]), x
+
+
+@each("name, exponent", [*((name, None) for name in INVERSES), *(("pow", k) for k in (-3, -2, -0.5, 0.5, 1, 2, 3))])
+@np.errstate(all="ignore")
+def test_an_inverse_keeps_the_points_that_have_the_value_and_loses_others(name: str, exponent: float | None) -> None:
+    """The search for zeros removes what an inverse loses: at random points, none may be lost that has the value."""
+    chance, op = np.random.default_rng(len(name)), get_op(name)
+    count = len(INVERSES[name])
+    drawn = chance.normal(size=(2, 400))
+    points = np.where(np.arange(400) % 3 == 0, drawn, np.where(np.arange(400) % 3 == 1, 20 * drawn, np.rint(drawn)))
+    points = points[: max(count, op.min_inputs)]
+    points[1:] = points[1:] if exponent is None else exponent
+    exact = INTERVALS.function(op, len(points))(*map(Intervals.between, points, points))
+    is_defined = np.isfinite(exact.lower) & np.isfinite(exact.upper)
+    points, low, high = points[:, is_defined], exact.lower[is_defined], exact.upper[is_defined]
+    assert len(low) > 30
+    widths = chance.choice([0.0, 1e-6, 0.5], (2 * len(points) + 2, len(low)))
+    z = Intervals.between(low - widths[0], high + widths[1])
+    boxes = [
+        Intervals.between(point - below, point + above)
+        for point, below, above in zip(points, widths[2::2], widths[3::2], strict=True)
+    ]
+    if exponent is not None:
+        boxes[1] = Intervals.between([exponent], [exponent])
+    wide = Intervals.between(np.full(len(low), -1e3), np.full(len(low), 1e3))  # nothing is known of an input
+    for k in range(count):
+        found = INVERSES[name][k](z, *boxes)
+        is_kept = (found.lower <= points[k]) & (points[k] <= found.upper)
+        assert is_kept.all(), [(z.lower[i], z.upper[i], points[:, i]) for i in np.flatnonzero(~is_kept)[:3]]
+        found = wide.intersect(INVERSES[name][k](z, *boxes[:k], wide, *boxes[k + 1 :]))
+        assert (name, exponent) == ("pow", None) or np.median(found.upper - found.lower) < 1500
