@@ -22,6 +22,7 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import LOG_DENSITIES
 from autodiff_cli.options import OptionError
+from autodiff_cli.training.fitting import minimization, optimization
 from autodiff_cli.training.fitting.inference import (
     BetterFit,
     DerivedQuantities,
@@ -30,29 +31,35 @@ from autodiff_cli.training.fitting.inference import (
     converging_method,
     estimate_quantities,
 )
-from autodiff_cli.training.fitting.minimization import comparison_losses, minimize, minimize_batch
-from autodiff_cli.training.fitting.optimization import choose_method, doubt_of, judge_end, optimize, optimize_multistart
 from autodiff_cli.training.fitting.progress import Progress, Validation, open_checkpoint, split_validation
+from autodiff_cli.training.fitting.starts import SETTINGS, Multistart, multistart, rival_frequency
 from autodiff_cli.training.fitting.symmetries import (
     MAX_REPEATED_ROWS,
     MAX_SYMMETRIC_PARAMETERS,
     TERMS_NOTE,
+    Sinusoids,
     canonical_parameters,
     order_terms,
 )
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome
-from autodiff_cli.training.objective.batch import repeat_objective
+from autodiff_cli.training.methods.gradient_descent import (
+    EpochProgressCallback,
+    Outcome,
+    StoppingRule,
+    report_single_fit,
+)
+from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.cluster_connection import connected
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.preparation import hyperparameters
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result.diagnosis import curve_warning, diagnose, explain_failure
+from autodiff_cli.training.result.diagnosis import curve_warning, diagnose, explain_failure, residual_structure
 from autodiff_cli.training.result.fitted_model import FitSettings, FittedModel
 from autodiff_cli.training.result.goodness import (
     DRAWN,
+    RESIDUALS,
     classification_accuracy,
     overdispersion_warnings,
     roc_curve,
@@ -156,7 +163,7 @@ def checked_method(objective: Objective, options: FitOptions) -> str:
         from autodiff_cli.training.fitting.posterior import check_posterior
 
         check_posterior(objective, options)
-    method = choose_method(options, objective)
+    method = optimization.choose_method(options, objective)
     options.check_method(method)
     check_intervals(objective, options)
     return method
@@ -295,8 +302,11 @@ def _adopt(run: FitRun, theta: Array, note: str) -> Outcome:
     """Return the end of a fit from a point that is better than the last fit, and note that."""
     objective, progress = run.objective, run.progress
     progress.notes.append(note)
-    options = dataclasses.replace(run.options, epochs=None)
-    return judge_end(objective, minimize(converging_method(objective), objective, theta, options, progress))
+    batch, stop = ObjectiveBatch([objective], objective.bounds), StoppingRule(None, run.options.tolerance)
+    (end,) = minimization.minimize_each(
+        converging_method(objective), batch, theta[None], report_single_fit(progress.record), stop
+    )
+    return minimization.judge_end(objective, end)
 
 
 def _find_minimum(run: FitRun) -> tuple[FitRun, Outcome]:
@@ -319,15 +329,15 @@ def _optimize_in_order(run: FitRun) -> tuple[FitRun, Outcome]:
         The outcome, and the run that has it: with bounds that keep the order if the free solution breaks it.
     """
     objective, method, progress, options, _ = run
-    outcome = optimize_multistart(method, objective, options, progress)
+    outcome = optimization.optimize_multistart(method, objective, options, progress)
     if outcome.failure or objective.constraints.are_met(outcome.theta):
         return run, outcome
     options = dataclasses.replace(options, starts=None)
     at, notes = outcome.theta, len(progress.notes)
-    solution = optimize(method, objective.with_slacks(at), options, Progress())
+    solution = optimization.optimize(method, objective.with_slacks(at), options, Progress())
     feasible = objective.add_slacks(solution.theta, at)
     for candidate in (copy_with(feasible, bounds=objective.bounds), feasible):
-        outcome = optimize(method, candidate, options, progress)
+        outcome = optimization.optimize(method, candidate, options, progress)
         if candidate.constraints.are_met(outcome.theta):
             break
     del progress.notes[notes:]  # they describe auxiliary bounds
@@ -364,13 +374,19 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
         for others in positions.values():
             shared = others.keys() & values.keys()
             starts[-1][[others[name] for name in shared]] = outcome.theta[[values[name] for name in shared]]
-    batch = repeat_objective(objective, len(starts))
-    ends = np.array([end.theta for end in minimize_batch(method, batch, np.array(starts))])
-    losses = comparison_losses(batch, ends)
-    best = int(np.argmin(losses))
-    if not losses[best] < losses[0] - _BETTER_LOSS_TOLERANCE * abs(losses[0]):
+    best = _better_end(method, objective, np.array(starts))
+    if best is None:
         return outcome
-    return _adopt(run, ends[best], "a better fit was found from where the levels have the same values")
+    return _adopt(run, best.theta, "a better fit was found from where the levels have the same values")
+
+
+def _better_end(method: str, objective: Objective, starts: Array) -> Outcome | None:
+    """Return the best end of fits from some points if it is clearly better than that from the first; None otherwise."""
+    batch = repeat_objective(objective, len(starts))
+    ends = minimization.minimize_batch(method, batch, starts)
+    losses = minimization.comparison_losses(batch, np.array([end.theta for end in ends]))
+    best = int(np.argmin(losses))
+    return ends[best] if losses[best] < losses[0] - _BETTER_LOSS_TOLERANCE * abs(losses[0]) else None
 
 
 def build_fit(
@@ -487,6 +503,77 @@ def judge(run: FitRun, outcome: Outcome, known: ComputedStatistics) -> FitVerdic
     return FitVerdict(is_at_minimum, known, [*filter(None, warnings)], [*filter(None, reasons)])
 
 
+def doubt_of(objective: Objective, outcome: Outcome, known: ComputedStatistics) -> str:
+    """Return a warning if a fit may not be the best one; empty for other fits."""
+    doubt = _doubt_of_poor_fit(objective, outcome, known)
+    if doubt or outcome.failure or objective.kind is not LossKind.SQUARES:
+        return doubt
+    rival = rival_frequency(objective, outcome.theta)
+    return rival and f"this fit is doubtful: another frequency explains nearly as much; compare the fit from {rival}"
+
+
+def _doubt_of_poor_fit(objective: Objective, outcome: Outcome, known: ComputedStatistics) -> str:
+    """Return a warning if another frequency explains far more, the residuals are not random, or noise has frequencies
+    that explain as much; empty otherwise.
+    """
+    if objective.kind not in (LossKind.SQUARES, LossKind.ROBUST) or outcome.failure:
+        return ""
+    explained = optimization.explained_variance(objective, outcome.theta, known)
+    enough = optimization.RESTARTS.poor_r_squared if objective.is_network else optimization.RESTARTS.perfect_r_squared
+    if explained is None or not explained < enough:
+        return ""
+    share = f"this fit is doubtful: it explains {float(f'{100 * max(explained, 0):.2g}'):g} % of the target's variation"
+    better = _better_given_frequencies(objective, outcome)
+    if better is not None:
+        starts = optimization.format_starts(objective, better, Sinusoids(objective).frequencies)
+        return f"{share}, and another frequency explains far more; start from {starts}"
+    structure = residual_structure(objective, outcome.theta)
+    if structure > RESIDUALS.systematic_sigmas:
+        other = "another model" if objective.is_linear else "other starting values, or another model,"
+        return (
+            f"this fit is doubtful: neighbouring residuals are alike ({structure:.2g} standard errors from a random "
+            f"order); {other} may fit better, and the standard errors are probably too small"
+        )
+    count = _scanned_frequencies(objective)
+    chance = min(1.0, count * (1 - max(explained, 0.0)) ** ((objective.rows - objective.layout.size) / 2))
+    if not chance > optimization.RESTARTS.chance_of_noise:
+        return ""
+    if _is_frequency_ambiguous(objective):
+        return f"{share}, and so few rows do not determine the frequency"
+    return f"{share}; the best of {count} frequencies does so in pure noise with probability {chance:.1g}"
+
+
+def _is_frequency_ambiguous(objective: Objective) -> bool:
+    """Whether there are so few rows that sinusoids of several frequencies may fit them."""
+    few = (
+        objective.rows * objective.components
+        <= minimization.MINIMIZATION.few_rows_per_parameter * objective.layout.size
+    )
+    return few and any(True for _ in Sinusoids(objective).frequency_grids(objective.start, 1, 1))
+
+
+def _scanned_frequencies(objective: Objective) -> int:
+    """Return the number of independent frequencies among which a fit chooses; 0 if the user gave a start for each."""
+    is_searched, most = objective.layout.mask(objective.unset_parameters), SETTINGS.max_frequencies
+    grids = Sinusoids(objective).frequency_grids(objective.start, 1, most, objective.bounds)
+    return sum(len(grid.values) for grid in grids if is_searched[grid.parameter])
+
+
+def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array | None:
+    """Return a fit that is far better than one whose frequencies began at given values; None if there is none."""
+    sinusoids = Sinusoids(objective)
+    with_start = objective.layout.mask([name for name in objective.scalar_parameters if name in objective.user_starts])
+    if not with_start[sinusoids.frequencies].any():
+        return None
+    every = objective.layout.mask(objective.scalar_parameters)
+    batch, start = ObjectiveBatch([objective], objective.bounds), outcome.theta[None]
+    (candidate,) = multistart(batch, start, every, 0, SETTINGS.check, Multistart.frequency_points)
+    if candidate is None:
+        return None
+    gain = objective.rows / 2 * math.log(objective.rss(outcome.theta) / max(objective.rss(candidate.end), 1e-300))
+    return candidate.end if gain > optimization.RESTARTS.frequency_gain else None
+
+
 def _prior_notes(objective: Objective) -> list[str]:
     """Return the sentence that says that a fit is a posterior mode; none without priors."""
     if not objective.has_priors:
@@ -509,10 +596,14 @@ _HIERARCHICAL = (
 RANGES = "ranges of predictors"  # of an objective, in the results that depend on its rows alone
 
 
+def numeric_predictors(model: Model) -> tuple[str, ...]:
+    """Return the names of the predictors that are numbers."""
+    return tuple(name for name in model.predictors() if name in model.numeric)
+
+
 def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
     """Return the minimum and maximum of each predictor that is a number."""
-    model = objective.model
-    names = tuple(name for name in model.predictors() if name in model.numeric)
+    names = numeric_predictors(objective.model)
     if not names:
         return {}
     spreads = objective.spreads(names)
@@ -562,12 +653,12 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
         theta, notes = outcome.theta, []
     bounds = objective.bounds
     if (bounds.active(theta) != bounds.active(outcome.theta)).any():  # off its bound, it may be no minimum
-        batch = repeat_objective(objective, 2)
-        _, end = minimize_batch(method, batch, np.array([outcome.theta, theta]))
-        before, after = comparison_losses(batch, np.array([outcome.theta, end.theta]))
-        if not after < before - _BETTER_LOSS_TOLERANCE * abs(before):
-            return outcome, []
-        return _canonical_outcome(objective, method, judge_end(objective, end))
+        end = _better_end(method, objective, np.array([outcome.theta, theta]))
+        return (
+            (outcome, [])
+            if end is None
+            else _canonical_outcome(objective, method, minimization.judge_end(objective, end))
+        )
     with ignore_float_errors():
         ordered = order_terms(objective, theta[None])[0]
     notes += [TERMS_NOTE] if (ordered != theta).any() else []
@@ -602,7 +693,9 @@ def _start_without_x_errors(objective: Objective, method: str, options: FitOptio
         return objective
     without_errors = objective.with_rows(objective.data)
     without_errors.settings[X_ERROR_FACTOR] = 0.0
-    outcome: Outcome = optimize(method, without_errors, dataclasses.replace(options, starts=None), Progress())
+    outcome: Outcome = optimization.optimize(
+        method, without_errors, dataclasses.replace(options, starts=None), Progress()
+    )
     if outcome.failure:
         return objective
     started = objective.with_rows(objective.data)

@@ -1,21 +1,18 @@
 """Fits of groups: one fit for each label of a column. The model is parsed and compiled once, and the fits run in one
-batch.
-
-A fit of a batch that is poor is repeated from many points that all poor fits share, and so are noisy fits if this
-improves some of a sample. A repetition counts if it is clearly better.
+batch; see `BatchedFit`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import DataError
 from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import ExpressionError, format_names, suggest
@@ -23,25 +20,19 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
-from autodiff_cli.training.fitting.fit import RANGES, FitRun, checked_method, conclude, fit_objective
-from autodiff_cli.training.fitting.inference import DerivedQuantities
-from autodiff_cli.training.fitting.minimization import comparison_losses, minimize_each, outlier_minima_mask
-from autodiff_cli.training.fitting.optimization import (
-    RESTARTS,
-    StartSearch,
-    default_starts,
-    has_several_minima,
-    is_poor_smooth_fit,
-    judge_end,
-    likelihood_gains,
-    outlier_starts,
-    unset_parameters,
+from autodiff_cli.training.fitting.fit import (
+    RANGES,
+    FitRun,
+    checked_method,
+    conclude,
+    fit_objective,
+    numeric_predictors,
 )
+from autodiff_cli.training.fitting.inference import DerivedQuantities
+from autodiff_cli.training.fitting.minimization import judge_end
+from autodiff_cli.training.fitting.optimization import BatchedFit
 from autodiff_cli.training.fitting.progress import Progress
-from autodiff_cli.training.fitting.starts import has_rivals, shared_multistart
 from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, Sinusoids, canonical_parameters, order_terms
-from autodiff_cli.training.losses import LossKind
-from autodiff_cli.training.methods.gradient_descent import Outcome, StoppingRule
 from autodiff_cli.training.objective.batch import Fits, GroupBatch, rows_by_group
 from autodiff_cli.training.objective.cluster_connection import connected
 from autodiff_cli.training.objective.loading import Data, as_dataset, check_any_weight
@@ -49,11 +40,9 @@ from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result.diagnosis import residual_structure_of_groups
+from autodiff_cli.training.result.diagnosis import residual_structures
 from autodiff_cli.training.result.fitted_model import FittedModel
-from autodiff_cli.training.result.goodness import RESIDUALS
-from autodiff_cli.training.result.row_figures import figures_of_groups
-from autodiff_cli.training.result.statistics import ComputedStatistics, batch_statistics
+from autodiff_cli.training.result.statistics import ComputedStatistics
 from autodiff_cli.training.rows import GROUP, MAX_COPIED_ROWS
 
 
@@ -64,11 +53,7 @@ class GroupBatching:
     min_groups: int = 4  # groups: fewer are not worth a batch
     max_mean_rows: int = 2**15  # mean rows of a group: larger groups are efficient by themselves
     max_parameters: int = 30  # parameters of a group
-    # Poor groups that are searched by themselves, those with the least random residuals, and noisy groups in the sample
-    # that decides whether all of them are fitted again.
-    max_searched: int = 20
     max_checked: int = 5  # groups that are tested for equivalent parameters, as a sample of all
-    searched_rows: int = 2**14  # rows of poor groups that are fitted from many points together
 
 
 BATCHING = GroupBatching()
@@ -158,7 +143,7 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
             # The parts are the same wherever the rows are, so that results have the same bits.
             for some in rows.parts(most=MAX_COPIED_ROWS):
                 part = rows.loaded(some)
-                batch = BatchedFit(part, method, options) if is_batched else None
+                batch = GroupFits(part, method, options) if is_batched else None
                 for number, group in enumerate(some.tolist()):
                     try:
                         fit = _fit_alone(part.objective_of(number), options) if batch is None else batch.fit(number)
@@ -213,107 +198,79 @@ class StepLog:
 
     def __init__(self) -> None:
         self._fits: list[Fits] = []
+        self._numbers: list[NDArray[np.intp]] = []
         self._losses: list[Array] = []
 
-    def record(self, fits: Fits, _: NDArray[np.intp], losses: Array, theta: Array) -> None:  # noqa: ARG002 - a callback
+    def record(self, fits: Fits, numbers: NDArray[np.intp], losses: Array, theta: Array) -> None:  # noqa: ARG002 - a callback
         """Add a step of some fits."""
         self._fits.append(fits.copy())
+        self._numbers.append(numbers.copy())
         self._losses.append(losses.copy())
 
     def histories(self, count: int) -> list[list[float]]:
-        """Return the losses of each fit in the order of its steps."""
-        fits = np.concatenate([np.empty(0, np.intp), *self._fits])  # no fit may have a step
-        losses = np.concatenate([np.empty(0), *self._losses])
+        """Return the losses of each fit in the order of its steps, from the last step with number 0 on."""
+        fits, numbers = (np.concatenate([np.empty(0, np.intp), *some]) for some in (self._fits, self._numbers))
         order = np.argsort(fits, kind="stable")
-        ends = np.cumsum(np.bincount(fits, minlength=count)).tolist()
-        ordered = losses[order].tolist()
-        return [ordered[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        ends = np.cumsum(np.bincount(fits, minlength=count))
+        starts = ends - np.bincount(fits, minlength=count)  # no fit may have a step
+        begun = np.flatnonzero(numbers[order] == 0)
+        starts[fits[order[begun]]] = begun
+        losses = np.concatenate([np.empty(0), *self._losses])[order].tolist()
+        return [losses[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-class BatchedFit:
-    """The fits of groups in one batch: attempted together, diagnosed, and repeated from better starting values.
+class GroupFits:
+    """The fits of groups in one batch, with what their conclusions need.
 
     Args:
         batch: the groups.
         method: `lm` or `lbfgs`.
         options: the options of the fits.
-
-    Attributes:
-        theta: the parameters, of shape (groups, P).
-        outcomes: the ends of the fits.
-        converged: which fits reached a minimum.
-        is_poor: which fits should be improved: they did not converge, or they explain little.
-        histories: the losses of each fit at the start and after each step.
     """
 
     def __init__(self, batch: GroupBatch, method: str, options: FitOptions) -> None:
+        weighted = np.flatnonzero(batch.total_weights(np.arange(batch.count)) > 0)
+        self._positions = {group: k for k, group in enumerate(weighted.tolist())}
+        if not len(weighted):
+            return
+        batch = batch if len(weighted) == batch.count else batch.take(weighted)
         self._batch, self._method, self._options = batch, method, options
-        self._objective = objective = batch.objective
-        # Frequencies, exponents and kinks are searched of least squares only, as of fits alone.
-        self._may_have_rivals, self._is_noisy = np.zeros((2, batch.count), np.bool_)
+        objective, every = batch.objective, np.arange(batch.count)
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
-        every = np.arange(batch.count)
-        self._has_weight = (batch.total_weights(every) > 0).tolist()
-        self._has_enough_rows = batch.weighted_counts > objective.layout.size
-        is_lm = method == "lm"
-        starts = np.tile(objective.start, (batch.count, 1)) if is_lm else default_starts(objective, batch)[0]
-        self.outcomes, self.histories = self._attempt(batch, starts)
-        self.theta, self.converged = _ends(self.outcomes)
-        self._losses = comparison_losses(batch, self.theta)
-        self._structure = np.full(batch.count, np.nan)  # see `residual_structure`; nan where it is not needed
-        self.is_poor = self._poor_mask(every)
-        # Other starting values can lead to other fits.
-        if (is_free := bool(unset_parameters(objective))) and objective.has_residuals and not objective.is_linear:
-            self._improve()
-        if is_free and len(doubtful := np.flatnonzero(outlier_minima_mask(batch, self.is_poor))):
-            self._retry(outlier_starts(batch.take(doubtful), self.theta[doubtful], options.seed), doubtful)
-        poor = np.flatnonzero(self.is_poor)
-        self._worst = {*poor[np.argsort(-self._structure[poor])[: BATCHING.max_searched]].tolist()}
+        log = StepLog()
+        self._notes: list[list[str]] = [[] for _ in every]
+        fitted = BatchedFit(batch, method, options, log.record, self._notes)
+        converged = fitted.select(lambda end: end.converged)
         with ignore_float_errors():
-            ordered = self.theta if objective.is_penalised else order_terms(objective, self.theta)
-        self._is_reordered = self.converged & (ordered != self.theta).any(axis=1)
-        for group in np.flatnonzero(self._is_reordered).tolist():
-            self.theta[group] = ordered[group]
-            self.outcomes[group] = dataclasses.replace(self.outcomes[group], theta=ordered[group])
-        self._end_losses = None if is_lm else batch.losses(self.theta, every)
-        model = objective.model
-        self._ranges = {name: batch.ranges(name) for name in model.predictors() if name in model.numeric}
+            ordered = fitted.theta if objective.is_penalised else order_terms(objective, fitted.theta)
+        for group in np.flatnonzero(converged & (ordered != fitted.theta).any(axis=1)).tolist():
+            fitted.move(group, dataclasses.replace(fitted.outcomes[group], theta=ordered[group]))
+            self._notes[group].append(TERMS_NOTE)
+        self._theta, self._outcomes, self._histories = fitted.theta, fitted.outcomes, log.histories(batch.count)
+        self._end_losses = None if method == "lm" else batch.losses(self._theta, every)
+        names = numeric_predictors(objective.model)
+        self._ranges = {name: batch.ranges(name) for name in names}
+        self._structures = residual_structures(batch, self._theta, every)
         self._known: dict[int, ComputedStatistics] = {}
-        self._is_regular = self.converged & self._has_enough_rows
-        regular = np.flatnonzero(self._is_regular)
+        regular = np.flatnonzero(converged & (batch.weighted_counts > objective.layout.size))
         if len(regular) and not self._has_equivalent_points(regular):
-            part, theta = batch.take(regular), self.theta[regular]
-            with ignore_float_errors():
-                figures = figures_of_groups(part, theta)
-            statistics = batch_statistics(part, theta, options.absolute_sigma, rows=figures)
-            self._known = dict(zip(regular.tolist(), statistics, strict=True))
+            self._known = dict(zip(regular.tolist(), fitted.statistics_of(regular), strict=True))
 
     def fit(self, group: int) -> FittedModel:
         """Return the fit of a group. Raises DataError if all of its weights are 0."""
-        check_any_weight(self._has_weight[group])
-        part, theta = self._batch.objective_of(group), self.theta[group].copy()
+        check_any_weight(group in self._positions)
+        group = self._positions[group]
+        part, theta, losses = self._batch.objective_of(group), self._theta[group].copy(), self._histories[group]
         part.cached(RANGES, lambda: {name: ends[group] for name, ends in self._ranges.items()})
+        part.cached_at("structure", theta, lambda: float(self._structures[group]))
         progress = Progress()
-        progress.notes += [TERMS_NOTE] if self._is_reordered[group] else []
-        losses = self.histories[group]
+        progress.notes += self._notes[group]
         progress.history += [{"epoch": number, "loss": loss} for number, loss in enumerate(losses)]
         progress.last = Epoch(len(losses) - 1, losses[-1], theta) if losses else None
-        outcome = self.outcomes[group]
-        # A poor fit of the others may be as good as it gets, but the frequency of a group may be its own.
-        is_searched = self.is_poor[group] and (
-            group in self._worst or bool(Sinusoids(part).frequencies) or has_several_minima(part)
-        )
-        if not self._is_regular[group] or is_searched or self._may_have_rivals[group]:
-            outcome = StartSearch(self._method, part, self._options, progress).improve(outcome)
-        else:
-            outcome = judge_end(part, outcome)
-        is_known = outcome is self.outcomes[group]
-        if is_known and not np.isnan(self._structure[group]):
-            part.cached_at("structure", theta, lambda: float(self._structure[group]))
-        known = self._known.get(group) if is_known else None
-        end_loss = float(self._end_losses[group]) if is_known and self._end_losses is not None else None
         run = FitRun(part, self._method, progress, self._options, self._quantities)
-        return conclude(run, outcome, known, end_loss)
+        outcome = judge_end(part, self._outcomes[group])
+        end_loss = None if self._end_losses is None else float(self._end_losses[group])
+        return conclude(run, outcome, self._known.get(group), end_loss)
 
     def _has_equivalent_points(self, fits: Fits) -> bool:
         """Return whether other signs or phases of the parameters may give the same predictions, so that each group has
@@ -321,80 +278,10 @@ class BatchedFit:
         """
         checked = np.linspace(0, len(fits) - 1, min(BATCHING.max_checked, len(fits))).astype(np.intp)
         for group in fits[checked].tolist():
-            part, theta = self._batch.objective_of(group), self.theta[group]
+            part, theta = self._batch.objective_of(group), self._theta[group]
             with ignore_float_errors():
                 if Sinusoids(part).quarter_turns(theta):
                     return True
             if any(canonical_parameters(part, point, part.bounds)[1] for point in (theta, -np.abs(theta))):
                 return True
         return False
-
-    def _attempt(self, batch: GroupBatch, start: Array) -> tuple[list[Outcome], list[list[float]]]:
-        """Return the ends and the losses of fits from a start."""
-        log = StepLog()
-        stop = StoppingRule(tolerance=self._options.tolerance)
-        outcomes = minimize_each(self._method, batch, start, log.record, stop)
-        return outcomes, log.histories(len(start))
-
-    def _poor_mask(self, fits: Fits) -> Mask:
-        """Return which of some fits should be improved."""
-        objective, batch, is_poor = self._objective, self._batch, ~self.converged[fits]
-        is_likelihood = objective.kind is LossKind.LIKELIHOOD
-        if self._method == "lm":  # these are often very many
-            variations = batch.mean_squares(batch.target_variations(fits), fits)
-            left = self._losses[fits] / np.where(variations > 0, variations, 1.0)
-            is_poor |= ~(left <= 1 - RESTARTS.poor_r_squared)
-            self._is_noisy[fits] = ~(left <= 1 - RESTARTS.noisy_r_squared)
-            self._may_have_rivals[fits] = has_rivals(objective) and ~(left < 1 - RESTARTS.perfect_r_squared)
-            self._structure[fits] = structure = residual_structure_of_groups(batch, self.theta[fits], fits)
-            is_poor |= (structure > RESIDUALS.systematic_sigmas) & ~(left < 1 - RESTARTS.perfect_r_squared)
-        elif objective.has_residuals and not (is_likelihood and objective.is_generalised_linear):
-            limit = RESIDUALS.systematic_sigmas if objective.is_linear else RESIDUALS.suspect_sigmas
-            self._structure[fits] = residual_structure_of_groups(batch, self.theta[fits], fits)
-            is_poor |= self._structure[fits] > limit
-            self._is_noisy[fits] = is_likelihood
-            if not (is_likelihood or objective.is_linear):
-                for k in np.flatnonzero(~is_poor).tolist():
-                    fit = int(fits[k])
-                    is_poor[k] = is_poor_smooth_fit(batch.objective_of(fit), self.outcomes[fit])
-        elif has_several_minima(objective):
-            is_poor[:] = True
-        return is_poor
-
-    def _improve(self) -> None:
-        """Repeat poor fits from many points that they share, and other noisy ones if this improves some of a sample.
-
-        Frequencies are searched in each group, by scans.
-        """
-        is_open = self._has_enough_rows & (not Sinusoids(self._objective).frequencies)
-        free = self._objective.layout.mask(unset_parameters(self._objective))
-        noisy = np.flatnonzero(self._is_noisy & ~self.is_poor & is_open)
-        sample = noisy[:: len(noisy) // BATCHING.max_searched + 1]
-        for chosen in (np.flatnonzero(self.is_poor & is_open), sample, np.setdiff1d(noisy, sample)):
-            before = self._losses.copy()
-            for some in self._batch.parts(chosen, BATCHING.searched_rows) if len(chosen) else ():
-                self._retry(shared_multistart(self._method, self._batch.take(some), free, self._options.seed), some)
-            if chosen is sample and (self._losses == before).all():
-                break
-
-    def _retry(self, start: Array, fits: Fits) -> None:
-        """Repeat some fits from one start, or from one each, and keep the fits that are clearly better."""
-        batch = self._batch.take(fits)
-        outcomes, histories = self._attempt(batch, np.broadcast_to(start, (len(fits), self.theta.shape[1])))
-        theta, converged = _ends(outcomes)
-        losses = comparison_losses(batch, theta)
-        gains = likelihood_gains(batch.objective.kind, batch.weighted_counts, self._losses[fits], losses)
-        is_better = converged & (~self.converged[fits] | (gains > RESTARTS.likelihood_gain))
-        better = fits[is_better]
-        self.theta[better], self.converged[better] = theta[is_better], True
-        self._losses[better] = losses[is_better]
-        self._batch.set_scales(better, batch.scales[is_better])
-        for fit, history in zip(fits[is_better].tolist(), np.flatnonzero(is_better).tolist(), strict=True):
-            self.outcomes[fit], self.histories[fit] = outcomes[history], histories[history]
-        self.is_poor[better] = self._poor_mask(better)
-
-
-def _ends(outcomes: Sequence[Outcome]) -> tuple[Array, Mask]:
-    """Return where fits ended, of shape (fits, P), and which of these are minima without a kink or a remark."""
-    is_plain = [end.converged and not end.kinks and not end.note for end in outcomes]
-    return np.array([end.theta for end in outcomes]), np.array(is_plain)

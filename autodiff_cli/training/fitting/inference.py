@@ -33,8 +33,9 @@ from autodiff_cli.language.program import Program
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting.minimization import linear_mask, minimize_batch, minimize_each, project_linear
+from autodiff_cli.training.fitting.minimization import minimize_batch, minimize_each, project_linear
 from autodiff_cli.training.fitting.starts import multistart
+from autodiff_cli.training.fitting.symmetries import linear_mask
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.objective.batch import (
@@ -422,7 +423,9 @@ class _Profile:
         self._is_searched = True
         free = np.arange(len(self._theta)) != self._element
         start = bounds.clip(self._theta)
-        candidate = multistart(self._objective, start, free, 0, bounds) if self._objective.has_residuals else None
+        if not self._objective.has_residuals:
+            return math.inf
+        (candidate,) = multistart(ObjectiveBatch([self._objective], bounds), start[None], free, 0)
         return math.inf if candidate is None else self._rise_of(value, candidate.end[None])
 
     def _rise_of(self, value: float, starts: Array) -> float:

@@ -10,38 +10,32 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array, Mask
-from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, as_node
-from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.training.fitting.progress import Progress
+from autodiff_cli.training.fitting.symmetries import Sinusoids
 from autodiff_cli.training.losses import L1_FACTOR, LOSSES, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
+    Diverged,
     Outcome,
     StoppingRule,
     ignore_steps,
     renumber,
-    report_single_fit,
 )
 from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.methods.quasi_newton import fit_smooth
-from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
-from autodiff_cli.training.objective.kernels import linear_parameters
-from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, repeat_objective
+from autodiff_cli.training.objective.model import unbounded_loss_hint
+from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.objective.parameters import Bounds, Constraints
-from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
+from autodiff_cli.training.result.goodness import MAD_TO_STD, has_no_finite_minimum, robust_scale
 from autodiff_cli.training.result.row_figures import estimate_theta
 from autodiff_cli.training.rows import ColumnArrays
 
@@ -73,22 +67,17 @@ class MinimizationSettings:
     kink_vanishing: float = 1e-3  # length of a combination of gradients, relative to the longest, that counts as 0
     kink_iterations: int = 2000  # of the search for the combination
 
+    # Where a likelihood has no limit.
+    vanished_scale: float = 1e-9  # size of a positive parameter, relative to its start, below which it went to 0
+    shrinkage: float = 1e3  # share of a parameter at which it should matter
+    growth_factors: tuple[float, ...] = (3.0, 10.0)  # multiples of a parameter that may go to infinity
+    likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is none
+    few_rows_per_parameter: int = 4  # with so few rows, several frequencies may fit the data
+
 
 MINIMIZATION = MinimizationSettings()
 _EXACT = "the model fits the rows exactly, so the posterior density of the residuals' variance has no maximum"
 _NO_SCALE = "at least half of the rows are fitted exactly, so the residuals have no scale; set one with --scale"
-
-
-def minimize(method: str, objective: Objective, start: Array, options: FitOptions, progress: Progress) -> Outcome:
-    """Fit once from one start, and estimate the residual scale of a robust loss along with it.
-
-    The objective keeps the estimated scale.
-    """
-    batch = ObjectiveBatch([objective], objective.bounds)
-    report = report_single_fit(progress.record)
-    stop = StoppingRule(options.epochs, options.tolerance)
-    (outcome,) = minimize_each(method, batch, start[None], report, stop)
-    return outcome
 
 
 def minimize_each(
@@ -303,33 +292,19 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
         (np.repeat(theta[:, None], half, axis=1), np.broadcast_to(drawn, (count, half, size))), axis=1
     )
     fits = np.repeat(np.arange(count), 2 * half)
-    subsets = batch.take_rows(fits, size, np.random.default_rng(0))
+    generator = np.random.default_rng(0)
+    subsets = batch.take(fits).take_rows(lambda count: generator.permutation(count)[:size])
     stop = StoppingRule(evaluations=MINIMIZATION.subset_evaluations)
     ends = np.array([end.theta for end in fit_squares(subsets, starts.reshape(-1, size), stop=stop)])
     losses = comparison_losses(batch.take(fits), ends)
-    return refine_best(["lbfgs"], batch, ends.reshape(starts.shape), losses, MINIMIZATION.refined_subsets)
-
-
-def refine_best(methods: Sequence[str], batch: Batch, points: Array, losses: Array, most: int) -> Array:
-    """Return the best ends of fits of a batch from several points each, of shape (fits, P).
-
-    Args:
-        methods: the methods of `minimize_batch` that run one after the other, each from where the last one ended.
-        points: the points of each fit, of shape (fits, n, P).
-        losses: what decides which of them are the best, as many numbers.
-        most: the number of points from which each fit starts: the best of the first few, of some more, and so on.
-            The best of all often lie in one valley.
-    """
-    every, parts = np.arange(len(points)), growing_parts(points.shape[1], most)
-    losses = losses.reshape(len(points), -1)
+    losses, points = losses.reshape(count, -1), ends.reshape(starts.shape)
+    parts = growing_parts(2 * half, MINIMIZATION.refined_subsets)
     order = np.array([np.argmin(losses[:, part], axis=1) + part.start for part in parts]).T
-    refined = batch.take(np.repeat(every, order.shape[1]))
-    starts = np.take_along_axis(points, order[:, :, None], axis=1)
-    ends = starts.reshape(-1, points.shape[2])
-    for method in methods:
-        ends = np.array([end.theta for end in minimize_batch(method, refined, ends)])
+    refined = batch.take(np.repeat(np.arange(count), order.shape[1]))
+    chosen = np.take_along_axis(points, order[:, :, None], axis=1)
+    ends = np.array([end.theta for end in minimize_batch("lbfgs", refined, chosen.reshape(-1, size))])
     least = np.argmin(comparison_losses(refined, ends).reshape(order.shape), axis=1)
-    return np.asarray(ends.reshape(starts.shape)[every, least])
+    return np.asarray(ends.reshape(chosen.shape)[np.arange(count), least])
 
 
 def growing_parts(count: int, most: int) -> list[slice]:
@@ -340,35 +315,6 @@ def growing_parts(count: int, most: int) -> list[slice]:
     """
     ends = np.unique(np.geomspace(min(4, count), count, most).astype(np.intp)).tolist()
     return [slice(*pair) for pair in itertools.pairwise([0, *ends])]
-
-
-def linear_mask(objective: Objective, free: Mask) -> Mask:
-    """Return which of some parameters the prediction is linear in, all of them together."""
-    model, layout = objective.model, objective.layout
-    names = [name for name, part in layout.slices.items() if name not in model.shapes and free[part].all()]
-    leaves = [model.program.leaves[name] for name in names]
-    linear = objective.kernels.cached(
-        f"linear among {names}", lambda: linear_parameters(model.program.output, leaves, model.shapes)
-    )
-    return layout.mask(linear)
-
-
-def separate_terms(objective: Objective, linear: Mask, searched: Mask) -> list[tuple[list[int], list[int]]]:
-    """Return the linear and the other parameters of each term of a sum, such as those of each peak; empty if some
-    parameters are in no term.
-    """
-    model, layout = objective.model, objective.layout
-    names = {index: name for name, part in layout.slices.items() for index in [part.start]}
-    factors = np.flatnonzero(linear).tolist()
-    output, *leaves = share([model.program.output, *(model.program.leaves[names[k]] for k in factors)])
-    terms: dict[tuple[int, ...], list[int]] = {}
-    for factor, slope in zip(factors, simplify(gradient_nodes(output, leaves, model.shapes)), strict=True):
-        texts = {*leaf_names([slope])}
-        others = tuple(k for k in np.flatnonzero(searched).tolist() if names.get(k) in texts)
-        terms.setdefault(others, []).append(factor)
-    terms.pop((), None)
-    covered = {index for others in terms for index in others}
-    return [(k, [*others]) for others, k in terms.items()] if covered == {*np.flatnonzero(searched).tolist()} else []
 
 
 def project_linear(objective: Objective, points: Array, adjusted: Mask, box: Bounds) -> tuple[Array, Array]:
@@ -441,3 +387,70 @@ def _sum_slopes(values: Array, columns: ColumnArrays) -> Array:  # noqa: ARG001 
     the number of rows.
     """
     return np.array([np.abs(values).sum(axis=1), np.square(values).sum(axis=1)])
+
+
+def judge_end(objective: Objective, end: Outcome) -> Outcome:
+    """Return where a method that converges ended, with the reason in words if the fit failed there."""
+    if end.divergence is not None:
+        return dataclasses.replace(end, failure=start_failure(end.divergence, objective))
+    reason = "" if end.is_unbounded or not objective.is_likelihood else unbounded_reason(objective, end.theta)
+    if reason:
+        failure = f"the loss has no minimum: {reason}"
+        end = dataclasses.replace(end, converged=False, failure=failure, is_unbounded=True)
+    if end.is_stuck and has_no_finite_minimum(objective, end.theta):
+        return dataclasses.replace(end, failure="")
+    hint = unbounded_loss_hint(objective.model, objective.is_likelihood) if end.is_unbounded else ""
+    return dataclasses.replace(end, failure=f"{end.failure}. {hint}") if hint else end
+
+
+def start_failure(error: Diverged, objective: Objective) -> str:
+    """Return why a fit could not begin, as a sentence."""
+    where = find_undefined(objective, objective.start)
+    if where is None:
+        return f"{error}: the squares of the residuals overflow; rescale the data, or choose other starting values"
+    return f"{error}: {where}; {where.advice}"
+
+
+def has_several_minima(objective: Objective) -> bool:
+    """Whether a model that is itself minus a log-likelihood is likely to have several minima: it has shares of
+    components, such as a mixture, or frequencies.
+    """
+    model = objective.model
+    if not objective.is_likelihood or model.shapes or model.levels or not objective.unset_parameters:
+        return False  # with levels, components of some levels might change places
+    box = objective.bounds
+    return bool((np.isfinite(box.low) & np.isfinite(box.high)).any()) or bool(Sinusoids(objective).frequencies)
+
+
+def unbounded_reason(objective: Objective, theta: Array) -> str:
+    """Return how a likelihood can grow for ever from a point, as a clause; empty if it cannot.
+
+    A parameter that is more likely the larger it is has no estimate. A positive one that has shrunk to nothing, such as
+    the standard deviation of a component at a single row, makes a density infinite.
+    """
+    return objective.cached_at("unbounded", theta, lambda: _find_unbounded_parameter(objective, theta))
+
+
+def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
+    """Return the reason of `unbounded_reason`."""
+    loss = objective.value(theta)
+    is_mixture = has_several_minima(objective) and objective.rows > MINIMIZATION.few_rows_per_parameter * len(theta)
+    for name in objective.scalar_parameters:
+        index = objective.layout.slices[name].start
+        low, value = objective.bounds.low[index], theta[index]
+        if low == 0 and 0 < value < MINIMIZATION.vanished_scale * max(abs(objective.start[index]), abs(theta).max()):
+            return f"it falls without end as `{name}` goes to 0, where the model is infinite or undefined"
+        if low == 0 and is_mixture and (count := rows_of_component(objective, theta, index)):
+            own = "starting values for all parameters keep it"
+            return f"it falls without end where a component shrinks to a row; `{name}` depends on {count} rows ({own})"
+        others = value / MINIMIZATION.shrinkage, math.copysign(objective.start[index], value)
+        is_flat: dict[bool, list[bool]] = {True: [], False: []}  # by whether the point is farther out
+        for other in (*others, *(value * factor for factor in MINIMIZATION.growth_factors)):
+            point = np.where(np.arange(len(theta)) == index, other, theta)
+            loss_there = objective.value(point) if objective.bounds.contains(point) else math.inf
+            rise = (loss_there - loss) * objective.total_weight
+            is_flat[abs(other) > abs(value)].append(rise < MINIMIZATION.likelihood_tolerance)
+        if all(is_flat[True]) and not all(is_flat[False]):
+            end = "minus infinity" if value < 0 else "infinity"
+            return f"it does not rise again as `{name}` goes to {end}, so the data set no limit to it"
+    return ""

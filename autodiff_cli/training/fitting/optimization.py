@@ -1,8 +1,10 @@
 """One optimization: which method runs, from which starting values, and how it ends.
 
 - `choose_method` and `optimize` run the method that options and objective ask for.
-- `converge` runs a method that converges by itself. If the fit ends badly, `StartSearch` repeats it from better
-  starting values.
+- `BatchedFit` runs a method that converges by itself for all fits of a batch, and repeats fits that ended badly from
+  better starting values. A single fit is a batch of one, so that it is searched as a group is. Each of
+  `RESTART_STRATEGIES` selects the fits that it may help and finds a point for each. Fits are compared by their own
+  loss; see `comparison_losses`.
 - `optimize_multistart` runs a method from several starting points and keeps the best end.
 """
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -21,55 +23,34 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting.minimization import (
-    MINIMIZATION,
-    comparison_losses,
-    fit_from_subsets,
-    minimize,
-    minimize_batch,
-    outlier_minima_mask,
-    rows_of_component,
-    shares_of_stick,
-    with_broken_stick,
-)
+from autodiff_cli.training.fitting import minimization
+from autodiff_cli.training.fitting import starts as search
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
-from autodiff_cli.training.fitting.starts import (
-    SETTINGS,
-    Multistart,
-    StartStrategy,
-    is_equal_loss,
-    likelihood_starts,
-    multistart,
-    rival_frequency,
-    sample_starts,
-    start_at_scales,
-    warm_starts,
-)
-from autodiff_cli.training.fitting.symmetries import Sinusoids
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
+    BatchCallback,
     Diverged,
     GradientMethod,
     Outcome,
     StoppingRule,
     has_converged,
     has_plateaued,
+    renumber,
+    report_single_fit,
 )
-from autodiff_cli.training.objective.batch import (
-    Batch,
-    Fits,
-    GroupBatch,
-    ObjectiveBatch,
-    can_evaluate_together,
-    repeat_objective,
-)
-from autodiff_cli.training.objective.model import unbounded_loss_hint
-from autodiff_cli.training.objective.objective import Objective, find_undefined
+from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
+from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions, describe_bounds
-from autodiff_cli.training.result.diagnosis import explain_divergence, residual_structure
+from autodiff_cli.training.result.diagnosis import explain_divergence, residual_structures
 from autodiff_cli.training.result.goodness import RESIDUALS, has_no_finite_minimum, robust_r_squared, subsample
-from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, ComputedStatistics, compute_statistics
+from autodiff_cli.training.result.row_figures import figures_of_groups
+from autodiff_cli.training.result.statistics import (
+    MAX_COVARIANCE_SIZE,
+    ComputedStatistics,
+    batch_statistics,
+    compute_statistics,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,222 +61,322 @@ class RestartSettings:
     noisy_r_squared: float = 0.97  # R² below which noise may make another minimum the least one
     poor_robust_r_squared: float = 0.95  # for R² by medians, which judges bad fits more favourably
     perfect_r_squared: float = 1 - 1e-12  # R² above which residuals are rounding, so that no other start can help
-    vanished_scale: float = 1e-9  # size of a positive parameter, relative to its start, below which it went to 0
-    shrinkage: float = 1e3  # share of a parameter at which it should matter
-    growth_factors: tuple[float, ...] = (3.0, 10.0)  # multiples of a parameter that may go to infinity
-    likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is none
     likelihood_gain: float = 0.01  # gain in log-likelihood by which a minimum is another and better one
     few_residuals_per_parameter: int = 8  # with so few, those of another minimum may look random
-    few_rows_per_parameter: int = 4  # with so few rows, several frequencies may fit the data
     frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
     chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
     max_unit_starts: int = 20  # parameters that are set to 1 alone, with all others at 0, as simplest starts
 
 
 RESTARTS = RestartSettings()
+_BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
+_BETTER_MINIMUM = "a better minimum was found from other starting values:"
+
+# How to look for other minima of models with exponents, kinks or frequencies, near the end of a fit.
+_RIVALS = (search.Multistart.exponent_points, search.Multistart.kink_points, search.Multistart.frequency_points)
 
 
-def converge(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
-    """Fit by a method that converges by itself; if the fit ends badly, fit again from starting values estimated from
-    the data.
-    """
-    search, start = StartSearch(method, objective, options, progress), objective.start
-    if method == "lbfgs" and (objective.is_generalised_linear or (search.is_allowed and objective.has_residuals)):
-        (start,), is_estimated = default_starts(objective, ObjectiveBatch([objective], objective.bounds))
-        if is_estimated:
-            progress.notes.append(f"starting values estimated from the columns: {format_starts(objective, start)}")
-    return search.improve(minimize(method, objective, start, options, progress))
-
-
-class StartSearch:
-    """The search for better starting values of a fit that ended badly.
+class BatchedFit:
+    """The fits of a batch, from the default starts to the best ends that are found.
 
     Args:
+        batch: the fits.
         method: `lm` or `lbfgs`.
-        objective: the objective of the fit.
-        options: the options of the fit. Only fits without `epochs` and `starts` are repeated.
-        progress: receives the epochs of the repetitions, notes and warnings.
+        options: the options of the fits. Only fits without `epochs` and `starts` are repeated.
+        on_step: is called with the start and each step of the fits; a fit that is repeated begins with epoch 0 again.
+        notes: receives sentences on what happened to each fit.
 
     Attributes:
-        is_allowed: whether the fit may be repeated.
+        outcomes: the ends of the fits.
+        theta: the parameters there, of shape (fits, P).
     """
 
-    def __init__(self, method: str, objective: Objective, options: FitOptions, progress: Progress) -> None:
-        self._method, self._objective, self._options, self._progress = method, objective, options, progress
-        self._unset = unset_parameters(objective)
-        self.is_allowed = options.epochs is None and options.starts is None
+    def __init__(
+        self, batch: Batch, method: str, options: FitOptions, on_step: BatchCallback, notes: Sequence[list[str]]
+    ) -> None:
+        self._batch, self._method, self._options, self._on_step, self._notes = batch, method, options, on_step, notes
+        self._objective = objective = batch.objective
+        self._unset = objective.unset_parameters
+        self._every = np.arange(batch.count)
+        self._counts, self._is_large = batch.weighted_counts, batch.count > search.SETTINGS.max_thorough_fits
+        self._statistics = dict[int, ComputedStatistics]()
+        starts, is_allowed = np.tile(objective.start, (batch.count, 1)), options.epochs is options.starts is None
+        if method == "lbfgs" and (objective.is_generalised_linear or (is_allowed and objective.has_residuals)):
+            starts, is_estimated = default_starts(objective, batch)
+            if is_estimated:
+                self._note(self._every, starts, "starting values estimated from the columns:")
+        self.outcomes = [Outcome(start, False) for start in starts]
+        self.theta = starts
+        self._fit(self._every, starts)
+        if objective.is_likelihood and (ranges := _natural_ranges(objective)):
+            for each in notes:
+                each.append(f"parameters are kept where the model has a meaning: {ranges}")
+        for strategy in RESTART_STRATEGIES if is_allowed else ():
+            strategy(self)
 
-    def improve(self, first: Outcome) -> Outcome:
-        """Return the end of the best fit, given that of the first one; see `judge_end`."""
-        objective = self._objective
-        if objective.is_likelihood:
-            self._note_natural_bounds()
-        for strategy in RESTART_STRATEGIES if self.is_allowed else ():
-            first = strategy(self, first)
-        return judge_end(objective, first)
+    def _note(self, fits: Fits, theta: Array, reason: str) -> None:
+        """Note for some fits why they start where they do."""
+        for fit, point in zip(fits.tolist(), theta, strict=True):
+            self._notes[fit].append(f"{reason} {format_starts(self._objective, point)}")
 
-    def restart_failed_likelihood(self, first: Outcome) -> Outcome:
-        """Repeat a likelihood fit that failed, from zeros and ones."""
-        objective = self._objective
-        if objective.kind is not LossKind.LIKELIHOOD or not first.failure or first.is_unbounded:
-            return first
-        if first.divergence is None and has_no_finite_minimum(objective, first.theta):
-            return first
-        start = _simplest_start(objective)
-        return first if start is None else self._fit(start, "the fit from the starting values failed; restarted from")
+    def _part(self, fits: Fits) -> Batch:
+        """Return the batch of some fits."""
+        return self._batch if len(fits) == self._batch.count else self._batch.take(fits)
 
-    def restart_poor_fit(self, first: Outcome) -> Outcome:
-        """Repeat a poor fit of residuals from starting values that are estimated from the data.
+    def _fit(self, fits: Fits, starts: Array, reason: str = "") -> None:
+        """Fit some fits anew, each from another start, and note the reason."""
+        if not len(fits):
+            return
+        if reason:
+            self._note(fits, starts, reason)
+        part, begun = self._part(fits), np.zeros(self._batch.count, np.intp)
+        stop = StoppingRule(self._options.epochs, self._options.tolerance)
+        on_step = self._on_step if part is self._batch else renumber(self._on_step, fits, begun, begun.copy())
+        ends = minimization.minimize_each(self._method, part, starts, on_step, stop)
+        self._batch.set_scales(fits, part.scales)
+        for fit, end in zip(fits.tolist(), ends, strict=True):
+            self.move(fit, end)
+
+    def move(self, fit: int, end: Outcome) -> None:
+        """Let a fit end elsewhere."""
+        self.outcomes[fit], self.theta[fit] = end, end.theta
+        self._statistics.pop(fit, None)
+
+    def select(self, is_selected: Callable[[Outcome], bool]) -> Mask:
+        """Return the mask of the fits whose end has a property."""
+        return np.array([is_selected(end) for end in self.outcomes])
+
+    @ignore_float_errors()
+    def statistics_of(self, fits: Fits) -> list[ComputedStatistics]:
+        """Return the statistics of some fits, those of groups with the goodness of fit."""
+        absolute, batch = self._options.absolute_sigma, self._batch
+        if isinstance(batch, ObjectiveBatch):  # which remember them
+            pairs = zip(fits.tolist(), self.theta[fits], strict=True)
+            return [compute_statistics(batch.objectives[fit], theta, absolute) for fit, theta in pairs]
+        unknown = np.array([fit for fit in fits.tolist() if fit not in self._statistics], np.intp)
+        if len(unknown):
+            part, theta = self._part(unknown), self.theta[unknown]
+            known = batch_statistics(part, theta, absolute, rows=figures_of_groups(part, theta))
+            self._statistics |= dict(zip(unknown.tolist(), known, strict=True))
+        return [self._statistics[fit] for fit in fits.tolist()]
+
+    def _explained(self) -> Array:
+        """Return R² of the fits, by medians for robust losses; nan if it is unknown."""
+        objectives = map(self._batch.objective_of, self._every.tolist())
+        if self._objective.kind is LossKind.ROBUST:
+            r_squared = [explained_variance(*pair) for pair in zip(objectives, self.theta, strict=True)]
+        else:
+            r_squared = [statistics.r_squared for statistics in self.statistics_of(self._every)]
+        return np.array([math.nan if value is None else value for value in r_squared])
+
+    @ignore_float_errors()
+    def _poor_masks(self) -> tuple[Mask, Mask]:
+        """Return which fits of residuals are poor, so that other starting values should be tried, and which may be poor
+        although they look well: their rows are few, or their residuals a little alike.
+        """
+        objective, every = self._objective, self._every
+        is_squares, is_failed = objective.kind is LossKind.SQUARES, ~self.select(lambda end: end.converged)
+        is_convex = objective.is_linear if is_squares else objective.kind is LossKind.LIKELIHOOD
+        if is_convex and objective.is_generalised_linear:
+            return is_failed, np.zeros(len(every), np.bool_)
+        explained = self._explained()
+        enough = RESTARTS.poor_robust_r_squared if objective.kind is LossKind.ROBUST else RESTARTS.poor_r_squared
+        structure = residual_structures(self._batch, self.theta, every)
+        is_bad = (explained < enough) | (structure > RESIDUALS.systematic_sigmas)
+        is_poor = is_failed | (is_bad & bool(self._unset))
+        if not objective.is_penalised:  # interchangeable parameters with equal starting values stay equal
+            is_poor |= [bool(statistics.missing_error_reasons) for statistics in self.statistics_of(every)]
+        few = is_squares & (self._counts <= RESTARTS.few_residuals_per_parameter * self.theta.shape[1])
+        is_doubtful = few | (structure > RESIDUALS.suspect_sigmas)
+        is_open = ~((explained > RESTARTS.perfect_r_squared) & is_squares)
+        if is_squares:
+            is_open &= self._counts > self.theta.shape[1]
+        return is_poor & is_open, is_doubtful & ~is_poor & is_open
+
+    def restart_failed_likelihoods(self) -> None:
+        """Repeat likelihood fits that failed, from zeros and ones."""
+        if self._objective.kind is not LossKind.LIKELIHOOD:
+            return
+        for fit in np.flatnonzero(self.select(lambda end: bool(end.failure) and not end.is_unbounded)).tolist():
+            objective = self._batch.objective_of(fit)
+            if self.outcomes[fit].divergence is None and has_no_finite_minimum(objective, self.theta[fit]):
+                continue
+            if (start := _simplest_start(objective)) is not None:
+                self._fit(np.array([fit]), start[None], "the fit from the starting values failed; restarted from")
+
+    def restart_poor_fits(self) -> None:
+        """Repeat poor fits of residuals from starting values that are estimated from the data.
 
         Fits of least squares are repeated from dimensional scales as well, because even a high R² may be due to one
         row, and from frequencies. Noisy fits are compared with fits from random points.
         """
-        objective = self._objective
-        if not scalar_parameters(objective) or not objective.has_residuals:
-            return first
-        if is_poor := self._is_poor(first):
-            first = self._refit(None, objective.start, first)
-        if not self._unset or first.divergence is not None:
-            return first
-        explained = explained_variance(objective, first.theta)
-        is_noisy = not is_poor and (explained is None or explained < RESTARTS.noisy_r_squared)
-        has_one_minimum = objective.is_generalised_linear or objective.is_penalised
-        rivals: list[StartStrategy] = [Multistart.few_points] * (is_noisy and not has_one_minimum)
-        if self._method == "lm" and not is_poor:
-            first = self._refit(Multistart.scaled_points, objective.start, first)
+        objective, is_lm = self._objective, self._method == "lm"
+        if not objective.scalar_parameters or not objective.has_residuals or not (self._unset or is_lm):
+            return
+        poor, doubtful = self._poor_masks()
+        origin = np.tile(objective.start, (self._batch.count, 1))
+        self._search(np.flatnonzero(poor), origin)
+        if not self._unset:
+            return
+        self._search_in_turns(np.flatnonzero(doubtful), origin)
+        others = np.flatnonzero(~(poor | doubtful))
+        if is_lm and search.start_at_scales(objective, objective.start, self._free) is not None:
+            self._search_in_turns(others, origin, search.Multistart.scaled_points)
+        is_defined = self.select(lambda end: end.divergence is None)
+        explained = self._explained()
+        if not (objective.is_generalised_linear or objective.is_linear or objective.is_penalised):
+            is_noisy = (explained < RESTARTS.noisy_r_squared) | (objective.kind is LossKind.LIKELIHOOD)
+            noisy = np.flatnonzero(is_noisy & ~(poor | doubtful) & is_defined)
+            self._search_in_turns(noisy, self.theta, search.Multistart.few_points)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
-        if self._method == "lm" and explained is not None and not explained > RESTARTS.perfect_r_squared:
-            rivals += [Multistart.exponent_points, Multistart.kink_points, Multistart.frequency_points]
-        for strategy in rivals:
-            first = self._refit(strategy, first.theta, first)
-        return first
+        if is_lm and search.has_rivals(objective):
+            imperfect = np.flatnonzero(is_defined & ~(explained > RESTARTS.perfect_r_squared))
+            for strategy in _RIVALS:
+                self._search(imperfect, self.theta, strategy)
 
-    def restart_robust_fit(self, first: Outcome) -> Outcome:
-        """Repeat a fit with outliers from fits of few rows, if one of these leads to a better minimum."""
-        sample = subsample(self._objective, SETTINGS.max_sample_rows)
-        if not (first.divergence is None and self._unset and can_evaluate_together(sample)):
-            return first
-        batch = GroupBatch(sample, [np.arange(sample.rows)])
-        if not outlier_minima_mask(batch, np.array([self._is_poor(first)])).any():
-            return first
-        (theta,) = outlier_starts(batch, first.theta[None], self._options.seed)
-        return self._fit(theta, _BETTER_MINIMUM) if self._is_better(theta, first) else first
+    def restart_robust_fits(self) -> None:
+        """Repeat fits with outliers from fits of few rows, if one of these leads to a better minimum."""
+        if not self._unset or not self._objective.has_residuals:
+            return
+        if self._objective.kind in (LossKind.LIKELIHOOD, LossKind.SQUARES):
+            return
+        if not isinstance(samples := search.sampled(self._batch), GroupBatch):
+            return
+        poor, doubtful = self._poor_masks()
+        is_open = minimization.outlier_minima_mask(samples, poor | doubtful) & self.select(
+            lambda end: end.divergence is None
+        )
+        fits = np.flatnonzero(is_open)
+        if len(fits):
+            drawn = np.array(
+                [*search.sample_starts(samples.objective, self._options.seed, minimization.MINIMIZATION.subsets // 2)]
+            )
+            ends = minimization.fit_from_subsets(samples.take(fits), self.theta[fits], drawn)
+            is_better = self._are_better(fits, ends)
+            self._fit(fits[is_better], ends[is_better], _BETTER_MINIMUM)
 
-    def restart_likelihood_at_random(self, first: Outcome) -> Outcome:
-        """Repeat a fit of a model that is itself minus a log-likelihood from random starts, if one of them ends at a
+    def restart_likelihoods_at_random(self) -> None:
+        """Repeat fits of a model that is itself minus a log-likelihood from random starts, if one of them ends at a
         better minimum, such as one with the components of a mixture elsewhere.
 
         Densities may be infinite at the edge of their parameters' ranges. Then the best minimum inside is kept.
         """
         objective = self._objective
         if not objective.is_likelihood or not self._unset or objective.is_generalised_linear or objective.model.shapes:
-            return first
-        is_no_minimum = _is_no_minimum(objective, first)
-        if not is_no_minimum and not has_several_minima(objective):
-            return first
-        sample = with_broken_stick(subsample(objective, SETTINGS.max_likelihood_rows))
-        points = likelihood_starts(sample, self._options.seed, first.theta)
-        for epochs, most in SURVEY.likelihood_rounds:
-            if not len(points):
-                return first
-            batch = repeat_objective(sample, len(points))
-            ends = minimize_batch("lbfgs", batch, points, stop=StoppingRule(epochs))
-            order = np.argsort(comparison_losses(batch, np.array([end.theta for end in ends])))
-            usable = (ends[k].theta for k in order if math.isfinite(_end_loss(sample, ends[k])))
-            points = np.array([*islice(usable, most)])
-        if not len(points):
-            return first
-        points = shares_of_stick(objective, points)
-        if is_no_minimum:
-            return self._fit(points[0], _BETTER)
-        gain = self._gain(_end_loss(objective, Outcome(points[0], True)), _end_loss(objective, first))
-        return self._fit(points[0], _BETTER_MINIMUM) if gain > RESTARTS.likelihood_gain else first
+            return
+        for fit, end in enumerate(self.outcomes):
+            objective = self._batch.objective_of(fit)
+            is_minimum = not _is_no_minimum(objective, end)
+            if is_minimum and not minimization.has_several_minima(objective):
+                continue
+            point = _likely_point(objective, end.theta, self._options.seed)
+            if point is None:
+                continue
+            losses = np.array([_end_loss(objective, each) for each in (end, Outcome(point, True))])
+            gain = likelihood_gains(objective.kind, self._counts[fit], *losses)
+            if not is_minimum or gain > RESTARTS.likelihood_gain:
+                self._fit(np.array([fit]), point[None], _BETTER_MINIMUM if is_minimum else _BETTER)
 
-    def _fit(self, start: Array, reason: str) -> Outcome:
-        """Fit from another start, and note the reason."""
-        self._progress.notes.append(f"{reason} {format_starts(self._objective, start)}")
-        return minimize(self._method, self._objective, start, self._options, self._progress)
+    @property
+    def _free(self) -> Mask:
+        """The mask of the parameters of which other values are tried."""
+        return self._objective.layout.mask(self._unset or self._objective.scalar_parameters)
 
-    def _refit(self, strategy: StartStrategy | None, start: Array, first: Outcome) -> Outcome:
-        """Fit again from the best point of a strategy, or of a whole search, if its end is clearly better; else return
-        `first`.
+    def _search_in_turns(self, fits: Fits, origin: Array, strategy: search.StartStrategy | None = None) -> None:
+        """Search for some fits which are probably at their best minimum: of many fits first for a sample, and for the
+        others if this leads to a better fit.
         """
-        objective = self._objective
-        free = objective.layout.mask(self._unset or scalar_parameters(objective))
-        candidate = multistart(objective, start, free, self._options.seed, objective.bounds, strategy)
-        if candidate is None or not self._is_better(candidate.end, first):
-            return first
-        reason = _BETTER_MINIMUM if strategy else _BETTER
-        if self._method == "lbfgs":
-            return self._fit(candidate.end, reason)
-        outcome = self._fit(candidate.start, reason)
-        if not self._gain(objective.value(candidate.end), self._progress.latest.loss) > RESTARTS.likelihood_gain:
-            return outcome
-        # The candidate was found on a sample of the rows, and a fit of all rows from its start leads elsewhere.
-        return minimize(self._method, objective, candidate.end, self._options, self._progress)
+        sample = fits[:: len(fits) // search.SETTINGS.max_sampled_fits + 1] if self._is_large else fits
+        before = self.theta[sample].copy()
+        self._search(sample, origin, strategy, search.SETTINGS.quick if self._is_large else None)
+        if (self.theta[sample] != before).any():
+            self._search(np.setdiff1d(fits, sample), origin, strategy)
 
-    def _is_better(self, theta: Array, first: Outcome) -> bool:
-        """Whether a fit from a point ends clearly lower than another fit; for least squares the point itself does."""
-        objective, saved_settings = self._objective, dict(self._objective.settings)
-        if first.divergence is None and objective.is_scale_estimated and not objective.has_theta:
-            theta = minimize("lbfgs", objective, theta, self._options, Progress(None)).theta
-            objective.settings.update(saved_settings)
-        before = math.inf if first.divergence is not None else _comparison_loss(objective, first.theta)
-        return self._gain(_comparison_loss(objective, theta), before) > RESTARTS.likelihood_gain
+    def _search(
+        self,
+        fits: Fits,
+        origin: Array,
+        strategy: search.StartStrategy | None = None,
+        effort: search.Effort | None = None,
+    ) -> None:
+        """Fit some fits anew from the best points of a strategy, or of a whole search, where these are clearly better.
 
-    def _gain(self, loss: float, before: float) -> float:
-        counts = self._objective.rows * self._objective.components
-        return float(likelihood_gains(self._objective.kind, counts, before, loss))
+        Args:
+            origin: the starting points of the searches, of shape (all fits, P).
+            effort: the work for each fit; by default it depends on how many there are.
+        """
+        default, reason = (search.SETTINGS.check, _BETTER_MINIMUM) if strategy else (search.SETTINGS.thorough, _BETTER)
+        if len(fits) > search.SETTINGS.max_thorough_fits and strategy not in _RIVALS:
+            default = search.SETTINGS.quick
+        for some in np.array_split(fits, math.ceil(len(fits) / search.SETTINGS.max_searched_fits)) if len(fits) else ():
+            part, starts = self._batch.take(some), origin[some]
+            found = search.multistart(part, starts, self._free, self._options.seed, effort or default, strategy)
+            chosen = some[[candidate is not None for candidate in found]]
+            pairs = np.array([(each.start, each.end) for each in found if each is not None])
+            starts, ends = pairs.reshape(len(chosen), 2, origin.shape[1]).swapaxes(0, 1)
+            is_better = self._are_better(chosen, ends)
+            better, starts, ends = chosen[is_better], starts[is_better], ends[is_better]
+            self._fit(better, starts if self._method == "lm" else ends, reason)
+            if self._method == "lm":
+                # Candidates are found on samples of the rows; from their starts, fits of all rows may lead elsewhere.
+                is_elsewhere = self._are_better(better, ends)
+                self._fit(better[is_elsewhere], ends[is_elsewhere])
 
-    def _is_poor(self, first: Outcome) -> bool:
-        """Whether a fit of residuals is so poor that other starting values should be tried."""
-        if self._method == "lbfgs" and not self._unset:
-            return False
-        is_poor = _is_poor_least_squares if self._method == "lm" else is_poor_smooth_fit
-        return first.divergence is not None or is_poor(self._objective, first)
-
-    def _note_natural_bounds(self) -> None:
-        """Add a note if parameters are kept in the range where the model has a meaning."""
-        objective = self._objective
-        ends = np.array([objective.bounds.low, objective.bounds.high]).T.tolist()
-        limits = {name: tuple(ends[objective.layout.slices[name].start]) for name in scalar_parameters(objective)}
-        ranges = [
-            f"`{name}` {describe_bounds(pair)}"
-            for name, pair in limits.items()
-            if pair != objective.bounds_by_name.get(name, (-math.inf, math.inf))
-        ]
-        if ranges:
-            self._progress.notes.append(f"parameters are kept where the model has a meaning: {', '.join(ranges)}")
-
-
-def outlier_starts(batch: GroupBatch, theta: Array, seed: int) -> Array:
-    """Return the best ends of robust fits from other starts; see `fit_from_subsets`."""
-    return fit_from_subsets(batch, theta, np.array([*sample_starts(batch.objective, seed, MINIMIZATION.subsets // 2)]))
-
-
-def judge_end(objective: Objective, end: Outcome) -> Outcome:
-    """Return where a method that converges ended, with the reason in words if the fit failed there."""
-    if end.divergence is not None:
-        return dataclasses.replace(end, failure=_start_failure(end.divergence, objective))
-    reason = "" if end.is_unbounded or not objective.is_likelihood else _unbounded_reason(objective, end.theta)
-    if reason:
-        failure = f"the loss has no minimum: {reason}"
-        end = dataclasses.replace(end, converged=False, failure=failure, is_unbounded=True)
-    if end.is_stuck and has_no_finite_minimum(objective, end.theta):
-        return dataclasses.replace(end, failure="")
-    hint = unbounded_loss_hint(objective.model, objective.is_likelihood) if end.is_unbounded else ""
-    return dataclasses.replace(end, failure=f"{end.failure}. {hint}") if hint else end
+    def _are_better(self, fits: Fits, theta: Array) -> Mask:
+        """Return which of some fits end clearly lower from other points; for least squares the points themselves do."""
+        if not len(fits):
+            return np.zeros(0, np.bool_)
+        part, objective = self._batch.take(fits), self._objective
+        before = minimization.comparison_losses(part, self.theta[fits])
+        if objective.is_scale_estimated and not objective.has_theta:
+            scales = part.scales.copy()
+            theta = np.array([end.theta for end in minimization.minimize_batch("lbfgs", part, theta)])
+            part.set_scales(np.arange(len(fits)), scales)
+        is_undefined = self.select(lambda end: end.divergence is not None)[fits]
+        gains = likelihood_gains(
+            objective.kind, self._counts[fits], before, minimization.comparison_losses(part, theta)
+        )
+        return np.asarray(is_undefined | (gains > RESTARTS.likelihood_gain))
 
 
-# Ways to repeat a fit that ended badly, in the order in which they are tried.
+# Ways to repeat fits that ended badly, in the order in which they are tried.
 RESTART_STRATEGIES = (
-    StartSearch.restart_failed_likelihood,
-    StartSearch.restart_poor_fit,
-    StartSearch.restart_robust_fit,
-    StartSearch.restart_likelihood_at_random,
+    BatchedFit.restart_failed_likelihoods,
+    BatchedFit.restart_poor_fits,
+    BatchedFit.restart_robust_fits,
+    BatchedFit.restart_likelihoods_at_random,
 )
-_BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
-_BETTER_MINIMUM = "a better minimum was found from other starting values:"
+
+
+def _natural_ranges(objective: Objective) -> str:
+    """Return the ranges in which parameters are kept because the model has a meaning there only; empty if there are
+    none.
+    """
+    box, layout, given = objective.bounds, objective.layout, objective.bounds_by_name
+    indices = {name: layout.slices[name].start for name in objective.scalar_parameters}
+    ranges = {name: (float(box.low[k]), float(box.high[k])) for name, k in indices.items()}
+    natural = {name: pair for name, pair in ranges.items() if pair != given.get(name, (-math.inf, math.inf))}
+    return ", ".join(f"`{name}` {describe_bounds(pair)}" for name, pair in natural.items())
+
+
+def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None:
+    """Return the best end of fits from random points, for a model that is itself minus a log-likelihood; None if none
+    has an end.
+
+    Args:
+        theta: the end of another fit.
+    """
+    sample = minimization.with_broken_stick(subsample(objective, search.SETTINGS.max_likelihood_rows))
+    points = search.likelihood_starts(sample, seed, theta)
+    for epochs, most in search.SETTINGS.likelihood_rounds:
+        if not len(points):
+            return None
+        batch = repeat_objective(sample, len(points))
+        ends = minimization.minimize_batch("lbfgs", batch, points, stop=StoppingRule(epochs))
+        order = np.argsort(minimization.comparison_losses(batch, np.array([end.theta for end in ends])))
+        usable = (ends[k].theta for k in order if math.isfinite(_end_loss(sample, ends[k])))
+        points = np.array([*islice(usable, most)])
+    return minimization.shares_of_stick(objective, points)[0] if len(points) else None
 
 
 @ignore_float_errors()
@@ -313,45 +394,11 @@ def likelihood_gains(
     return np.asarray(counts / 2 * np.log(np.divide(before, after)))
 
 
-def scalar_parameters(objective: Objective) -> list[str]:
-    """The free parameters that are numbers; only for these are other starting values searched."""
-    return [name for name, shape in objective.layout.shapes.items() if not shape]
-
-
-def unset_parameters(objective: Objective) -> list[str]:
-    """The free parameters that are numbers and have no starting value from the user."""
-    return [name for name in scalar_parameters(objective) if name not in objective.user_starts]
-
-
 def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | None = None) -> str:
     """Return the starting values of all numbers, or of those with some indices, as words for a sentence."""
-    slices, names = objective.layout.slices, scalar_parameters(objective)
+    slices, names = objective.layout.slices, objective.scalar_parameters
     listed = [name for name in names if chosen is None or slices[name].start in chosen]
     return ", ".join(f"{name} = {theta[slices[name].start]:.4g}" for name in listed)
-
-
-def _is_poor_least_squares(objective: Objective, outcome: Outcome) -> bool:
-    """Whether a fit is so poor that other starting values should be tried."""
-    result = compute_statistics(objective, outcome.theta)
-    explained = result.r_squared
-    if result.dof <= 0 or explained is None or explained > RESTARTS.perfect_r_squared:
-        return False
-    if not outcome.converged:
-        return True
-    if result.missing_error_reasons and not objective.is_penalised:
-        return True  # interchangeable parameters with equal starting values stay equal
-    if not unset_parameters(objective):
-        return False
-    if explained < RESTARTS.poor_r_squared or _is_frequency_ambiguous(objective):
-        return True
-    few = objective.rows * objective.components <= RESTARTS.few_residuals_per_parameter * objective.layout.size
-    return not objective.is_linear and (few or residual_structure(objective, outcome.theta) > RESIDUALS.suspect_sigmas)
-
-
-def _is_frequency_ambiguous(objective: Objective) -> bool:
-    """Whether there are so few rows that sinusoids of several frequencies may fit them."""
-    few = objective.rows * objective.components <= RESTARTS.few_rows_per_parameter * objective.layout.size
-    return few and any(True for _ in Sinusoids(objective).frequency_grids(objective.start, 1, 1))
 
 
 def explained_variance(objective: Objective, theta: Array, known: ComputedStatistics | None = None) -> float | None:
@@ -363,148 +410,6 @@ def explained_variance(objective: Objective, theta: Array, known: ComputedStatis
     return compute_statistics(objective, theta).r_squared if r_squared is None else r_squared
 
 
-def doubt_of(objective: Objective, outcome: Outcome, known: ComputedStatistics) -> str:
-    """Return a warning if a fit may not be the best one; empty for other fits."""
-    doubt = _doubt_of_poor_fit(objective, outcome, known)
-    if doubt or outcome.failure or objective.kind is not LossKind.SQUARES:
-        return doubt
-    rival = rival_frequency(objective, outcome.theta)
-    return rival and f"this fit is doubtful: another frequency explains nearly as much; compare the fit from {rival}"
-
-
-def _doubt_of_poor_fit(objective: Objective, outcome: Outcome, known: ComputedStatistics) -> str:
-    """Return a warning if another frequency explains far more, the residuals are not random, or noise has frequencies
-    that explain as much; empty otherwise.
-    """
-    if objective.kind not in _RESIDUAL_LOSSES or outcome.failure:
-        return ""
-    explained = explained_variance(objective, outcome.theta, known)
-    enough = RESTARTS.poor_r_squared if objective.is_network else RESTARTS.perfect_r_squared
-    if explained is None or not explained < enough:
-        return ""
-    share = f"this fit is doubtful: it explains {float(f'{100 * max(explained, 0):.2g}'):g} % of the target's variation"
-    better = _better_given_frequencies(objective, outcome)
-    if better is not None:
-        starts = format_starts(objective, better, Sinusoids(objective).frequencies)
-        return f"{share}, and another frequency explains far more; start from {starts}"
-    structure = residual_structure(objective, outcome.theta)
-    if structure > RESIDUALS.systematic_sigmas:
-        other = "another model" if objective.is_linear else "other starting values, or another model,"
-        return (
-            f"this fit is doubtful: neighbouring residuals are alike ({structure:.2g} standard errors from a random "
-            f"order); {other} may fit better, and the standard errors are probably too small"
-        )
-    count = _scanned_frequencies(objective)
-    chance = min(1.0, count * (1 - max(explained, 0.0)) ** ((objective.rows - objective.layout.size) / 2))
-    if not chance > RESTARTS.chance_of_noise:
-        return ""
-    if _is_frequency_ambiguous(objective):
-        return f"{share}, and so few rows do not determine the frequency"
-    return f"{share}; the best of {count} frequencies does so in pure noise with probability {chance:.1g}"
-
-
-def _scanned_frequencies(objective: Objective) -> int:
-    """Return the number of independent frequencies among which a fit chooses; 0 if the user gave a start for each."""
-    is_searched, most = objective.layout.mask(unset_parameters(objective)), SETTINGS.max_frequencies
-    grids = Sinusoids(objective).frequency_grids(objective.start, 1, most, objective.bounds)
-    return sum(len(grid.values) for grid in grids if is_searched[grid.parameter])
-
-
-def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array | None:
-    """Return a fit that is far better than one whose frequencies began at given values; None if there is none."""
-    sinusoids = Sinusoids(objective)
-    with_start = objective.layout.mask([name for name in scalar_parameters(objective) if name in objective.user_starts])
-    if not with_start[sinusoids.frequencies].any():
-        return None
-    every = objective.layout.mask(scalar_parameters(objective))
-    candidate = multistart(objective, outcome.theta, every, 0, objective.bounds, Multistart.frequency_points)
-    if candidate is None:
-        return None
-    gain = objective.rows / 2 * math.log(objective.rss(outcome.theta) / max(objective.rss(candidate.end), 1e-300))
-    return candidate.end if gain > RESTARTS.frequency_gain else None
-
-
-_RESIDUAL_LOSSES = (LossKind.SQUARES, LossKind.ROBUST)
-
-
-def _end_loss(objective: Objective, end: Outcome) -> float:
-    """Return the loss at the end of a fit; infinite if it failed, breaks constraints, or has no limit."""
-    if end.failure or not objective.constraints.are_met(end.theta) or _unbounded_reason(objective, end.theta):
-        return math.inf
-    return objective.value(end.theta)
-
-
-def has_several_minima(objective: Objective) -> bool:
-    """Whether a model that is itself minus a log-likelihood is likely to have several minima: it has shares of
-    components, such as a mixture, or frequencies.
-    """
-    model = objective.model
-    if not objective.is_likelihood or model.shapes or model.levels or not unset_parameters(objective):
-        return False  # with levels, components of some levels might change places
-    box = objective.bounds
-    return bool((np.isfinite(box.low) & np.isfinite(box.high)).any()) or bool(Sinusoids(objective).frequencies)
-
-
-def _is_no_minimum(objective: Objective, first: Outcome) -> bool:
-    """Whether a fit failed, or its parameters are undetermined or at the edge of the ranges that have a meaning."""
-    if not first.converged or _unbounded_reason(objective, first.theta):
-        return True
-    return bool(compute_statistics(objective, first.theta).missing_error_reasons) or bool(
-        objective.bounds.active(first.theta).any()
-    )
-
-
-def _unbounded_reason(objective: Objective, theta: Array) -> str:
-    """Return how a likelihood can grow for ever from a point, as a clause; empty if it cannot.
-
-    A parameter that is more likely the larger it is has no estimate. A positive one that has shrunk to nothing, such as
-    the standard deviation of a component at a single row, makes a density infinite.
-    """
-    return objective.cached_at("unbounded", theta, lambda: _find_unbounded_parameter(objective, theta))
-
-
-def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
-    """Return the reason of `_unbounded_reason`."""
-    loss = objective.value(theta)
-    is_mixture = has_several_minima(objective) and objective.rows > RESTARTS.few_rows_per_parameter * len(theta)
-    for name in scalar_parameters(objective):
-        index = objective.layout.slices[name].start
-        low, value = objective.bounds.low[index], theta[index]
-        if low == 0 and 0 < value < RESTARTS.vanished_scale * max(abs(objective.start[index]), abs(theta).max()):
-            return f"it falls without end as `{name}` goes to 0, where the model is infinite or undefined"
-        if low == 0 and is_mixture and (count := rows_of_component(objective, theta, index)):
-            own = "starting values for all parameters keep it"
-            return f"it falls without end where a component shrinks to a row; `{name}` depends on {count} rows ({own})"
-        others = value / RESTARTS.shrinkage, math.copysign(objective.start[index], value)
-        is_flat: dict[bool, list[bool]] = {True: [], False: []}  # by whether the point is farther out
-        for other in (*others, *(value * factor for factor in RESTARTS.growth_factors)):
-            point = np.where(np.arange(len(theta)) == index, other, theta)
-            loss_there = objective.value(point) if objective.bounds.contains(point) else math.inf
-            rise = (loss_there - loss) * objective.total_weight
-            is_flat[abs(other) > abs(value)].append(rise < RESTARTS.likelihood_tolerance)
-        if all(is_flat[True]) and not all(is_flat[False]):
-            end = "minus infinity" if value < 0 else "infinity"
-            return f"it does not rise again as `{name}` goes to {end}, so the data set no limit to it"
-    return ""
-
-
-def _simplest_start(objective: Objective) -> Array | None:
-    """Return the best of the simplest starts: all unset parameters at 0, or all but one, which is 1.
-
-    There, a link of a sum of columns is that of a constant, whatever the size of the columns. The result is None if the
-    loss is undefined at all of them.
-    """
-    unset = objective.layout.mask(unset_parameters(objective))
-    indices = np.flatnonzero(unset)[: RESTARTS.max_unit_starts]
-    points = np.tile(np.where(unset, 0.0, objective.start), (1 + len(indices), 1))
-    points[range(1, len(points)), indices] = 1.0
-    points = objective.bounds.clip(points)
-    batch, every = repeat_objective(objective, len(points)), np.arange(len(points))
-    losses = np.where(_are_defined(batch, points, every), batch.losses(points, every), math.inf)
-    best = int(np.argmin(losses))
-    return points[best] if losses[best] < math.inf else None
-
-
 def default_starts(objective: Objective, batch: Batch) -> tuple[Array, bool]:
     """Return where the fits of a batch start by default, and whether these points were estimated from the columns.
 
@@ -512,21 +417,21 @@ def default_starts(objective: Objective, batch: Batch) -> tuple[Array, bool]:
     overflows at 1 for large x. Then unset parameters are 0. If dimensional scales are not all about 1, other fits of
     residuals start where least squares leads from these, or from the given start if that ends lower.
     """
-    free = objective.layout.mask(unset_parameters(objective))
+    free = objective.layout.mask(objective.unset_parameters)
     every = np.arange(batch.count)
     starts = np.tile(objective.start, (batch.count, 1))
     if objective.is_generalised_linear:
-        undefined = np.flatnonzero(~_are_defined(batch, starts, every))
-        if not len(undefined):
-            return starts, False
-        at_0 = objective.bounds.clip(np.where(free, 0.0, starts[undefined]))
-        is_better = _are_defined(batch, at_0, undefined)
-        starts[undefined[is_better]] = at_0[is_better]
-        return starts, False
-    scaled = start_at_scales(objective, objective.start, free) if objective.has_residuals and free.any() else None
+        at_0 = np.broadcast_to(objective.bounds.clip(np.where(free, 0.0, objective.start)), starts.shape)
+        is_better = ~_are_defined(batch, starts, every) & _are_defined(batch, at_0, every)
+        return np.where(is_better[:, None], at_0, starts), False
+    scaled = (
+        search.start_at_scales(objective, objective.start, free) if objective.has_residuals and free.any() else None
+    )
     if scaled is None:
         return starts, False
-    ends = [warm_starts(batch, objective, np.tile(point, (batch.count, 1))) for point in (objective.start, scaled)]
+    ends = [
+        search.warm_starts(batch, objective, np.tile(point, (batch.count, 1))) for point in (objective.start, scaled)
+    ]
     sums = [np.sum(np.square(batch.triangles(end, every)[:, :, -1]), axis=1) for end in ends]
     return np.where((sums[0] < sums[1])[:, None], *ends), True
 
@@ -537,24 +442,41 @@ def _are_defined(batch: Batch, theta: Array, fits: Fits) -> Mask:
     return np.asarray(np.isfinite(losses) & np.isfinite(gradients).all(axis=1))
 
 
-def is_poor_smooth_fit(objective: Objective, first: Outcome) -> bool:
-    """Whether another starting point may lead to a better fit."""
-    if first.converged and objective.kind is LossKind.LIKELIHOOD and objective.is_generalised_linear:
-        return False  # this loss has a single minimum
-    if not first.converged or residual_structure(objective, first.theta) > RESIDUALS.suspect_sigmas:
-        return True
-    if objective.is_penalised:
-        return False
-    if compute_statistics(objective, first.theta).missing_error_reasons:  # as where a rate has no effect
-        return True
-    explained = explained_variance(objective, first.theta) if objective.kind in _RESIDUAL_LOSSES else None
-    enough = RESTARTS.poor_robust_r_squared if objective.kind is LossKind.ROBUST else RESTARTS.poor_r_squared
-    return explained is not None and explained < enough
+def _simplest_start(objective: Objective) -> Array | None:
+    """Return the best of the simplest starts: all unset parameters at 0, or all but one, which is 1.
+
+    There, a link of a sum of columns is that of a constant, whatever the size of the columns. The result is None if the
+    loss is undefined at all of them.
+    """
+    unset = objective.layout.mask(objective.unset_parameters)
+    indices = np.flatnonzero(unset)[: RESTARTS.max_unit_starts]
+    points = np.tile(np.where(unset, 0.0, objective.start), (1 + len(indices), 1))
+    points[range(1, len(points)), indices] = 1.0
+    points = objective.bounds.clip(points)
+    batch, every = repeat_objective(objective, len(points)), np.arange(len(points))
+    losses = np.where(_are_defined(batch, points, every), batch.losses(points, every), math.inf)
+    best = int(np.argmin(losses))
+    return points[best] if losses[best] < math.inf else None
 
 
-def _comparison_loss(objective: Objective, theta: Array) -> float:
-    """The loss by which points are compared; see `comparison_losses`."""
-    return float(comparison_losses(ObjectiveBatch([objective], objective.bounds), theta[None])[0])
+def _end_loss(objective: Objective, end: Outcome) -> float:
+    """Return the loss at the end of a fit; infinite if it failed, breaks constraints, or has no limit."""
+    if (
+        end.failure
+        or not objective.constraints.are_met(end.theta)
+        or minimization.unbounded_reason(objective, end.theta)
+    ):
+        return math.inf
+    return objective.value(end.theta)
+
+
+def _is_no_minimum(objective: Objective, first: Outcome) -> bool:
+    """Whether a fit failed, or its parameters are undetermined or at the edge of the ranges that have a meaning."""
+    if not first.converged or minimization.unbounded_reason(objective, first.theta):
+        return True
+    return bool(compute_statistics(objective, first.theta).missing_error_reasons) or bool(
+        objective.bounds.active(first.theta).any()
+    )
 
 
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
@@ -589,7 +511,7 @@ def optimize(method: str, objective: Objective, options: FitOptions, progress: P
         outcome = Outcome(progress.latest.theta, True)
     except Diverged as error:
         if not progress.history:
-            return Outcome(objective.start, False, _start_failure(error, objective))
+            return Outcome(objective.start, False, minimization.start_failure(error, objective))
         explained = (
             f"diverged: {error}{explain_divergence(error, objective)}; "
             f"the parameters are those of epoch {error.epoch - 1}. "
@@ -605,7 +527,9 @@ def _run_method(method: str, objective: Objective, options: FitOptions, progress
     if method not in OPTIMIZERS and (progress.checkpoint_writer is not None or progress.resumed_from is not None):
         objective.evaluation_log = progress.evaluations
     if method not in OPTIMIZERS:
-        return converge(method, objective, options, progress)
+        batch = ObjectiveBatch([objective], objective.bounds)
+        fit = BatchedFit(batch, method, options, report_single_fit(progress.record), [progress.notes])
+        return minimization.judge_end(objective, fit.outcomes[0])
     drawn = options.batch_size is not None
     descending = _gradient_method(method, objective, options, progress)
     progress.method_state = descending.checkpoint_state
@@ -626,22 +550,12 @@ def _gradient_method(method: str, objective: Objective, options: FitOptions, pro
     return GradientMethod(objective, update, rates, size, longest, options.seed, progress.on_progress)
 
 
-def _start_failure(error: Diverged, objective: Objective) -> str:
-    """Return why a fit could not begin, as a sentence."""
-    where = find_undefined(objective, objective.start)
-    if where is None:
-        return f"{error}: the squares of the residuals overflow; rescale the data, or choose other starting values"
-    return f"{error}: {where}; {where.advice}"
-
-
 @dataclass(frozen=True, slots=True)
 class SurveySettings:
     """Limits of the fits from many starting points, of which the best is repeated to the last digits."""
 
     # Epochs of each round, and the share of all fits that go on after it: the best that have not converged.
     rounds: tuple[tuple[int, float], ...] = ((20, 0.25), (20, 0.05), (100, 0.0))
-    # Epochs of each round for a model that is itself minus a log-likelihood, and the number of fits that go on.
-    likelihood_rounds: tuple[tuple[int, int], ...] = ((30, 6), (200, 1))
     evaluations_per_epoch: int = 2  # by Levenberg-Marquardt; an evaluation may lead to no step
     tolerance: float = 1e-10  # of the losses at which fits stop
     max_runs: int = 3  # starts that are fitted to the last digits, as long as these fits fail
@@ -668,13 +582,13 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
     """
     if options.starts is None:
         return optimize(method, objective, options, progress)
-    starts = np.array([objective.start, *sample_starts(objective, options.seed, options.starts - 1)])
+    starts = np.array([objective.start, *search.sample_starts(objective, options.seed, options.starts - 1)])
     options = dataclasses.replace(options, starts=None)
     losses, order = [math.inf] * len(starts), range(len(starts))
     is_surveyed = method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1
     if is_surveyed:
         starts, losses = _survey(method, objective, starts, options, progress)
-        ranked = np.where(is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses)
+        ranked = np.where(search.is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses)
         order = np.argsort(ranked)[: SURVEY.max_runs].tolist()
     runs: list[_StartRun] = []
     try:
@@ -706,7 +620,7 @@ def _survey(
     every = np.arange(len(starts))
     batch = repeat_objective(objective, len(starts))
     if method != "lm":
-        starts = np.vstack((starts[:1], warm_starts(batch, objective, starts)[1:]))
+        starts = np.vstack((starts[:1], search.warm_starts(batch, objective, starts)[1:]))
     tolerance = SURVEY.tolerance if options.tolerance is None else options.tolerance
     best = Epoch(0, math.inf, objective.start)
 
@@ -721,12 +635,12 @@ def _survey(
         part = batch.take(fits)
         try:
             stop = StoppingRule(epochs, tolerance, SURVEY.evaluations_per_epoch * epochs)
-            outcomes = minimize_batch(method, part, theta[fits], keep_best, stop)
+            outcomes = minimization.minimize_batch(method, part, theta[fits], keep_best, stop)
         except KeyboardInterrupt:
             progress.record(best)
             raise
         theta[fits] = [end.theta for end in outcomes]
-        compared = comparison_losses(part, theta[fits])
+        compared = minimization.comparison_losses(part, theta[fits])
         losses[fits] = np.where([end.divergence is not None for end in outcomes], math.inf, compared)
         is_open = np.array([not end.converged for end in outcomes]) & np.isfinite(losses[fits])
         fits = fits[is_open]
@@ -742,7 +656,7 @@ def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> f
         return math.inf
     if progress.validation is not None and progress.best is not None:
         return selection_loss(progress.best if progress.validation.restores_best else progress.last)
-    return _comparison_loss(objective, outcome.theta)
+    return float(minimization.comparison_losses(ObjectiveBatch([objective], objective.bounds), outcome.theta[None])[0])
 
 
 def _adopt(progress: Progress, objective: Objective, run: _StartRun) -> None:
@@ -762,9 +676,9 @@ def _multistart_summary(losses: list[float], best: float) -> str:
     count = len(losses)
     if math.isinf(best):
         return f"none of {count} starting points led to a fit"
-    equal = sum(is_equal_loss(loss, best) for loss in losses)
+    equal = sum(search.is_equal_loss(loss, best) for loss in losses)
     failed = sum(map(math.isinf, losses))
     rest = [f"{count - equal - failed} led to worse fits"] * (count > equal + failed)
     rest += [f"{failed} failed"] * (failed > 0)
-    first = "" if is_equal_loss(losses[0], best) else "; the given one is not among these"
+    first = "" if search.is_equal_loss(losses[0], best) else "; the given one is not among these"
     return f"the best of {count} starting points: {', '.join([f'{equal} of them led to this fit', *rest])}{first}"

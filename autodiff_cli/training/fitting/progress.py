@@ -232,13 +232,10 @@ class Progress:
         if self.best is None or selection_loss(epoch) < selection_loss(self.best):
             self.best = epoch
         self._reported_epochs += 1
-        if self.on_epoch is not None and (
-            self.resumed_from is None or self._reported_epochs >= self.resumed_from.reported_epochs
-        ):
+        is_new = self.resumed_from is None or self._reported_epochs >= self.resumed_from.reported_epochs
+        if self.on_epoch is not None and is_new:
             self.on_epoch(epoch)
-        if self.checkpoint_writer is not None and (
-            self.resumed_from is None or self._reported_epochs >= self.resumed_from.reported_epochs
-        ):
+        if self.checkpoint_writer is not None and is_new:
             self.checkpoint_writer.on_epoch(epoch.number, self._checkpoint_snapshot())
         if self.validation is not None:
             self.validation.check(epoch)

@@ -1,7 +1,7 @@
 """Starting values estimated from the data, for fits that fail from the default ones.
 
-`multistart` samples points, improves the best ones by Levenberg-Marquardt on a sample of the rows, and returns the best
-end. Three ideas reduce the search:
+`multistart` searches for many fits side by side: each search proposes points for its fit, the best ones of all are
+improved in one batch on samples of the rows, and the best end of each fit is returned. Three ideas reduce a search:
 
 - Parameters in which the prediction is linear need no starting value (variable projection, Golub & Pereyra 1973).
 - Frequencies are scanned one by one, as in a periodogram, with the model in place of the sinusoids (`Sinusoids`), and
@@ -12,13 +12,14 @@ end. Three ideas reduce the search:
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,22 +34,19 @@ from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.training.fitting.minimization import (
     comparison_losses,
     growing_parts,
-    linear_mask,
     minimize_batch,
     project_linear,
     project_linear_each,
-    refine_best,
-    separate_terms,
 )
-from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids
+from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, linear_mask, separate_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_squares
-from autodiff_cli.training.objective.batch import BATCH, Batch, GroupBatch, repeat_objective
+from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, dimensional_scales, initial_arrays
 from autodiff_cli.training.result.diagnosis import residual_structure
-from autodiff_cli.training.result.goodness import RESIDUALS, subsample
+from autodiff_cli.training.result.goodness import RESIDUALS, sampled_rows, subsample
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 
 _RIVAL_LOG_RATIO = 3.0  # logarithm of a likelihood ratio, 20 to 1, from which on a second frequency is excluded
@@ -56,18 +54,32 @@ _ALIAS_LOG_RATIO = 1e-6  # below it, the other frequency is an alias: the same w
 _RIDGE = 1e-12  # added to the diagonal of normal equations with unit diagonal, which may be singular
 
 
+class Effort(NamedTuple):
+    """The work of the search for one fit.
+
+    Attributes:
+        draws: the number of random points, with values for all parameters that are not linear.
+        descents: the number of fits in each round, from the best points.
+        scan_work: the number of values scanned for one frequency, times rows.
+    """
+
+    draws: int
+    descents: int
+    scan_work: int
+
+
 @dataclass(frozen=True, slots=True)
 class MultistartSettings:
     """Size and stopping rules of the search for starting values."""
 
+    thorough: Effort = Effort(1500, 12, 10_000_000)
+    check: Effort = Effort(1500, 12, 1_000_000)  # of a fit that is not poor
+    quick: Effort = Effort(100, 4, 1_000_000)  # of each of many fits
     max_sample_rows: int = 500  # rows of the random sample; a regular sample would alias frequencies
-    max_draws: int = 1500  # random points, with values for all parameters that are not linear
     # rows times squared number of parameters over all draws; limits the number of draws
     max_draw_work: int = 30_000_000
     random_rounds: int = 3  # of which each has a share of the random points
     max_frequencies: int = 100_000  # values scanned for one frequency
-    max_scan_work: int = 10_000_000  # values scanned for one frequency, times rows
-    max_check_work: int = 1_000_000  # the same for a fit that is not poor
     frequencies_per_turn: int = 5  # scanned frequencies per additional turn over the range of the data
     min_frequencies: int = 200  # values scanned in all: with few rows, five per turn alias
     frequency_steps: int = 8  # Gauss-Newton steps from the best frequencies of a scan
@@ -77,12 +89,13 @@ class MultistartSettings:
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
     likelihood_starts: int = 36  # of these, the best that are improved
     max_likelihood_rows: int = 2000  # rows of the sample on which these points are improved
+    likelihood_rounds: tuple[tuple[int, int], ...] = ((30, 6), (200, 1))  # epochs of each round, and fits that go on
+    max_thorough_fits: int = 100  # fits of a batch: the searches of more are quick
+    max_sampled_fits: int = 20  # of many fits that may be poor, those that decide whether all are searched
+    max_searched_fits: int = 200  # fits that are searched together, which bounds the memory
     draws_per_check: int = 5  # of the random points, one in so many is tried for a fit that is not poor
-    draws_per_shared: int = 15  # of the random points, one in so many is shared by poor fits of groups
-    shared_descents: int = 4  # of these, those from which each group is fitted
     max_terms: int = 12  # terms of a sum that are placed one after the other
     max_pursued: int = 4  # placements of the terms so far, to each of which the next one is added
-    max_descents: int = 12  # Levenberg-Marquardt runs, from the best points
     descent_evaluations: int = 60  # of each run
     descent_epochs: int = 30  # of each run of a likelihood after it
     equal_loss_tolerance: float = 1e-6  # relative difference of two losses that count as equal
@@ -98,8 +111,8 @@ SETTINGS = MultistartSettings()
 
 @dataclass(frozen=True, slots=True)
 class StartCandidate:
-    """A starting point, the point where Levenberg-Marquardt ends from it on a sample of the rows, and the loss there;
-    for robust losses the squared robust scale of the residuals.
+    """A starting point, the point where a fit of a sample of the rows ends from it, and the loss there; see
+    `comparison_losses`.
     """
 
     start: Array
@@ -120,34 +133,89 @@ def is_equal_loss(loss: float, lowest: float) -> bool:
     return loss <= lowest + SETTINGS.equal_loss_tolerance * abs(lowest)
 
 
+class Descent(NamedTuple):
+    """Points from which a search asks for fits; with a box of their own, the ends are steps of the search alone."""
+
+    points: Array
+    box: Bounds | None = None
+
+
 @ignore_float_errors()
 def multistart(
-    objective: Objective, start: Array, free: Mask, seed: int, box: Bounds, rivals: StartStrategy | None = None
-) -> StartCandidate | None:
-    """Return the best of many starting points; None if none is usable.
+    batch: Batch,
+    starts: Array,
+    free: Mask,
+    seed: int,
+    effort: Effort = SETTINGS.thorough,
+    rivals: StartStrategy | None = None,
+    is_usable: Callable[[StartCandidate], bool] | None = None,
+) -> list[StartCandidate | None]:
+    """Return the best of many starting points for each fit of a batch; None if none is usable.
 
     Args:
-        start: the given starting point, of shape (P,).
+        starts: the given starting points, of shape (fits, P).
         free: the mask of the parameters that may be varied.
-        seed, box: of the random numbers, and the bounds of the points.
-        rivals: how to look for rivals of a fit that ended at `start`, such as `Multistart.kink_points`; by default the
+        seed: of the random numbers of each fit.
+        effort: the work for each fit.
+        rivals: how to look for rivals of fits that ended at `starts`, such as `Multistart.kink_points`; by default the
             whole search.
+        is_usable: whether a rival counts.
     """
-    search = Multistart(objective, start, free, seed, box, SETTINGS.max_check_work if rivals else None)
-    return search.on_all_rows(search.best_of([rivals]) if rivals else search.best())
+    searches = [
+        Multistart(batch.objective_of(k), start, free, seed, batch.bounds.select(k), effort)
+        for k, start in enumerate(starts)
+    ]
+    proposals = [search.best_of([rivals], is_usable) if rivals else search.best() for search in searches]
+    best = _run_searches(sampled(batch), proposals)
+    return [search.on_all_rows(candidate) for search, candidate in zip(searches, best, strict=True)]
 
 
-@ignore_float_errors()
-def shared_multistart(method: str, batch: GroupBatch, free: Mask, seed: int) -> Array:
-    """Return the best ends of fits of groups from many points that all of them share, of shape (fits, P). The fits
-    begin with least squares, whatever the loss.
+def sampled(batch: Batch) -> Batch:
+    """Return a batch of groups, or of one fit, over random samples of the rows of each."""
+    if isinstance(batch, GroupBatch):
+        return batch.take_rows(lambda rows: sampled_rows(rows, SETTINGS.max_sample_rows))
+    (objective,) = batch.objectives
+    return repeat_objective(subsample(objective, SETTINGS.max_sample_rows), 1, batch.bounds)
+
+
+def _run_searches(samples: Batch, searches: Sequence[Search]) -> list[StartCandidate | None]:
+    """Return the results of searches, one for each fit of a batch. What they ask for is fitted in one batch."""
+    results: list[StartCandidate | None] = [None] * len(searches)
+    replies: dict[int, Any] = dict.fromkeys(range(len(searches)))  # the first ones are None
+    while replies:
+        requests = dict[int, Descent]()
+        for k, reply in replies.items():
+            try:
+                requests[k] = searches[k].send(reply)
+            except StopIteration as end:
+                results[k] = end.value
+        replies = _descend(samples, requests) if requests else {}
+    return results
+
+
+def _descend(samples: Batch, requests: dict[int, Descent]) -> dict[int, list[StartCandidate]]:
+    """Return the candidates of each request where they are defined.
+
+    All are fitted by least squares first. Likelihoods go on from there by their own loss, or from the points themselves
+    where it is undefined.
     """
-    search = Multistart(batch.objective, batch.objective.start, free, seed, batch.objective.bounds)
-    drawn = search.random_draws()[:: SETTINGS.draws_per_shared]
-    every = batch.take(np.repeat(np.arange(batch.count), len(drawn)))
-    points, remaining = project_linear_each(every, np.tile(drawn, (batch.count, 1)), search.linear)
-    methods = dict.fromkeys(("lm", method))
-    return refine_best([*methods], batch, points.reshape(-1, *drawn.shape), remaining, SETTINGS.shared_descents)
+    points = np.concatenate([request.points for request in requests.values()])
+    fits: Fits = np.repeat([*requests], [len(request.points) for request in requests.values()])
+    boxes = [(request.box or samples.bounds.select(k), request.points.shape) for k, request in requests.items()]
+    ends_of_boxes = ([np.broadcast_to(end, shape) for end in (box.low, box.high)] for box, shape in boxes)
+    batch = samples.take(fits, Bounds(*map(np.concatenate, zip(*ends_of_boxes, strict=True))))
+    outcomes = fit_squares(batch, points, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
+    ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
+    if batch.objective.kind is LossKind.LIKELIHOOD:
+        starts = np.where(np.isfinite(comparison_losses(batch, ends))[:, None], ends, points)
+        outcomes = minimize_batch("lbfgs", batch, starts, stop=StoppingRule(SETTINGS.descent_epochs))
+        ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
+    replies: dict[int, list[StartCandidate]] = {k: [] for k in requests}
+    candidates = map(StartCandidate, points, ends, comparison_losses(batch, ends).tolist())
+    for k, outcome, candidate in zip(fits.tolist(), outcomes, candidates, strict=True):
+        if outcome.divergence is None:
+            replies[k].append(candidate)
+    return replies
 
 
 @ignore_float_errors()
@@ -159,10 +227,12 @@ def rival_frequency(objective: Objective, theta: Array) -> str:
     if len(sinusoids.frequencies) != 1:
         return ""
     free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])
-    search = Multistart(objective, theta, free, 0, objective.bounds, SETTINGS.max_check_work)
-    ends = [end for points in search.frequency_points() for end in search.descend(points)]
-    far = [end for end in ends if not abs(sinusoids.turns(end.end) - sinusoids.turns(theta)) < 1]
-    rival = search.on_all_rows(least(far))
+
+    def is_far(candidate: StartCandidate) -> bool:
+        return not abs(sinusoids.turns(candidate.end) - sinusoids.turns(theta)) < 1
+
+    batch, frequencies = ObjectiveBatch([objective], objective.bounds), Multistart.frequency_points
+    (rival,) = multistart(batch, theta[None], free, 0, SETTINGS.check, frequencies, is_far)
     if rival is None:
         return ""
     squares = [max(objective.rss(point), math.ulp(0)) for point in (theta, rival.end)]
@@ -392,20 +462,22 @@ def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
 
 
 class Multistart:
-    """A search for starting values on a random sample of the rows. See `multistart` for the arguments.
+    """The search for starting values of one fit on a random sample of its rows. See `multistart` for the arguments.
+
+    The searches are generators: they yield points, and receive the candidates to which these lead.
 
     Args:
-        max_scan_work: the number of values scanned for one frequency, times rows; by default that of a whole search.
+        box: the bounds of the points.
 
     Attributes:
         linear: the mask of the free parameters in which the prediction is linear.
     """
 
     def __init__(
-        self, objective: Objective, start: Array, free: Mask, seed: int, box: Bounds, max_scan_work: int | None = None
+        self, objective: Objective, start: Array, free: Mask, seed: int, box: Bounds, effort: Effort = SETTINGS.thorough
     ) -> None:
         self._objective, self._start, self._box, self._generator = objective, start, box, np.random.default_rng(seed)
-        self._free, self._max_scan_work = free, max_scan_work or SETTINGS.max_scan_work
+        self._free, self._effort = free, effort
         self._sample, self._sinusoids = subsample(objective, SETTINGS.max_sample_rows), Sinusoids(objective)
         self.linear = linear_mask(objective, free)
         self._searched = free & ~self.linear
@@ -416,32 +488,45 @@ class Multistart:
         terms = separate_terms(self._objective, self.linear, self._searched)
         return terms if 1 < len(terms) <= SETTINGS.max_terms else []
 
-    def best(self) -> StartCandidate | None:
+    def best(self) -> Search:
         """Return the best candidate; None if none is usable."""
-        best = self.best_of(START_STRATEGIES)
+        best = yield from self.best_of(START_STRATEGIES)
         for _ in range(SETTINGS.residual_rounds):
             if best is None or not self._has_structure(best):
                 break
             near = [self.points_near(best.end)]
             near += [self._place_term(best.end[None], *term, self.linear) for term in self._terms]
-            best = least([best, *self.descend(np.concatenate(near))])
+            best = least([best, *(yield Descent(np.concatenate(near)))])
         return best
 
-    def best_of(self, strategies: Sequence[StartStrategy]) -> StartCandidate | None:
-        """Return the best candidate of some strategies; None if none is usable."""
+    def best_of(
+        self, strategies: Sequence[StartStrategy], is_usable: Callable[[StartCandidate], bool] | None = None
+    ) -> Search:
+        """Return the best usable candidate of some strategies; None if there is none."""
         best: StartCandidate | None = None
-        confirmations = 0
-        proposals = itertools.chain.from_iterable(strategy(self) for strategy in strategies)
-        for candidate in filter(None, map(least, map(self.descend, proposals))):
-            if best is None or least([best, candidate]) is candidate:
-                best, confirmations = candidate, 1
-            elif is_equal_loss(candidate.loss, best.loss):
-                # Where a parameter has no effect, as a rate that went to infinity, there are many ends of equal loss.
-                known, other = np.sort(np.abs([best.end, candidate.end]))
-                confirmations += bool(np.allclose(known, other, rtol=SETTINGS.equal_end_tolerance))
-            if confirmations >= SETTINGS.confirmations or self._is_good(best):
-                break
+        confirmations, reply = 0, None
+        proposals = self._propose(strategies)
+        with contextlib.suppress(StopIteration):
+            while confirmations < SETTINGS.confirmations and not (best and self._is_good(best)):
+                descent = proposals.send(reply)
+                reply = yield descent
+                usable = [each for each in reply if is_usable is None or is_usable(each)]
+                candidate = least([] if descent.box else usable)
+                if candidate is None:
+                    continue
+                if best is None or least([best, candidate]) is candidate:
+                    best, confirmations = candidate, 1
+                elif is_equal_loss(candidate.loss, best.loss):
+                    # Where a parameter has no effect, as a rate that went to infinity, there are many ends of equal
+                    # loss.
+                    known, other = np.sort(np.abs([best.end, candidate.end]))
+                    confirmations += bool(np.allclose(known, other, rtol=SETTINGS.equal_end_tolerance))
         return best
+
+    def _propose(self, strategies: Sequence[StartStrategy]) -> Proposals:
+        """Yield the proposals of strategies, one after the other."""
+        for strategy in strategies:
+            yield from strategy(self)
 
     def _is_good(self, candidate: StartCandidate) -> bool:
         """Whether a candidate leaves so little that no other one is needed."""
@@ -456,21 +541,21 @@ class Multistart:
         """Whether the residuals at the end of a candidate suggest that there is a better one."""
         return residual_structure(self._sample, candidate.end) > RESIDUALS.suspect_sigmas
 
-    def scaled_points(self) -> Iterator[Array]:
+    def scaled_points(self) -> Proposals:
         """Yield the start at dimensional scales, with the best values of the linear parameters."""
         scaled = start_at_scales(self._objective, self._start, self._free)
         if scaled is not None:
-            yield self._project(scaled[None], self.linear)[0]
+            yield Descent(self._project(scaled[None], self.linear)[0])
 
-    def frequency_points(self) -> Iterator[Array]:
+    def frequency_points(self) -> Proposals:
         """Yield the start with the best frequencies and phases, and the best values of the linear parameters."""
         points = self._scan_frequencies(self._start)
         self._has_frequencies = len(points) > 0
         if self._has_frequencies:
-            yield np.concatenate((points, self.follow_frequencies(self._sample, points)))
+            yield Descent(np.concatenate((points, self.follow_frequencies(self._sample, points))))
             yield from self._frequency_pairs()
 
-    def _frequency_pairs(self) -> Iterator[Array]:
+    def _frequency_pairs(self) -> Proposals:
         """Yield points with the best pairs of frequencies, that no scan of one finds where they multiply, as in
         a beat, `sin(v*x)*cos(w*x)`, or one modulates the other.
         """
@@ -479,12 +564,12 @@ class Multistart:
             if any((scan.parameter in term) != (other.parameter in term) for _, term in self._terms):
                 continue  # they do not meet, as in a sum
             is_new = np.diff(np.floor(other.turns * 2), prepend=-1.0) > 0  # one value for each half turn
-            most = int(np.sqrt(self._max_scan_work / (self._sample.rows * is_new.mean())))
+            most = int(np.sqrt(self._effort.scan_work / (self._sample.rows * is_new.mean())))
             values = other.values[:most][is_new[:most]]
             thetas = np.where(np.arange(len(self._start)) == other.parameter, values[:, None], self._start)
             scan = FrequencyGrid(scan.parameter, scan.values[:most], scan.turns[:most])
             points = self._scan_frequency(thetas, scan)
-            yield np.concatenate((points, self.follow_frequencies(self._sample, points)))
+            yield Descent(np.concatenate((points, self.follow_frequencies(self._sample, points))))
 
     def follow_frequencies(self, objective: Objective, points: Array) -> Array:
         """Return the points after some Gauss-Newton steps of frequencies and phases, each with the best values of the
@@ -506,7 +591,7 @@ class Multistart:
         end = min((best.end, *self.follow_frequencies(self._objective, best.end[None])), key=self._objective.value)
         return StartCandidate(end, end, best.loss)
 
-    def exponent_points(self) -> Iterator[Array]:
+    def exponent_points(self) -> Proposals:
         """Yield the start with exponents of the other sign: both signs of `k` in `a - b*exp(-(x/c)^k)` may have a
         minimum.
         """
@@ -515,19 +600,20 @@ class Multistart:
             points = np.tile(self._start, (len(exponents) + 1, 1))
             points[-1, exponents] *= -1  # all of them, after each alone
             points[range(len(exponents)), exponents] *= -1
-            yield self._project(points, self.linear)[0]
+            yield Descent(self._project(points, self.linear)[0])
 
-    def kink_points(self) -> Iterator[Array]:
+    def kink_points(self) -> Proposals:
         """Yield points with kinks between other rows than at the start, where further minima may be."""
         if has_kinks(self._objective):
-            yield self.points_near(self._start)
+            yield Descent(self.points_near(self._start))
 
-    def few_points(self) -> Iterator[Array]:
+    def few_points(self) -> Proposals:
         """Yield some random points, for a model that is not linear."""
         if self._searched.any() and not self._sinusoids.frequencies:
-            yield self._best_of_parts(self.random_draws()[:: SETTINGS.draws_per_check], self.linear)[0]
+            drawn = self.random_draws()[:: SETTINGS.draws_per_check]
+            yield Descent(self._best_of_parts(drawn, self.linear)[0])
 
-    def pursued_points(self) -> Iterator[Array]:
+    def pursued_points(self) -> Proposals:
         """Yield points found term by term, as in matching pursuit (Mallat & Zhang 1993).
 
         Each term of a sum, such as a peak, is placed where it best explains what the terms before it leave. The last
@@ -538,12 +624,12 @@ class Multistart:
         for number, (linear, searched) in enumerate(self._terms):
             if number:
                 box = Bounds(np.where(varied, self._box.low, points), np.where(varied, self._box.high, points))
-                ends = sorted(self.descend(points, box), key=lambda end: end.loss)
+                ends = sorted((yield Descent(points, box)), key=lambda end: end.loss)
                 points = np.array([end.end for end in ends[: SETTINGS.max_pursued]]).reshape(-1, len(self._start))
             varied[linear] = varied[searched] = True
             points = self._place_term(points, linear, searched, varied & self.linear)
         if self._terms:
-            yield points
+            yield Descent(points)
 
     def _place_term(self, points: Array, linear: list[int], searched: list[int], adjusted: Mask) -> Array:
         """Return the best of random points that share all but one term with other points, with fitted values of some
@@ -559,7 +645,7 @@ class Multistart:
             proposed.append(variants)
             remaining.append(left)
         order = np.argsort(np.concatenate(remaining), kind="stable")
-        return np.concatenate(proposed)[order[: SETTINGS.max_descents]]
+        return np.concatenate(proposed)[order[: self._effort.descents]]
 
     def _best_of_parts(self, drawn: Array, adjusted: Mask) -> tuple[Array, Array]:
         """Return the best of each of some parts of random points, with fitted values of some linear parameters, and
@@ -569,22 +655,22 @@ class Multistart:
         """
         every = repeat_objective(self._sample, len(drawn), self._box)
         points, remaining = project_linear_each(every, drawn, adjusted)
-        parts = growing_parts(len(drawn), SETTINGS.max_descents)
+        parts = growing_parts(len(drawn), self._effort.descents)
         best = np.array([part.start + np.argmin(remaining[part]) for part in parts])
         best = best[np.argsort(remaining[best], kind="stable")][: np.count_nonzero(np.isfinite(remaining[best]))]
         return points[best], remaining[best]
 
-    def random_points(self) -> Iterator[Array]:
+    def random_points(self) -> Proposals:
         """Yield the best random points, with the best values of the linear parameters and the best frequencies."""
         if not self._has_frequencies:
             for drawn in np.array_split(self.random_draws(), SETTINGS.random_rounds):
                 if len(drawn):
-                    yield self._best_of_parts(drawn, self.linear)[0]
+                    yield Descent(self._best_of_parts(drawn, self.linear)[0])
         elif np.count_nonzero(self._searched) > len(self._sinusoids.frequencies + self._sinusoids.phases):
             # Otherwise all that matters was scanned.
-            for theta in self._best_of_parts(self.random_draws(), self.linear)[0][: SETTINGS.max_descents // 3]:
+            for theta in self._best_of_parts(self.random_draws(), self.linear)[0][: self._effort.descents // 3]:
                 best = self._scan_frequencies(theta)[:1]
-                yield best if len(best) else theta[None]
+                yield Descent(best if len(best) else theta[None])
 
     def points_near(self, theta: Array) -> Array:
         """Return the best of random points that share half of the parameters with another point and may explain what it
@@ -603,7 +689,7 @@ class Multistart:
         if not count or not self._sample.model.numeric:
             return self._start[None]
         columns, size = _column_ranges(self._sample), len(self._start)
-        draws = min(SETTINGS.max_draws, SETTINGS.max_draw_work // (self._sample.rows * size * size) + 1)
+        draws = min(self._effort.draws, SETTINGS.max_draw_work // (self._sample.rows * size * size) + 1)
         points = np.tile(self._start, (draws, 1))
         points[:, self._searched] = _sample_values(columns, self._generator, (draws, count))
         _balance(self._sample, points[: draws // 2], self._searched, self._generator, weight)
@@ -612,7 +698,7 @@ class Multistart:
     def _frequency_grids(self, theta: Array) -> list[FrequencyGrid]:
         """Return the values to scan for each frequency that is searched."""
         per_turn = max(SETTINGS.frequencies_per_turn, 2 * SETTINGS.min_frequencies // self._sample.rows)
-        most = min(SETTINGS.max_frequencies, self._max_scan_work // self._sample.rows)
+        most = min(SETTINGS.max_frequencies, self._effort.scan_work // self._sample.rows)
         grids = self._sinusoids.frequency_grids(theta, per_turn, most, self._box)
         return [grid for grid in grids if self._searched[grid.parameter]]
 
@@ -677,28 +763,11 @@ class Multistart:
     def _project(self, points: Array, adjusted: Mask) -> tuple[Array, Array]:
         return project_linear(self._sample, points, adjusted, self._box)
 
-    def descend(self, points: Array, box: Bounds | None = None) -> list[StartCandidate]:
-        """Run Levenberg-Marquardt from points, and return the candidates of those where the residuals are defined.
 
-        Likelihoods go on from there by their own loss, or from the points themselves where it is undefined.
-        """
-        batch = repeat_objective(self._sample, len(points), box or self._box)
-        outcomes = fit_squares(batch, points, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
-        ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
-        every = np.arange(len(ends))
-        if self._sample.kind is LossKind.LIKELIHOOD:
-            starts = np.where(np.isfinite(comparison_losses(batch, ends))[:, None], ends, points)
-            outcomes = minimize_batch("lbfgs", batch, starts, stop=StoppingRule(SETTINGS.descent_epochs))
-            ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
-        if self._sample.kind is not LossKind.SQUARES:  # outliers must not decide here either
-            losses = comparison_losses(batch, ends)
-        else:
-            losses = batch.mean_squares(np.sum(np.square(batch.triangles(ends, every)[:, :, -1]), axis=1), every)
-        results = zip(outcomes, points, ends, losses.tolist(), strict=True)
-        return [StartCandidate(start, end, loss) for outcome, start, end, loss in results if outcome.divergence is None]
-
-
-StartStrategy = Callable[[Multistart], Iterator[Array]]
+# A generator that yields points, and receives the candidates to which they lead.
+Proposals = Generator[Descent, Any, None]
+Search = Generator[Descent, Any, StartCandidate | None]
+StartStrategy = Callable[[Multistart], Proposals]
 
 # Ways to propose points, each array the most promising first, in the order in which they are tried. All of them use
 # variable projection for the linear parameters.

@@ -26,10 +26,10 @@ from autodiff_cli.graph.node import is_literal
 from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import cos, sin
-from autodiff_cli.training.fitting.minimization import linear_mask, separate_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.objective.batch import repeat_objective
+from autodiff_cli.training.objective.kernels import linear_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, complemented_shares, dimensional_scales
 from autodiff_cli.training.result.statistics import softmax_null_space
@@ -535,3 +535,32 @@ def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[in
                 kernels[index] = make_backend().row_kernel(RowGraphs([slope], {*model.row_leaves}, model.shapes))
                 by_columns[not {*model.row_leaves}.isdisjoint(leaf_names([slope]))].append(index)
     return kernels, by_columns[True], by_columns[False]
+
+
+def linear_mask(objective: Objective, free: Mask) -> Mask:
+    """Return which of some parameters the prediction is linear in, all of them together."""
+    model, layout = objective.model, objective.layout
+    names = [name for name, part in layout.slices.items() if name not in model.shapes and free[part].all()]
+    leaves = [model.program.leaves[name] for name in names]
+    linear = objective.kernels.cached(
+        f"linear among {names}", lambda: linear_parameters(model.program.output, leaves, model.shapes)
+    )
+    return layout.mask(linear)
+
+
+def separate_terms(objective: Objective, linear: Mask, searched: Mask) -> list[tuple[list[int], list[int]]]:
+    """Return the linear and the other parameters of each term of a sum, such as those of each peak; empty if some
+    parameters are in no term.
+    """
+    model, layout = objective.model, objective.layout
+    names = {index: name for name, part in layout.slices.items() for index in [part.start]}
+    factors = np.flatnonzero(linear).tolist()
+    output, *leaves = share([model.program.output, *(model.program.leaves[names[k]] for k in factors)])
+    terms: dict[tuple[int, ...], list[int]] = {}
+    for factor, slope in zip(factors, simplify(gradient_nodes(output, leaves, model.shapes)), strict=True):
+        texts = {*leaf_names([slope])}
+        others = tuple(k for k in np.flatnonzero(searched).tolist() if names.get(k) in texts)
+        terms.setdefault(others, []).append(factor)
+    terms.pop((), None)
+    covered = {index for others in terms for index in others}
+    return [(k, [*others]) for others, k in terms.items()] if covered == {*np.flatnonzero(searched).tolist()} else []

@@ -94,7 +94,10 @@ class ObjectiveBatch:
 
     def take(self, fits: Fits, bounds: Bounds | None = None) -> Self:
         """Return a batch of some fits, which may repeat, with other bounds if they are given."""
-        return type(self)([self.objectives[fit] for fit in fits.tolist()], bounds or self.bounds.select(fits))
+        objectives = [self.objectives[fit] for fit in fits.tolist()]
+        if len({*map(id, objectives)}) < len(objectives):  # fits have settings of their own
+            objectives = [objective.with_rows(objective.data) for objective in objectives]
+        return type(self)(objectives, bounds or self.bounds.select(fits))
 
     def triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""
@@ -266,8 +269,9 @@ class GroupBatch:
         self._rows = rows
         self._kernels = objective.kernels.by_row
         self._gathered = dict[bytes, GatheredRows]()
-        own = {name: value for name, value in objective.settings.items() if name != PRIOR_FACTOR}  # depends on the rows
-        self._settings = {name: np.full(len(rows), value) for name, value in own.items()}
+        # The weight of a prior depends on the rows.
+        own = [(name, value) for name, value in objective.settings.items() if name != PRIOR_FACTOR or not value]
+        self._settings = {name: np.full(len(rows), value) for name, value in own}
 
     @property
     def count(self) -> int:
@@ -285,12 +289,10 @@ class GroupBatch:
             _settings={name: values[fits] for name, values in self._settings.items()},
         )
 
-    def take_rows(self, fits: Fits, count: int, generator: np.random.Generator) -> Self:
-        """Return a batch of some fits, which may repeat, each of some random rows of it."""
-        batch = self.take(fits)
-        batch._rows = [generator.permutation(rows)[:count] for rows in batch._rows]
-        batch.sizes = np.array([len(rows) for rows in batch._rows], np.intp)
-        return batch
+    def take_rows(self, chosen: Callable[[int], NDArray[Any]]) -> Self:
+        """Return the batch over some rows of each fit, chosen given their number."""
+        rows = [some[chosen(len(some))] for some in self._rows]
+        return copy_with(self, _rows=rows, sizes=np.array([*map(len, rows)], np.intp), _gathered={})
 
     @property
     def scales(self) -> Array:

@@ -154,6 +154,16 @@ class PreparedObjective:
     sigma_prior: Prior | None
     effects: dict[str, Prior]
 
+    @property
+    def scalar_parameters(self) -> list[str]:
+        """The free parameters that are numbers; only for these are other starting values searched."""
+        return [name for name, shape in self.layout.shapes.items() if not shape]
+
+    @property
+    def unset_parameters(self) -> list[str]:
+        """The free parameters that are numbers and have no starting value from the user."""
+        return [name for name in self.scalar_parameters if name not in self.user_starts]
+
 
 def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> PreparedObjective:
     """Parse the model, load the data, and build graphs and kernels.

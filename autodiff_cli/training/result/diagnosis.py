@@ -27,7 +27,7 @@ from autodiff_cli.graph.tape import Tape, leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
-from autodiff_cli.training.objective.batch import Fits, GroupBatch
+from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.result.goodness import MAD_TO_STD, RESIDUALS, robust_scale, subsample, weighted_residuals
@@ -100,10 +100,13 @@ def _structure(objective: Objective, theta: Array) -> float:
         return float(structure_scores(residuals[:, order], np.array([len(order)])).max())
 
 
-def residual_structure_of_groups(batch: GroupBatch, theta: Array, fits: Fits) -> Array:
-    """Return by how many standard errors the residuals of each group differ from a random order; see
+def residual_structures(batch: Batch, theta: Array, fits: Fits) -> Array:
+    """Return by how many standard errors the residuals of some fits differ from a random order; see
     `residual_structure`.
     """
+    if not isinstance(batch, GroupBatch):
+        pairs = zip(fits.tolist(), theta, strict=True)
+        return np.array([residual_structure(batch.objective_of(fit), point) for fit, point in pairs])
     predictor, is_robust = _single_predictor(batch.objective), batch.objective.kind is LossKind.ROBUST
 
     def structure(points: Array, part: Fits) -> Array:

@@ -218,10 +218,15 @@ def robust_scale(objective: Objective, theta: Array) -> float:
 
 def subsample(objective: Objective, most: int = RESIDUALS.max_sampled_rows) -> Objective:
     """Return an objective over a random sample of the rows, if there are more than `most`."""
-    if objective.rows <= most:
-        return objective
-    drawn = np.sort(np.random.default_rng(0).integers(0, objective.rows, most))
-    return objective.select_rows(drawn[np.diff(drawn, prepend=-1) > 0])  # np.unique takes several times the memory
+    return objective if objective.rows <= most else objective.select_rows(sampled_rows(objective.rows, most))
+
+
+def sampled_rows(rows: int, most: int) -> NDArray[np.intp]:
+    """Return the numbers of random rows; of all rows if there are at most so many."""
+    if rows <= most:
+        return np.arange(rows)
+    drawn = np.sort(np.random.default_rng(0).integers(0, rows, most))
+    return drawn[np.diff(drawn, prepend=-1) > 0]  # np.unique takes several times the memory
 
 
 def robust_r_squared(objective: Objective, theta: Array) -> float:

@@ -16,7 +16,7 @@ import pytest
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting import groups
+from autodiff_cli.training.fitting import groups, optimization
 from autodiff_cli.training.fitting.groups import FittedGroups
 from autodiff_cli.training.result.fitted_model import FittedModel
 from tests.each import each
@@ -110,12 +110,13 @@ FAR_FROM_DEFAULTS: dict[str, tuple[str, Callable[[Any, Any], Any], list[tuple[fl
 
 
 @pytest.fixture
-def few_groups_are_searched_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a few groups be so many that most poor ones are not searched by themselves."""
-    monkeypatch.setattr(groups, "BATCHING", dataclasses.replace(groups.BATCHING, max_searched=1))
+def few_groups_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a few groups be so many that their searches are quick, and that a sample decides for noisy ones."""
+    settings = dataclasses.replace(optimization.search.SETTINGS, max_thorough_fits=2, max_sampled_fits=2)
+    monkeypatch.setattr(optimization.search, "SETTINGS", settings)
 
 
-@pytest.mark.usefixtures("few_groups_are_searched_alone")
+@pytest.mark.usefixtures("few_groups_are_many")
 @pytest.mark.parametrize("name", FAR_FROM_DEFAULTS)
 def test_each_of_many_groups_is_fitted_as_well_as_from_the_true_parameters(name: str) -> None:
     model, curve, ranges = FAR_FROM_DEFAULTS[name]
@@ -142,7 +143,7 @@ def test_groups_that_explain_much_at_a_wrong_minimum_are_fitted_again() -> None:
         assert found.fit.rss < 40 * 0.1**2 * 1.3
 
 
-@pytest.mark.usefixtures("few_groups_are_searched_alone")
+@pytest.mark.usefixtures("few_groups_are_many")
 def test_a_bend_of_each_of_many_groups_is_found_as_alone() -> None:
     x, place = np.tile(np.linspace(0, 10, 12), 6), np.repeat(np.linspace(2, 8, 6), 12)
     y = 1 - x * np.cos(3 * place) + 3 * np.maximum(x - place, 0) + 0.5 * np.cos(7 * np.arange(len(x)))
