@@ -40,7 +40,7 @@ from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result.diagnosis import residual_structures
+from autodiff_cli.training.result.diagnosis import curve_warnings, residual_structures
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.statistics import ComputedStatistics
 from autodiff_cli.training.rows import GROUP, MAX_COPIED_ROWS
@@ -251,6 +251,7 @@ class GroupFits:
         names = numeric_predictors(objective.model)
         self._ranges = {name: batch.ranges(name) for name in names}
         self._structures = residual_structures(batch, self._theta, every)
+        self._breaks = curve_warnings(batch, self._theta, every)
         self._known: dict[int, ComputedStatistics] = {}
         regular = np.flatnonzero(converged & (batch.weighted_counts > objective.layout.size))
         if len(regular) and not self._has_equivalent_points(regular):
@@ -263,6 +264,7 @@ class GroupFits:
         part, theta, losses = self._batch.objective_of(group), self._theta[group].copy(), self._histories[group]
         part.cached(RANGES, lambda: {name: ends[group] for name, ends in self._ranges.items()})
         part.cached_at("structure", theta, lambda: float(self._structures[group]))
+        part.cached_at("break", theta, lambda: str(self._breaks[group]))
         progress = Progress()
         progress.notes += self._notes[group]
         progress.history += [{"epoch": number, "loss": loss} for number, loss in enumerate(losses)]

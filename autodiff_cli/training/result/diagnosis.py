@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,23 +159,50 @@ def curve_warning(objective: Objective, theta: Array) -> str:
     """Return the warning that the fitted curve is infinite or undefined between two rows; empty if it is not, or if the
     prediction does not read exactly one column.
     """
-    predictor, prediction = _single_predictor(objective), objective.kernels.graphs.prediction
+
+    def of_sample() -> str:
+        sample = subsample(objective, _BREAK_SAMPLE)
+        return _curve_warnings(objective, sample.column, np.zeros(sample.rows, np.intp), theta[None])[0]
+
+    return objective.cached_at("break", theta, of_sample)
+
+
+def curve_warnings(batch: GroupBatch, theta: Array, fits: Fits) -> NDArray[Any]:
+    """Return the warnings of groups; see `curve_warning`."""
+
+    def of_part(points: Array, part: Fits) -> NDArray[Any]:
+        rows = batch.gathered(part)
+        return np.array(_curve_warnings(batch.objective, rows.column, rows.spread(np.arange(len(part))), points))
+
+    return batch.by_parts(of_part, theta, fits)
+
+
+def _curve_warnings(
+    objective: Objective, column: Callable[[str], Array], fits: NDArray[np.intp], theta: Array
+) -> list[str]:
+    """Return the warning of each fit, given the fit of each row."""
+    predictor, prediction, warnings = (
+        _single_predictor(objective),
+        objective.kernels.graphs.prediction,
+        [""] * len(theta),
+    )
     if predictor is None or not objective.kernels.cached("can break", lambda: _can_break(objective, predictor)):
-        return ""
+        return warnings
     # Each combination of labels, which are columns of 0 and 1, has a curve of its own.
     labels = [name for name in leaf_names([prediction]) if name in objective.data.names and name != predictor]
-    columns = subsample(objective, _BREAK_SAMPLE).table.columns
-    rows = np.unique(np.stack([columns[name] for name in (*labels, predictor)]), axis=1)
+    rows = np.stack([fits, *map(column, labels), column(predictor)])
+    rows = rows[:, np.lexsort(rows[::-1])]
     begins = np.append(True, (np.diff(rows[:-1], axis=1) != 0).any(axis=0))
-    curves, is_gap = np.cumsum(begins) - 1, ~begins[1:]
-    point = {name: np.full(len(curves), value) for name, value in objective.point(theta).items()}
-    point |= dict(zip(labels, rows[:, begins], strict=False))
+    curves, is_gap, firsts = np.cumsum(begins) - 1, ~begins[1:] & (np.diff(rows[-1]) > 0), rows[:, begins]
+    owners = firsts[0].astype(np.intp)
+    constants = {**objective.fixed, **objective.settings}
+    point = {name: np.full(len(owners), value) for name, value in constants.items() if not np.ndim(value)}
+    point |= dict(zip((*objective.layout.names, *labels), (*theta[owners].T, *firsts[1:-1]), strict=True))
     low, high = rows[-1, :-1][is_gap], rows[-1, 1:][is_gap]
-    found = [*curve_breaks(prediction, predictor, low, high, curves[1:][is_gap], point).values()]
-    if not found:
-        return ""
-    place = f"{predictor} = {found[0].x:.6g}, between two rows"
-    return f"the fitted curve {f'has a pole at {place}' if found[0].is_pole else f'is undefined at {place}'}"
+    for curve, found in curve_breaks(prediction, predictor, low, high, curves[1:][is_gap], point).items():
+        kind = "has a pole at" if found.is_pole else "is undefined at"
+        warnings[owners[curve]] = f"the fitted curve {kind} {predictor} = {found.x:.6g}, between two rows"
+    return warnings
 
 
 def _can_break(objective: Objective, predictor: str) -> bool:

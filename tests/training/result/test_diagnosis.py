@@ -173,3 +173,13 @@ def test_the_curve_of_each_label_is_followed_between_its_own_rows() -> None:
         start = {"c[A]": 0.5, "c[B]": pole + 0.1}
         fit = ad.fit("y ~ a[site]/(x - c[site])", data, start=start)
         assert any(POLE in text for text in fit.warnings) == is_reported
+
+
+def test_the_curves_of_groups_are_followed_as_curves_alone_are() -> None:
+    poles = (0.5, 4.3, 0.4, 7.6, 0.3, 0.45)
+    data = {"x": np.tile(ROWS, len(poles)), "group": np.repeat(np.arange(len(poles)), len(ROWS))}
+    data["y"] = np.concatenate([1 / (ROWS - pole) + NOISE for pole in poles])
+    fits = ad.fit_by("y ~ a/(x - c)", data, "group")
+    warned = [any(POLE in text for text in group.fit.warnings) for group in fits]
+    assert warned == [ROWS[0] < group.fit.parameters["c"] < ROWS[-1] for group in fits]
+    assert warned[:4] == [False, True, False, True]
