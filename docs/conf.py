@@ -30,6 +30,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 exclude_patterns = ["notebook.ipynb", "generated/files"]
 html_theme = "furo"
 html_title = "autodiff"
+html_show_copyright = False
 html_extra_path = ["generated/files"]
 default_role = "code"
 smartquotes = False  # they turn -- into a dash
