@@ -601,6 +601,8 @@ def _check_count(command: Command, arguments: Arguments) -> None:
     """
     names = [each.metavar or each.name for each in command.arguments]
     least, count = command.least_arguments, len(arguments.positionals)
+    if names[:1] == ["MODEL"] and count > 2 and os.path.expanduser("~") in arguments.positionals:
+        raise BadInput('put the model in quotes, "y ~ a*x": without them, the shell replaces ~ by your home folder')
     if least <= count <= (math.inf if any(each.repeats for each in command.arguments) else len(names)):
         return
     for name, text in arguments.values.items():

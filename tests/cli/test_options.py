@@ -179,6 +179,14 @@ def test_help_has_examples_and_every_option_explained(name: str) -> None:
         assert all(flag in text for flag in parameter.option.flags)
 
 
+def test_a_model_without_quotes_is_recognised_by_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/noether")
+    refused = run_cli(["train", "y", "/home/noether", "a*x", "data.csv"])
+    assert refused.status == 2
+    assert "put the model in quotes" in refused.stderr
+    assert "no such file" in run_cli(["train", "y ~ a*x", "/home/noether"]).stderr
+
+
 def examples_of(name: str) -> list[list[str]]:
     """The words of the examples in the help of a command, without the other programs of a pipe."""
     text = run_cli(f"{name} --help")
