@@ -52,7 +52,6 @@ _SPARE_BITS = 40  # of these that zeros need not have; more would take further s
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
 _GRID = 16  # cells along each coordinate
 _MAX_CLUSTER_PART = 2.0**-8  # of the domain; wider clusters are not examined
-_CLUSTER_MARGIN = 2.0**-12  # of the domain, in which a multiple zero is proven to be the only one
 _MAX_CLUSTERS = 300  # of undecided boxes that are examined for kinks and multiple zeros
 # Values are compared on the borders of such parts of the domain around a point.
 _SURROUNDINGS = (0.1, 1e-2, 1e-3, 1e-6, 1e-9, 0.0)
@@ -402,7 +401,7 @@ def _singular_region(problem: BoxProblem, system: System, low: Array, high: Arra
     start, end, *_ = (side[:, 0] for side in problem.domain.floats())
     if (high - low > _MAX_CLUSTER_PART * (end - start)).any():
         return None  # the search was cut short there
-    for margin in (_CLUSTER_MARGIN * (end - start) + high - low, (high - low).max(), 0.0):
+    for margin in ((high - low).max(), 0.0):
         ends = low - margin, high + margin
         region = prove_singular_zeros(system, *ends, problem.bits) or prove_isolated_zero(system, (low, high), *ends)
         if region is not None:
