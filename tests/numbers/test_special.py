@@ -20,7 +20,7 @@ from autodiff_cli.numbers.array_functions import SPECIAL
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.portable_functions import OPERATIONS
-from autodiff_cli.ops import all_ops
+from autodiff_cli.ops import all_ops, get_op
 from tests.each import amount, each, examples
 from tests.ops.table import faddeeva_slope
 
@@ -387,3 +387,13 @@ def test_differences_of_digamma_below_0_are_accurate(a: float, b: float) -> None
         waves = mp.pi * mp.sin(mp.pi * b) / (mp.sin(mp.pi * a) * mp.sin(mp.pi * end))
         error = abs(mpf(call("digamma_diff", a, b)) - (mirrored - waves))
         assert error <= (abs(mirrored) + abs(waves)) * mpf(2) ** -43
+
+
+@each("name", ["besselj", "bessely", "besseli", "besselk"])
+def test_bessel_functions_have_a_value_for_all_orders_and_arguments(name: str) -> None:
+    function = FLOATS.function(get_op(name), 2)
+    for order in (0.0, 0.5, 3.0, 20.0, 100.0, 999.5):
+        values = [function(order, x) for x in (1e-300, 1e-6, 0.03, 1.0, 50.0, 900.0)]
+        assert not any(map(math.isnan, values)), order
+        if name in ("besseli", "besselk"):  # monotonic; infinite where floats end
+            assert values == sorted(values, reverse=name == "besselk")

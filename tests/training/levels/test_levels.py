@@ -97,6 +97,15 @@ def test_rows_without_a_level_are_named_or_left_out() -> None:
     assert (fit.rows, fit.parameters) == (22, alike.parameters)
 
 
+@pytest.mark.parametrize("model", ["y ~ m[g] + b*x", "y ~ m*(g == 'a') + b*x"])
+def test_a_prediction_at_a_missing_label_is_refused(model: str) -> None:
+    labels = np.array(["a", "b", "a", "b", "c", "c"], object)
+    found = ad.fit(model, {"x": np.arange(6.0), "g": labels, "y": [1, 2, 3, 4.5, 5, 6.2]})
+    for missing in (None, float("nan"), "", " "):
+        with pytest.raises(DataError, match="row 2, column `g`: no label"):
+            found.predict({"x": [1.0, 2.0], "g": np.array(["a", missing], object)})
+
+
 def test_an_objective_has_the_levels_too() -> None:
     objective = ad.Objective("y ~ a[site]*exp(-b*x)", DATA)
     theta = np.array([5.0, 2.0, 3.0, 0.7])
