@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 
 from autodiff_cli import fit
-from autodiff_cli.options import OptionError
+from autodiff_cli.options import OptionError, option_fields
 from autodiff_cli.training.checkpoint import CheckpointError, CheckpointFile, CheckpointState, read_checkpoint
 from autodiff_cli.training.fitting.fit import Interrupted
 from autodiff_cli.training.optimizers import OPTIMIZERS, Epoch
+from autodiff_cli.training.options import FitOptions
 
 MODEL = "y ~ a*exp(-b*x) + c"
 
@@ -396,3 +397,12 @@ def test_options_that_do_not_go_together() -> None:
         fit(MODEL, decay(), checkpoint="kept", starts=3)
     with pytest.raises(OptionError, match="checkpoint_every must be at least 1"):
         fit(MODEL, decay(), checkpoint="kept", checkpoint_every=0)
+
+
+def test_a_checkpoint_belongs_to_the_options_that_decide_the_fit() -> None:
+    """Loss, method, weights and bounds are part of the state or of the objective, and the others change no step."""
+    fields = option_fields(FitOptions)
+    assert {name for name, field in fields.items() if field.option.identifies} == {
+        "scale", "huber_delta", "family", "likelihood", "l1", "l2", "seed", "learning_rate", "lr_schedule",
+        "batch_size", "clip_norm", "tolerance", "validation", "priors",
+    }  # fmt: skip
