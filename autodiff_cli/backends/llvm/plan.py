@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from autodiff_cli.algebra.table import NodeTable, share
@@ -26,7 +27,7 @@ from autodiff_cli.graph.tape import ShapeInference, Tape, infer_shapes, topologi
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
-from autodiff_cli.ops.arithmetic import abs_, add, div, equal, mod, quotient_slope, sub, where
+from autodiff_cli.ops.arithmetic import abs_, add, div, equal, mod, mul, quotient_slope, sub, where
 from autodiff_cli.ops.elementary import pow_, square
 from autodiff_cli.ops.structural import is_gathered, literal_index, size
 
@@ -343,10 +344,7 @@ def _decisive_nodes(nodes: Sequence[Node]) -> set[Node]:
         if node in terms or (is_sum and node in divisors):
             terms.update(node.inputs)
             decisive |= {node} if is_quotient or op.is_structural else set()
-        if node in divisors:
-            divisors.update(node.inputs)
-        if is_quotient:
-            divisors.add(node.inputs[1])
+        divisors.update(node.inputs if node in divisors else node.inputs[1:] if is_quotient else ())
     return decisive
 
 
@@ -425,7 +423,9 @@ class _Planner:
         self, effect: Effect, factors: Sequence[Input], over: Shape, strides: tuple[int, ...], shape: Shape
     ) -> StridedView:
         """Add an item that reduces the product of the factors along the axes whose stride is 0, and return its view."""
-        compute = _identity if len(factors) == 1 else _unfused_product if self._is_decisive else ARITHMETIC["mul"]
+        compute = (
+            _identity if len(factors) == 1 else partial(apply_rounded, mul) if self._is_decisive else ARITHMETIC["mul"]
+        )
         stage = Stage.ROW if effect is Effect.TOTAL else self.plan.latest_stage(factors)
         return self.add_item(
             ElementwiseItem(compute, tuple(factors), over, stage, effect, strides, math.prod(shape)), shape
@@ -495,10 +495,6 @@ def aligned_count(count: int) -> int:
 
 def _identity(x: Vector) -> Vector:
     return x
-
-
-def _unfused_product(a: Vector, b: Vector) -> Vector:
-    return a.code.unfused("fmul", a, b)
 
 
 # --- Rules of operations on whole arrays
