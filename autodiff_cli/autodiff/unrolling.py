@@ -141,9 +141,8 @@ def _extreme(name: str) -> Callable[[NodeArray], Node]:
     return lambda x: x.item() if x.size == 1 else get_op(name)(*x.reshape(-1).tolist())
 
 
-def _logsumexp(x: NodeArray) -> Node:
-    elements: list[Node] = x.reshape(-1).tolist()
-    return reduce(get_op("logaddexp"), elements)
+def _logsumexp(x: NodeArray) -> Any:
+    return reduce(get_op("logaddexp"), x.reshape(-1).tolist())
 
 
 def _softmax(x: NodeArray) -> NodeArray:
@@ -162,7 +161,7 @@ def _norm(x: NodeArray) -> Node:
     return get_op("where")(get_op("eq")(total, 0), length, get_op("sqrt")(total))
 
 
-# Operations whose functions of arrays compute with floats; all others only rearrange, add and multiply.
+# Operations whose functions of arrays compute with floats; those of all others only rearrange, add and multiply.
 _NODE_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "largest": _extreme("max"),
     "smallest": _extreme("min"),

@@ -151,7 +151,7 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "where_defined": lambda z, slope: np.where(np.isnan(z), np.nan, slope),
 }  # fmt: skip
 
-_NUMPY_FUNCTIONS: dict[str, Callable[..., Any]] = {
+NUMPY_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "pow": _pow, "square": np.square, "sqrt": np.sqrt,
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1,
     "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
@@ -205,11 +205,11 @@ def _sinc_derivative(n: Array, x: Array) -> Any:
 
 ELEMENTARY: dict[str, Callable[..., Any]] = {
     **{name: ArrayForm(partial(careful_form, name)) for name in {**DEFINITIONS, **FORM_FUNCTIONS}},
-    **_NUMPY_FUNCTIONS,
+    **NUMPY_FUNCTIONS,
     **ARITHMETIC,
 }
 
-_SPECIAL_FUNCTIONS = special_functions.OPERATIONS | gamma_functions.GAMMA | gamma_functions.INCOMPLETE_GAMMA
+_SPECIAL_FUNCTIONS = special_functions.OPERATIONS | gamma_functions.OPERATIONS
 _COMPILABLE = {**_SPECIAL_FUNCTIONS, "erfinv": float_functions.erfinv}  # functions with loops, which have no form
 SPECIAL: dict[str, Any] = {
     **{name: Elementwise(function) for name, function in _SPECIAL_FUNCTIONS.items()},

@@ -307,10 +307,8 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "besselj": bessel("j", lambda n, x: x.bessel_j(n)), "bessely": bessel("y", lambda n, x: x.bessel_y(n)),
     "besseli": bessel("i", _bessel_i),
     "besselk": bessel("k", lambda n, x: _at_corners(lambda m, y: y.bessel_k(m), abs(n), x)),
-    "wofz_real": lambda x, y: faddeeva(x, y).real if _is_from_zero(y) else ball.NAN,
-    "wofz_imag": lambda x, y: faddeeva(x, y).imag if _is_from_zero(y) else ball.NAN,
-    "wofz_slope_real": lambda x, y: faddeeva_slope(x, y).real if _is_from_zero(y) else ball.NAN,
-    "wofz_slope_imag": lambda x, y: faddeeva_slope(x, y).imag if _is_from_zero(y) else ball.NAN,
+    **{f"wofz_{kind}{part}": lambda x, y, of=of, part=part: getattr(of(x, y), part) if _is_from_zero(y) else ball.NAN
+       for kind, of in (("", faddeeva), ("slope_", faddeeva_slope)) for part in ("real", "imag")},
     "sinc": arb.sinc, "sinc_derivative": sinc_derivative,
     "exp_over_x": lambda x: x.exp() / x, "cosh_over_x": lambda x: x.cosh() / x,
     "sinhc": lambda x: sinhc_derivative(arb(0), x), "sinhc_derivative": sinhc_derivative,
@@ -385,14 +383,13 @@ def _proven_function(name: str, function: Callable[..., arb]) -> Function:
             if ball.is_nan(z) and all(map(ball.is_finite, arguments)):
                 raise Undecided  # the sine of a number that is too large has a value
             return z
-        balls = [*map(ball.as_ball, xs)]
-        z = function(*balls)
+        z = function(*map(ball.as_ball, xs))
         if z is ball.NAN or z.is_finite():
             return z
         if any(_predicate_holds(name, which, xs) for which in ("singular", "vanishes")):
             return ball.conventional_value(name, *xs)
         # Poles of helpers have no predicate. A finite value says only that the precision is too low.
-        is_point = get_op(name).is_helper and all(map(ball.is_exact, balls))
+        is_point = get_op(name).is_helper and all(ball.as_ball(x).is_exact() for x in xs)
         if is_point and not ball.is_finite(value := ball.conventional_value(name, *xs)):
             return value
         if not _predicate_holds(name, "domain", xs, everywhere=True):

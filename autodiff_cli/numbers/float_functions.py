@@ -337,27 +337,6 @@ def direction(x: float, length: float) -> float:
     return 0.0 if length == 0 else x / length
 
 
-# fmt: off
-ELEMENTARY: dict[str, Callable[..., float]] = {
-    "pow": power, "pow_slope_base": pow_slope_base, "pow_slope_exponent": pow_slope_exponent, "times_log": times_log,
-    "vanishing_product": vanishing_product, "edge_distance": lambda x: abs(x),  # not `abs` itself
-    "square": lambda x: x * x, "sqrt": sqrt, "cbrt": cbrt, "root": root,
-    "exp": exp, "exp2": exp2, "expm1": expm1,
-    "log": log, "log2": log2, "log10": log10, "log1p": log1p, "log_base": log_base,
-    "sin": sin, "cos": cos, "tan": tan,
-    "asin": asin, "acos": acos, "atan": math.atan, "atan2": math.atan2,
-    "asec": asec, "acsc": acsc,
-    "atanh_slope": atanh_slope, "atan_slope": atan_slope, "log1p_square": log1p_square,
-    "sinh": sinh, "cosh": cosh, "tanh": math.tanh,
-    "sech": sech, "csch": csch, "coth": coth, "sech_square": sech_square, "csch_square": csch_square,
-    "asinh": math.asinh, "acosh": acosh, "atanh": atanh,
-    "asech": asech, "acsch": acsch, "acoth": acoth,
-    "hypot": math.hypot, "direction": direction,
-    "sinc": sinc,
-}
-# fmt: on
-
-
 # --- Error functions and the normal distribution ---
 
 
@@ -526,20 +505,19 @@ def softsign(x: float) -> float:
     return copysign(1.0, x) if math.isinf(x) else x / (1.0 + abs(x))
 
 
-# fmt: off
-ACTIVATIONS: dict[str, Callable[..., float]] = {
-    "erf": math.erf, "erfc": math.erfc, "erfinv": erfinv, "exp_square": exp_square,
-    "exp_minus_square": exp_minus_square, "exp_minus_half_square": exp_minus_half_square,
-    "normal_pdf": normal_pdf, "normal_cdf": normal_cdf,
-    "sigmoid": sigmoid, "sigmoid_slope": sigmoid_slope, "logit": logit,
-    "softplus": softplus, "logsigmoid": logsigmoid,
-    "logaddexp": logaddexp, "binary_softmax": binary_softmax,
-    "silu": silu, "silu_slope": silu_slope, "mish": mish, "mish_slope": mish_slope,
-    "softsign": softsign,
-}
-# fmt: on
-
-OPERATIONS: dict[str, Callable[..., float]] = ELEMENTARY | ACTIVATIONS
+OPERATIONS: dict[str, Callable[..., float]] = {
+    **{function.__name__: function for function in (
+        pow_slope_base, pow_slope_exponent, times_log, vanishing_product, cbrt, root, log_base, sinc, direction,
+        math.atan, math.atan2, asec, acsc, atanh_slope, atan_slope, log1p_square, sinh, math.tanh, math.asinh,
+        sech, csch, coth, sech_square, csch_square, asech, acsch, acoth, math.hypot,
+        math.erf, math.erfc, erfinv, exp_square, exp_minus_square, exp_minus_half_square, normal_pdf, normal_cdf,
+        sigmoid, sigmoid_slope, logit, softplus, logsigmoid, logaddexp, binary_softmax,
+        silu, silu_slope, mish, mish_slope, softsign,
+    )},
+    "pow": power, "square": lambda x: x * x, "edge_distance": lambda x: abs(x),  # not `abs` itself
+    "exp": exp, "exp2": exp2, "expm1": expm1, "log": log, "log2": log2, "log10": log10, "log1p": log1p, "sqrt": sqrt,
+    "sin": sin, "cos": cos, "tan": tan, "asin": asin, "acos": acos, "cosh": cosh, "acosh": acosh, "atanh": atanh,
+}  # fmt: skip
 
 # Functions that few numbers need. An array is passed to them only if one of its numbers needs it.
 RARELY_NEEDED: tuple[Callable[..., float], ...] = (

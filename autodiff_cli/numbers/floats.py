@@ -24,7 +24,8 @@ from typing import Any, TypeAlias
 
 from autodiff_cli.graph.node import get_op, is_exactly
 from autodiff_cli.graph.op import Gate
-from autodiff_cli.numbers.float_functions import ACTIVATIONS, ELEMENTARY, Function, divide, guard, product_error
+from autodiff_cli.numbers import float_functions
+from autodiff_cli.numbers.float_functions import Function, divide, guard, product_error
 from autodiff_cli.numbers.kind import Kind
 
 
@@ -120,8 +121,7 @@ OPERATIONS: dict[str, Callable[..., float]] = {
     "relu": lambda x: 0.0 if x <= 0 else x,
     "heaviside": lambda x: x if x != x else 0.5 * (signum(x) + 1.0),
     "where_defined": lambda z, slope: slope if z == z else nan,
-    **ELEMENTARY,
-    **ACTIVATIONS,
+    **float_functions.OPERATIONS,
     **{op: _lazy_operation(module, op) for module, ops in _LAZY_OPERATIONS.items() for op in ops},
 }
 # fmt: on

@@ -85,7 +85,7 @@ def _has_source(function: Callable[..., float]) -> bool:
 # The functions of floats that may have such graphs, by the names of their operations.
 FORM_FUNCTIONS: Mapping[str, Callable[..., float]] = {
     **{name: function for name, function in float_functions.OPERATIONS.items() if _has_source(function)},
-    **{name: special_functions.SPECIAL[name] for name in ("exp_over_x", "cosh_over_x", "sinhc", "sinc_derivative")},
+    **{name: special_functions.OPERATIONS[name] for name in ("exp_over_x", "cosh_over_x", "sinhc", "sinc_derivative")},
 }
 
 

@@ -392,15 +392,6 @@ def log1p_remainder(x: float, a: float) -> float:
     return u * v - 2 * v * v * v * total
 
 
-# fmt: off
-GAMMA: dict[str, Callable[..., float]] = {
-    "gamma": gamma, "lgamma": lgamma, "digamma": digamma, "polygamma": polygamma,
-    "digamma_diff": digamma_diff, "polygamma_diff": polygamma_diff,
-    "beta": beta, "beta_slope": beta_slope, "gamma_density": gamma_density,
-}
-# fmt: on
-
-
 # --- Incomplete gamma functions ---
 
 
@@ -582,14 +573,6 @@ def _upper_shape_integral(a: float, x: float, order: float) -> float:
     return total / 12
 
 
-# fmt: off
-INCOMPLETE_GAMMA: dict[str, Callable[..., float]] = {
-    "gammainc": gammainc, "gammaincc": gammaincc,
-    "gammainc_slope": gammainc_slope, "gammainc_curvature": gammainc_curvature,
-}
-# fmt: on
-
-
 # --- The inverse of the incomplete gamma function, and the incomplete beta function ---
 
 _TEMME_FROM = 3000.0  # if both arguments are larger, Temme's expansion has an error of at most 1e-6
@@ -689,8 +672,10 @@ def _beta_temme(a: float, b: float, x: float, y: float) -> float:
     return math.erfc(-eta * math.sqrt(total / 2)) / 2 + math.exp(-deviance) / math.sqrt(2 * pi * total) * correction
 
 
-# fmt: off
-DISTRIBUTIONS: dict[str, Callable[..., float]] = {"gammaincinv": gammaincinv, "betainc": betainc}
-# fmt: on
-
-OPERATIONS: dict[str, Callable[..., float]] = GAMMA | INCOMPLETE_GAMMA | DISTRIBUTIONS
+OPERATIONS: dict[str, Callable[..., float]] = {
+    function.__name__: function
+    for function in (
+        gamma, lgamma, digamma, polygamma, digamma_diff, polygamma_diff, beta, beta_slope, gamma_density,
+        gammainc, gammaincc, gammainc_slope, gammainc_curvature,
+    )
+}  # fmt: skip

@@ -166,11 +166,6 @@ def _monotonic(
     return at
 
 
-def _even(function: Function) -> Function:
-    """Return the enclosure of an even function that rises from 0 on, given the enclosure of its right half."""
-    return lambda x: function(_absolute(x))
-
-
 def _absolute(x: Intervals) -> Intervals:
     smallest = np.where(x.contains(0), 0.0, np.minimum(np.abs(x.lower), np.abs(x.upper)))
     return Intervals(
@@ -398,6 +393,7 @@ def _parse_constant(text: str) -> Intervals:
     return Intervals.between(*float_bounds(number))
 
 
+_COSH = _monotonic(np.cosh, values=(1, np.inf))  # from 0 on
 _SQRT = _monotonic(np.sqrt, (0, np.inf), (0, np.inf))
 
 # fmt: off
@@ -420,15 +416,13 @@ _TABLE: dict[str, Function] = {
     "sin": _turning(np.sin, math.pi / 2), "cos": _turning(np.cos, 0.0), "tan": _tangent,
     "asin": _monotonic(np.arcsin, (-1, 1)), "acos": _monotonic(np.arccos, (-1, 1), (0, np.inf), is_falling=True),
     "atan": _monotonic(np.arctan),
-    "sinh": _monotonic(np.sinh), "cosh": _even(_monotonic(np.cosh, values=(1, np.inf))),
+    "sinh": _monotonic(np.sinh), "cosh": lambda x: _COSH(_absolute(x)),
     "tanh": _monotonic(np.tanh, values=(-1, 1)),
     "asinh": _monotonic(np.arcsinh), "acosh": _monotonic(np.arccosh, (1, np.inf), (0, np.inf)),
     "atanh": _monotonic(np.arctanh, (-1, 1), is_open=True),
 }
 # fmt: on
-_EXPANDED = frozenset(
-    ("quotient_slope", "times_log", "pow_slope_base", "pow_slope_exponent", "asin_slope", "csch_square", "atanh_slope")
-)
+_EXPANDED = frozenset(("quotient_slope", "times_log", "pow_slope_base", "pow_slope_exponent"))
 INTERVALS: Kind[Intervals] = Kind(
     "interval arrays",
     {**{name: _by_balls(name) for name in balls.TABLE if name not in _EXPANDED}, **_TABLE},

@@ -242,16 +242,6 @@ def branch_series() -> list[float]:
     return mu[:0:-1]
 
 
-# fmt: off
-SPECIAL: dict[str, Callable[..., float]] = {
-    "erfi": erfi,
-    "exp_over_x": exp_over_x, "cosh_over_x": cosh_over_x,
-    "sinc": sinc, "sinc_derivative": sinc_derivative, "sinhc": sinhc, "sinhc_derivative": sinhc_derivative,
-    "lambertw": lambertw, "lambertw_plus_1": lambertw_plus_1, "lambertw_slope": lambertw_slope,
-}
-# fmt: on
-
-
 EULER = 0.5772156649015329  # γ
 
 
@@ -374,26 +364,25 @@ def chirp_cosine(x: float) -> float:
 
 def fresnel_sine(x: float) -> float:
     """S(x), the integral of sin(πt²/2) from 0 to x."""
-    size = abs(x)
-    if size < 1.2:
-        return x * x * x * (pi / 6) * _fresnel_series(x, 1.0)
-    if size < inf:
-        cosine = chirp_cosine(x)
-        sine = chirp_sine(x)
-        return copysign(0.5 - _fresnel_oscillation(size, cosine + sine, cosine - sine), x)
-    return copysign(0.5, x) if x == x else x
+    return _fresnel(x, 1.0)
 
 
 def fresnel_cosine(x: float) -> float:
     """C(x), the integral of cos(πt²/2) from 0 to x."""
+    return _fresnel(x, 0.0)
+
+
+def _fresnel(x: float, first: float) -> float:
+    """C (first = 0) or S (first = 1)."""
     size = abs(x)
     if size < 1.2:
-        return x * _fresnel_series(x, 0.0)
-    if size < inf:
-        cosine = chirp_cosine(x)
-        sine = chirp_sine(x)
-        return copysign(0.5 - _fresnel_oscillation(size, cosine - sine, -cosine - sine), x)
-    return copysign(0.5, x) if x == x else x
+        return (x * x * x * (pi / 6) if first == 1 else x) * _fresnel_series(x, first)
+    if not size < inf:
+        return copysign(0.5, x) if x == x else x
+    side = 2 * first - 1
+    cosine = chirp_cosine(x)
+    sine = chirp_sine(x)
+    return copysign(0.5 - _fresnel_oscillation(size, cosine + side * sine, side * cosine - sine), x)
 
 
 def _fresnel_series(x: float, first: float) -> float:
@@ -648,7 +637,8 @@ def _bessel_path(order: float, x: float, second: float) -> float:
     up = 1.0
     while up > 1e-18 * largest:
         slant = 1 / cosh(t)
-        up = weight * exp(order * t - x * sinh(t) * math.tanh(t))
+        decay = x * sinh(t) if t < 700 else exp(t + math.log(x)) / 2
+        up = weight * exp(order * t - decay * math.tanh(t))
         down = up * math.exp(-2 * order * t)
         a = 2 * order * math.atan(math.exp(-t))
         b = order * pi - a
@@ -662,19 +652,13 @@ def _bessel_path(order: float, x: float, second: float) -> float:
     return math.sin(x) * even - math.cos(x) * odd if second == 1 else math.cos(x) * even + math.sin(x) * odd
 
 
-# fmt: off
-BESSEL: dict[str, Callable[..., float]] = {
-    "besselj": besselj, "bessely": bessely, "besseli": besseli, "besselk": besselk,
-}
-FADDEEVA: dict[str, Callable[..., float]] = {
-    "wofz_real": wofz_real, "wofz_imag": wofz_imag,
-    "wofz_slope_real": wofz_slope_real, "wofz_slope_imag": wofz_slope_imag,
-}
-INTEGRALS: dict[str, Callable[..., float]] = {
+OPERATIONS: dict[str, Callable[..., float]] = {
+    **{function.__name__: function for function in (
+        erfi, exp_over_x, cosh_over_x, sinc, sinc_derivative, sinhc, sinhc_derivative,
+        lambertw, lambertw_plus_1, lambertw_slope, chirp_sine, chirp_cosine,
+        wofz_real, wofz_imag, wofz_slope_real, wofz_slope_imag, besselj, bessely, besseli, besselk,
+    )},
     "Ei": exponential_integral, "Si": sine_integral, "Ci": cosine_integral,
     "Shi": hyperbolic_sine_integral, "Chi": hyperbolic_cosine_integral,
-    "chirp_sine": chirp_sine, "chirp_cosine": chirp_cosine, "fresnels": fresnel_sine, "fresnelc": fresnel_cosine,
-}
-# fmt: on
-
-OPERATIONS: dict[str, Callable[..., float]] = SPECIAL | INTEGRALS | FADDEEVA | BESSEL
+    "fresnels": fresnel_sine, "fresnelc": fresnel_cosine,
+}  # fmt: skip

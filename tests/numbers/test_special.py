@@ -263,6 +263,12 @@ def test_bessel_functions_of_orders_between_integers_are_of_the_other_kind(n: in
     assert first(-order, x) == pytest.approx((-1) ** (n + 1) * second(order, x), rel=1e-14)
 
 
+@each(("order", "x"), [(0.0, 5e-324), (0.0, 2.3e-308), (0.5, 1e-305), (1e-3, 1e-310)])
+def test_bessel_functions_next_to_their_pole(order: float, x: float) -> None:
+    for name, function in (("bessely", mp.bessely), ("besselk", mp.besselk)):
+        assert FLOATS.table[name](order, x) == pytest.approx(float(function(mpf(order), mpf(x))), rel=1e-12)
+
+
 def test_special_functions_are_imported_on_demand() -> None:
     code = (
         "import sys, autodiff_cli as ad; ad.parse('sin(x) + erf(x)').grad(x=1);"

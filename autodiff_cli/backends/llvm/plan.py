@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from autodiff_cli.algebra.table import NodeTable, share
@@ -26,7 +27,7 @@ from autodiff_cli.graph.tape import ShapeInference, Tape, infer_shapes, topologi
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
-from autodiff_cli.ops.arithmetic import abs_, add, div, equal, mod, quotient_slope, sub, where
+from autodiff_cli.ops.arithmetic import abs_, add, div, equal, mod, mul, quotient_slope, sub, where
 from autodiff_cli.ops.elementary import pow_, square
 from autodiff_cli.ops.structural import is_gathered, literal_index, size
 
@@ -343,10 +344,7 @@ def _decisive_nodes(nodes: Sequence[Node]) -> set[Node]:
         if node in terms or (is_sum and node in divisors):
             terms.update(node.inputs)
             decisive |= {node} if is_quotient or op.is_structural else set()
-        if node in divisors:
-            divisors.update(node.inputs)
-        if is_quotient:
-            divisors.add(node.inputs[1])
+        divisors.update(node.inputs if node in divisors else node.inputs[1:] if is_quotient else ())
     return decisive
 
 
@@ -369,6 +367,7 @@ class _Planner:
     def __init__(self, graphs: RowGraphs, first: Sequence[str], decisive: Set[Node]) -> None:
         self.plan = KernelPlan()
         self._decisive = decisive
+        self._is_decisive = False  # whether the node that is planned is one of them
         self._columns = graphs.columns
         self._views: dict[Node, Input] = {ROW_COUNT_NODE: StridedView(ROW_COUNT_INPUT, (), 0, ())}
         self._shapes: dict[Node, Shape] = {ROW_COUNT_NODE: ()}
@@ -378,15 +377,11 @@ class _Planner:
             self._leading_inputs[name] = self._add_point_input(name, graphs.leaf_shapes.get(name, ()))
         self._point_size = aligned_count(self._point_size)
 
-    def is_decisive(self, node: Node) -> bool:
-        """Return whether a jump, a pole or a domain depends on the last digit of a node."""
-        return node in self._decisive
-
     def add_node(self, node: Node, shape: Shape) -> None:
         """Plan the value of a node whose inputs are planned."""
         if node in self._views:
             return
-        self._shapes[node] = shape
+        self._shapes[node], self._is_decisive = shape, node in self._decisive
         if node.op is None:
             self._views[node] = (
                 float(ARRAYS.parse_constant(node.text)) if node.is_constant else self._input_view(node, shape)
@@ -399,7 +394,7 @@ class _Planner:
         elif node.op.is_structural:
             self._views[node] = _ARRAY_RULES[node.op.name](self, node, inputs, shapes, shape)
         else:
-            self._views[node] = self._apply_elementwise(node.op, inputs, shape, node in self._decisive)
+            self._views[node] = self._apply_elementwise(node.op, inputs, shape)
 
     def add_output(self, node: Node, shape: Shape, offset: int) -> None:
         """Add an item that writes a value to the outputs, element by element."""
@@ -425,16 +420,12 @@ class _Planner:
         )
 
     def add_reduction(
-        self,
-        effect: Effect,
-        factors: Sequence[Input],
-        over: Shape,
-        strides: tuple[int, ...],
-        shape: Shape,
-        is_decisive: bool = False,
+        self, effect: Effect, factors: Sequence[Input], over: Shape, strides: tuple[int, ...], shape: Shape
     ) -> StridedView:
         """Add an item that reduces the product of the factors along the axes whose stride is 0, and return its view."""
-        compute = _identity if len(factors) == 1 else _unfused_product if is_decisive else ARITHMETIC["mul"]
+        compute = (
+            _identity if len(factors) == 1 else partial(apply_rounded, mul) if self._is_decisive else ARITHMETIC["mul"]
+        )
         stage = Stage.ROW if effect is Effect.TOTAL else self.plan.latest_stage(factors)
         return self.add_item(
             ElementwiseItem(compute, tuple(factors), over, stage, effect, strides, math.prod(shape)), shape
@@ -464,12 +455,12 @@ class _Planner:
         self._point_size += math.prod(shape)
         return leaf
 
-    def _apply_elementwise(self, op: Op, inputs: Sequence[Input], shape: Shape, is_decisive: bool) -> Input:
+    def _apply_elementwise(self, op: Op, inputs: Sequence[Input], shape: Shape) -> Input:
         constants = [each for each in inputs if isinstance(each, float)]
         if len(constants) == len(inputs):
             with ignore_float_errors():
                 return float(ARRAYS.function(op, len(inputs))(*constants))
-        apply = apply_rounded if is_decisive else apply_to_vectors
+        apply = apply_rounded if self._is_decisive else apply_to_vectors
         return self.add_elementwise(lambda *vectors: apply(op, *vectors), inputs, shape)
 
     def add_indexed(self, values: Input, at: Input, shape: Shape, is_total: bool = False) -> StridedView:
@@ -504,10 +495,6 @@ def aligned_count(count: int) -> int:
 
 def _identity(x: Vector) -> Vector:
     return x
-
-
-def _unfused_product(a: Vector, b: Vector) -> Vector:
-    return a.code.unfused("fmul", a, b)
 
 
 # --- Rules of operations on whole arrays
@@ -560,7 +547,7 @@ def _product_loop(factors: Sequence[Input], sizes: Sequence[Shape]) -> tuple[Sha
     return over, [view_along(factors[0], over, first), view_along(factors[1], over, second)]
 
 
-def _plan_matmul(planner: _Planner, node: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
+def _plan_matmul(planner: _Planner, _: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
     left, right = inputs
     if isinstance(left, StridedView) and isinstance(right, StridedView):
         for matrix, vector, strides in ((left, right, left.strides), (right, left, right.strides[::-1])):
@@ -568,8 +555,7 @@ def _plan_matmul(planner: _Planner, node: Node, inputs: Sequence[Input], sizes: 
             if is_layer and (len(matrix.shape), len(vector.shape)) == (2, 1):
                 return planner.add_matrix_product(matrix, strides, vector, shape)
     over, views = _product_loop(inputs, sizes)
-    strides = (*contiguous_strides(shape), 0)
-    return planner.add_reduction(Effect.ADD, views, over, strides, shape, planner.is_decisive(node))
+    return planner.add_reduction(Effect.ADD, views, over, (*contiguous_strides(shape), 0), shape)
 
 
 def _assemble(
