@@ -318,6 +318,20 @@ def test_a_name_in_backticks_may_contain_the_signs_of_options(name: str, tmp_pat
     assert (fixed.json["fixed"], [*fixed.json["derived"]]) == ({name: 2.0}, [f"{name}h"])
 
 
+def test_levels_and_their_columns_may_be_in_backticks(tmp_path: Path) -> None:
+    data = tmp_path / "d.csv"
+    data.write_text('"a,b",x,y\nu,1,2\nu,2,4.1\nv,1,3\nv,2,6.1\n')
+    model = ["train", "y ~ `k k`[`a,b`]*x", str(data), "--json"]
+    for options in (
+        ["--prior", "`k k`[`a,b`] ~ normal(0, 9)"],
+        ["--prior", "`k k`[u] ~ normal(0, 9)", "--prior", "`k k`[`v`] ~ normal(0, 9)"],
+        ["--bounds", "`k k`[u]=0:9", "--set", "`k k`[`v`]=2"],
+    ):
+        fit = run_cli([*model, *options])
+        assert [*fit.json["parameters"]] == ["k k[u]", "k k[v]"], fit.stderr
+    assert [*run_cli([*model, "--fix", "`k k`[u]=2"]).json["fixed"]] == ["k k[u]"]
+
+
 def test_names_that_the_formula_defines_take_no_values(tmp_path: Path) -> None:
     data = tmp_path / "d.csv"
     data.write_text("x,y\n0,1\n1,3\n2,5.5\n")
