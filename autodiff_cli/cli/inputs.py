@@ -103,6 +103,8 @@ def constant_expression(name: str, text: str) -> Formula:
     Raises:
         BadInput: for a text that is not a constant expression.
     """
+    if _PLUS_MINUS.search(text):
+        raise BadInput(f"the value of {name} cannot have an error here; a sum is written 2+(-0.1), not `{text}`")
     try:
         expression = parse(text)
     except ExpressionError as error:
