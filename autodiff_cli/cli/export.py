@@ -114,6 +114,7 @@ def export(
 
 def _export_model(path: str, language: str, options: ExportOptions, wrt: str | None, output: str | None) -> Output:
     """Export the prediction of a fitted model."""
+    from autodiff_cli.cli import inputs
     from autodiff_cli.export.models import prediction_onnx, prediction_source
     from autodiff_cli.system import open_atomic_text
     from autodiff_cli.training.result.fitted_model import load
@@ -121,7 +122,7 @@ def _export_model(path: str, language: str, options: ExportOptions, wrt: str | N
     with errors_as_bad_input():
         fit = load(path)
     if language != "onnx":
-        names = None if wrt is None else tuple(name.strip() for name in wrt.split(","))
+        names = None if wrt is None else inputs.split_names(wrt)
         source = prediction_source(fit, language, replace(options, wrt=names))
         document = {"model": fit.model, "variables": fit.predictors}
         return _source_output(document, language, options.name, source, output)

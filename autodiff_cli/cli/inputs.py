@@ -25,6 +25,7 @@ from autodiff_cli.language.errors import (
     ExpressionError,
     MissingValueError,
     UnknownNameError,
+    check_known,
     format_names,
     suggest,
 )
@@ -102,6 +103,8 @@ def constant_expression(name: str, text: str) -> Formula:
     Raises:
         BadInput: for a text that is not a constant expression.
     """
+    if _PLUS_MINUS.search(text):
+        raise BadInput(f"the value of {name} cannot have an error here; a sum is written 2+(-0.1), not `{text}`")
     try:
         expression = parse(text)
     except ExpressionError as error:
@@ -327,9 +330,8 @@ def read_interval(name: str, text: str) -> tuple[Number, Number]:
     except Undecided:
         order = 0
     if order >= 0:
-        raise BadInput(
-            f"the value of `{name}`: an interval is LOW..HIGH with LOW < HIGH, such as 1.9..2.1, not `{text}`"
-        )
+        form = "an interval is LOW..HIGH with LOW < HIGH, such as 1.9..2.1"
+        raise BadInput(f"the value of `{name}`: {form}, not `{text}`")
     return low, high
 
 
@@ -419,9 +421,7 @@ def select_variables(expression: Formula, names: str | None) -> tuple[str, ...]:
 
 def check_variable(option: str, name: str, names: Collection[str]) -> None:
     """Raise UnknownNameError if an option names a variable that the expression does not contain."""
-    if name not in names:
-        message = f"{option}: the expression has no variable `{name}`"
-        raise UnknownNameError(message, suggestion=suggest(name, names))
+    check_known(name, names, f"{option}: the expression has no variable")
 
 
 def _read_utf8(source_name: str, read: Callable[[], str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MAX_DIGITS = 10_000  # of --precision; more take minutes
 _PROGRESS_DELAY, _PROGRESS_INTERVAL = 2.0, 0.2  # seconds before progress is shown, and between updates
 _search = partial(option, group="Search")
-_BOXES_HELP = "Stop after N boxes, and list the undecided ones."
+_BOXES_HELP = "Stop after N boxes; what is then undecided is listed."
 
 
 @dataclass(frozen=True)
@@ -118,36 +118,34 @@ def _read_problem(call: Call, expression: str, options: SearchOptions, with_star
 
     values = call.values
     formula = inputs.read_formula(call, inputs.read_text(expression, call.environment, options.implicit), values)
-    _check_values(call, formula, values)
+    _check_values(call, formula)
     ranges = {name: inputs.read_interval(name, text) for name, text in values.items() if inputs.split_interval(text)}
     if not formula.variables:
         raise BadInput("the expression has no variables, so there is nothing to solve for")
     if not ranges and not with_start:
         name = formula.variables[0]
-        raise BadInput(
-            f"no variable has a range; to solve for `{name}`, add {inputs.value_option(call, name, '-10..10')}"
-        )
-    fixed_texts = {name: text for name, text in values.items() if name not in ranges}
-    fixed = {name: inputs.constant_expression(f"`{name}`", text).output for name, text in fixed_texts.items()}
+        example = inputs.value_option(call, name, "-10..10")
+        raise BadInput(f"no variable has a range; to solve for `{name}`, add {example}")
+    numbers = {name: text for name, text in values.items() if name not in ranges}
+    fixed = {name: inputs.constant_expression(f"`{name}`", text).output for name, text in numbers.items()}
     progress = _progress(call.environment)
     return BoxProblem(formula, ranges, fixed, options.precision, options.max_boxes, progress)
 
 
-def _check_values(call: Call, formula: Formula, values: Mapping[str, str]) -> None:
+def _check_values(call: Call, formula: Formula) -> None:
     """Raise an error for a variable with neither range nor value, and for a value of another form."""
-    missing = [name for name in formula.variables if name not in values]
+    missing = [name for name in formula.variables if name not in call.values]
     if missing:
         option = partial(inputs.value_option, call, missing[0])
         raise MissingValueError(
             f"no range or value for {format_names(missing, '`')}; add {option('-10..10')} for an unknown, "
             f"or {option('2')} to fix it"
         )
-    for name, text in values.items():
+    for name, text in call.values.items():
         if ":" in text:
             raise BadInput(f"the value of `{name}`: a range is LOW..HIGH, such as -10..10, not `{text}`")
-    inputs.check_single_values(
-        {name: text for name, text in values.items() if not inputs.split_interval(text)}, call.command.name
-    )
+    numbers = {name: text for name, text in call.values.items() if not inputs.split_interval(text)}
+    inputs.check_single_values(numbers, call.command.name)
 
 
 def _progress(environment: Environment) -> Callable[[int, int], None]:

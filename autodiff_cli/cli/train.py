@@ -243,7 +243,7 @@ def _fixed_parameters(assignments: Iterable[str], user_names: Mapping[str, str])
     fixed: dict[str, str | None] = {}
     for assignment in assignments:
         name, equals, text = split_assignment(assignment)
-        if not (is_name(name) or is_level_name(name)) or (equals and not text):
+        if not (is_name(name) or is_level_name(name)) or (equals and not text) or "+-" in text or "±" in text:
             raise BadInput(f"--fix takes NAME or NAME=VALUE, such as --fix a=2, not `{assignment}`")
         name = canonical_name(name)
         if equals and name in user_names:

@@ -16,7 +16,7 @@ from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Shape
-from autodiff_cli.language.errors import ExpressionError, UnknownNameError, suggest
+from autodiff_cli.language.errors import ExpressionError, check_known
 from autodiff_cli.ops.structural import index, stack
 
 # Numbers in a Hessian or a Jacobian that a report shows, each with the names of its variables.
@@ -103,10 +103,7 @@ def select_outputs(expression: Formula, names: Iterable[str] | None, sizes: Mapp
     """
     if names is not None:
         for name in names:
-            if name not in expression.bound:
-                raise UnknownNameError(
-                    f"the expression has no statement `{name} = …`", suggestion=suggest(name, expression.bound)
-                )
+            check_known(name, expression.bound, "no statement of the expression defines")
         return {name: expression.with_output(expression.bound[name]) for name in names}
     elements = _elements(expression, sizes)
     names_of = {node: name for name, node in expression.bound.items()}

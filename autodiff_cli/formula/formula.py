@@ -39,7 +39,7 @@ from autodiff_cli.graph.tape import (
     unpack,
 )
 from autodiff_cli.language import errors
-from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError
+from autodiff_cli.language.errors import ExpressionError, MissingValueError
 from autodiff_cli.language.lexer import canonical_name, quote_name
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
@@ -204,10 +204,7 @@ class Formula:
     def check_names(self, names: Iterable[str]) -> None:
         """Raise UnknownNameError for a name that is not a variable."""
         for name in names:
-            if name not in self.leaves:
-                raise UnknownNameError(
-                    f"the expression has no variable `{name}`", suggestion=errors.suggest(name, self.leaves)
-                )
+            errors.check_known(name, self.leaves)
 
     def is_scalar_point(self, point_values: Mapping[str, Any]) -> bool:
         """Whether a point has only floats, and the graph needs only floats."""

@@ -123,6 +123,12 @@ def excerpt(text: str, start: int) -> tuple[str, str]:
     return f"  {before}{after}", f"  {padding}^"
 
 
+def check_known(name: str, names: Collection[str], words: str = "the expression has no variable") -> None:
+    """Raise UnknownNameError, with a message that begins with these words, for a name that is not among others."""
+    if name not in names:
+        raise UnknownNameError(f"{words} `{name}`", suggestion=suggest(name, names))
+
+
 def suggest(name: str, candidates: Iterable[str], *, allow_prefix: bool = True) -> str | None:
     """Return the candidate most similar to a misspelt name; None if none is similar enough.
 

@@ -249,19 +249,22 @@ def is_signed_number(text: str) -> bool:
     return re.fullmatch(_SIGNED_NUMBER, text) is not None
 
 
+_QUOTED_PART = re.compile(r"^`([^`]+)`(?=\Z|\[)|(?<=\[)`([^`]+)`(?=\]\Z)")
+
+
 def canonical_name(name: str) -> str:
     """Return the form in which names are compared.
 
     It has no enclosing backticks and no line breaks, is in Unicode NFC, and has the letter mu for the micro sign and
-    `pi` for `π`.
+    `pi` for `π`. The name and the level or column of a parameter with levels may each be in backticks.
 
-    >>> canonical_name("`Temp [°C]`"), canonical_name("π")
-    ('Temp [°C]', 'pi')
+    >>> canonical_name("`Temp [°C]`"), canonical_name("π"), canonical_name("`k 1`[`my-col`]")
+    ('Temp [°C]', 'pi', 'k 1[my-col]')
     """
     if not isinstance(name, str):
         raise TypeError(f"a name must be text, not {type(name).__name__}")
-    if name[:1] == BACKTICK == name[-1:] and len(name) > 2:
-        name = name[1:-1]
+    if BACKTICK in name:
+        name = _QUOTED_PART.sub(r"\1\2", name)
     if not name.isprintable():
         name = name.translate(LINE_BREAKS)
     if name.isascii():

@@ -318,6 +318,38 @@ def test_a_name_in_backticks_may_contain_the_signs_of_options(name: str, tmp_pat
     assert (fixed.json["fixed"], [*fixed.json["derived"]]) == ({name: 2.0}, [f"{name}h"])
 
 
+def test_levels_and_their_columns_may_be_in_backticks(tmp_path: Path) -> None:
+    data = tmp_path / "d.csv"
+    data.write_text('"a,b",x,y\nu,1,2\nu,2,4.1\nv,1,3\nv,2,6.1\n')
+    model = ["train", "y ~ `k k`[`a,b`]*x", str(data), "--json"]
+    for options in (
+        ["--prior", "`k k`[`a,b`] ~ normal(0, 9)"],
+        ["--prior", "`k k`[u] ~ normal(0, 9)", "--prior", "`k k`[`v`] ~ normal(0, 9)"],
+        ["--bounds", "`k k`[u]=0:9", "--set", "`k k`[`v`]=2"],
+    ):
+        fit = run_cli([*model, *options])
+        assert [*fit.json["parameters"]] == ["k k[u]", "k k[v]"], fit.stderr
+    assert [*run_cli([*model, "--fix", "`k k`[u]=2"]).json["fixed"]] == ["k k[u]"]
+
+
+def test_a_value_with_an_error_is_never_a_sum(tmp_path: Path) -> None:
+    """`1+-2` is -1 as an expression; `grad` and `trace` read it as 1 with a standard error of 2."""
+    data, model = str(tmp_path / "d.csv"), str(tmp_path / "m.json")
+    Path(data).write_text("x,y\n0,1\n1,3\n2,5.5\n")
+    assert run_cli(["train", "y ~ a*x + b", data, "--a", "1+(-2)", "--save", model]).status == 0
+    for words in (
+        ["train", "y ~ a*x + b", data, "--a", "1+-2"],
+        ["train", "y ~ a*x + b", data, "--fix", "a=1+-2"],
+        ["compare", data, "y ~ a*x", "y ~ a*x^2", "--a", "1±2"],
+        ["predict", model, "--x", "1+-2"],
+        ["solve", "x^2 - a", "--x", "0..3", "--a", "1+-2"],
+        ["check", "x^2", "--x", "1+/-2"],
+        ["grad", "x^2", "--x", "1", "--direction", "x=1+-2"],
+    ):
+        refused = run_cli(words)
+        assert (refused.status, refused) == (2, ""), words
+
+
 def test_names_that_the_formula_defines_take_no_values(tmp_path: Path) -> None:
     data = tmp_path / "d.csv"
     data.write_text("x,y\n0,1\n1,3\n2,5.5\n")

@@ -189,6 +189,14 @@ def test_what_cannot_be_written(model: str, target: str, words: str) -> None:
             prediction_source(fit, target, ExportOptions("f"))
 
 
+def test_variables_of_a_model_are_chosen_in_backticks(tmp_path: Path) -> None:
+    model = str(tmp_path / "model.json")
+    ad.fit("y ~ k*`a, b` + c*x", {"a, b": [1, 2, 3], "x": [1, 1, 2], "y": [1, 2, 4]}).save(model)
+    source = run_cli(["export", model, "--to", "python", "--wrt", "`a, b`"])
+    assert '{"a, b": ' in source
+    assert '"x": ' not in source
+
+
 def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tmp_path / "decay.json"
     fit = fitted("y ~ a*exp(-b*x)")

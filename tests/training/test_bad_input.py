@@ -136,6 +136,12 @@ def test_what_makes_no_sense_is_refused(options: dict[str, Any], words: str) -> 
         ad.fit("y ~ a*exp(-b*x)", DATA, **options)
 
 
+def test_a_column_that_the_model_defines_anew_is_named() -> None:
+    fit = ad.fit("x = a; y ~ x", DATA, no_columns=True)
+    assert fit.warnings[0] == "the model defines `x`, so the column of this name is not read"
+    assert "defines" not in "".join(ad.fit("z = a*x; y ~ z", DATA).warnings)
+
+
 def test_a_model_that_does_not_use_the_data_is_refused() -> None:
     with pytest.raises(ad.ExpressionError, match=r"the prediction uses no column of the data .`x`.;"):
         ad.fit("y ~ a + b", DATA)

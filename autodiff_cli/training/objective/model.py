@@ -421,19 +421,19 @@ class Model:
                 message = f"`{name}` is a column of the data, with one number per row; its shape cannot be declared"
                 raise ExpressionError(message, text, program.source.start(program.leaves[name]))
         if not parameters:
-            raise ExpressionError(
-                f"there is nothing to fit: every name of the model is a column of the data{_parameters_hint(program)}"
-            )
+            words = "there is nothing to fit: every name of the model is a column of the data"
+            raise ExpressionError(words + _parameters_hint(program))
         bases = {base_parameter(name, parameters) for name in user_names}
         replaced = tuple(note for note in program.notes if note.startswith(tuple(f"`{name}` " for name in columns)))
         hint = "" if "e" in bases else "; write `exp(x)` for a power of Euler's number, or set --fix e=exp(1)"
-        notes = tuple(
-            f"{note}{hint}" if note.startswith("`e` ") else note for note in program.notes if note not in replaced
-        )
-        warnings = (*replaced, *ambiguity_warnings(parameters, names, bases))
-        others = tuple(name for name in names if name not in columns)
+        others = (note for note in program.notes if note not in replaced)
+        notes = tuple(f"{note}{hint}" if note.startswith("`e` ") else note for note in others)
+        defined = [name for name in program.bound if name in names]
+        shadowed = [f"the model defines `{name}`, so the column of this name is not read" for name in defined]
+        warnings = (*replaced, *shadowed, *ambiguity_warnings(parameters, names, bases))
+        unused = tuple(name for name in names if name not in columns)
         labelled = tuple(dict.fromkeys(leaf.column for leaf in program.column_leaves.values()))
-        return cls(text, program, columns, parameters, warnings, notes, dict(program.shapes), others, labelled)
+        return cls(text, program, columns, parameters, warnings, notes, dict(program.shapes), unused, labelled)
 
     def with_levels(self, levels: Levels, effects: Collection[str] = ()) -> Model:
         """Return the model with one parameter for each level.

@@ -142,7 +142,7 @@ def test_without_values_they_are_formulas() -> None:
 BAD = [
     ("grad x*y --outputs a --x 1 --y 2",                  "add --jacobian"),
     ("grad x*y --jacobian --hessian --x 1 --y 2",         "--jacobian cannot be combined with --hessian"),
-    ("grad 'a = x; a*x' --jacobian --outputs b --x 1",    "no statement `b = …`"),
+    ("grad 'a = x; a*x' --jacobian --outputs b --x 1",    "no statement of the expression defines `b`"),
     ("grad x*y --order 2 --x 1 --y 2",                    "choose it with --wrt"),
     ("grad x --order 0 --x 1",                            "--order"),
     ("grad x --order 171 --x 1",                          "170"),
