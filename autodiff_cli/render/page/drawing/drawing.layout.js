@@ -32,9 +32,9 @@ const GAPS = {
   down: { layers: 22, unlabelled: 44, boxes: 18, edges: 14 },
 };
 const BUNDLE = { across: [230], down: [640, 320, 200] }; // pixels, the largest widths of a bundle
-const ASIDE = 20; // pixels that a line goes aside to its numbers; for more it goes straight, and they stand where there is room
+const ASIDE = 20; // pixels, the most that a line goes aside to its numbers
 const FRAME = { title: 18, room: 9 };
-const LANE = { first: 12, each: 7, most: 3 }; // pixels, for edges that continue in the next band, and the number of sources that may have such
+const LANE = { first: 12, each: 7, most: 3 }; // pixels, for edges that continue in the next band, and how many may
 
 /** Ways to arrange what is shown: across or down, in one band or more, in more or less detail, with `size(box, detail, isDown)` and
  * `labelOf(arrow, members, isDown)`, the size of the numbers beside an arrow, into a fold of these members. */
@@ -52,9 +52,9 @@ class Arrangements {
       const scale = Math.min(width / arrangement.width, height / arrangement.height);
       const merit = (scale < READABLE ? scale - 1 : Math.min(scale, 1) + LARGER * Math.max(0, Math.min(scale, ENOUGH) - 1))
         - demerit(arrangement) - (scale < COMFORTABLE ? UNCOMFORTABLE : 0);
-      const isWorse = (worth) => best !== null && worth <= best.merit;
-      const worth = isWorse(merit) ? merit : merit - DETOUR * detourOf(arrangement.routes);
-      if (!isWorse(worth)) best = { ...arrangement, scale, merit: worth };
+      const isBetter = (worth) => best === null || worth > best.merit;
+      const worth = isBetter(merit) ? merit - DETOUR * detourOf(arrangement.routes) : merit;
+      if (isBetter(worth)) best = { ...arrangement, scale, merit: worth };
     };
     const isLarge = this.shown.boxes.length > MOST_LAYERED;
     for (const detail of isLarge ? [] : details) {
@@ -265,8 +265,7 @@ function entriesOf(arrows, places, across, breadth, bends = []) {
   return entries;
 }
 
-/** The drawing cut between layers into bands that follow each other like lines of text; null if so many lines go on in the next band
- * that one cannot follow them. */
+/** The drawing cut between layers into bands that follow each other like lines of text; null if too many lines go on. */
 function wrapped({ places, routes, frames, layers, isDown, boxes, arrows }, count) {
   const [along, across, breadth] = isDown ? ["y", "x", "width"] : ["x", "y", "height"];
   const starts = cuts(layers, count);
