@@ -265,3 +265,44 @@ def test_labels_of_wide_letters_stay_in_their_places(page: Page, name: str) -> N
         for is_folded in (True, False):
             page.evaluate("fold", is_folded)
             assert measure(page, FLAWS, 2) == [], (width, is_folded)
+
+
+GAUSS = ["exp(-(x - mu)^2/(2*sigma^2))/(sigma*sqrt(2*pi))", "--x=1.2", "--mu=0.4", "--sigma=0.7"]
+
+
+@pytest.mark.parametrize("words", [FORMULAS["options"], GAUSS, PAGES["softmax"]], ids=["options", "gauss", "softmax"])
+def test_on_a_desktop_the_longest_sentences_need_no_scrolling(page: Page, words: list[str]) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, words)
+    script = """() => [record.forward.length + 1, record.forward.length + 2, playback.length].map((position) => {
+      go(position);
+      return byId("explanation").scrollHeight - byId("explanation").clientHeight;
+    })"""
+    assert max(measure(page, script)) <= 1
+
+
+def test_a_drawing_in_bands_has_few_lines_between_them(page: Page) -> None:
+    """More of them cannot be followed, so that parts are folded instead."""
+    resize(page, 1920, 1080)
+    values = {"w": 0.5, "u": 0.8, "b": 0.1, "h0": 0, "x1": 1, "x2": -0.5, "x3": 2, "t": 0.3}
+    text = "step(h, x) = tanh(w*x + u*h + b); h1 = step(h0, x1); h2 = step(h1, x2); h3 = step(h2, x3); (h3 - t)^2"
+    opened(page, [text, *(f"--{name}={value}" for name, value in values.items())])
+    script = """() => {
+      const ways = new Arrangements(graph.parts.shown, sizeOf, labelOf);
+      const { routes } = ways.best(graph.stage.clientWidth, graph.stage.clientHeight);
+      const turning = routes.filter((points) => points.filter(({ isTurn }) => isTurn).length > 2);
+      return new Set(turning.map((points) => `${points[0].x} ${points[0].y}`)).size;
+    }"""
+    assert measure(page, script) <= 3
+
+
+def test_lines_do_not_go_far_aside_to_their_numbers(page: Page) -> None:
+    """Between neighbouring layers, a line stays between its ends."""
+    opened(page, ["h = relu(w*x + b); where(h > 1, h^2, max(h, x)) - min(w, b)", "--w=1.5", "--x=2", "--b=-1"])
+    script = """() => Math.max(...[...graph.svg.querySelectorAll(".edge")].map((edge) => {
+      const points = edge.querySelector("path:not(.reach):not(.head)").track.every(4);
+      const [first, last] = [points[0], points.at(-1)];
+      if (last.y - first.y > 90) return 0;
+      return Math.max(...points.map(({ x }) => Math.max(x - Math.max(first.x, last.x), Math.min(first.x, last.x) - x)));
+    }))"""
+    assert measure(page, script) <= 25

@@ -15,13 +15,13 @@ class Computation {
     for (const { to, nothing } of this.contributions.flat()) if (!nothing) this.uses[to]++;
     const totals = new Map();
     const used = new Map();
-    const errors = record.nodes.map(() => 0); // of adjoints by rounding, as in the program, which tells them only of numbers
+    const errors = record.nodes.map(() => 0); // of adjoints, by rounding; only for numbers
     const unit = values.some(Array.isArray) ? NaN : record.roundingError;
     for (const i of record.backward) {
       for (const contribution of this.contributions[i]) {
         if (!contribution.nothing) {
           errors[contribution.to] += Math.abs(contribution.local) * errors[i] + unit * Math.abs(contribution.amount);
-          totals.set(contribution.to, totals.has(contribution.to) ? sum(totals.get(contribution.to), contribution.amount) : contribution.amount);
+          totals.set(contribution.to, totals.has(contribution.to) ? elementwise((x, y) => x + y, totals.get(contribution.to), contribution.amount) : contribution.amount);
           this.arrived.add(contribution.to);
           used.set(contribution.to, (used.get(contribution.to) ?? 0) + 1);
         }
@@ -349,11 +349,6 @@ function areFinite(numbers) {
 function placed(x, at, { length }) {
   const elements = at === undefined ? [] : [x].flat(Infinity);
   return elements.length === length ? elements[at] : x;
-}
-
-/** Sum of two numbers or arrays. */
-function sum(a, b) {
-  return Array.isArray(a) ? a.map((x, k) => sum(x, b[k])) : a + b;
 }
 
 /** A part of a formula, with a label for a number: in brackets unless it is a word, a call, or all of an argument. */

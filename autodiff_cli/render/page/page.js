@@ -106,24 +106,20 @@ function explain() {
   explanation.follow(i);
 }
 
-byId("forward-pass").addEventListener("click", forwardPass);
-byId("backward-pass").addEventListener("click", backwardPass);
-byId("step").addEventListener("click", () => step(1));
-byId("back").addEventListener("click", () => step(-1));
-byId("reset").addEventListener("click", reset);
+const clicks = {
+  "forward-pass": forwardPass, "backward-pass": backwardPass, step: () => step(1), back: () => step(-1), reset, quiz: toggleQuiz,
+  "zoom-in": () => graph.zoomIn(), "zoom-out": () => graph.zoomOut(), fold: () => fold(byId("fold").getAttribute("aria-pressed") === "false"),
+  fit: () => {
+    graph.fit();
+    drawAll();
+  },
+};
+for (const [id, action] of Object.entries(clicks)) byId(id).addEventListener("click", action);
 byId("position").addEventListener("input", ({ target }) => {
   pause();
   go(Number(target.value));
 });
-byId("quiz").addEventListener("click", toggleQuiz);
 byId("question").addEventListener("submit", check);
-byId("zoom-in").addEventListener("click", () => graph.zoomIn());
-byId("zoom-out").addEventListener("click", () => graph.zoomOut());
-byId("fit").addEventListener("click", () => {
-  graph.fit();
-  drawAll();
-});
-byId("fold").addEventListener("click", () => fold(byId("fold").getAttribute("aria-pressed") === "false"));
 byId("find").addEventListener("input", () => find(0));
 byId("find").addEventListener("keydown", (event) => { if (event.key === "Enter") find(1); });
 

@@ -150,6 +150,7 @@ function endsOf(arrows, places, row) {
   const exits = new Map(arrows.map(({ from }) => [from, coreOf(places.get(from)).x]));
   for (const [from, x] of exits) {
     const foreign = arrows.flatMap((arrow, k) => (arrow.from !== from && row.get(arrow.to) === row.get(from) + 1 ? [entries[k]] : []));
+    if (foreign.every((other) => Math.abs(other - x) >= ROWS.apart)) continue;
     const room = coreOf(places.get(from)).width / 2 - ROWS.apart;
     const shifts = Array.from({ length: 2 * Math.floor(room) + 1 }, (_, k) => (k % 2 ? -1 : 1) * Math.ceil(k / 2));
     const clear = (shift) => Math.min(ROWS.apart, ...foreign.map((other) => Math.abs(other - x - shift)));

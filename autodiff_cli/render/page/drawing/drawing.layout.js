@@ -32,8 +32,9 @@ const GAPS = {
   down: { layers: 22, unlabelled: 44, boxes: 18, edges: 14 },
 };
 const BUNDLE = { across: [230], down: [640, 320, 200] }; // pixels, the largest widths of a bundle
+const ASIDE = 20; // pixels, the most that a line goes aside to its numbers
 const FRAME = { title: 18, room: 9 };
-const LANE = { first: 12, each: 7 }; // pixels, for edges that continue in the next band
+const LANE = { first: 12, each: 7, most: 3 }; // pixels, for edges that continue in the next band, and how many may
 
 /** Ways to arrange what is shown: across or down, in one band or more, in more or less detail, with `size(box, detail, isDown)` and
  * `labelOf(arrow, members, isDown)`, the size of the numbers beside an arrow, into a fold of these members. */
@@ -50,8 +51,10 @@ class Arrangements {
     const compare = (arrangement) => {
       const scale = Math.min(width / arrangement.width, height / arrangement.height);
       const merit = (scale < READABLE ? scale - 1 : Math.min(scale, 1) + LARGER * Math.max(0, Math.min(scale, ENOUGH) - 1))
-        - demerit(arrangement) - DETOUR * arrangement.detour - (scale < COMFORTABLE ? UNCOMFORTABLE : 0);
-      if (best === null || merit > best.merit) best = { ...arrangement, scale, merit };
+        - demerit(arrangement) - (scale < COMFORTABLE ? UNCOMFORTABLE : 0);
+      const isBetter = (worth) => best === null || worth > best.merit;
+      const worth = isBetter(merit) ? merit - DETOUR * detourOf(arrangement.routes) : merit;
+      if (isBetter(worth)) best = { ...arrangement, scale, merit: worth };
     };
     const isLarge = this.shown.boxes.length > MOST_LAYERED;
     for (const detail of isLarge ? [] : details) {
@@ -104,7 +107,8 @@ class Arrangements {
       for (const room of BUNDLE[isDown ? "down" : "across"].slice(0, joined.bundles.length ? undefined : 1)) {
         const placed = layered(joined, joined.sizes(sizes, room), isDown, DETAILS[detail].apart);
         for (let bands = 1; bands <= Math.min(MOST_BANDS, placed.layers.length); bands++) {
-          yield { ...joined.spread(bands === 1 ? placed : wrapped(placed, bands), sizes, room), detail, bands };
+          const banded = bands === 1 ? placed : wrapped(placed, bands);
+          if (banded) yield { ...joined.spread(banded, sizes, room), detail, bands };
         }
       }
     }
@@ -171,7 +175,8 @@ function layered({ boxes, arrows, frames }, sizes, isDown, apart) {
       const shift = isLong ? 0 : aside([arrow.from, arrow.to], at);
       return { ...at, [across]: side * at[across] + shift, label };
     });
-    return labelled.filter((at) => at.label || layerOf(at));
+    const [low, high] = [arrow.from, arrow.to].map((i) => coreOf(places.get(i))[across]).sort((a, b) => a - b);
+    return labelled.filter((at) => (at.label && at[across] > low - ASIDE && at[across] < high + ASIDE) || layerOf(at));
   });
   const entries = entriesOf(arrows, places, across, breadth, bends);
   // An edge runs straight through a layer, and turns only between layers, so that no box hides it.
@@ -260,7 +265,7 @@ function entriesOf(arrows, places, across, breadth, bends = []) {
   return entries;
 }
 
-/** The drawing cut between layers into bands that follow each other like lines of text. */
+/** The drawing cut between layers into bands that follow each other like lines of text; null if too many lines go on. */
 function wrapped({ places, routes, frames, layers, isDown, boxes, arrows }, count) {
   const [along, across, breadth] = isDown ? ["y", "x", "width"] : ["x", "y", "height"];
   const starts = cuts(layers, count);
@@ -282,6 +287,7 @@ function wrapped({ places, routes, frames, layers, isDown, boxes, arrows }, coun
       if (!lanes[band].has(arrows[k].from)) lanes[band].set(arrows[k].from, lanes[band].size);
     }
   });
+  if (lanes.some(({ size }) => size > LANE.most)) return null;
   const framed = frames.some(({ members }) => members.length) ? FRAME.title + FRAME.room : 0;
   const shift = [];
   let offset = 0;
@@ -369,7 +375,6 @@ function settled(drawing) {
     routes: drawing.routes.map((points) => points.map(move)),
     rectangles: rectangles.reverse().map(move),
     layers: layers.map(({ from, to }) => ({ from: from - (isDown ? top : left), to: to - (isDown ? top : left) })),
-    detour: detourOf(drawing.routes),
     width: right - left,
     height: bottom - top,
   };
