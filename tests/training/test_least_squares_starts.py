@@ -28,9 +28,9 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[None]:
 
 
 def explained(share: float) -> dict[str, Any]:
-    """Data of which a line explains this share, its R²."""
+    """Data of which a line explains this share, its R², with residuals in a random order."""
     x = np.linspace(-1, 1, 40)
-    rest = np.cos(20 * x)
+    rest = np.random.default_rng(0).normal(size=40)
     for known in (np.ones_like(x), x):
         rest -= known * (rest @ known) / (known @ known)
     return {"x": x, "y": 1 + x + rest * np.sqrt((1 / share - 1) * (x @ x) / (rest @ rest))}

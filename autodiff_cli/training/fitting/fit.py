@@ -303,9 +303,8 @@ def _adopt(run: FitRun, theta: Array, note: str) -> Outcome:
     objective, progress = run.objective, run.progress
     progress.notes.append(note)
     batch, stop = ObjectiveBatch([objective], objective.bounds), StoppingRule(None, run.options.tolerance)
-    (end,) = minimization.minimize_each(
-        converging_method(objective), batch, theta[None], report_single_fit(progress.record), stop
-    )
+    method, report = converging_method(objective), report_single_fit(progress.record)
+    (end,) = minimization.minimize_each(method, batch, theta[None], report, stop)
     return minimization.judge_end(objective, end)
 
 
@@ -545,10 +544,8 @@ def _doubt_of_poor_fit(objective: Objective, outcome: Outcome, known: ComputedSt
 
 def _is_frequency_ambiguous(objective: Objective) -> bool:
     """Whether there are so few rows that sinusoids of several frequencies may fit them."""
-    few = (
-        objective.rows * objective.components
-        <= minimization.MINIMIZATION.few_rows_per_parameter * objective.layout.size
-    )
+    limit = minimization.MINIMIZATION.few_rows_per_parameter * objective.layout.size
+    few = objective.rows * objective.components <= limit
     return few and any(True for _ in Sinusoids(objective).frequency_grids(objective.start, 1, 1))
 
 
@@ -693,9 +690,8 @@ def _start_without_x_errors(objective: Objective, method: str, options: FitOptio
         return objective
     without_errors = objective.with_rows(objective.data)
     without_errors.settings[X_ERROR_FACTOR] = 0.0
-    outcome: Outcome = optimization.optimize(
-        method, without_errors, dataclasses.replace(options, starts=None), Progress()
-    )
+    options = dataclasses.replace(options, starts=None)
+    outcome = optimization.optimize(method, without_errors, options, Progress())
     if outcome.failure:
         return objective
     started = objective.with_rows(objective.data)

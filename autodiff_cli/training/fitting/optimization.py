@@ -26,6 +26,7 @@ from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting import starts as search
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
+from autodiff_cli.training.fitting.starts import Effort, StartStrategy
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     BatchCallback,
@@ -243,14 +244,11 @@ class BatchedFit:
         if not isinstance(samples := search.sampled(self._batch), GroupBatch):
             return
         poor, doubtful = self._poor_masks()
-        is_open = minimization.outlier_minima_mask(samples, poor | doubtful) & self.select(
-            lambda end: end.divergence is None
-        )
-        fits = np.flatnonzero(is_open)
+        is_open = self.select(lambda end: end.divergence is None)
+        fits = np.flatnonzero(is_open & minimization.outlier_minima_mask(samples, poor | doubtful))
         if len(fits):
-            drawn = np.array(
-                [*search.sample_starts(samples.objective, self._options.seed, minimization.MINIMIZATION.subsets // 2)]
-            )
+            count = minimization.MINIMIZATION.subsets // 2
+            drawn = np.array([*search.sample_starts(samples.objective, self._options.seed, count)])
             ends = minimization.fit_from_subsets(samples.take(fits), self.theta[fits], drawn)
             is_better = self._are_better(fits, ends)
             self._fit(fits[is_better], ends[is_better], _BETTER_MINIMUM)
@@ -282,7 +280,7 @@ class BatchedFit:
         """The mask of the parameters of which other values are tried."""
         return self._objective.layout.mask(self._unset or self._objective.scalar_parameters)
 
-    def _search_in_turns(self, fits: Fits, origin: Array, strategy: search.StartStrategy | None = None) -> None:
+    def _search_in_turns(self, fits: Fits, origin: Array, strategy: StartStrategy | None = None) -> None:
         """Search for some fits which are probably at their best minimum: of many fits first for a sample, and for the
         others if this leads to a better fit.
         """
@@ -293,11 +291,7 @@ class BatchedFit:
             self._search(np.setdiff1d(fits, sample), origin, strategy)
 
     def _search(
-        self,
-        fits: Fits,
-        origin: Array,
-        strategy: search.StartStrategy | None = None,
-        effort: search.Effort | None = None,
+        self, fits: Fits, origin: Array, strategy: StartStrategy | None = None, effort: Effort | None = None
     ) -> None:
         """Fit some fits anew from the best points of a strategy, or of a whole search, where these are clearly better.
 
@@ -333,9 +327,8 @@ class BatchedFit:
             theta = np.array([end.theta for end in minimization.minimize_batch("lbfgs", part, theta)])
             part.set_scales(np.arange(len(fits)), scales)
         is_undefined = self.select(lambda end: end.divergence is not None)[fits]
-        gains = likelihood_gains(
-            objective.kind, self._counts[fits], before, minimization.comparison_losses(part, theta)
-        )
+        after = minimization.comparison_losses(part, theta)
+        gains = likelihood_gains(objective.kind, self._counts[fits], before, after)
         return np.asarray(is_undefined | (gains > RESTARTS.likelihood_gain))
 
 
@@ -424,14 +417,11 @@ def default_starts(objective: Objective, batch: Batch) -> tuple[Array, bool]:
         at_0 = np.broadcast_to(objective.bounds.clip(np.where(free, 0.0, objective.start)), starts.shape)
         is_better = ~_are_defined(batch, starts, every) & _are_defined(batch, at_0, every)
         return np.where(is_better[:, None], at_0, starts), False
-    scaled = (
-        search.start_at_scales(objective, objective.start, free) if objective.has_residuals and free.any() else None
-    )
-    if scaled is None:
+    scaled = search.start_at_scales(objective, objective.start, free)
+    if scaled is None or not objective.has_residuals:
         return starts, False
-    ends = [
-        search.warm_starts(batch, objective, np.tile(point, (batch.count, 1))) for point in (objective.start, scaled)
-    ]
+    points = (starts, np.broadcast_to(scaled, starts.shape))
+    ends = [search.warm_starts(batch, objective, point) for point in points]
     sums = [np.sum(np.square(batch.triangles(end, every)[:, :, -1]), axis=1) for end in ends]
     return np.where((sums[0] < sums[1])[:, None], *ends), True
 
@@ -461,11 +451,8 @@ def _simplest_start(objective: Objective) -> Array | None:
 
 def _end_loss(objective: Objective, end: Outcome) -> float:
     """Return the loss at the end of a fit; infinite if it failed, breaks constraints, or has no limit."""
-    if (
-        end.failure
-        or not objective.constraints.are_met(end.theta)
-        or minimization.unbounded_reason(objective, end.theta)
-    ):
+    is_allowed = not end.failure and objective.constraints.are_met(end.theta)
+    if not is_allowed or minimization.unbounded_reason(objective, end.theta):
         return math.inf
     return objective.value(end.theta)
 
@@ -474,9 +461,8 @@ def _is_no_minimum(objective: Objective, first: Outcome) -> bool:
     """Whether a fit failed, or its parameters are undetermined or at the edge of the ranges that have a meaning."""
     if not first.converged or minimization.unbounded_reason(objective, first.theta):
         return True
-    return bool(compute_statistics(objective, first.theta).missing_error_reasons) or bool(
-        objective.bounds.active(first.theta).any()
-    )
+    reasons = compute_statistics(objective, first.theta).missing_error_reasons
+    return bool(reasons or objective.bounds.active(first.theta).any())
 
 
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
