@@ -7,29 +7,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from autodiff_cli.cli.command_line import (
-    EXPR,
-    IMPLICIT,
-    UNCERTAIN,
-    UNCERTAINTY_RESTRICTIONS,
-    WRT,
-    Call,
-    DerivativeRequest,
-    UncertaintyRequest,
-    command,
-)
+from autodiff_cli.cli import command_line
 from autodiff_cli.cli.environment import Output, errors_as_bad_input
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.options import check_restrictions, command_words, exclusive, needs, option_fields
 
 _INTERVAL, _RANGE = "an interval", "a range"
-_REQUESTS = tuple(option_fields(DerivativeRequest))
+_REQUESTS = tuple(option_fields(command_line.DerivativeRequest))
 _ONE_POINT = tuple(name for name in _REQUESTS if name not in ("at", "precision"))
 
 # The options and kinds of values that cannot be combined.
 _RESTRICTIONS = (
-    *exclusive(_INTERVAL, (*_REQUESTS, UNCERTAIN, _RANGE)),
-    *UNCERTAINTY_RESTRICTIONS,
+    *exclusive(_INTERVAL, (*_REQUESTS, command_line.UNCERTAIN, _RANGE)),
+    *command_line.UNCERTAINTY_RESTRICTIONS,
     *exclusive("monte_carlo", ("at", _RANGE)),
     *exclusive("precision", (*_ONE_POINT, "at", _RANGE)),
     *exclusive(_RANGE, (*_ONE_POINT, "at")),
@@ -40,17 +30,19 @@ _RESTRICTIONS = (
 )
 
 
-@command(request=DerivativeRequest, uncertainty=UncertaintyRequest, reading=FileOptions)
+@command_line.command(
+    request=command_line.DerivativeRequest, uncertainty=command_line.UncertaintyRequest, reading=FileOptions
+)
 def grad(
-    call: Call,
-    expression: str = EXPR,
+    call: command_line.Call,
+    expression: str = command_line.EXPR,
     *,
-    request: DerivativeRequest,
-    uncertainty: UncertaintyRequest,
+    request: command_line.DerivativeRequest,
+    uncertainty: command_line.UncertaintyRequest,
     reading: FileOptions,
     explicit: Mapping[str, Any],
-    wrt: str | None = WRT,
-    implicit: bool = IMPLICIT,
+    wrt: str | None = command_line.WRT,
+    implicit: bool = command_line.IMPLICIT,
 ) -> Output:
     """Compute the value and the gradient of a formula.
 
@@ -94,7 +86,11 @@ def grad(
     value_texts, errors = inputs.split_uncertainties(call.values, uncertainty.sigma or ())
     ranges = [f"--{name} {text}" for name, text in value_texts.items() if ":" in text]
     has_interval = any(map(inputs.split_interval, value_texts.values()))
-    kinds = {_INTERVAL: has_interval and _INTERVAL, UNCERTAIN: errors and UNCERTAIN, _RANGE: ranges and ranges[0]}
+    kinds = {
+        _INTERVAL: has_interval and _INTERVAL,
+        command_line.UNCERTAIN: errors and command_line.UNCERTAIN,
+        _RANGE: ranges and ranges[0],
+    }
     with errors_as_bad_input():
         check_restrictions(_RESTRICTIONS, {**explicit, **{kind: words for kind, words in kinds.items() if words}})
     if request.at is not None or ranges:
@@ -122,7 +118,7 @@ def grad(
         results = {name: propagated_uncertainty(one, point, errors, uncertainty)[0] for name, one in outputs.items()}
         reports = [uncertainty_report(results)]
         nonlinear = "; ".join(f"{name}: {u.warning}" if name else u.warning for name, u in results.items() if u.warning)
-    if replace(request, precision=None) != DerivativeRequest():
+    if replace(request, precision=None) != command_line.DerivativeRequest():
         from autodiff_cli.cli.gradients import higher_derivatives_report
 
         report = higher_derivatives_report(call, formula, value_texts, names, request, nonlinear)

@@ -8,15 +8,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import DATA_HELP, OUTPUT_FILE, Call, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, open_data_files
-from autodiff_cli.cli.inputs import (
-    constant_value,
-    split_interval,
-    split_uncertainties,
-    unknown_name_error,
-    value_option,
-)
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name, is_signed_number
@@ -102,7 +96,7 @@ def predict(
         spread = fit.settings.weighting_graph(call.values)
         for name in call.values.keys() - {*leaf_names([] if spread is None else [spread])}:
             if name not in fit.columns:
-                raise unknown_name_error(name, fit.columns, (), "model has no column", call)
+                raise inputs.unknown_name_error(name, fit.columns, (), "model has no column", call)
             if data:
                 raise BadInput(f"give DATA or --{name}, not both")
         if data:
@@ -151,7 +145,7 @@ def _row_of_values(call: Call, fit: FittedModel) -> DataSource:
     if missing := [name for name in fit.predictors if name not in call.values]:
         examples = dict.fromkeys(fit.label_columns, "A")
         examples |= {name: shlex.quote(str(levels[0])) for name, levels in fit.levels.items()}
-        example = " ".join(value_option(call, name, examples.get(name, "2")) for name in missing)
+        example = " ".join(inputs.value_option(call, name, examples.get(name, "2")) for name in missing)
         raise BadInput(f"no value for {format_names(missing, '`')}; add {example}, or DATA")
     cells = []
     for name, text in call.values.items():
@@ -164,7 +158,7 @@ def _row_of_values(call: Call, fit: FittedModel) -> DataSource:
 
 def _number(name: str, text: str) -> float:
     """Return the value of a column that was given as an option. Raises BadInput unless it is a finite number."""
-    value = constant_value(f"`{name}`", text)
+    value = inputs.constant_value(f"`{name}`", text)
     if not isinstance(value, float | int) or not math.isfinite(value):
         raise BadInput(f"the value of `{name}` must be a finite number, not `{text}`")
     return float(value)
@@ -176,11 +170,11 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
     from autodiff_cli.training.options import check_confidence_level
     from autodiff_cli.training.result import prediction
 
-    texts, errors = split_uncertainties(call.values)
+    texts, errors = inputs.split_uncertainties(call.values)
     targets = [name for name in fit.columns if name not in fit.predictors]
     for name in texts.keys() - {column, *fit.predictors, *targets}:
-        raise unknown_name_error(name, (*fit.predictors, *targets), (), "model has no column", call)
-    limits = split_interval(texts.pop(column, ""))
+        raise inputs.unknown_name_error(name, (*fit.predictors, *targets), (), "model has no column", call)
+    limits = inputs.split_interval(texts.pop(column, ""))
     target = next((name for name in targets if name in texts), None)
     if target is None or (limits is None and column not in fit.ranges):
         y, x = target or next(iter(targets), "y"), column

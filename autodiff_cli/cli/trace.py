@@ -16,21 +16,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from autodiff_cli.cli.command_line import (
-    EXPR,
-    IMPLICIT,
-    OUTPUT_FILE,
-    UNCERTAIN,
-    UNCERTAINTY_RESTRICTIONS,
-    WRT,
-    Call,
-    PassMode,
-    UncertaintyRequest,
-    check_not_a_number,
-    command,
-    mode_option,
-    output_option,
-)
+from autodiff_cli.cli import command_line
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import suggest
@@ -122,14 +108,17 @@ _BINARY_SUFFIXES = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".
 # The options that need others, or a format of the output; `format name` stands for the format that was found.
 _RESTRICTIONS = (
     Restriction(
-        "limit", lambda explicit: explicit.keys().isdisjoint(("paths", UNCERTAIN)), "--limit needs --paths: add --paths"
+        "limit",
+        lambda explicit: explicit.keys().isdisjoint(("paths", command_line.UNCERTAIN)),
+        "--limit needs --paths: add --paths",
     ),
     Restriction(
-        UNCERTAIN,
+        command_line.UNCERTAIN,
         lambda explicit: explicit["format name"] not in ("text", "json"),
-        f"--format {{format name}} shows no {UNCERTAIN.removeprefix('an ')}: leave the errors out, or use text or json",
+        "--format {format name} shows no "
+        f"{command_line.UNCERTAIN.removeprefix('an ')}: leave the errors out, or use text or json",
     ),
-    *UNCERTAINTY_RESTRICTIONS,
+    *command_line.UNCERTAINTY_RESTRICTIONS,
     *(
         needs(option, "row", f"{command_words(option)} needs a row of data: add DATA and --row N")
         for option in ("loss", *option_fields(FileOptions))
@@ -168,7 +157,7 @@ view_option, drawing_option = partial(option, group="Views"), partial(option, gr
 class ViewRequest(CheckedOptions):
     """The views of a trace that replace the steps of reverse mode."""
 
-    mode: PassMode = mode_option(group="Views")
+    mode: command_line.PassMode = command_line.mode_option(group="Views")
     paths: str | None = view_option("--paths [VAR]", "List the paths from VAR (default: every variable) to the output.")
     limit: int = view_option(
         "--limit N", "Maximum number of paths to list per variable, largest first.", at_least(0), default=_DEFAULT_LIMIT
@@ -180,31 +169,33 @@ _ROW_HELP = "Trace the loss of model EXPR (or MODEL.json) at row N of DATA, coun
 _FIND_HELP = "Draw only the smallest parts that contain TEXT, and their neighbours."
 
 
-@command(views=ViewRequest, uncertainty=UncertaintyRequest, reading=FileOptions)
+@command_line.command(views=ViewRequest, uncertainty=command_line.UncertaintyRequest, reading=FileOptions)
 def trace(
-    call: Call,
-    expression: str = EXPR,
+    call: command_line.Call,
+    expression: str = command_line.EXPR,
     data: list[str] | None = option("[DATA]...", "Data files for --row, as for `train`."),
     row: int | None = view_option("--row N", _ROW_HELP, at_least(1)),
     loss: str | None = view_option("--loss NAME", "Loss function for --row, as for `train`."),
     *,
     views: ViewRequest,
-    uncertainty: UncertaintyRequest,
+    uncertainty: command_line.UncertaintyRequest,
     reading: FileOptions,
     explicit: Mapping[str, Any],
-    wrt: str | None = WRT,
-    implicit: bool = IMPLICIT,
+    wrt: str | None = command_line.WRT,
+    implicit: bool = command_line.IMPLICIT,
     step: bool = view_option("--step", "Step through both passes with the keyboard, in a terminal."),
     format_: FormatName | None = option(
         "--format", "Output format (default: by the suffix of -o FILE, else text).", group="Output", default=None
     ),
-    output: str | None = OUTPUT_FILE,
+    output: str | None = command_line.OUTPUT_FILE,
     highlight: str | None = drawing_option("--highlight VAR", "Highlight the paths of VAR."),
     only: str | None = drawing_option("--only VAR", "Draw only nodes that depend on VAR."),
     hide_constants: bool = drawing_option("--hide-constants", "Do not draw nodes that depend on no variable."),
     fold: bool = drawing_option("--fold", "Draw named intermediates, calls and layers as one node each."),
     find: str | None = drawing_option("--find TEXT", _FIND_HELP),
-    exercise: bool = output_option("--exercise", "Write an exercise sheet with blanks and an answer key (HTML)."),
+    exercise: bool = command_line.output_option(
+        "--exercise", "Write an exercise sheet with blanks and an answer key (HTML)."
+    ),
 ) -> Output:
     """Show backpropagation step by step.
 
@@ -238,14 +229,14 @@ def trace(
     highlight, only = (name and canonical_name(name) for name in (highlight, only))
     format_name = _select_format(format_, environment.json, output)
     if data and row is None:
-        check_not_a_number(data[0])
+        command_line.check_not_a_number(data[0])
         raise BadInput(
             f'unexpected argument `{data[0]}`; put an expression in quotes, such as autodiff trace "x*y"; '
             "to trace the loss at a row of a data file, add --row N"
         )
     value_texts, errors = inputs.split_uncertainties(call.values, uncertainty.sigma or ())
     call = call._replace(values=value_texts)
-    uncertain = {UNCERTAIN: UNCERTAIN} if errors else {}
+    uncertain = {command_line.UNCERTAIN: command_line.UNCERTAIN} if errors else {}
     with errors_as_bad_input():
         check_restrictions(_RESTRICTIONS, {**explicit, **uncertain, "format name": format_name})
     inputs.check_single_values(value_texts, "trace")
@@ -265,7 +256,7 @@ def trace(
     if step and step_through(environment, warned, is_input_read=expression == "-"):
         return Output(combine_reports(*reports, gap=True) if reports else None)
     draw = FORMATS[format_name].draw
-    is_forward = views.mode is PassMode.FORWARD
+    is_forward = views.mode is command_line.PassMode.FORWARD
     if views.paths is not None or (is_forward and format_name != "html"):
         trace_record = inputs.trace_of_elements(trace_record, environment)
     if draw is None:
@@ -313,7 +304,7 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
     from autodiff_cli.explain.views import PathNetwork, forward_mode, tape_record
 
     reports = []
-    if views.mode is PassMode.FORWARD:
+    if views.mode is command_line.PassMode.FORWARD:
         _seed_variable(trace)
         # The text has the first variable, or the variables of `--wrt`; the passes compute with all variables.
         full_trace = trace_formula(trace.expression, trace.point)
@@ -335,7 +326,7 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
 
 
 def _uncertainty_reports(
-    trace: Trace, errors: Mapping[str, str], request: UncertaintyRequest, limit: int
+    trace: Trace, errors: Mapping[str, str], request: command_line.UncertaintyRequest, limit: int
 ) -> tuple[str, list[Report]]:
     """Return why the first-order uncertainty misleads, if it does, and the reports of the uncertainty and its paths."""
     from autodiff_cli.cli.gradients import propagated_uncertainty
@@ -381,7 +372,13 @@ def _build_drawing(trace: Trace, view: View) -> Drawing:
 
 
 def trace_row(
-    call: Call, model: str, data: list[str], number: int, loss: str | None, reading: FileOptions, wrt: str | None
+    call: command_line.Call,
+    model: str,
+    data: list[str],
+    number: int,
+    loss: str | None,
+    reading: FileOptions,
+    wrt: str | None,
 ) -> Trace:
     """Return the trace of the loss at one row of data.
 

@@ -18,15 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from autodiff_cli.data.batches import (
-    ColumnRequest,
-    FallbackRequired,
-    LabelColumn,
-    ProblemList,
-    RawBatch,
-    arrow_floats,
-    arrow_labels,
-)
+from autodiff_cli.data import batches
 from autodiff_cli.data.dialect import (
     DELIMITER_NAMES,
     MISSING_VALUES,
@@ -130,7 +122,7 @@ class DelimitedText:
             if lines and not lines.endswith(b"\n"):
                 lines += stream.readline()
         if b'"' in lines:
-            raise FallbackRequired
+            raise batches.FallbackRequired
         self._source = self._source.with_bytes(head + lines)
 
     def text_positions(self) -> set[int]:
@@ -161,14 +153,14 @@ class DelimitedText:
         """Yield the rows as columns of text. Raises FallbackRequired at the first row for which it is impossible."""
         dialect = self._dialect
         if not self._source.is_large or dialect.comment or dialect.delimiter == WHITESPACE or dialect.decimal != ".":
-            raise FallbackRequired
+            raise batches.FallbackRequired
         import pyarrow as pa
 
         types = {str(position): pa.binary() for position in range(len(self.header))}
         for table in self._iter_tables(types, allow_quotes=False):
             yield from map(TextBatch, table.combine_chunks().to_batches())
 
-    def iter_batches(self, request: ColumnRequest) -> Generator[RawBatch]:
+    def iter_batches(self, request: batches.ColumnRequest) -> Generator[batches.RawBatch]:
         """Yield columns of some rows at a time.
 
         Raises:
@@ -186,7 +178,7 @@ class DelimitedText:
         nulls = {"null_values": [*MISSING_VALUES], "strings_can_be_null": True}
         for table in self._iter_tables(types, allow_quotes=True, **nulls, decimal_point=self._dialect.decimal):
             yield {
-                name: (arrow_labels if name in request.labels else arrow_floats)(table.column(arrow))
+                name: (batches.arrow_labels if name in request.labels else batches.arrow_floats)(table.column(arrow))
                 for name, arrow in arrow_names.items()
             }
 
@@ -221,13 +213,13 @@ class DelimitedText:
                 if lines.rest is None:
                     return
                 if not allow_quotes:
-                    raise FallbackRequired
+                    raise batches.FallbackRequired
                 with pa_csv.open_csv(lines.rest, reading, quoted, converting) as reader:
                     yield from (pa.Table.from_batches([batch]) for batch in reader)
                 if lines.quotes % 2:
-                    raise FallbackRequired  # a quote is never closed, which Arrow does not report
+                    raise batches.FallbackRequired  # a quote is never closed, which Arrow does not report
         except (pa.ArrowInvalid, OSError, EOFError, zlib.error) as error:
-            raise FallbackRequired from error
+            raise batches.FallbackRequired from error
 
     def _row_stream(self, stream: BinaryIO) -> Any:
         """Return the bytes of the rows without comments. If blanks separate cells, runs of them become one blank."""
@@ -237,9 +229,9 @@ class DelimitedText:
             return stream
         return io.BufferedReader(ByteChunkStream(_normalized_lines(stream, dialect)))
 
-    def _parse_cells(self, request: ColumnRequest) -> Generator[RawBatch]:
+    def _parse_cells(self, request: batches.ColumnRequest) -> Generator[batches.RawBatch]:
         """Yield columns, parsed cell by cell. Raises DataError that lists invalid cells by line and column."""
-        problems = ProblemList(f"{self._source.name}: ")
+        problems = batches.ProblemList(f"{self._source.name}: ")
         with contextlib.closing(self._iter_all_records()) as records:
             while block := list(itertools.islice(records, request.batch_rows)):
                 batch = parse_records(block, len(self.header), request, problems)
@@ -281,7 +273,9 @@ class DelimitedText:
             text.detach()  # the caller closes the stream
 
 
-def parse_records(records: Iterable[Record], width: int, request: ColumnRequest, problems: ProblemList) -> RawBatch:
+def parse_records(
+    records: Iterable[Record], width: int, request: batches.ColumnRequest, problems: batches.ProblemList
+) -> batches.RawBatch:
     """Return the columns of some records, and add the problems of their cells to a list.
 
     Args:
@@ -310,7 +304,9 @@ def parse_records(records: Iterable[Record], width: int, request: ColumnRequest,
         if not all(value is None or math.isnan(value) for value in columns[name]):
             del problems.text_columns[name]
     return {
-        name: LabelColumn.of(np.array(values, object)) if name in request.labels else np.array(values, np.float64)
+        name: batches.LabelColumn.of(np.array(values, object))
+        if name in request.labels
+        else np.array(values, np.float64)
         for name, values in columns.items()
     }
 

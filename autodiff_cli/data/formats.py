@@ -22,14 +22,7 @@ from typing import Any, BinaryIO, Literal, TypeAlias, cast
 
 import numpy as np
 
-from autodiff_cli.data.batches import (
-    ColumnRequest,
-    FallbackRequired,
-    RawBatch,
-    arrow_floats,
-    arrow_labels,
-    arrow_native,
-)
+from autodiff_cli.data import batches
 from autodiff_cli.data.delimited import DelimitedText
 from autodiff_cli.data.dialect import CellKind, CellParser, DataError, FileOptions
 from autodiff_cli.data.source import ByteSource
@@ -105,13 +98,13 @@ class ArrowFormat(abc.ABC):
         """Return a parser, which records the kind of a column."""
         return CellParser()
 
-    def iter_batches(self, request: ColumnRequest) -> Generator[RawBatch]:
+    def iter_batches(self, request: batches.ColumnRequest) -> Generator[batches.RawBatch]:
         """Yield columns of some rows at a time. Raises DataError for columns that are not numbers."""
         names = {name: self.header[position] for name, position in request.positions.items()}
         with self._open_checked() as stream:
             for table in self._iter_tables(stream, list(names.values()), request.batch_rows):
                 yield {
-                    name: arrow_labels(table.column(original))
+                    name: batches.arrow_labels(table.column(original))
                     if name in request.labels
                     else self._numeric_column(table.column(original), request.parsers[name], original)
                     for name, original in names.items()
@@ -126,9 +119,9 @@ class ArrowFormat(abc.ABC):
         if pa.types.is_temporal(cells.type):
             return _seconds_since_origin(cells, parser)
         try:
-            if not cells.null_count and (native := arrow_native(cells)) is not None:
+            if not cells.null_count and (native := batches.arrow_native(cells)) is not None:
                 return native
-            return arrow_floats(cells.cast(pa.float64(), safe=False))
+            return batches.arrow_floats(cells.cast(pa.float64(), safe=False))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             type_ = str(cells.type)
             type_ = type_ if len(type_) <= _MAX_TYPE_CHARS else f"{type_[: _MAX_TYPE_CHARS - 1]}…"
@@ -140,7 +133,7 @@ class ArrowFormat(abc.ABC):
         import pyarrow as pa
 
         if len({*self.header}) < len(self.header):  # names are ambiguous
-            raise FallbackRequired
+            raise batches.FallbackRequired
         with self._open_checked() as stream:
             for table in self._iter_tables(stream, None, _TEXT_BATCH_ROWS):
                 for batch in table.combine_chunks().to_batches():
@@ -314,13 +307,13 @@ def _column_as_text(cells: Any) -> Any:
     import pyarrow.compute as pc
 
     if cells.type in (pa.float32(), pa.float64()):
-        floats = arrow_floats(pa.chunked_array([cells.cast(pa.float64())]))
+        floats = batches.arrow_floats(pa.chunked_array([cells.cast(pa.float64())]))
         texts = pc.if_else(cells.is_valid(), format_numbers(floats, str), "")
     elif pa.types.is_integer(cells.type) or cells.type == pa.string():
         cells.validate(full=True)  # texts may not be valid UTF-8
         texts = cells.cast(pa.string())
     else:
-        raise FallbackRequired
+        raise batches.FallbackRequired
     return texts.fill_null("").cast(pa.binary())
 
 
@@ -334,7 +327,7 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
     zone = getattr(cells.type, "tz", None)
     if pa.types.is_duration(cells.type):
         spans = cells.cast(pa.duration("ns")).cast(pa.int64()).to_pylist()
-        return arrow_floats([None if x is None else x / 1e9 for x in spans])
+        return batches.arrow_floats([None if x is None else x / 1e9 for x in spans])
     unit: Literal["ns", "us"] = "us"  # nanoseconds only cover the years 1677 to 2262
     if pa.types.is_time(cells.type) or getattr(cells.type, "unit", "s") == "ns":
         unit = "ns"
@@ -347,7 +340,7 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
     if parser.origin is None:
         parser.origin = start + timedelta(microseconds=first // 1000)
     origin = (parser.origin - start.replace(tzinfo=parser.origin.tzinfo)) // timedelta(microseconds=1) * 1000
-    return arrow_floats([None if x is None else (x - origin) / 1e9 for x in nanoseconds])
+    return batches.arrow_floats([None if x is None else (x - origin) / 1e9 for x in nanoseconds])
 
 
 # --- Detection of formats

@@ -29,15 +29,7 @@ from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.arrays import (
-    ARRAYS,
-    LONGDOUBLE,
-    LONGDOUBLE_EPS_RATIO,
-    has_array_comparisons,
-    ignore_float_errors,
-    start_perturbed_array_run,
-    undecided_array_comparisons,
-)
+from autodiff_cli.numbers import arrays
 from autodiff_cli.numbers.floats import PERTURBED_RUNS, SMALLEST_NORMAL, UNPERTURBED
 from autodiff_cli.numbers.kind import Kind
 from autodiff_cli.ops.structural import index
@@ -111,7 +103,7 @@ def _distances_of_elements(
         if graph.op is not None and numbers[name].size > accuracy.SETTINGS.large_array
     }
     parts = [*dict.fromkeys(part for inputs in factors.values() for part in inputs)]
-    values = dict(zip(parts, _evaluate(ARRAYS, parts, with_row_axis(point)), strict=True))
+    values = dict(zip(parts, _evaluate(arrays.ARRAYS, parts, with_row_axis(point)), strict=True))
     is_product = {
         name: bool(inputs) and _is_within_range([np.abs(values[part]) for part in inputs])
         for name, inputs in factors.items()
@@ -125,7 +117,7 @@ def _distances_of_elements(
     for name, inputs in factors.items():
         if is_product[name]:
             sizes, changes = [np.abs(values[part]) for part in inputs], [distances[part] for part in inputs]
-            with ignore_float_errors():
+            with arrays.ignore_float_errors():
                 distances[graphs[name]] = (
                     np.outer(changes[0], sizes[1] + changes[1]) + np.outer(sizes[0], changes[1])
                     if len(inputs) > 1
@@ -137,7 +129,7 @@ def _distances_of_elements(
 def _evaluate(kind: Kind[Any], graphs: Sequence[Node], leaf_values: Mapping[str, Any]) -> list[Array]:
     """Return the values of graphs at one point, which is a single row."""
     tape = Tape(graphs)
-    with ignore_float_errors():
+    with arrays.ignore_float_errors():
         values = forward(tape, kind, leaf_values)
     # except for constants, the last axis is the axis of rows
     return [np.asarray(values[i])[(..., 0) if np.ndim(values[i]) else ...] for i in tape.outputs]
@@ -166,17 +158,17 @@ def perturbation_distances(
     sizes = [np.abs(x) for x in numbers]
     is_normal = [(size == 0) | ((size >= SMALLEST_NORMAL) & (size < math.inf)) for size in sizes]
     farthest = [np.where(mask, 0.0, math.inf) for mask in is_normal]
-    with ignore_float_errors():
+    with arrays.ignore_float_errors():
         for runs in [PERTURBED_RUNS] if at_once else [(run,) for run in PERTURBED_RUNS]:
-            values = forward(tape, start_perturbed_array_run(*runs), leaf_values)
+            values = forward(tape, arrays.start_perturbed_array_run(*runs), leaf_values)
             for k, i in enumerate(tape.outputs):
                 distance = np.abs(values[i] - numbers[k])
                 if at_once:
                     distance = distance.max(axis=-1, keepdims=True)  # a nan stays nan
                 farthest[k] = np.maximum(farthest[k], distance)
-        if has_array_comparisons():
-            forward(tape, start_perturbed_array_run(UNPERTURBED), leaf_values)
-    undecided = undecided_array_comparisons()
+        if arrays.has_array_comparisons():
+            forward(tape, arrays.start_perturbed_array_run(UNPERTURBED), leaf_values)
+    undecided = arrays.undecided_array_comparisons()
     return [np.where(undecided, math.inf, distance) for distance in farthest] if np.any(undecided) else farthest
 
 
@@ -194,11 +186,11 @@ def _evaluate_longdouble(graphs: Mapping[str, Node], point: Mapping[str, Any]) -
 
     Returns nothing if the platform's longdouble has no more digits, or lacks one of the operations.
     """
-    if LONGDOUBLE_EPS_RATIO == 1:
+    if arrays.LONGDOUBLE_EPS_RATIO == 1:
         return {}
     leaf_values = {name: np.asarray(x, dtype=np.longdouble)[..., None] for name, x in point.items()}
     try:
-        return dict(zip(graphs, _evaluate(LONGDOUBLE, [*graphs.values()], leaf_values), strict=True))
+        return dict(zip(graphs, _evaluate(arrays.LONGDOUBLE, [*graphs.values()], leaf_values), strict=True))
     except NotImplementedError:
         return {}
 
@@ -209,12 +201,12 @@ def _longdouble_error(extended: Any, distance: Any) -> Any:
 
     Perturbations exceed the rounding errors of doubles, and those of longdouble are smaller in a known proportion.
     """
-    return distance * LONGDOUBLE_EPS_RATIO / np.abs(extended)
+    return distance * arrays.LONGDOUBLE_EPS_RATIO / np.abs(extended)
 
 
 def _is_certainly_correct(number: Any, extended: Any, distance: Any) -> Mask:
     """Return where doubles certainly have 12 correct digits: longdouble agrees, and its own error is negligible."""
-    with ignore_float_errors():
+    with arrays.ignore_float_errors():
         close = np.abs(number - extended) <= 0.9 * 10.0**-accuracy.SETTINGS.correct_digits * np.abs(extended)
         error = _longdouble_error(extended, distance)
         return np.asarray(close & (error < 0.1 * 10.0**-accuracy.SETTINGS.correct_digits))
@@ -227,7 +219,7 @@ def _longdouble_digits(name: str, mask: Mask, extended: Any, distance: Any) -> d
     from autodiff_cli.numbers.ball_arithmetic import format_shortest
 
     labels, correct = element_leaves(name, mask.shape), {}
-    with ignore_float_errors():
+    with arrays.ignore_float_errors():
         error = np.broadcast_to(_longdouble_error(extended, distance), mask.shape)
     for position in map(tuple, np.argwhere(mask & (error < 10.0**-accuracy.SETTINGS.correct_digits))):
         digits = min(accuracy.SETTINGS.shown_digits, math.floor(-math.log10(error[position])))

@@ -16,21 +16,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from autodiff_cli.explain import operations
 from autodiff_cli.explain.labels import (
     format_operation,
     is_constant_name,
     is_loose,
     is_loose_number,
     operand_separators,
-)
-from autodiff_cli.explain.operations import (
-    adjoint_formula,
-    cross_entropy_above,
-    cross_entropy_above_logsumexp,
-    has_jacobian,
-    is_at_kink,
-    is_readable_form_equal,
-    jacobian,
 )
 from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace, any_true, array_shape
 from autodiff_cli.explain.warnings import CANCELLATION
@@ -201,7 +193,9 @@ def backward_phrase(trace: Trace, i: int) -> Phrase:
     are_scalars = all(isinstance(trace.values[j], float) for j in (i, *inputs))
     nothing = "its adjoint is 0, so it contributes 0"
     if op.is_structural:
-        handing_on = _structural_phrase(op, len(inputs), not array_shape(trace.values[i]), has_jacobian(trace, i))
+        handing_on = _structural_phrase(
+            op, len(inputs), not array_shape(trace.values[i]), operations.has_jacobian(trace, i)
+        )
     else:
         handing_on = _elementwise_phrase(op, len(inputs), reached, are_scalars)
         if any(_is_broadcast(trace, i, k) for k in reached):
@@ -348,14 +342,14 @@ def contribution_phrase(trace: Trace, i: int, position: int) -> Phrase:
 
 def _cross_entropy_phrase(trace: Trace, i: int, position: int) -> Phrase:
     """Return the simplified contribution of a softmax below a cross-entropy; an empty phrase for other nodes."""
-    above = cross_entropy_above_logsumexp(trace, i)
+    above = operations.cross_entropy_above_logsumexp(trace, i)
     if above is not None:
         weights, total_of_both = above
         p = f"softmax({trace.labels[trace.tape.inputs[i][0]]})"
         difference = f"({p} - {_bracketed_label(trace, weights)}) × "
         sentence: Phrase = (difference, Slot("adjoint at", total_of_both, is_loose=True))
         return (Cases("finite", ((), (", and with the cross-entropy after it the total is ", *sentence)), position),)
-    entropy = cross_entropy_above(trace, i)
+    entropy = operations.cross_entropy_above(trace, i)
     if entropy is None:
         return ()
     is_softmax = trace.tape.nodes[i].op is get_op("softmax")
@@ -390,7 +384,7 @@ def _factors_phrase(trace: Trace, i: int, position: int) -> Phrase:
     op = trace.tape.nodes[i].operation
     factors = _numbers_phrase(get_op("mul"), [Slot("local", position), Slot("adjoint")])
     if op.is_structural:
-        passed = adjoint_formula(trace, i, position)
+        passed = operations.adjoint_formula(trace, i, position)
         if passed is None:
             return factors
         has_formula = op.kink is None or op.gate is not Gate.SCALE
@@ -593,7 +587,7 @@ _NUMBERS: Mapping[str, Callable[[_StepFacts, int], Any]] = {
     "value at": lambda facts, of: facts.trace.values[of],
     "adjoint": lambda facts, of: facts.trace.adjoints[facts.node],
     "adjoint at": lambda facts, of: facts.trace.adjoints[of],
-    "jacobian": lambda facts, of: jacobian(facts.trace, facts.node),
+    "jacobian": lambda facts, of: operations.jacobian(facts.trace, facts.node),
     "share": lambda facts, of: facts.selected[0].local,
     "local": lambda facts, of: facts.contribution(of).local,
     "amount": lambda facts, of: facts.contribution(of).amount,
@@ -614,8 +608,8 @@ _CASES: Mapping[str, Callable[[_StepFacts, int], int]] = {
         is_finite(facts.trace.adjoints[of]) and all(warning.kind != "kink" for warning in facts.trace.warnings)
     ),
     "minus one": lambda facts, of: facts.trace.adjoints[of] == -1,
-    "kink": lambda facts, of: is_at_kink(facts.trace, facts.node),
-    "as read": lambda facts, of: is_readable_form_equal(facts.trace, facts.node, facts.contribution(of)),
+    "kink": lambda facts, of: operations.is_at_kink(facts.trace, facts.node),
+    "as read": lambda facts, of: operations.is_readable_form_equal(facts.trace, facts.node, facts.contribution(of)),
     "saturated": lambda facts, of: facts.is_saturated,
     "use": lambda facts, of: _use_case(facts.contribution(of)),
     "chosen": lambda facts, of: _choice_case(facts.selected),

@@ -21,25 +21,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.data.json_records import pick, to_json
+from autodiff_cli.explain import sentences
 from autodiff_cli.explain.accuracy import INACCURATE
 from autodiff_cli.explain.operations import adjoint_formula, has_jacobian, is_at_kink, jacobian, readable_local_value
 from autodiff_cli.explain.record import ROUNDING_ERROR, BackwardStep, Trace
-from autodiff_cli.explain.sentences import (
-    FIRST_ADJOINT,
-    NEGLIGIBLE,
-    SATURATION_DISTANCE,
-    Phrase,
-    Slot,
-    backward_phrase,
-    closing_phrases,
-    contribution_phrase,
-    forward_phrase,
-    label_with_definition,
-    phrase_json,
-    saturation_values,
-    slope_formula,
-    warning_phrases,
-)
 from autodiff_cli.explain.tracing import elementwise_trace
 from autodiff_cli.explain.views import forward_work, reverse_work
 from autodiff_cli.explain.warnings import FLOAT_DIGITS, LARGE_FLOAT, MAX_MAGNIFICATION, OPPOSITE_INFINITIES
@@ -49,15 +34,8 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Gate
 from autodiff_cli.graph.tape import expand_helpers, topological_order
 from autodiff_cli.language.printer import to_text
+from autodiff_cli.render import formatting
 from autodiff_cli.render.drawing import SVG_STYLE, WHOLE_GRAPH, Drawing, View, build_drawing, graph_shapes, safe_label
-from autodiff_cli.render.formatting import (
-    MAX_TABLE_ELEMENTS,
-    TABLE_DIGITS,
-    NumberFormat,
-    escape_controls,
-    number_formats,
-    shorten_middle,
-)
 from autodiff_cli.render.javascript import evaluator, evaluators, optimizer_equations, optimizer_functions, page_file
 from autodiff_cli.render.layout import MAX_NODES
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
@@ -132,7 +110,7 @@ def to_html(
     Raises:
         GraphTooLargeError: if the graph has too many nodes to draw.
     """
-    show, shown = number_formats(digits)[1], digits or TABLE_DIGITS
+    show, shown = formatting.number_formats(digits)[1], digits or formatting.TABLE_DIGITS
     drawing = build_drawing(trace, view._replace(fold=False))
     above = addition or PageAddition("", "", "", "", {})
     style = SVG_STYLE + page_file("page/page.css") + page_file("page/panels/panels.css") + above.style
@@ -147,7 +125,7 @@ def to_html(
         shared = {name: opening[name] for name in ("digits", "seed", "isFolded")}
         drawn = _drawing_document(build_drawing(scalars))
         opening["scalars"] = _trace_document(scalars) | panels_document(scalars) | shared | {"drawn": drawn}
-    title = above.title or shorten_middle(safe_label(trace.expression.text), _MAX_TITLE_LENGTH)
+    title = above.title or formatting.shorten_middle(safe_label(trace.expression.text), _MAX_TITLE_LENGTH)
     return page_file("page/page.html").format(
         policy=content_security_policy(script, style),
         title=escape(title),
@@ -197,7 +175,7 @@ def _csp_hash(text: str) -> str:
     return f"sha256-{b2a_base64(hashlib.sha256(text.encode()).digest(), newline=False).decode()}"
 
 
-def _static_svg(drawn: Drawing, show: NumberFormat) -> str:
+def _static_svg(drawn: Drawing, show: formatting.NumberFormat) -> str:
     """Return the drawing for browsers without scripts; a note instead of a large drawing."""
     if _MAX_STATIC_NODES < len(drawn.boxes) <= MAX_NODES:
         return "<noscript><p>A graph of this size is drawn by a script. Please allow scripts.</p></noscript>"
@@ -253,7 +231,7 @@ def _trace_document(trace: Trace) -> dict[str, Any]:
     warnings = {
         f"{op.name} {count}": {name: phrases[phrase] for name, phrase in by_name.items()}
         for op, count in dict.fromkeys(operations)
-        for by_name in [warning_phrases(op, count)]
+        for by_name in [sentences.warning_phrases(op, count)]
     }
     document = {
         "text": formula.text,
@@ -262,28 +240,28 @@ def _trace_document(trace: Trace) -> dict[str, Any]:
             for name, value in trace.point.items()
         ],
         "output": trace.tape.outputs[0],
-        "opposite": phrases[Slot("node"), f": {OPPOSITE_INFINITIES}"],
-        "inaccurate": phrases[Slot("node"), f": {INACCURATE}"],
+        "opposite": phrases[sentences.Slot("node"), f": {OPPOSITE_INFINITIES}"],
+        "inaccurate": phrases[sentences.Slot("node"), f": {INACCURATE}"],
         "nodes": nodes,
         "forward": [step.node for step in trace.forward],
         "backward": [*steps],
-        "beginning": phrases[FIRST_ADJOINT],
-        "closing": [phrases[phrase] for phrase in closing_phrases(trace)],
+        "beginning": phrases[sentences.FIRST_ADJOINT],
+        "closing": [phrases[phrase] for phrase in sentences.closing_phrases(trace)],
         "warnings": [safe_label(warning.message) for warning in trace.warnings],
         "warningPhrases": warnings,
-        "largest": MAX_TABLE_ELEMENTS,
-        "near": SATURATION_DISTANCE,
+        "largest": formatting.MAX_TABLE_ELEMENTS,
+        "near": sentences.SATURATION_DISTANCE,
         "roundingError": ROUNDING_ERROR,
-        "negligible": NEGLIGIBLE,
+        "negligible": sentences.NEGLIGIBLE,
         "cancellation": {"magnification": MAX_MAGNIFICATION, "largest": LARGE_FLOAT, "digits": FLOAT_DIGITS},
     }
-    return document | {"phrases": [phrase_json(phrase) for phrase in phrases]}
+    return document | {"phrases": [sentences.phrase_json(phrase) for phrase in phrases]}
 
 
-class _PhraseNumbers(dict[Phrase, int]):
+class _PhraseNumbers(dict[sentences.Phrase, int]):
     """The phrases of a page, each stored once, with their numbers."""
 
-    def __missing__(self, phrase: Phrase) -> int:
+    def __missing__(self, phrase: sentences.Phrase) -> int:
         return self.setdefault(phrase, len(self))
 
 
@@ -301,14 +279,14 @@ def _node_document(trace: Trace, i: int, step: BackwardStep | None, phrases: _Ph
         return document | {"op": "variable" if node.is_input else "constant"}
     document |= {
         "op": node.op.name,
-        "name": safe_label(label_with_definition(trace, i)),
-        "forward": phrases[forward_phrase(trace, i)],
+        "name": safe_label(sentences.label_with_definition(trace, i)),
+        "forward": phrases[sentences.forward_phrase(trace, i)],
     }
-    if saturation_values(node.op):
-        document["ends"] = saturation_values(node.op)
+    if sentences.saturation_values(node.op):
+        document["ends"] = sentences.saturation_values(node.op)
     if node.op.summary:
         document["summary"] = node.op.summary.replace("`", "")
-    return document if step is None else document | {"backward": phrases[backward_phrase(trace, i)]}
+    return document if step is None else document | {"backward": phrases[sentences.backward_phrase(trace, i)]}
 
 
 def _contribution_documents(trace: Trace, step: BackwardStep, phrases: _PhraseNumbers) -> Iterator[dict[str, Any]]:
@@ -319,7 +297,7 @@ def _contribution_documents(trace: Trace, step: BackwardStep, phrases: _PhraseNu
     for contribution in step.contributions:
         document = pick(contribution, "position", "to", "local", "amount") | {
             "nothing": contribution.is_structural_zero,
-            "phrase": phrases[contribution_phrase(trace, step.node, contribution.position)],
+            "phrase": phrases[sentences.contribution_phrase(trace, step.node, contribution.position)],
         }
         if has_formulas and are_scalars and (read := readable_local_value(trace, step.node, contribution)) is not None:
             document["read"] = to_json(read)
@@ -330,7 +308,7 @@ def _contribution_documents(trace: Trace, step: BackwardStep, phrases: _PhraseNu
         if has_jacobian(trace, step.node):
             document["jacobian"] = to_json(jacobian(trace, step.node))
         if has_formulas:
-            formula = slope_formula(step.op, len(inputs), contribution.position)
+            formula = sentences.slope_formula(step.op, len(inputs), contribution.position)
             if len(formula) <= _MAX_FORMULA_PARTS:
                 document["formula"] = phrases[formula]
         yield document
@@ -343,7 +321,7 @@ class _FormulaText:
         self._nodes = trace.tape.nodes
         self._source = trace.expression.source
         text = trace.expression.text if self._source is None else self._source.text
-        pieces = [escape_controls(character) for character in text]
+        pieces = [formatting.escape_controls(character) for character in text]
         self.text = "".join(pieces)
         self._offsets = [*accumulate((len(piece.encode("utf-16-le")) // 2 for piece in pieces), initial=0)]
 
@@ -459,7 +437,7 @@ def home_page(formula: str, values: str, message: str) -> str:
 
 
 def _formula_form(formula: str, values: str, message: str) -> str:
-    text = escape(escape_controls(message))
+    text = escape(formatting.escape_controls(message))
     alert = f'<pre class="message" role="alert" tabindex="0">{text}</pre>' if message else ""
     return page_file("page/served/box.html").format(formula=escape(formula), values=escape(values), message=alert)
 
@@ -518,7 +496,7 @@ def fit_page(recording: FitRecording, digits: int | None = None) -> str:
     script = evaluators({key: trace for key, (trace, _) in recording.networks.items()}, "networks")
     script += "\n".join(page_file(f"learning/{file}") for file in files)
     markup = page_file("learning/learning.html")
-    title = f"learning {escape(shorten_middle(safe_label(recording.model.text), _MAX_MODEL_LENGTH))}"
+    title = f"learning {escape(formatting.shorten_middle(safe_label(recording.model.text), _MAX_MODEL_LENGTH))}"
     addition = PageAddition(title, markup, style, script, _recording_document(recording))
     return to_html(recording.trace, WHOLE_GRAPH, digits, addition=addition)
 

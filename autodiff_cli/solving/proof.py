@@ -34,17 +34,7 @@ from autodiff_cli.numbers.ball_arithmetic import Number
 from autodiff_cli.numbers.intervals import Intervals, float_bounds
 from autodiff_cli.ops.arithmetic import abs_, add, div, mul, neg, sub
 from autodiff_cli.ops.elementary import cbrt, cos, exp, pow_, sin, sqrt, square, tan
-from autodiff_cli.solving.search import (
-    Boxes,
-    Search,
-    System,
-    centre_and_radius,
-    enclosure_function,
-    inverse_matrices,
-    newton_step,
-    relax,
-    truth_of,
-)
+from autodiff_cli.solving import search
 
 _FLOAT_STEPS = 6  # of Newton's method in floats
 _FLOAT_PRECISION = 2.0**-46  # relative step at which it ends
@@ -130,7 +120,7 @@ def _product(matrix: _Matrix, vector: Sequence[arb]) -> list[arb]:
 class Prover:
     """Proves zeros of a system, and refines them to a relative error of 2^(spare_bits - bits)."""
 
-    def __init__(self, system: System, domain: Domain, bits: int, spare_bits: int = _SPARE_BITS) -> None:
+    def __init__(self, system: search.System, domain: Domain, bits: int, spare_bits: int = _SPARE_BITS) -> None:
         self._system, self._domain, self._bits, self._error = system, domain, bits, arb(2) ** (spare_bits - bits)
         self._equations = BallFunction(system.names, system.equations, bits)
 
@@ -138,7 +128,7 @@ class Prover:
     def _jacobian(self) -> BallFunction:
         return BallFunction(self._system.names, self._system.jacobian, self._bits)
 
-    def prove(self, zeros: Boxes) -> list[list[Number] | None]:
+    def prove(self, zeros: search.Boxes) -> list[list[Number] | None]:
         """Return an enclosure of the zero of each box, which holds one; None where the proof fails.
 
         A coordinate that is known exactly is a fraction. Krawczyk steps in floats prove most zeros, all together; balls
@@ -147,7 +137,7 @@ class Prover:
         if not len(zeros):
             return []
         region, inverses = self._region(zeros)
-        step = newton_step(self._system, region)
+        step = search.newton_step(self._system, region)
         is_proven = step.is_inside(region)
         inverses = np.where(is_proven[:, None, None], step.inverse, inverses)
         arrays = (is_proven, step.middle.T, zeros.side.T, inverses, step.radius, step.deviation)
@@ -164,7 +154,7 @@ class Prover:
                 enclosures.append(None if start is None else self._refine(point, free, weights, *start))
         return enclosures
 
-    def _region(self, zeros: Boxes) -> tuple[Boxes, Array]:
+    def _region(self, zeros: search.Boxes) -> tuple[search.Boxes, Array]:
         """Return small boxes around the zeros in boxes, by Newton's method in floats, and inverse Jacobians there."""
         size, is_free = len(zeros.lower), (zeros.side == 0).T
         pair = is_free[:, :, None] & is_free[:, None, :]
@@ -172,9 +162,9 @@ class Prover:
         for _ in range(_FLOAT_STEPS):
             ends = np.where(is_free.T, point, [zeros.lower, zeros.upper])
             value, slopes = self._system.enclose(*ends), self._system.enclose_jacobian(point, point)
-            f, error = (np.where(is_free, x.T, 0)[:, :, None] for x in centre_and_radius(value))
+            f, error = (np.where(is_free, x.T, 0)[:, :, None] for x in search.centre_and_radius(value))
             jacobian = (slopes.lower / 2 + slopes.upper / 2).T.reshape(-1, size, size)
-            inverse = inverse_matrices(np.nan_to_num(np.where(pair, jacobian, np.eye(size)), posinf=0, neginf=0))
+            inverse = search.inverse_matrices(np.nan_to_num(np.where(pair, jacobian, np.eye(size)), posinf=0, neginf=0))
             step = np.nan_to_num(inverse @ f)[:, :, 0].T
             radius = 2 * np.nan_to_num(np.abs(inverse) @ (np.abs(f) + error))[:, :, 0].T
             if (np.abs(step) <= np.abs(point) * _FLOAT_PRECISION).all():
@@ -182,7 +172,7 @@ class Prover:
             point = np.clip(point - step, zeros.lower, zeros.upper)
         growth = np.where(is_free.T, radius + np.abs(point) * _FLOAT_PRECISION + 1e-290, 0)
         lower, upper = np.where(is_free.T, [point - growth, point + growth], [zeros.lower, zeros.upper])
-        return Boxes(lower, upper, zeros.side), inverse
+        return search.Boxes(lower, upper, zeros.side), inverse
 
     def _krawczyk(
         self, point: list[Number], free: Sequence[int], weights: _Matrix, widths: Sequence[arb]
@@ -271,7 +261,7 @@ class SingularZeros(NamedTuple):
     error: float = 0.0
 
 
-def prove_singular_zeros(system: System, low: Array, high: Array, bits: int) -> SingularZeros | None:
+def prove_singular_zeros(system: search.System, low: Array, high: Array, bits: int) -> SingularZeros | None:
     """Return the zeros in a box where the rank of the Jacobian may be one less than full; None if not decided.
 
     All equations but F = 0 describe a curve, which has one point for each number t along an axis. Its direction v is
@@ -312,8 +302,8 @@ def prove_singular_zeros(system: System, low: Array, high: Array, bits: int) -> 
         return all(ball.as_ball(b).contains(ball.as_ball(x)) for x, b in zip(point, box, strict=True))
 
     def zeros_of(equations: Sequence[Node], lows: Array, highs: Array) -> list[list[Number]]:
-        part = System(dict(zip(names, leaves, strict=True)), equations)
-        zeros = Prover(part, Domain([], []), bits).prove(Boxes(lows, highs, np.zeros_like(lows)))
+        part = search.System(dict(zip(names, leaves, strict=True)), equations)
+        zeros = Prover(part, Domain([], []), bits).prove(search.Boxes(lows, highs, np.zeros_like(lows)))
         return [zero for zero in zeros if zero is not None and is_inside(zero)]
 
     candidates = zeros_of([*curve, chain[-2]], lower, upper)
@@ -361,7 +351,9 @@ def _derivative_along(direction: Sequence[Node], function: Node, leaves: Sequenc
     return simplify([functools.reduce(operator.add, terms)])[0]
 
 
-def prove_isolated_zero(system: System, cluster: tuple[Array, Array], low: Array, high: Array) -> SingularZeros | None:
+def prove_isolated_zero(
+    system: search.System, cluster: tuple[Array, Array], low: Array, high: Array
+) -> SingularZeros | None:
     """Return the only zero in a box, if it is a simple fraction in a cluster and the leading forms of the equations
     prove it; else None.
 
@@ -401,12 +393,12 @@ def prove_isolated_zero(system: System, cluster: tuple[Array, Array], low: Array
         return None
     every_name = [*names, *(leaf.text for leaf in direction)]
     ones = np.ones(size)
-    whole = enclosure_function(every_name, chains)(
+    whole = search.enclosure_function(every_name, chains)(
         *(np.r_[x, u].reshape(-1, 1) for x, u in ((low, -ones), (high, ones)))
     )
     if not (whole.is_bounded & whole.is_continuous).all():
         return None
-    enclose = enclosure_function(every_name, leading)
+    enclose = search.enclosure_function(every_name, leading)
     upper = np.ones((size, size))  # one face of the cube of directions for each coordinate; -u is as good as u
     lower = 2 * np.eye(size) - 1
     for _ in range(_DIRECTION_STEPS):
@@ -435,7 +427,7 @@ def _determinant(rows: Sequence[Sequence[Node]]) -> Node:
 
 
 def _box_with_curve(
-    system: System, part: tuple[list[int], list[int]], slopes: Array, ends: tuple[Array, Array], bits: int
+    system: search.System, part: tuple[list[int], list[int]], slopes: Array, ends: tuple[Array, Array], bits: int
 ) -> list[Number] | None:
     """Return a box around another one in which some equations have exactly one zero for each number along an axis.
 
@@ -703,7 +695,7 @@ class KinkProver:
     their zeros are all points where a mean of the slopes on the sides of the kinks is 0.
     """
 
-    def __init__(self, system: System, bits: int) -> None:
+    def __init__(self, system: search.System, bits: int) -> None:
         self._system, self._bits = system, bits
         self._parts = LazyTable(self._smooth_part)
 
@@ -725,7 +717,7 @@ class KinkProver:
                 np.array([*side, *[end] * part.truths]).reshape(-1, 1)
                 for side, end in ((low - width, 0.0), (high + width, 1.0))
             )
-            result = Search(part.system, lower, upper, lower, upper, _KINK_BOXES).run()
+            result = search.Search(part.system, lower, upper, lower, upper, _KINK_BOXES).run()
             if len(result.undecided):
                 return None
             for enclosure in part.prover.prove(result.zeros):
@@ -745,10 +737,12 @@ class KinkProver:
     def _possible_states(self, borders: Sequence[int], low: Array, high: Array) -> list[tuple[int, ...]]:
         """Return the combinations of true (1), false (-1) and at the border (0) that constraint propagation allows."""
         states = [*itertools.product((-1, 0, 1), repeat=len(borders))]
-        boxes = Boxes(*(np.repeat(end.reshape(-1, 1), len(states), axis=1) for end in (low, high, np.zeros_like(low))))
+        boxes = search.Boxes(
+            *(np.repeat(end.reshape(-1, 1), len(states), axis=1) for end in (low, high, np.zeros_like(low)))
+        )
         truths = self._system.truths(boxes)
         for k, state in zip(borders, np.array(states).T, strict=True):
-            truths[truth_of(k).text] = Intervals.between(state > 0, state >= 0)
+            truths[search.truth_of(k).text] = Intervals.between(state > 0, state >= 0)
         is_empty = self._system.contract_at_kinks(boxes, truths).is_empty
         return [state for state, is_excluded in zip(states, is_empty, strict=True) if not is_excluded]
 
@@ -756,15 +750,15 @@ class KinkProver:
         """Return the smooth system of some states of the conditions that change, by their numbers."""
         changing, states = key
         system, borders = self._system, [self._system.borders[k] for k in changing]
-        truths = [truth_of(k) for k in changing]
-        relaxed = relax(system.equations, dict(zip(borders, truths, strict=True)))
+        truths = [search.truth_of(k) for k in changing]
+        relaxed = search.relax(system.equations, dict(zip(borders, truths, strict=True)))
         if relaxed is None:
             return None
         constants = {t: ONE if state > 0 else ZERO for t, state in zip(truths, states, strict=True) if state}
         active = {truth.text: truth for truth, state in zip(truths, states, strict=True) if not state}
         edges = [border for border, state in zip(borders, states, strict=True) if not state]
         unknowns = dict(zip(system.names, system.leaves, strict=True)) | active
-        smooth = System(unknowns, substitute(relaxed, constants) + edges)
+        smooth = search.System(unknowns, substitute(relaxed, constants) + edges)
         sides = BallFunction(system.names, [b for b, s in zip(borders, states, strict=True) if s], self._bits)
         signs = [state for state in states if state]
         return _SmoothPart(smooth, Prover(smooth, Domain([], []), self._bits), sides, signs, len(active))
@@ -781,7 +775,7 @@ class _SmoothPart(NamedTuple):
         truths: the number of conditions at their border.
     """
 
-    system: System
+    system: search.System
     prover: Prover
     sides: BallFunction
     signs: list[int]

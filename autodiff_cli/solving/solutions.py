@@ -29,20 +29,7 @@ from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number
 from autodiff_cli.numbers.intervals import float_bounds
 from autodiff_cli.ops.arithmetic import and_, equal, greater, greater_equal, less, less_equal, not_, not_equal, or_
-from autodiff_cli.solving import MAX_BOXES
-from autodiff_cli.solving.proof import (
-    BallFunction,
-    Domain,
-    KinkProver,
-    Prover,
-    SingularZeros,
-    as_fraction,
-    factor_systems,
-    fraction_node,
-    overlap,
-    prove_isolated_zero,
-    prove_singular_zeros,
-)
+from autodiff_cli.solving import MAX_BOXES, proof
 from autodiff_cli.solving.search import Boxes, Search, SearchResult, System, kind_by_surroundings, kinds_of_points
 
 _CONDITIONS = (and_, or_, not_, less, less_equal, greater, greater_equal, not_equal)
@@ -211,9 +198,9 @@ class BoxProblem:
         return _BITS if self.digits is None else bits_for_digits(self.digits) + _GUARD_BITS
 
     @cached_property
-    def domain(self) -> Domain:
+    def domain(self) -> proof.Domain:
         """The box."""
-        return Domain(*([self.ranges[name][k] for name in self.unknowns] for k in (0, 1)))
+        return proof.Domain(*([self.ranges[name][k] for name in self.unknowns] for k in (0, 1)))
 
     def outputs(self) -> list[Node]:
         """Return the elements of the output, with the fixed variables replaced; an equation as the difference of its
@@ -262,7 +249,7 @@ class BoxProblem:
             low, high = float_bounds(x)
             return low + 0.0, high + 0.0
         below, above = (x.lower(), x.upper()) if isinstance(x, arb) else (x, x)
-        below, above = as_fraction(below), as_fraction(above)
+        below, above = proof.as_fraction(below), proof.as_fraction(above)
         return ball.format_digits(below, self.digits, fmpq.floor), ball.format_digits(above, self.digits, fmpq.ceil)
 
 
@@ -284,7 +271,7 @@ def read_problem(
                 raise ExpressionError(f"the range of `{name}` must be a pair (low, high) with low < high")
             ranges[name] = (low, high)
         else:
-            fixed[name] = fraction_node(_exact_number(name, value))
+            fixed[name] = proof.fraction_node(_exact_number(name, value))
     return BoxProblem(formula, ranges, fixed, digits, max_boxes)
 
 
@@ -320,7 +307,7 @@ def solve(problem: BoxProblem) -> Solution:
 
 
 def _solve(problem: BoxProblem, equations: Sequence[Node]) -> Solution:
-    systems = factor_systems(equations, [*problem.unknowns.values()])
+    systems = proof.factor_systems(equations, [*problem.unknowns.values()])
     part = replace(problem, max_boxes=max(1, problem.max_boxes // len(systems)))
     roots: list[tuple[Sequence[Number], bool]] = []
     unresolved, nearly, boxes = [], [], 0
@@ -337,8 +324,8 @@ def _solve(problem: BoxProblem, equations: Sequence[Node]) -> Solution:
                 nearly += [NearZero(_point(problem, point)[0], region.error) for point in inside]
                 unresolved += [_hull(system, point) for point in inside]
             else:
-                points += [point for point in inside if not any(overlap(point, known) for known in points)]
-        is_defined = BallFunction(system.names, others, problem.bits)
+                points += [point for point in inside if not any(proof.overlap(point, known) for known in points)]
+        is_defined = proof.BallFunction(system.names, others, problem.bits)
         for point in points:
             if is_defined(point) is None:
                 unresolved.append(_hull(system, point))
@@ -382,9 +369,9 @@ def _hull(system: System, point: Sequence[Number]) -> dict[str, tuple[float, flo
     return dict(zip(system.names, map(float_bounds, point), strict=True))
 
 
-def _singular_zeros(problem: BoxProblem, system: System, undecided: Boxes) -> tuple[list[SingularZeros], Boxes]:
+def _singular_zeros(problem: BoxProblem, system: System, undecided: Boxes) -> tuple[list[proof.SingularZeros], Boxes]:
     """Return what is proven around undecided boxes where the Jacobian is singular, and the boxes that are left."""
-    regions: list[SingularZeros] = []
+    regions: list[proof.SingularZeros] = []
     is_left = np.ones(len(undecided), dtype=bool)
     clusters = merge_touching(undecided)
     for low, high in clusters if len(clusters) <= _MAX_CLUSTERS else ():
@@ -396,14 +383,16 @@ def _singular_zeros(problem: BoxProblem, system: System, undecided: Boxes) -> tu
     return regions, undecided.select(is_left)
 
 
-def _singular_region(problem: BoxProblem, system: System, low: Array, high: Array) -> SingularZeros | None:
+def _singular_region(problem: BoxProblem, system: System, low: Array, high: Array) -> proof.SingularZeros | None:
     """Return what is proven around a cluster of boxes where the Jacobian is singular, as far around it as possible."""
     start, end, *_ = (side[:, 0] for side in problem.domain.floats())
     if (high - low > _MAX_CLUSTER_PART * (end - start)).any():
         return None  # the search was cut short there
     for margin in ((high - low).max(), 0.0):
         ends = low - margin, high + margin
-        region = prove_singular_zeros(system, *ends, problem.bits) or prove_isolated_zero(system, (low, high), *ends)
+        region = proof.prove_singular_zeros(system, *ends, problem.bits) or proof.prove_isolated_zero(
+            system, (low, high), *ends
+        )
         if region is not None:
             return region
     return None
@@ -415,7 +404,7 @@ def _proven_zeros(
     """Return the proven zeros in the domain, each once; the edges to which they are fixed; the kinds of stationary
     points; and the boxes that stay undecided."""
     domain, zeros, regions = problem.domain, result.zeros, result.regions
-    proven = Prover(system, domain, problem.bits, _SPARE_BITS).prove(zeros)
+    proven = proof.Prover(system, domain, problem.bits, _SPARE_BITS).prove(zeros)
     undecided = result.undecided.join(zeros.select([k for k, zero in enumerate(proven) if zero is None]))
     at = [k for k, zero in enumerate(proven) if zero is not None and not domain.excludes(zero)]
     ends = np.array([[float_bounds(x) for x in proven[k] or ()] for k in at]).reshape(len(at), len(domain.lower), 2).T
@@ -502,7 +491,7 @@ def _minimize(problem: BoxProblem, output: Node, system: System, is_maximum: boo
     domain = problem.domain
     result = problem.search(system)
     zeros, sides, kinds, undecided = _proven_zeros(problem, system, result)
-    objective = BallFunction(system.names, [output], problem.bits)
+    objective = proof.BallFunction(system.names, [output], problem.bits)
     clusters, undecided = _decide_clusters(problem, system, undecided)
     enclosures = zeros + [cluster.enclosure for cluster in clusters]
     values = [objective.bounds(enclosure)[0] for enclosure in enclosures]
@@ -557,7 +546,7 @@ def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> t
     is_free = (undecided.side == 0).all(axis=0)
     is_decided = np.zeros(len(undecided), dtype=bool)
     points: list[_Cluster] = []
-    prover = KinkProver(system, problem.bits)
+    prover = proof.KinkProver(system, problem.bits)
     clusters = merge_touching(undecided.select(is_free))
     start, end, *_ = (side[:, 0] for side in problem.domain.floats())
     for low, high in clusters if len(clusters) <= _MAX_CLUSTERS else ():
@@ -576,7 +565,7 @@ def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> t
         is_inside = ((low <= undecided.lower.T) & (high >= undecided.upper.T)).all(axis=1)
         is_decided |= is_free & is_inside
         for point in proven:
-            is_known = any(overlap(point, known.enclosure) for known in points)
+            is_known = any(proof.overlap(point, known.enclosure) for known in points)
             if not is_known and not problem.domain.excludes(point):
                 points.append(_Cluster(point, low, high, is_kink))
     return points, undecided.select(~is_decided)
@@ -595,7 +584,7 @@ def _kind_of_cluster(
     for part in _SURROUNDINGS:
         margin = 2 * (cluster.upper - cluster.lower) + part * (end - start)
         a, b = cluster.lower - margin, cluster.upper + margin
-        is_alone = all(map(Domain(a.tolist(), b.tolist()).excludes, others))
+        is_alone = all(map(proof.Domain(a.tolist(), b.tolist()).excludes, others))
         is_alone &= not any(((p <= b) & (q >= a)).all() for p, q in unresolved)
         if is_alone and (a >= start).all() and (b <= end).all():
             kind = kind_by_surroundings(system, value, a, b)
@@ -618,7 +607,7 @@ def _objective_system(problem: BoxProblem, is_maximum: bool) -> tuple[Node, Syst
     return output, System.of_objective(problem.unknowns, output)
 
 
-def _may_be_outside(domain: Domain, enclosure: Sequence[Number], side: Array) -> bool:
+def _may_be_outside(domain: proof.Domain, enclosure: Sequence[Number], side: Array) -> bool:
     """Whether an enclosure reaches beyond an edge to which it is not fixed."""
     ends = zip(enclosure, domain.lower, domain.upper, side.tolist(), strict=True)
     return any(not s and not (ball.as_ball(x) >= low and ball.as_ball(x) <= high) for x, low, high, s in ends)

@@ -94,10 +94,6 @@ def test_operations(folder: Path) -> None:
     check_topic("operations", folder)
 
 
-def test_pages(models: Path) -> None:
-    check_topic("pages", models)
-
-
 def test_terminals(models: Path) -> None:
     check_topic("terminals", models)
 

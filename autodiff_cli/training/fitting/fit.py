@@ -22,25 +22,9 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import LOG_DENSITIES
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting import minimization, optimization
-from autodiff_cli.training.fitting.inference import (
-    BetterFit,
-    DerivedQuantities,
-    add_intervals,
-    check_intervals,
-    converging_method,
-    estimate_quantities,
-)
+from autodiff_cli.training.fitting import inference, minimization, optimization, symmetries
 from autodiff_cli.training.fitting.progress import Progress, Validation, open_checkpoint, split_validation
 from autodiff_cli.training.fitting.starts import SETTINGS, Multistart, multistart, rival_frequency
-from autodiff_cli.training.fitting.symmetries import (
-    MAX_REPEATED_ROWS,
-    MAX_SYMMETRIC_PARAMETERS,
-    TERMS_NOTE,
-    Sinusoids,
-    canonical_parameters,
-    order_terms,
-)
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     EpochProgressCallback,
@@ -132,7 +116,7 @@ def fit_objective(
     if options.validation is not None:
         objective, held_out = split_validation(objective, options.validation, options.seed)
         validation = Validation(held_out, options.patience, options.min_delta)
-    quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
+    quantities = inference.DerivedQuantities(options.quantities, objective.model, objective.layout)
     progress = Progress(options.on_epoch, validation, on_progress, writer, checkpoint)
     progress.notes += objective.notes
     if options.x_sigma:
@@ -165,7 +149,7 @@ def checked_method(objective: Objective, options: FitOptions) -> str:
         check_posterior(objective, options)
     method = optimization.choose_method(options, objective)
     options.check_method(method)
-    check_intervals(objective, options)
+    inference.check_intervals(objective, options)
     return method
 
 
@@ -184,7 +168,7 @@ class FitRun(NamedTuple):
     method: str
     progress: Progress
     options: FitOptions
-    quantities: DerivedQuantities
+    quantities: inference.DerivedQuantities
 
 
 def _fit_random_effects(objective: Objective, options: FitOptions, progress: Progress) -> FittedModel:
@@ -197,7 +181,7 @@ def _fit_random_effects(objective: Objective, options: FitOptions, progress: Pro
         progress.finish()
     final = fitted.objective
     progress.notes += [*objective.notes, _RANDOM_EFFECTS]
-    quantities = DerivedQuantities(options.quantities, final.model, final.layout)
+    quantities = inference.DerivedQuantities(options.quantities, final.model, final.layout)
     run = FitRun(final, "lbfgs", progress, options, quantities)
     result = build_fit(run, fitted.outcome, fitted.statistics, fitted.loss)
     return dataclasses.replace(result, random_effects=fitted.effects)
@@ -286,10 +270,10 @@ def conclude(
     while True:
         result = build_fit(run, outcome, known, loss)
         try:
-            return add_intervals(result, run.objective, run.options, run.quantities)
+            return inference.add_intervals(result, run.objective, run.options, run.quantities)
         except KeyboardInterrupt:
             raise Interrupted(result) from None
-        except BetterFit as better:
+        except inference.BetterFit as better:
             adopted += 1
             if adopted > _MAX_ADOPTED_FITS:
                 result.warnings.append("no intervals: the profiles lead to ever better fits; try --starts")
@@ -303,7 +287,7 @@ def _adopt(run: FitRun, theta: Array, note: str) -> Outcome:
     objective, progress = run.objective, run.progress
     progress.notes.append(note)
     batch, stop = ObjectiveBatch([objective], objective.bounds), StoppingRule(None, run.options.tolerance)
-    method, report = converging_method(objective), report_single_fit(progress.record)
+    method, report = inference.converging_method(objective), report_single_fit(progress.record)
     (end,) = minimization.minimize_each(method, batch, theta[None], report, stop)
     return minimization.judge_end(objective, end)
 
@@ -359,7 +343,7 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
     is_searched = outcome.divergence is None and method in ("lm", "lbfgs") and run.options.epochs is None
     if not objective.model.levels or not is_searched or objective.is_linear or objective.is_penalised:
         return outcome
-    if objective.layout.size > MAX_SYMMETRIC_PARAMETERS or objective.rows > MAX_REPEATED_ROWS:
+    if objective.layout.size > symmetries.MAX_SYMMETRIC_PARAMETERS or objective.rows > symmetries.MAX_REPEATED_ROWS:
         return outcome
     positions: dict[str, dict[str, int]] = {}
     for k, name in enumerate(objective.layout.names):
@@ -367,7 +351,7 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
         positions.setdefault(level, {})[parameter] = k
     positions.pop("", None)
     with ignore_float_errors():
-        starts = [outcome.theta, order_terms(objective, outcome.theta[None], aligns_levels=True)[0]]
+        starts = [outcome.theta, symmetries.order_terms(objective, outcome.theta[None], aligns_levels=True)[0]]
     for values in [*positions.values()][:_MAX_COMPARED_LEVELS]:
         starts.append(outcome.theta.copy())
         for others in positions.values():
@@ -410,7 +394,9 @@ def build_fit(
     verdict = judge(run, outcome, known)
     known = verdict.statistics
     auc, roc = roc_curve(objective, outcome.theta) or (None, None)
-    quantity_values, quantity_warnings = estimate_quantities(quantities, objective.point(outcome.theta), known)
+    quantity_values, quantity_warnings = inference.estimate_quantities(
+        quantities, objective.point(outcome.theta), known
+    )
     judgement = (*verdict.warnings, *quantity_warnings, *verdict.reasons)
     dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
     result = FittedModel(
@@ -524,7 +510,7 @@ def _doubt_of_poor_fit(objective: Objective, outcome: Outcome, known: ComputedSt
     share = f"this fit is doubtful: it explains {float(f'{100 * max(explained, 0):.2g}'):g} % of the target's variation"
     better = _better_given_frequencies(objective, outcome)
     if better is not None:
-        starts = optimization.format_starts(objective, better, Sinusoids(objective).frequencies)
+        starts = optimization.format_starts(objective, better, symmetries.Sinusoids(objective).frequencies)
         return f"{share}, and another frequency explains far more; start from {starts}"
     structure = residual_structure(objective, outcome.theta)
     if structure > RESIDUALS.systematic_sigmas:
@@ -546,19 +532,19 @@ def _is_frequency_ambiguous(objective: Objective) -> bool:
     """Whether there are so few rows that sinusoids of several frequencies may fit them."""
     limit = minimization.MINIMIZATION.few_rows_per_parameter * objective.layout.size
     few = objective.rows * objective.components <= limit
-    return few and any(True for _ in Sinusoids(objective).frequency_grids(objective.start, 1, 1))
+    return few and any(True for _ in symmetries.Sinusoids(objective).frequency_grids(objective.start, 1, 1))
 
 
 def _scanned_frequencies(objective: Objective) -> int:
     """Return the number of independent frequencies among which a fit chooses; 0 if the user gave a start for each."""
     is_searched, most = objective.layout.mask(objective.unset_parameters), SETTINGS.max_frequencies
-    grids = Sinusoids(objective).frequency_grids(objective.start, 1, most, objective.bounds)
+    grids = symmetries.Sinusoids(objective).frequency_grids(objective.start, 1, most, objective.bounds)
     return sum(len(grid.values) for grid in grids if is_searched[grid.parameter])
 
 
 def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array | None:
     """Return a fit that is far better than one whose frequencies began at given values; None if there is none."""
-    sinusoids = Sinusoids(objective)
+    sinusoids = symmetries.Sinusoids(objective)
     with_start = objective.layout.mask([name for name in objective.scalar_parameters if name in objective.user_starts])
     if not with_start[sinusoids.frequencies].any():
         return None
@@ -645,7 +631,7 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
     """Return the outcome at its canonical point, and a sentence for each choice; see `canonical_parameters`."""
     if not outcome.converged or method not in ("lm", "lbfgs") or objective.is_network or objective.is_penalised:
         return outcome, []
-    theta, notes = canonical_parameters(objective, outcome.theta, objective.bounds)
+    theta, notes = symmetries.canonical_parameters(objective, outcome.theta, objective.bounds)
     if notes and not objective.constraints.are_met(theta):
         theta, notes = outcome.theta, []
     bounds = objective.bounds
@@ -657,8 +643,8 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
             else _canonical_outcome(objective, method, minimization.judge_end(objective, end))
         )
     with ignore_float_errors():
-        ordered = order_terms(objective, theta[None])[0]
-    notes += [TERMS_NOTE] if (ordered != theta).any() else []
+        ordered = symmetries.order_terms(objective, theta[None])[0]
+    notes += [symmetries.TERMS_NOTE] if (ordered != theta).any() else []
     return dataclasses.replace(outcome, theta=ordered) if notes else outcome, notes
 
 

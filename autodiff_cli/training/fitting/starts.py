@@ -31,13 +31,7 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
-from autodiff_cli.training.fitting.minimization import (
-    comparison_losses,
-    growing_parts,
-    minimize_batch,
-    project_linear,
-    project_linear_each,
-)
+from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, linear_mask, separate_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
@@ -207,11 +201,11 @@ def _descend(samples: Batch, requests: dict[int, Descent]) -> dict[int, list[Sta
     outcomes = fit_squares(batch, points, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
     ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
     if batch.objective.kind is LossKind.LIKELIHOOD:
-        starts = np.where(np.isfinite(comparison_losses(batch, ends))[:, None], ends, points)
-        outcomes = minimize_batch("lbfgs", batch, starts, stop=StoppingRule(SETTINGS.descent_epochs))
+        starts = np.where(np.isfinite(minimization.comparison_losses(batch, ends))[:, None], ends, points)
+        outcomes = minimization.minimize_batch("lbfgs", batch, starts, stop=StoppingRule(SETTINGS.descent_epochs))
         ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
     replies: dict[int, list[StartCandidate]] = {k: [] for k in requests}
-    candidates = map(StartCandidate, points, ends, comparison_losses(batch, ends).tolist())
+    candidates = map(StartCandidate, points, ends, minimization.comparison_losses(batch, ends).tolist())
     for k, outcome, candidate in zip(fits.tolist(), outcomes, candidates, strict=True):
         if outcome.divergence is None:
             replies[k].append(candidate)
@@ -581,7 +575,7 @@ class Multistart:
         waves, joint = self._sinusoids.frequencies + self._sinusoids.phases, self.linear.copy()
         joint[waves] |= self._searched[waves]
         for adjusted in (joint, self.linear) * SETTINGS.frequency_steps:
-            points = project_linear(objective, points, adjusted, self._box)[0]
+            points = minimization.project_linear(objective, points, adjusted, self._box)[0]
         return points
 
     def on_all_rows(self, best: StartCandidate | None) -> StartCandidate | None:
@@ -654,8 +648,8 @@ class Multistart:
         The parts grow from few points to many, since the best of many points lie close together, often in one valley.
         """
         every = repeat_objective(self._sample, len(drawn), self._box)
-        points, remaining = project_linear_each(every, drawn, adjusted)
-        parts = growing_parts(len(drawn), self._effort.descents)
+        points, remaining = minimization.project_linear_each(every, drawn, adjusted)
+        parts = minimization.growing_parts(len(drawn), self._effort.descents)
         best = np.array([part.start + np.argmin(remaining[part]) for part in parts])
         best = best[np.argsort(remaining[best], kind="stable")][: np.count_nonzero(np.isfinite(remaining[best]))]
         return points[best], remaining[best]
@@ -761,7 +755,7 @@ class Multistart:
         return np.where(np.isfinite(sums), np.maximum(sums, 0.0), np.inf)
 
     def _project(self, points: Array, adjusted: Mask) -> tuple[Array, Array]:
-        return project_linear(self._sample, points, adjusted, self._box)
+        return minimization.project_linear(self._sample, points, adjusted, self._box)
 
 
 # A generator that yields points, and receives the candidates to which they lead.

@@ -24,15 +24,7 @@ import numpy as np
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
-from autodiff_cli.backends.protocol import (
-    Backend,
-    EpochKernel,
-    GradientDescent,
-    RowGraphs,
-    RowKernel,
-    SumKernel,
-    Update,
-)
+from autodiff_cli.backends import protocol
 from autodiff_cli.backends.selection import compiling_backend, evaluate, make_backend
 from autodiff_cli.graph.gradient import gradient_nodes, tangents
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
@@ -381,9 +373,9 @@ class Kernels:
     columns: Set[str]
     parameters: Sequence[Node]
     recompute_every: int | None
-    backend: Backend
+    backend: protocol.Backend
     notes: Sequence[str] = ()
-    stepping: Backend | None = None
+    stepping: protocol.Backend | None = None
     smoothing_radii: Sequence[str] = ()
     kinks: Sequence[Node] = ()
 
@@ -431,13 +423,13 @@ class Kernels:
         return dataclasses.replace(self, graphs=smooth, notes=(), stepping=None, smoothing_radii=radii, kinks=kinks)
 
     @cached_property
-    def kink_sizes(self) -> SumKernel:
+    def kink_sizes(self) -> protocol.SumKernel:
         """The sums of the arguments of the kinks in absolute value; of an array, the mean over its elements."""
         return self.backend.sum_kernel(self._row_graphs(self._mean_kinks))
 
     @property
     def _mean_kinks(self) -> list[Node]:
-        shapes = RowGraphs(self.kinks, self.columns, self.graphs.leaf_shapes).output_shapes
+        shapes = protocol.RowGraphs(self.kinks, self.columns, self.graphs.leaf_shapes).output_shapes
         return [mean(kink) if shape else kink for kink, shape in zip(self.kinks, shapes, strict=True)]
 
     def radii(self, share: float, sizes: Array) -> dict[str, Any]:
@@ -449,24 +441,24 @@ class Kernels:
         return dict(zip(self.smoothing_radii, share * sizes, strict=True))
 
     @cached_property
-    def loss(self) -> SumKernel:
+    def loss(self) -> protocol.SumKernel:
         """The sum of the rows' losses, with the penalty for each row."""
         return self.backend.sum_kernel(self._row_graphs([self.graphs.weighted_loss]))
 
     @cached_property
-    def loss_and_gradient(self) -> SumKernel:
+    def loss_and_gradient(self) -> protocol.SumKernel:
         """The sum of the rows' losses with the penalty for each row, and its gradient."""
         return self.backend.sum_kernel(self._gradient_graphs)
 
-    def epoch_kernel(self, update: Update, clip_norm: float | None = None) -> EpochKernel:
+    def epoch_kernel(self, update: protocol.Update, clip_norm: float | None = None) -> protocol.EpochKernel:
         """Return a kernel that runs the epochs of a gradient method on the loss."""
         weight = WEIGHT if self.graphs.has_weight else None
         names = [leaf.text for leaf in self.parameters]
-        descent = GradientDescent(self._gradient_graphs, names, weight, update, clip_norm)
+        descent = protocol.GradientDescent(self._gradient_graphs, names, weight, update, clip_norm)
         return (self.stepping or self.backend).epoch_kernel(descent)
 
     @cached_property
-    def row_loss(self) -> RowKernel:
+    def row_loss(self) -> protocol.RowKernel:
         """The loss of every row, without its weight."""
         return self.backend.row_kernel(self._row_graphs([self.graphs.loss]))
 
@@ -476,12 +468,12 @@ class Kernels:
         return self._with_gradient(self.graphs.loss)
 
     @cached_property
-    def row_loss_and_gradient(self) -> RowKernel:
+    def row_loss_and_gradient(self) -> protocol.RowKernel:
         """The loss of every row, without its weight, and its gradient."""
         return self.backend.row_kernel(self._row_graphs(self.row_gradient_graphs, [(), *self._shapes]))
 
     @cached_property
-    def squared_residuals(self) -> SumKernel:
+    def squared_residuals(self) -> protocol.SumKernel:
         """The sum over rows of the squares of each component of the residual, times the weight of the row."""
         weight = [variable(WEIGHT)] if self.graphs.has_weight else []
         return self.backend.sum_kernel(
@@ -489,27 +481,27 @@ class Kernels:
         )
 
     @cached_property
-    def residuals(self) -> RowKernel:
+    def residuals(self) -> protocol.RowKernel:
         """Each component of the residual of every row."""
         return self.backend.row_kernel(self._row_graphs(self.graphs.residuals))
 
     @cached_property
-    def residuals_and_jacobian(self) -> RowKernel:
+    def residuals_and_jacobian(self) -> protocol.RowKernel:
         """For each component of the residual of every row: its gradient, followed by the residual itself."""
         return self._jacobian_kernel(self.graphs.residuals)
 
     @cached_property
-    def prediction_and_jacobian(self) -> RowKernel:
+    def prediction_and_jacobian(self) -> protocol.RowKernel:
         """For each component of the prediction of every row: its gradient, followed by the prediction itself."""
         count, prediction = len(self.graphs.residuals), self.graphs.prediction
         return self._jacobian_kernel([prediction] if count == 1 else [index(prediction, k) for k in range(count)])
 
-    def _jacobian_kernel(self, components: Sequence[Node]) -> RowKernel:
+    def _jacobian_kernel(self, components: Sequence[Node]) -> protocol.RowKernel:
         outputs = [output for node in components for output in _gradient_first(self._with_gradient(node))]
         return self.backend.row_kernel(self._row_graphs(outputs, [*self._shapes, ()] * len(components)))
 
     @cached_property
-    def jacobian_products(self) -> SumKernel | None:
+    def jacobian_products(self) -> protocol.SumKernel | None:
         """The sums of products of every two columns of [J | r], column by column up to the diagonal. See
         `Objective.triangle`.
 
@@ -537,17 +529,17 @@ class Kernels:
         return dataclasses.replace(self, graphs=graphs, columns=columns)
 
     @cached_property
-    def row_hessian(self) -> RowKernel:
+    def row_hessian(self) -> protocol.RowKernel:
         """The second derivatives of the weighted loss of every row, row by row from the diagonal on."""
         return self.backend.row_kernel(self._row_graphs(self._second_derivatives))
 
     @cached_property
-    def row_kink_sizes(self) -> RowKernel:
+    def row_kink_sizes(self) -> protocol.RowKernel:
         """The arguments of the kinks of every row in absolute value."""
         return self.backend.row_kernel(self._row_graphs(self._mean_kinks))
 
     @cached_property
-    def hessian(self) -> SumKernel | None:
+    def hessian(self) -> protocol.SumKernel | None:
         """The second derivatives of the summed loss, row by row from the diagonal on; None for arrays, and for many
         parameters, whose graphs would be large.
         """
@@ -562,18 +554,18 @@ class Kernels:
         return simplify([rows[j][k] for k in range(len(leaves)) for j in range(k, len(leaves))])
 
     @cached_property
-    def target(self) -> RowKernel:
+    def target(self) -> protocol.RowKernel:
         """The target of every row. It is usually a column, so it is not worth compiling."""
         assert self.graphs.target is not None
         return make_backend().row_kernel(self._row_graphs([self.graphs.target]))
 
     @cached_property
-    def target_and_prediction(self) -> RowKernel:
+    def target_and_prediction(self) -> protocol.RowKernel:
         """The target and the prediction of every row."""
         assert self.graphs.target is not None
         return self.backend.row_kernel(self._row_graphs([self.graphs.target, self.graphs.prediction]))
 
-    def hessian_rows(self, which: int) -> SumKernel:
+    def hessian_rows(self, which: int) -> protocol.SumKernel:
         """Return the kernel for the derivatives of the summed loss's gradient along one parameter.
 
         Args:
@@ -581,7 +573,7 @@ class Kernels:
         """
         return self.cached(f"Hessian rows {which}", lambda: self._hessian_kernel(which))
 
-    def _hessian_kernel(self, which: int) -> SumKernel:
+    def _hessian_kernel(self, which: int) -> protocol.SumKernel:
         leaves, slopes = self._slopes
         leaf, shapes = leaves[which], dict(self.graphs.leaf_shapes)
         direction = ONE
@@ -589,7 +581,7 @@ class Kernels:
             shapes[DIRECTION] = shapes[leaf.text]
             direction = variable(DIRECTION)
         outputs = simplify(tangents(slopes, {leaf: direction}, shapes))
-        return self.backend.sum_kernel(RowGraphs(outputs, self.columns, shapes, self._shapes))
+        return self.backend.sum_kernel(protocol.RowGraphs(outputs, self.columns, shapes, self._shapes))
 
     @cached_property
     def _slopes(self) -> tuple[list[Node], list[Node]]:
@@ -602,17 +594,17 @@ class Kernels:
         return simplify([shared, *gradient_nodes(shared, leaves, self.graphs.leaf_shapes)])
 
     @cached_property
-    def _gradient_graphs(self) -> RowGraphs:
+    def _gradient_graphs(self) -> protocol.RowGraphs:
         outputs, shapes = self._with_gradient(self.graphs.weighted_loss), [(), *self._shapes]
-        return RowGraphs(outputs, self.columns, self.graphs.leaf_shapes, shapes, self.recompute_every)
+        return protocol.RowGraphs(outputs, self.columns, self.graphs.leaf_shapes, shapes, self.recompute_every)
 
     @property
     def _shapes(self) -> list[Shape]:
         """The shapes of the free parameters."""
         return [self.graphs.leaf_shapes.get(leaf.text, ()) for leaf in self.parameters]
 
-    def _row_graphs(self, outputs: Sequence[Node], filled: Sequence[Shape] | None = None) -> RowGraphs:
-        return RowGraphs(outputs, self.columns, self.graphs.leaf_shapes, filled)
+    def _row_graphs(self, outputs: Sequence[Node], filled: Sequence[Shape] | None = None) -> protocol.RowGraphs:
+        return protocol.RowGraphs(outputs, self.columns, self.graphs.leaf_shapes, filled)
 
 
 def _gradient_first(value_and_slopes: Sequence[Node]) -> list[Node]:

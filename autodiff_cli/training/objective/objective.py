@@ -21,15 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.array_types import Array, as_float_array
-from autodiff_cli.backends.protocol import (
-    EpochRequest,
-    OptimizerState,
-    ProgressCallback,
-    RowGraphs,
-    RowKernel,
-    SumKernel,
-    Update,
-)
+from autodiff_cli.backends import protocol
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.data.table import DataError, Dataset, Table
 from autodiff_cli.graph.node import Node, as_node
@@ -142,7 +134,7 @@ class ModelOverRows(PreparedObjective):
         values |= self.settings
         return values
 
-    def sum_rows(self, kernel: SumKernel, theta: ArrayLike, more: Mapping[str, Any] | None = None) -> Array:
+    def sum_rows(self, kernel: protocol.SumKernel, theta: ArrayLike, more: Mapping[str, Any] | None = None) -> Array:
         """Return the sums of a kernel over all rows.
 
         Args:
@@ -154,7 +146,7 @@ class ModelOverRows(PreparedObjective):
             point |= more
         return self.data.fold(SumTask(kernel, point))
 
-    def evaluate_rows(self, kernel: RowKernel, theta: ArrayLike) -> Array:
+    def evaluate_rows(self, kernel: protocol.RowKernel, theta: ArrayLike) -> Array:
         """Return the values of a kernel for all rows, of shape (values, rows). All of it is in memory.
 
         >>> from autodiff_cli import Objective
@@ -166,7 +158,7 @@ class ModelOverRows(PreparedObjective):
 
     def fold_rows(
         self,
-        kernel: RowKernel,
+        kernel: protocol.RowKernel,
         theta: ArrayLike,
         reduce: Callable[[Array, ColumnArrays], T],
         combine: Callable[[T, T], T],
@@ -315,7 +307,7 @@ def _locate_undefined(
     model, row = objective.model, bad_rows.first
     tape = Tape(graphs)
     kernel = make_backend().row_kernel(
-        RowGraphs(tape.nodes, objective.kernels.columns, objective.kernels.graphs.leaf_shapes)
+        protocol.RowGraphs(tape.nodes, objective.kernels.columns, objective.kernels.graphs.leaf_shapes)
     )
     values = objective.select_rows(slice(row, row + 1)).evaluate_rows(kernel, theta)
     # A constant that is chosen, as in `where(p >= 0, p, nan)`, is not what is wrong.
@@ -622,7 +614,7 @@ class Objective(ModelOverRows):
         """Whether residuals, target minus prediction, are meaningful: not for classes."""
         return self.has_target and self.classes is None
 
-    def epoch_runner(self, update: Update, clip_norm: float | None = None) -> Callable[..., float]:
+    def epoch_runner(self, update: protocol.Update, clip_norm: float | None = None) -> Callable[..., float]:
         """Return a function that runs one epoch of a gradient method over the rows. See `EpochKernel.run`.
 
         Its arguments are the state of the method, the learning rate, the rows of a batch, the generator that draws
@@ -639,13 +631,13 @@ class Objective(ModelOverRows):
         kernel = self.kernels.epoch_kernel(update, clip_norm)
 
         def run(
-            state: OptimizerState,
+            state: protocol.OptimizerState,
             rate: float,
             batch_rows: int,
             generator: np.random.Generator,
-            on_progress: ProgressCallback | None = None,
+            on_progress: protocol.ProgressCallback | None = None,
         ) -> float:
-            request = EpochRequest(state, rate, {**self.fixed, **self.settings}, batch_rows, on_progress)
+            request = protocol.EpochRequest(state, rate, {**self.fixed, **self.settings}, batch_rows, on_progress)
             return self.data.run_epoch(EpochRun(kernel, request, generator))
 
         return run

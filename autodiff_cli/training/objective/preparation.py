@@ -31,18 +31,8 @@ from autodiff_cli.language.errors import suggest
 from autodiff_cli.ops.special import LOG_DENSITIES
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
+from autodiff_cli.training.objective import loading
 from autodiff_cli.training.objective.kernels import Kernels, LossGraphs, build_graphs, choose_loss
-from autodiff_cli.training.objective.loading import (
-    Classes,
-    ColumnRecipe,
-    FitData,
-    LoadedData,
-    StreamedData,
-    check_any_weight,
-    check_parameter_names,
-    streaming_reason,
-    weighting_columns,
-)
 from autodiff_cli.training.objective.model import (
     Model,
     check_level_count,
@@ -96,7 +86,7 @@ class ThreadLocalCache(threading.local, Generic[T]):
         self._entries.clear()
 
 
-def open_fit_data(dataset: Dataset, model: Model, options: FitOptions) -> FitData:
+def open_fit_data(dataset: Dataset, model: Model, options: FitOptions) -> loading.FitData:
     """Open the data of a fit: streamed if the options ask for it, or if they need more than half of the available
     memory.
 
@@ -114,10 +104,10 @@ def open_fit_data(dataset: Dataset, model: Model, options: FitOptions) -> FitDat
         return open_on_cluster(options.cluster, dataset, model, options)
     why = "as asked" if options.stream else None
     if streamable is not None and why is None:
-        why = streaming_reason(streamable, model, options)
+        why = loading.streaming_reason(streamable, model, options)
     if streamable is None or why is None:
-        return LoadedData(dataset, model, options)
-    return StreamedData(streamable, model, options, why)
+        return loading.LoadedData(dataset, model, options)
+    return loading.StreamedData(streamable, model, options, why)
 
 
 _CACHED_MODELS = 16  # recent models whose graphs and kernels are cached
@@ -130,7 +120,7 @@ class PreparedObjective:
 
     model: Model
     loss: str
-    classes: Classes | None
+    classes: loading.Classes | None
     groups: NDArray[Any] | None
     is_weighted: bool
     data: Rows
@@ -174,12 +164,12 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     named = options.parameters.names
     parsed = model if isinstance(model, Model) else _parse_model(model, tuple(dataset.names), frozenset(named))
     parsed = parsed.with_parameters(hyperparameters(options.parsed_priors))
-    check_parameter_names(named, parsed)
+    loading.check_parameter_names(named, parsed)
     loss = choose_loss(parsed, options)
     user_priors = dict(options.parsed_priors)
     effects = _take_effects(parsed, options, user_priors)
     data = open_fit_data(dataset, parsed, options)
-    classes: Classes | None = None
+    classes: loading.Classes | None = None
     if parsed.class_column is not None:
         classes = data.encode_classes(parsed.class_column)
     groups = None if parsed.group_column is None else data.encode_groups(parsed.group_column)
@@ -208,7 +198,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     resolved, graphs, layout, loss_of_row = compiled.model, compiled.graphs, compiled.layout, compiled.loss
     free_names = layout.names
     if not options.no_columns:
-        check_reads_data(resolved, dataset.names, weighting_columns(dataset.names, options), named)
+        check_reads_data(resolved, dataset.names, loading.weighting_columns(dataset.names, options), named)
     values: dict[str, Any] = dict.fromkeys(resolved.parameters, INITIAL_VALUE)
     values |= initial_arrays(resolved.array_parameters, resolved.program.layer_parameters, options.seed)
     values |= known_values
@@ -224,7 +214,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         _check_start(name, value, limits.get(name, (-np.inf, np.inf)), "its bounds,")
     theta, given = layout.flatten([values[name] for name in free_names]), [k for k in free_names if k in start_values]
     rows = data.build_rows(graphs)
-    check_any_weight(rows.total_weight > 0)
+    loading.check_any_weight(rows.total_weight > 0)
     notes: list[str] = []
     chosen = choose_backend(options.backend, options.threads, loss_of_row, data.rows, notify=notes.append)
     stepping = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)
@@ -300,7 +290,7 @@ class _CompiledModel:
         return self._kernels[recompute_every]
 
 
-def _convolution_values(parsed: Model, data: FitData) -> dict[str, Array]:
+def _convolution_values(parsed: Model, data: loading.FitData) -> dict[str, Array]:
     """Return the places and weights of the responses of `convolve`, by the names of their parameters.
 
     The weights are those of the trapezoidal rule, in proportion to an area of 1.
@@ -310,7 +300,7 @@ def _convolution_values(parsed: Model, data: FitData) -> dict[str, Array]:
     """
     values: dict[str, Array] = {}
     for (place_name, weight_name), columns in parsed.program.convolutions.items():
-        rows = data.rows_by(ColumnRecipe({*columns}, {}, {}, {}))
+        rows = data.rows_by(loading.ColumnRecipe({*columns}, {}, {}, {}))
         places, response = map(rows.column, columns)
         steps = np.diff(places)
         if not (steps > 0).all():
@@ -334,8 +324,8 @@ def _compile_model(
     fixed_names: tuple[str, ...],
     loss: str,
     options: FitOptions,
-    classes: Classes | None,
-    data: FitData,
+    classes: loading.Classes | None,
+    data: loading.FitData,
     priors: Mapping[str, Prior],
 ) -> _CompiledModel:
     """Return the graphs of a model, from the cache if nothing in them depends on the data."""
@@ -444,7 +434,7 @@ def _epoch_backend(options: FitOptions, loss: RowGraphs, rows: int, backend: Bac
     return choose_backend(options.backend, options.threads, loss, rows, DEFAULT_EPOCHS, notes.append, batches)
 
 
-def _add_levels(model: Model, data: FitData, effects: Collection[str]) -> Model:
+def _add_levels(model: Model, data: loading.FitData, effects: Collection[str]) -> Model:
     """Return the model with one parameter for each level that occurs, unless it is a random effect."""
     levels = {name: data.levels(name) for name in model.level_columns}
     for leaf in check_levels(model.program, model.columns).values():

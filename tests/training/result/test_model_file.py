@@ -102,7 +102,7 @@ def refused(content: str | bytes, tmp_path: Path) -> str:
         ('{"format": "autodiff model", "version": NaN}', "version NaN"),
         ('{"format": "autodiff model", "version": "1"}', "version"),
         ("[" * 100_000, "not a model file"),
-        (b"\x80\x81", "utf-8"),
+        (b"\x80\x81", "not a model file"),
         (b"PK\x03\x04", "not a model file"),
     ],
 )
