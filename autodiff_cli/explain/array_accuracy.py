@@ -353,7 +353,7 @@ def check_directional(
     unrepresentable: Mapping[str, Any],
 ) -> InaccurateDigits:
     """Return whether a directional derivative is inaccurate; its name is `directional`."""
-    moving = DirectionalPoint(formula, direction, point)
+    moving = DirectionalPoint(formula, direction, point, unrepresentable)
     values = {name: x if isinstance(x, float) else np.asarray(x, dtype=float) for name, x in moving.values.items()}
     graphs = {"directional": moving.derivative()}
     return inaccurate_elements(graphs, {"directional": slope}, values, moving.leaves, unrepresentable)

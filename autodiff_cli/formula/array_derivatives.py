@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -168,6 +168,9 @@ def rate_name(name: str) -> str:
 class DirectionalPoint:
     """A point with a direction, whose components are leaves of their own.
 
+    Args:
+        kept: names of leaves of components that are not 0, although a float makes them so, such as 1e-400.
+
     Attributes:
         leaves: the leaves of all variables and components, by name.
         seeds: the leaf of the component, by the leaf of its variable. No variable of a text can have its name.
@@ -175,7 +178,9 @@ class DirectionalPoint:
         shapes: the shapes of the leaves that are arrays, by name.
     """
 
-    def __init__(self, expression: Formula, rates: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    def __init__(
+        self, expression: Formula, rates: Mapping[str, Any], values: Mapping[str, Any], kept: Collection[str] = ()
+    ) -> None:
         names = {name: rate_name(name) for name in rates}
         sizes = expression.value_shapes(values)
         for name, rate in rates.items():
@@ -183,7 +188,8 @@ class DirectionalPoint:
             if rate_shape[len(rate_shape) - len(shape) :] != shape:
                 words = f"`{name}` has the shape {format_shape(shape)}; its direction has {format_shape(rate_shape)}"
                 raise ExpressionError(words)
-        names = {name: rate for name, rate in names.items() if np.any(rates[name])}  # 0 is as good as none
+        # A component of 0 is as good as none.
+        names = {name: rate for name, rate in names.items() if np.any(rates[name]) or rate in kept}
         self._expression = expression
         self.seeds: dict[Node, Node] = {expression.leaves[name]: variable(rate) for name, rate in names.items()}
         self.leaves = {**expression.leaves, **{rate.text: rate for rate in self.seeds.values()}}

@@ -622,7 +622,7 @@ class Objective(ModelOverRows):
 
         >>> from autodiff_cli.training.optimizers import OPTIMIZERS
         >>> objective = Objective("y ~ a", {"y": [1, 1, 1, 1]}, start={"a": 0})
-        >>> state = OptimizerState.initial(objective.start, OPTIMIZERS["sgd"])
+        >>> state = protocol.OptimizerState.initial(objective.start, OPTIMIZERS["sgd"])
         >>> objective.epoch_runner(OPTIMIZERS["sgd"])(state, 0.25, 2, np.random.default_rng(0))  # losses 1, 1/4
         0.625
         >>> state.theta, state.step_count
