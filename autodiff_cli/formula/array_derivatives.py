@@ -169,7 +169,7 @@ class DirectionalPoint:
     """A point with a direction, whose components are leaves of their own.
 
     Args:
-        kept: names of leaves of components that are not 0, although a float makes them so, such as 1e-400.
+        kept: names of leaves of components, or of elements of them, that only a float makes 0, such as 1e-400.
 
     Attributes:
         leaves: the leaves of all variables and components, by name.
@@ -189,6 +189,7 @@ class DirectionalPoint:
                 words = f"`{name}` has the shape {format_shape(shape)}; its direction has {format_shape(rate_shape)}"
                 raise ExpressionError(words)
         # A component of 0 is as good as none.
+        kept = {leaf.partition("[")[0] for leaf in kept}
         names = {name: rate for name, rate in names.items() if np.any(rates[name]) or rate in kept}
         self._expression = expression
         self.seeds: dict[Node, Node] = {expression.leaves[name]: variable(rate) for name, rate in names.items()}
