@@ -272,7 +272,8 @@ class GroupFits:
         run = FitRun(part, self._method, progress, self._options, self._quantities)
         outcome = judge_end(part, self._outcomes[group])
         end_loss = None if self._end_losses is None else float(self._end_losses[group])
-        return conclude(run, outcome, self._known.get(group), end_loss)
+        # The known statistics are those of a minimum, which an end that failed after all is not.
+        return conclude(run, outcome, None if outcome.failure else self._known.get(group), end_loss)
 
     def _has_equivalent_points(self, fits: Fits) -> bool:
         """Return whether other signs or phases of the parameters may give the same predictions, so that each group has
