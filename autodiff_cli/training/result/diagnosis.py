@@ -136,18 +136,7 @@ def _single_predictor(objective: Objective) -> str | None:
 # --- Curves between rows
 
 
-class CurveBreak(NamedTuple):
-    """A place between two rows where a fitted curve is infinite or undefined.
-
-    Attributes:
-        x: the value of the predictor.
-        is_pole: whether the curve grows without bound there; else it is undefined.
-    """
-
-    x: float
-    is_pole: bool
-
-
+_POLE = "has a pole"
 _BREAK_SAMPLE = 2000  # rows of the random sample between which a curve is examined, if there are more
 _GAP_HALVINGS = 30  # to a width of 1e-9, relative to the distance of two rows
 _MAX_GAPS = 8  # parts of gaps of each curve that are halved once more
@@ -159,35 +148,40 @@ def curve_warning(objective: Objective, theta: Array) -> str:
     """Return the warning that the fitted curve is infinite or undefined between two rows; empty if it is not, or if the
     prediction does not read exactly one column.
     """
+    if (predictor := _breakable_predictor(objective)) is None:
+        return ""
 
     def of_sample() -> str:
         sample = subsample(objective, _BREAK_SAMPLE)
-        return _curve_warnings(objective, sample.column, np.zeros(sample.rows, np.intp), theta[None])[0]
+        return _curve_warnings(objective, predictor, sample.column, np.zeros(sample.rows, np.intp), theta[None])[0]
 
     return objective.cached_at("break", theta, of_sample)
 
 
 def curve_warnings(batch: GroupBatch, theta: Array, fits: Fits) -> NDArray[Any]:
     """Return the warnings of groups; see `curve_warning`."""
+    if (predictor := _breakable_predictor(batch.objective)) is None:
+        return np.full(len(fits), "")
 
     def of_part(points: Array, part: Fits) -> NDArray[Any]:
-        rows = batch.gathered(part)
-        return np.array(_curve_warnings(batch.objective, rows.column, rows.spread(np.arange(len(part))), points))
+        rows, each = batch.gathered(part), np.arange(len(part))
+        return np.array(_curve_warnings(batch.objective, predictor, rows.column, rows.spread(each), points))
 
     return batch.by_parts(of_part, theta, fits)
 
 
+def _breakable_predictor(objective: Objective) -> str | None:
+    """Return the only predictor if the curve over it can have a pole, or an edge of its domain; else None."""
+    predictor = _single_predictor(objective)
+    is_found = predictor is not None and objective.kernels.cached("can break", lambda: _can_break(objective, predictor))
+    return predictor if is_found else None
+
+
 def _curve_warnings(
-    objective: Objective, column: Callable[[str], Array], fits: NDArray[np.intp], theta: Array
+    objective: Objective, predictor: str, column: Callable[[str], Array], fits: NDArray[np.intp], theta: Array
 ) -> list[str]:
     """Return the warning of each fit, given the fit of each row."""
-    predictor, prediction, warnings = (
-        _single_predictor(objective),
-        objective.kernels.graphs.prediction,
-        [""] * len(theta),
-    )
-    if predictor is None or not objective.kernels.cached("can break", lambda: _can_break(objective, predictor)):
-        return warnings
+    prediction, warnings = objective.kernels.graphs.prediction, [""] * len(theta)
     # Each combination of labels, which are columns of 0 and 1, has a curve of its own.
     labels = [name for name in leaf_names([prediction]) if name in objective.data.names and name != predictor]
     rows = np.stack([fits, *map(column, labels), column(predictor)])
@@ -199,9 +193,8 @@ def _curve_warnings(
     point = {name: np.full(len(owners), value) for name, value in constants.items() if not np.ndim(value)}
     point |= dict(zip((*objective.layout.names, *labels), (*theta[owners].T, *firsts[1:-1]), strict=True))
     low, high = rows[-1, :-1][is_gap], rows[-1, 1:][is_gap]
-    for curve, found in curve_breaks(prediction, predictor, low, high, curves[1:][is_gap], point).items():
-        kind = "has a pole at" if found.is_pole else "is undefined at"
-        warnings[owners[curve]] = f"the fitted curve {kind} {predictor} = {found.x:.6g}, between two rows"
+    for curve, (what, x) in curve_breaks(prediction, predictor, low, high, curves[1:][is_gap], point).items():
+        warnings[owners[curve]] = f"the fitted curve {what} at {predictor} = {x:.6g}, between two rows"
     return warnings
 
 
@@ -227,8 +220,9 @@ def _can_break(objective: Objective, predictor: str) -> bool:
 @ignore_float_errors()
 def curve_breaks(
     prediction: Node, predictor: str, low: Array, high: Array, curves: NDArray[np.intp], point: Mapping[str, Array]
-) -> dict[int, CurveBreak]:
-    """Return a break of each curve that has one, by the number of the curve.
+) -> dict[int, tuple[str, float]]:
+    """Return a break of each curve that has one, by the number of the curve: what the curve does there, in words, and
+    the value of the predictor.
 
     Gaps between rows in which an enclosure of the curve is not continuous are halved until they are narrow.
 
@@ -242,7 +236,7 @@ def curve_breaks(
     def values(x: Array) -> Array:
         return evaluate([prediction], {predictor: x, **{name: each[curves] for name, each in point.items()}})[0]
 
-    enclose, breaks = ForwardPass(Tape([prediction]), INTERVALS), dict[int, CurveBreak]()
+    enclose, breaks = ForwardPass(Tape([prediction]), INTERVALS), dict[int, tuple[str, float]]()
     for _ in range(_GAP_HALVINGS):
         leaves = {name: Intervals.between(each[curves], each[curves]) for name, each in point.items()}
         gaps = np.flatnonzero(~enclose({predictor: Intervals.between(low, high), **leaves})[-1].is_continuous)
@@ -253,7 +247,7 @@ def curve_breaks(
         middle = (low + high) / 2
         is_broken = ~np.isfinite(heights := values(middle))
         for k in np.flatnonzero(is_broken):
-            breaks.setdefault(int(curves[k]), CurveBreak(float(middle[k]), bool(np.isinf(heights[k]))))
+            breaks.setdefault(int(curves[k]), (_POLE if np.isinf(heights[k]) else "is undefined", float(middle[k])))
         rest = ~np.isin(curves, curves[is_broken])
         low, high = (np.stack(ends, axis=1)[rest].ravel() for ends in ((low, middle), (middle, high)))
         curves = np.repeat(curves[rest], 2)
@@ -263,7 +257,7 @@ def curve_breaks(
         for distance in (1, _POLE_DISTANCES)
     )
     for k in np.flatnonzero(~(near <= _POLE_GROWTH * far)):
-        breaks.setdefault(int(curves[k]), CurveBreak(float(low[k]), True))
+        breaks.setdefault(int(curves[k]), (_POLE, float(low[k])))
     return breaks
 
 
