@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cache
 from math import copysign, inf, nan, pi
 
@@ -501,18 +502,18 @@ TEMME_ORDERS, TEMME_TERMS = 10, 22
 def temme_coefficients() -> list[float]:
     """The coefficients of the remainder: for each power of 1/a, one per power of η (DLMF 8.12.8 to 8.12.12)."""
     count = TEMME_TERMS + 2 * TEMME_ORDERS + 2
-    alpha = [0.0, 1.0]
+    alpha = [Fraction(0), Fraction(1)]
     for n in range(2, count + 1):
         alpha.append((alpha[n - 1] - sum(j * alpha[j] * alpha[n - j + 1] for j in range(2, n))) / (n + 1))
     first_row = [(n + 2) * alpha[n + 2] for n in range(count - 1)]
-    table = [[-1 / 3, *first_row[1:]]]
+    table = [[Fraction(-1, 3), *first_row[1:]]]
     odd = 1
     for k in range(1, TEMME_ORDERS):
         odd *= 2 * k + 1
         stirling = (-1) ** k * odd * alpha[2 * k + 1]  # coefficient of the expansion of 1/gamma at large arguments
         shifted = table[-1][2:]
         table.append([stirling * table[0][n] + (n + 2) * coefficient for n, coefficient in enumerate(shifted)])
-    return [coefficient for row in table for coefficient in row[:TEMME_TERMS]]
+    return [float(coefficient) for row in table for coefficient in row[:TEMME_TERMS]]
 
 
 def gammainc_slope(a: float, x: float) -> float:

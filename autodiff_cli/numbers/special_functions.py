@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cache
 from math import copysign, inf, nan, pi
 
@@ -235,11 +236,11 @@ def branch_series() -> list[float]:
 
     The recurrence is from Corless et al. (1996), "On the Lambert W function", equations 4.23 and 4.24.
     """
-    mu, alpha = [-1.0, 1.0], [2.0, -1.0]
+    mu, alpha = [Fraction(-1), Fraction(1)], [Fraction(2), Fraction(-1)]
     for k in range(2, 60):
-        alpha.append(sum(mu[j] * mu[k + 1 - j] for j in range(2, k)))
-        mu.append((k - 1) / (k + 1) * (mu[k - 2] / 2 + alpha[k - 2] / 4) - alpha[k] / 2 - mu[k - 1] / (k + 1))
-    return mu[:0:-1]
+        alpha.append(Fraction(sum(mu[j] * mu[k + 1 - j] for j in range(2, k))))
+        mu.append((k - 1) * (mu[k - 2] / 2 + alpha[k - 2] / 4) / (k + 1) - alpha[k] / 2 - mu[k - 1] / (k + 1))
+    return [float(coefficient) for coefficient in mu[:0:-1]]
 
 
 EULER = 0.5772156649015329  # γ

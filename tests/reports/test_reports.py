@@ -86,8 +86,8 @@ def test_likelihoods(folder: Path) -> None:
     check_topic("likelihoods", folder)
 
 
-def test_mistakes(folder: Path) -> None:
-    check_topic("mistakes", folder)
+def test_mistakes(models: Path) -> None:
+    check_topic("mistakes", models)
 
 
 def test_operations(folder: Path) -> None:
