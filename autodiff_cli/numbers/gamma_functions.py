@@ -505,14 +505,12 @@ def temme_coefficients() -> list[float]:
     alpha = [Fraction(0), Fraction(1)]
     for n in range(2, count + 1):
         alpha.append((alpha[n - 1] - sum(j * alpha[j] * alpha[n - j + 1] for j in range(2, n))) / (n + 1))
-    first_row = [(n + 2) * alpha[n + 2] for n in range(count - 1)]
-    table = [[Fraction(-1, 3), *first_row[1:]]]
+    table = [[Fraction(-1, 3), *((n + 2) * alpha[n + 2] for n in range(1, count - 1))]]
     odd = 1
     for k in range(1, TEMME_ORDERS):
         odd *= 2 * k + 1
         stirling = (-1) ** k * odd * alpha[2 * k + 1]  # coefficient of the expansion of 1/gamma at large arguments
-        shifted = table[-1][2:]
-        table.append([stirling * table[0][n] + (n + 2) * coefficient for n, coefficient in enumerate(shifted)])
+        table.append([stirling * table[0][n] + (n + 2) * coefficient for n, coefficient in enumerate(table[-1][2:])])
     return [float(coefficient) for row in table for coefficient in row[:TEMME_TERMS]]
 
 

@@ -440,7 +440,7 @@ def edges(case: Case) -> None:
     finite = [abs(x) for x in amounts if math.isfinite(x)]
     receivers = Counter(given.to for several in at.contributions for given in several)
     sums_up = max(receivers.values(), default=0) > 1  # contributions may cancel, as those of x/x
-    rounding = max(1e-300, 8 * float(np.spacing(max(finite, default=0.0)))) if sums_up or not is_small else 1e-300
+    rounding = max(1e-300, 8 * math.ulp(max(finite, default=0.0))) if sums_up or not is_small else 1e-300
     graphs = RowGraphs([f.output, *gradient_nodes(f.output, [*f.leaves.values()])], {*f.variables}, {})
     rows = {name: np.array([x, x, x]) for name, x in case.point.items()}
     wanted = gradient(f, case.point)
