@@ -23,7 +23,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from autodiff_cli.cli.environment import BadInput, Environment, errors_as_bad_input
+from autodiff_cli.cli.environment import BadInput, Environment, check_not_replaced, errors_as_bad_input
 from autodiff_cli.language.errors import join_words, suggest
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, is_signed_number, split_assignment
 from autodiff_cli.options import (
@@ -148,6 +148,11 @@ class Parameter(NamedTuple):
     def is_flag(self) -> bool:
         """Whether it is an option without a value."""
         return self.kind is bool
+
+    @property
+    def writes_file(self) -> bool:
+        """Whether the value is the name of a file that the command writes."""
+        return re.search("FILE|MODEL", self.metavar) is not None and self.name not in ("at", "resume")
 
     @property
     def has_optional_value(self) -> bool:
@@ -292,6 +297,10 @@ class Command:
             Failure: for a file that cannot be written.
         """
         arguments = split_arguments(self, words)
+        check_not_replaced(
+            [path.removeprefix("@") for path in arguments.positionals],
+            (text for flag, text in arguments.options if self.options[flag].writes_file),
+        )
         defaults = {each.name: each.default for each in self.parameters}
         values = dict(defaults)
         for flag, text in arguments.options:

@@ -130,11 +130,19 @@ def open_data_files(
 
     stdin = binary_stdin(environment) if "-" in paths else None
     source = open_data(paths, stdin, options=options, origins=origins, spool_to_disk=on_disk)
-    inputs = {os.path.realpath(file.path) for file in source.files}
-    for path in filter(None, outputs):
-        if os.path.isfile(path) and os.path.realpath(path) in inputs:
-            raise BadInput(f"{path} is a file of the data, which the output would replace: choose another name")
+    check_not_replaced((file.path for file in source.files), outputs)
     return source
+
+
+def check_not_replaced(inputs: Iterable[str], outputs: Iterable[str | None]) -> None:
+    """Raise BadInput if a file that a command will write is one that it reads, or that it writes already."""
+    paths = {os.path.realpath(path) for path in inputs if os.path.isfile(path)}
+    for output in filter(None, outputs):
+        path = os.path.realpath(output)
+        if path in paths:
+            raise BadInput(f"{output} is an input or another output, which would be replaced: choose another name")
+        if output != "-" and (os.path.isfile(path) or not os.path.exists(path)):
+            paths.add(path)
 
 
 def binary_stdin(environment: Environment) -> BinaryIO:

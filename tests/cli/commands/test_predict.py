@@ -47,6 +47,29 @@ def refused(output: Output) -> str:
     return output.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["predict", "fit.json", "rows.csv", "-o", "./fit.json"],
+        ["export", "fit.json", "--to", "c", "-o", "fit.json"],
+        ["train", "@fit.json", "rows.csv", "--save", "fit.json"],
+        ["train", "y ~ a + b*x", "rows.csv", "--checkpoint", "rows.csv"],
+        ["train", "y ~ a + b*x", "r*.csv", "--checkpoint", "rows.csv"],
+        ["train", "y ~ a + b*x", "rows.csv", "--save", "new", "--page", "./new"],
+    ],
+)
+def test_no_output_replaces_an_input_or_another_output(
+    words: list[str], model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    content = {"rows.csv": ROWS, "fit.json": Path(model).read_text()}
+    for name, text in content.items():
+        Path(name).write_text(text)
+    assert f"{words[-1]} is an input or another output" in refused(run_cli(words))
+    Path(model).unlink()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == content
+
+
 @pytest.mark.parametrize("option", ["--save", "-o", "predict"])
 def test_no_output_replaces_the_data(model: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -54,7 +77,7 @@ def test_no_output_replaces_the_data(model: str, option: str, tmp_path: Path, mo
     for read, written in (("rows.csv", "./rows.csv"), ("r*.csv", "rows.csv"), (str(data), "rows.csv")):
         fit = ["train", "y ~ a + b*x", read, option, written]
         output = run_cli(["predict", model, read, "-o", written] if option == "predict" else fit)
-        assert f"{written} is a file of the data, which the output would replace" in refused(output)
+        assert f"{written} is an input or another output, which would be replaced" in refused(output)
         assert data.read_text() == ROWS
 
 
