@@ -132,7 +132,8 @@ def train(
         _check_output_files(plot, draws, outputs)
     status = ExitStatus.DONE
     with errors_as_bad_input("use --drop-missing to leave such rows out"), contextlib.ExitStack() as cluster_stack:
-        source = open_data_files(data, environment, reading, on_disk=options.stream, outputs=[*outputs, options.checkpoint])
+        written = [*outputs, options.checkpoint]
+        source = open_data_files(data, environment, reading, on_disk=options.stream, outputs=written)
         text, options = tie_fixed_parameters(inputs.read_text(model, environment), source.names, options)
         named_parameters = (*call.values, *options.parameters.names)
         parsed_model = Model.parse(text, source.names, named_parameters)

@@ -37,6 +37,7 @@ from autodiff_cli.training.objective.model import (
     Model,
     check_level_count,
     check_levels,
+    check_loss_varies,
     check_reads_data,
     level_parameter,
 )
@@ -218,6 +219,9 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     notes: list[str] = []
     chosen = choose_backend(options.backend, options.threads, loss_of_row, data.rows, notify=notes.append)
     stepping = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)
+    kernels = compiled.kernels(options.recompute_every, chosen, notes, stepping)
+    if resolved.program.target is None and not priors:
+        check_loss_varies(resolved, kernels.row_gradient_graphs[1:])
     return PreparedObjective(
         model=resolved,
         loss=loss,
@@ -237,7 +241,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
             f"no row has the text '{resolved.matches[name].text}' in the column `{resolved.matches[name].column}`"
             for name in empty_indicators
         ],
-        kernels=compiled.kernels(options.recompute_every, chosen, notes, stepping),
+        kernels=kernels,
         passes_before_compiling=(
             passes_before_compiling(loss_of_row, data.rows)
             if options.backend == "auto" and chosen.name == "numpy" and not notes
