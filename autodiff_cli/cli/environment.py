@@ -115,7 +115,7 @@ def open_data_files(
     options: FileOptions,
     origins: Mapping[str, datetime] = MappingProxyType({}),
     on_disk: bool = False,
-    outputs: Iterable[str | None] = (),
+    outputs: Iterable[str | os.PathLike[str] | None] = (),
 ) -> DataSource:
     """Open several data files as one table; `-` is standard input. The other arguments are those of `open_data`.
 
@@ -134,7 +134,7 @@ def open_data_files(
     return source
 
 
-def check_not_replaced(inputs: Iterable[str], outputs: Iterable[str | None]) -> None:
+def check_not_replaced(inputs: Iterable[str], outputs: Iterable[str | os.PathLike[str] | None]) -> None:
     """Raise BadInput if a file that a command will write is one that it reads, or that it writes already."""
     paths = {os.path.realpath(path) for path in inputs if os.path.isfile(path)}
     for output in filter(None, outputs):

@@ -22,7 +22,7 @@ import numpy as np
 
 from autodiff_cli.algebra.table import with_subtraction
 from autodiff_cli.backends.selection import evaluate
-from autodiff_cli.graph.node import Node, constant, is_literal, variable
+from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import ShapeError, ShapeInference, format_shape, leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import (
@@ -329,19 +329,6 @@ def check_reads_data(model: Model, names: Sequence[str], named: Collection[str],
     name, close = candidate
     message += f"`{name}` is not one of them. If this is intended, add --no-columns"
     raise ExpressionError(message, model.text, model.program.source.start(model.program.leaves[name]), close)
-
-
-def check_loss_varies(model: Model, slopes: Sequence[Node]) -> None:
-    """Raise ExpressionError for a loss whose derivatives are all 0, such as `y == a*x`: `y ~ a*x` was meant.
-
-    Args:
-        slopes: the derivatives of the loss of a row with respect to the parameters.
-    """
-    if slopes and all(is_literal(slope, 0) for slope in slopes):
-        text = model.text
-        suggestion = text.replace("==", "~") if text.count("==") == 1 and is_quotable(text) else None
-        message = "the derivatives of this loss are 0 everywhere, so it has no minimum to search for"
-        raise ExpressionError(message, suggestion=suggestion)
 
 
 def _parameters_hint(program: Program) -> str:

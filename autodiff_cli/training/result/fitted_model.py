@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import itertools
 import json
 import math
@@ -34,10 +35,9 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.options import OptionError
 from autodiff_cli.system import error_reason, open_atomic_text
-from autodiff_cli.training.losses import LOSSES
 from autodiff_cli.training.objective.kernels import is_generalised_linear
 from autodiff_cli.training.objective.loading import Classes, check_labels, indicator_columns, weighting_graph
-from autodiff_cli.training.objective.model import Model, check_levels
+from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout
 from autodiff_cli.training.optimizers import EpochRecord
 from autodiff_cli.training.options import check_confidence_level
@@ -490,8 +490,10 @@ class FittedModel(FitStatistics):
         if not self.definition:
             saved["covariance"] = None  # all elements are nan
         header = {"format": _FORMAT, "version": _FORMAT_VERSION, "autodiff": __version__, "columns": self.columns}
+        document = {**header, **to_json(saved)}
+        document["checksum"] = _checksum(document)
         with open_atomic_text(path) as stream:
-            json.dump({**header, **to_json(saved)}, stream, ensure_ascii=False, allow_nan=False)
+            json.dump(document, stream, ensure_ascii=False, allow_nan=False)
             stream.write("\n")
 
     def probabilities(self, data: Mapping[str, ArrayLike]) -> Array:
@@ -589,8 +591,6 @@ def first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:
 _FORMAT = "autodiff model"
 _FORMAT_VERSION = 2  # a release that changes the meaning of a key raises it, as one that adds a key
 _MAX_SAVED_DRAWS = 1000  # of each number, from all chains
-_NOT_NEGATIVE = ("rows", "epochs", "validation_rows", "divergences", "rmse", "rss", "theta", "scale", "huber_delta")
-_SHARES = ("accuracy", "validation_accuracy", "auc", "confidence_level", "chi_squared_p", "overdispersion_p")
 _SAVED_FIELDS = [field.name for field in dataclasses.fields(FittedModel) if field.metadata.get("is_saved", True)]
 
 
@@ -645,74 +645,39 @@ def _parse_document(content: bytes) -> dict[str, Any]:
             f"the file has version {_abbreviated_json(version)} of the format{written_by}, but this release reads "
             f"version {_FORMAT_VERSION}: update autodiff, or fit the model again"
         )
+    if _read_value(document, "checksum", str) != _checksum(document):
+        raise _InvalidModelFile("damaged, or edited: its content does not match its checksum; fit the model again")
     return document
 
 
 def _fit_from_document(document: dict[str, Any]) -> FittedModel:
     """Return the fitted model of a document."""
     types = get_type_hints(FittedModel) | {"covariance": Array | None}  # None for one that is unknown
-    if unknown := document.keys() - {"format", "version", "autodiff", "columns", *_SAVED_FIELDS}:
-        raise _InvalidModelFile(f"it has a key that no model has: `{min(unknown)}`")
     attributes = {name: _read_value(document, name, types[name]) for name in _SAVED_FIELDS}
     values = {**attributes["parameters"], **attributes["fixed"]}
     model = _model_from_document(attributes, _read_value(document, "columns", list[str]), values)
     layout = ParameterLayout([*attributes["parameters"]], model.shapes)
-    shape = layout.size, layout.size
     if attributes["covariance"] is None:
-        attributes["covariance"] = np.broadcast_to(np.nan, shape)
-    if {*attributes["stderr"]} != {*attributes["parameters"]} or np.shape(attributes["covariance"]) != shape:
-        raise _InvalidModelFile("its standard errors do not match its parameters")
-    _check_consistency(attributes, model.columns, layout)
+        attributes["covariance"] = np.broadcast_to(np.nan, (layout.size, layout.size))
     element_names = layout.element_names if layout.size <= MAX_COVARIANCE_SIZE else ()
     return FittedModel(**attributes, element_names=element_names, parsed_model=model)
 
 
-def _check_consistency(attributes: Mapping[str, Any], columns: Collection[str], layout: ParameterLayout) -> None:
-    """Raise an error for figures that no fit has, and for values that do not match each other."""
-    for name in (*_NOT_NEGATIVE, *_SHARES):
-        if (value := attributes[name]) is not None and (value < (name == "rows") or (name in _SHARES and value > 1)):
-            raise _invalid_value(name, value)
-    values, intervals = attributes["parameters"] | attributes["fixed"], attributes["intervals"].values()
-    names = itertools.chain(attributes["bounds"], *intervals)
-    ends = [pair for each in intervals for pair in each.items() if pair[1] is not None]
-    if not ({*names} <= {*values} and {*attributes["ranges"]} <= {*columns}) or any(
-        np.shape(end) != np.shape(values[name]) for name, pair in ends for end in pair
-    ):
-        raise _InvalidModelFile("its bounds, intervals or ranges do not match its model")
-    confusion, count = attributes["confusion"], len(attributes["classes"] or (0, 1))
-    if confusion is not None and np.shape(confusion) != (count, count):
-        raise _InvalidModelFile("its confusion matrix does not match its classes")
-    chains = {np.shape(draws)[:2] for draws in attributes["draws"].values()}
-    if len(chains) > 1 or any(len(chain) < 2 for chain in chains):
-        raise _InvalidModelFile("its draws do not have the same chains")
-    deviations = layout.views(np.sqrt(np.maximum(np.diag(attributes["covariance"]), 0)))
-    for name, error in attributes["stderr"].items():
-        # Variances may underflow.
-        if error is not None and not np.allclose(error, deviations[name], rtol=1e-6, atol=1e-150, equal_nan=True):
-            raise _InvalidModelFile(f"the standard error of `{name}` does not match its variance")
+def _checksum(document: Mapping[str, Any]) -> str:
+    """Return the checksum of the keys and values of a document, however it is indented."""
+    content = json.dumps({name: value for name, value in document.items() if name != "checksum"})
+    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
 
 
 def _model_from_document(attributes: Mapping[str, Any], columns: Sequence[str], values: Mapping[str, Any]) -> Model:
     """Return the model of a document. Raises ExpressionError if its text or shapes are invalid."""
-    classes, levels = attributes.get("classes"), attributes.get("levels", {})
-    if attributes.get("loss_name") not in (None, "", *LOSSES):
-        raise _invalid_value("loss_name", attributes["loss_name"])
-    if classes is not None and len({*classes}) < max(2, len(classes)):
-        raise _invalid_value("classes", classes)
-    if any(len({*labels}) < max(1, len(labels)) for labels in levels.values()):
-        raise _invalid_value("levels", levels)
+    classes = attributes["classes"]
     model = Model.parse(attributes["model"], columns, values, is_saved=True)
-    if {*model.level_columns} != {*levels} or (classes is None) is not (model.class_column is None):
-        raise _InvalidModelFile("its levels or classes do not match its model")
-    effects = attributes.get("random_effects", {})
-    if not {*effects} <= {*check_levels(model.program, columns)} or any(
-        not {*each.modes} == {*each.errors} == {*map(str, levels.get(each.column, ()))} for each in effects.values()
-    ):
-        raise _InvalidModelFile("its random effects do not match its model")
+    effects = attributes["random_effects"]
     priors = parse_priors(attributes["priors"] | {name: effect.distribution for name, effect in effects.items()})
     arguments = {other for prior in priors.values() for other in prior.parameters}
     own = [name for name in values if name in arguments or (effects and name.startswith("sigma"))]
-    model = model.with_levels(levels, effects).with_parameters(own)
+    model = model.with_levels(attributes["levels"], effects).with_parameters(own)
     if {*model.parameters} != {*values} or {*model.columns} != {*columns}:
         raise _InvalidModelFile("its parameters and columns do not match its model")
     return model.resolve(values, None if classes is None else len(classes))

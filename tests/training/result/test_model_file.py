@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import hashlib
 import json
 import operator
 from collections.abc import Callable, Iterator
@@ -124,13 +125,21 @@ def test_a_message_quotes_at_most_40_characters_of_a_value(document: dict[str, A
     for length in (0, 37, 38, 39, 100_000):
         value = "é" * length
         quoted = f'"{value}"' if length <= 38 else f'"{value[:38]}…'
-        assert refused(json.dumps({**document, "rows": value}), tmp_path).endswith(f"`rows` cannot be {quoted}")
+        assert refused(signed({**document, "rows": value}), tmp_path).endswith(f"`rows` cannot be {quoted}")
 
 
 def test_a_file_cut_short_is_refused_wherever_it_is_cut(document: dict[str, Any], tmp_path: Path) -> None:
     text = json.dumps(document)
     for length in range(0, len(text), 97):
         assert "damaged" in refused(text[:length], tmp_path)
+
+
+def signed(document: dict[str, Any]) -> str:
+    """A document as text, with the checksum of its content."""
+    content = {name: value for name, value in document.items() if name != "checksum"}
+    return json.dumps(
+        {**content, "checksum": hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()}
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,51 +156,42 @@ def test_a_file_cut_short_is_refused_wherever_it_is_cut(document: dict[str, Any]
         ("parameters", {"mlp.0.weight": "many"}, "`parameters` cannot be"),
         ("parameters", {"mlp.0.weight": []}, "`parameters` cannot be"),
         ("parameters", {"mlp.0.weight": 10**400}, "`parameters` cannot be"),
-        ("stderr", {}, "standard errors"),
-        ("covariance", [[1, 2], [3, 4]], "standard errors"),
         ("rows", True, "`rows` cannot be true"),
         ("loss", [], "`loss` cannot be []"),
         ("history", {}, "`history` cannot be {}"),
-        ("classes", ["x"], "class"),
         ("classes", [["x"], "y"], "`classes` cannot be"),
-        ("classes", [], "`classes` cannot be []"),
         ("classes", {}, "`classes` cannot be {}"),
         ("classes", [1, "y"], "`classes` cannot be"),
         ("classes", ["x", "\ud800"], "`classes` cannot be"),
         ("model", "kind ~ softmax(mlp([a, b], [3], relu)) # \ud800", "`model` cannot be"),
     ],
 )
-def test_what_does_not_fit_together_is_named(
+def test_values_of_other_types_and_other_models_are_named(
     key: str, value: Any, message: str, document: dict[str, Any], tmp_path: Path
 ) -> None:
-    assert message in refused(json.dumps({**document, key: value}), tmp_path)
-
-
-def test_a_parameter_of_the_model_is_missed(document: dict[str, Any], tmp_path: Path) -> None:
-    kept = [*document["parameters"]][1:]
-    less = {**document, "covariance": None}
-    less |= {key: {name: document[key][name] for name in kept} for key in ("parameters", "stderr")}
-    assert "its parameters and columns do not match its model" in refused(json.dumps(less), tmp_path)
+    """Such a file was not written by this release, but its checksum is right."""
+    assert message in refused(signed({**document, key: value}), tmp_path)
 
 
 def test_every_key_is_missed(document: dict[str, Any], tmp_path: Path) -> None:
+    assert signed(document) == json.dumps(document)
     for key in document.keys() - {"format", "version", "autodiff"}:
-        assert f"`{key}`" in refused(json.dumps({k: v for k, v in document.items() if k != key}), tmp_path)
-    for key in document["settings"]:
-        incomplete = {**document, "settings": {k: v for k, v in document["settings"].items() if k != key}}
-        assert "`settings`" in refused(json.dumps(incomplete), tmp_path)
+        assert f"`{key}`" in refused(
+            (json.dumps if key == "checksum" else signed)({k: v for k, v in document.items() if k != key}), tmp_path
+        )
 
 
 @examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 10_000), byte=st.integers(0, 255))
-def test_a_damaged_byte_never_ends_in_anything_but_a_model_or_a_reason(
+def test_a_file_with_a_damaged_byte_is_the_same_model_or_is_refused(
     place: int, byte: int, document: dict[str, Any], tmp_path: Path
 ) -> None:
     content = bytearray(json.dumps(document).encode())
     content[place % len(content)] = byte
     (tmp_path / "bad.json").write_bytes(content)
     with contextlib.suppress(ad.ModelFileError):
-        ad.load(tmp_path / "bad.json").predict(FLOWERS)
+        ad.load(tmp_path / "bad.json").save(tmp_path / "again.json")
+        assert json.loads((tmp_path / "again.json").read_text()) == document
 
 
 def damaged(value: Any, place: tuple[Any, ...], change: Callable[[Any, Any], None]) -> Any:
@@ -212,62 +212,20 @@ def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 VALUES: list[Any] = [None, True, -1, 1.5, "nan", "inf", "text", [], {}, [1], {"zzz": 1.0}]
 
 
-@pytest.mark.parametrize("name", ["levels", "classes", "priors", "effects"])
-def test_a_model_with_one_value_changed_is_used_or_refused_with_a_reason(name: str, tmp_path: Path) -> None:
-    """Each value is left out, doubled under another name, and given other types and signs."""
-    group = ["u", "v", "w"] * 4
-    wave = [0.3, -0.2, 0.1, 0.4, -0.3, 0.2, -0.1, 0.3, -0.4, 0.1, 0.2, -0.2]
-    data = {"x": X, "y": 2 * np.exp(-X) + 0.1 * np.array(wave), "g": group, "c": [0, 1, 0, 0, 1, 0, 1, 1, 0, 1, 1, 1]}
-    fit = {
-        "levels": lambda: ad.fit("y ~ a[g]*exp(-b*x)", data, bounds={"b": (0, 9)}, profile=True),
-        "classes": lambda: ad.fit("c ~ softmax([0, w + v*x])", data, validation=0.2),
-        "priors": lambda: ad.fit("c ~ exp(a + b*x)", data, family="poisson", priors={"a": "normal(0, 10)"}),
-        "effects": lambda: ad.fit("y ~ a*exp(-b*x) + u[g]", data, laplace="u", priors={"u[g]": "normal(0, s)"}),
-    }[name]()
-    fit.save(tmp_path / "good.json")
-    document = json.loads((tmp_path / "good.json").read_text())
+def test_a_model_file_with_one_value_changed_is_refused(document: dict[str, Any], tmp_path: Path) -> None:
+    """Each value is left out, doubled under another name, changed by a digit, and given other types and signs."""
     changes: list[Callable[[Any, Any], None]] = [operator.delitem]
     changes += [lambda parent, key, value=value: operator.setitem(parent, key, value) for value in VALUES]
-    changes.append(lambda parent, key: parent.update(zzz=parent[key]) if isinstance(parent, dict) else None)
+    changes.append(lambda parent, key: parent.update(zzz=parent[key]) if isinstance(parent, dict) else parent.append(1))
+    changes.append(lambda parent, key: operator.setitem(parent, key, np.nextafter(parent[key], 9)))
     cases = [(place, change) for place in places(document) for change in changes]
     for place, change in evenly_spread_part(cases):
-        bad = tmp_path / "bad.json"
-        bad.write_text(json.dumps(damaged(document, place, change)))
-        try:
-            found = ad.load(bad)
-        except ad.ModelFileError:
-            continue
-        assert {*found.parameters} == {*fit.parameters}, place
-        assert "zzz" not in found.fixed, place
-        with contextlib.suppress(ad.DataError, ad.ExpressionError):
-            found.predict(data)
-        found.summary()
-        found.save(tmp_path / "again.json")
+        with contextlib.suppress(TypeError):
+            bad = json.dumps(damaged(document, place, change))
+            if bad != json.dumps(document):
+                refused(bad, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("zzz", 1, "it has a key that no model has: `zzz`"),
-        ("rows", 0, "`rows` cannot be 0"),
-        ("epochs", -1, "`epochs` cannot be -1"),
-        ("accuracy", 1.5, "`accuracy` cannot be 1.5"),
-        ("confidence_level", -0.5, "`confidence_level` cannot be -0.5"),
-        ("bounds", {"zzz": [0, 1]}, "do not match its model"),
-        ("ranges", {"zzz": [0, 1]}, "do not match its model"),
-        ("intervals", {"profile": {"zzz": [0, 1]}}, "do not match its model"),
-        ("fixed", {"zzz": 1.0}, "parameters and columns do not match its model"),
-        ("priors", {"b": "text"}, "the prior of `b`"),
-    ],
-)
-def test_figures_and_names_that_no_fit_has_are_refused(
-    key: str, value: Any, message: str, document: dict[str, Any], tmp_path: Path
-) -> None:
-    assert message in refused(json.dumps({**document, key: value}), tmp_path)
-
-
-def test_standard_errors_are_the_roots_of_the_variances(fitted: dict[str, ad.Fit], tmp_path: Path) -> None:
-    fitted["scalars"].save(tmp_path / "good.json")
-    good = json.loads((tmp_path / "good.json").read_text())
-    for change in ({"stderr": {"a": 2 * good["stderr"]["a"]}}, {"stderr": {"a": -1}}, {"covariance": None}):
-        assert "the standard error of `a`" in refused(json.dumps({**good, **change}), tmp_path)
+def test_a_model_file_may_be_indented(document: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "indented.json").write_text(json.dumps(document, indent=2))
+    assert ad.load(tmp_path / "indented.json").parameters.keys() == document["parameters"].keys()
