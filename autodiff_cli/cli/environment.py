@@ -137,7 +137,7 @@ def open_data_files(
 def check_not_replaced(inputs: Iterable[str], outputs: Iterable[str | os.PathLike[str] | None]) -> None:
     """Raise BadInput if a file that a command will write is one that it reads, or that it writes already."""
     paths = {os.path.realpath(path) for path in inputs if os.path.isfile(path)}
-    for output in filter(None, outputs):
+    for output in (os.fspath(output) for output in outputs if output):
         path = os.path.realpath(output)
         if path in paths:
             raise BadInput(f"{output} is an input or another output, which would be replaced: choose another name")

@@ -12,6 +12,7 @@ import csv
 import io
 import itertools
 import math
+import re
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
@@ -43,6 +44,7 @@ _FAST_CELL_BYTES = 256  # bytes per cell: a line of cells this long fits in one 
 _TYPE_SAMPLE_RECORDS = 1000  # records that are examined for the type of a column
 
 
+_MINUTE_NUMBER = re.compile(rb"-(?<=[eE]-)0*(?:[3-9]\d\d|\d{4})")  # begins with a literal, which is found fast
 _LINE_STARTS_TO_CHECK = (b"", b"\r", b"\n")  # only blocks that start so can be blank
 MAX_CELL_CHARS = 1 << 24  # characters; longer cells are the result of an unclosed quote
 
@@ -209,7 +211,13 @@ class DelimitedText:
                 lines = LineReader(self._row_stream(stream))
                 for block in lines:
                     source: Any = pa.BufferReader(block)
-                    yield pa_csv.read_csv(source, reading, plain, converting)
+                    table = pa_csv.read_csv(source, reading, plain, converting)
+                    has_zeros = any(
+                        pa.types.is_floating(column.type) and not column.to_numpy().all() for column in table.columns
+                    )
+                    if has_zeros and _MINUTE_NUMBER.search(block):
+                        raise batches.FallbackRequired  # Arrow does not report numbers that underflow
+                    yield table
                 if lines.rest is None:
                     return
                 if not allow_quotes:

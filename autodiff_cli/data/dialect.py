@@ -34,6 +34,7 @@ _TIME_PATTERN = re.compile(r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?")
 _OTHER_DATE = re.compile(r"(\d{1,2})[/.](\d{1,2})[/.]\d{2,4}\b.*")
 # Labels such as 12D4 have neither a point nor a sign.
 _FORTRAN_NUMBER = re.compile(r"\s*[+-]?((\d+\.\d*|\.\d+)[dD][+-]?|\d+[dD][+-])\d+\s*")
+_NONZERO_NUMBER = re.compile(r"[-+.,0]*[1-9]")
 _DATE_WORDS = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "hh": "%H", "HH": "%H", "mm": "%M", "ss": "%S"}
 _EPOCH_DATE = "1970-01-01 "  # added to times without a date: only their differences are used
 _THOUSANDS_PATTERNS = {
@@ -81,7 +82,7 @@ class CellParser:
     Attributes:
         kind: the kind of the column; None until a cell has been parsed.
         origin: the time from which dates and times are counted; by default the first cell's.
-        has_thousands_separators: whether a number had thousands separators.
+        number_note: a sentence on how a number was converted, if it had thousands separators or underflowed; else None.
 
     >>> reader = CellParser()
     >>> reader.parse("2024-01-31"), reader.parse("2024-02-01 12:00"), reader.parse("3")
@@ -92,7 +93,7 @@ class CellParser:
         self._decimal, self._date_format = decimal, date_format
         self.kind: CellKind | None = None
         self.origin: datetime | None = None
-        self.has_thousands_separators = False
+        self.number_note: str | None = None
 
     def parse(self, cell: str) -> float | None:
         """Return the number that a cell stands for: nan if it is missing, None if it does not fit the kind of the
@@ -107,9 +108,11 @@ class CellParser:
             return self._parse_seconds(cell)
         value = parse_number(cell, self._decimal)
         if value is None and _THOUSANDS_PATTERNS[self._decimal].fullmatch(cell):
-            self.has_thousands_separators = True
+            self.number_note = "thousands separators were removed"
             whole, _, digits = cell.partition(self._decimal)
             return float(f"{re.sub('[^-+0-9]', '', whole)}.{digits}")
+        if value == 0 and _NONZERO_NUMBER.match(cell):
+            self.number_note = f"{quoted_cell(cell)} is too small for a float and is read as 0"
         return value
 
     def note(self) -> str | None:
@@ -118,7 +121,7 @@ class CellParser:
             return f"dates and times are seconds since {self.origin.isoformat(' ').removeprefix(_EPOCH_DATE)}"
         if self.kind is CellKind.BOOLEAN:
             return "yes and true are 1, no and false are 0"
-        return "thousands separators were removed" if self.has_thousands_separators else None
+        return self.number_note
 
     def _detect_kind(self, cell: str) -> CellKind:
         """Return the kind of a column whose first cell this is."""

@@ -516,3 +516,17 @@ def test_the_report_shows_the_first_rows_as_they_are_written(tmp_path: Path) -> 
     assert [line.split() for line in report.partition("first rows\n")[2].splitlines()[:3]] == [
         ["where", "x"], ["north", "1,50"], ["south", "2,25"]
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", [3, 8000])  # parsed cell by cell, and by Arrow
+@pytest.mark.parametrize(
+    ("cell", "underflows"),
+    [("1e-400", True), ("-2.5E-00400", True), ("0.01e-323", True), ("5e-324", False), ("0e-400", False), ("0", False)],
+)
+def test_a_number_that_is_0_as_a_float_is_noted(rows: int, cell: str, underflows: bool, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("x,y\n" + "0.25,3.5\n" * rows + f"{cell},1\n")
+    source = open_data([str(path)])
+    assert bool(source.load(["x", "y"]).columns["x"][-1]) is (cell == "5e-324")
+    note = f'column `x`: "{cell}" is too small for a float and is read as 0'
+    assert [*source.notes] == [note] * underflows
