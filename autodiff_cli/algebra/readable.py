@@ -17,7 +17,7 @@ from autodiff_cli.algebra.table import Row, a, b, c, rewrite_by
 from autodiff_cli.graph.node import Node, constant, is_literal
 from autodiff_cli.graph.op import ONE, ZERO, Op, Shape
 from autodiff_cli.graph.tape import ShapeInference, gc_paused, has_array_operations, topological_order
-from autodiff_cli.ops.arithmetic import add, div, mul, neg, not_, sub, where
+from autodiff_cli.ops.arithmetic import add, div, mod, mul, neg, not_, round_, sub, where
 from autodiff_cli.ops.elementary import cos, cosh, exp, hypot, log, pow_, sin, sinh, sqrt, square, tan, tanh
 
 # --- The order of symbols
@@ -106,10 +106,10 @@ TWO = constant("2")
 _KNOWN_VALUES = (
     *(Row(op(0), ONE) for op in (exp, cos, cosh)),
     *(Row(op(0), ZERO) for op in (sin, tan, sinh, tanh, sqrt)),
-    Row(log(1), ZERO), Row(log(constant("e")), ONE), Row(sqrt(1), ONE),
+    Row(log(1), ZERO), Row(log(constant("e")), ONE), Row(sqrt(1), ONE), Row(round_(1), ONE),
 )  # fmt: skip
 _SCALAR_CALLS = (
-    Row(exp(log(a)), a), Row(log(exp(a)), a),
+    Row(exp(log(a)), a), Row(log(exp(a)), a), Row(mod(a, a), ZERO),
     Row(where(not_(a), b, c), where(a, c, b)), Row(where(a, b, b), b),
     Row(where(a, b, c), b, lambda a: truth_value(a) is True, (a,)),
     Row(where(a, b, c), c, lambda a: truth_value(a) is False, (a,)),

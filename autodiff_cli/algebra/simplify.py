@@ -49,19 +49,13 @@ def _fold(op: Op, inputs: tuple[Node, ...]) -> Fraction | None:
     """Return the exact result of arithmetic on literals; None if the inputs are not literals, or no float equals it."""
     if op is neg and inputs[0].is_constant:
         return None
-    numbers: list[Fraction] = []
-    for node in inputs:
-        exact = literal_value(node)
-        if exact is None:
-            return None
-        numbers.append(exact)
-    result = _ARITHMETIC[op](*numbers)
-    if result is None or not abs(result) <= _MAX_EXACT_INTEGER:
+    numbers = [number for node in inputs if (number := literal_value(node)) is not None]
+    result = _ARITHMETIC[op](*numbers) if len(numbers) == len(inputs) else None
+    if result is None or abs(result) > _MAX_EXACT_INTEGER:
         return None
-    if result.denominator == 1:
-        return result
     decimal = any(number.denominator > 1 for number in numbers)  # 1/2 stays a quotient, 0.5 a decimal
-    return result if decimal and Fraction(repr(float(result))) == result else None
+    is_short = result.denominator == 1 or (decimal and Fraction(repr(float(result))) == result)
+    return result if is_short else None
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction | None:

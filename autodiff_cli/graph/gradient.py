@@ -123,21 +123,15 @@ def _add_partials(a: Partial, b: Partial) -> Partial:
     if a.mask is None or b.mask is None:
         return Partial(a.masked_graph + b.masked_graph)
     (outer, inner), (other_outer, other_inner) = _split_mask(a.mask), _split_mask(b.mask)
-    if outer is other_outer and _is_negation(other_inner, inner):
-        return Partial(get_op("where")(inner, a.local, b.local), outer)
-    if outer is other_outer and _is_negation(inner, other_inner):
-        return Partial(get_op("where")(other_inner, b.local, a.local), outer)
+    for mask, this, opposite, other in ((inner, a, other_inner, b), (other_inner, b, inner, a)):
+        if outer is other_outer and opposite.op is get_op("not") and opposite.inputs[0] is mask:
+            return Partial(get_op("where")(mask, this.local, other.local), outer)
     return Partial(a.masked_graph + b.masked_graph, get_op("or")(a.mask, b.mask), is_masked=True)
 
 
 def _split_mask(mask: Node) -> tuple[Node | None, Node]:
     """Return the operands of a mask that is a conjunction; None and the mask itself otherwise."""
     return (mask.inputs[0], mask.inputs[1]) if mask.op is get_op("and") else (None, mask)
-
-
-def _is_negation(a: Node, b: Node) -> bool:
-    """Return whether the first mask is literally the negation of the second."""
-    return a.op is get_op("not") and a.inputs[0] is b
 
 
 # --- Reverse mode ---
@@ -186,8 +180,12 @@ def reverse_sweep(
         adjoint = adjoints[i] = sum_partials(incoming[i])
         if tape.active_inputs[i]:
             contributions[i] = dict(_contributions(tape, i, dict.fromkeys(tape.active_inputs[i], adjoint), shapes))
+            # Those of one operation to the same node are summed first: they often cancel exactly, as in x/x and x%x.
+            by_receiver: dict[int, list[Partial]] = {}
             for k, contribution in contributions[i].items():
-                incoming[tape.inputs[i][k]].append(contribution)
+                by_receiver.setdefault(tape.inputs[i][k], []).append(contribution)
+            for j, amounts in by_receiver.items():
+                incoming[j].append(sum_partials(amounts))
     return ReverseSweep(tape, adjoints, contributions)
 
 

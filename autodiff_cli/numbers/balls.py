@@ -20,7 +20,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from flint import acb, arb, arb_series, ctx, fmpq, fmpz
 
@@ -42,14 +42,38 @@ def polygamma(n: Ball, x: Ball) -> Ball:
     order = _order(n)
     if order is None:
         return ball.NAN
-    if order == 0:
-        return x.digamma()
+    if not x.is_exact():
+        return _between_poles(partial(polygamma, n), partial(polygamma, n + 1) if order % 2 else None, x)
     if not x < 0:
         return acb(x).polygamma(order).real
     # Below 0 by reflection: the time of FLINT's function grows with the distance of x from 0.
     mirrored = acb(1 - x).polygamma(order).real
     waves = arb_series([x, 1], prec=order + 1).cot_pi()[order] * arb.fac_ui(order) * arb.pi()
     return (-mirrored if order % 2 else mirrored) - waves
+
+
+def _lgamma(x: Ball) -> Ball:
+    return acb(x).lgamma().real if x.is_exact() else _between_poles(_lgamma, arb.digamma, x)
+
+
+def _between_poles(of: Callable[[Ball], Ball], slope: Callable[[Ball], Ball] | None, x: Ball) -> Ball:
+    """Return a function over a wide ball between poles at 0, -1, -2 and so on; nan over a pole.
+
+    FLINT's bounds are infinite even for narrow balls. Between poles, lgamma and the derivatives of digamma of odd order
+    are convex: they are above their tangents at the ends. Digamma and its derivatives of even order rise.
+
+    Args:
+        slope: the derivative of a convex function; None for one that rises.
+    """
+    low, high = x.lower(), x.upper()
+    if not (low > 0 or (low.floor() < low and low.floor() == high.floor())):
+        return arb.nan()
+    ends = of(low).union(of(high))
+    if slope is None:
+        return ends
+    at_low, at_high, width = slope(low), slope(high), high - low
+    least = (of(low) + (at_low * width).min(arb(0))).max(of(high) - (at_high * width).max(arb(0)))
+    return ends.union(least.min(ends))
 
 
 def beta(a: Ball, b: Ball) -> Ball:
@@ -299,7 +323,7 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "logsigmoid": lambda x: -softplus(-x), "logaddexp": logaddexp, "softsign": lambda x: x / (1 + abs(x)),
     "mish_slope": mish_slope,
     "erf": arb.erf, "erfc": arb.erfc, "erfi": arb.erfi, "erfinv": arb.erfinv, "lambertw": arb.lambertw,
-    "gamma": arb.gamma, "lgamma": lambda x: acb(x).lgamma().real, "digamma": arb.digamma, "polygamma": polygamma,
+    "gamma": arb.gamma, "lgamma": _lgamma, "digamma": lambda x: polygamma(arb(0), x), "polygamma": polygamma,
     "beta": beta, "beta_slope": beta_slope, "gamma_density": gamma_density,
     "gammainc": incomplete_gamma(_lower_gamma), "gammaincc": incomplete_gamma(_upper_gamma),
     "gammainc_slope": lambda a, x: gammainc_derivative(1, a, x),
@@ -555,11 +579,6 @@ def _and(a: Number, b: Number) -> Number:
     return ball.ZERO if False in known else _EITHER if None in known else ball.ONE
 
 
-def _or(a: Number, b: Number) -> Number:
-    known = {_known_truth(a), _known_truth(b)}
-    return ball.ONE if True in known else _EITHER if None in known else ball.ZERO
-
-
 def _where(condition: Number, a: Number, b: Number) -> Number:
     known = _known_truth(condition)
     return union(a, b) if known is None else a if known else b
@@ -587,6 +606,6 @@ _WIDE_RULES: dict[str, Callable[..., Number]] = {
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), lambda *_: _EITHER),
     "not": lambda x: 1 - _truth_as_ball(x), "mod": _remainder,
     **{name: _step(name) for name in ("sign", "heaviside", "floor", "ceil", "round")},
-    "and": _and, "or": _or, "where": _where,
+    "and": _and, "or": lambda a, b: 1 - _and(1 - _truth_as_ball(a), 1 - _truth_as_ball(b)), "where": _where,
 }  # fmt: skip
 _CONDITION_OPS = ("eq", "ne", "lt", "le", "gt", "ge", "not", "and", "or", "where")

@@ -625,11 +625,8 @@ class Search:
 
     def _rises_inward(self, boxes: Boxes, slope: Intervals) -> Mask:
         """Return on which boxes the objective certainly rises inward along all fixed coordinates."""
-        return np.asarray(
-            ((boxes.side == 0) | (boxes.side < 0) & (slope.lower > 0) | (boxes.side > 0) & (slope.upper < 0)).all(
-                axis=0
-            )
-        )
+        rises = np.where(boxes.side < 0, slope.lower > 0, slope.upper < 0)
+        return np.asarray(((boxes.side == 0) | rises).all(axis=0))
 
 
 # --- Kinds of points ---

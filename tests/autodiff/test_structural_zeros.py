@@ -104,6 +104,16 @@ def test_second_derivatives_too(way: Callable[[Node, dict[str, float]], float]) 
     assert way(slope, {"x": 0.0}) == 0.0
 
 
+@each("cancelling", ["x%x", "x/x", "x - x", "atan2(x, x)"])
+@each("text", ["log(x) - ({})", "log(x) + ({})", "({}) + log(x)"])
+def test_what_cancels_within_one_operation_costs_no_digits(text: str, cancelling: str) -> None:
+    f = parse(text.format(cancelling))
+    graphs = Tape([*gradient_nodes(f.output, [f.leaves["x"]]), f.derivative("x").output])
+    for point in (1e-40, 1e17):
+        values = forward(graphs, FLOATS, {"x": point})
+        assert [values[i] for i in graphs.outputs] == pytest.approx([1 / point] * 2, rel=1e-15, abs=0)
+
+
 ARRAYS_ABSENT = {
     "where(s > 0, s, sum(log(v)))": ({"s": 1, "v": [0, 1]}, {"s": 1, "v": [0, 0]}),
     "where(s > 0, s, dot(sqrt(v), log(v)))": ({"s": 1, "v": [0, 1]}, {"s": 1, "v": [0, 0]}),

@@ -494,6 +494,11 @@ def test_a_face_where_the_slope_is_zero_everywhere_takes_few_boxes() -> None:
     assert len(found.global_.points) == 2
 
 
+def test_poles_of_the_gamma_function_take_few_boxes() -> None:
+    found = ad.parse("lgamma(x)").minimize(x=(-3, 3), max_boxes=2000)
+    assert (found.boxes < 1500, len(found.points)) == (True, 4)
+
+
 @each(
     "text, zeros",
     [
