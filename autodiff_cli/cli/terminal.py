@@ -43,8 +43,8 @@ class Key(enum.Enum):
 
 
 _KEY_BY_CODE = {code: key for key in Key for code in key.value}
-# A control sequence, an Esc before another Esc, Alt with a key, or a single byte.
-_CODE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~]|(?=\x1b)|[^\[O\x1b])|[^\x1b]", re.DOTALL)
+# A control sequence, an Esc before another Esc, Alt with a key, a single byte, or an incomplete sequence.
+_CODE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~]|(?=\x1b)|[^\[O\x1b])|[^\x1b]|\x1b.*", re.DOTALL)
 _INCOMPLETE_CODE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|O)?\Z")
 _MODIFIED_KEY = re.compile(rb"\x1b\[1;\d+([A-H])")
 
@@ -61,16 +61,11 @@ def decode_keys(data: bytes, is_all: bool) -> tuple[list[Key], bytes]:
     """
     keys = []
     position = 0
-    while position < len(data):
-        if _INCOMPLETE_CODE.match(data, position) and not is_all:
+    for code in _CODE.finditer(data):
+        if _INCOMPLETE_CODE.match(data, code.start()) and not is_all:
             break
-        code = _CODE.match(data, position)
-        if code is None:  # an incomplete sequence at the end of the input
-            keys.append(_KEY_BY_CODE.get(data[position:]))
-            position = len(data)
-        else:
-            keys.append(_KEY_BY_CODE.get(_MODIFIED_KEY.sub(b"\x1b[\\1", code[0])))
-            position = code.end()
+        keys.append(_KEY_BY_CODE.get(_MODIFIED_KEY.sub(b"\x1b[\\1", code[0])))
+        position = code.end()
     return [key for key in keys if key is not None], data[position:]
 
 
