@@ -349,7 +349,8 @@ class Command:
         settings: dict[str, Any] = {"help_option_names": [*HELP], "max_content_width": width, "terminal_width": width}
         app.command(cls=_grouped_command(), options_metavar=f"{values}[OPTIONS]", context_settings=settings)(declared)
         command = get_command(app)
-        return command.get_help(typer.Context(command, info_name=f"autodiff {self.name}", **settings)) + "\n"
+        context = typer.Context(command, info_name=f"autodiff {self.name}", **settings)
+        return _wrap_examples(command.get_help(context), width) + "\n"
 
 
 class Call(NamedTuple):
@@ -381,7 +382,8 @@ def _grouped_command() -> Any:
                     sections.setdefault(heading, []).append(record)
             for heading in sorted(sections, key=lambda heading: (heading == "Options", heading == "Output")):
                 with formatter.section(heading):
-                    formatter.write_dl(sections[heading])
+                    # In a narrow terminal, descriptions begin on a line of their own.
+                    formatter.write_dl(sections[heading], col_max=30 if formatter.width >= 60 else 4)
 
     return GroupedCommand
 
@@ -409,9 +411,34 @@ def find_command(name: str) -> Command:
     raise BadInput(f"there is no command `{name}`; {hint}")
 
 
-def overview() -> str:
-    """Return the help of the program: its commands by purpose, each with an example."""
-    return Path(__file__).with_name("overview.txt").read_text(encoding="utf-8")
+def overview(width: int = 80) -> str:
+    """Return the help of the program, for lines of `width` columns: its commands by purpose, each with an example."""
+    return _wrap_examples(Path(__file__).with_name("overview.txt").read_text(encoding="utf-8"), width)
+
+
+def _wrap_examples(text: str, width: int) -> str:
+    r"""Return help with lines of at most `width` columns; a description goes below its command.
+
+    Commands that take several lines can still be pasted into a shell.
+
+    >>> print(_wrap_examples('  autodiff grad "x + y" --x 2 --y 3   a gradient', 30))
+      autodiff grad "x + y" \
+          --x 2 --y 3
+          a gradient
+    """
+    import textwrap
+
+    def wrap(line: str) -> Iterable[str]:
+        indent = " " * (len(line) - len(line.lstrip()))
+        for part in re.split(r"(?<=\S) {3,}", line.strip()):
+            # The spaces inside quotes, and between an option and its value, are no places to break a command.
+            unbroken = re.sub(r'"[^"]*"|--\S+ (?!-[-a-z])', lambda words: words[0].replace(" ", "\0"), part)
+            end, hanging = (" \\", indent + "    ") if indent and "autodiff " in part else ("", indent)
+            rows = textwrap.wrap(unbroken, width - len(hanging + end), break_long_words=False, break_on_hyphens=False)
+            yield indent + f"{end}\n{hanging}".join(rows).replace("\0", " ")
+            indent += "    "
+
+    return "\n".join(part for line in text.split("\n") for part in (wrap(line) if len(line) > width else [line]))
 
 
 def split_models(words: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -6,6 +6,7 @@ none, the shell completes file names.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -126,10 +127,8 @@ def _columns_of_file(path: str) -> Iterator[str]:
     from autodiff_cli.data.files import DataFile
     from autodiff_cli.data.table import DataError
 
-    try:
+    with contextlib.suppress(DataError):
         yield from DataFile(path).names
-    except DataError:
-        return
 
 
 Shell = StrEnum("Shell", [(name.upper(), name) for name in INSTALLATION])  # type: ignore[misc]

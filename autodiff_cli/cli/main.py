@@ -92,8 +92,9 @@ def _run_command(words: Sequence[str], environment: Environment) -> int:
     first, *rest = words or ["help"]
     if first == "help":
         first, rest = (rest[0], ["--help"]) if rest else ("--help", [])
+    width = min(environment.width, MAX_HELP_WIDTH)
     if first in HELP:
-        environment.stdout.write(overview())
+        environment.stdout.write(overview(width))
         return 0
     if first in VERSION:
         from autodiff_cli.version import __version__
@@ -103,7 +104,7 @@ def _run_command(words: Sequence[str], environment: Environment) -> int:
     command = find_command(first)
     options = rest[: rest.index("--")] if "--" in rest else rest
     if any(word in HELP for word in options):
-        environment.stdout.write(command.help(min(environment.width, MAX_HELP_WIDTH)))
+        environment.stdout.write(command.help(width))
         return 0
     return command.run(environment, rest)
 

@@ -6,6 +6,7 @@ terminal understands.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import errno
 import os
@@ -28,33 +29,22 @@ _SIGNALS = (*_FATAL, signal.SIGINT, signal.SIGTSTP, signal.SIGCONT, signal.SIGWI
 
 
 class Key(enum.Enum):
-    """A command that a key stands for."""
+    """A command, with the codes of the keys that give it."""
 
-    NEXT = enum.auto()
-    PREVIOUS = enum.auto()
-    FIRST = enum.auto()
-    LAST = enum.auto()
-    UP = enum.auto()
-    DOWN = enum.auto()
-    HELP = enum.auto()
-    QUIT = enum.auto()
-    REDRAW = enum.auto()  # not a key: the window was resized or overwritten
+    NEXT = (b"\x1b[C", b"\x1bOC", b" ", b"\r", b"\n", b"l", b"f")
+    PREVIOUS = (b"\x1b[D", b"\x1bOD", b"\x7f", b"\x08", b"h", b"b")
+    FIRST = (b"\x1b[H", b"\x1bOH", b"\x1b[1~", b"\x1b[7~", b"g")
+    LAST = (b"\x1b[F", b"\x1bOF", b"\x1b[4~", b"\x1b[8~", b"G")
+    UP = (b"\x1b[A", b"\x1bOA", b"k")
+    DOWN = (b"\x1b[B", b"\x1bOB", b"j")
+    HELP = (b"?",)
+    QUIT = (b"q", b"Q", b"\x1b", b"\x03", b"\x04")
+    REDRAW = (b"\x0c",)  # also when the window was resized or overwritten
 
 
-_KEYS = {
-    Key.NEXT: (b"\x1b[C", b"\x1bOC", b" ", b"\r", b"\n", b"l", b"f"),
-    Key.PREVIOUS: (b"\x1b[D", b"\x1bOD", b"\x7f", b"\x08", b"h", b"b"),
-    Key.FIRST: (b"\x1b[H", b"\x1bOH", b"\x1b[1~", b"\x1b[7~", b"g"),
-    Key.LAST: (b"\x1b[F", b"\x1bOF", b"\x1b[4~", b"\x1b[8~", b"G"),
-    Key.UP: (b"\x1b[A", b"\x1bOA", b"k"),
-    Key.DOWN: (b"\x1b[B", b"\x1bOB", b"j"),
-    Key.HELP: (b"?",),
-    Key.QUIT: (b"q", b"Q", b"\x1b", b"\x03", b"\x04"),
-    Key.REDRAW: (b"\x0c",),
-}
-_KEY_BY_CODE = {code: key for key, codes in _KEYS.items() for code in codes}
-# A control sequence, an Esc before another Esc, Alt with a key, or a single byte.
-_CODE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~]|(?=\x1b)|[^\[O\x1b])|[^\x1b]", re.DOTALL)
+_KEY_BY_CODE = {code: key for key in Key for code in key.value}
+# A control sequence, an Esc before another Esc, Alt with a key, a single byte, or an incomplete sequence.
+_CODE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[ -~]|(?=\x1b)|[^\[O\x1b])|[^\x1b]|\x1b.*", re.DOTALL)
 _INCOMPLETE_CODE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|O)?\Z")
 _MODIFIED_KEY = re.compile(rb"\x1b\[1;\d+([A-H])")
 
@@ -71,16 +61,11 @@ def decode_keys(data: bytes, is_all: bool) -> tuple[list[Key], bytes]:
     """
     keys = []
     position = 0
-    while position < len(data):
-        if _INCOMPLETE_CODE.match(data, position) and not is_all:
+    for code in _CODE.finditer(data):
+        if _INCOMPLETE_CODE.match(data, code.start()) and not is_all:
             break
-        code = _CODE.match(data, position)
-        if code is None:  # an incomplete sequence at the end of the input
-            keys.append(_KEY_BY_CODE.get(data[position:]))
-            position = len(data)
-        else:
-            keys.append(_KEY_BY_CODE.get(_MODIFIED_KEY.sub(b"\x1b[\\1", code[0])))
-            position = code.end()
+        keys.append(_KEY_BY_CODE.get(_MODIFIED_KEY.sub(b"\x1b[\\1", code[0])))
+        position = code.end()
     return [key for key in keys if key is not None], data[position:]
 
 
@@ -177,11 +162,9 @@ class Terminal:
         self._write(_ENTER_SCREEN)
 
     def _leave(self) -> None:
-        try:
+        with contextlib.suppress(OSError, termios.error):  # the terminal may be gone
             self._write(_LEAVE_SCREEN)
             self._set_modes(self._modes)
-        except (OSError, termios.error):
-            return  # the terminal is gone
 
     def _set_modes(self, modes: list[Any]) -> None:
         """Set the terminal's modes. In the background this stops the process, so it is repeated when interrupted."""

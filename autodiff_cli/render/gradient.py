@@ -394,6 +394,7 @@ def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient 
         for finding in check.findings
     ]
     paper.table(TextTable(_COLUMNS, rows))
+    paper.line("  order: f(x + h) - f(x) - h*gradient shrinks like h^order; correct: 2 or exact")
     _write_check_notes(paper, [finding for finding in check.findings if finding.note])
     if check.rewriting is not None:
         paper.heading("an equivalent formula that is more accurate here")

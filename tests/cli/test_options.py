@@ -19,6 +19,7 @@ from autodiff_cli.cli.command_line import (
     Parameter,
     find_command,
     merge_assignments,
+    overview,
     split_arguments,
 )
 from autodiff_cli.cli.environment import BadInput
@@ -212,10 +213,19 @@ def test_examples_of_help_lack_nothing_but_their_files(
         assert output.status == 0 or any(each in output.stderr for each in files), (words, output.stderr)
 
 
-@each("name", COMMANDS)
-def test_examples_of_help_fit_a_terminal_of_80_columns(name: str) -> None:
-    text = run_cli(f"{name} --help")
-    assert [line for line in text.split("\n") if len(line) > 80] == []
+def commands_shown(text: str) -> list[list[str]]:
+    """The words of the commands in a text, read as a shell reads them."""
+    lines = re.sub(r" \\\n +", " ", text).split("\n")
+    return [shlex.split(line.partition("   ")[0]) for line in map(str.strip, lines) if line.startswith("autodiff ")]
+
+
+@each("name", [*COMMANDS, "overview"])
+def test_help_fits_terminals_of_40_and_80_columns_with_the_same_commands(name: str) -> None:
+    wide, narrow = [overview(w) if name == "overview" else find_command(name).help(w) for w in (80, 40)]
+    assert [line for line in wide.split("\n") if len(line) > 80] == []
+    for line in narrow.split("\n"):  # a formula, or an option with its value, is not broken
+        assert len(line) <= 40 or " " not in re.sub(r'"[^"]*"|--\S+ \S+', "", line.strip("\\ ")), line
+    assert commands_shown(narrow) == commands_shown(wide) != []
 
 
 def needed(command: Command) -> list[str]:

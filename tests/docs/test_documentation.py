@@ -16,7 +16,7 @@ from tests.each import each
 from tests.support import ROOT, run_cli
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]*))?\)")
 
 
 def console_blocks(page: Path) -> list[list[tuple[str, str]]]:
@@ -74,10 +74,18 @@ def test_commands_print_what_is_shown(
         assert re.fullmatch(pattern, printed, re.S), printed
 
 
+def heading_anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, made as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.*)", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @each("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
-        assert os.path.exists(page.parent / target), target
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        linked = page.parent / target if target else page
+        assert os.path.exists(linked), target
+        assert not anchor or anchor in heading_anchors(linked), f"{target}#{anchor}"
 
 
 def test_the_picture_of_a_graph_has_the_numbers_that_are_computed() -> None:

@@ -23,7 +23,7 @@ import numpy as np
 from autodiff_cli.algebra.table import with_subtraction
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.op import Gate, Shape
 from autodiff_cli.graph.tape import ShapeError, ShapeInference, format_shape, leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import (
     ExpressionError,
@@ -293,16 +293,22 @@ def _check_constants(program: Program) -> None:
             raise ExpressionError(message, program.text, program.source.start(node))
 
 
-def check_columns_not_bound(program: Program, names: Sequence[str]) -> None:
-    """Raise ExpressionError for a model such as `y = a*x` that binds a column: `y ~ a*x` was meant."""
-    if program.target is not None:
+def check_loss(program: Program, names: Sequence[str]) -> None:
+    """Raise ExpressionError for a model without `~` that is no loss.
+
+    It binds a column, as `y = a*x` does, or its derivative is 0 with respect to every parameter, as that of `y == a*x`.
+    """
+    bound = [name for name in names if name in program.bound]
+    order = topological_order([program.output])
+    jumps = {node: constant(0) for node in order if node.op is not None and node.op.gate is Gate.BLOCK}
+    if bound:
+        message = f"`{bound[0]}` is a column of the data; write its prediction after `~`, not after `=`"
+    elif jumps and set(names).issuperset(leaf_names(substitute([program.output], jumps))):
+        message = "the derivative of this loss is 0 with respect to every parameter; write TARGET ~ PREDICTION"
+    else:
         return
-    for name in names:
-        if name in program.bound:
-            text = program.text
-            suggestion = text.replace("=", "~") if text.count("=") == 1 and is_quotable(text) else None
-            message = f"`{name}` is a column of the data; write its prediction after `~`, not after `=`"
-            raise ExpressionError(message, suggestion=suggestion)
+    sides = re.fullmatch(r"([^=<>!(]*)==?([^=]*)", program.text)
+    raise ExpressionError(message, suggestion="~".join(sides.groups()) if sides and is_quotable(sides[0]) else None)
 
 
 def check_reads_data(model: Model, names: Sequence[str], named: Collection[str], user_names: Collection[str]) -> None:
@@ -404,11 +410,12 @@ class Model:
         program = read_program(text, (*names, *user_names), columns=model_column_names(text, names))
         if not is_saved:
             _check_constants(program)
-        check_columns_not_bound(program, names)
         columns = tuple(dict.fromkeys(iter_columns_read(program, names)))
         parameters = parameter_names(program, names)
         check_levels(program, names)
-        if program.target is not None:
+        if program.target is None:
+            check_loss(program, names)
+        else:
             for leaf in topological_order([program.target]):
                 match = program.column_leaves.get(leaf.text)
                 if leaf.is_input and leaf.text not in names and not isinstance(match, TextMatch):

@@ -27,8 +27,7 @@ from autodiff_cli.data.dialect import DataError
 from autodiff_cli.data.files import DataSource
 from autodiff_cli.data.source import reserve_blas_buffer
 from autodiff_cli.data.table import Dataset
-from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.language.errors import ExpressionError, is_quotable, suggest
+from autodiff_cli.language.errors import suggest
 from autodiff_cli.ops.special import LOG_DENSITIES
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
@@ -220,8 +219,6 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     chosen = choose_backend(options.backend, options.threads, loss_of_row, data.rows, notify=notes.append)
     stepping = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)
     kernels = compiled.kernels(options.recompute_every, chosen, notes, stepping)
-    if resolved.program.target is None and not priors:
-        _check_loss_varies(resolved, kernels.row_gradient_graphs[1:])
     return PreparedObjective(
         model=resolved,
         loss=loss,
@@ -500,16 +497,3 @@ def _check_start(name: str, value: Any, limits: BoundPair, range_name: str) -> N
     if is_outside.any():
         first = np.ravel(value)[is_outside][0]
         raise OptionError(f"the starting value {first:g} of `{name}` is outside {range_name} {describe_bounds(limits)}")
-
-
-def _check_loss_varies(model: Model, slopes: Sequence[Node]) -> None:
-    """Raise ExpressionError for a loss whose derivatives are all 0, such as `y == a*x`: `y ~ a*x` was meant.
-
-    Args:
-        slopes: the derivatives of the loss of a row with respect to the parameters.
-    """
-    if slopes and all(is_literal(slope, 0) for slope in slopes):
-        text = model.text
-        suggestion = text.replace("==", "~") if text.count("==") == 1 and is_quotable(text) else None
-        message = "the derivatives of this loss are 0 everywhere, so it has no minimum to search for"
-        raise ExpressionError(message, suggestion=suggestion)

@@ -96,18 +96,6 @@ def test_no_columns_is_an_option(tmp_path: Any) -> None:
     assert run_cli(["train", "y ~ m", str(path), "--no-columns", "--json"]).json["parameters"]["m"] == pytest.approx(3)
 
 
-@pytest.mark.parametrize(
-    ("model", "suggestion"),
-    [("v == a*t", "v ~ a*t"), ("a*t == v", "a*t ~ v"), ("floor(a*v)", None), ("abs(v - a*t) > b", None)],
-)
-def test_a_loss_whose_derivatives_are_0_is_refused(model: str, suggestion: str | None) -> None:
-    for made in (fit, Objective):
-        with pytest.raises(ExpressionError, match="the derivatives of this loss are 0 everywhere") as refused:
-            made(model, DATA)
-        assert refused.value.suggestion == suggestion
-    assert fit(f"({model}) + (c - v)^2", DATA).parameters["c"] == pytest.approx(DATA["v"].mean())
-
-
 @pytest.mark.parametrize("model", ["a*exp(-b*t)", "a*t", "a*t + b*v", "-(a*t)^2"])
 @pytest.mark.parametrize("optimizer", ["auto", "lbfgs"])
 def test_a_loss_without_a_least_value_is_recognised(model: str, optimizer: str) -> None:

@@ -85,3 +85,12 @@ def test_a_column_that_is_bound_and_not_predicted_is_a_mistake() -> None:
         Model.parse("y = a*x", NAMES)
     assert error.value.suggestion == "y ~ a*x"
     assert Model.parse("u = a*x; (y - u)^2", NAMES).parameters == ("a",)
+
+
+def test_a_loss_that_no_parameter_changes_smoothly_is_a_mistake() -> None:
+    for text in ("y == a*x", "y < a*x", "(y == a*x)*2", "(y - floor(a*x))^2", "where(x > a, 1, 2)", "not a"):
+        with pytest.raises(ExpressionError, match="the derivative of this loss is 0") as error:
+            Model.parse(text, NAMES)
+        assert error.value.suggestion == ("y ~ a*x" if text == "y == a*x" else None)
+    for text in ("(y - a*(x > 1))^2", "where(x > a, a, 2)", "floor(y) * a^2", "y ~ a*(x > b)"):
+        assert "a" in Model.parse(text, NAMES).parameters
