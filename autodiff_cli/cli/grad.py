@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from autodiff_cli.cli import command_line
+from autodiff_cli.cli import command_line as cli
 from autodiff_cli.cli.environment import Output, errors_as_bad_input
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.options import check_restrictions, command_words, exclusive, needs, option_fields
 
 _INTERVAL, _RANGE = "an interval", "a range"
-_REQUESTS = tuple(option_fields(command_line.DerivativeRequest))
+_REQUESTS = tuple(option_fields(cli.DerivativeRequest))
 _ONE_POINT = tuple(name for name in _REQUESTS if name not in ("at", "precision"))
 
 # The options and kinds of values that cannot be combined.
 _RESTRICTIONS = (
-    *exclusive(_INTERVAL, (*_REQUESTS, command_line.UNCERTAIN, _RANGE)),
-    *command_line.UNCERTAINTY_RESTRICTIONS,
+    *exclusive(_INTERVAL, (*_REQUESTS, cli.UNCERTAIN, _RANGE)),
+    *cli.UNCERTAINTY_RESTRICTIONS,
     *exclusive("monte_carlo", ("at", _RANGE)),
     *exclusive("precision", (*_ONE_POINT, "at", _RANGE)),
     *exclusive(_RANGE, (*_ONE_POINT, "at")),
@@ -30,19 +30,17 @@ _RESTRICTIONS = (
 )
 
 
-@command_line.command(
-    request=command_line.DerivativeRequest, uncertainty=command_line.UncertaintyRequest, reading=FileOptions
-)
+@cli.command(request=cli.DerivativeRequest, uncertainty=cli.UncertaintyRequest, reading=FileOptions)
 def grad(
-    call: command_line.Call,
-    expression: str = command_line.EXPR,
+    call: cli.Call,
+    expression: str = cli.EXPR,
     *,
-    request: command_line.DerivativeRequest,
-    uncertainty: command_line.UncertaintyRequest,
+    request: cli.DerivativeRequest,
+    uncertainty: cli.UncertaintyRequest,
     reading: FileOptions,
     explicit: Mapping[str, Any],
-    wrt: str | None = command_line.WRT,
-    implicit: bool = command_line.IMPLICIT,
+    wrt: str | None = cli.WRT,
+    implicit: bool = cli.IMPLICIT,
 ) -> Output:
     """Compute the value and the gradient of a formula.
 
@@ -88,7 +86,7 @@ def grad(
     has_interval = any(map(inputs.split_interval, value_texts.values()))
     kinds = {
         _INTERVAL: has_interval and _INTERVAL,
-        command_line.UNCERTAIN: errors and command_line.UNCERTAIN,
+        cli.UNCERTAIN: errors and cli.UNCERTAIN,
         _RANGE: ranges and ranges[0],
     }
     with errors_as_bad_input():
@@ -118,7 +116,7 @@ def grad(
         results = {name: propagated_uncertainty(one, point, errors, uncertainty)[0] for name, one in outputs.items()}
         reports = [uncertainty_report(results)]
         nonlinear = "; ".join(f"{name}: {u.warning}" if name else u.warning for name, u in results.items() if u.warning)
-    if replace(request, precision=None) != command_line.DerivativeRequest():
+    if replace(request, precision=None) != cli.DerivativeRequest():
         from autodiff_cli.cli.gradients import higher_derivatives_report
 
         report = higher_derivatives_report(call, formula, value_texts, names, request, nonlinear)

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from autodiff_cli.cli import command_line
+from autodiff_cli.cli import command_line as cli
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import suggest
@@ -109,16 +109,16 @@ _BINARY_SUFFIXES = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".
 _RESTRICTIONS = (
     Restriction(
         "limit",
-        lambda explicit: explicit.keys().isdisjoint(("paths", command_line.UNCERTAIN)),
+        lambda explicit: explicit.keys().isdisjoint(("paths", cli.UNCERTAIN)),
         "--limit needs --paths: add --paths",
     ),
     Restriction(
-        command_line.UNCERTAIN,
+        cli.UNCERTAIN,
         lambda explicit: explicit["format name"] not in ("text", "json"),
         "--format {format name} shows no "
-        f"{command_line.UNCERTAIN.removeprefix('an ')}: leave the errors out, or use text or json",
+        f"{cli.UNCERTAIN.removeprefix('an ')}: leave the errors out, or use text or json",
     ),
-    *command_line.UNCERTAINTY_RESTRICTIONS,
+    *cli.UNCERTAINTY_RESTRICTIONS,
     *(
         needs(option, "row", f"{command_words(option)} needs a row of data: add DATA and --row N")
         for option in ("loss", *option_fields(FileOptions))
@@ -157,7 +157,7 @@ view_option, drawing_option = partial(option, group="Views"), partial(option, gr
 class ViewRequest(CheckedOptions):
     """The views of a trace that replace the steps of reverse mode."""
 
-    mode: command_line.PassMode = command_line.mode_option(group="Views")
+    mode: cli.PassMode = cli.mode_option(group="Views")
     paths: str | None = view_option("--paths [VAR]", "List the paths from VAR (default: every variable) to the output.")
     limit: int = view_option(
         "--limit N", "Maximum number of paths to list per variable, largest first.", at_least(0), default=_DEFAULT_LIMIT
@@ -169,33 +169,31 @@ _ROW_HELP = "Trace the loss of model EXPR (or MODEL.json) at row N of DATA, coun
 _FIND_HELP = "Draw only the smallest parts that contain TEXT, and their neighbours."
 
 
-@command_line.command(views=ViewRequest, uncertainty=command_line.UncertaintyRequest, reading=FileOptions)
+@cli.command(views=ViewRequest, uncertainty=cli.UncertaintyRequest, reading=FileOptions)
 def trace(
-    call: command_line.Call,
-    expression: str = command_line.EXPR,
+    call: cli.Call,
+    expression: str = cli.EXPR,
     data: list[str] | None = option("[DATA]...", "Data files for --row, as for `train`."),
     row: int | None = view_option("--row N", _ROW_HELP, at_least(1)),
     loss: str | None = view_option("--loss NAME", "Loss function for --row, as for `train`."),
     *,
     views: ViewRequest,
-    uncertainty: command_line.UncertaintyRequest,
+    uncertainty: cli.UncertaintyRequest,
     reading: FileOptions,
     explicit: Mapping[str, Any],
-    wrt: str | None = command_line.WRT,
-    implicit: bool = command_line.IMPLICIT,
+    wrt: str | None = cli.WRT,
+    implicit: bool = cli.IMPLICIT,
     step: bool = view_option("--step", "Step through both passes with the keyboard, in a terminal."),
     format_: FormatName | None = option(
         "--format", "Output format (default: by the suffix of -o FILE, else text).", group="Output", default=None
     ),
-    output: str | None = command_line.OUTPUT_FILE,
+    output: str | None = cli.OUTPUT_FILE,
     highlight: str | None = drawing_option("--highlight VAR", "Highlight the paths of VAR."),
     only: str | None = drawing_option("--only VAR", "Draw only nodes that depend on VAR."),
     hide_constants: bool = drawing_option("--hide-constants", "Do not draw nodes that depend on no variable."),
     fold: bool = drawing_option("--fold", "Draw named intermediates, calls and layers as one node each."),
     find: str | None = drawing_option("--find TEXT", _FIND_HELP),
-    exercise: bool = command_line.output_option(
-        "--exercise", "Write an exercise sheet with blanks and an answer key (HTML)."
-    ),
+    exercise: bool = cli.output_option("--exercise", "Write an exercise sheet with blanks and an answer key (HTML)."),
 ) -> Output:
     """Show backpropagation step by step.
 
@@ -229,14 +227,14 @@ def trace(
     highlight, only = (name and canonical_name(name) for name in (highlight, only))
     format_name = _select_format(format_, environment.json, output)
     if data and row is None:
-        command_line.check_not_a_number(data[0])
+        cli.check_not_a_number(data[0])
         raise BadInput(
             f'unexpected argument `{data[0]}`; put an expression in quotes, such as autodiff trace "x*y"; '
             "to trace the loss at a row of a data file, add --row N"
         )
     value_texts, errors = inputs.split_uncertainties(call.values, uncertainty.sigma or ())
     call = call._replace(values=value_texts)
-    uncertain = {command_line.UNCERTAIN: command_line.UNCERTAIN} if errors else {}
+    uncertain = {cli.UNCERTAIN: cli.UNCERTAIN} if errors else {}
     with errors_as_bad_input():
         check_restrictions(_RESTRICTIONS, {**explicit, **uncertain, "format name": format_name})
     inputs.check_single_values(value_texts, "trace")
@@ -256,7 +254,7 @@ def trace(
     if step and step_through(environment, warned, is_input_read=expression == "-"):
         return Output(combine_reports(*reports, gap=True) if reports else None)
     draw = FORMATS[format_name].draw
-    is_forward = views.mode is command_line.PassMode.FORWARD
+    is_forward = views.mode is cli.PassMode.FORWARD
     if views.paths is not None or (is_forward and format_name != "html"):
         trace_record = inputs.trace_of_elements(trace_record, environment)
     if draw is None:
@@ -304,7 +302,7 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
     from autodiff_cli.explain.views import PathNetwork, forward_mode, tape_record
 
     reports = []
-    if views.mode is command_line.PassMode.FORWARD:
+    if views.mode is cli.PassMode.FORWARD:
         _seed_variable(trace)
         # The text has the first variable, or the variables of `--wrt`; the passes compute with all variables.
         full_trace = trace_formula(trace.expression, trace.point)
@@ -326,7 +324,7 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
 
 
 def _uncertainty_reports(
-    trace: Trace, errors: Mapping[str, str], request: command_line.UncertaintyRequest, limit: int
+    trace: Trace, errors: Mapping[str, str], request: cli.UncertaintyRequest, limit: int
 ) -> tuple[str, list[Report]]:
     """Return why the first-order uncertainty misleads, if it does, and the reports of the uncertainty and its paths."""
     from autodiff_cli.cli.gradients import propagated_uncertainty
@@ -372,13 +370,7 @@ def _build_drawing(trace: Trace, view: View) -> Drawing:
 
 
 def trace_row(
-    call: command_line.Call,
-    model: str,
-    data: list[str],
-    number: int,
-    loss: str | None,
-    reading: FileOptions,
-    wrt: str | None,
+    call: cli.Call, model: str, data: list[str], number: int, loss: str | None, reading: FileOptions, wrt: str | None
 ) -> Trace:
     """Return the trace of the loss at one row of data.
 
