@@ -57,23 +57,11 @@ _NAMES_OF_VARIABLES = ("--sigma", "--correlation")
 
 # Every command, in the order of the help page, and the module of this package that has it.
 COMMANDS = {
-    "grad": "grad",
-    "trace": "trace",
-    "lesson": "learning",
-    "serve": "learning",
-    "train": "train",
-    "predict": "predict",
-    "compare": "train",
-    "data": "inspection",
-    "solve": "solve",
-    "minimize": "solve",
-    "maximize": "solve",
-    "check": "inspection",
-    "ops": "inspection",
-    "doctor": "inspection",
-    "export": "export",
+    "grad": "grad", "trace": "trace", "lesson": "learning", "serve": "learning", "train": "train",
+    "predict": "predict", "compare": "train", "data": "inspection", "solve": "solve", "minimize": "solve",
+    "maximize": "solve", "check": "inspection", "ops": "inspection", "doctor": "inspection", "export": "export",
     "completion": "completion",
-}
+}  # fmt: skip
 
 # They take values of variables as options.
 _COMMANDS_WITH_VALUES = ("grad", "trace", "train", "compare", "solve", "minimize", "maximize", "check", "predict")
@@ -84,10 +72,10 @@ _COMMANDS_WITHOUT_DOCUMENT = ("serve", "completion")
 _OTHER_COMMANDS = {
     other: ours
     for ours, others in {
-        "train": "fit regress learn", "grad": "diff derive derivative gradient differentiate eval evaluate",
-        "trace": "backprop graph draw steps", "ops": "functions operations", "solve": "root roots zeros fsolve solver",
-        "minimize": "minimise min minima optimize", "maximize": "maximise max maxima", "doctor": "info status",
-        "lesson": "tutorial lessons", "--version": "version -v",
+        "grad": "diff derive derivative gradient differentiate eval evaluate", "trace": "backprop graph draw steps",
+        "train": "fit regress regression learn lm glm nls curve_fit", "minimize": "minimise min minima optimize",
+        "solve": "root roots zeros fsolve solver", "maximize": "maximise max maxima", "ops": "functions operations",
+        "lesson": "tutorial lessons", "--version": "version -v", "doctor": "info status",
     }.items()
     for other in others.split()
 }  # fmt: skip
@@ -95,12 +83,13 @@ _OTHER_OPTIONS = {
     other: tuple(ours.split())
     for ours, others in {
         "--epochs --max-boxes": "max-iter maxiter max-iterations iterations n-iter steps", "--lr": "eta step-size rate",
-        "--to": "lang language target format", "--output --save": "o output out outfile outputfile write",
-        "--wrt": "vars variables with-respect-to", "--backend": "device gpu engine",
-        "--threads": "workers jobs n-jobs cores num-threads", "--seed": "random-state random-seed",
-        "--l2": "weight-decay ridge", "--delimiter": "sep separator", "--where": "query filter",
-        "--optimizer": "method algorithm solver", "--by": "group groupby group-by",
-        "--confidence --interval": "interval level ci confidence", "--jacobian": "jac", "--hessian": "hess",
+        "--set": "var variable param start init initial guess p0 x0 point", "--wrt": "vars variables with-respect-to",
+        "--validation": "test-size validation-split val-split holdout", "--optimizer": "method algorithm solver",
+        "--output --save": "o output out outfile outputfile write", "--seed": "random-state random-seed",
+        "--confidence --interval": "interval level ci confidence", "--threads": "workers jobs n-jobs cores num-threads",
+        "--by": "group groupby group-by", "--backend": "device gpu engine", "--to": "lang language target",
+        "--delimiter": "sep separator", "--l2": "weight-decay ridge", "--where": "query filter", "--jacobian": "jac",
+        "--to --json": "format", "--hessian": "hess",
     }.items()
     for other in others.split()
 }  # fmt: skip
@@ -187,8 +176,10 @@ class Parameter(NamedTuple):
             return self.kind(text)
         except ValueError:
             accepted = self.choices or ("a number" if self.kind is float else "a whole number",)
-            is_percentage = self.kind is float and text.endswith("%") and is_signed_number(text[:-1])
-            hint = f"; did you mean {float(text[:-1]) / 100:g}?" if is_percentage else ""
+            plain = text.removesuffix("%").replace(",", "." if self.kind is float else "")
+            is_number = self.kind in (int, float) and is_signed_number(plain)
+            meant = float(plain) / (100 if text.endswith("%") else 1) if is_number else math.nan
+            hint = f"; did you mean {meant:.15g}?" if meant.is_integer() or (is_number and self.kind is float) else ""
             raise BadInput(f"{name} takes {join_words(accepted, 'or')}, not `{text}`{hint}") from None
 
     def accepts(self, text: str | None) -> bool:

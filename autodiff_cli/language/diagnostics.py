@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Set
 
 from autodiff_cli import ops
-from autodiff_cli.language.errors import MAX_QUOTE, ExpressionError, is_quotable, join_words, line_and_column
+from autodiff_cli.language.errors import MAX_QUOTE, ExpressionError, if_quotable, join_words, line_and_column
 from autodiff_cli.language.lexer import BUILT_FUNCTIONS, Lexeme, Lexemes, is_signed_number, split_outside_brackets
 
 # --- Operands, quoted in suggestions
@@ -28,8 +28,7 @@ def quote_operand(text: str, first: Lexeme, after: list[Lexeme]) -> str:
         depth += (lexeme.type in CLOSING_BRACKETS) - (lexeme.type in CLOSING_BRACKETS.values())
         is_called = lexeme.type == "NAME" and following is not None and following.type == "LPAR"
         if depth == 0 and not is_called:
-            quoted = text[first.start : lexeme.end]
-            return quoted if is_quotable(quoted) else first.text
+            return if_quotable(text[first.start : lexeme.end], first.text)
     return first.text
 
 
@@ -43,8 +42,7 @@ def quote_operand_before(text: str, before: list[Lexeme]) -> str:
         applied = lexeme.type in CLOSING_BRACKETS and before[start - 1].type in ENDS_OPERAND
         if depth == 0 and lexeme.type != "SUPERSCRIPT" and not applied:
             break
-    quoted = text[before[start].start : before[-1].end]
-    return quoted if is_quotable(quoted) else before[-1].text
+    return if_quotable(text[before[start].start : before[-1].end], before[-1].text)
 
 
 # --- Other notations
@@ -58,13 +56,13 @@ FOREIGN_CHARACTERS = {
     "≈": "==", "!": "not", **dict.fromkeys("⋅∙∗•", "*"), **dict.fromkeys("∕⁄", "/"), **dict.fromkeys("–—", "-"),
     **dict.fromkeys("‘’“”", "'A'"),
 }  # fmt: skip
-# What to write here for two operators in a row; `{}` stands for an operand where it changes.
+# What to write here for two operators in a row.
 FOREIGN_OPERATORS = {
     ("=", ">"): ">=", ("=", "<"): "<=", ("<", ">"): "!=", ("==", "="): "==", ("!=", "="): "!=",
-    ("/", "/"): "floor({}/{})", ("^", "^"): "^",
+    ("/", "/"): "floor(a/b)", ("^", "^"): "^",
 }  # fmt: skip
 # What to write here for operators that are words in other languages, around their operands.
-FOREIGN_WORDS = {"mod": "{} % {}", "rem": "{} % {}", "div": "floor({}/{})", "xor": "{} != {}", "pow": "{}^{}"}
+FOREIGN_WORDS = {"mod": "{} % {}", "rem": "{} % {}", "div": "floor(a/b)", "xor": "{} != {}", "pow": "{}^{}"}
 QUOTATION_MARKS = {"`": "a name of any characters", "'": "text", '"': "text"}  # what a pair of each encloses
 
 # What to write here for functions of other languages, by name; `{}` stands for the argument where it changes.
@@ -73,9 +71,9 @@ FOREIGN_FUNCTIONS = {
     for ours, names in {
         "abs": "fabs", "acosh": "arcosh", "asinh": "arsinh", "atan": "arctg", "atanh": "artanh", "cos": "cosine",
         "cosh": "ch", "cot": "ctg cotan", "csc": "cosec", "digamma": "ψ Ψ", "floor": "int", "gamma": "Γ",
-        "gamma({} + 1)": "factorial", "heaviside": "θ Θ H step", "lambertw": "W", "log10": "lg", "log2": "lb ld",
-        "mean": "average avg", "normal_cdf": "Phi N pnorm", "normal_pdf": "φ phi dnorm", "pow": "power",
-        "prod": "product Π", "sigmoid": "σ expit", "sign": "sgn", "sinh": "sh", "sum": "Σ",
+        "gamma({} + 1)": "factorial", "[{}]": "c list vector", "heaviside": "θ Θ H step", "lambertw": "W",
+        "log10": "lg", "log2": "lb ld", "mean": "average avg", "normal_cdf": "Phi N pnorm", "normal_pdf": "φ phi dnorm",
+        "pow": "power", "prod": "product Π", "sigmoid": "σ expit", "sign": "sgn", "sinh": "sh", "sum": "Σ",
         "tan": "tangent tg", "tanh": "th", "where": "if ifelse iif piecewise",
     }.items()
     for name in names.split()
@@ -90,6 +88,7 @@ UNAVAILABLE_FUNCTIONS: dict[str, Message] = {
     **dict.fromkeys(("jacobian", "jac"), (DERIVATIVE_MESSAGE.replace("`grad`", "`grad --jacobian`"), "{}")),
     **dict.fromkeys(("integrate", "integral", "quad"), ("integrals are not in the language", None)),
     **dict.fromkeys(("lim", "limit"), ("limits are not in the language", None)),
+    **dict.fromkeys(("PI", "Pi", "pi"), ("the constant `pi` is written without brackets", None)),
     **dict.fromkeys(("complex", "re", "im", "Re", "Im", "real", "imag", "conj", "arg"), (_COMPLEX_MESSAGE, None)),
     **dict.fromkeys(("linear", "affine"), ("a linear model is written with its parameters", "a + b*{}")),
     **dict.fromkeys(("poly", "polynomial", "polyval", "cubic", "quadratic"), _POLYNOMIAL),
@@ -122,8 +121,8 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
         first = split_outside_brackets(inside, ",")[0].strip()
         operand = first if template == "{}" or first.isidentifier() else f"({first})"
         return words, template.replace("{}", operand) if template is not None and first else None
-    translation = FOREIGN_FUNCTIONS.get(name, "")
-    if "{}" in translation:
+    translation = FOREIGN_FUNCTIONS.get(name) or FOREIGN_FUNCTIONS.get(name.lower(), "")  # spreadsheets: `IF(…)`
+    if "{}" in translation and (count > 1 or len(name) > 1):  # a letter before one operand is rather a factor
         return "", translation.format(inside or "x")
     accepts = any(op.accepts(count) for op in ops.overloads(translation))
     return ("", f"{translation}{arguments}") if accepts else None
@@ -149,13 +148,13 @@ def foreign_notation(text: str, before: list[Lexeme], unexpected: Lexeme, after:
     if unexpected.text == "!" and last.type in ENDS_OPERAND:
         factorial = f"gamma({quote_operand_before(text, before)} + 1)"
         return "`!` is not in the language; a factorial is a gamma function", factorial
-    if unexpected.text == "if" or (last.text == "if" and last.type == "NAME"):
-        return "`if` is not in the language; use the function `where`", _where_call(text)
-    if last.text == "lambda" and unexpected.type == "NAME":
-        return "`lambda` is not in the language; give the function a name: `f(x) = x^2; f(3)`", None
+    if "if" in (unexpected.text, last.text) or before[0].text == "Piecewise":
+        return "for a choice between values, use the function `where`", _where_call(text)
+    is_lambda = last.text == "lambda" or [lexeme.text for lexeme in before[:2]] == ["function", "("]
+    if (is_lambda and unexpected.type == "NAME") or (last.text, unexpected.text) == ("-", ">"):
+        return "a function without a name is not in the language; give the function a name: `f(x) = x^2; f(3)`", None
     if [lexeme.text for lexeme in before[:2]] == ["d", "/"] and len(before) == 3 and last.text.startswith("d"):
-        rest = text[unexpected.start :].strip()
-        return DERIVATIVE_MESSAGE, rest if is_quotable(rest) else None
+        return DERIVATIVE_MESSAGE, if_quotable(text[unexpected.start :].strip(), None)
     if unexpected.type == "COMMA" and [lexeme.type for lexeme in after[:2]] == ["NAME", "EQUAL"]:
         name = after[0].text
         return f"values of variables are not part of the expression; give one by the option `--{name} 2`", None
@@ -195,6 +194,7 @@ def _quotation_mark(text: str, unexpected: Lexeme, follows_name: bool) -> Messag
 
 
 _OPERAND = re.compile(r"\s*(?:\(([^()]*)\)|(\w+))")
+_ANGLE = re.compile(r"([\w.]+|\([^()]*\))\s*$")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _PARTIAL = re.compile(r"∂\w*\s*/\s*∂\w+")
 # Conditional expressions of other languages, with the condition and the two alternatives.
@@ -210,7 +210,7 @@ _BAR_MESSAGE = "`|` is not in the language; use the function `abs` for an absolu
 def _absolute_value(text: str, bar: Lexeme) -> str:
     """Return the call of `abs` for an operand between bars, of which `bar` is the first."""
     inside, closing, _ = text[bar.end : bar.end + MAX_QUOTE].partition("|")
-    return f"abs({inside.strip()})" if closing and inside.strip() and is_quotable(inside) else "abs(x)"
+    return f"abs({inside.strip()})" if closing and inside.strip() and inside.isprintable() else "abs(x)"
 
 
 def _where_call(text: str) -> str:
@@ -218,8 +218,7 @@ def _where_call(text: str) -> str:
     for pattern in _CONDITIONALS:
         if parts := pattern.fullmatch(text.strip()):
             call = "where({condition}, {then}, {other})".format_map(parts.groupdict())
-            if is_quotable(call):
-                return call
+            return if_quotable(call, "where(condition, a, b)")
     return "where(condition, a, b)"
 
 
@@ -231,27 +230,29 @@ def unknown_character(text: str, last: Lexeme | None, unexpected: Lexeme) -> Mes
         if doubled or (last is not None and last.type in ENDS_OPERAND):
             return "`|` is not in the language; the logical operator is a word", "or"
         return _BAR_MESSAGE, _absolute_value(text, unexpected)
-    if character == "\\":
-        return "`\\` is not in the language; type formulas as in `sqrt(x)/2`, not in LaTeX", None
+    if character == "\\" or (character == "$" and last is None):
+        return "type formulas as in `sqrt(x)/2`, not in LaTeX", None
+    if character == "." and text[unexpected.end : unexpected.end + 1] in ("*", "/", "^"):
+        return "operators have no dot; they apply to each element of an array", text[unexpected.end]
+    if character in "“”‘’" and last is None:
+        return "leave out the quotation marks around the formula", if_quotable(text.strip(" “”‘’"), None)
     if character in _ROOTS:
         operand = _OPERAND.match(text, unexpected.end, unexpected.end + MAX_QUOTE)
         inside = (operand and (operand[1] or operand[2])) or "x"
         return f"`{character}` is not in the language", f"{_ROOTS[character]}({inside})"
-    if character == "∂":
+    if character in "∂∇":
         quotient = _PARTIAL.match(text, unexpected.start)
-        rest = "" if quotient is None else text[quotient.end() :].strip()
-        return DERIVATIVE_MESSAGE, rest if rest and is_quotable(rest) else None
+        return DERIVATIVE_MESSAGE, if_quotable("" if quotient is None else text[quotient.end() :].strip(), None)
     if character == "∫":
         return UNAVAILABLE_FUNCTIONS["integral"]
-    if character == "°" and last is not None:
-        return "angles are in radians", f"{last.text}*pi/180"
+    if character == "°":  # it may stand inside a word, which is then no lexeme
+        angle = _ANGLE.search(text, max(unexpected.start - MAX_QUOTE, 0), unexpected.start)
+        return "angles are in radians", angle and if_quotable(f"({angle[1]}*pi/180)", None)
     if character == "?":
         return "`?` is not in the language; use the function `where`", _where_call(text)
     if character == "{" and (braces := _BRACES.match(text, unexpected.start)):
         call = f"{last.text if last is not None and last.type == 'NAME' else ''}({braces[1]})"
-        return "`{` is not in the language; arguments and operands go in round brackets", call if is_quotable(
-            call
-        ) else "("
+        return "`{` is not in the language; arguments and operands go in round brackets", if_quotable(call, "(")
     if character in FOREIGN_CHARACTERS:
         quoted = character * 2 if character == "&" and doubled else character
         return f"`{quoted}` is not in the language", FOREIGN_CHARACTERS[character]
@@ -317,6 +318,8 @@ def _at_end(text: str, lexemes: list[Lexeme], accepts: Set[str]) -> ExpressionEr
     opening = _open_bracket(lexemes)
     if opening is not None and CLOSING_BRACKETS[opening.type] in accepts:
         message = f"{_bracket_position(text, opening)} is never closed; expected {expected_terminals(accepts)}"
+    elif last.text == "%" and len(lexemes) > 1 and lexemes[-2].type == "NUMBER":
+        message = "`%` is the remainder of a division; write a percentage as a quotient, such as `50/100`"
     else:
         message = f"something must follow {_quoted_lexeme(last)}; expected {expected_terminals(accepts)}"
     return ExpressionError(message, text, last.end)
@@ -342,6 +345,8 @@ def _explain(
     opening = _open_bracket(before)
     if unexpected.type == "EQUAL" and opening is not None and len(before) > 1 and before[-2].type == "COMMA":
         return "arguments cannot be given by name; `autodiff ops` lists the arguments of each function", None
+    if unexpected.type == "EQUAL" and last is None:
+        return "a formula does not begin with `=`", if_quotable(text[unexpected.end :].strip(), None)
     if unexpected.type == "EQUAL":
         return "`=` binds one name, at the start of a statement; use `==` to compare two values", "=="
     if unexpected.type == "TILDE":
@@ -362,8 +367,8 @@ def _explain(
     if unexpected.type == "COMMA" and opening is None:
         if last is not None and last.type == "NUMBER" and after and after[0].type == "NUMBER":
             return "numbers have a decimal point, not a comma", f"{last.text}.{after[0].text}"
-        is_list = is_quotable(text) and not any(mark in text for mark in "~;")
-        return "several formulas are one list, in square brackets", f"[{text.strip()}]" if is_list else None
+        row = None if "~" in text or ";" in text else if_quotable(f"[{text.strip()}]", None)
+        return "several formulas are one list, in square brackets", row
     if row is not None and unexpected.text == ";" and opening is not None and opening.type == "LSQB":
         return "commas separate the elements of an array", row
     if opening is not None and unexpected.type in {"SEPARATOR", *CLOSING_BRACKETS.values()} - {
@@ -399,8 +404,7 @@ def _array_literal(text: str, opening: Lexeme | None, before: list[Lexeme]) -> s
         inside = text
     numbers = _BETWEEN.split(inside.strip())
     is_row = len(numbers) > (2 if opening is None and "," in inside else 1) and all(map(is_signed_number, numbers))
-    row = f"[{', '.join(numbers)}]"
-    return row if is_row and is_quotable(row) else None
+    return if_quotable(f"[{', '.join(numbers)}]", None) if is_row else None
 
 
 def _missing_operator(
@@ -429,6 +433,8 @@ def _missing_operator(
     if last.type == "NUMBER" and unexpected.type == "NUMBER":
         if adjacent:
             return "a number has only one decimal point", None
+        if re.fullmatch(r"[1-9]\d{0,2}", last.text) and re.fullmatch(r"\d{3}", unexpected.text):
+            return "digits cannot have separators, and an array goes in square brackets", last.text + unexpected.text
         row = _array_literal(text, opening, before) if opening is None else None
         return f"expected an operator between {_quoted_lexeme(last)} and {_quoted_lexeme(unexpected)}", row
     if unexpected.text in FOREIGN_WORDS and after and after[0].type in BEGINS_OPERAND:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from autodiff_cli.graph.tape import ShapeError
@@ -20,6 +20,8 @@ MAX_QUOTE = 30  # characters of source that a suggestion repeats
 MAX_LISTED = 8  # names that a message lists
 MIN_PREFIX = 2  # letters; a name that begins with fewer is no completion worth suggesting
 MIN_SIMILARITY = 0.65  # of a suggested name, from 0 to 1: see `similarity`
+
+_Otherwise = TypeVar("_Otherwise", str, None)
 
 NEWLINE = re.compile(r"\r\n|\r|\n")
 
@@ -137,8 +139,8 @@ def suggest(name: str, candidates: Iterable[str], *, allow_prefix: bool = True) 
     """
     if len(name) > MAX_SHOWN_NAME:
         return None
-    spellings = {candidate.casefold(): candidate for candidate in candidates}
-    name = name.casefold()
+    spellings = {_spelling(candidate): candidate for candidate in candidates}
+    name = _spelling(name)
     closest = (MIN_SIMILARITY, False)
     best = None
     for spelling, candidate in spellings.items():
@@ -151,6 +153,11 @@ def suggest(name: str, candidates: Iterable[str], *, allow_prefix: bool = True) 
         longer = [candidate for spelling, candidate in spellings.items() if spelling.startswith(name)]
         return min(longer, key=len, default=None)
     return best
+
+
+def _spelling(name: str) -> str:
+    """Return a name in small letters, with the names of Greek letters in place of the letters: `alpha` for `α`."""
+    return re.sub("[α-ω]", lambda letter: unicodedata.name(letter[0]).split()[-1], name.casefold()).casefold()
 
 
 def spelling_hint(name: str, candidates: Iterable[str], otherwise: str, quote: str = "`") -> str:
@@ -215,12 +222,17 @@ def join_words(words: Iterable[object], last: str = "and") -> str:
 
 
 def is_quotable(text: str) -> bool:
-    r"""Whether a suggestion may repeat a piece of source: it is short, on one line, and has no invisible characters.
+    r"""Whether a suggestion may repeat a piece of source: it is short, on one line, and all of it is visible.
 
     >>> is_quotable("2*x"), is_quotable("2*\n*x"), is_quotable("\u202e2*x")
     (True, False, False)
     """
-    return len(text) <= MAX_QUOTE and text.isprintable()
+    return 0 < len(text) <= MAX_QUOTE and text.isprintable()
+
+
+def if_quotable(text: str, otherwise: _Otherwise) -> str | _Otherwise:
+    """Return a piece of source if a suggestion may repeat it, otherwise the other value."""
+    return text if is_quotable(text) else otherwise
 
 
 def _printable(text: str) -> str:

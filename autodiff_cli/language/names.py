@@ -19,7 +19,7 @@ from autodiff_cli import ops
 from autodiff_cli.graph.node import get_op
 from autodiff_cli.graph.op import Op, Shape
 from autodiff_cli.language import parser
-from autodiff_cli.language.errors import ExpressionError, is_quotable, suggest
+from autodiff_cli.language.errors import ExpressionError, if_quotable, is_quotable, suggest
 from autodiff_cli.language.lexer import BACKTICK, BUILT_FUNCTIONS, TRANSPOSE_SUFFIX, Lexemes, is_level_name, quote_name
 from autodiff_cli.language.parser import Code, Instruction, LayerCall, ParsedText, Statement
 from autodiff_cli.numbers.floats import DIGITS
@@ -482,9 +482,10 @@ def missing_output_error(lexemes: Lexemes, statement: Statement, number: int) ->
     if statement.parameters is None:
         return lexemes.error(f"{words} declares a shape", number)
     call = lexemes.text[lexemes.start(number) : lexemes.end(number)]
-    completed = f"{lexemes.text.strip()}; {call}"
     example = f"; add a last line such as `{call}`" if is_quotable(call) else ""
-    return lexemes.error(f"{words} defines a function{example}", number, completed if is_quotable(completed) else None)
+    return lexemes.error(
+        f"{words} defines a function{example}", number, if_quotable(f"{lexemes.text.strip()}; {call}", None)
+    )
 
 
 def arity_text(accepted: list[tuple[int, int | None]]) -> str:
@@ -500,6 +501,9 @@ def arity_text(accepted: list[tuple[int, int | None]]) -> str:
 def misused_text_error(names: ResolvedNames, number: int) -> ExpressionError:
     """Return the error for quoted text, at a lexeme, that is not compared with a column of text."""
     lexemes, texts = names.lexemes, names.columns.texts
+    if len(lexemes.words) == 2:  # the text, and the end
+        words = "leave out the quotation marks around the formula"
+        return lexemes.error(words, number, if_quotable(lexemes.words[number][1:-1].strip(), None))
     words = "quoted text can only be compared with a column of text, by `==` or `!=`, as in `group == 'A'`"
     if not texts:
         return lexemes.error(f"{words}; there is no column of text here", number)
@@ -540,8 +544,7 @@ def unknown_function_error(names: ResolvedNames, call: Instruction, number: int,
             return lexemes.error(f"a function cannot call itself, directly or through others: {cycle}", number)
         line, column = lexemes.line_and_column(binder.name)
         return lexemes.error(f"`{name}` is called before its definition in line {line}, column {column}", number)
-    arguments = lexemes.text[lexemes.start(number + 1) : lexemes.end(number)]
-    arguments = arguments if is_quotable(arguments) else "("
+    arguments = if_quotable(lexemes.text[lexemes.start(number + 1) : lexemes.end(number)], "(")
     inside = arguments[1:].removesuffix(")").strip()
     is_quotient = name.startswith("d") and lexemes.words[:number] == ["d", "/"]
     translation = translate_call("derivative" if is_quotient else name, arguments, call.operands)

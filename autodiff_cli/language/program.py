@@ -20,7 +20,7 @@ from autodiff_cli import ops
 from autodiff_cli.graph.node import Node, constant, get_op, variable
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import LazyTable, ShapeError, ShapeInference, gc_paused, substitute, topological_order
-from autodiff_cli.language.errors import ExpressionError, format_names, shape_error, suggest
+from autodiff_cli.language.errors import ExpressionError, format_names, if_quotable, shape_error, suggest
 from autodiff_cli.language.lexer import Lexemes, canonical_name
 from autodiff_cli.language.names import (
     NO_COLUMNS,
@@ -517,9 +517,11 @@ class _Builder:
         base, *positions = operands
         for position in positions:
             if literal_index(position) is None:
-                if base.is_input and ops.overloads(base.text):
-                    message = f"`{base.text}` is a function; its arguments go in round brackets"
-                    raise self.names.lexemes.error(message, self.origin[base], f"{base.text}(")
+                if base.is_input and ops.overloads(base.text.lower()):  # `Sin[x]` is Mathematica's notation
+                    lexemes, place, name = self.names.lexemes, self.origin[base], base.text.lower()
+                    call = f"{name}({lexemes.text[lexemes.start(place + 1) + 1 : lexemes.end(place + 1) - 1]})"
+                    message = f"`{name}` is a function; its arguments go in round brackets"
+                    raise lexemes.error(message, place, if_quotable(call, f"{name}("))
                 columns = self.names.columns.levels
                 unknown = next((each for each in positions if each.is_input and each.text not in columns), None)
                 if unknown is not None and columns:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.data.json_records import pick, to_json
+from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render.formatting import shorten_middle
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 
@@ -161,7 +162,8 @@ def data_report(summary: DataSummary) -> Report:
 
 
 def _write_summary(paper: Paper, summary: DataSummary) -> None:
-    paper.line(f"{summary.name}: {summary.format}, {summary.rows} rows, {len(summary.columns)} columns")
+    row_count, column_count = pluralize(summary.rows, "row"), pluralize(len(summary.columns), "column")
+    paper.line(f"{summary.name}: {summary.format}, {row_count}, {column_count}")
     for note in summary.notes:
         paper.line(f"  {note}")
     paper.line()
