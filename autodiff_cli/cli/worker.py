@@ -55,8 +55,11 @@ def page_message(text: str) -> str:
     >>> print(page_message("try a smaller --lr or --clip-norm"), end="")
     try a smaller Learning rate or --clip-norm
     note: this page has no field for --clip-norm; `autodiff train` in a terminal has
+    >>> print(page_message("`t` is no column of the data. If this is intended, add --no-columns"))
+    `t` is no column of the data
     """
-    text = re.sub(r"--\S+ is not an option, and ", "", text.replace("standard input", "the file"))
+    text = re.sub(r"[.;] [Ii]f this is intended, add --[\w-]+", "", text.replace("standard input", "the file"))
+    text = re.sub(r"--\S+ is not an option, and ", "", text)
     text = re.sub(r"--[a-z][\w-]*", lambda match: _FIELDS.get(match[0], match[0]), text)
     missing = re.search(r"(?<!grad )--[a-z][\w-]*", text)
     note = missing and f"\nnote: this page has no field for {missing[0]}; `autodiff train` in a terminal has\n"

@@ -325,10 +325,12 @@ class _Sheet:
     def _backward_answer(self, step: BackwardStep) -> str:
         label = _escaped(self._trace.labels[step.node])
         adjoint = escape(self._format_brief(step.adjoint))
-        sentence = _escaped(self._sentences.backward(step))
+        sentence = self._sentences.backward(step)
+        reason = "" if sentence in self._given_hints else f": {_escaped(sentence)}"
+        self._given_hints.add(sentence)
         contributions = step.contributions if self._sentences.has_contributions(step) else ()
         items = "".join(f"<li>{_escaped(self._sentences.contribution(step, term))}</li>" for term in contributions)
-        return f"<li>{label}, adjoint {adjoint}: {sentence}<ul>{items}</ul></li>"
+        return f"<li>{label}, adjoint {adjoint}{reason}<ul>{items}</ul></li>"
 
 
 def _without_results(drawing: Drawing) -> Drawing:

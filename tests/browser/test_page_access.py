@@ -96,6 +96,18 @@ def test_print_stands_out_on_paper(page: Page, scheme: Any) -> None:
     assert [text for text in texts if luminance(text[2]) < 0.5] == []
 
 
+def test_numbers_of_arrays_are_whole_on_paper(page: Page) -> None:
+    opened(page, ["sum((W @ x)^2)", f"--W={[[2**0.5, -(3**0.5), 0.1], [1 / 3, 2 / 3, -4 / 3]]}", "--x=[1, 2, 3]"])
+    resize(page, 696, 1024)  # a sheet of A4 without its margins
+    page.emulate_media(media="print")
+    cut = measure(
+        page,
+        """[...document.querySelectorAll(".variable input")].filter((each) =>
+        each.offsetWidth && each.scrollWidth > each.clientWidth).map((each) => each.value)""",
+    )
+    assert cut == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_sheets_and_courses_are_printed_light(page: Page, tmp_path: Path, scheme: Any) -> None:
     sheet, course = tmp_path / "sheet.html", tmp_path / "course"

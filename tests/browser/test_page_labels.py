@@ -102,3 +102,21 @@ def test_a_definition_without_room_for_its_call_keeps_its_name(page: Page) -> No
     rooms = "['h3 = f(h2, x3)', 'h3 = f(…)', 'h3 = f(', 'h3'].map((text) => widthOf(text) + 0.1)"
     names = page.evaluate(f"{rooms}.map((room) => callIn('h3 = f(h2, x3)', room))")
     assert names == ["h3 = f(h2, x3)", "h3 = f(…)", "h3", "h3"]
+
+
+@pytest.mark.parametrize("text", ["x", "3"])
+def test_an_output_that_is_a_leaf_shows_its_name(page: Page, text: str) -> None:
+    opened(page, [text, *(["--x", "2"] if text == "x" else [])])
+    assert page.locator("[data-node] text").all_text_contents()[0] == text
+
+
+def test_long_names_leave_room_for_sliders(page: Page) -> None:
+    opened(
+        page, ["coefficient_of_expansion*length_of_the_rail", "--coefficient_of_expansion=1", "--length_of_the_rail=2"]
+    )
+    for width in (320, 1280):
+        resize(page, width, 800)
+        if width == 320:
+            page.get_by_role("tab", name="Values").click()
+        widths = measure(page, "[...document.querySelectorAll('.variable input')].map((each) => each.offsetWidth)")
+        assert min(widths) >= 60, width  # pixels

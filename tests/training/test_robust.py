@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,11 @@ import pytest
 from scipy.optimize import least_squares
 
 from autodiff_cli import Objective, fit, fit_by
+from autodiff_cli.language.printer import to_text
 from autodiff_cli.options import OptionError
+from autodiff_cli.training.fitting.row_loss import row_loss_formula
+from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
 from tests.each import each
 from tests.support import run_cli
@@ -49,6 +54,25 @@ def test_losses_are_of_residuals_by_scale_times_its_square(loss: str, scale: flo
         slope = float(-scale * mpmath.diff(LOSSES[loss], r)) if abs(r) != 1.345 else math.nan
     assert value == pytest.approx(expected, rel=1e-14)
     assert math.isnan(slope) or gradient[0] == pytest.approx(slope, rel=1e-10, abs=1e-300)
+
+
+@each("loss", [*ROBUST, "negative_binomial"])
+@each("scale", [None, 2.5])
+def test_the_loss_of_a_row_that_is_shown_is_that_of_fits_without_needless_operations(
+    loss: str, scale: float | None
+) -> None:
+    """Without a scale the unit of residuals is 1, which no learner wants to see as `/1` or `square(1)`."""
+    model = Model.parse("y ~ a", ["y"], {})
+    formula = row_loss_formula(model, loss, FitOptions(loss=loss, scale=scale), None)
+    for y, a in ((3.0, 0.5), (1.0, 0.9)):
+        objective = Objective("y ~ a", {"y": [y]}, loss=loss, scale=scale or 1)
+        fitted, (slope,) = objective.value_and_grad([a])
+        value, gradient = formula.value_and_grad({"y": y, "a": a})
+        assert (value, gradient["a"]) == pytest.approx((fitted, slope), rel=1e-14)
+    shown = to_text(formula.output)
+    assert "hypot" not in shown
+    assert ("/2.5" in shown) == (scale is not None)
+    assert not re.search(r"/1\b(?!\.)|square\(\d|[(^ ]1(\.0)?\*", shown), shown
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ function contentOf(box, detail, isDown) {
   const { isLabelled, isFlat, letters, hasGrids } = DETAILS[detail];
   const { op, label, name, value } = record.nodes[id];
   const isNamed = name !== undefined && name !== label;
-  const isOperation = role !== "input" && role !== "constant" && !inside;
+  const isOperation = op !== "variable" && op !== "constant" && !inside;
   const room = isLabelled ? "caption" : "short";
   const text = role === "input" ? callIn(title, LONGEST[room], NAME) : box[room];
   const symbol = isOperation ? symbolOf(record.nodes[id]) : nameOf(box, text);
