@@ -4,7 +4,7 @@ const SYMBOLS = {
   add: "+", sub: "−", mul: "×", div: "÷", neg: "−", pow: "xⁿ", square: "x²", sqrt: "√", cbrt: "∛", exp: "eˣ", exp2: "2ˣ",
   log: "ln", log2: "log₂", log10: "log₁₀", abs: "|x|", sigmoid: "σ", relu: "ReLU", lt: "<", le: "≤", gt: ">", ge: "≥", eq: "=",
   ne: "≠", and: "∧", or: "∨", not: "¬", where: "if", matmul: "@", dot: "·", outer: "⊗", sum: "Σ", prod: "∏", norm: "‖x‖",
-  transpose: "xᵀ", gamma: "Γ", normal_cdf: "Φ", largest: "max", smallest: "min", index: "x[i]", part: "x[i:j]", floor: "⌊x⌋",
+  transpose: "xᵀ", gamma: "Γ", normal_cdf: "Φ", largest: "max", smallest: "min", index: "[i]", part: "[i:j]", floor: "⌊x⌋",
   ceil: "⌈x⌉",
 };
 const GREEK = Object.fromEntries(Object.entries({
