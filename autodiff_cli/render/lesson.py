@@ -207,7 +207,8 @@ def exercise_sheet(trace: Trace, view: View, digits: int | None = None) -> str:
     """
     text = safe_label(single_line(trace.expression.text))
     body = "\n".join(["<main>", *_Sheet(trace, view, digits).pages(escape(text)), "</main>"])
-    return plain_page(f"exercise: {text}", SVG_STYLE + page_file("lessons/exercise.css"), body)
+    style = f"{SVG_STYLE}{page_file('lessons/exercise.css')}:root {{ --operations: {sum(1 for _ in trace.forward)}; }}"
+    return plain_page(f"exercise: {text}", style, body)
 
 
 class _Sheet:
@@ -254,8 +255,7 @@ class _Sheet:
     def _backward_item(self, step: BackwardStep) -> str:
         label = self._trace.labels[step.node]
         task = _escaped(label_with_definition(self._trace, step.node))
-        is_output = step.node in self._trace.tape.outputs
-        adjoint = "1" if is_output else _blank_field(f"Adjoint of {label}")
+        adjoint = "1" if step.node in self._trace.tape.outputs else _blank_field(f"Adjoint of {label}")
         hint = "" if (text := self._hint(step)) in self._given_hints else f'<p class="hint">{_escaped(text)}</p>'
         self._given_hints.add(text)
         items = "".join(self._contribution_item(step, contribution) for contribution in step.contributions)
