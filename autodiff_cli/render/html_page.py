@@ -120,11 +120,9 @@ def to_html(
     # Indentation would take 15 kB. A space at the start distinguishes declarations from those of the page.
     script = re.sub(r"^ +(?!const |let |class |function |async |\*)", "", "\n".join(parts), flags=re.MULTILINE)
     opening = {"drawn": _drawing_document(drawing), "isFolded": view.fold, "digits": shown, "seed": seed}
-    opening["addition"] = above.data
     if scalars is not None:
-        shared = {name: opening[name] for name in ("digits", "seed", "isFolded")}
-        drawn = _drawing_document(build_drawing(scalars))
-        opening["scalars"] = _trace_document(scalars) | panels_document(scalars) | shared | {"drawn": drawn}
+        drawn = {"drawn": _drawing_document(build_drawing(scalars))}
+        opening["scalars"] = opening | _trace_document(scalars) | panels_document(scalars) | drawn
     title = above.title or formatting.shorten_middle(safe_label(trace.expression.text), _MAX_TITLE_LENGTH)
     return page_file("page/page.html").format(
         policy=content_security_policy(script, style),
@@ -134,7 +132,7 @@ def to_html(
         style=style,
         graph=_static_svg(drawing, show),
         panels=page_file("page/panels/panels.html"),
-        data=_inline_json(_trace_document(trace) | panels_document(trace) | opening),
+        data=_inline_json(_trace_document(trace) | panels_document(trace) | opening | {"addition": above.data}),
         script=script,
     )
 
@@ -391,9 +389,7 @@ def _node_latex(writer: GraphWriter, node: Node, parts: dict[Node, Fragment]) ->
 def _local_formulas(writer: GraphWriter, trace: Trace, i: int, parts: dict[Node, Fragment]) -> Iterator[str | None]:
     """Yield the local derivatives of a node, one for each input."""
     node = trace.tape.nodes[i]
-    if node.op is None:
-        return
-    if node.op.is_structural:
+    if node.op is None or node.op.is_structural:
         yield from [None] * len(node.inputs)
         return
     rule = node.op.derivative_rule(len(node.inputs))
@@ -527,11 +523,8 @@ def _recording_document(recording: FitRecording) -> dict[str, Any]:
         "shapes": [*recording.layout.shapes.values()],
         "fixed": to_json(recording.fixed),
         "epochs": [
-            {
-                **pick(epoch, "number", "loss"),
-                "validation": to_json(epoch.validation_loss),
-                "theta": epoch.theta.tolist(),
-            }
+            pick(epoch, "number", "loss")
+            | {"validation": to_json(epoch.validation_loss), "theta": epoch.theta.tolist()}
             for epoch in recording.epochs
         ],
         "units": dict(recording.units),

@@ -22,6 +22,8 @@ from autodiff_cli.graph.op import Gate
 from autodiff_cli.render.drawing import SVG_STYLE, Drawing, Role, View, build_drawing, graph_shapes, safe_label
 from autodiff_cli.render.formatting import NumberFormat, number_formats, shortest_text, single_line
 from autodiff_cli.render.gradient import assignments_text
+from autodiff_cli.render.html_page import PageAddition, plain_page, to_html
+from autodiff_cli.render.javascript import page_file
 from autodiff_cli.render.report import Column, Paper, Report, Style, TextTable
 from autodiff_cli.render.trace import trace_document, trace_report
 
@@ -130,9 +132,6 @@ def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> s
     Args:
         links: the markup of links to other pages of a course.
     """
-    from autodiff_cli.render.html_page import PageAddition, to_html
-    from autodiff_cli.render.javascript import page_file
-
     tags = (("pre", ' tabindex="0"') if is_session(text) else ("p", "") for text in lesson.text)
     texts = (re.sub("`([^`]+)`", r"<code>\1</code>", escape(text)) for text in lesson.text)
     pairs = zip(tags, texts, strict=True)
@@ -180,9 +179,6 @@ def course_pages(lessons: Sequence[Lesson], digits: int | None = None) -> Iterat
 
 def _course_page(title: str, content: str) -> str:
     """Return a page of a course that has no graph."""
-    from autodiff_cli.render.html_page import plain_page
-    from autodiff_cli.render.javascript import page_file
-
     body = f"<main>\n<h1>{title}</h1>\n{content}\n</main>"
     return plain_page(title, page_file("lessons/course.css"), body, page_file("lessons/course.js"))
 
@@ -209,12 +205,10 @@ def exercise_sheet(trace: Trace, view: View, digits: int | None = None) -> str:
     Raises:
         GraphTooLargeError: if the graph has too many nodes to draw.
     """
-    from autodiff_cli.render.html_page import plain_page
-    from autodiff_cli.render.javascript import page_file
-
     text = safe_label(single_line(trace.expression.text))
     body = "\n".join(["<main>", *_Sheet(trace, view, digits).pages(escape(text)), "</main>"])
-    return plain_page(f"exercise: {text}", SVG_STYLE + page_file("lessons/exercise.css"), body)
+    style = f"{SVG_STYLE}{page_file('lessons/exercise.css')}:root {{ --operations: {sum(1 for _ in trace.forward)}; }}"
+    return plain_page(f"exercise: {text}", style, body)
 
 
 class _Sheet:
@@ -261,8 +255,7 @@ class _Sheet:
     def _backward_item(self, step: BackwardStep) -> str:
         label = self._trace.labels[step.node]
         task = _escaped(label_with_definition(self._trace, step.node))
-        is_output = step.node in self._trace.tape.outputs
-        adjoint = "1" if is_output else _blank_field(f"Adjoint of {label}")
+        adjoint = "1" if step.node in self._trace.tape.outputs else _blank_field(f"Adjoint of {label}")
         hint = "" if (text := self._hint(step)) in self._given_hints else f'<p class="hint">{_escaped(text)}</p>'
         self._given_hints.add(text)
         items = "".join(self._contribution_item(step, contribution) for contribution in step.contributions)

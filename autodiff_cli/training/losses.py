@@ -63,7 +63,7 @@ class Loss:
 def _huber(r: Node, delta: float) -> Node:
     """Huber's loss: quadratic up to `delta`, linear beyond (Huber 1964, Ann. Math. Stat. 35, 73)."""
     size = hypot(r, 0)
-    return where(size <= delta, square(r) / 2, delta * size - delta * delta / 2)
+    return where(size <= delta, square(r) / 2, delta * (size - delta / 2))
 
 
 def _logcosh(r: Node, _: float) -> Node:

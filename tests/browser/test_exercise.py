@@ -22,8 +22,10 @@ if TYPE_CHECKING:
         "sigmoid(w1*x1+w2*x2+b) --w1 2 --x1=-1 --w2=-3 --x2=-2 --b=-3",
         '"a=w*x+b; h=tanh(a); o=v*h+c; (o-t)^2+0.1*w^2" --w 1 --x 2 --b 0.5 --v 1.5 --c 0.2 --t 1',
         '"exp(-(x-mu)^2/(2*sigma^2))/(sigma*sqrt(2*pi))" --x 1.2 --mu 0.4 --sigma 0.7',
+        '"h1=tanh(w*x1); h2=tanh(w*x2+u*h1); h3=tanh(w*x3+u*h2); (h3-t)^2" --w .5 --x1 1 --x2=-.5 --x3 .4 --u .8 --t 1',
+        '"a=w*x+b; p=sigmoid(v*tanh(a)+c); (p-t)^2+0.1*w^2+0.1*v^2" --w .5 --x 1 --b .2 --v 1.1 --c .1 --t 1',
     ],
-    ids=["sum", "neuron", "ten operations", "eleven operations"],
+    ids=["sum", "neuron", "ten operations", "eleven operations", "twelve operations", "fourteen operations"],
 )
 def test_the_sheet_is_one_printed_page_and_the_key_another(page: Page, tmp_path: Path, words: str) -> None:
     file = tmp_path / "sheet.html"

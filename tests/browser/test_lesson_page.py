@@ -34,7 +34,12 @@ def test_questions_on_the_page(page: Page, tmp_path: Path) -> None:
     for hint in ("a is used by d + a and c and b", "d + a contributes 1 × 1"):
         third.get_by_role("button", name="Hint").click()
         assert third.locator(".verdict").inner_text().startswith(hint)
-    assert third.get_by_role("button", name="Hint").is_disabled()
+    third.get_by_role("button", name="Show the answer").click()
+    assert third.locator(".verdict").inner_text() == "The answer is 2.4689."
+    assert third.get_by_role("button", name="Show the answer").is_disabled()
+    third.get_by_role("textbox").fill("two")
+    third.get_by_role("textbox").press("Enter")
+    assert third.locator(".verdict").inner_text() == "Not yet. Type a number."
     third.get_by_role("textbox").fill("2.47")
     third.get_by_role("textbox").press("Enter")
     assert third.locator(".verdict").inner_text() == "Correct."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import mpmath
@@ -284,3 +285,14 @@ def test_outliers_do_not_decide_where_a_fit_ends(model: str, seed: int) -> None:
     for each_group in fit_by(model, columns, "group", loss="cauchy", scale=0.1):
         assert each_group.fit is not None
         assert each_group.fit.loss <= tables[int(each_group.by)]["loss"][0] * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("loss", ROBUST)
+def test_the_traced_loss_of_a_row_reads_as_in_textbooks(loss: str, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("x,y\n1,1.5\n")
+    for a in (2, 9):
+        document = run_cli(f'trace "y ~ a*x/1" {tmp_path}/d.csv --row 1 --a {a} --loss {loss} --json').json
+        assert document["value"] == pytest.approx(float(LOSSES[loss](1.5 - a)), rel=1e-14)
+    labels = [node["label"] for node in document["nodes"]]
+    assert [label for label in labels if "hypot" in label or ")/1" in label or "square(1)" in label] == []
+    assert "a*x/1" in labels  # what was typed stays

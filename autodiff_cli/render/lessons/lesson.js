@@ -1,4 +1,4 @@
-// The questions of a lesson: answers are checked, and there are two hints, the first without numbers.
+// The questions of a lesson: answers are checked; there are two hints, the first without numbers, and then the answer.
 
 const storageKey = `autodiff lesson ${record.addition.lesson}`;
 const answeredBefore = record.addition.isInCourse ? remembered() : new Set();
@@ -19,12 +19,16 @@ record.addition.questions.forEach((question, k) => {
     const isCorrect = question.choices ? question.right.includes(Number(answer())) : isRight(answer(), question.answer);
     verdict.className = isCorrect ? "verdict right" : "verdict";
     if (isCorrect) remember(k);
-    verdict.textContent = isCorrect ? "Correct." : "Not yet. A hint or the steps may help.";
+    const isReadable = question.choices ? answer() !== undefined : readingsOf(answer(), question.answer).length > 0;
+    const advice = isReadable ? "A hint or the steps may help." : `${question.choices ? "Choose an answer" : "Type a number"}.`;
+    verdict.textContent = isCorrect ? "Correct." : `Not yet. ${advice}`;
   });
+  const help = [...question.hints, `The answer is ${question.choices ? question.right.map((place) => question.choices[place - 1]).join(" or ") : brief(question.answer)}.`];
   hint.addEventListener("click", () => {
     verdict.className = "verdict";
-    verdict.textContent = question.hints[Math.min(hints++, question.hints.length - 1)];
-    if (hints >= question.hints.length) hint.disabled = true;
+    verdict.textContent = help[hints++];
+    if (hints === question.hints.length) hint.textContent = "Show the answer";
+    hint.disabled = hints === help.length;
   });
   if (answeredBefore.has(k)) Object.assign(verdict, { className: "verdict right", textContent: "You answered this correctly before." });
   byId("lesson-questions").append(htmlElement("li", [htmlElement("div", question.question), form]));

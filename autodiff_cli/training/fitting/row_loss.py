@@ -9,18 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from autodiff_cli.algebra.simplify import SIMPLIFICATION_RULES
+from autodiff_cli.algebra.table import NodeTable, Row, a, rewrite_by
 from autodiff_cli.data import dialect as cells
 from autodiff_cli.data.files import DataSource
 from autodiff_cli.data.table import DataError
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.ops.arithmetic import equal
+from autodiff_cli.ops.arithmetic import abs_, equal
+from autodiff_cli.ops.elementary import hypot
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.losses import RESIDUAL_SCALE, textbook_form
+from autodiff_cli.training.losses import LOSSES, RESIDUAL_SCALE, LossKind, textbook_form
 from autodiff_cli.training.objective.kernels import choose_loss, row_loss_graph
 from autodiff_cli.training.objective.loading import (
     Classes,
@@ -34,6 +37,7 @@ from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions, ParameterValues
 from autodiff_cli.training.result.fitted_model import FittedModel
 
+_AS_IN_TEXTBOOKS = rewrite_by([Row(hypot(a, 0), abs_(a))], then=SIMPLIFICATION_RULES)  # of robust losses
 _TOLERANCE = 1e-9  # relative difference up to which two forms of a loss count as equal
 
 
@@ -67,7 +71,12 @@ def row_loss_formula(model: Model, loss: str, options: FitOptions, classes: int 
     output = row_loss_graph(model, loss, options, classes, program.target, program.output)
     scale = constant(1.0 if options.scale is None else options.scale)
     scales = {leaf: scale for leaf in topological_order([output]) if leaf.is_input and leaf.text == RESIDUAL_SCALE}
-    return _formula_of_row(model, substitute([output], scales)[0])
+    [output] = substitute([output], scales)
+    if program.target is not None and LOSSES[loss].kind is LossKind.ROBUST:
+        typed = {program.target: variable("target"), program.output: variable("prediction")}  # stay as they are
+        [output] = NodeTable(_AS_IN_TEXTBOOKS).rebuild(substitute([output], typed))
+        [output] = substitute([output], {leaf: node for node, leaf in typed.items()})
+    return _formula_of_row(model, output)
 
 
 def _formula_of_row(model: Model, output: Node) -> Formula:
