@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting.laplace import MarginalLikelihood
+from autodiff_cli.training.fitting.laplace import MarginalLikelihood, check_laplace
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
@@ -342,6 +342,26 @@ def test_errors_of_rows(is_absolute: bool) -> None:
     exact = scipy.stats.multivariate_normal(np.full(9, fit.parameters["m"]), variance).logpdf(data["y"])
     assert fit.log_likelihood == pytest.approx(exact, abs=1e-9)
     assert [*fit.parameters] == ["m", "s", *([] if is_absolute else ["sigma"])]
+
+
+@each(
+    ("family", "written", "equal"),
+    [
+        ("poisson", "k ~ w*exp(c*x + u[g])", "k ~ exp(log(w) + c*x + u[g])"),
+        ("binomial", "z ~ 1/(1 + exp(-c*x - u[g]))", "z ~ sigmoid(c*x + u[g])"),
+    ],
+)
+def test_means_in_other_forms(family: str, written: str, equal: str) -> None:
+    data = {**RATES, "z": RATES["z"].astype(float), "w": 1.0 + np.arange(40) % 3}
+    options = FitOptions(family=family, laplace=["u"], priors={"u": "normal(0, s)"}, backend="numpy")
+    values = []
+    for model in (written, equal):
+        objective = Objective.of(model, as_dataset(data), options)
+        check_laplace(objective)  # domains of losses are no kinks
+        marginal = MarginalLikelihood(objective, options)
+        point = {"c": 0.3, "s": 0.7}
+        values.append(marginal.value_and_gradient(np.array([point[name] for name in marginal.names]))[0])
+    assert values[0] == pytest.approx(values[1], rel=1e-9)
 
 
 def test_fixed_and_bounded_parameters() -> None:

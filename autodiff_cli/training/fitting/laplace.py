@@ -30,6 +30,7 @@ from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
+from autodiff_cli.backends.reductions import single_threaded_blas
 from autodiff_cli.backends.selection import choose_backend, evaluate
 from autodiff_cli.graph.gradient import gradient_nodes, tangents
 from autodiff_cli.graph.node import Node, variable
@@ -210,8 +211,7 @@ class MarginalLikelihood(ObjectiveBatch):
     def __init__(self, objective: Objective, options: FitOptions) -> None:
         self.terms = [*objective.effects]
         self.effects = [objective.model.effects[name] for name in self.terms]
-        table = objective.table
-        codes = [table.columns[name].astype(np.intp) for name in self.terms]
+        codes = [objective.table.columns[name].astype(np.intp) for name in self.terms]
         counts = [len(objective.model.levels[effect.column]) for effect in self.effects]
         self.index = EffectIndex([effect.column for effect in self.effects], codes, counts)
         if self.index.crossed > _MAX_CROSSED:
@@ -234,7 +234,7 @@ class MarginalLikelihood(ObjectiveBatch):
             self._targets = objective.weighted_rows * objective.components
         row = variable(WEIGHT) * row if graphs.has_weight else row
         super().__init__([objective], _with_free_ends(objective.bounds, len(self.names)))
-        self._columns: dict[str, Any] = dict(table.columns)
+        self._columns: dict[str, Any] = dict(objective.table.columns)
         self._rows, self._fixed = objective.rows, {**objective.fixed, **objective.settings}
         self._build_kernels(row, parameters, effects, options)
         self._last = np.zeros(self.index.size)
@@ -384,8 +384,7 @@ class MarginalLikelihood(ObjectiveBatch):
 
 def check_laplace(objective: Objective) -> None:
     """Raise OptionError for a model whose random effects cannot be integrated out."""
-    has_open_scale = objective.is_scale_estimated
-    check_likelihood("laplace", objective.loss, objective.family, objective.is_likelihood, has_open_scale)
+    check_likelihood("laplace", objective.loss, objective.family, objective.is_likelihood, objective.is_scale_estimated)
     if objective.is_network or objective.classes is not None or objective.model.shapes:
         raise OptionError("laplace: networks, classifiers and array parameters have no random effects")
     if objective.orders or objective.shares:
@@ -397,7 +396,7 @@ def check_laplace(objective: Objective) -> None:
         if spread.is_input and spread.text in elsewhere:
             raise OptionError(f"laplace: `{spread.text}`, the standard deviation of `{effect}`, also stands elsewhere")
     reached = {objective.model.program.leaves[name] for name in priors}
-    for node in topological_order([loss]):
+    for node in topological_order([objective.model.program.output]):  # losses compare it only with its domain
         if not reached.isdisjoint(node.inputs):
             reached.add(node)
             if node.op is not None and (node.op.kink is not None or node.op.gate is Gate.BLOCK):  # such as abs and <
@@ -423,6 +422,7 @@ class RandomEffectsFit(NamedTuple):
 
 
 @ignore_float_errors()
+@single_threaded_blas()  # its threads cost more than they save: factorizations are many and small
 def fit_random_effects(objective: Objective, options: FitOptions, progress: Progress) -> RandomEffectsFit:
     """Fit an objective with random effects by maximum marginal likelihood.
 
