@@ -169,10 +169,10 @@ def doubtful_numbers(numbers: Numbers, compute: Callable[[Kind[float]], Numbers]
     """
     doubtful = dict.fromkeys(name for name, x in numbers.items() if not math.isfinite(x))
     for perturbation in (*floats.PERTURBED_RUNS, floats.UNPERTURBED):
-        if perturbation == floats.UNPERTURBED and not floats.has_comparisons():
+        if perturbation == floats.UNPERTURBED and not floats.FACTORS.has_comparisons():
             break
         perturbed = compute(floats.start_perturbed_run(perturbation))
-        if floats.has_undecided_comparison():
+        if floats.FACTORS.has_undecided():
             return [*numbers]
         doubtful |= dict.fromkeys(
             name for name, x in numbers.items() if not abs(x - perturbed[name]) <= SETTINGS.tolerance * abs(x)

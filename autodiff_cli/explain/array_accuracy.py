@@ -166,9 +166,9 @@ def perturbation_distances(
                 if at_once:
                     distance = distance.max(axis=-1, keepdims=True)  # a nan stays nan
                 farthest[k] = np.maximum(farthest[k], distance)
-        if arrays.has_array_comparisons():
+        if arrays.ARRAY_FACTORS.has_comparisons():
             forward(tape, arrays.start_perturbed_array_run(UNPERTURBED), leaf_values)
-    undecided = arrays.undecided_array_comparisons()
+    undecided = arrays.ARRAY_FACTORS.undecided
     return [np.where(undecided, math.inf, distance) for distance in farthest] if np.any(undecided) else farthest
 
 

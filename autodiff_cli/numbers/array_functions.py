@@ -198,11 +198,6 @@ product_error = ArrayForm(partial(function_form, float_functions.product_error))
 _sinc_slope = ArrayForm(partial(function_form, special_functions.sinc_slope))
 
 
-def _sinc_derivative(n: Array, x: Array) -> Any:
-    """Return the n-th derivative of sinc. The first one, which gradients need, is vectorized."""
-    return _sinc_slope(x) if np.all(n == 1) else _sinc_derivative_elementwise(n, x)
-
-
 ELEMENTARY: dict[str, Callable[..., Any]] = {
     **{name: ArrayForm(partial(careful_form, name)) for name in {**DEFINITIONS, **FORM_FUNCTIONS}},
     **NUMPY_FUNCTIONS,
@@ -213,7 +208,8 @@ _SPECIAL_FUNCTIONS = special_functions.OPERATIONS | gamma_functions.OPERATIONS
 _COMPILABLE = {**_SPECIAL_FUNCTIONS, "erfinv": float_functions.erfinv}  # functions with loops, which have no form
 SPECIAL: dict[str, Any] = {
     **{name: Elementwise(function) for name, function in _SPECIAL_FUNCTIONS.items()},
-    "sinc_derivative": _sinc_derivative,
+    # The first derivative, which gradients need, is vectorized.
+    "sinc_derivative": lambda n, x: _sinc_slope(x) if np.all(n == 1) else _sinc_derivative_elementwise(n, x),
 }
 
 

@@ -203,7 +203,7 @@ class _ArrayFactors:
     """The sequences of factors that perturb results in several runs at once.
 
     Attributes:
-        undecided: where a comparison in the runs so far is in doubt, by row.
+        undecided: where a comparison in the runs so far is in doubt, by row; one element if rows are not compared.
     """
 
     def __init__(self) -> None:
@@ -249,7 +249,7 @@ class _ArrayFactors:
             self.undecided = self.undecided | rows.any(axis=tuple(range(rows.ndim - 1)))
 
 
-_ARRAY_FACTORS = _ArrayFactors()
+ARRAY_FACTORS = _ArrayFactors()
 
 
 def start_perturbed_array_run(*runs: int) -> Kind[Any]:
@@ -257,30 +257,16 @@ def start_perturbed_array_run(*runs: int) -> Kind[Any]:
 
     The runs are the last axis of every array, which has length 1 for a number that is not perturbed yet.
     """
-    _ARRAY_FACTORS.start(runs)
+    ARRAY_FACTORS.start(runs)
     return _perturbed_arrays().with_constants(_perturbed_constant, np.float64)
 
 
 def _perturbed_constant(text: str) -> Any:
-    return np.atleast_1d(floats.perturbed_constant(text, lambda: _ARRAY_FACTORS.like(np.ones(1))))
-
-
-def undecided_array_comparisons() -> Any:
-    """Return in which rows a comparison in the perturbed runs so far is in doubt; one element if rows are not compared.
-
-    That is the case if its two sides are within their errors of one another, if one has no correct digit, since its
-    error may then be of any size, or if one may be infinite by overflow.
-    """
-    return _ARRAY_FACTORS.undecided
-
-
-def has_array_comparisons() -> bool:
-    """Return whether the perturbed runs so far have compared numbers."""
-    return _ARRAY_FACTORS.has_comparisons()
+    return np.atleast_1d(floats.perturbed_constant(text, lambda: ARRAY_FACTORS.like(np.ones(1))))
 
 
 def _perturb(z: Any) -> Any:
-    z = z * _ARRAY_FACTORS.like(z)
+    z = z * ARRAY_FACTORS.like(z)
     # An infinity becomes nan, because it may be caused by overflow only.
     return z if math.isfinite(np.sum(z)) else np.where(np.isinf(z), np.nan, z)
 
@@ -390,8 +376,8 @@ def _perturbed_operations() -> dict[str, Callable[..., Any]]:
     functions = floats.perturbed_table(
         ARRAYS.table,
         _perturb,
-        _ARRAY_FACTORS.like,
-        _ARRAY_FACTORS.compared,
+        ARRAY_FACTORS.like,
+        ARRAY_FACTORS.compared,
         _lift_underflow,
         _perturb_if_rounded,
         lambda x, y: product_error(x, y) == 0,

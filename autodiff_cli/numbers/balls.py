@@ -159,7 +159,7 @@ def gammainc_derivative(order: int, a: Ball, x: Ball) -> Ball:
     geometric series, with the absolute values of the coefficients of the last term and of 1/(a+k+e) in powers of e.
     Where x is large, the asymptotic series of gammaincc(a, x) needs far fewer terms.
     """
-    if not (_is_from_zero(a) and _is_from_zero(x)) or a > 1e9 or x.is_zero():
+    if not (_is_from_zero(a) and _is_from_zero(x)) or x.is_zero():
         return arb(0) if a > 0 and x.is_zero() else ball.NAN
     shifted = arb_series([a, 1], prec=order + 1)
     # One exponential of a difference: the factors of a wide ball are far less certain than their product.
@@ -168,7 +168,7 @@ def gammainc_derivative(order: int, a: Ball, x: Ball) -> Ball:
         return -(density * upper)[order] * arb.fac_ui(order)
     bits = _determined_bits(a, x)
     most = _MAX_TERMS if bits > ctx.prec // 2 else _MAX_WIDE_TERMS
-    if x > most / 2 or not all(density[i].is_finite() for i in range(order + 1)):
+    if x > most / 2 or a > 1e9 or not all(density[i].is_finite() for i in range(order + 1)):
         raise Undecided
     term = total = density
     small = arb(2) ** -bits

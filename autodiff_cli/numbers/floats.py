@@ -202,7 +202,11 @@ class _FactorSequence:
         return bool(self._compared[-1])
 
     def has_undecided(self) -> bool:
-        """Return whether a comparison in the runs so far is in doubt."""
+        """Return whether a comparison in the runs so far is in doubt.
+
+        That is the case if its two sides are within their errors of one another, if one has no correct digit, since its
+        error may then be of any size, or if one may be infinite by overflow.
+        """
         current = self._compared[-1]
         if not all(map(math.isfinite, current)) or len({*map(len, self._compared)}) > 1:
             return True
@@ -216,27 +220,13 @@ class _FactorSequence:
         return self._factors[self._at]
 
 
-_FACTORS = _FactorSequence()
+FACTORS = _FactorSequence()
 
 
 def start_perturbed_run(way: int) -> Kind[float]:
     """Start one of the `PERTURBED_RUNS`, and return its kind of number."""
-    _FACTORS.start(way)
+    FACTORS.start(way)
     return _perturbed_floats()
-
-
-def has_undecided_comparison() -> bool:
-    """Return whether a comparison in the perturbed runs so far is in doubt.
-
-    That is the case if its two sides are within their errors of one another, if one has no correct digit, since its
-    error may then be of any size, or if one may be infinite by overflow.
-    """
-    return _FACTORS.has_undecided()
-
-
-def has_comparisons() -> bool:
-    """Return whether the latest perturbed run has compared numbers."""
-    return _FACTORS.has_comparisons()
 
 
 def is_undecided(least: Any, greatest: Any) -> Any:
@@ -250,7 +240,7 @@ def is_undecided(least: Any, greatest: Any) -> Any:
 
 
 def _perturb(z: float) -> float:
-    return z * _FACTORS.next() + (z - z)  # an infinity becomes nan, because it may be caused by overflow only
+    return z * FACTORS.next() + (z - z)  # an infinity becomes nan, because it may be caused by overflow only
 
 
 def perturbed_table(
@@ -403,14 +393,14 @@ class _PerturbedDerivative(float):
         if b in _ONES:
             return _PerturbedDerivative(z)
         if -SMALLEST_NORMAL < z < SMALLEST_NORMAL:
-            return _PerturbedDerivative(math.copysign(UNDERFLOW_SUBSTITUTE, z) * _FACTORS.next() if a and b else z)
+            return _PerturbedDerivative(math.copysign(UNDERFLOW_SUBSTITUTE, z) * FACTORS.next() if a and b else z)
         is_exact = is_short(z) and is_short(a) and is_short(b) and _is_product(a, b)
-        return _PerturbedDerivative(z if is_exact else z * _FACTORS.next())
+        return _PerturbedDerivative(z if is_exact else z * FACTORS.next())
 
     def __add__(self, other: float) -> _PerturbedDerivative:
         a, b = float(self), float(other)
         z = a + b
-        return _PerturbedDerivative(z if is_short(z) and is_short(a) and is_short(b) else z * _FACTORS.next())
+        return _PerturbedDerivative(z if is_short(z) and is_short(a) and is_short(b) else z * FACTORS.next())
 
     __rmul__, __radd__ = __mul__, __add__
 
@@ -437,12 +427,12 @@ def _perturbed_floats() -> Kind[float]:
     table = perturbed_table(
         FLOATS.table,
         _perturb,
-        lambda x: _FACTORS.next(),
-        _FACTORS.compared,
+        lambda x: FACTORS.next(),
+        FACTORS.compared,
         _lift_underflow,
         _perturb_if_rounded,
         _is_product,
     )
     return Kind("perturbed floats", table, _rule_constant, {}).with_constants(
-        partial(perturbed_constant, next_factor=_FACTORS.next), _PerturbedDerivative
+        partial(perturbed_constant, next_factor=FACTORS.next), _PerturbedDerivative
     )

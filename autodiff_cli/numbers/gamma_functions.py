@@ -398,34 +398,27 @@ def log1p_remainder(x: float, a: float) -> float:
 
 def gammainc(a: float, x: float) -> float:
     """The regularised lower incomplete gamma function, which increases from 0 at x = 0 to 1."""
-    if _is_undefined(a, x):
-        return nan
-    if x == 0 or a == inf:
-        return 0.0
-    if a == 0 or x == inf:
-        return 1.0
-    if _is_near_mean(a, x):
-        return _temme_expansion(a, x, 1.0)
-    return _lower_series(a, x) if x < max(a + 1, 1.1) else 1 - _upper_continued_fraction(a, x)
+    return _incomplete_gamma(a, x, 1.0)
 
 
 def gammaincc(a: float, x: float) -> float:
     """The regularised upper incomplete gamma function, 1 - gammainc(a, x), accurate also where it is small."""
-    if _is_undefined(a, x):
+    return _incomplete_gamma(a, x, -1.0)
+
+
+def _incomplete_gamma(a: float, x: float, side: float) -> float:
+    """The lower (side 1) or upper (side -1) regularised incomplete gamma function."""
+    if not (a >= 0 and x >= 0) or (a == 0 and x == 0) or (a == inf and x == inf):
         return nan
-    if x == 0 or a == inf:
-        return 1.0
-    if a == 0 or x == inf:
-        return 0.0
+    if x == 0 or a == inf or a == 0 or x == inf:
+        return (1 - side if x == 0 or a == inf else 1 + side) / 2
     if _is_near_mean(a, x):
-        return _temme_expansion(a, x, -1.0)
-    if a < 1 and x < 1.1:
+        return _temme_expansion(a, x, side)
+    if side < 0 and a < 1 and x < 1.1:
         return _upper_series(a, x)
-    return 1 - _lower_series(a, x) if x < a + 1 else _upper_continued_fraction(a, x)
-
-
-def _is_undefined(a: float, x: float) -> bool:
-    return not (a >= 0 and x >= 0) or (a == 0 and x == 0) or (a == inf and x == inf)
+    if x < max(a + 1, 1.1):
+        return _lower_series(a, x) if side > 0 else 1 - _lower_series(a, x)
+    return _upper_continued_fraction(a, x) if side < 0 else 1 - _upper_continued_fraction(a, x)
 
 
 def _is_near_mean(a: float, x: float) -> bool:
@@ -485,14 +478,20 @@ def _temme_expansion(a: float, x: float, side: float) -> float:
     """
     half_square = log1p_remainder(x, a)
     eta = copysign(math.sqrt(2 * half_square), x - a)
+    remainder = math.exp(-a * half_square) / math.sqrt(2 * pi * a) * _temme_sum(a, eta, 0.0, 0.0)
+    return math.erfc(-side * eta * math.sqrt(a / 2)) / 2 - side * remainder
+
+
+def _temme_sum(a: float, eta: float, order: float, rising: float) -> float:
+    """Σ k·(k + 1)·…·c_k(η)/a^k with `rising` factors, or of the derivatives of c_k with respect to η (order 1)."""
     total = 0.0
     for k in range(TEMME_ORDERS - 1, -1, -1):
-        coefficient_sum = 0.0
+        term = 0.0
         for n in range(TEMME_TERMS - 1, -1, -1):
-            coefficient_sum = coefficient_sum * eta + temme_coefficients()[k * TEMME_TERMS + n]
-        total = total / a + coefficient_sum
-    remainder = math.exp(-a * half_square) / math.sqrt(2 * pi * a) * total
-    return math.erfc(-side * eta * math.sqrt(a / 2)) / 2 - side * remainder
+            if order == 0 or n > 0:
+                term = term * eta + temme_coefficients()[k * TEMME_TERMS + n] * (1.0 if order == 0 else n)
+        total = total / a + term * (1.0 if rising == 0 else (k if rising == 1 else k * (k + 1)))
+    return total
 
 
 TEMME_ORDERS, TEMME_TERMS = 10, 22
@@ -527,11 +526,14 @@ def gammainc_curvature(a: float, x: float) -> float:
 def _shape_derivative(a: float, x: float, order: float) -> float:
     """The derivative of gammainc with respect to a, from the right at a = 0.
 
-    For x below a + 2, by the derivatives of the terms of `_lower_series`, above by an integral from x to ∞.
+    For x near a large a, by Temme's expansion. Else for x below a + 2, by the derivatives of the terms of
+    `_lower_series`, above by an integral from x to ∞.
     """
-    if not (0 <= a <= 1e8 and x >= 0) or (a == 0 and x == 0):  # the series has some multiple of √a terms
+    if not (0 <= a < inf and x >= 0) or (a == 0 and x == 0):
         return nan
-    if x == 0 or x == inf or x > 2000 + 2 * a:
+    if _is_near_mean(a, x):
+        return _temme_shape_derivative(a, x, order)
+    if x == 0 or x == inf or x > 2000 + 2 * a or a > 1e5:  # the density at x underflows
         return 0.0
     if x >= a + 2:
         return -_upper_shape_integral(a, x, order)
@@ -550,6 +552,29 @@ def _shape_derivative(a: float, x: float, order: float) -> float:
         mass *= x / (a + k)
         k += 1
     return total
+
+
+def _temme_shape_derivative(a: float, x: float, order: float) -> float:
+    """The derivative of `_temme_expansion` with respect to a: exp(-a·η²/2)/√(2πa) times h - 1, in the terms used there.
+
+    Nothing cancels at x = a: 1 - u·c_0 is the slope (x - a)/(a·η) of η (DLMF 8.12.8).
+    """
+    half_square = log1p_remainder(x, a)
+    u = (x - a) / a
+    eta = copysign(math.sqrt(2 * half_square), u)
+    density = math.exp(-a * half_square) / math.sqrt(2 * pi * a)
+    weight = half_square + 1 / (2 * a)
+    total = _temme_sum(a, eta, 0.0, 0.0)
+    falling = _temme_sum(a, eta, 0.0, 1.0)
+    excess = math.expm1(-stirling_remainder(a))  # of 1/gamma(a) over Stirling's formula for it
+    h = eta / 2 + weight * total + falling / a - excess
+    if order == 1:
+        return density * (h - 1)
+    first = _temme_sum(inf, eta, 0.0, 0.0)
+    slope = eta * total + weight * _temme_sum(a, eta, 1.0, 0.0) + _temme_sum(a, eta, 1.0, 1.0) / a
+    change = slope * (1 - u * first) - u * first / 2 + total / (2 * a) + weight * falling
+    change += _temme_sum(a, eta, 0.0, 2.0) / a + (1 + excess) * (1 / 12 - (1 / 120 - 1 / 252 / a / a) / a / a) / a
+    return density * (math.log1p(u) * (h - 1) - (h / 2 + change) / a)
 
 
 def _upper_shape_integral(a: float, x: float, order: float) -> float:

@@ -303,39 +303,35 @@ def solve(problem: BoxProblem) -> Solution:
             f"({format_names([*unknowns], '`')}): there must be as many equations as variables with a range"
         )
     with ball.working_precision(problem.bits):
-        return _solve(problem, equations)
-
-
-def _solve(problem: BoxProblem, equations: Sequence[Node]) -> Solution:
-    systems = proof.factor_systems(equations, [*problem.unknowns.values()])
-    part = replace(problem, max_boxes=max(1, problem.max_boxes // len(systems)))
-    roots: list[tuple[Sequence[Number], bool]] = []
-    unresolved, nearly, boxes = [], [], 0
-    for factors, others in systems.items():
-        system = System(problem.unknowns, factors)
-        result = part.search(system)
-        boxes += result.count
-        points, _, _, undecided = _proven_zeros(problem, system, result)
-        singular, undecided = _singular_zeros(problem, system, undecided)
-        unresolved += [_named_box(system, low, high) for low, high in merge_touching(undecided)]
-        for region in singular:
-            inside = [point for point in region.points if not problem.domain.excludes(point)]
-            if region.error:
-                nearly += [NearZero(_point(problem, point)[0], region.error) for point in inside]
-                unresolved += [_hull(system, point) for point in inside]
-            else:
-                points += [point for point in inside if not any(proof.overlap(point, known) for known in points)]
-        is_defined = proof.BallFunction(system.names, others, problem.bits)
-        for point in points:
-            if is_defined(point) is None:
-                unresolved.append(_hull(system, point))
-            else:
-                _add_zero(problem, roots, point)
-    records = [Root(*_point(problem, enclosure), is_unique) for enclosure, is_unique in roots]
-    records.sort(key=lambda root: [*map(float, root.point.values())])
-    return Solution(
-        roots=records, unresolved=unresolved, complete=not unresolved, boxes=boxes, nearly=nearly, **problem.record
-    )
+        systems = proof.factor_systems(equations, [*problem.unknowns.values()])
+        part = replace(problem, max_boxes=max(1, problem.max_boxes // len(systems)))
+        roots: list[tuple[Sequence[Number], bool]] = []
+        unresolved, nearly, boxes = [], [], 0
+        for factors, others in systems.items():
+            system = System(problem.unknowns, factors)
+            result = part.search(system)
+            boxes += result.count
+            points, _, _, undecided = _proven_zeros(problem, system, result)
+            singular, undecided = _singular_zeros(problem, system, undecided)
+            unresolved += [_named_box(system, low, high) for low, high in merge_touching(undecided)]
+            for region in singular:
+                inside = [point for point in region.points if not problem.domain.excludes(point)]
+                if region.error:
+                    nearly += [NearZero(_point(problem, point)[0], region.error) for point in inside]
+                    unresolved += [_hull(system, point) for point in inside]
+                else:
+                    points += [point for point in inside if not any(proof.overlap(point, known) for known in points)]
+            is_defined = proof.BallFunction(system.names, others, problem.bits)
+            for point in points:
+                if is_defined(point) is None:
+                    unresolved.append(_hull(system, point))
+                else:
+                    _add_zero(problem, roots, point)
+        records = [Root(*_point(problem, enclosure), is_unique) for enclosure, is_unique in roots]
+        records.sort(key=lambda root: [*map(float, root.point.values())])
+        return Solution(
+            roots=records, unresolved=unresolved, complete=not unresolved, boxes=boxes, nearly=nearly, **problem.record
+        )
 
 
 def _add_zero(problem: BoxProblem, zeros: list[tuple[Sequence[Number], bool]], enclosure: Sequence[Number]) -> None:
@@ -484,51 +480,47 @@ def minimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
     """
     output, system = _objective_system(problem, is_maximum)
     with ball.working_precision(problem.bits):
-        return _minimize(problem, output, system, is_maximum)
-
-
-def _minimize(problem: BoxProblem, output: Node, system: System, is_maximum: bool) -> Optima:
-    domain = problem.domain
-    result = problem.search(system)
-    zeros, sides, kinds, undecided = _proven_zeros(problem, system, result)
-    objective = proof.BallFunction(system.names, [output], problem.bits)
-    clusters, undecided = _decide_clusters(problem, system, undecided)
-    enclosures = zeros + [cluster.enclosure for cluster in clusters]
-    values = [objective.bounds(enclosure)[0] for enclosure in enclosures]
-    bounds = [*map(float_bounds, values)]
-    others = merge_touching(undecided)
-    for k, cluster in enumerate(clusters, len(zeros)):
-        kinds.append(
-            _kind_of_cluster(problem, system, values[k], cluster, enclosures[:k] + enclosures[k + 1 :], others)
+        result = problem.search(system)
+        zeros, sides, kinds, undecided = _proven_zeros(problem, system, result)
+        objective = proof.BallFunction(system.names, [output], problem.bits)
+        clusters, undecided = _decide_clusters(problem, system, undecided)
+        enclosures = zeros + [cluster.enclosure for cluster in clusters]
+        values = [objective.bounds(enclosure)[0] for enclosure in enclosures]
+        bounds = [*map(float_bounds, values)]
+        others = merge_touching(undecided)
+        for k, cluster in enumerate(clusters, len(zeros)):
+            kinds.append(
+                _kind_of_cluster(problem, system, values[k], cluster, enclosures[:k] + enclosures[k + 1 :], others)
+            )
+        is_at_kink = [False] * len(zeros) + [cluster.is_kink for cluster in clusters]
+        points = [
+            _stationary_point(problem, enclosure, value, kind, is_kink, is_maximum)
+            for enclosure, value, kind, is_kink in zip(enclosures, values, kinds, is_at_kink, strict=True)
+        ]
+        sides += [np.zeros(len(system.names))] * len(clusters)
+        most, least = result.best, [lower for lower, _ in bounds]
+        for (_, upper), enclosure, side in zip(bounds, enclosures, sides, strict=True):
+            if not _may_be_outside(problem.domain, enclosure, side):
+                most = min(most, upper)
+        is_attained = math.isfinite(most)
+        if len(undecided):
+            lower_bounds = system.lower_bounds(undecided)
+            least.append(float(lower_bounds.min()))
+            rivals = undecided.select(lower_bounds <= most)
+            is_attained &= bool(system.enclose_objective(rivals.lower, rivals.upper).is_continuous.all())
+        order = sorted(range(len(points)), key=lambda i: [*map(float, points[i].point.values())])
+        best = [n for n, i in enumerate(order) if bounds[i][0] <= most]
+        exact = [] if len(undecided) else [values[order[n]] for n in best]
+        value = _global_bounds(problem, min([*least, most]), most, exact, is_maximum)
+        return Optima(
+            points=[points[i] for i in order],
+            global_=GlobalOptimum(value, best, is_attained),
+            unresolved=[_named_box(system, *ends) for ends in others],
+            complete=not len(undecided),
+            boxes=result.count,
+            is_maximum=is_maximum,
+            **problem.record,
         )
-    is_at_kink = [False] * len(zeros) + [cluster.is_kink for cluster in clusters]
-    points = [
-        _stationary_point(problem, enclosure, value, kind, is_kink, is_maximum)
-        for enclosure, value, kind, is_kink in zip(enclosures, values, kinds, is_at_kink, strict=True)
-    ]
-    sides += [np.zeros(len(system.names))] * len(clusters)
-    most, least = result.best, [lower for lower, _ in bounds]
-    for (_, upper), enclosure, side in zip(bounds, enclosures, sides, strict=True):
-        if not _may_be_outside(domain, enclosure, side):
-            most = min(most, upper)
-    is_attained = math.isfinite(most)
-    if len(undecided):
-        lower_bounds = system.lower_bounds(undecided)
-        least.append(float(lower_bounds.min()))
-        rivals = undecided.select(lower_bounds <= most)
-        is_attained &= bool(system.enclose_objective(rivals.lower, rivals.upper).is_continuous.all())
-    order = sorted(range(len(points)), key=lambda i: [*map(float, points[i].point.values())])
-    best = [n for n, i in enumerate(order) if bounds[i][0] <= most]
-    exact = [] if len(undecided) else [values[order[n]] for n in best]
-    return Optima(
-        points=[points[i] for i in order],
-        global_=GlobalOptimum(_global_bounds(problem, min([*least, most]), most, exact, is_maximum), best, is_attained),
-        unresolved=[_named_box(system, *ends) for ends in others],
-        complete=not len(undecided),
-        boxes=result.count,
-        is_maximum=is_maximum,
-        **problem.record,
-    )
 
 
 class _Cluster(NamedTuple):

@@ -38,7 +38,7 @@ from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.ball_arithmetic import from_float, is_finite, nearest_float
 from autodiff_cli.numbers.balls import parse_constant as read_decimal
-from autodiff_cli.numbers.floats import PERTURBED_RUNS, has_undecided_comparison, start_perturbed_run
+from autodiff_cli.numbers.floats import FACTORS, PERTURBED_RUNS, start_perturbed_run
 from tests.fuzz import page
 from tests.fuzz.enclosed import enclosures
 from tests.fuzz.grammar import Case
@@ -109,7 +109,7 @@ def _depends_on_rounding(at: Trace) -> bool:
         return False
     for perturbation in PERTURBED_RUNS:
         forward(at.tape, start_perturbed_run(perturbation), at.point)
-    return has_undecided_comparison()
+    return FACTORS.has_undecided()
 
 
 def gradient(f: Expression, point: Mapping[str, Any]) -> Numbers:

@@ -118,6 +118,24 @@ def test_the_derivative_of_beta_at_its_zeros() -> None:
     assert relative(ad.parse("beta(a, b)").grad(a=-0.5, b=-0.5)["a"], exact) < 1e-15
 
 
+@each(
+    ("a", "x", "slope", "curvature"),
+    [  # integrals of the density times log(t) - digamma(a), and so on, from x outward, by mpmath with 40 digits
+        (1e6, 999000.0, -0.00024201106639974455, 2.4213217286170043e-7),
+        (1e8, 1e8, -0.000039894228073388458, 3.3245190116565697e-22),
+        (1e8, 1.0002e8, -5.3999964092815744e-6, -1.0798912972258244e-9),
+        (1e10, 1.00001e10, -2.4197032123594678e-6, -2.4196911139442261e-11),
+        (1e10, 9999700000.0, -4.431516027665192e-8, 1.3294747505316065e-12),
+    ],
+)
+def test_shape_derivatives_of_the_incomplete_gamma_function_at_large_shapes(
+    a: float, x: float, slope: float, curvature: float
+) -> None:
+    assert call("gammainc_slope", a, x) == pytest.approx(slope, rel=2e-14)
+    assert call("gammainc_curvature", a, x) == pytest.approx(curvature, rel=2e-14)
+    assert ad.parse("gammainc(a, x)").grad(a=a, x=x)["a"] == pytest.approx(slope, rel=2e-14)
+
+
 def test_no_derivative_is_known_towards_the_order() -> None:
     for name in ("gammainc_curvature", "polygamma"):
         assert math.isnan(ad.parse(f"{name}(a, x)").grad(a=2, x=1)["a"])
