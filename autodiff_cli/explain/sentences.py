@@ -307,7 +307,7 @@ def warning_phrases(op: Op, count: int) -> dict[str, Phrase]:
     `cancellation` (it magnifies rounding errors). Operations on whole arrays have only `kink`.
     """
     call = _numbers_phrase(op, [Slot("value", k) for k in range(count)])
-    why = " is not defined, so nan" if op.uncomputed is None else " is not defined or cannot be computed, so nan"
+    why = f" is not defined for real numbers{'' if op.uncomputed is None else ' or cannot be computed'}, so nan"
     phrases: dict[str, Phrase] = {
         "undefined": (Slot("node"), ": ", *call, why),
         "infinite": (Slot("node"), ": the value is ", Slot("output")),

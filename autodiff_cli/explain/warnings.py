@@ -382,7 +382,7 @@ _INFINITE, _NAN = 1, 2
 
 
 def _format_undefined(op: Op, inputs: Sequence[float], link: str = " ") -> str:
-    why = "cannot be computed" if predicate_holds(op, "uncomputed", inputs) else "is not defined"
+    why = "cannot be computed" if predicate_holds(op, "uncomputed", inputs) else "is not defined for real numbers"
     return f"{format_operation_on_numbers(op, [*map(_format_number, inputs)])}{link}{why}"
 
 

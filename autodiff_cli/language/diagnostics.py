@@ -6,6 +6,7 @@ tables below say how they are written here.
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Set
@@ -440,6 +441,8 @@ def _missing_operator(
     if unexpected.text in FOREIGN_WORDS and after and after[0].type in BEGINS_OPERAND:
         return f"`{unexpected.text}` is not an operator", _between(text, before, FOREIGN_WORDS[unexpected.text], after)
     product = f"{quote_operand_before(text, before)}*{operand}"
+    if last.type == "NUMBER" and adjacent and unexpected.text in ("i", "j"):
+        return f"{_COMPLEX_MESSAGE}; a product with a variable is written `{product}`", None
     return f"expected an operator before {_quoted_lexeme(unexpected)}; multiplication is written `*`", product
 
 
@@ -451,12 +454,7 @@ def _between(text: str, before: list[Lexeme], operator: str, after: list[Lexeme]
 
 def _is_function_defined(before: Iterable[Lexeme], name: str) -> bool:
     """Whether the text before the error calls or defines a function of this name."""
-    previous = None
-    for lexeme in before:
-        if lexeme.type == "LPAR" and previous == name:
-            return True
-        previous = lexeme.text if lexeme.type == "NAME" else None
-    return False
+    return any(a.type == "NAME" and a.text == name and b.type == "LPAR" for a, b in itertools.pairwise(before))
 
 
 def _open_bracket(lexemes: Iterable[Lexeme]) -> Lexeme | None:

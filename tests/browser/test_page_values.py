@@ -187,7 +187,7 @@ def test_warnings_follow_the_values(page: Page) -> None:
     assert opening == [warning["message"] for warning in document["warnings"]]
     assert len(opening) == 1
     assert type_value("x", "1") == []
-    assert type_value("y", "-1") == ["log(y): log(-1) is not defined, so nan"]
+    assert type_value("y", "-1") == ["log(y): log(-1) is not defined for real numbers, so nan"]
     assert type_value("y", "0") == ["log(y): the value is -inf"]
     assert type_value("y", "2") == []
     assert type_value("z", "0") == ["sqrt(z): the slope with respect to z is inf"]

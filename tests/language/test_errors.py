@@ -305,6 +305,8 @@ BAD = [
     ("hessian(x^2)", 1, 1, "`grad --hessian` differentiates", "x^2"),
     ("jacobian([x, y])", 1, 1, "`grad --jacobian` differentiates", "[x, y]"),
     ("re(x)", 1, 1, "complex numbers are not in the language", None),
+    ("3 + 4i", 1, 6, "all numbers are real; a product with a variable is written `4*i`", None),
+    ("x*1j", 1, 4, "complex numbers are not in the language", None),
     ("integrate(x^2, x)", 1, 1, "integrals are not in the language", None),
     ("tahn(x)", 1, 1, "there is no function `tahn`", "tanh"),
     ("arctan2(y, x)", 1, 1, "there is no function `arctan2`", "atan2"),
