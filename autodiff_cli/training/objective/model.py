@@ -294,13 +294,10 @@ def _check_constants(program: Program) -> None:
 
 
 def check_loss(program: Program, names: Sequence[str]) -> None:
-    """Raise ExpressionError for a model without `~` that is no loss.
-
-    It binds a column, as `y = a*x` does, or its derivative is 0 with respect to every parameter, as that of `y == a*x`.
-    """
+    """Raise ExpressionError for a model without `~` that binds a column, or whose derivatives are 0 (`y == a*x`)."""
     bound = [name for name in names if name in program.bound]
-    order = topological_order([program.output])
-    jumps = {node: constant(0) for node in order if node.op is not None and node.op.gate is Gate.BLOCK}
+    nodes = topological_order([program.output])
+    jumps = {node: constant(0) for node in nodes if node.op is not None and node.op.gate is Gate.BLOCK}
     if bound:
         message = f"`{bound[0]}` is a column of the data; write its prediction after `~`, not after `=`"
     elif jumps and set(names).issuperset(leaf_names(substitute([program.output], jumps))):
@@ -403,8 +400,7 @@ class Model:
             is_saved: whether `user_names` has all parameters, so that other names of constants are constants.
 
         Raises:
-            ExpressionError: if the text is not a model, if it has an infinite or undefined constant, if a parameter is
-                left of `~`, if a column is bound to an expression, or if there is no parameter.
+            ExpressionError: if the text is not a model, or if nothing could be fitted; the message says why.
         """
         read_program = read if is_saved else read_with_parameters
         program = read_program(text, (*names, *user_names), columns=model_column_names(text, names))
