@@ -100,12 +100,10 @@ function lossAndGradient(theta) {
 function learnAgain() {
   stopLearning();
   stopPlaying();
-  round++;
-  const normal = normalNumbers(round);
   const [rate, count] = ["again-rate", "again-epochs"].map((id) => Number(byId(id).value));
-  const isRight = byId("again-rate").value !== "" && Number.isFinite(rate) && Number.isInteger(count) && count >= 1 && count <= 1000;
+  const isRight = rate > 0 && Number.isFinite(rate) && Number.isInteger(count) && count >= 1 && count <= 1000;
   if (!isRight) {
-    byId("again-text").textContent = "The rate is a number, and the epochs a whole number from 1 to 1000.";
+    byId("again-text").textContent = "The rate is a number above 0, and the epochs a whole number from 1 to 1000.";
     return;
   }
   const network = recording.networks ? selectedNetwork() : { units: [], activation: "" };
@@ -113,6 +111,8 @@ function learnAgain() {
     byId("again-text").textContent = `Hidden units are 1 to ${MOST_LAYERS} whole numbers from 1 to ${MOST_HIDDEN}, such as 8, 4.`;
     return;
   }
+  round++;
+  const normal = normalNumbers(round);
   useNetwork(network);
   const method = byId("again-method").value;
   if (recording.evaluator !== evaluator) byId("again-start").value = "random"; // the fit has no parameters for another network
