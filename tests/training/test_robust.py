@@ -57,7 +57,7 @@ def test_losses_are_of_residuals_by_scale_times_its_square(loss: str, scale: flo
     assert math.isnan(slope) or gradient[0] == pytest.approx(slope, rel=1e-10, abs=1e-300)
 
 
-@each("loss", ROBUST)
+@each("loss", [*ROBUST, "negative_binomial"])
 @each("scale", [None, 2.5])
 def test_the_loss_of_a_row_that_is_shown_is_that_of_fits_without_needless_operations(
     loss: str, scale: float | None

@@ -23,7 +23,7 @@ from autodiff_cli.ops.arithmetic import abs_, equal
 from autodiff_cli.ops.elementary import hypot
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.losses import LOSSES, RESIDUAL_SCALE, LossKind, textbook_form
+from autodiff_cli.training.losses import LOSSES, RESIDUAL_SCALE, textbook_form
 from autodiff_cli.training.objective.kernels import choose_loss, row_loss_graph
 from autodiff_cli.training.objective.loading import (
     Classes,
@@ -37,7 +37,7 @@ from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions, ParameterValues
 from autodiff_cli.training.result.fitted_model import FittedModel
 
-_AS_IN_TEXTBOOKS = rewrite_by([Row(hypot(a, 0), abs_(a))], then=SIMPLIFICATION_RULES)  # of robust losses
+_AS_IN_TEXTBOOKS = rewrite_by([Row(hypot(a, 0), abs_(a))], then=SIMPLIFICATION_RULES)  # of losses with a scale
 _TOLERANCE = 1e-9  # relative difference up to which two forms of a loss count as equal
 
 
@@ -72,7 +72,7 @@ def row_loss_formula(model: Model, loss: str, options: FitOptions, classes: int 
     scale = constant(1.0 if options.scale is None else options.scale)
     scales = {leaf: scale for leaf in topological_order([output]) if leaf.is_input and leaf.text == RESIDUAL_SCALE}
     [output] = substitute([output], scales)
-    if program.target is not None and LOSSES[loss].kind is LossKind.ROBUST:
+    if program.target is not None and LOSSES[loss].has_scale:
         typed = {program.target: variable("target"), program.output: variable("prediction")}  # stay as they are
         [output] = NodeTable(_AS_IN_TEXTBOOKS).rebuild(substitute([output], typed))
         [output] = substitute([output], {leaf: node for node, leaf in typed.items()})
