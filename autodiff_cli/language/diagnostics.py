@@ -91,6 +91,8 @@ UNAVAILABLE_FUNCTIONS: dict[str, Message] = {
     **dict.fromkeys(("lim", "limit"), ("limits are not in the language", None)),
     **dict.fromkeys(("PI", "Pi", "pi"), ("the constant `pi` is written without brackets", None)),
     **dict.fromkeys(("complex", "re", "im", "Re", "Im", "real", "imag", "conj", "arg"), (_COMPLEX_MESSAGE, None)),
+    **dict.fromkeys(("factor", "as.factor"), ("a parameter for each level of a column is written", "a[{}]")),
+    **dict.fromkeys(("bs", "ns"), ("a smooth curve is written with its knots: `spline(x, [0, 1, 2], h)`", None)),
     **dict.fromkeys(("linear", "affine"), ("a linear model is written with its parameters", "a + b*{}")),
     **dict.fromkeys(("poly", "polynomial", "polyval", "cubic", "quadratic"), _POLYNOMIAL),
 }
@@ -228,11 +230,16 @@ def unknown_character(text: str, last: Lexeme | None, unexpected: Lexeme) -> Mes
     character = unexpected.text
     doubled = text.startswith(character * 2, unexpected.start)
     if character == "|":
-        if doubled or (last is not None and last.type in ENDS_OPERAND):
+        is_operator = last is not None and last.type in ENDS_OPERAND
+        if is_operator and "~" in text and re.match(r"\|\s*\w+\s*\)", text[unexpected.start :]):
+            return "a random effect of each level of `g` is written `u[g]`, with the option --laplace u", None
+        if doubled or is_operator:
             return "`|` is not in the language; the logical operator is a word", "or"
         return _BAR_MESSAGE, _absolute_value(text, unexpected)
     if character == "\\" or (character == "$" and last is None):
         return "type formulas as in `sqrt(x)/2`, not in LaTeX", None
+    if character == "." and last is not None and last.type == "TILDE":
+        return "write the columns with their parameters, as in `y ~ a + b*x`", None
     if character == "." and text[unexpected.end : unexpected.end + 1] in ("*", "/", "^"):
         return "operators have no dot; they apply to each element of an array", text[unexpected.end]
     if character in "“”‘’" and last is None:

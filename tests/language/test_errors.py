@@ -52,6 +52,14 @@ BAD = [
     ("1 2*x", 1, 3, "expected an operator between `1` and `2`", None),
     ("1.2.3", 1, 4, "one decimal point", None),
     ("1_000*x", 1, 2, "cannot have separators", "1000"),
+    # formulas of R
+    ("y ~ a*x + (1 | g)", 1, 14, "a random effect of each level of `g` is written `u[g]`", None),
+    ("y ~ a*(x > 1 | x < 0)", 1, 14, "the logical operator is a word", "or"),
+    ("y ~ a*|x|", 1, 7, "use the function `abs`", "abs(x)"),
+    ("y ~ .", 1, 5, "write the columns with their parameters", None),
+    ("y ~ factor(g)", 1, 5, "a parameter for each level of a column is written", "a[g]"),
+    ("y ~ a + as.factor(g)", 1, 9, "a parameter for each level of a column is written", "a[g]"),
+    ("y ~ bs(x)", 1, 5, "a smooth curve is written with its knots", None),
     # functions
     ("sine(x)", 1, 1, "there is no function `sine`", "sin"),
     ("Sin(x)", 1, 1, "there is no function `Sin`", "sin"),
