@@ -34,7 +34,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.minimization import minimize_batch, minimize_each, project_linear
-from autodiff_cli.training.fitting.starts import multistart
+from autodiff_cli.training.fitting.starts import SETTINGS, multistart
 from autodiff_cli.training.fitting.symmetries import linear_mask
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
@@ -548,14 +548,13 @@ def _bca_shares(values: Array, estimate: Array, jackknife: Array, tail: float) -
 def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitOptions) -> BootstrapFits:
     """Fit `count` resamples, each from the start `theta`. A seed always draws the same rows or residuals."""
     generator, rows, level = np.random.default_rng(options.seed), objective.rows, options.confidence
-    if options.bootstrap_method == "residual":
-        ends = _fit_resamples(
-            objective, theta, count, lambda number: _draw_residuals(generator, objective, theta, number)
-        )
-    else:
-        ends = _fit_resamples(
-            objective, theta, count, lambda number: [_draw_row_counts(generator, rows) for _ in range(number)]
-        )
+
+    def draw(number: int) -> list[NDArray[np.uint8]] | Objective:
+        if options.bootstrap_method == "residual":
+            return _draw_residuals(generator, objective, theta, number)
+        return [_draw_row_counts(generator, rows) for _ in range(number)]
+
+    ends = _fit_resamples(objective, theta, count, draw)
     failed = count - len(ends)
     fits = BootstrapFits(ends)
     if options.bootstrap_method == "bca":
@@ -586,6 +585,7 @@ def _fit_resamples(
         draw: returns some resamples: how often each row occurs, or an objective over the rows of all of them.
     """
     ends: list[Array] = []
+    method, free = converging_method(objective), objective.layout.mask(objective.scalar_parameters)
     rows, together = objective.rows, 1
     if can_evaluate_together(objective):
         together = max(1, BATCH.rows // rows)
@@ -599,7 +599,15 @@ def _fit_resamples(
             if together > 1
             else ObjectiveBatch([base.select_rows(some) for some in chosen], objective.bounds)
         )
-        outcomes = minimize_each(converging_method(objective), batch, np.tile(theta, (number, 1)))
+        outcomes = minimize_each(method, batch, np.tile(theta, (number, 1)))
+        # Some lead to infinity from the estimate; beyond it, values of the other sign may fit.
+        failed = np.flatnonzero([not end.converged for end in outcomes if objective.has_residuals])
+        for some in [failed] if isinstance(batch, GroupBatch) else failed[:, None]:
+            found = multistart(batch.take(some), np.tile(theta, (len(some), 1)), free, 0, SETTINGS.quick)
+            again = {fit: each.end for fit, each in zip(some.tolist(), found, strict=True) if each is not None}
+            if again:
+                fits, starts = map(np.array, ([*again], [*again.values()]))
+                outcomes += minimize_each(method, batch.take(fits), starts)
         ends += [end.theta for end in outcomes if end.converged]
     return np.array(ends).reshape(len(ends), len(theta))
 

@@ -192,3 +192,26 @@ def test_an_interruption_of_intervals_keeps_the_fit(options: dict[str, Any], mon
     with pytest.raises(Interrupted) as caught:
         ad.fit(MODEL, data, **options)
     assert caught.value.fit.parameters == ad.fit(MODEL, data).parameters
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 3])
+def test_values_of_both_signs_are_found_although_infinity_lies_between_them(seed: int) -> None:
+    """For nearly straight data, `a` and `c` of `a*exp(b*x) + c` pass through infinity where `b` passes through 0. With
+    `b` fixed the model is linear, so the best fit of each resample is found among many `b`."""
+    x = np.arange(1.0, 10.0)
+    generator = np.random.default_rng(seed)
+    y = np.round(1 + 2 * x + generator.normal(size=9) * 0.15, 1)
+    sizes = np.geomspace(1e-6, 0.3, 100)
+    designs = [(b, np.column_stack((np.expm1(b * x) / b, np.ones(9)))) for b in (*-sizes, *sizes)]
+
+    def best(rows: np.ndarray) -> float:
+        fits = [(b, design[rows], np.linalg.lstsq(design[rows], y[rows])[0]) for b, design in designs]
+        return min(fits, key=lambda fit: np.sum(np.square(fit[1] @ fit[2] - y[rows])))[0]
+
+    exact = [best(generator.integers(9, size=9)) for _ in range(200)]
+    data = {"x": x, "y": y}
+    theta = np.array([*ad.fit("y ~ a*exp(b*x) + c", data).parameters.values()])
+    found = bootstrap_fits(ad.Objective("y ~ a*exp(b*x) + c", data), theta, 200, FitOptions()).thetas[:, 1]
+    assert len(found) >= 180
+    assert np.mean(found < 0) == pytest.approx(np.mean(np.array(exact) < 0), abs=0.12)
