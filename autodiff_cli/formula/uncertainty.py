@@ -2,7 +2,7 @@
 
 For a gradient g, a Hessian H and a covariance matrix C of normal inputs, the variance of the value is gᵀCg to first
 order. To second order, its mean is f + tr(HC)/2 and its variance gᵀCg + tr((HC)²)/2, which is exact for quadratic
-formulas. `UncertainPoint.simulate` draws inputs as a referee.
+formulas. `UncertainPoint.simulate` checks both by random inputs.
 
 C is never formed. With the standard errors σ and the Cholesky factor L of the correlation matrix, the first order is
 the length of Lᵀ(σ·g), so that no rounding error can make a variance negative.
@@ -37,7 +37,7 @@ from autodiff_cli.ops.arithmetic import abs_, not_equal, or_, where
 from autodiff_cli.ops.elementary import hypot
 from autodiff_cli.ops.structural import index, norm
 
-MAX_ELEMENTS = 1000  # uncertain numbers; the Hessian of more takes too long
+MAX_ELEMENTS = 1000  # uncertain numbers; a larger Hessian takes too long
 MAX_DIFFERENCE = 0.1  # relative difference between the two standard errors that makes the first order misleading
 MAX_BIAS = 0.5  # in standard errors: larger shifts of the mean make the first order misleading
 _MAX_JUDGED = 6  # uncertain variables of rows whose second order is computed, to see if the first misleads
@@ -162,7 +162,7 @@ class Uncertainty(NamedTuple):
         monte_carlo: the distribution for random inputs, if it is requested.
         warning: why the first order misleads, in words; empty if it does not.
         recommended: the result to believe: "first order", "second order", "Monte Carlo" or "quantiles".
-        reason: why that one, as a sentence.
+        reason: the reason for this recommendation, as a sentence.
     """
 
     stderr: float
@@ -195,7 +195,7 @@ class UncertainPoint:
 
     Raises:
         ExpressionError: for a negative or infinite error, an error of another shape than its value, and a correlation
-            of a name that is no uncertain number.
+        of a name that is not an uncertain number.
     """
 
     def __init__(
@@ -362,9 +362,9 @@ class UncertainPoint:
         return np.asarray(np.broadcast_to(np.abs(perturbed - first), len(steps)))
 
     def _departure(self, value: float, amounts: Array, bends: Array, spread: float) -> str:
-        """Return in words where the formula departs from its quadratic approximation, if it does so far enough.
+        """Return, in words, how the formula differs from its quadratic approximation; empty if the difference is small.
 
-        Odd derivatives of higher order, kinks and steps leave no trace in the two orders: x^4 at 0, or sin(x) for an
+        The first and second order do not show higher derivatives, kinks and steps, as in x^4 at 0, or in sin(x) for an
         error of many periods.
 
         Args:
@@ -393,7 +393,7 @@ def check_errors(name: str, error: Any, shape: tuple[int, ...]) -> None:
 
 
 def check_correlated(name: str, names: Iterable[str], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise ExpressionError if a correlated name is no uncertain number."""
+    """Raise ExpressionError if a correlated name is not an uncertain number."""
     if shapes.get(name):
         first = next(each for each in names if each.startswith(f"{name}["))
         raise ExpressionError(f"correlation of `{name}`: it is an array, so name its elements, such as {first}")
@@ -402,7 +402,7 @@ def check_correlated(name: str, names: Iterable[str], shapes: Mapping[str, tuple
 
 
 def _compare_orders(first: Moments, second: Moments) -> str:
-    """Return in words how the first order misleads; empty if it is close to the second."""
+    """Return, in words, how the first order differs from the second; empty if they are close."""
     bias = second.mean - first.mean
     if not (math.isfinite(first.stderr) and math.isfinite(second.stderr) and math.isfinite(bias)):
         return "slopes or curvatures are not finite"
