@@ -237,7 +237,7 @@ def _unchanged(forms: FormTable, node: Node, new: dict[Node, Node]) -> Node:
 
 
 def _loses_shape(forms: FormTable, numbers: Iterable[ExactNumber]) -> bool:
-    """Whether a term or factor cancels from which an array may take its shape."""
+    """Whether a term or factor cancels that may determine the shape of an array."""
     return not forms.scalar and any(number.value == 0 for number in numbers)
 
 
