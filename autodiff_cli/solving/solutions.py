@@ -33,13 +33,13 @@ from autodiff_cli.solving import MAX_BOXES, proof
 from autodiff_cli.solving.search import Boxes, Search, SearchResult, System, kind_by_surroundings, kinds_of_points
 
 _CONDITIONS = (and_, or_, not_, less, less_equal, greater, greater_equal, not_equal)
-_BITS = 128  # of the proofs, if the numbers are floats
+_BITS = 128  # working precision of proofs in bits, if the results are floats
 _GUARD_BITS = 64
-_SPARE_BITS = 40  # of these that zeros need not have; more would take further steps
+_SPARE_BITS = 40  # bits of the working precision that zeros need not reach: to reach them would take more steps
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
 _GRID = 16  # cells along each coordinate
-_MAX_CLUSTER_PART = 2.0**-8  # of the domain; wider clusters are not examined
-_MAX_CLUSTERS = 300  # of undecided boxes that are examined for kinks and multiple zeros
+_MAX_CLUSTER_PART = 2.0**-8  # width relative to the domain; wider clusters are not examined
+_MAX_CLUSTERS = 300  # clusters of undecided boxes that are examined for kinks and multiple zeros
 # Values are compared on the borders of such parts of the domain around a point.
 _SURROUNDINGS = (0.1, 1e-2, 1e-3, 1e-6, 1e-9, 0.0)
 
@@ -626,9 +626,9 @@ def _global_bounds(problem: BoxProblem, low: float, high: float, values: Sequenc
 
 # --- Local search ---
 
-_MAX_RADIUS = 1e100  # of a trust region; squares of longer steps overflow
+_MAX_RADIUS = 1e100  # radius of a trust region; squares of longer steps overflow
 _MAX_STEPS = 500
-_LOCAL_BOXES = 20_000  # of the proof around the end
+_LOCAL_BOXES = 20_000  # boxes of the proof around the end of the descent
 _LOCAL_PARTS = (1e-1, 1e-3, 1e-6, 1.0)  # half widths of the boxes tried around the end, relative to its place
 
 
