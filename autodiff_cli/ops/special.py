@@ -72,7 +72,7 @@ def _standardize(x: Node, mean: Operand, deviation: Operand) -> Node:
 
 
 def _if_positive(value: Node, *parameters: Operand) -> Node:
-    """Return `value`, which is nan unless all parameters are positive; defaults, which are no nodes, are."""
+    """Return `value`, or nan unless all parameters are positive. Defaults, which are not nodes, are positive."""
     conditions = [parameter > 0 for parameter in parameters if isinstance(parameter, Node)]
     return where(reduce(and_, conditions), value, constant("nan")) if conditions else value
 
@@ -126,7 +126,7 @@ def _weibull_share_slopes(x: Node, k: Node, scale: Node) -> tuple[Node, ...]:
     return tuple(where(x > 0, slope, 0) for slope in slopes)
 
 
-# The exponential amplifies the error of the power. Branches are chosen such that nan goes on.
+# The exponential amplifies the error of the power. Branches are chosen such that nan propagates.
 _WEIBULL: OpFields = {
     "domain": lambda x, k, scale: and_(k > 0, scale > 0),
     "kink": lambda x, k, scale: equal(x, 0),
@@ -179,12 +179,12 @@ student_t_pdf = elementary(
 )  # fmt: skip
 
 
-MAX_ORDER = 1000  # of derivatives and of Bessel functions, up to which floats have values
+MAX_ORDER = 1000  # highest order of derivatives and of Bessel functions that floats compute
 
 
 def _bessel(name: str, slope_sign: int, above_sign: int, is_entire: bool, kind: str) -> Op:
-    """Declare a Bessel function of real order, whose slope is half the sum or the difference of those of the orders
-    beside it (DLMF 10.6.1, 10.29.1).
+    """Declare a Bessel function of real order, whose slope is half the sum or the difference of the functions of the
+    neighbouring orders (DLMF 10.6.1, 10.29.1).
 
     Args:
         name: the name of the function.
