@@ -18,7 +18,7 @@ from autodiff_cli.cli.environment import BadInput, Output
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.options import argument, option
 
-_SHELLS = Path(__file__).parent / "shells"  # their scripts
+_SHELLS = Path(__file__).parent / "shells"  # the folder of the scripts
 
 # How to install each script; it becomes a comment in the script.
 INSTALLATION = {
@@ -70,7 +70,7 @@ def completions(words: Sequence[str], after: Sequence[str] = ()) -> list[str]:
 
 
 def _option_values(option: Parameter, line_words: Sequence[str], typed: str) -> list[str]:
-    """Return the completions of the value of an option, which its type, its check or its metavar tells."""
+    """Return the completions of the value of an option, known from its type, its check or its metavar."""
     metavar = option.metavar
     choices: Iterable[str] = option.choices
     if re.fullmatch(r"\[?[a-z][a-z0-9]*(\|[a-z0-9]+)+\]?", metavar):

@@ -1,4 +1,4 @@
-"""The web server of `autodiff serve`: which requests are allowed, and how they are answered.
+"""The web server of `autodiff serve`: it checks requests and answers them.
 
 It returns the page of a formula, and fits of an uploaded file. Nothing is computed in the process of the server: each
 question goes to a worker process (`autodiff_cli.cli.worker`), which is killed when its time is over. The last few files
@@ -82,7 +82,7 @@ class Limits(NamedTuple):
 
 
 class RequestError(Exception):
-    """A request that has no answer but a message.
+    """Error for a request that is answered by a message.
 
     Args:
         message: the message.

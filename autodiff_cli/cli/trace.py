@@ -326,7 +326,9 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
 def _uncertainty_reports(
     trace: Trace, errors: Mapping[str, str], request: cli.UncertaintyRequest, limit: int
 ) -> tuple[str, list[Report]]:
-    """Return why the first-order uncertainty misleads, if it does, and the reports of the uncertainty and its paths."""
+    """Return a warning if the first-order uncertainty is misleading, and the reports of the uncertainty and its
+    paths.
+    """
     from autodiff_cli.cli.gradients import propagated_uncertainty
     from autodiff_cli.explain.tracing import elementwise_trace
     from autodiff_cli.explain.views import variance_sources
