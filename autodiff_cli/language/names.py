@@ -1,4 +1,4 @@
-"""Name resolution, the second step of reading an expression: `resolve` finds what each name of a text means.
+"""Name resolution, the second step of reading an expression: `resolve` finds the meaning of each name of a text.
 
 A name is bound by a statement, defined as a function, a constant, or free. Free names become the variables of an
 expression, or the columns and parameters of a model.

@@ -325,7 +325,7 @@ class _Emitter:
         self.lexemes = lexemes
         self.statements: list[Statement] = []
         self.code = Code([], [])
-        self._start = 0  # of the statement at hand
+        self._start = 0  # the first instruction of the current statement
         self._by_arity: dict[tuple[str, str, int], Instruction] = {}
 
     def two(self, _: list[Any]) -> int:
