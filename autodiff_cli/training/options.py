@@ -262,8 +262,8 @@ class ObjectiveOptions:
             inverse Hessian.
         l1, l2: factors of penalties that are added to the mean loss: `l1·Σ|θ| + l2·Σ θ²` over all free numbers. With
             `l2`, standard errors describe the scatter of the penalised values; with `l1` there are none.
-        seed: of the random number generator (arrays, batches, starting values): the same seed gives the same fit, bit
-            for bit.
+        seed: the seed of the random number generator (arrays, batches, starting values). The same seed gives the same
+            fit, bit for bit.
         recompute_every: recompute intermediate values within this many layers instead of storing them for the gradient.
             This is slower, needs less memory, and gives the same result.
         backend: `numpy`, `llvm` (compiled kernels), or `auto`: the faster one for the work at hand.
@@ -366,7 +366,7 @@ class ObjectiveOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(ObjectiveOptions):
-    """The options of a fit: those of `ObjectiveOptions`, and how the objective is minimised and what is reported.
+    """The options of a fit: those of `ObjectiveOptions`, and those of the minimisation and the report.
 
     Attributes:
         optimizer: `lm`, `lbfgs`, one of `OPTIMIZERS`, or `auto`: adam for networks (models with a layer) and mini-

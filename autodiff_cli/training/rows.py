@@ -1,4 +1,4 @@
-"""The rows of a fit, and how results over all rows are computed: by folding tasks over blocks.
+"""The rows of a fit, and the folds that compute results over all rows, block by block.
 
 `Rows` is the base of rows in memory (`MemoryRows`), streamed from files, on a cluster, or selected among others
 (`SelectedRows`). A `Task` computes something from a chunk of rows. It can
@@ -36,7 +36,7 @@ RowIndex = slice | NDArray[np.intp] | NDArray[np.bool_] | NDArray[np.uint8]
 
 WEIGHT = ""  # the name of the column of weights: empty, so no column of a model can have it
 GROUP = "\1"  # the name of the column of the numbers of groups; no name in a model can contain this character
-MAX_BLOCK_ROWS = 8192  # a power of two, as smaller blocks have too, so that sums form one fixed tree
+MAX_BLOCK_ROWS = 8192  # a power of two, like all block sizes, so that sums form one fixed tree
 
 
 class Task(Protocol[T]):

@@ -175,7 +175,7 @@ def _delta_method_error(gradient: Array, statistics: ComputedStatistics) -> floa
         return 0.0
     with ignore_float_errors():
         errors = np.sqrt(np.diag(covariance)[is_used])
-        # Scale by the errors, so that the product does not lose parameters of very different magnitudes.
+        # Scaled by the errors, so that parameters of very different magnitudes do not lose digits.
         share = gradient[is_used] * errors
         matrix = covariance[np.ix_(is_used, is_used)] / np.outer(errors, errors)
         variance = float(share @ np.where(np.isnan(matrix) & (np.outer(share, share) == 0), 0.0, matrix) @ share)
@@ -207,7 +207,7 @@ class ProfileSettings:
     flat_rise: float = 1e-6  # rise over a step, relative to the threshold, of a flat profile
     flat_steps: int = 5  # flat steps, each twice as long as the one before, after which a profile stays flat
     jump_tolerance: float = 1e-4  # relative distance from the threshold at which the profile jumps over it
-    max_evaluations: int = 200  # of a fit by Levenberg-Marquardt
+    max_evaluations: int = 200  # evaluations of a fit by Levenberg-Marquardt
     largest: float = 1e300  # size of a parameter from which on it overflows
     max_root_steps: int = 80  # steps of the root search for a limit
     root_tolerance: float = 1e-8  # relative error of the rise at a limit

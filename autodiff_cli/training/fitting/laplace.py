@@ -59,16 +59,16 @@ from autodiff_cli.training.result.statistics import ComputedStatistics, compute_
 from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
 _LOG_SIGMA = "log sigma"  # the logarithm of the residuals' standard deviation; no name in a text has a blank
-_PASSES = 400  # over the rows, in a usual fit
+_PASSES = 400  # passes over the rows in a usual fit
 _MAX_NEWTON_STEPS = 200
-_LAST_STEP = 1e-6  # towards the modes, relative to the effects: Newton's method squares the error
-_SMALLEST_STEP = 1e-12  # share of a Newton step
+_LAST_STEP = 1e-6  # length of the last step to the modes, relative to the effects: Newton's method squares the error
+_SMALLEST_STEP = 1e-12  # shortest step, as a share of a Newton step
 _MAX_CROSSED = 2000  # effects of all columns but the one with the most levels, whose Schur complement is dense
 _DIFFERENCE = 1e-3  # step of differences of gradients, in standard errors
-_FIRST_DIFFERENCE = 1e-4  # the same while standard errors are unknown, relative to the parameters
+_FIRST_DIFFERENCE = 1e-4  # step of differences relative to the parameters, while standard errors are unknown
 
-_EXACT = math.log(1e-8)  # of the residuals, relative to those without effects, from which on they are rounding errors
-_MIN_CURVATURE = 1e-8  # of the joint density, relative to that of the effects' distribution, for Newton steps
+_EXACT = math.log(1e-8)  # size of residuals, relative to those without effects, that is rounding
+_MIN_CURVATURE = 1e-8  # curvature of the joint density for Newton steps, relative to the effects' own
 
 Index = NDArray[np.intp]
 

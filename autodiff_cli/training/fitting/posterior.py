@@ -59,13 +59,13 @@ _HIERARCHICAL_TUNING_DRAWS = 1000  # the sampler itself finds the scales of the 
 _HIERARCHICAL_ACCEPTANCE = 0.95  # steps short enough for the narrow part of hierarchical posteriors
 _LEAST_SPREAD = 3.0  # squared distance of levels, in units of their errors, from which they are sampled as they are
 _DIFFERENCE = 1e-4  # step of differences of gradients, relative to the parameters
-_MAX_EPOCHS = 200  # of the search for the mode in numbers without bounds
+_MAX_EPOCHS = 200  # epochs of the search for the mode in numbers without bounds
 _FAR = 10.0  # standard deviations of Laplace's approximation, at which a normal log-density has fallen by 50
-_LEAST_FALL = 0.5  # of the log-density there; that of Student's t with one degree of freedom falls by 4
+_LEAST_FALL = 0.5  # decrease of the log-density at `_FAR`; it is 4 for Student's t with one degree of freedom
 _ADVICE = 'give it a prior, such as --prior "{} ~ normal(0, 10)"'
-_PROGRESS_MILLISECONDS = 50  # between two calls of a callback
-_MAX_NUMBERS = 10**9  # of all draws: 8 GB
-_MAX_LOO_DRAWS = 1000  # of each chain
+_PROGRESS_MILLISECONDS = 50  # milliseconds between two calls of a callback
+_MAX_NUMBERS = 10**9  # numbers in all draws: 8 GB
+_MAX_LOO_DRAWS = 1000  # draws of each chain
 _EXACT = 1e-9  # residuals, relative to the spread of the target, that are rounding errors
 _UNBOUNDED = (-math.inf, math.inf)
 _RUNAWAY = 1e8  # size of an unbounded number, in units of its start, that no proper posterior reaches
@@ -80,7 +80,7 @@ class PosteriorDraws(NamedTuple):
         draws: the draws by name, of shape (chains, draws, …).
         summaries: the summary of each number by its name.
         divergences: the number of transitions that diverged.
-        warnings: sentences on what the diagnostics found.
+        warnings: sentences on problems that the diagnostics found.
         is_complete: whether all draws were made.
     """
 

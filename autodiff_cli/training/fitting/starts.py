@@ -67,37 +67,37 @@ class MultistartSettings:
     """Size and stopping rules of the search for starting values."""
 
     thorough: Effort = Effort(1500, 12, 10_000_000)
-    check: Effort = Effort(1500, 12, 1_000_000)  # of a fit that is not poor
-    quick: Effort = Effort(100, 4, 1_000_000)  # of each of many fits
+    check: Effort = Effort(1500, 12, 1_000_000)  # effort for a fit that is not poor
+    quick: Effort = Effort(100, 4, 1_000_000)  # effort for each of many fits
     max_sample_rows: int = 500  # rows of the random sample; a regular sample would alias frequencies
     # rows times squared number of parameters over all draws; limits the number of draws
     max_draw_work: int = 30_000_000
-    random_rounds: int = 3  # of which each has a share of the random points
+    random_rounds: int = 3  # rounds that share the random points
     max_frequencies: int = 100_000  # values scanned for one frequency
     frequencies_per_turn: int = 5  # scanned frequencies per additional turn over the range of the data
     min_frequencies: int = 200  # values scanned in all: with few rows, five per turn alias
     frequency_steps: int = 8  # Gauss-Newton steps from the best frequencies of a scan
     max_peaks: int = 6  # frequencies for which phases are tried
     frequency_rounds: int = 2  # passes over all frequencies, if the model has several
-    residual_rounds: int = 3  # searches for points that explain what the best one leaves
+    residual_rounds: int = 3  # searches for points that explain the residuals of the best one
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
-    likelihood_starts: int = 36  # of these, the best that are improved
+    likelihood_starts: int = 36  # the best of these points, which are improved
     max_likelihood_rows: int = 2000  # rows of the sample on which these points are improved
     likelihood_rounds: tuple[tuple[int, int], ...] = ((30, 6), (200, 1))  # epochs of each round, and fits that go on
     max_thorough_fits: int = 100  # fits of a batch: the searches of more are quick
-    max_sampled_fits: int = 20  # of many fits that may be poor, those that decide whether all are searched
+    max_sampled_fits: int = 20  # sample of many fits that may be poor, which decides whether all are searched
     max_searched_fits: int = 200  # fits that are searched together, which bounds the memory
-    draws_per_check: int = 5  # of the random points, one in so many is tried for a fit that is not poor
+    draws_per_check: int = 5  # one in so many random points is tried for a fit that is not poor
     max_terms: int = 12  # terms of a sum that are placed one after the other
-    max_pursued: int = 4  # placements of the terms so far, to each of which the next one is added
-    descent_evaluations: int = 60  # of each run
-    descent_epochs: int = 30  # of each run of a likelihood after it
+    max_pursued: int = 4  # best placements of the terms so far, to each of which the next term is added
+    descent_evaluations: int = 60  # evaluations of each run
+    descent_epochs: int = 30  # epochs of each run of a likelihood after that
     equal_loss_tolerance: float = 1e-6  # relative difference of two losses that count as equal
     equal_end_tolerance: float = 1e-2  # relative difference of two ends, up to signs and order, that count as equal
     confirmations: int = 3  # the search ends when so many ways to propose points led to the best loss
     min_scale_distance: float = 1.5  # powers of 10 between the scale of a parameter and 1, for 1 to be a bad start
     good_fit_share: float = 0.001  # share of the target's variation below which a loss without structure is good
-    few_rows: int = 100  # with fewer rows that share shrinks, because wrong curves may fit few rows well
+    few_rows: int = 100  # rows; with fewer, that share shrinks, because wrong curves may fit few rows well
 
 
 SETTINGS = MultistartSettings()
@@ -149,7 +149,7 @@ def multistart(
     Args:
         starts: the given starting points, of shape (fits, P).
         free: the mask of the parameters that may be varied.
-        seed: of the random numbers of each fit.
+        seed: the seed of the random numbers of each fit.
         effort: the work for each fit.
         rivals: how to look for rivals of fits that ended at `starts`, such as `Multistart.kink_points`; by default the
             whole search.
@@ -523,7 +523,7 @@ class Multistart:
             yield from strategy(self)
 
     def _is_good(self, candidate: StartCandidate) -> bool:
-        """Whether a candidate leaves so little that no other one is needed."""
+        """Whether the residuals of a candidate are so small that no other one is needed."""
         sample = self._sample
         if sample.kind is LossKind.LIKELIHOOD:
             return False
@@ -661,7 +661,7 @@ class Multistart:
                 if len(drawn):
                     yield Descent(self._best_of_parts(drawn, self.linear)[0])
         elif np.count_nonzero(self._searched) > len(self._sinusoids.frequencies + self._sinusoids.phases):
-            # Otherwise all that matters was scanned.
+            # Otherwise, all nonlinear parameters were scanned.
             for theta in self._best_of_parts(self.random_draws(), self.linear)[0][: self._effort.descents // 3]:
                 best = self._scan_frequencies(theta)[:1]
                 yield Descent(best if len(best) else theta[None])

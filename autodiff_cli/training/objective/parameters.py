@@ -137,8 +137,8 @@ def initial_arrays(shapes: Mapping[str, Shape], layers: Mapping[str, LayerParame
     Args:
         shapes: the shapes of the parameters, in the order in which they are drawn.
         layers: the kind of each parameter that belongs to a layer.
-        seed: of the random number generator. All arrays are drawn even if not all are used, so fixing one does not
-            change the others.
+        seed: the seed of the random number generator. All arrays are drawn even if not all are used, so fixing one does
+            not change the others.
     """
     if not any(shapes.values()):
         return {}  # most fits draw nothing, so NumPy's generators need not be imported
@@ -445,7 +445,7 @@ class Constraints(NamedTuple):
         return Constraints(tied, positive).solved(theta)
 
 
-_PROBES = (-2.3, -0.7, 0.4, 1.7, 2.6)  # values of a parameter at which an operation is tried
+_PROBES = (-2.3, -0.7, 0.4, 1.7, 2.6)  # values of a parameter at which an operation is evaluated
 
 
 def natural_bounds(program: Program, names: Iterable[str]) -> dict[str, BoundPair]:

@@ -436,7 +436,7 @@ def inverse(
         return bands.prediction - value, np.hypot(spread, deviation)
 
     def excess(x: Array) -> Array:
-        """Return by how much the difference exceeds what is not significant."""
+        """Return the difference minus the largest difference that is not significant."""
         distance, spread = difference(x)
         return np.nan_to_num(np.abs(distance) - width * spread, nan=np.inf)
 

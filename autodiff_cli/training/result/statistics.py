@@ -149,7 +149,7 @@ def high_correlation_warnings(names: Sequence[str], values: Array, covariance: A
         is_reported = (np.abs(matrix) > COVARIANCE.high_correlation) & (is_imprecise | is_imprecise[:, None]) | (
             np.abs(matrix) > COVARIANCE.extreme_correlation
         )
-    sizes = np.abs(matrix).round(12)  # rounding errors decide no order
+    sizes = np.abs(matrix).round(12)  # rounded, so that rounding errors do not decide the order
     pairs = sorted(zip(*np.nonzero(np.triu(is_reported, 1)), strict=True), key=lambda pair: -sizes[pair])
     warnings = [
         f"`{names[i]}` and `{names[j]}` are hardly distinguishable with these data: "
@@ -223,7 +223,7 @@ def _is_flat(curvature: Array, direction: Array) -> bool:
 # --- Statistics of a fit
 
 
-MAX_COVARIANCE_SIZE = 500  # free numbers; a covariance matrix of more is slow and nobody reads it
+MAX_COVARIANCE_SIZE = 500  # free numbers; a larger covariance matrix is slow and unreadable
 
 SCALED = "square roots of the diagonal of inv(J'J)*rss/dof"
 _EFFECTIVE_VARIANCE = "W = 1/(sigma^2 + (df/dx*sigma_x)^2)"
@@ -282,7 +282,7 @@ class FitStatistics(GoodnessOfFit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputedStatistics(FitStatistics):
-    """The statistics of a fit, with what was noticed while computing them.
+    """The statistics of a fit, with the warnings that arose while computing them.
 
     Attributes:
         missing_error_reasons: a sentence for each reason for which standard errors are unknown.
@@ -671,9 +671,7 @@ def _root_dispersions(batch: Batch, theta: Array, dofs: NDArray[np.intp]) -> Arr
 
 
 def _unpenalised_norms(plain: Batch, theta: Array, lengths: Array) -> Array:
-    """Return the roots of the sums of squares of fits without the penalty, which keeps parameters from explaining the
-    data.
-    """
+    """Return the roots of the sums of squares of fits without the penalty."""
     outcomes = fit_squares(plain, theta)
     ends = _Matrices(plain, np.array([end.theta for end in outcomes]), has_triangles=True)
     return np.fmin(lengths, ends.residual_norms())
