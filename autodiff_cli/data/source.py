@@ -1,4 +1,4 @@
-"""The bytes of data files, pipes and standard input, and the memory that is left to hold them.
+"""The bytes of data files, pipes and standard input, and the memory that is available for them.
 
 A `ByteSource` opens a file or pipe as often as needed: it buffers what can be read only once, in memory or, if it is
 long, in a temporary file. It decompresses gzip, refuses known formats that are not data, and protects against endless
