@@ -166,8 +166,8 @@ BLOCK_ROWS = 8192
 
 
 # Sizes of the NumPy backend's blocks, and of its memory for arrays per row.
-_FULL_BLOCK_ELEMENTS = 8  # per row: values with more elements get shorter blocks, which stay in the cache
-_MAX_SHORTENING = 16  # times shorter than `BLOCK_ROWS`: matrix products need some rows to be fast
+_FULL_BLOCK_ELEMENTS = 8  # elements per row: values with more get shorter blocks, which stay in the cache
+_MAX_SHORTENING = 16  # ratio of `BLOCK_ROWS` to the shortest block: matrix products need some rows to be fast
 _RUNNING_BYTES = 96 << 20  # bytes of memory that a fit in machine code needs besides LLVM
 _REUSE_ELEMENTS = 16_384  # larger arrays (128 kB) are reused, since the system allocates them page by page
 

@@ -67,8 +67,8 @@ _COMBINERS: dict[Effect, Callable[[Vector, Vector], Vector]] = {
 _TILE_ELEMENTS = 4  # along both axes: sums of outer products over rows share the loads of their factors
 # Functions are long chains of dependent instructions, so the chains of several vectors are interleaved.
 _MAX_INTERLEAVED = 4  # vectors
-_MAX_INTERLEAVED_INSTRUCTIONS = 1000  # in all; longer loops are not written twice either
-_LOAD_REGISTERS = 8  # in matrix products, for the loaded factors
+_MAX_INTERLEAVED_INSTRUCTIONS = 1000  # instructions of all vectors; longer loops are not written twice either
+_LOAD_REGISTERS = 8  # registers for the loaded factors of a matrix product
 _WIDE_TILE = 4  # vectors of rows in a tile of a matrix product, if the result has few elements
 _NARROW_TILE = 2  # vectors of rows in a tile otherwise
 

@@ -237,8 +237,8 @@ def view_along(view: Input, over: Shape, axes: Sequence[int]) -> Input:
     return StridedView(view.source, over, view.offset, tuple(strides.get(axis, 0) for axis in range(len(over))))
 
 
-_SECONDS_PER_VALUE = 2e-9  # of a vector: the average over arithmetic and functions
-_VALUES_PER_PRODUCT = 0.125  # in a matrix product, relative to other values
+_SECONDS_PER_VALUE = 2e-9  # seconds per vector: the average over arithmetic and functions
+_VALUES_PER_PRODUCT = 0.125  # cost of a product in a matrix product, relative to other values
 
 
 def seconds_per_row(plan: KernelPlan, width: int) -> float:
