@@ -29,7 +29,7 @@ from autodiff_cli.numbers.float_functions import (
 BERNOULLI = (
     1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330,
 )  # fmt: skip
-ASYMPTOTIC_FROM = 12.0  # from here on, ten terms of these expansions are accurate to rounding
+ASYMPTOTIC_FROM = 12.0  # for larger arguments, ten terms of these expansions are accurate to rounding
 SQRT_TWO_PI = math.sqrt(2 * pi)
 HALF_LOG_TWO_PI = math.log(2 * pi) / 2
 ONE_MINUS_EULER = 0.42278433509846713  # 1 - γ
