@@ -94,7 +94,7 @@ _OTHER_OPTIONS = {
     for other in others.split()
 }  # fmt: skip
 _DRAWINGS = ("svg", "html", "tex", "dot")
-_NEEDLESS_OPTIONS = ("list", "all", "show", "verbose")  # of other tools; the command does that without an option
+_NEEDLESS_OPTIONS = ("list", "all", "show", "verbose")  # options of other tools; here the command needs no option
 
 
 class Parameter(NamedTuple):

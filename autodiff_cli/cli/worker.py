@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _MAX_MEMORY = 8 << 30  # bytes of address space; most of it is never used
-FIT_OPTIONS = {"loss": str, "optimizer": str, "epochs": int, "learning_rate": float}  # those that the page offers
+FIT_OPTIONS = {"loss": str, "optimizer": str, "epochs": int, "learning_rate": float}  # options on the page
 # Labels of the page's fields, by the options that they stand for in a terminal.
 _FIELDS = {f"--{name.replace('_', '-')}": name.replace("_", " ").capitalize() for name in FIT_OPTIONS}
 _FIELDS["--lr"] = _FIELDS["--learning-rate"]

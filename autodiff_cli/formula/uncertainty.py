@@ -39,7 +39,7 @@ from autodiff_cli.ops.structural import index, norm
 
 MAX_ELEMENTS = 1000  # uncertain numbers; a larger Hessian takes too long
 MAX_DIFFERENCE = 0.1  # relative difference between the two standard errors that makes the first order misleading
-MAX_BIAS = 0.5  # in standard errors: larger shifts of the mean make the first order misleading
+MAX_BIAS = 0.5  # shift of the mean, in standard errors, that makes the first order misleading
 _MAX_JUDGED = 6  # uncertain variables of rows whose second order is computed, to see if the first misleads
 _REACH = 2.0  # standard errors from the point at which the formula is compared with its quadratic approximation
 _ROUNDING = 1e-10  # a pivot of a correlation matrix down to minus this is 0, in spite of rounded correlations

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # --- The registry of operations ---
 
 _REGISTRY: dict[str, Op] = {}
-_OVERLOADS: dict[str, list[Op]] = {}  # by the name that calls use, which several operations may share
+_OVERLOADS: dict[str, list[Op]] = {}  # operations by the name that calls use, which several may share
 
 
 def register(op: Op) -> Op:

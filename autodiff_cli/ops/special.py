@@ -548,7 +548,7 @@ class LogDensity(NamedTuple):
         return self.op.parameters[1:]
 
 
-LOG_DENSITIES: dict[str, LogDensity] = {}  # by the name of the distribution
+LOG_DENSITIES: dict[str, LogDensity] = {}  # log-densities by the name of the distribution
 
 
 def _declare_log_density(
