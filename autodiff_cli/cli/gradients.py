@@ -289,7 +289,7 @@ def points_output(
             environment.note(f"precision: rows with inaccurate numbers: {table.inaccurate_count}")
             environment.note(*(f"  {row}" for row in table.first_inaccurate))
         if table.misleading_count:
-            words = "rows whose standard error misleads, because the formula bends within the errors"
+            words = "rows whose standard error misleads, because the formula is nonlinear within the errors"
             environment.note(f"nonlinear: {words}: {table.misleading_count}, first row {table.first_misleading}")
         if accuracy.unchecked:
             environment.note(f"precision: further rows that may have inaccurate numbers: {accuracy.unchecked}")

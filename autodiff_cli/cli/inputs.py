@@ -450,7 +450,7 @@ def trace_of_elements(trace: Trace, environment: Environment | None = None) -> T
 
     elements = trace if trace.is_scalar else elementwise_trace(trace)
     if elements is None:
-        raise BadInput("--paths and --mode forward show each element of an array as a node, and here are too many")
+        raise BadInput("--paths and --mode forward show each element of an array as a node; this formula has too many")
     before, after = ({node.op.name for node in one.tape.nodes if node.op is not None} for one in (trace, elements))
     if environment is not None and "logaddexp" in after - before:
         environment.note("note: softmax and logsumexp are in a stable form: logaddexp(a, b) is log(exp(a) + exp(b))")

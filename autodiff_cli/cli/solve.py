@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MAX_DIGITS = 10_000  # limit of --precision; more digits take minutes
 _PROGRESS_DELAY, _PROGRESS_INTERVAL = 2.0, 0.2  # seconds before progress is shown, and between updates
 _search = partial(option, group="Search")
-_BOXES_HELP = "Stop after N boxes; what is then undecided is listed."
+_BOXES_HELP = "Stop after N boxes, and list the undecided ones."
 
 
 @dataclass(frozen=True)

@@ -429,7 +429,7 @@ def step_through(environment: Environment, trace: Trace, is_input_read: bool) ->
     if importlib.util.find_spec("termios") is None:
         return _refuse(environment, "this system has no termios")
     if not environment.terminal:
-        return _refuse(environment, "standard output is not a terminal, or a dumb one")
+        return _refuse(environment, "standard output is not a terminal, or is a dumb one")
     with _keyboard(environment, is_input_read) as source:
         if source is None:
             return _refuse(environment, "standard input is not a terminal")

@@ -162,7 +162,7 @@ def _check_model(text: str) -> str:
     from autodiff_cli.cli.environment import BadInput
 
     if text.strip().startswith("@") or text.strip() in ("", "-"):
-        raise BadInput("type a model, such as y ~ a*exp(-b*x); no file is read here but the one that was chosen")
+        raise BadInput("type a model, such as y ~ a*exp(-b*x); only the chosen file is read here")
     return text
 
 

@@ -161,7 +161,7 @@ class Uncertainty(NamedTuple):
         second_order: the mean and the standard error to second order; None for more than `MAX_ELEMENTS` numbers.
         monte_carlo: the distribution for random inputs, if it is requested.
         warning: why the first order misleads, in words; empty if it does not.
-        recommended: the result to believe: "first order", "second order", "Monte Carlo" or "quantiles".
+        recommended: the result to use: "first order", "second order", "Monte Carlo" or "quantiles".
         reason: the reason for this recommendation, as a sentence.
     """
 
@@ -275,9 +275,9 @@ class UncertainPoint:
         elif departs or second_order is None:
             recommended = "Monte Carlo", "Add --monte-carlo 100000: it shows the distribution of the value."
         elif misleads:
-            recommended = "second order", "Believe the second order: the formula is nearly a parabola here."
+            recommended = "second order", "Use the second-order result: the formula is nearly a parabola here."
         else:
-            recommended = "first order", "Believe the first order: the second agrees with it."
+            recommended = "first order", "Use the first-order result: the second order agrees with it."
         pairs = self.correlations.pairs
         return Uncertainty(stderr, shares, sources, pairs, second_order, simulated, warning, *recommended)
 
@@ -398,7 +398,7 @@ def check_correlated(name: str, names: Iterable[str], shapes: Mapping[str, tuple
         first = next(each for each in names if each.startswith(f"{name}["))
         raise ExpressionError(f"correlation of `{name}`: it is an array, so name its elements, such as {first}")
     if name not in names:
-        raise ExpressionError(f"correlation of `{name}`: it is no uncertain input; give it an error, as in 2+-0.1")
+        raise ExpressionError(f"correlation of `{name}`: it is not an uncertain input; give it an error, as in 2+-0.1")
 
 
 def _compare_orders(first: Moments, second: Moments) -> str:
@@ -415,20 +415,20 @@ def _compare_orders(first: Moments, second: Moments) -> str:
 
 
 def _recommend(first: Moments, second: Moments | None, simulated: MonteCarlo) -> tuple[str, str]:
-    """Return which result to believe, and why, by comparison with random draws."""
+    """Return which result to use, and why, by comparison with random draws."""
     if simulated.undefined:
         share = f"{simulated.undefined:,} of {simulated.draws:,} draws"
-        return "quantiles", f"Believe the quantiles: the value is not finite for {share}."
+        return "quantiles", f"Use the quantiles: the value is not finite for {share}."
     if simulated.rounding > MAX_DIFFERENCE * simulated.stderr and first.stderr > 0:
         best = "first order" if second is None else "second order"
-        return best, f"Believe the {best}: rounding errors destroy the digits of the draws."
+        return best, f"Use the {best} result: rounding errors destroy the digits of the draws."
     if simulated.stderr_error > _MAX_TAIL_ERROR * simulated.stderr:
-        return "quantiles", "Believe the quantiles: the tails are so heavy that a standard error means little."
+        return "quantiles", "Use the quantiles: the tails are so heavy that a standard error means little."
     if _is_close(first, simulated):
-        return "first order", "Believe the first order: it has no random error, and the draws agree with it."
+        return "first order", "Use the first-order result: it has no random error, and the draws agree with it."
     if second is not None and _is_close(second, simulated):
-        return "second order", "Believe the second order: it has no random error, and the draws agree with it."
-    return "Monte Carlo", "Believe the random draws: no order agrees with them."
+        return "second order", "Use the second-order result: it has no random error, and the draws agree with it."
+    return "Monte Carlo", "Use the random draws: neither order agrees with them."
 
 
 def _is_tiny(right: Mapping[str, str], name: str) -> bool:

@@ -61,7 +61,7 @@ exp_square = helper("exp_square", lambda z, x: 2 * x * z, lambda x: exp(x**2), i
 
 # fmt: off
 erf    = elementary("erf",    lambda z, x: 2 / sqrt(pi) * exp_minus_square(x),    summary="the error function", parity=-1)
-erfc   = elementary("erfc",   lambda z, x: -(2 / sqrt(pi) * exp_minus_square(x)), summary="1 - erf(x), with all digits far right", is_positive=True)
+erfc   = elementary("erfc",   lambda z, x: -(2 / sqrt(pi) * exp_minus_square(x)), summary="1 - erf(x), accurate for large x", is_positive=True)
 erfi   = elementary("erfi",   lambda z, x: 2 / sqrt(pi) * exp_square(x),   ulp_bound=16, summary="the imaginary error function: the integral of 2/sqrt(pi)*exp(t^2) from 0 to x", parity=-1)
 erfinv = elementary("erfinv", lambda z, x: sqrt(pi) / 2 * exp_square(z),   **INSIDE_1, ulp_bound=60, summary="the inverse of erf", parity=-1)
 # fmt: on
@@ -108,7 +108,7 @@ normal_cdf = elementary(
 normal_sf = composite(
     "normal_sf", lambda x, mean=0, deviation=1: normal_cdf(as_node(mean), x, as_node(deviation)),
     domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
-    summary="1 - normal_cdf(x, mean, deviation), with all digits far right: the share of a term censored at x",
+    summary="1 - normal_cdf(x, mean, deviation), accurate for large x; the likelihood of a value censored at x",
 )  # fmt: skip
 
 
@@ -153,7 +153,7 @@ weibull_cdf = elementary(
 weibull_sf = elementary(
     "weibull_sf", lambda z, x, k, scale: tuple(-slope for slope in _weibull_share_slopes(x, k, scale)),
     expansion=lambda x, k, scale: _if_positive(where(x <= 0, 1, exp(-((x / scale) ** k))), k, scale),
-    summary="1 - weibull_cdf(x, k, scale): the share of a term censored at x", **_WEIBULL,
+    summary="1 - weibull_cdf(x, k, scale); the likelihood of a value censored at x", **_WEIBULL,
 )  # fmt: skip
 
 
@@ -644,10 +644,10 @@ chirp_sine = helper("chirp_sine", lambda z, x: pi * x * chirp_cosine(x), lambda 
 chirp_cosine = helper("chirp_cosine", lambda z, x: -(pi * x * chirp_sine(x)), lambda x: cos(pi * x**2 / 2))
 
 # fmt: off
-Ei  = elementary("Ei",  lambda z, x: exp_over_x(x),             **POLE_AT_0, ulp_bound=24, argument_ulps=32, summary="the exponential integral: of exp(t)/t from -inf to x")
-Si  = elementary("Si",  lambda z, x: sinc(x),               summary="the sine integral: of sin(t)/t from 0 to x", parity=-1)
-Ci  = elementary("Ci",  lambda z, x: where_defined(z, cos(x) / edge_distance(x)), **FROM_0, ulp_bound=16, argument_ulps=32, summary="the cosine integral: minus that of cos(t)/t from x to inf")
-Shi = elementary("Shi", lambda z, x: sinhc(x),              ulp_bound=16, summary="the hyperbolic sine integral: of sinh(t)/t from 0 to x", parity=-1)
+Ei  = elementary("Ei",  lambda z, x: exp_over_x(x),             **POLE_AT_0, ulp_bound=24, argument_ulps=32, summary="the exponential integral: the integral of exp(t)/t from -inf to x")
+Si  = elementary("Si",  lambda z, x: sinc(x),               summary="the sine integral: the integral of sin(t)/t from 0 to x", parity=-1)
+Ci  = elementary("Ci",  lambda z, x: where_defined(z, cos(x) / edge_distance(x)), **FROM_0, ulp_bound=16, argument_ulps=32, summary="the cosine integral: minus the integral of cos(t)/t from x to inf")
+Shi = elementary("Shi", lambda z, x: sinhc(x),              ulp_bound=16, summary="the hyperbolic sine integral: the integral of sinh(t)/t from 0 to x", parity=-1)
 Chi = elementary("Chi", lambda z, x: where_defined(z, cosh_over_x(edge_distance(x))),   **FROM_0, ulp_bound=16, argument_ulps=32, summary="the hyperbolic cosine integral: its slope is cosh(x)/x")
 
 fresnels = elementary("fresnels", lambda z, x: chirp_sine(x),   summary="Fresnel's integral of sin(pi*t^2/2) from 0 to x", parity=-1)

@@ -625,8 +625,8 @@ COMBINATIONS = (
         {
             "l1": "a penalty is a prior of its own",
             "l2": "the penalty is a normal prior of its own",
-            "x_sigma": "the effective variance is no likelihood",
-            "profile": "a profile is of the likelihood alone",
+            "x_sigma": "the effective variance is not a likelihood",
+            "profile": "a profile uses the likelihood without priors",
             "bootstrap": "resamples ignore priors",
             "batch_size": "the posterior mode needs all rows at every step",
         },
@@ -643,7 +643,7 @@ COMBINATIONS = (
             "posterior": "the posterior draws the effects, which laplace integrates out",
             "stream": "the rows must be in memory",
             "cluster": "the rows must be on this machine",
-            "validation": "the marginal likelihood is of all rows",
+            "validation": "the marginal likelihood needs all rows",
             "checkpoint": _EFFECTS_ARE_NOT_SAVED,
             "resume": _EFFECTS_ARE_NOT_SAVED,
             "diagnosis": "it examines networks",
@@ -655,9 +655,9 @@ COMBINATIONS = (
     *excludes(
         "posterior",
         {
-            "x_sigma": "the effective variance is no likelihood",
-            "validation": "a posterior is of all rows",
-            "batch_size": "a posterior is of all rows",
+            "x_sigma": "the effective variance is not a likelihood",
+            "validation": "a posterior needs all rows",
+            "batch_size": "a posterior needs all rows",
             "cluster": "the sampler runs on this machine",
         },
     ),

@@ -360,7 +360,7 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
     best = _better_end(method, objective, np.array(starts))
     if best is None:
         return outcome
-    return _adopt(run, best.theta, "a better fit was found from where the levels have the same values")
+    return _adopt(run, best.theta, "a better fit was found from equal starting values of all levels")
 
 
 def _better_end(method: str, objective: Objective, starts: Array) -> Outcome | None:
@@ -571,8 +571,8 @@ _RANDOM_EFFECTS = (
 )
 _POSTERIOR_MEANS = "the priors are hierarchical: the parameters are the means of the draws from the posterior"
 _HIERARCHICAL = (
-    "the priors are hierarchical, and the mode of their joint density says little: it pulls the parameters together; "
-    "draw from the posterior with --posterior 1000"
+    "the priors are hierarchical, and the mode of their joint density is not a useful estimate: it pulls the "
+    "parameters together; draw from the posterior with --posterior 1000"
 )
 
 

@@ -394,7 +394,7 @@ def check_laplace(objective: Objective) -> None:
     for name, prior in priors.items():
         spread, effect = prior.arguments[1], objective.model.effects[name].parameter
         if spread.is_input and spread.text in elsewhere:
-            raise OptionError(f"laplace: `{spread.text}`, the standard deviation of `{effect}`, also stands elsewhere")
+            raise OptionError(f"laplace: `{spread.text}`, the standard deviation of `{effect}`, also occurs elsewhere")
     reached = {objective.model.program.leaves[name] for name in priors}
     for node in topological_order([objective.model.program.output]):  # losses compare it only with its domain
         if not reached.isdisjoint(node.inputs):
@@ -458,7 +458,7 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
         theta[place] = abs(theta[place])
     log_likelihood, modes = -marginal.value_and_gradient(theta)[0] - constant, marginal.modes(theta)
     if modes is None:
-        raise OptionError("laplace: at the starting values the effects have no most probable values: give others")
+        raise OptionError("laplace: the effects have no modes at the starting values: give others")
     means, spreads = np.split(np.array(evaluate([*marginal.means, *marginal.deviations], marginal.point(theta))), 2)
     inverse, index = modes.hessian.inverse(), marginal.index
     effects, columns = dict[str, RandomEffect](), dict[str, Array]()

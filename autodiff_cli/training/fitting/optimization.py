@@ -111,7 +111,7 @@ class BatchedFit:
         self._fit(self._every, starts)
         if objective.is_likelihood and (ranges := _natural_ranges(objective)):
             for each in notes:
-                each.append(f"parameters are kept where the model has a meaning: {ranges}")
+                each.append(f"parameters are kept in the ranges where the model is meaningful: {ranges}")
         for strategy in RESTART_STRATEGIES if is_allowed else ():
             strategy(self)
 

@@ -105,7 +105,7 @@ def check_posterior(objective: Objective, options: FitOptions) -> None:
     if objective.is_penalised and not objective.has_priors:
         raise OptionError("posterior cannot be combined with l1 or l2: write the penalty as a prior")
     if objective.is_network or objective.classes is not None:
-        raise OptionError("posterior: the weights of networks and classifiers are not identifiable one by one")
+        raise OptionError("posterior: individual weights of networks and classifiers are not identifiable")
     _check_deviations(objective)
     _libraries()
 

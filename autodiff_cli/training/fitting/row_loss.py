@@ -149,7 +149,7 @@ def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mappi
     model = fit.parsed_model
     check_parameter_names(values, model)
     if fit.loss_name is None and fit.scale is not None:
-        raise DataError("the model file does not say which loss it was fitted by: `train --save` it anew")
+        raise DataError("the model file lacks the loss of the fit: save the model again with `train --save`")
     options = FitOptions(loss=fit.loss_name or None, scale=fit.scale, huber_delta=fit.huber_delta)
     loss = choose_loss(model, options)
     point, classes = _read_row(file, number, model, fit.classes)
@@ -185,7 +185,7 @@ def _read_row(
             label = str(labels[name][1][0])
             levels = [*map(str, model.levels.get(name, [label]))]
             if label not in levels:
-                raise DataError(f"{where}: {cells.quoted_cell(text)} is no level of the model ({format_names(levels)})")
+                raise DataError(f"{where}: {cells.quoted_cell(text)} is not a level ({format_names(levels)})")
         if name not in model.numeric:
             continue
         reader = file.parsers[name]
@@ -208,7 +208,7 @@ def _class_position(text: str, classes: Classes, where: str) -> int:
     for k, label in enumerate(classes):
         if label == text or (isinstance(label, int) and label == value):
             return k
-    raise DataError(f"{where}: {cells.quoted_cell(text)} is none of the classes that the model tells apart")
+    raise DataError(f"{where}: {cells.quoted_cell(text)} is not a class of the model")
 
 
 def _class_notes(model: Model, classes: Classes | None) -> tuple[str, ...]:

@@ -346,7 +346,7 @@ class _Symmetries:
             best = max(candidates, key=score)
             other, self._theta = exchanged if best is self._theta else self._theta, best
             one, two = (self._names[k].partition("[")[0] for k in pair[:, 0])
-            words = f"another solution predicts the same, with `{one}` and `{two}` exchanged"
+            words = f"another solution gives the same predictions, with `{one}` and `{two}` exchanged"
             changed = np.flatnonzero(np.abs(other - best) > _EXCHANGE_TOLERANCE * np.abs(best))
             if len(changed) <= _MAX_LISTED:
                 words += f": {', '.join(f'{self._names[k]} = {other[k]:.4g}' for k in changed)}"

@@ -294,7 +294,7 @@ def check_target(objective: Objective) -> None:
     loss = LOSSES[objective.loss]
     size = max(-least, most)
     if loss.kind is LossKind.SQUARES and size > 0 and size * size == 0:
-        raise DataError(f"the left side of `~` is at most {size:g} in size, and squares of this vanish: multiply it")
+        raise DataError(f"the left side of `~` is at most {size:g} in size, so its squares underflow: rescale it")
     if least < loss.min_target or most > loss.max_target or (loss.is_min_excluded and least <= loss.min_target):
         low = f"above {loss.min_target:g}" if loss.is_min_excluded else f"not below {loss.min_target:g}"
         needed = low if math.isinf(loss.max_target) else f"between {loss.min_target:g} and {loss.max_target:g}"

@@ -48,7 +48,7 @@ class CovarianceSettings:
 
 
 COVARIANCE = CovarianceSettings()
-PERFECT_FIT_WARNING = "the residuals are rounding errors, so standard errors, the likelihood and AIC mean nothing"
+PERFECT_FIT_WARNING = "the residuals are rounding errors, so standard errors, the likelihood and AIC are meaningless"
 
 
 def inverse_hessians(hessians: Array, names: Sequence[str]) -> tuple[Array, list[list[str]]]:
@@ -228,14 +228,14 @@ MAX_COVARIANCE_SIZE = 500  # free numbers; a larger covariance matrix is slow an
 SCALED = "square roots of the diagonal of inv(J'J)*rss/dof"
 _EFFECTIVE_VARIANCE = "W = 1/(sigma^2 + (df/dx*sigma_x)^2)"
 SCALED_EFFECTIVE = f"square roots of the diagonal of inv(J'WJ)*rss/dof, {_EFFECTIVE_VARIANCE}"
-ABSOLUTE_EFFECTIVE = f"square roots of the diagonal of inv(J'WJ), {_EFFECTIVE_VARIANCE}, both taken as they are"
+ABSOLUTE_EFFECTIVE = f"square roots of the diagonal of inv(J'WJ), {_EFFECTIVE_VARIANCE}, with absolute errors"
 SCALED_WEIGHTED = "square roots of the diagonal of inv(J'WJ)*rss/dof"
-ABSOLUTE = "square roots of the diagonal of inv(J'WJ), W = 1/sigma^2, sigma taken as it is"
+ABSOLUTE = "square roots of the diagonal of inv(J'WJ), W = 1/sigma^2, with absolute sigma"
 LIKELIHOOD = "square roots of the diagonal of the inverse Hessian of the summed loss"
 EXPECTED = "square roots of the diagonal of inv(J'WJ), W = 1/variance: by expected information"
 DISPERSED = "square roots of the diagonal of inv(J'WJ)*dispersion, W = dispersion/variance: by expected information"
 GAUSSIAN = "square roots of the diagonal of the inverse Hessian of rss/2, times rss/dof"
-_PENALTY_NOTE = "the spread of the penalised values, not how far the penalty draws them towards 0"
+_PENALTY_NOTE = "excluding the bias towards 0 that the penalty causes"
 PENALISED = (
     "square roots of the diagonal of inv(H)*I*inv(H), of the Hessians of the summed loss with the l2 penalty and "
     f"without it: {_PENALTY_NOTE}"
