@@ -518,7 +518,7 @@ class FallbackBackend:
 class _FallbackKernel:
     """A kernel of any kind that may fail to compile when it is made, or when it is first called with columns.
 
-    Its attributes are those of the kernel in use. What a row kernel prepares names the kernel that prepared it.
+    Its attributes are those of the kernel in use. The result of a row kernel's `prepare` names the kernel that made it.
     """
 
     def __init__(self, owner: FallbackBackend, make: Callable[[protocol.Backend], Any]) -> None:

@@ -295,8 +295,8 @@ def perturbed_table(
         return value
 
     def limit_phase(function: Operation) -> Operation:
-        """Return nan for arguments without digits for the phase pi*x^2/2, or beyond multiples of a divisor: they are
-        even, also if they are perturbed, and few remainders of such numbers differ.
+        """Return nan for arguments so large that they have no digits left for the phase pi*x^2/2, or for the remainder
+        by a divisor. Such floats are even, also if they are perturbed, so perturbed runs hardly differ.
         """
 
         def value(x: Any, *divisor: Any) -> Any:

@@ -409,8 +409,9 @@ class _Profile:
         return self._rise_of(value, points)
 
     def _other_rise(self, value: float) -> float:
-        """Return the profile at a limit, also from points beyond the estimate, as seen from the fit there; follow only
-        the best one from now on. Where another minimum has become the better one, it often lies on that side."""
+        """Return the profile at a limit, with fits that start on the other side of the estimate too, where a better
+        minimum often lies. From now on, only the best of these fits is followed.
+        """
         known = self._solutions[value]
         beyond = np.array([self._theta - share * (known - self._theta) for share in (0, 1, 4)])
         beyond[:, self._element], beyond[0] = value, known

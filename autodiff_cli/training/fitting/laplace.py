@@ -363,8 +363,8 @@ class MarginalLikelihood(ObjectiveBatch):
         return {self.names.index(name): k for name, k in pairs if name in self.names}
 
     def start(self, theta: Array) -> Array:
-        """Return a starting point: with standard deviations for which the rows of a level say as much of its effect as
-        its distribution does.
+        """Return a starting point. Its standard deviations are such that the rows of a level and the distribution are
+        equally informative about the effect.
         """
         theta = theta.copy()
         places = [place for place in self.spreads if self.names[place] not in self.objective.user_starts]

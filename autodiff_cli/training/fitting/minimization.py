@@ -345,8 +345,8 @@ def project_linear_each(batch: Batch, points: Array, adjusted: Mask) -> tuple[Ar
 
 
 def with_broken_stick(objective: Objective) -> Objective:
-    """Return the objective in which each share of a whole is a part of what the shares before it leave, so that any
-    values from 0 to 1 are possible (stick-breaking).
+    """Return the objective in which each share of a whole is a fraction of the remainder after the shares before it, so
+    that any values from 0 to 1 are possible (stick-breaking).
     """
     replaced = dict[Node, Node]()
     for part in objective.shares:
@@ -423,16 +423,18 @@ def has_several_minima(objective: Objective) -> bool:
 
 
 def unbounded_reason(objective: Objective, theta: Array) -> str:
-    """Return how a likelihood can grow for ever from a point, as a clause; empty if it cannot.
+    """Return why a likelihood grows without end from a point, as a clause; empty if it does not.
 
-    A parameter that is more likely the larger it is has no estimate. A positive one that has shrunk to nothing, such as
-    the standard deviation of a component at a single row, makes a density infinite.
+    A parameter has no estimate if larger values are always more likely. A density is infinite if a positive parameter
+    has shrunk to 0, such as the standard deviation of a component at a single row.
     """
     return objective.cached_at("unbounded", theta, lambda: _find_unbounded_parameter(objective, theta))
 
 
 def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
-    """Return the reason of `unbounded_reason`."""
+    """Return why a likelihood grows without end as one of its parameters goes to 0 or infinity; empty if none does
+    so.
+    """
     loss = objective.value(theta)
     is_mixture = has_several_minima(objective) and objective.rows > MINIMIZATION.few_rows_per_parameter * len(theta)
     for name in objective.scalar_parameters:

@@ -139,7 +139,7 @@ class BatchedFit:
             self.move(fit, end)
 
     def move(self, fit: int, end: Outcome) -> None:
-        """Let a fit end elsewhere."""
+        """Replace the end of a fit by another one."""
         self.outcomes[fit], self.theta[fit] = end, end.theta
         self._statistics.pop(fit, None)
 

@@ -57,7 +57,7 @@ _MIN_ESS_PER_CHAIN = 100  # Vehtari et al. 2021, Bayesian Analysis 16, 667
 _TUNING_DRAWS = 400
 _HIERARCHICAL_TUNING_DRAWS = 1000  # the sampler itself finds the scales of the parameters
 _HIERARCHICAL_ACCEPTANCE = 0.95  # steps short enough for the narrow part of hierarchical posteriors
-_LEAST_SPREAD = 3.0  # squared distance of levels, in units of their errors, from which they are sampled as they are
+_LEAST_SPREAD = 3.0  # squared distance of levels, in units of their errors, from which they are sampled directly
 _DIFFERENCE = 1e-4  # step of differences of gradients, relative to the parameters
 _MAX_EPOCHS = 200  # epochs of the search for the mode in numbers without bounds
 _FAR = 10.0  # standard deviations of Laplace's approximation, at which a normal log-density has fallen by 50
@@ -154,7 +154,7 @@ def _libraries() -> _Libraries:
 
 
 def _stand_ins() -> dict[str, Any]:
-    """Return modules in place of those of which ArviZ's diagnostics use ranks and normal quantiles alone."""
+    """Return small substitutes for the modules from which ArviZ's diagnostics use only ranks and normal quantiles."""
     from scipy.special import ndtri
 
     def rankdata(values: Array, **_options: str) -> Array:
@@ -525,8 +525,8 @@ class Density:
 
     @ignore_float_errors()
     def find_alike_levels(self) -> list[str]:
-        """Return the parameters to write as mean + deviation·z, whose levels differ little for their errors: their
-        posterior is that of their prior, and narrow where the deviation is small.
+        """Return the parameters to sample as mean + deviation·z, because their levels differ little compared with their
+        errors. Their posterior is then close to their prior, and narrow where the deviation is small.
 
         The levels start at their means. There g²/h, of the slope g and the curvature h of minus the log-likelihood
         towards a level, is 1 on average if levels do not differ: a score test. The scatter around the means counts as

@@ -115,8 +115,8 @@ class StartCandidate:
 
 
 def least(candidates: Sequence[StartCandidate]) -> StartCandidate | None:
-    """Return the first of the candidates with the least loss but for rounding; None if there are none. An alias of a
-    frequency explains as much, and comes later.
+    """Return the first candidate whose loss is the least up to rounding; None if there are none. Aliases of a frequency
+    have equal losses, and come later.
     """
     lowest = min((candidate.loss for candidate in candidates), default=0.0)
     return next((candidate for candidate in candidates if is_equal_loss(candidate.loss, lowest)), None)
@@ -128,7 +128,9 @@ def is_equal_loss(loss: float, lowest: float) -> bool:
 
 
 class Descent(NamedTuple):
-    """Points from which a search asks for fits; with a box of their own, the ends are steps of the search alone."""
+    """A request for fits from some points. With a `box` of its own, the ends are only intermediate steps of a
+    search.
+    """
 
     points: Array
     box: Bounds | None = None
@@ -151,7 +153,7 @@ def multistart(
         free: the mask of the parameters that may be varied.
         seed: the seed of the random numbers of each fit.
         effort: the work for each fit.
-        rivals: how to look for rivals of fits that ended at `starts`, such as `Multistart.kink_points`; by default the
+        rivals: the search for rivals of fits that ended at `starts`, such as `Multistart.kink_points`; by default the
             whole search.
         is_usable: whether a rival counts.
     """
@@ -173,7 +175,7 @@ def sampled(batch: Batch) -> Batch:
 
 
 def _run_searches(samples: Batch, searches: Sequence[Search]) -> list[StartCandidate | None]:
-    """Return the results of searches, one for each fit of a batch. What they ask for is fitted in one batch."""
+    """Return the results of searches, one for each fit of a batch. All fits that they request run in one batch."""
     results: list[StartCandidate | None] = [None] * len(searches)
     replies: dict[int, Any] = dict.fromkeys(range(len(searches)))  # the first ones are None
     while replies:
@@ -335,7 +337,7 @@ def _sample_values(columns: _ColumnRanges, generator: np.random.Generator, shape
 
 
 class _Partner(NamedTuple):
-    """An expression that a parameter meets in an operation, which tells the size of the parameter.
+    """An expression that an operation combines with a parameter, and that suggests the size of the parameter.
 
     Attributes:
         parameter: the index of the parameter.
@@ -383,7 +385,7 @@ def _find_partners(objective: Objective) -> list[_Partner]:
 def _balance(
     objective: Objective, points: Array, searched: Mask, generator: np.random.Generator, weight: Array | None = None
 ) -> None:
-    """Draw parameters such that in some row the two sides of an operation that they take part in are alike.
+    """Draw parameters such that, in some row, they are as large as the expressions that operations combine them with.
 
     Examples are `b` in `b*exp(-c*x)`, `k` in `x/k`, `m` in `x - m`. So doses over many decades get constants on all of
     them, and years get the offsets that they need. Every second point prefers rows with a large `weight`.
@@ -610,8 +612,8 @@ class Multistart:
     def pursued_points(self) -> Proposals:
         """Yield points found term by term, as in matching pursuit (Mallat & Zhang 1993).
 
-        Each term of a sum, such as a peak, is placed where it best explains what the terms before it leave. The last
-        one is not yet refined.
+        Each term of a sum, such as a peak, is placed where it best explains the residuals of the terms before it. The
+        last one is not yet refined.
         """
         varied = self.linear & ~np.isin(np.arange(len(self._start)), [k for linear, _ in self._terms for k in linear])
         points = np.where(self.linear, 0.0, self._start)[None]
@@ -667,8 +669,8 @@ class Multistart:
                 yield Descent(best if len(best) else theta[None])
 
     def points_near(self, theta: Array) -> Array:
-        """Return the best of random points that share half of the parameters with another point and may explain what it
-        leaves, such as a second peak.
+        """Return the best of random points that share half of the parameters with another point and may explain its
+        residuals, such as a second peak.
         """
         residuals = self._sample.evaluate_rows(self._sample.kernels.residuals, theta)[0]
         drawn = np.where(self._searched, self.random_draws(np.square(residuals)), theta)

@@ -448,8 +448,8 @@ def _gauss_newton_steps(triangles: Array, sizes: Array, free: Mask) -> tuple[Arr
 
 
 def _accelerated(last: Array, last_steps: Array, theta: Array, steps: Array, scale: Array) -> Array:
-    """Return the points after Gauss-Newton steps, moved to where their sequence leads (Anderson 1965, with one earlier
-    point). The sequence converges linearly where residuals are large.
+    """Return the points after Gauss-Newton steps, extrapolated to the limit of their sequence (Anderson 1965, with one
+    earlier point). The sequence converges linearly if residuals are large.
 
     Args:
         last, last_steps: the points before, and the steps from there.

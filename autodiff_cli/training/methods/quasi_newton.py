@@ -186,9 +186,10 @@ class _Iterates:
         )
 
     def _reset_loss_scale(self, fits: Fits) -> Mask:
-        """Measure the decrease of losses from here on that started out of proportion to their values now.
+        """Replace the reference of losses that started far above their present values by these values.
 
-        If a loss started at 1e30, a share of 1e-12 of that is not small. Returns which scales were reset.
+        If a loss started at 1e30, a decrease of 1e-12 of that is not negligible. Returns which references were
+        replaced.
         """
         if self._loss_unit is not None:
             return np.zeros(len(fits), np.bool_)

@@ -315,7 +315,7 @@ def compute_statistics(
 
     Args:
         absolute_sigma: whether the weights are 1/σ² of known errors, so that the covariance is not scaled by rss/dof.
-        is_solved: whether the fit reached a solution; elsewhere standard errors mean nothing.
+        is_solved: whether the fit reached a solution; elsewhere standard errors are meaningless.
         with_goodness: add the goodness of fit.
     """
     with ignore_float_errors():
