@@ -170,7 +170,7 @@ def _array_results(layout: SourceLayout, index: str, pair: str, first: int) -> I
 # --- Fortran (2008): `subroutine f(x, value, gradient)`
 
 _FORTRAN_INDENT = "    "
-_FORTRAN_MAX_NAME = 63
+_FORTRAN_MAX_NAME = 63  # characters of a name in Fortran 2008
 # No word of the language is reserved.
 FORTRAN_NAMES = NamingRules(
     frozenset({"dp", RESULT}),

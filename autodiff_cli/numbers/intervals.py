@@ -29,7 +29,7 @@ _TINY = sys.float_info.min  # numbers below it have fewer bits, so a relative ma
 _MARGIN = 2.0**-48  # relative error allowed to functions of NumPy; the vectorised ones are accurate to 4 ulps
 _ROOT_MARGIN = 2.0**-40  # relative error allowed to roots, whose exponents are rounded
 _MAX_PHASE = 2.0**30  # arguments of sine and cosine beyond it are reduced too inaccurately
-_BALL_BITS = 80
+_BALL_BITS = 80  # working precision of balls: more than the 53 bits of the ends that they give
 
 
 class Intervals(NamedTuple):

@@ -34,7 +34,7 @@ from autodiff_cli.solving.search import Boxes, Search, SearchResult, System, kin
 
 _CONDITIONS = (and_, or_, not_, less, less_equal, greater, greater_equal, not_equal)
 _BITS = 128  # working precision of proofs in bits, if the results are floats
-_GUARD_BITS = 64
+_GUARD_BITS = 64  # bits of the working precision beyond the requested digits
 _SPARE_BITS = 40  # bits of the working precision that zeros need not reach: to reach them would take more steps
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
 _GRID = 16  # cells along each coordinate
@@ -627,7 +627,7 @@ def _global_bounds(problem: BoxProblem, low: float, high: float, values: Sequenc
 # --- Local search ---
 
 _MAX_RADIUS = 1e100  # radius of a trust region; squares of longer steps overflow
-_MAX_STEPS = 500
+_MAX_STEPS = 500  # steps of a local search
 _LOCAL_BOXES = 20_000  # boxes of the proof around the end of the descent
 _LOCAL_PARTS = (1e-1, 1e-3, 1e-6, 1.0)  # half widths of the boxes tried around the end, relative to its place
 

@@ -43,7 +43,7 @@ except ImportError:  # without file locks, `_check_sole_writer` alone detects a 
 
 
 CHECKPOINT_FORMAT = "autodiff checkpoint"
-CHECKPOINT_VERSION = 4
+CHECKPOINT_VERSION = 4  # version of the file format
 
 
 class CheckpointError(DataError):

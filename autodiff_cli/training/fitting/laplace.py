@@ -60,7 +60,7 @@ from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
 _LOG_SIGMA = "log sigma"  # the logarithm of the residuals' standard deviation; no name in a text has a blank
 _PASSES = 400  # passes over the rows in a usual fit
-_MAX_NEWTON_STEPS = 200
+_MAX_NEWTON_STEPS = 200  # Newton steps to the modes
 _LAST_STEP = 1e-6  # length of the last step to the modes, relative to the effects: Newton's method squares the error
 _SMALLEST_STEP = 1e-12  # shortest step, as a share of a Newton step
 _MAX_CROSSED = 2000  # effects of all columns but the one with the most levels, whose Schur complement is dense

@@ -58,7 +58,7 @@ class MinimizationSettings:
 
     # Search for the minimum of a robust loss from least squares of few rows.
     subsets: int = 60  # subsets of the rows: with 30 % of outliers, all subsets of 4 rows have one in 1 of 10⁷ fits
-    subset_evaluations: int = 20
+    subset_evaluations: int = 20  # evaluations of each of these fits
     refined_subsets: int = 20  # the best of these fits, which are refined
 
     # Test of a minimum at which the loss has kinks.

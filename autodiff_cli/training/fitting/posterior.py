@@ -54,7 +54,7 @@ from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
 _NOT_INSTALLED = "posterior needs nutpie and arviz-stats, which are not installed: pip install '.[bayes]' in a checkout"
 _MIN_ESS_PER_CHAIN = 100  # Vehtari et al. 2021, Bayesian Analysis 16, 667
-_TUNING_DRAWS = 400
+_TUNING_DRAWS = 400  # draws of each chain before those that count
 _HIERARCHICAL_TUNING_DRAWS = 1000  # the sampler itself finds the scales of the parameters
 _HIERARCHICAL_ACCEPTANCE = 0.95  # steps short enough for the narrow part of hierarchical posteriors
 _LEAST_SPREAD = 3.0  # squared distance of levels, in units of their errors, from which they are sampled directly

@@ -748,7 +748,7 @@ def other_networks(model: Model, values: Mapping[str, Any], classes: int | None)
 
 
 _ACTIVATIONS = ("tanh", "relu", "sigmoid")
-_MAX_HIDDEN_LAYERS = 3
+_MAX_HIDDEN_LAYERS = 3  # hidden layers that the page of a fit offers
 
 
 def change_hidden_layers(model: Model, hidden: Sequence[int], activation: str) -> str | None:

@@ -117,7 +117,7 @@ def check_value(name: str, value: ArrayLike) -> Any:
     return array if array.ndim else float(array)
 
 
-INITIAL_VALUE = 1.0
+INITIAL_VALUE = 1.0  # default starting value of a number
 _PARAMETERS_LIKE_CONSTANTS = ("tau", "e")  # constants whose names are parameters in models; tau is often a decay time
 
 
