@@ -424,7 +424,7 @@ def _wrap_examples(text: str, width: int) -> str:
     def wrap(line: str) -> Iterable[str]:
         indent = " " * (len(line) - len(line.lstrip()))
         for part in re.split(r"(?<=\S) {3,}", line.strip()):
-            # The spaces inside quotes, and between an option and its value, are no places to break a command.
+            # A command is not broken inside quotes, nor between an option and its value.
             unbroken = re.sub(r'"[^"]*"|--\S+ (?!-[-a-z])', lambda words: words[0].replace(" ", "\0"), part)
             end, hanging = (" \\", indent + "    ") if indent and "autodiff " in part else ("", indent)
             rows = textwrap.wrap(unbroken, width - len(hanging + end), break_long_words=False, break_on_hyphens=False)

@@ -265,7 +265,7 @@ def _check_names(user_names: Iterable[str], model: Model, call: Call) -> None:
 def _progress_paper(environment: Environment, guard: OutputGuard | None) -> Paper:
     """Return the paper for the table of epochs; with `--json` it is standard error.
 
-    With a guard the fit goes on if standard output is closed early or is full.
+    With a guard, the fit continues if standard output is closed early or is full.
     """
     from autodiff_cli.render.report import GuardedPaper, OutputGuard, Paper
 

@@ -50,7 +50,7 @@ def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, An
 
 
 def page_message(text: str) -> str:
-    """Return a message of a terminal with the names of the page's fields, and a note if it speaks of other options.
+    """Return a message of a terminal with the names of the page's fields, and a note if it mentions other options.
 
     >>> print(page_message("try a smaller --lr or --clip-norm"), end="")
     try a smaller Learning rate or --clip-norm

@@ -307,7 +307,7 @@ class DetectedDialect(NamedTuple):
         comment: the text that starts a comment line among the rows; empty for none.
         header_lines: the number of lines before the rows.
         first_row: the first row, if it had to be read to find the header.
-        notes: sentences on what was detected.
+        notes: sentences on the detected properties.
         units: the unit of each column, if a row states them.
     """
 

@@ -413,7 +413,7 @@ class _Resolver:
     def check_call(self, call: Instruction, place: int, parameters: Container[str]) -> None:
         """Record the operation of a call or of a pair of square brackets, unless it calls a function of the text."""
         if call.type == "CALL" and (call.text in self.names.functions or call.text in BUILT_FUNCTIONS):
-            self.check_arity(call, place)  # a call of a layer with one argument or none is no LayerCall
+            self.check_arity(call, place)  # a call of a layer with fewer than two arguments is not a LayerCall
             return
         candidates = (_BRACKET_OPS[call.type],) if call.type in _BRACKET_OPS else ops.overloads(call.text)
         if not candidates:

@@ -579,7 +579,7 @@ def _declare_log_density(
     def expansion(*inputs: Node) -> Node:
         value = formula(*complete(inputs))
         if is_outside:
-            value = where(is_outside(*inputs), -constant("inf") - square(inputs[1]), value)  # nan goes on
+            value = where(is_outside(*inputs), -constant("inf") - square(inputs[1]), value)  # nan propagates
         return where(domain(*inputs), value, constant("nan"))
 
     def rule(z: Node, *inputs: Node) -> tuple[Node, ...]:
@@ -617,7 +617,7 @@ _declare_log_density("gamma", lambda x, shape, rate: times_log(shape - 1, x) + s
     lambda x, shape, rate: and_(equal(x, 0), not_equal(shape, 1)))
 _declare_log_density("beta", lambda x, a, b: times_log(a - 1, x) + times_log(b - 1, 1 - x) + lgamma(a + b) - lgamma(a) - lgamma(b), "a b", (0.0, 1.0),
     lambda x, a, b: or_(x < 0, x > 1), lambda x, a, b: or_(and_(equal(x, 0), not_equal(a, 1)), and_(equal(x, 1), not_equal(b, 1))))
-_declare_log_density("uniform", lambda x, low, high: x - x - log(high - low), "", None, lambda x, low, high: or_(x < low, x > high))  # nan goes on
+_declare_log_density("uniform", lambda x, low, high: x - x - log(high - low), "", None, lambda x, low, high: or_(x < low, x > high))  # nan propagates
 # fmt: on
 
 

@@ -1,4 +1,4 @@
-"""Reports of `solve`, `minimize` and `maximize`: tables of points, what is proven, and plots."""
+"""Reports of `solve`, `minimize` and `maximize`: tables of points, proofs, and plots."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def optima_report(optima: Optima, problem: BoxProblem | None) -> Report:
 
 
 def _optimum_text(paper: Paper, low: float | str, high: float | str) -> str:
-    """Return what is known of an optimum, in words."""
+    """Return the bounds of an optimum, in words."""
     least, most = float(low), float(high)
     if least == most and math.isinf(least):
         return "does not exist: the formula is undefined in the whole box"

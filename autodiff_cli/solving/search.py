@@ -103,7 +103,7 @@ class System:
     def contract(self, boxes: Boxes) -> Boxes:
         """Return the parts of boxes that may hold zeros, by constraint propagation; empty ones have reversed ends.
 
-        The equations of fixed coordinates are left out. Points where an equation is undefined are no zeros.
+        The equations of fixed coordinates are left out. Points where an equation is undefined are not zeros.
         """
         return self._propagate(self._propagation, boxes, {})[0]
 
@@ -227,7 +227,7 @@ def border_functions(equations: Sequence[Node]) -> dict[Node, Node]:
 
 
 def relax(equations: Sequence[Node], truths: Mapping[Node, Node]) -> list[Node] | None:
-    """Return equations in which conditions are replaced by their truths; None for conditions that are no comparisons.
+    """Return equations in which conditions are replaced by their truths; None for conditions that are not comparisons.
 
     Args:
         truths: for functions whose signs decide conditions, whether they are positive: a number from 0 to 1.
@@ -377,7 +377,8 @@ def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) ->
         )
         jacobian = np.where(is_bounded[:, None, None], jacobian, np.eye(size))
         jacobian_error = np.where(is_bounded[:, None, None], jacobian_error, np.inf)
-        # The equation of a fixed coordinate is dropped; its width, if its edge is no float, is an error of the others.
+        # The equation of a fixed coordinate is dropped; its width, if its edge is not a float, is an error of the
+        # others.
         spread = np.where(is_free, 0, radius)
         f_error = f_error + _times(np.abs(jacobian) + jacobian_error, spread)
         pair = is_free[:, :, None] & is_free[:, None, :]
@@ -499,7 +500,7 @@ class Search:
         is_free = boxes.side == 0
         narrowed = self.system.contract(boxes)
         if self.system.objective is not None:
-            # A minimum at a jump or a kink is no zero of the gradient, so a step must not remove it.
+            # A minimum at a jump or a kink is not a zero of the gradient, so a step must not remove it.
             is_smooth = is_continuous & (value.is_continuous | ~is_free).all(axis=0)
             has_kink = is_continuous & ~is_smooth
             narrowed = boxes.replace(is_smooth, narrowed)

@@ -207,7 +207,7 @@ class BoxProblem:
         sides.
 
         Raises:
-            ExpressionError: for arrays that do not fit, and for a condition that is no equation.
+            ExpressionError: for arrays that do not fit, and for a condition that is not an equation.
         """
         leaves = self.formula.leaves
         with self.formula.locate_errors():
@@ -287,7 +287,7 @@ def _exact_number(name: str, value: Any) -> fmpq:
 # --- Zeros ---
 
 
-@np.errstate(all="ignore")  # of enclosures of what is not bounded
+@np.errstate(all="ignore")  # warnings about enclosures of unbounded functions
 def solve(problem: BoxProblem) -> Solution:
     """Find all zeros of a formula, or of a vector of formulas, in a box, and prove each.
 
@@ -366,7 +366,9 @@ def _hull(system: System, point: Sequence[Number]) -> dict[str, tuple[float, flo
 
 
 def _singular_zeros(problem: BoxProblem, system: System, undecided: Boxes) -> tuple[list[proof.SingularZeros], Boxes]:
-    """Return what is proven around undecided boxes where the Jacobian is singular, and the boxes that are left."""
+    """Return the zeros that are proven around undecided boxes where the Jacobian is singular, and the remaining
+    boxes.
+    """
     regions: list[proof.SingularZeros] = []
     is_left = np.ones(len(undecided), dtype=bool)
     clusters = merge_touching(undecided)
@@ -544,7 +546,7 @@ def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> t
     for low, high in clusters if len(clusters) <= _MAX_CLUSTERS else ():
         is_continuous = system.enclose_objective(low.reshape(-1, 1), high.reshape(-1, 1)).is_continuous.all()
         if not is_continuous or (low <= start).any() or (high >= end).any():
-            continue  # it may hold a minimum that is no stationary point
+            continue  # it may hold a minimum that is not a stationary point
         if (high - low > _MAX_CLUSTER_PART * (end - start)).any():
             continue  # the search was cut short there
         proven = prover.prove(low, high)

@@ -409,8 +409,8 @@ class FitOptions(ObjectiveOptions):
             replaced atomically, so it is valid at any moment.
         checkpoint_every: write the checkpoint every this many epochs instead.
         resume: a checkpoint from which the fit resumes, with the same result bit for bit as without interruption. It
-            must belong to the same fit of the same data; `epochs` counts all epochs. Chains of a posterior go on too,
-            with the same draws; `posterior` counts all draws, and may be larger than before.
+            must belong to the same fit of the same data; `epochs` counts all epochs. Chains of a posterior continue
+            too, with the same draws; `posterior` counts all draws, and may be larger than before.
         on_epoch: a callback, called with the start and after each epoch; from epoch 0 again if the fit restarts from a
             better start.
         plot: collect the data of a plot of the fit; by default in a notebook, which then shows it.

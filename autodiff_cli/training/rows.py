@@ -475,7 +475,7 @@ def cholesky_factor(products: Array) -> Array | None:
     if not np.isfinite(gram[lower]).all() or not _MIN_COLUMN_NORM < scale.min() <= scale.max() < np.inf:
         return None
     try:
-        root = np.linalg.cholesky(gram[:-1, :-1])  # which reads what is below the diagonal
+        root = np.linalg.cholesky(gram[:-1, :-1])  # which reads the entries below the diagonal
     except np.linalg.LinAlgError:
         return None
     if np.diag(root).min() < _MIN_PIVOT:

@@ -1,7 +1,7 @@
 """Code generation: the LLVM module of a kernel, from its plan, its loop nests and its memory layout.
 
-`PlanWriter` writes the functions of a kernel: what is computed once per point (`prologue`), for a strip of rows
-(`strip`), after all rows of a block (`epilogue`), for a block (`block`), and for all blocks of a job (`run`).
+`PlanWriter` writes the functions of a kernel, which run once per point (`prologue`), for a strip of rows (`strip`),
+after all rows of a block (`epilogue`), for a block (`block`), and for all blocks of a job (`run`).
 
 In matrix products, a tile of the result, some elements by some vectors of rows, stays in registers while the loop runs
 along the inner axis: each number that is loaded serves a whole row or column of the tile.
@@ -74,7 +74,7 @@ _NARROW_TILE = 2  # vectors of rows in a tile otherwise
 
 
 class CellStore(NamedTuple):
-    """A value and what is done with it in each iteration: an item's effect on a cell."""
+    """A value and its use in each iteration: an item's effect on a cell."""
 
     number: int
     effect: Effect

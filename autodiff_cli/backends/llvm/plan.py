@@ -1,7 +1,7 @@
 """The plan of a kernel: array operations with explicit strides, made from graphs.
 
 Every operation becomes an item that is computed for each element of an array, and for each row of data if it depends on
-a column. Operations that only select or rearrange elements (an index, a transpose, broadcasting) are no items but
+a column. Operations that only select or rearrange elements (an index, a transpose, broadcasting) are not items but
 strided views of other arrays. Other operations on whole arrays are reduced to sums, products, extremes and the assembly
 of arrays from parts.
 """
@@ -464,7 +464,7 @@ class _Planner:
         return self.add_elementwise(lambda *vectors: apply(op, *vectors), inputs, shape)
 
     def add_indexed(self, values: Input, at: Input, shape: Shape, is_total: bool = False) -> StridedView:
-        """Add an item that reads or sums an element for each row; what it reads is stored first."""
+        """Add an item that reads or sums an element for each row; the array that it reads is stored first."""
         size = () if is_total or isinstance(values, float) else values.shape
         stored = self.add_elementwise(_identity, [values], size), self.add_elementwise(_identity, [at], ())
         return self.add_item(IndexedItem(stored, math.prod(shape), is_total), shape)

@@ -376,7 +376,7 @@ class _Profile:
             slope = (outer_rise - inner_rise) / (outer - inner)
             middle = inner + (rise - inner_rise) / slope if math.isfinite(slope) and slope else math.nan
             share = (middle - inner) / (outer - inner)
-            if number % 4 == 0 or not 0.02 < share < 0.98:  # secants alone may shorten one side for ever
+            if number % 4 == 0 or not 0.02 < share < 0.98:  # secants alone may shorten one side without end
                 is_bisected = number % 4 == 0 or math.isnan(share)
                 middle = inner + (outer - inner) * (0.5 if is_bisected else min(max(share, 0.02), 0.98))
             if abs(outer - inner) <= PROFILE.root_tolerance * abs(outer):

@@ -47,7 +47,7 @@ class MinimizationSettings:
     rows_of_component: float = 2.5  # a width that depends on fewer rows is that of a density with a peak at a row
     rows_of_narrow_component: float = 4.0  # rows for a width that is below `narrow_component` of the largest
     narrow_component: float = 0.05
-    wide_component: float = 0.25  # beside the largest width, from which on a component of few rows is no artefact
+    wide_component: float = 0.25  # share of the largest width from which on a component of few rows is not an artefact
     max_rounds: int = 200  # rounds of fitting and estimating the scale in turn
     tolerance: float = 1e-9  # relative change of the scale that counts as none
     near: float = 0.1  # relative change of the scale from which on the secant method is used
@@ -189,8 +189,8 @@ def _fit_with_scale(
     """Fit and estimate the scales in turn, until they settle: residual scales as Huber 1981, section 7.8, theta of
     counts as Venables & Ripley 2002, section 7.4.
 
-    The batch keeps the estimated scales. They may settle slowly, or swing for ever: near the end, and where they
-    swing, the secant method finds the logarithm of a scale that stays as it is.
+    The batch keeps the estimated scales. They may converge slowly, or oscillate: then, and near the end, the secant
+    method finds the logarithm of a scale that does not change.
     """
     every, objective = np.arange(len(start)), batch.objective
     theta, epochs_done = start.copy(), np.zeros(len(start), np.intp)

@@ -540,7 +540,7 @@ def _gradient_method(method: str, objective: Objective, options: FitOptions, pro
 class SurveySettings:
     """Limits of the fits from many starting points, of which the best is repeated to the last digits."""
 
-    # Epochs of each round, and the share of all fits that go on after it: the best that have not converged.
+    # Epochs of each round, and the share of all fits that continue after it: the best that have not converged.
     rounds: tuple[tuple[int, float], ...] = ((20, 0.25), (20, 0.05), (100, 0.0))
     evaluations_per_epoch: int = 2  # evaluations of Levenberg-Marquardt per epoch; an evaluation may lead to no step
     tolerance: float = 1e-10  # relative decrease of the loss at which fits stop

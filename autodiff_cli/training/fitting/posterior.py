@@ -199,7 +199,7 @@ def draw_posterior(
         start: a point near the mode.
         options: the number of draws and of chains, the seed and the priors.
         quantities: derived quantities, of which draws are computed too.
-        log: remembers evaluations of the density. With the log of an earlier run the chains go on where they ended.
+        log: remembers evaluations of the density. With the log of an earlier run, the chains continue where they ended.
         on_draw: is called from time to time.
     """
     ordered = objective.constraints.solved(start)
@@ -604,7 +604,7 @@ class Density:
         return {name: values[name] for name in self.names}
 
     def check_runaways(self, point: dict[str, Array]) -> None:
-        """Raise OptionError if chains run away, as those of an improper posterior do: their means say nothing."""
+        """Raise OptionError if chains run away, as those of an improper posterior do: their means are meaningless."""
         units = self._by_parameter(self._layout.values(self._centre))
         far = [k for k, value in point.items() if not np.abs(value).max() <= _RUNAWAY * (1 + np.abs(units[k]).max())]
         if far:

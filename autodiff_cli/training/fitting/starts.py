@@ -83,7 +83,7 @@ class MultistartSettings:
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
     likelihood_starts: int = 36  # the best of these points, which are improved
     max_likelihood_rows: int = 2000  # rows of the sample on which these points are improved
-    likelihood_rounds: tuple[tuple[int, int], ...] = ((30, 6), (200, 1))  # epochs of each round, and fits that go on
+    likelihood_rounds: tuple[tuple[int, int], ...] = ((30, 6), (200, 1))  # epochs and fits of each round
     max_thorough_fits: int = 100  # fits of a batch: the searches of more are quick
     max_sampled_fits: int = 20  # sample of many fits that may be poor, which decides whether all are searched
     max_searched_fits: int = 200  # fits that are searched together, which bounds the memory
@@ -192,8 +192,8 @@ def _run_searches(samples: Batch, searches: Sequence[Search]) -> list[StartCandi
 def _descend(samples: Batch, requests: dict[int, Descent]) -> dict[int, list[StartCandidate]]:
     """Return the candidates of each request where they are defined.
 
-    All are fitted by least squares first. Likelihoods go on from there by their own loss, or from the points themselves
-    where it is undefined.
+    All are fitted by least squares first. Likelihoods then continue with their own loss from there, or from the points
+    themselves where it is undefined.
     """
     points = np.concatenate([request.points for request in requests.values()])
     fits: Fits = np.repeat([*requests], [len(request.points) for request in requests.values()])

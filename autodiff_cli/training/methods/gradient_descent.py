@@ -92,7 +92,8 @@ class StoppingRule:
 
     Attributes:
         epochs: the maximum number of steps.
-        tolerance: the relative decrease of the loss at which to stop; by default the methods go on to the last digits.
+        tolerance: the relative decrease of the loss at which to stop; by default the methods continue to the last
+            digits.
         evaluations: the maximum number of evaluations of a fit by Levenberg-Marquardt.
     """
 

@@ -42,7 +42,7 @@ class LevenbergMarquardtSettings:
     max_evaluations: int = 1000  # evaluations if there is no limit on epochs, plus 20 per parameter
     min_accepted_ratio: float = 1e-4  # ratio of actual to predicted reduction for a step to be accepted (Moré 1978)
     orthogonality_tolerance: float = 1e-3  # cosine of the angle between residuals and a column of J that counts as 90°
-    near_reduction: float = 1e-4  # predicted relative reduction from which on undamped steps go on without a region
+    near_reduction: float = 1e-4  # predicted relative reduction from which on undamped steps are taken without a region
     max_polish_steps: int = 30  # Gauss-Newton steps at the end
     polish_reduction: float = 0.9  # a polishing step must reduce the projected residuals to less than this share
     polished: float = 1e-12  # at a minimum, the parameters can remove less than this share of the residuals
@@ -209,7 +209,7 @@ class _LevenbergMarquardt:
         return self.fits if len(numbers) == len(self.is_usable) else self.fits.select(numbers)
 
     def _retire(self, fits: _Fits, is_done: Mask, is_limited: Mask) -> _Fits:
-        """Store the fits that end, and return the fits that go on."""
+        """Store the fits that end, and return the fits that continue."""
         is_ended = is_done | is_limited
         if not np.count_nonzero(is_ended):
             return fits
@@ -257,7 +257,7 @@ class _LevenbergMarquardt:
             at = _at(is_accepted)
             fits.move(at, trial[at], triangles[at], after[at])
             self._report(fits, at)
-        # Steps have become negligible, also where residuals without rounding errors shrink for ever.
+        # Steps have become negligible, also where residuals without rounding errors shrink without end.
         is_converged: Mask = fits.radius <= self._tolerance * norms(scale * theta)
         is_flat = predicted <= self._tolerance
         if np.count_nonzero(is_flat):

@@ -374,7 +374,7 @@ class _Iterates:
         return newton.is_convex & ((newton.gain <= SETTINGS.negligible_gain * self.loss_scale(fits)) | is_near)
 
     def _refine(self, fits: Fits) -> None:
-        """Take Newton steps as long as they get closer to the minimum, and store what is known of the last points.
+        """Take Newton steps as long as they get closer to the minimum, and store the properties of the last points.
 
         Close to a minimum the loss has only half of the digits, so the gradient is the measure there.
         """

@@ -471,7 +471,7 @@ class Cluster:
 
 
 PARTITIONS_PER_WORKER = 2  # at most: with two, a fast worker can take over from a slow one
-_MAX_PARTITION_ROWS = 2**26  # limits what is read again when a worker dies
+_MAX_PARTITION_ROWS = 2**26  # rows; limits the work that is repeated when a worker dies
 _MAX_LOCAL_ROWS = 2**22  # a larger selection of rows goes back to the cluster
 
 
@@ -571,7 +571,7 @@ class ClusterData(FitData):
         shares: the shares of each file.
 
     Raises:
-        FallbackRequired: if only a process that reads all rows can interpret the file, or say what is wrong with it.
+        FallbackRequired: if only a process that reads all rows can interpret the file, or name the problem.
         DataError: if a worker does not find a file, or if no row is left.
     """
 

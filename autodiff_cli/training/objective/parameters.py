@@ -175,7 +175,7 @@ def dimensional_scales(
 
     Args:
         output: the prediction.
-        target: what it predicts, or None. If either contains arrays, nothing is known.
+        target: the left side of `~`, or None. If either contains arrays, nothing is known.
         columns: the scale of each column.
         parameters: the names of the parameters.
 

@@ -167,7 +167,7 @@ MAD_TO_STD = 1.482602218505602  # standard deviation of a normal distribution, d
 class ResidualSettings:
     """Thresholds and sample sizes for tests of residuals."""
 
-    min_rows: int = 10  # rows: with fewer, the similarity of neighbours says nothing
+    min_rows: int = 10  # rows: with fewer, the similarity of neighbours is not conclusive
     max_sampled_rows: int = 200_000  # rows of the random sample that stands for more rows
     median_margin: float = 0.01  # rank, as a share of the rows, by which a median of the sample may be off
     clip_scales: float = 1.345  # robust scales at which residuals are clipped before the test (Huber's constant)
@@ -527,8 +527,8 @@ def goodness_of_fit(
         plain = objective.without_penalty()
         goodness = goodness_of_fit(plain, theta, residual_norm, count, dof, absolute_sigma, rows)
         return dataclasses.replace(goodness, log_prior=objective.kernels.log_prior(objective.point(theta)), **unlike)
-    # The number of parameters of a network says nothing about its complexity, and a penalised estimate does not
-    # maximise the likelihood.
+    # The number of parameters of a network does not measure its complexity, and a penalised estimate does not maximise
+    # the likelihood.
     has_likelihood = not (objective.is_network or objective.is_penalised)
     with ignore_float_errors():
         if objective.kind is LossKind.LIKELIHOOD:
