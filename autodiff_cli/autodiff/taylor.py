@@ -120,7 +120,7 @@ class _RuleClosure:
         self.entries: dict[Node, _Entry] = {}
         self._table = NodeTable()
         self._pending: deque[Node] = deque()
-        self._depth = 0  # of the nodes that are added
+        self._depth = 0  # the depth of the nodes that are added
         self.variable = self._table.leaf(leaf)
         _, (self.output,) = self._add([self.variable]), self._add([tape.nodes[tape.outputs[0]]])
         while self._pending:

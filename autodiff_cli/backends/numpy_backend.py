@@ -138,7 +138,7 @@ def with_recomputation(
     segment_of = {step.output: k for k, segment in enumerate(segments) for step in segment}
     reads = ((i, k) for k, segment in enumerate(segments) for step in segment for i in step.inputs)
     shared = {i for i, k in reads if segment_of.get(i, k) < k}
-    new_number: dict[int, int] = {}  # of each recomputed value
+    new_number: dict[int, int] = {}  # the new number of each recomputed value
     plan = [*steps[:forward]]
     available = {len(segments) - 1}  # the last segment, right before the backward sweep
     for step in steps[forward:]:

@@ -74,7 +74,7 @@ def _option_values(option: Parameter, line_words: Sequence[str], typed: str) -> 
     metavar = option.metavar
     choices: Iterable[str] = option.choices
     if re.fullmatch(r"\[?[a-z][a-z0-9]*(\|[a-z0-9]+)+\]?", metavar):
-        choices = metavar.strip("[]").split("|")  # of an option that accepts other values too
+        choices = metavar.strip("[]").split("|")  # some values of an option that accepts others too
     elif metavar.endswith("COLUMN"):
         choices = _column_names(line_words)
     elif _VARIABLE_METAVAR.fullmatch(metavar):

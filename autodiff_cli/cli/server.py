@@ -76,7 +76,7 @@ class Limits(NamedTuple):
     fit: float = 60  # seconds
     upload: float = 30  # seconds
     text_length: int = 20_000  # characters of a formula or a model together with its values
-    file_bytes: int = 32 << 20  # of an uploaded file; larger files belong to the command line
+    file_bytes: int = 32 << 20  # bytes of an uploaded file; larger files belong to the command line
     stored_fits: int = 4  # files that are kept in memory, the last ones
     workers: int = 2  # processes that compute at the same time
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from autodiff_cli.render.step_view import StepView
 
 
-Draw: TypeAlias = "Callable[..., str]"  # of a trace, the view, the number of digits, and options of the page
+Draw: TypeAlias = "Callable[..., str]"  # takes a trace, the view, the number of digits, and options of the page
 
 
 def _drawing(write: str) -> Draw:

@@ -428,7 +428,7 @@ def _unsupported_message(exporter: Exporter, error: UnsupportedOperationError) -
 # --- Gradients by other frameworks
 
 _RELATIVE_TOLERANCE = 1e-9  # two correct gradients in floating point differ by far less
-_ABSOLUTE_TOLERANCE = 1e-12  # of derivatives near 0, where rounding errors are relative to larger terms
+_ABSOLUTE_TOLERANCE = 1e-12  # absolute error of derivatives near 0, whose terms may be larger
 
 
 @dataclass(frozen=True)

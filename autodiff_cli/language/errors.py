@@ -19,7 +19,7 @@ MAX_SHOWN_NAME = 60  # characters; longer names are shortened in messages, and n
 MAX_QUOTE = 30  # characters of source that a suggestion repeats
 MAX_LISTED = 8  # names that a message lists
 MIN_PREFIX = 2  # letters; a completion of fewer is not suggested
-MIN_SIMILARITY = 0.65  # of a suggested name, from 0 to 1: see `similarity`
+MIN_SIMILARITY = 0.65  # least similarity of a suggested name, from 0 to 1: see `similarity`
 
 _Otherwise = TypeVar("_Otherwise", str, None)
 

@@ -212,7 +212,7 @@ def _build_tables(grammar: str) -> dict[str, Any]:
     serialized, memo = parser.memo_serialize([lark.grammar.Rule])
     table = serialized["parser"]["parser"]
     symbols, states = table["tokens"], table["states"]
-    numbers: dict[int, int] = {}  # of the rules, by Lark's numbers
+    numbers: dict[int, int] = {}  # our numbers of the rules, by Lark's numbers
     actions: list[StateRow] = [{} for _ in states]
     gotos: list[StateRow] = [{} for _ in states]
     for state, row in states.items():

@@ -566,7 +566,7 @@ def _temme_shape_derivative(a: float, x: float, order: float) -> float:
     weight = half_square + 1 / (2 * a)
     total = _temme_sum(a, eta, 0.0, 0.0)
     falling = _temme_sum(a, eta, 0.0, 1.0)
-    excess = math.expm1(-stirling_remainder(a))  # of 1/gamma(a) over Stirling's formula for it
+    excess = math.expm1(-stirling_remainder(a))  # relative excess of 1/gamma(a) over Stirling's formula for it
     h = eta / 2 + weight * total + falling / a - excess
     if order == 1:
         return density * (h - 1)

@@ -32,7 +32,7 @@ ARITHMETIC = arithmetic(ORDER)
 _MATH_FUNCTIONS = {"atan": 1, "tanh": 1, "asinh": 1, "erf": 1, "erfc": 1, "atan2": 2, "hypot": 2}
 _AS_CONDITION = Notation(("", " != 0"), (SUM,), ORDER, True)
 PYTHON_NOTATIONS = {
-    **{name: notation for name, notation in ARITHMETIC.items() if name != "div"},  # which raises an exception for 0
+    **{name: notation for name, notation in ARITHMETIC.items() if name != "div"},  # division raises an exception for 0
     **{name: call_notation(f"math.{name}", arity) for name, arity in _MATH_FUNCTIONS.items()},
     "abs": call_notation("abs", 1),
     "and": Notation(("", " and ", ""), (NOT, NOT), AND, True, (0, 1)),

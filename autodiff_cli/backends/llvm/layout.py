@@ -278,7 +278,7 @@ class MemoryAccess:
         self._column_types = types
         self._row = ""
         self._pointers: dict[tuple[ArrayCell, bool], str] = {}
-        self._multiples: dict[tuple[str, int], str] = {}  # of loop counters
+        self._multiples: dict[tuple[str, int], str] = {}  # multiples of loop counters
 
     def clear_pointers(self) -> None:
         """Forget all computed addresses, because another loop begins."""

@@ -90,7 +90,7 @@ Input: TypeAlias = StridedView | float  # what an item reads: an array, or a con
 class Effect(enum.Enum):
     """The effect of an item on its result."""
 
-    STORE = "store"  # in an element of an array
+    STORE = "store"  # stored in an element of an array
     ADD = "add"  # reduced along the axes whose stride is 0
     MULTIPLY = "multiply"
     MAXIMUM = "maximum"

@@ -244,7 +244,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
             warnings=(),
         )
         result, warnings = build_fit(run, Outcome(theta, True), known), len(run.progress.warnings)
-        result.notes[0] = _POSTERIOR_MEANS  # in place of the mode's
+        result.notes[0] = _POSTERIOR_MEANS  # replaces the note on the mode
     earlier = [each for each in result.warnings if each != _HIERARCHICAL]
     reported = dataclasses.replace(
         result,

@@ -151,7 +151,7 @@ class BatchedFit:
     def statistics_of(self, fits: Fits) -> list[ComputedStatistics]:
         """Return the statistics of some fits, those of groups with the goodness of fit."""
         absolute, batch = self._options.absolute_sigma, self._batch
-        if isinstance(batch, ObjectiveBatch):  # which remember them
+        if isinstance(batch, ObjectiveBatch):  # objectives cache their statistics
             pairs = zip(fits.tolist(), self.theta[fits], strict=True)
             return [compute_statistics(batch.objectives[fit], theta, absolute) for fit, theta in pairs]
         unknown = np.array([fit for fit in fits.tolist() if fit not in self._statistics], np.intp)

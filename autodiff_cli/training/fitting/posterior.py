@@ -265,7 +265,7 @@ def draw_posterior(
 def _start_sampler(density: Density, settings: Any, cores: int, report: Callable[[int], None]) -> Any:
     """Return a sampler that has started. The density is in C, or in Python if its evaluations are remembered."""
     library, size = _libraries().nutpie, density.size
-    lengths: dict[str, int] = {}  # of axes, which nutpie fills
+    lengths: dict[str, int] = {}  # lengths of axes, which nutpie fills in
     variables = library.PyVariable.new_variables(["z"], ["float64"], [(size,)], lengths, {})
     progress = library.ProgressType.template_callback(
         _PROGRESS_MILLISECONDS, "{{ total_finished_draws }}", cores, lambda text: report(int(text))

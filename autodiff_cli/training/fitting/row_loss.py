@@ -37,7 +37,7 @@ from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions, ParameterValues
 from autodiff_cli.training.result.fitted_model import FittedModel
 
-_AS_IN_TEXTBOOKS = rewrite_by([Row(hypot(a, 0), abs_(a))], then=SIMPLIFICATION_RULES)  # of losses with a scale
+_AS_IN_TEXTBOOKS = rewrite_by([Row(hypot(a, 0), abs_(a))], then=SIMPLIFICATION_RULES)  # rewrites losses with a scale
 _TOLERANCE = 1e-9  # relative difference up to which two forms of a loss count as equal
 
 
@@ -190,7 +190,7 @@ def _read_row(
             continue
         reader = file.parsers[name]
         if reader.origin is None:
-            reader.parse(file.row(1, [name]).cells[0])  # from it dates and times are counted
+            reader.parse(file.row(1, [name]).cells[0])  # sets the time from which dates and times are counted
         value = reader.parse(text)
         if value is None or not math.isfinite(value):
             raise DataError(

@@ -236,7 +236,7 @@ class GradientMethod:
     seed: int = 0
     on_progress: EpochProgressCallback | None = None
     number: int = 0
-    _resumed_loss: float | None = None  # of the epoch from which the fit resumes
+    _resumed_loss: float | None = None  # loss of the epoch from which the fit resumes
 
     def __post_init__(self) -> None:
         self.update, self.state = _initial_state(self.objective, self.update)

@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 def copy_with(original: T, **attributes: Any) -> T:
     """Return a shallow copy of an object with other values of some attributes."""
-    other = object.__new__(type(original))  # which takes a third of the time of `copy.copy`
+    other = object.__new__(type(original))  # three times as fast as `copy.copy`
     vars(other).update(vars(original), **attributes)
     return other
 

@@ -337,7 +337,7 @@ def roc_curve(objective: Objective, theta: Array) -> tuple[float, dict[str, Arra
     target, score = values[0], values[-1]
     weight = objective.column(WEIGHT) if objective.is_weighted else np.ones_like(target)
     order = np.argsort(-score, kind="stable")
-    is_last = np.append(np.diff(score[order]) != 0, True)  # of rows with equal scores
+    is_last = np.append(np.diff(score[order]) != 0, True)  # the last of rows with equal scores
     true, false = (np.append(0.0, np.cumsum(weight[order] * (target[order] == label))[is_last]) for label in (1, 0))
     if not (np.isin(target, (0, 1)).all() and np.isfinite(score).all() and true[-1] > 0 and false[-1] > 0):
         return None
