@@ -215,12 +215,12 @@ def interval_text(ends: tuple[Any, Any], show: Callable[[Any], str]) -> str:
     """Return an interval as words; an infinite end is no limit.
 
     >>> interval_text((1.0, math.inf), str)
-    '1.0, no upper limit'
+    'at least 1.0'
     """
     low, high = ("" if np.isinf(end).all() else show(end) for end in ends)
     if low and high:
         return f"{low} to {high}"
-    return f"{low}, no upper limit" if low else f"{high}, no lower limit" if high else "no limits"
+    return f"at least {low}" if low else f"at most {high}" if high else "no limits"
 
 
 def _write_intervals(paper: Paper, fit: FittedModel) -> None:

@@ -211,9 +211,8 @@ class ProfileSettings:
     largest: float = 1e300  # size of a parameter from which on it overflows
     max_root_steps: int = 80  # steps of the root search for a limit
     root_tolerance: float = 1e-8  # relative error of the rise at a limit
-    better_fit_tolerance: float = (
-        1e-6  # fall of the deviance, relative to one standard error, that is more than rounding
-    )
+    few_roundings: float = 2.0**-48  # relative change of a parameter that leaves a better fit better
+    better_fit_tolerance: float = 1e-6  # fall of the deviance, in squared standard errors, of a better fit
 
 
 PROFILE = ProfileSettings()
@@ -440,7 +439,10 @@ class _Profile:
         best = int(np.nanargmin(deviances))
         theta, rise = ends[best], (deviances[best] - self._minimum) / self._unit
         self._solutions[value] = theta
-        if rise < -PROFILE.better_fit_tolerance:
+        # Far out, where huge terms cancel, rounding alone makes some fits better than the estimate.
+        nearby = (theta, *(theta + np.diag(theta * PROFILE.few_roundings)))
+        falls = ((self._minimum - _deviance(self._objective, point)) / self._unit for point in nearby)
+        if all(fall > PROFILE.better_fit_tolerance for fall in falls):
             raise BetterFit(self._name, theta)
         return math.sqrt(max(rise, 0.0))
 
