@@ -50,7 +50,7 @@ def parse(text: str, variables: Iterable[str] = ()) -> Expression:
 
 
 class Expression(Formula):
-    """A formula to evaluate, differentiate and trace: what `parse` returns.
+    """A formula to evaluate, differentiate and trace; `parse` returns one.
 
     >>> f = parse("x^2*y")
     >>> f.grad(x=3, y=2)

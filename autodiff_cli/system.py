@@ -21,8 +21,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any, TextIO
 
-MAX_ENTRY_BYTES = 16 * 2**20  # of one entry; larger results are not stored
-MAX_CACHE_BYTES = 64 * 2**20  # of all entries; the oldest are removed beyond this
+MAX_ENTRY_BYTES = 16 * 2**20  # bytes of one entry; larger results are not stored
+MAX_CACHE_BYTES = 64 * 2**20  # bytes of all entries; beyond this, the oldest are removed
 
 _PARTIAL_SUFFIX = ".part"
 _ABANDONED_SECONDS = 3600  # a partial entry that is older than this was left by a process that died

@@ -1,4 +1,4 @@
-"""Collection of terms and factors in readable formulas: what combines with what, in sums and in products.
+"""Collection of like terms in sums, and of factors in products, for readable formulas.
 
 In sums these are products of sums, fractions over one sum, and terms with the same calls. In products these are powers
 of one base, conjugate sums, and common factors of sums. Roots are powers whose exponents are multiples of 1/2.

@@ -1,4 +1,4 @@
-"""Conditions in readable formulas: which are always true or false, and how all others are written.
+"""Conditions in readable formulas: deciding those that are always true or false, and writing all others.
 
 `x > 0 and x < 1` is written `0 < x < 1`, and `n - 1 > 0` is written `n > 1`. Some helper operations are 0 by convention
 where their formula has no value (`Op.vanishes`). Readable formulas show that by a guard, a `where` such as

@@ -1,4 +1,4 @@
-"""Sums and products of readable formulas, as dictionaries with exact numbers, and how they are written.
+"""Sums and products of readable formulas: dictionaries with exact numbers, and their written forms.
 
 A sum is a dictionary of coefficients by term (`Terms`); a product is a number and a dictionary of exponents by base
 (`Product`). `FormTable` knows these dictionaries for its nodes. Sums consist of products and products of sums, so both

@@ -74,7 +74,7 @@ def find_chains(order: Sequence[Node], roots: Sequence[Node], is_flattened: bool
     Returns:
         The nodes that are sums, and the inner nodes of all chains.
     """
-    needed = dict.fromkeys(order, 0)  # by which formulas: a bit for each
+    needed = dict.fromkeys(order, 0)  # the formulas that need each node: a bit for each formula
     for i, root in enumerate(roots):
         needed[root] |= 1 << i
     users: dict[Node, frozenset[Op]] = {}
@@ -237,7 +237,7 @@ def _unchanged(forms: FormTable, node: Node, new: dict[Node, Node]) -> Node:
 
 
 def _loses_shape(forms: FormTable, numbers: Iterable[ExactNumber]) -> bool:
-    """Whether a term or factor cancels from which an array may take its shape."""
+    """Whether a term or factor cancels that may determine the shape of an array."""
     return not forms.scalar and any(number.value == 0 for number in numbers)
 
 

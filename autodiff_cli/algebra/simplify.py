@@ -1,6 +1,6 @@
 """Simplification of graphs for evaluation, and signs that are known in advance.
 
-`simplify` removes what differentiation leaves behind (terms of 0, factors of 1), and keeps the order of operations.
+`simplify` removes terms of 0 and factors of 1, which differentiation creates, and keeps the order of operations.
 Values change in their last digits at most, and zeros in their sign. Each rule looks at one operation and its
 inputs, which are simplified already. `readable` goes further, for people.
 """

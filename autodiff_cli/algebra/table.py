@@ -179,7 +179,9 @@ def rewrite_by(rows: Iterable[Row], then: Rewrite | None = None) -> Rewrite:
 
 
 def _compile_rows(rows: list[Row]) -> Callable[..., Node | None]:
-    """Return a function of a table and the inputs of one operation: what the first row that matches replaces it by."""
+    """Return a function of a table and the inputs of one operation, which returns the replacement by the first
+    match.
+    """
     namespace: dict[str, Any] = {"is_literal": is_literal, "neg": neg}
 
     def name_of(value: object) -> str:

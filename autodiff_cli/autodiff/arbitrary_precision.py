@@ -1,5 +1,4 @@
-"""Evaluation of graphs to a given number of correct digits, however many digits cancel; whether they are proven is
-reported.
+"""Evaluation of graphs to a given number of correct digits, with a report of whether they are proven.
 
 Every number is a fraction or a ball, an interval that certainly contains the true value (`autodiff_cli.numbers.balls`).
 If the ball of a result is too wide, or cannot decide a comparison, everything is computed again with twice the bits, up
@@ -31,9 +30,9 @@ MAX_CANCELLED_DIGITS = 1000  # if more digits of a result cancel, it is assumed 
 # The growth of the working precision, until the results have enough digits.
 _GUARD_DIGITS = 10  # decimal digits known beyond the required ones, so that rounding is right except at ties
 _GUARD_BITS = 64  # additional bits of the first attempt
-_MIN_KNOWN_BITS = 50  # of a result without the required digits that is reported all the same
+_MIN_KNOWN_BITS = 50  # bits of a result that is reported although it lacks the required digits
 _MAX_CANCELLED_DIGITS_IF_QUICK = 20_000  # instead of `MAX_CANCELLED_DIGITS`, if that is little work
-_MAX_QUICK_WORK = 1 << 18  # operations times bits; a tenth of a second at most, but for gamma functions
+_MAX_QUICK_WORK = 1 << 18  # operations times bits; at most a tenth of a second, except for gamma functions
 
 
 def bits_for_digits(digits: int) -> int:

@@ -6,9 +6,9 @@ rule, with the k-th derivative along the variable written as z[k], this is
     z[k] = Σ_j C(k-1, j-1) · local[k-j] · x[j]        over every input x, j = 1 … k,
 
 so the derivatives of z follow one after the other from those of its inputs and of its local derivatives. These are
-graphs, whose operations have rules in turn. All nodes are put in one list, each once, which closes because sin needs
-cos and cos needs sin. The derivatives of all entries are advanced together, one order at a time: the number of steps
-grows with the square of the order, and linearly with the graph. See Griewank and Walther, Evaluating Derivatives
+graphs, whose operations have rules in turn. All nodes are put in one list, each once. The list is finite, because sin
+needs cos and cos needs sin. The derivatives of all entries are advanced together, one order at a time: the number of
+steps grows with the square of the order, and linearly with the graph. See Griewank and Walther, Evaluating Derivatives
 (2008), chapter 13. Derivatives are stored instead of Taylor coefficients, because factorials are integers and their
 inverses are rounded.
 """
@@ -77,7 +77,7 @@ def derivatives(tape: Tape, leaf: Node, kind: Kind[N], point: Mapping[str, N], o
     return [zero if x is None else x for x in series[closure.output]]
 
 
-# --- All nodes that take part
+# --- The nodes of a graph and of its derivative rules
 
 
 class _Partial(NamedTuple):
@@ -90,7 +90,7 @@ class _Partial(NamedTuple):
 
 @dataclass(slots=True)
 class _Entry:
-    """The derivatives that are needed of a node, and how they are computed.
+    """A node, the order of the derivatives that are needed of it, and the way to compute them.
 
     Attributes:
         depth: derivatives are needed up to the requested order minus `depth`.
@@ -120,7 +120,7 @@ class _RuleClosure:
         self.entries: dict[Node, _Entry] = {}
         self._table = NodeTable()
         self._pending: deque[Node] = deque()
-        self._depth = 0  # of the nodes that are added
+        self._depth = 0  # the depth of the nodes that are added
         self.variable = self._table.leaf(leaf)
         _, (self.output,) = self._add([self.variable]), self._add([tape.nodes[tape.outputs[0]]])
         while self._pending:

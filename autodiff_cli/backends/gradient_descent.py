@@ -21,11 +21,11 @@ from autodiff_cli.graph.op import Shape
 from autodiff_cli.numbers.arrays import ignore_float_errors
 
 MAX_FULL_SHUFFLE_ROWS = 2**18  # a full permutation of more rows reads memory in random order, which is slow
-ORDER_ROWS = 2**18  # of an order that are in memory at a time
+ORDER_ROWS = 2**18  # rows of an order that are in memory at a time
 _RUN_ROWS = 32  # consecutive rows that stay together, for whole cache lines to be read
 _WINDOW_ROWS = 8192  # rows that are shuffled among each other, small enough for a cache
 _SUM_BLOCK_ROWS = 8192  # rows whose weights are summed at once, as in the blocks of kernels
-_PROGRESS_SECONDS = 0.1  # between two progress reports, which are for people
+_PROGRESS_SECONDS = 0.1  # seconds between two progress reports
 
 
 def epoch_orders(

@@ -138,7 +138,7 @@ def with_recomputation(
     segment_of = {step.output: k for k, segment in enumerate(segments) for step in segment}
     reads = ((i, k) for k, segment in enumerate(segments) for step in segment for i in step.inputs)
     shared = {i for i, k in reads if segment_of.get(i, k) < k}
-    new_number: dict[int, int] = {}  # of each recomputed value
+    new_number: dict[int, int] = {}  # the new number of each recomputed value
     plan = [*steps[:forward]]
     available = {len(segments) - 1}  # the last segment, right before the backward sweep
     for step in steps[forward:]:
@@ -166,8 +166,8 @@ BLOCK_ROWS = 8192
 
 
 # Sizes of the NumPy backend's blocks, and of its memory for arrays per row.
-_FULL_BLOCK_ELEMENTS = 8  # per row: values with more elements get shorter blocks, which stay in the cache
-_MAX_SHORTENING = 16  # times shorter than `BLOCK_ROWS`: matrix products need some rows to be fast
+_FULL_BLOCK_ELEMENTS = 8  # elements per row: values with more get shorter blocks, which stay in the cache
+_MAX_SHORTENING = 16  # ratio of `BLOCK_ROWS` to the shortest block: matrix products need some rows to be fast
 _RUNNING_BYTES = 96 << 20  # bytes of memory that a fit in machine code needs besides LLVM
 _REUSE_ELEMENTS = 16_384  # larger arrays (128 kB) are reused, since the system allocates them page by page
 
@@ -518,7 +518,7 @@ class FallbackBackend:
 class _FallbackKernel:
     """A kernel of any kind that may fail to compile when it is made, or when it is first called with columns.
 
-    Its attributes are those of the kernel in use. What a row kernel prepares names the kernel that prepared it.
+    Its attributes are those of the kernel in use. The result of a row kernel's `prepare` names the kernel that made it.
     """
 
     def __init__(self, owner: FallbackBackend, make: Callable[[protocol.Backend], Any]) -> None:

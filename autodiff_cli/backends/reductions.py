@@ -4,9 +4,8 @@ Rows are divided into blocks, and the results of blocks are always combined in t
 only on the number of parts, not on who computed them or when. It is that of a balanced binary tree, in which rounding
 errors grow with the logarithm of the number of parts.
 
-NumPy's linear algebra runs on one thread where bits count, because OpenBLAS adds in a different order for each number
-of threads, so that the factorization of a block of many columns would depend on the machine. Blocks are small enough
-for one thread to be as fast.
+NumPy's linear algebra runs on one thread where bits matter, because OpenBLAS adds in a different order for each number
+of threads. Blocks are small enough for one thread to be as fast.
 
 A total is the sum over rows of a graph's value, as a graph: a loss over data and its gradient towards an array are
 totals. The gradient towards a matrix of weights is a sum over rows of outer products. Computed row by row these would
@@ -120,7 +119,7 @@ def _openblas_functions() -> tuple[Callable[[], int], Callable[[int], None]] | N
     return None
 
 
-ROW_COUNT_NODE = variable("number of rows")  # of the block; formulas cannot contain this name
+ROW_COUNT_NODE = variable("number of rows")  # the number of rows of a block; no formula can contain this name
 
 
 # The last axis of an input is the axis of rows. Its length is 1 if all rows have the same value, even for

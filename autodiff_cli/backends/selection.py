@@ -19,16 +19,16 @@ if TYPE_CHECKING:  # command-line options list the backends and start without Nu
     from autodiff_cli.graph.op import Shape
 
 
-# When `auto` compiles: the limits within which compiled kernels save time. Work is counted in computed values: per row,
-# times rows, times passes.
+# Limits within which `auto` compiles, because compiled kernels save time. Work is the number of computed values: values
+# per row, times rows, times passes.
 _MIN_WORK = 50_000_000  # NumPy computes fewer in the time that loading LLVM and compiling take
-_MIN_DONE_WORK = 25_000_000  # by NumPy, before kernels are compiled after all for work that turns out to be long
+_MIN_DONE_WORK = 25_000_000  # work done by NumPy after which kernels are compiled after all
 _CALL_OVERHEAD_ROWS = 2000  # rows that take NumPy as long as calling its functions
 _BATCH_OVERHEAD_ROWS = 2000  # rows that take NumPy as long as starting another batch
-_TYPICAL_PASSES = 25  # over the data, in a fit
-_MAX_COUNTED_VALUES = 5_000  # per row: in wide layers, matrix products are fast in NumPy too
+_TYPICAL_PASSES = 25  # passes over the data in a fit
+_MAX_COUNTED_VALUES = 5_000  # values per row: in wide layers, matrix products are fast in NumPy too
 _MAX_OPERATIONS = 5_000  # more take seconds to compile
-_MAX_VALUES = 5_000_000  # per row: larger models than layers of a thousand units were not measured
+_MAX_VALUES = 5_000_000  # values per row: models larger than layers of a thousand units were not measured
 
 
 def _make_numpy_backend(threads: int | None) -> Backend:  # noqa: ARG001 - NumPy runs on one thread

@@ -1,4 +1,4 @@
-"""The commands of `autodiff`, and how a command line is split into options, values and arguments.
+"""The commands of `autodiff`, and the parsing of a command line into options, values and arguments.
 
 Each command is a function of its own name, which `command` turns into a `Command`; `COMMANDS` has the module it is in.
 Only the module of the command that runs is imported. The parameters of the function, and the fields of the records that
@@ -63,7 +63,7 @@ COMMANDS = {
     "completion": "completion",
 }  # fmt: skip
 
-# They take values of variables as options.
+# Commands that take values of variables as options.
 _COMMANDS_WITH_VALUES = ("grad", "trace", "train", "compare", "solve", "minimize", "maximize", "check", "predict")
 _COMMANDS_WITH_DIGITS = ("grad", "trace", "train", "compare", "solve", "minimize", "maximize", "data", "lesson")
 _COMMANDS_WITHOUT_DOCUMENT = ("serve", "completion")
@@ -94,7 +94,7 @@ _OTHER_OPTIONS = {
     for other in others.split()
 }  # fmt: skip
 _DRAWINGS = ("svg", "html", "tex", "dot")
-_NEEDLESS_OPTIONS = ("list", "all", "show", "verbose")  # of other tools; the command does that without an option
+_NEEDLESS_OPTIONS = ("list", "all", "show", "verbose")  # options of other tools; here the command needs no option
 
 
 class Parameter(NamedTuple):
@@ -116,7 +116,9 @@ class Parameter(NamedTuple):
 
     @classmethod
     def of(cls, name: str, field: OptionField) -> Parameter:
-        """Return the argument or option that a field declares. A value that is of no plain type is typed as text."""
+        """Return the argument or option that a field declares. Users type a value of another type than a plain one as
+        text.
+        """
         plain = (each for each in field.kinds if each in (bool, int, float) or isinstance(each, EnumType))
         repeats = field.option.repeats or field.kinds == (list[str],)
         return cls(name, field.option, next(plain, str), field.default, repeats)
@@ -200,7 +202,7 @@ class Parameter(NamedTuple):
         return "=" not in self.metavar or re.search("[=<>~]", text) is not None
 
 
-# The options that are the same in all commands that have them.
+# Options with the same meaning in several commands.
 _DIGITS_OPTION = Option("--digits N", "Show numbers with N significant digits (1 to 17).", between(1, 17))
 _DIGITS = Parameter("digits", _DIGITS_OPTION, int, None, repeats=False)
 _JSON_OPTION = Option("--json", "Write one JSON document, with numbers at full precision.", group="Output")
@@ -422,7 +424,7 @@ def _wrap_examples(text: str, width: int) -> str:
     def wrap(line: str) -> Iterable[str]:
         indent = " " * (len(line) - len(line.lstrip()))
         for part in re.split(r"(?<=\S) {3,}", line.strip()):
-            # The spaces inside quotes, and between an option and its value, are no places to break a command.
+            # A command is not broken inside quotes, nor between an option and its value.
             unbroken = re.sub(r'"[^"]*"|--\S+ (?!-[-a-z])', lambda words: words[0].replace(" ", "\0"), part)
             end, hanging = (" \\", indent + "    ") if indent and "autodiff " in part else ("", indent)
             rows = textwrap.wrap(unbroken, width - len(hanging + end), break_long_words=False, break_on_hyphens=False)
@@ -573,7 +575,7 @@ def suggest_option(command: Command, name: str, value: str | None) -> str | None
 
 
 def _unknown_option_error(command: Command, name: str, value: str | None, words: Sequence[str]) -> BadInput:
-    """Return the error for a word that looks like an option and is none.
+    """Return the error for a word that looks like an option but is not.
 
     Args:
         name: the word.
@@ -655,7 +657,7 @@ def _check_count(command: Command, arguments: Arguments) -> None:
 
 # --- Options and arguments that several commands share ---
 
-MAX_DIGITS = 100_000  # of --precision; more take minutes
+MAX_DIGITS = 100_000  # limit of --precision; more digits take minutes
 MAX_ORDER = 170  # 171! is too large for a float, and derivatives such as those of 1/x grow like it
 
 

@@ -18,7 +18,7 @@ from autodiff_cli.cli.environment import BadInput, Output
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.options import argument, option
 
-_SHELLS = Path(__file__).parent / "shells"  # their scripts
+_SHELLS = Path(__file__).parent / "shells"  # the folder of the scripts
 
 # How to install each script; it becomes a comment in the script.
 INSTALLATION = {
@@ -70,11 +70,11 @@ def completions(words: Sequence[str], after: Sequence[str] = ()) -> list[str]:
 
 
 def _option_values(option: Parameter, line_words: Sequence[str], typed: str) -> list[str]:
-    """Return the completions of the value of an option, which its type, its check or its metavar tells."""
+    """Return the completions of the value of an option, known from its type, its check or its metavar."""
     metavar = option.metavar
     choices: Iterable[str] = option.choices
     if re.fullmatch(r"\[?[a-z][a-z0-9]*(\|[a-z0-9]+)+\]?", metavar):
-        choices = metavar.strip("[]").split("|")  # of an option that accepts other values too
+        choices = metavar.strip("[]").split("|")  # some values of an option that accepts others too
     elif metavar.endswith("COLUMN"):
         choices = _column_names(line_words)
     elif _VARIABLE_METAVAR.fullmatch(metavar):

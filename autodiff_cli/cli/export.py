@@ -103,7 +103,7 @@ def export(
         source = exporters.export(formula, language, replace(options, wrt=names))
     except (ExportError, TooLargeError) as error:
         raise BadInput(str(error)) from None
-    if language != "latex":  # which has numbers of any size
+    if language != "latex":  # LaTeX has numbers of any size
         constants = {node.text: Formula(node, {}) for node in formula.tape.nodes if node.is_constant}
         for text in unrepresentable_numbers(constants):
             used = constants[text].value()

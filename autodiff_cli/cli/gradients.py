@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from autodiff_cli.render.report import Report
 
 _COUNT_PATTERN = re.compile("0*[1-9][0-9]*")
-_MAX_COUNT_LENGTH = 100  # digits of a count; Python refuses to convert much longer texts, and no valid count is near
+_MAX_COUNT_LENGTH = 100  # digits of a count; valid counts are much shorter, and Python does not convert very long texts
 
 
 def higher_derivatives_report(
@@ -50,7 +50,7 @@ def higher_derivatives_report(
     """Return the report of higher derivatives: as formulas if no variable has a value, else as numbers.
 
     Args:
-        nonlinear: why the first-order uncertainty misleads, for a warning; empty if it does not.
+        nonlinear: the reason why the first-order uncertainty is misleading, for a warning; empty if it is not.
 
     Raises:
         BadInput: for options that cannot be combined, or do not fit the expression.
@@ -172,8 +172,8 @@ def propagated_uncertainty(
         request: the options for uncertain values.
 
     Raises:
-        BadInput: for texts that are no numbers.
-        ExpressionError: for errors and correlations that cannot be.
+        BadInput: for texts that are not numbers.
+        ExpressionError: for impossible errors and correlations.
     """
     from autodiff_cli.explain.warnings import check_higher_derivatives
     from autodiff_cli.formula.uncertainty import MAX_ELEMENTS, Correlations, UncertainPoint
@@ -289,7 +289,7 @@ def points_output(
             environment.note(f"precision: rows with inaccurate numbers: {table.inaccurate_count}")
             environment.note(*(f"  {row}" for row in table.first_inaccurate))
         if table.misleading_count:
-            words = "rows whose standard error misleads, because the formula bends within the errors"
+            words = "rows whose standard error misleads, because the formula is nonlinear within the errors"
             environment.note(f"nonlinear: {words}: {table.misleading_count}, first row {table.first_misleading}")
         if accuracy.unchecked:
             environment.note(f"precision: further rows that may have inaccurate numbers: {accuracy.unchecked}")

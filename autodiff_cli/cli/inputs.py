@@ -1,4 +1,4 @@
-"""Reads the arguments of commands: expressions, values of variables, and lists of names.
+"""Reading of command arguments: expressions, values of variables, and lists of names.
 
 A value is any constant expression. `grad` also accepts intervals (`1.9..2.1`), ranges (`0:10:101`) and values with a
 standard error (`2+-0.1`).
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from autodiff_cli.explain.record import Trace
     from autodiff_cli.numbers.ball_arithmetic import Number
 
-_END_DIGITS = 30  # digits to which an end of an interval is computed if it is not a decimal
-_MAX_PRODUCTS = 1000  # that `--implicit` inserts, since each is found by reading the text again
+_END_DIGITS = 30  # digits of an end of an interval that is not a decimal number
+_MAX_PRODUCTS = 1000  # products that `--implicit` inserts; each is found by reading the text again
 _PLUS_MINUS = re.compile(r"±|\+/?-")
 _LAST_DIGITS = re.compile(r"\s*([+-]?(?:\d+\.?(\d*)|\.(\d+)))\((\d+)\)(?:[eE]([+-]?\d+))?\s*")  # 2.0(1), 2.0(1)e-3
 MODEL_SUFFIX = ".json"  # the suffix of files with fitted models; no formula ends like this
@@ -450,7 +450,7 @@ def trace_of_elements(trace: Trace, environment: Environment | None = None) -> T
 
     elements = trace if trace.is_scalar else elementwise_trace(trace)
     if elements is None:
-        raise BadInput("--paths and --mode forward show each element of an array as a node, and here are too many")
+        raise BadInput("--paths and --mode forward show each element of an array as a node; this formula has too many")
     before, after = ({node.op.name for node in one.tape.nodes if node.op is not None} for one in (trace, elements))
     if environment is not None and "logaddexp" in after - before:
         environment.note("note: softmax and logsumexp are in a stable form: logaddexp(a, b) is log(exp(a) + exp(b))")

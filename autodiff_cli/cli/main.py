@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """Run the command line of this process and return its exit status."""
-    # Imports create no garbage. Collecting at the usual pace, and again at the end, would take a fifth of a short run.
+    # Imports create no garbage. Collecting at the usual rate, and again at the end, would take a fifth of a short run.
     gc.set_threshold(100_000)
     try:
         from autodiff_cli.cli.environment import Environment

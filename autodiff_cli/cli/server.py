@@ -1,4 +1,4 @@
-"""The web server of `autodiff serve`: which requests are allowed, and how they are answered.
+"""The web server of `autodiff serve`: it checks requests and answers them.
 
 It returns the page of a formula, and fits of an uploaded file. Nothing is computed in the process of the server: each
 question goes to a worker process (`autodiff_cli.cli.worker`), which is killed when its time is over. The last few files
@@ -76,13 +76,13 @@ class Limits(NamedTuple):
     fit: float = 60  # seconds
     upload: float = 30  # seconds
     text_length: int = 20_000  # characters of a formula or a model together with its values
-    file_bytes: int = 32 << 20  # of an uploaded file; larger files belong to the command line
+    file_bytes: int = 32 << 20  # bytes of an uploaded file; larger files belong to the command line
     stored_fits: int = 4  # files that are kept in memory, the last ones
     workers: int = 2  # processes that compute at the same time
 
 
 class RequestError(Exception):
-    """A request that has no answer but a message.
+    """Error for a request that is answered by a message.
 
     Args:
         message: the message.

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from autodiff_cli.formula.formula import Formula
     from autodiff_cli.solving.solutions import BoxProblem
 
-_MAX_DIGITS = 10_000  # of --precision; more take minutes
+_MAX_DIGITS = 10_000  # limit of --precision; more digits take minutes
 _PROGRESS_DELAY, _PROGRESS_INTERVAL = 2.0, 0.2  # seconds before progress is shown, and between updates
 _search = partial(option, group="Search")
-_BOXES_HELP = "Stop after N boxes; what is then undecided is listed."
+_BOXES_HELP = "Stop after N boxes, and list the undecided ones."
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ _SIGNALS = (*_FATAL, signal.SIGINT, signal.SIGTSTP, signal.SIGCONT, signal.SIGWI
 
 
 class Key(enum.Enum):
-    """A command, with the codes of the keys that give it."""
+    """A command of the step-by-step view, with the codes of its keys."""
 
     NEXT = (b"\x1b[C", b"\x1bOC", b" ", b"\r", b"\n", b"l", b"f")
     PREVIOUS = (b"\x1b[D", b"\x1bOD", b"\x7f", b"\x08", b"h", b"b")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from autodiff_cli.render.step_view import StepView
 
 
-Draw: TypeAlias = "Callable[..., str]"  # of a trace, the view, the number of digits, and options of the page
+Draw: TypeAlias = "Callable[..., str]"  # takes a trace, the view, the number of digits, and options of the page
 
 
 def _drawing(write: str) -> Draw:
@@ -326,7 +326,9 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
 def _uncertainty_reports(
     trace: Trace, errors: Mapping[str, str], request: cli.UncertaintyRequest, limit: int
 ) -> tuple[str, list[Report]]:
-    """Return why the first-order uncertainty misleads, if it does, and the reports of the uncertainty and its paths."""
+    """Return a warning if the first-order uncertainty is misleading, and the reports of the uncertainty and its
+    paths.
+    """
     from autodiff_cli.cli.gradients import propagated_uncertainty
     from autodiff_cli.explain.tracing import elementwise_trace
     from autodiff_cli.explain.views import variance_sources
@@ -427,7 +429,7 @@ def step_through(environment: Environment, trace: Trace, is_input_read: bool) ->
     if importlib.util.find_spec("termios") is None:
         return _refuse(environment, "this system has no termios")
     if not environment.terminal:
-        return _refuse(environment, "standard output is not a terminal, or a dumb one")
+        return _refuse(environment, "standard output is not a terminal, or is a dumb one")
     with _keyboard(environment, is_input_read) as source:
         if source is None:
             return _refuse(environment, "standard input is not a terminal")

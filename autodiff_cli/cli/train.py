@@ -265,12 +265,12 @@ def _check_names(user_names: Iterable[str], model: Model, call: Call) -> None:
 def _progress_paper(environment: Environment, guard: OutputGuard | None) -> Paper:
     """Return the paper for the table of epochs; with `--json` it is standard error.
 
-    With a guard the fit goes on if standard output is closed early or is full.
+    With a guard, the fit continues if standard output is closed early or is full.
     """
     from autodiff_cli.render.report import GuardedPaper, OutputGuard, Paper
 
     digits = environment.digits
-    if environment.json:  # progress that nobody can read is no reason to stop
+    if environment.json:  # the fit continues even if nobody can read its progress
         return GuardedPaper(environment.stderr, OutputGuard(environment.stderr), digits)
     if environment.terminal:
         return environment.paper()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _MAX_MEMORY = 8 << 30  # bytes of address space; most of it is never used
-FIT_OPTIONS = {"loss": str, "optimizer": str, "epochs": int, "learning_rate": float}  # those that the page offers
+FIT_OPTIONS = {"loss": str, "optimizer": str, "epochs": int, "learning_rate": float}  # options on the page
 # Labels of the page's fields, by the options that they stand for in a terminal.
 _FIELDS = {f"--{name.replace('_', '-')}": name.replace("_", " ").capitalize() for name in FIT_OPTIONS}
 _FIELDS["--lr"] = _FIELDS["--learning-rate"]
@@ -50,7 +50,7 @@ def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, An
 
 
 def page_message(text: str) -> str:
-    """Return a message of a terminal with the names of the page's fields, and a note if it speaks of other options.
+    """Return a message of a terminal with the names of the page's fields, and a note if it mentions other options.
 
     >>> print(page_message("try a smaller --lr or --clip-norm"), end="")
     try a smaller Learning rate or --clip-norm
@@ -162,7 +162,7 @@ def _check_model(text: str) -> str:
     from autodiff_cli.cli.environment import BadInput
 
     if text.strip().startswith("@") or text.strip() in ("", "-"):
-        raise BadInput("type a model, such as y ~ a*exp(-b*x); no file is read here but the one that was chosen")
+        raise BadInput("type a model, such as y ~ a*exp(-b*x); only the chosen file is read here")
     return text
 
 

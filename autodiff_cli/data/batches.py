@@ -1,7 +1,7 @@
-"""Batches of columns: what readers of files yield, and how batches are joined.
+"""Batches of columns, which readers of files yield, and the joining of batches.
 
 A batch maps names to arrays of numbers or to `LabelColumn`. A reader receives a `ColumnRequest`. `GrowingArray` joins
-numbers, `CodeTable` labels. `ProblemList` collects what is wrong with cells, for one message.
+numbers, `CodeTable` labels. `ProblemList` collects problems of cells for one message.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from autodiff_cli.language.names import JOINT_SEPARATOR
 
 _BLOCK_VALUES = 65_536  # values per block: temporary arrays stay in the cache
 _LABEL_LIMIT = 2**63  # labels are stored as 64-bit integers
-_MAX_PROBLEMS_SHOWN = 5  # in one message: enough to see the pattern
+_MAX_PROBLEMS_SHOWN = 5  # problems in one message: enough to see the pattern
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
 
 T = TypeVar("T")

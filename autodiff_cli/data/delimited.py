@@ -1,8 +1,7 @@
 """Delimited text: CSV, TSV and similar formats.
 
-pyarrow reads it fast, but its errors name the column at most. Text that pyarrow rejects (it may have dates or thousands
-separators) and text with missing cells is parsed again, cell by cell, with the standard `csv` module, so that errors
-name the line.
+pyarrow reads it fast, but its errors do not name the line. So text that pyarrow rejects (because of dates, say), and
+text with missing cells, is parsed again, cell by cell, with the standard `csv` module.
 """
 
 from __future__ import annotations
@@ -320,7 +319,7 @@ def parse_records(
 
 
 def _parse_cell(cell: str, parser: CellParser | None, refuses_blanks: bool) -> tuple[float | str | None, str, bool]:
-    """Return a cell's value, what is wrong with it, and whether it is missing; without a parser, it is a label."""
+    """Return a cell's value, its problem or None, and whether it is missing; without a parser, it is a label."""
     if parser is None:
         lacks_value = cell in MISSING_VALUES
         return None if lacks_value else cell, quoted_cell(cell) if has_invalid_utf8(cell) else "", lacks_value

@@ -214,7 +214,7 @@ def quoted_cell(cell: str) -> str:
 
 
 def describe_bad_cell(cell: str, parser: CellParser) -> str:
-    """Return what is wrong with a cell that does not fit its column."""
+    """Return the problem of a cell that does not fit its column, in words."""
     hint = ""
     if date := _OTHER_DATE.fullmatch(cell):
         form = "MM/DD/YYYY" if int(date[1]) <= 12 < int(date[2]) else "DD/MM/YYYY"
@@ -307,7 +307,7 @@ class DetectedDialect(NamedTuple):
         comment: the text that starts a comment line among the rows; empty for none.
         header_lines: the number of lines before the rows.
         first_row: the first row, if it had to be read to find the header.
-        notes: sentences on what was detected.
+        notes: sentences on the detected properties.
         units: the unit of each column, if a row states them.
     """
 

@@ -350,8 +350,8 @@ ColumnFormat: TypeAlias = DelimitedText | ArrowFormat
 _LEADING_WHITESPACE = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks before the first character
 # An object with a name in quotes and a colon, as far as the first bytes show; `{x},y` is the header of a table.
 _JSON_START = re.compile(rb'\{\s*(\}|$|"([^"\\]|\\.)*(\\?$|"\s*(:|$)))')
-_ZIP_MAGIC = b"PK\x03\x04"  # of workbooks
-_MAX_UNPACKING = 200  # times the size of a workbook; tables are packed 5 to 20 times, bombs up to 1000
+_ZIP_MAGIC = b"PK\x03\x04"  # first bytes of a workbook
+_MAX_UNPACKING = 200  # ratio of unpacked to packed size; 5 to 20 for tables, up to 1000 for zip bombs
 _MAX_SHEET_CHARS = 1 << 28  # characters of a sheet as text; a single cell far out makes every row long
 
 

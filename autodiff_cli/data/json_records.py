@@ -36,7 +36,7 @@ def to_document(record: Any) -> dict[str, Any]:
     document = {}
     for field in dataclasses.fields(record):
         value, metadata = getattr(record, field.name), field.metadata
-        # None, an empty container and a count of 0 are no values, but the number 0.0 is one.
+        # None, an empty container and a count of 0 are not values, but the number 0.0 is.
         has_value = isinstance(value, float) or hasattr(value, "dtype") or bool(value)
         if metadata.get("in_document", True) and (has_value or not metadata.get("if_known")):
             document[field.name] = to_json(value, metadata.get("nonfinite", str))

@@ -1,8 +1,8 @@
-"""The bytes of data files, pipes and standard input, and the memory that is left to hold them.
+"""The bytes of data files, pipes and standard input, and the memory that is available for them.
 
-A `ByteSource` opens a file or pipe as often as needed: it buffers what can be read only once, in memory or, if it is
-long, in a temporary file. It decompresses gzip, refuses known formats that are not data, and protects against endless
-lines. `available_memory` estimates how much memory this process can still use.
+A `ByteSource` opens a file or pipe as often as needed: it buffers bytes that can be read only once, in memory or, if
+there are many, in a temporary file. It decompresses gzip, refuses known formats that are not data, and protects against
+endless lines. `available_memory` estimates how much memory this process can still use.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def _machine_memory(proc: Path) -> Iterator[int]:
 
 
 def _cgroup_memory(proc: Path, groups: Path) -> Iterator[int]:
-    """Yield what is left in each control group of the process. Cached files count as free unless they are in use."""
+    """Yield the remaining memory of each control group of the process. Cached files count as free unless they are in
+    use.
+    """
     with contextlib.suppress(OSError):
         for line in (proc / "self" / "cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -105,7 +107,7 @@ def _cgroup_memory(proc: Path, groups: Path) -> Iterator[int]:
 
 
 def _cgroup_remaining(folder: Path, limit: str, used: str, reclaimable: str) -> Iterator[int]:
-    """Yield what is left in one control group, if it has a limit."""
+    """Yield the remaining memory of one control group, if it has a limit."""
     with contextlib.suppress(OSError, ValueError):  # ValueError: `max`, no limit
         maximum = int((folder / limit).read_text())
         if maximum < _UNLIMITED_BYTES:
@@ -114,7 +116,7 @@ def _cgroup_remaining(folder: Path, limit: str, used: str, reclaimable: str) -> 
 
 
 def _ulimit_memory(proc: Path) -> Iterator[int]:
-    """Yield what is left of the limits of `ulimit -v` and `ulimit -d`."""
+    """Yield the remaining memory within the limits of `ulimit -v` and `ulimit -d`."""
     try:
         import resource
     except ImportError:  # not on Windows

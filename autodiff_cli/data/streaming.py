@@ -233,7 +233,7 @@ class StreamedColumns:
         self.names = (*self.numeric_names, *map(label_key, self.label_names))
         self.chunk = _chunk_rows(len(self.names))
         self.passes = 0
-        self.rows_read = 0  # in all passes
+        self.rows_read = 0  # rows read in all passes
         self.seconds = 0.0
         self._buffers = [{name: np.empty(self.chunk) for name in self.names} for _ in range(2)]
         self._decoded: DecodedColumns | None = None

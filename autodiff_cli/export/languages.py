@@ -71,7 +71,7 @@ _C_NUMBERS = (
     "M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 M_1_PI M_2_PI M_2_SQRTPI M_SQRT2 M_SQRT1_2 HUGE_VAL_ SNAN"
 )
 _C_NUMBER_SUFFIXES = ("", "f", "l", "f32", "f64", "f128", "f32x", "f64x", "F32", "F64", "F128", "F32X", "F64X")
-# Functions and macros of math.h, and other functions that compilers know; a program has only one function of a name.
+# Functions and macros of math.h, and compiler built-ins: exported functions must not have their names.
 _C_MATH = """
     acos acosh asin asinh atan atan2 atanh cabs cacos cacosh carg casin casinh catan catanh cbrt ccos ccosh ceil
     cexp cimag clog conj copysign cos cosh cpow cproj creal csin csinh csqrt ctan ctanh drem erf erfc exp exp10 exp2
@@ -170,7 +170,7 @@ def _array_results(layout: SourceLayout, index: str, pair: str, first: int) -> I
 # --- Fortran (2008): `subroutine f(x, value, gradient)`
 
 _FORTRAN_INDENT = "    "
-_FORTRAN_MAX_NAME = 63
+_FORTRAN_MAX_NAME = 63  # characters of a name in Fortran 2008
 # No word of the language is reserved.
 FORTRAN_NAMES = NamingRules(
     frozenset({"dp", RESULT}),
@@ -428,7 +428,7 @@ def _unsupported_message(exporter: Exporter, error: UnsupportedOperationError) -
 # --- Gradients by other frameworks
 
 _RELATIVE_TOLERANCE = 1e-9  # two correct gradients in floating point differ by far less
-_ABSOLUTE_TOLERANCE = 1e-12  # for derivatives that are nearly 0, where rounding errors are relative to larger terms
+_ABSOLUTE_TOLERANCE = 1e-12  # absolute error of derivatives near 0, whose terms may be larger
 
 
 @dataclass(frozen=True)

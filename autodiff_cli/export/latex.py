@@ -29,7 +29,7 @@ _ACCENTS = {
     "\u0300": "grave", "\u0301": "acute", "\u0302": "hat", "\u0303": "tilde", "\u0304": "bar", "\u0306": "breve",
     "\u0307": "dot", "\u0308": "ddot", "\u030a": "mathring", "\u030c": "check", "\u20d7": "vec",
 }  # fmt: skip
-_MARKS = "[\u0300-\u036f\u20d0-\u20ff]*"  # what stands over or under a letter
+_MARKS = "[\u0300-\u036f\u20d0-\u20ff]*"  # combining marks over or under a letter
 _LETTER = re.compile(f"(.)({_MARKS})", re.DOTALL)
 _NAME = re.compile(rf"((?:[^\W\d_]{_MARKS})+)[_.]?([^\[]*)(?:\[([\d, ]*)\])?")
 

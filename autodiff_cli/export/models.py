@@ -95,7 +95,7 @@ _DEFINITIONS: dict[str, Callable[..., Node]] = {
     "ne": lambda x, y: 1 - equal(x, y),
     "dot": lambda x, y: sum_(x * y),
 }
-_NO_TEXT = call_notation("", 1)  # operators are nodes of a file
+_NO_TEXT = call_notation("", 1)  # an ONNX operator is a node of the file and has no text
 _ONNX = Target(
     name="onnx",
     notations=dict.fromkeys((*_ELEMENTWISE_OPS, *_REDUCTION_OPS, *_ARRAY_OPS), _NO_TEXT),

@@ -169,7 +169,7 @@ class DirectionalPoint:
     """A point with a direction, whose components are leaves of their own.
 
     Args:
-        kept: names of leaves of components, or of elements of them, that only a float makes 0, such as 1e-400.
+        kept: names of leaves of components, or of their elements, that are 0 only as floats, such as 1e-400.
 
     Attributes:
         leaves: the leaves of all variables and components, by name.
@@ -188,7 +188,7 @@ class DirectionalPoint:
             if rate_shape[len(rate_shape) - len(shape) :] != shape:
                 words = f"`{name}` has the shape {format_shape(shape)}; its direction has {format_shape(rate_shape)}"
                 raise ExpressionError(words)
-        # A component of 0 is as good as none.
+        # A component of 0 has no effect.
         kept = {leaf.partition("[")[0] for leaf in kept}
         names = {name: rate for name, rate in names.items() if np.any(rates[name]) or rate in kept}
         self._expression = expression
@@ -277,7 +277,7 @@ class BatchedGradient:
         columns: the variables that vary from point to point, at least one.
         fixed: the values of all other variables.
         wrt: the variables to differentiate by.
-        errors: the standard errors of variables, if that of the value is computed too.
+        errors: the standard errors of variables; None if the standard error of the value is not computed.
 
     Attributes:
         point_count: the number of points, if it is known before the first block, else 0.
@@ -340,7 +340,7 @@ class BatchedGradient:
     def evaluate(self, columns: Columns) -> Array:
         """Return the numbers of all graphs at the points of one block, of shape (graphs, points).
 
-        With standard errors, a last row is 1 where the standard error to first order misleads.
+        With standard errors, the last row is 1 where the standard error to first order is misleading.
         """
         results = np.empty((self._kernel.value_count, len(columns[self.columns[0]])))
         self._kernel.write(self._prepared, columns, results)

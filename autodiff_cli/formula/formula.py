@@ -446,7 +446,7 @@ class Formula:
         rates = self._rates(direction)
         if self.is_scalar_point(point_values) and self.is_scalar_point(rates):
             numbers = self._forward(point_values)
-            moving = {name: rate for name, rate in rates.items() if rate}  # a component of 0 is as good as none
+            moving = {name: rate for name, rate in rates.items() if rate}  # a component of 0 has no effect
             rate = tangents(self.tape, FLOATS, numbers, moving)[-1]
             return numbers[-1], 0.0 if rate is None else rate
         from autodiff_cli.formula.array_derivatives import directional_derivative

@@ -2,7 +2,7 @@
 
 For a gradient g, a Hessian H and a covariance matrix C of normal inputs, the variance of the value is gᵀCg to first
 order. To second order, its mean is f + tr(HC)/2 and its variance gᵀCg + tr((HC)²)/2, which is exact for quadratic
-formulas. `UncertainPoint.simulate` draws inputs as a referee.
+formulas. `UncertainPoint.simulate` checks both by random inputs.
 
 C is never formed. With the standard errors σ and the Cholesky factor L of the correlation matrix, the first order is
 the length of Lᵀ(σ·g), so that no rounding error can make a variance negative.
@@ -37,9 +37,9 @@ from autodiff_cli.ops.arithmetic import abs_, not_equal, or_, where
 from autodiff_cli.ops.elementary import hypot
 from autodiff_cli.ops.structural import index, norm
 
-MAX_ELEMENTS = 1000  # uncertain numbers; the Hessian of more takes too long
+MAX_ELEMENTS = 1000  # uncertain numbers; a larger Hessian takes too long
 MAX_DIFFERENCE = 0.1  # relative difference between the two standard errors that makes the first order misleading
-MAX_BIAS = 0.5  # in standard errors: larger shifts of the mean make the first order misleading
+MAX_BIAS = 0.5  # shift of the mean, in standard errors, that makes the first order misleading
 _MAX_JUDGED = 6  # uncertain variables of rows whose second order is computed, to see if the first misleads
 _REACH = 2.0  # standard errors from the point at which the formula is compared with its quadratic approximation
 _ROUNDING = 1e-10  # a pivot of a correlation matrix down to minus this is 0, in spite of rounded correlations
@@ -161,8 +161,8 @@ class Uncertainty(NamedTuple):
         second_order: the mean and the standard error to second order; None for more than `MAX_ELEMENTS` numbers.
         monte_carlo: the distribution for random inputs, if it is requested.
         warning: why the first order misleads, in words; empty if it does not.
-        recommended: the result to believe: "first order", "second order", "Monte Carlo" or "quantiles".
-        reason: why that one, as a sentence.
+        recommended: the result to use: "first order", "second order", "Monte Carlo" or "quantiles".
+        reason: the reason for this recommendation, as a sentence.
     """
 
     stderr: float
@@ -195,7 +195,7 @@ class UncertainPoint:
 
     Raises:
         ExpressionError: for a negative or infinite error, an error of another shape than its value, and a correlation
-            of a name that is no uncertain number.
+        of a name that is not an uncertain number.
     """
 
     def __init__(
@@ -275,9 +275,9 @@ class UncertainPoint:
         elif departs or second_order is None:
             recommended = "Monte Carlo", "Add --monte-carlo 100000: it shows the distribution of the value."
         elif misleads:
-            recommended = "second order", "Believe the second order: the formula is nearly a parabola here."
+            recommended = "second order", "Use the second-order result: the formula is nearly a parabola here."
         else:
-            recommended = "first order", "Believe the first order: the second agrees with it."
+            recommended = "first order", "Use the first-order result: the second order agrees with it."
         pairs = self.correlations.pairs
         return Uncertainty(stderr, shares, sources, pairs, second_order, simulated, warning, *recommended)
 
@@ -362,9 +362,9 @@ class UncertainPoint:
         return np.asarray(np.broadcast_to(np.abs(perturbed - first), len(steps)))
 
     def _departure(self, value: float, amounts: Array, bends: Array, spread: float) -> str:
-        """Return in words where the formula departs from its quadratic approximation, if it does so far enough.
+        """Return, in words, how the formula differs from its quadratic approximation; empty if the difference is small.
 
-        Odd derivatives of higher order, kinks and steps leave no trace in the two orders: x^4 at 0, or sin(x) for an
+        The first and second order do not show higher derivatives, kinks and steps, as in x^4 at 0, or in sin(x) for an
         error of many periods.
 
         Args:
@@ -393,16 +393,16 @@ def check_errors(name: str, error: Any, shape: tuple[int, ...]) -> None:
 
 
 def check_correlated(name: str, names: Iterable[str], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise ExpressionError if a correlated name is no uncertain number."""
+    """Raise ExpressionError if a correlated name is not an uncertain number."""
     if shapes.get(name):
         first = next(each for each in names if each.startswith(f"{name}["))
         raise ExpressionError(f"correlation of `{name}`: it is an array, so name its elements, such as {first}")
     if name not in names:
-        raise ExpressionError(f"correlation of `{name}`: it is no uncertain input; give it an error, as in 2+-0.1")
+        raise ExpressionError(f"correlation of `{name}`: it is not an uncertain input; give it an error, as in 2+-0.1")
 
 
 def _compare_orders(first: Moments, second: Moments) -> str:
-    """Return in words how the first order misleads; empty if it is close to the second."""
+    """Return, in words, how the first order differs from the second; empty if they are close."""
     bias = second.mean - first.mean
     if not (math.isfinite(first.stderr) and math.isfinite(second.stderr) and math.isfinite(bias)):
         return "slopes or curvatures are not finite"
@@ -415,20 +415,20 @@ def _compare_orders(first: Moments, second: Moments) -> str:
 
 
 def _recommend(first: Moments, second: Moments | None, simulated: MonteCarlo) -> tuple[str, str]:
-    """Return which result to believe, and why, by comparison with random draws."""
+    """Return which result to use, and why, by comparison with random draws."""
     if simulated.undefined:
         share = f"{simulated.undefined:,} of {simulated.draws:,} draws"
-        return "quantiles", f"Believe the quantiles: the value is not finite for {share}."
+        return "quantiles", f"Use the quantiles: the value is not finite for {share}."
     if simulated.rounding > MAX_DIFFERENCE * simulated.stderr and first.stderr > 0:
         best = "first order" if second is None else "second order"
-        return best, f"Believe the {best}: rounding errors destroy the digits of the draws."
+        return best, f"Use the {best} result: rounding errors destroy the digits of the draws."
     if simulated.stderr_error > _MAX_TAIL_ERROR * simulated.stderr:
-        return "quantiles", "Believe the quantiles: the tails are so heavy that a standard error means little."
+        return "quantiles", "Use the quantiles: the tails are so heavy that a standard error means little."
     if _is_close(first, simulated):
-        return "first order", "Believe the first order: it has no random error, and the draws agree with it."
+        return "first order", "Use the first-order result: it has no random error, and the draws agree with it."
     if second is not None and _is_close(second, simulated):
-        return "second order", "Believe the second order: it has no random error, and the draws agree with it."
-    return "Monte Carlo", "Believe the random draws: no order agrees with them."
+        return "second order", "Use the second-order result: it has no random error, and the draws agree with it."
+    return "Monte Carlo", "Use the random draws: neither order agrees with them."
 
 
 def _is_tiny(right: Mapping[str, str], name: str) -> bool:

@@ -16,7 +16,7 @@ from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import Partial
 from autodiff_cli.graph.tape import topological_order
 
-ATOM_PRECEDENCE = 99  # of a name, a number or a call, which never need brackets
+ATOM_PRECEDENCE = 99  # precedence of a name, a number or a call, which never need brackets
 
 
 class Fragment(NamedTuple):

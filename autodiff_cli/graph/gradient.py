@@ -180,7 +180,8 @@ def reverse_sweep(
         adjoint = adjoints[i] = sum_partials(incoming[i])
         if tape.active_inputs[i]:
             contributions[i] = dict(_contributions(tape, i, dict.fromkeys(tape.active_inputs[i], adjoint), shapes))
-            # Those of one operation to the same node are summed first: they often cancel exactly, as in x/x and x%x.
+            # Contributions of one operation to the same node are summed first: they often cancel exactly, as in x/x and
+            # x%x.
             by_receiver: dict[int, list[Partial]] = {}
             for k, contribution in contributions[i].items():
                 by_receiver.setdefault(tape.inputs[i][k], []).append(contribution)
@@ -264,8 +265,8 @@ def _contributions(
     Args:
         tape: the tape.
         i: the position of the node.
-        arguments: what each edge propagates, by input position: in reverse mode the adjoint of the node, which
-            contributes to that of the input; in forward mode the tangent of the input.
+        arguments: the number that each edge propagates, by input position: in reverse mode the adjoint of the node,
+            which contributes to that of the input; in forward mode the tangent of the input.
         shapes: the shapes of the tape.
         is_forward: whether the mode is forward.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # --- The registry of operations ---
 
 _REGISTRY: dict[str, Op] = {}
-_OVERLOADS: dict[str, list[Op]] = {}  # by the name that calls use, which several operations may share
+_OVERLOADS: dict[str, list[Op]] = {}  # operations by the name that calls use, which several may share
 
 
 def register(op: Op) -> Op:
@@ -65,7 +65,7 @@ class Operators:
     __slots__ = ()
 
     def _apply(self, name: str, *operands: Any) -> Self:
-        """Return the operation with this name on operands of this class or numbers, of which this object is one."""
+        """Return the operation with this name on operands: this object, objects of its class, and numbers."""
         raise NotImplementedError
 
     def __add__(self, other: Self | float) -> Self:
@@ -103,7 +103,9 @@ class Operators:
 
 
 class OrderedOperators(Operators):
-    """Operators and comparisons, which are operations as well: their results are no truth values of Python."""
+    """Operators and comparisons that record operations. The result of a comparison is an operation, not a truth
+    value.
+    """
 
     __slots__ = ()
 

@@ -176,7 +176,7 @@ class Op:
     has_cancelling_slopes: bool = False  # whether a slope is a difference that may lose all digits to cancellation
 
     # values
-    parity: int = 0  # of a function of one number: 1 if even, -1 if odd
+    parity: int = 0  # symmetry of a function of one number: 1 if even, -1 if odd
     is_positive: bool = False  # positive wherever it is defined
     is_exact: bool = False  # an integer result of integer inputs is exact
     is_rectifier: bool = False  # as an activation it resembles relu, so the layer before it gets larger initial weights

@@ -18,7 +18,7 @@ from autodiff_cli.graph.op import Op, Shape
 
 
 class LazyTable(dict[Any, Any]):
-    """A table of which each value is computed when its key is first looked up.
+    """A dictionary that computes each value when its key is first looked up.
 
     >>> squares = LazyTable(lambda x: x * x)
     >>> squares[3], squares

@@ -186,7 +186,7 @@ class LayerBuilder:
         self._graph = graph
         self._outputs = outputs
         self._shapes = ShapeInference(graph.shapes)
-        self._prefixes: dict[int, str] = {}  # by the place of the call
+        self._prefixes: dict[int, str] = {}  # prefixes by the place of the call
         self._counts = Counter[str]()
 
     def nodes(self, call: LayerCall, place: int, x: Node, sizes: Node) -> Iterator[tuple[str | None, Node]]:

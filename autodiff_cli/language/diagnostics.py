@@ -1,4 +1,4 @@
-"""Messages for syntax errors: what is wrong, what was expected, and what the user may have meant.
+"""Messages for syntax errors: the mistake, the expected input, and a suggestion.
 
 Many mistakes are habits from other languages and from mathematical notation (`2x`, `|x|`, `sin^2(x)`, `lambda`); the
 tables below say how they are written here.

@@ -18,8 +18,8 @@ EXCERPT_WIDTH = 72  # characters of a source line that an error shows, so that i
 MAX_SHOWN_NAME = 60  # characters; longer names are shortened in messages, and no similar name is searched for them
 MAX_QUOTE = 30  # characters of source that a suggestion repeats
 MAX_LISTED = 8  # names that a message lists
-MIN_PREFIX = 2  # letters; a name that begins with fewer is no completion worth suggesting
-MIN_SIMILARITY = 0.65  # of a suggested name, from 0 to 1: see `similarity`
+MIN_PREFIX = 2  # letters; a completion of fewer is not suggested
+MIN_SIMILARITY = 0.65  # least similarity of a suggested name, from 0 to 1: see `similarity`
 
 _Otherwise = TypeVar("_Otherwise", str, None)
 
@@ -30,7 +30,7 @@ class ExpressionError(ValueError):
     """Error for an expression that cannot be read, or cannot be evaluated with the given names and shapes.
 
     Args:
-        message: what is wrong, and what was expected.
+        message: the mistake, and the expected input.
         text: the source text; empty if the error has no position.
         start: the position in the source, in characters from 0; None if the error has no position.
         suggestion: a correction, as text to type; None if there is none.

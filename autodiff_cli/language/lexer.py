@@ -1,7 +1,7 @@
 """The lexer: splits a text into lexemes, by one regular expression built from the grammar's terminals.
 
-Also the rules for names: which texts are names (`is_name`), which of them mean the same (`canonical_name`), and which
-need backticks (`quote_name`).
+The module also has the rules for names: `is_name` decides whether a text is a name, `canonical_name` gives the form in
+which names are compared, and `quote_name` adds backticks where they are needed.
 """
 
 from __future__ import annotations

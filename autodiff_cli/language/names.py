@@ -1,4 +1,4 @@
-"""Name resolution, the second step of reading an expression: `resolve` finds what each name of a text means.
+"""Name resolution, the second step of reading an expression: `resolve` finds the meaning of each name of a text.
 
 A name is bound by a statement, defined as a function, a constant, or free. Free names become the variables of an
 expression, or the columns and parameters of a model.
@@ -413,7 +413,7 @@ class _Resolver:
     def check_call(self, call: Instruction, place: int, parameters: Container[str]) -> None:
         """Record the operation of a call or of a pair of square brackets, unless it calls a function of the text."""
         if call.type == "CALL" and (call.text in self.names.functions or call.text in BUILT_FUNCTIONS):
-            self.check_arity(call, place)  # a call of a layer with one argument or none is no LayerCall
+            self.check_arity(call, place)  # a call of a layer with fewer than two arguments is not a LayerCall
             return
         candidates = (_BRACKET_OPS[call.type],) if call.type in _BRACKET_OPS else ops.overloads(call.text)
         if not candidates:

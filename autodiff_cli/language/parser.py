@@ -212,7 +212,7 @@ def _build_tables(grammar: str) -> dict[str, Any]:
     serialized, memo = parser.memo_serialize([lark.grammar.Rule])
     table = serialized["parser"]["parser"]
     symbols, states = table["tokens"], table["states"]
-    numbers: dict[int, int] = {}  # of the rules, by Lark's numbers
+    numbers: dict[int, int] = {}  # our numbers of the rules, by Lark's numbers
     actions: list[StateRow] = [{} for _ in states]
     gotos: list[StateRow] = [{} for _ in states]
     for state, row in states.items():
@@ -325,7 +325,7 @@ class _Emitter:
         self.lexemes = lexemes
         self.statements: list[Statement] = []
         self.code = Code([], [])
-        self._start = 0  # of the statement at hand
+        self._start = 0  # the first instruction of the current statement
         self._by_arity: dict[tuple[str, str, int], Instruction] = {}
 
     def two(self, _: list[Any]) -> int:

@@ -488,7 +488,7 @@ class _Builder:
         """Return the nodes of `convolve(curve, response)`: the sum over rows of the response's weight times the curve
         at the distance from that row, where it is not negative; half at the jump at 0.
 
-        The places and the weights of the response are parameters, whose values are known with the data.
+        The places and the weights of the response are parameters, whose values come from the data.
         """
         known, levels = self.names.columns.levels, self.names.column_leaves
         inputs = [leaf for leaf in topological_order([curve]) if leaf.is_input]

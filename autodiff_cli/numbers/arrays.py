@@ -212,7 +212,7 @@ class _ArrayFactors:
     def start(self, runs: Sequence[int]) -> None:
         self._runs, self._at, self._count = runs, 0, 0
         if runs[0] == floats.PERTURBED_RUNS[0]:
-            self._ranges: list[tuple[Any, Any]] = []  # of the sides of each comparison, and of their difference
+            self._ranges: list[tuple[Any, Any]] = []  # ranges of the sides of each comparison, and of their difference
             self.undecided: Any = np.zeros(1, dtype=bool)
 
     def like(self, x: Any) -> Array:

@@ -34,7 +34,7 @@ from autodiff_cli.numbers.special_functions import MAX_BESSEL_ORDER
 
 Ball = arb
 Series = arb_series
-_MAX_ORDER = 10_000  # of derivatives: higher ones take too long
+_MAX_ORDER = 10_000  # order of derivatives; higher ones take too long
 
 
 def polygamma(n: Ball, x: Ball) -> Ball:
@@ -143,8 +143,8 @@ def _upper_gamma(a: Ball, x: Ball) -> Ball:
 
 
 _GUARD_BITS = 10  # additional bits, beyond the arguments' bits
-_MAX_TERMS = 20_000  # of a series; more take seconds
-_MAX_WIDE_TERMS = 2000  # of a series at a wide ball: bounds over intervals evaluate thousands of series
+_MAX_TERMS = 20_000  # terms of a series; more take seconds
+_MAX_WIDE_TERMS = 2000  # terms of a series at a wide ball: bounds over intervals evaluate thousands of series
 
 
 def _determined_bits(*xs: Ball) -> int:

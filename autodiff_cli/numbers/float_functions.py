@@ -87,7 +87,7 @@ def sum_error(a: float, b: float) -> float:
     return (a - (total - b_part)) + (b - b_part)
 
 
-HIGHEST_ORDER = 1000.0  # of `polygamma`, `sinc_derivative` and the like: their run time grows with the order
+HIGHEST_ORDER = 1000.0  # highest order of `polygamma`, `sinc_derivative` and others, whose run time grows with it
 
 
 def is_derivative_order(n: float) -> bool:

@@ -71,7 +71,7 @@ def _comparison(compare: Callable[[float, float], bool]) -> Callable[[float, flo
     return lambda x, y: 1.0 if compare(x, y) else 0.0
 
 
-# The constants that are no rational numbers, to more digits than any float has.
+# The irrational constants, to more digits than any float has.
 DIGITS = {
     "pi": "3.14159265358979323846264338327950288419716939937511",
     "tau": "6.28318530717958647692528676655900576839433879875021",
@@ -143,9 +143,9 @@ SMALLEST_NORMAL = sys.float_info.min  # smaller floats have fewer digits
 UNDERFLOW_SUBSTITUTE = 1024 * SMALLEST_NORMAL  # replaces a result that underflowed; normal also when perturbed
 _PHASE_OPS = ("fresnels", "fresnelc", "chirp_sine", "chirp_cosine", "mod")
 _MAX_FRESNEL_ARGUMENT = 2.0**26  # above, a float has no digits left for the phase pi*x^2/2
-_RANGE_MARGIN = 16  # times the range of a few runs, in which all errors are: runs may move to one side by chance
-_SECANT_STEP = 2.0**-40  # of an argument, for the slope of a function: far above its rounding, and nearly straight
-SHORT_LIMIT = 2.0**43  # from here on, sums of multiples of 1/1024 can be rounded
+_RANGE_MARGIN = 16  # factor by which the range of a few runs is widened to contain all errors
+_SECANT_STEP = 2.0**-40  # relative step of an argument for a slope: far above rounding, and nearly straight
+SHORT_LIMIT = 2.0**43  # from this size on, sums of multiples of 1/1024 can be rounded
 
 
 def perturbation_ulps(way: int, count: int) -> list[int]:
@@ -295,8 +295,8 @@ def perturbed_table(
         return value
 
     def limit_phase(function: Operation) -> Operation:
-        """Return nan for arguments without digits for the phase pi*x^2/2, or beyond multiples of a divisor: they are
-        even, also if they are perturbed, and few remainders of such numbers differ.
+        """Return nan for arguments so large that they have no digits left for the phase pi*x^2/2, or for the remainder
+        by a divisor. Such floats are even, also if they are perturbed, so perturbed runs hardly differ.
         """
 
         def value(x: Any, *divisor: Any) -> Any:
@@ -418,7 +418,7 @@ class _PerturbedDerivative(float):
 
 
 _ONES = (1.0, -1.0)
-_SIGN_ONLY = ("neg", "abs", "where_defined", "edge_distance")  # they change only the sign, or nothing
+_SIGN_ONLY = ("neg", "abs", "where_defined", "edge_distance")  # operations that change only the sign, or nothing
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 

@@ -29,7 +29,7 @@ from autodiff_cli.numbers.float_functions import (
 BERNOULLI = (
     1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330,
 )  # fmt: skip
-ASYMPTOTIC_FROM = 12.0  # from here on, ten terms of these expansions are accurate to rounding
+ASYMPTOTIC_FROM = 12.0  # for larger arguments, ten terms of these expansions are accurate to rounding
 SQRT_TWO_PI = math.sqrt(2 * pi)
 HALF_LOG_TWO_PI = math.log(2 * pi) / 2
 ONE_MINUS_EULER = 0.42278433509846713  # 1 - γ
@@ -566,7 +566,7 @@ def _temme_shape_derivative(a: float, x: float, order: float) -> float:
     weight = half_square + 1 / (2 * a)
     total = _temme_sum(a, eta, 0.0, 0.0)
     falling = _temme_sum(a, eta, 0.0, 1.0)
-    excess = math.expm1(-stirling_remainder(a))  # of 1/gamma(a) over Stirling's formula for it
+    excess = math.expm1(-stirling_remainder(a))  # relative excess of 1/gamma(a) over Stirling's formula for it
     h = eta / 2 + weight * total + falling / a - excess
     if order == 1:
         return density * (h - 1)

@@ -27,9 +27,9 @@ from autodiff_cli.numbers.kind import Kind
 _LARGEST = sys.float_info.max
 _TINY = sys.float_info.min  # numbers below it have fewer bits, so a relative margin is not enough there
 _MARGIN = 2.0**-48  # relative error allowed to functions of NumPy; the vectorised ones are accurate to 4 ulps
-_ROOT_MARGIN = 2.0**-40  # of roots, whose exponents are rounded
+_ROOT_MARGIN = 2.0**-40  # relative error allowed to roots, whose exponents are rounded
 _MAX_PHASE = 2.0**30  # arguments of sine and cosine beyond it are reduced too inaccurately
-_BALL_BITS = 80
+_BALL_BITS = 80  # working precision of balls: more than the 53 bits of the ends that they give
 
 
 class Intervals(NamedTuple):
@@ -393,7 +393,7 @@ def _parse_constant(text: str) -> Intervals:
     return Intervals.between(*float_bounds(number))
 
 
-_COSH = _monotonic(np.cosh, values=(1, np.inf))  # from 0 on
+_COSH = _monotonic(np.cosh, values=(1, np.inf))  # the increasing branch, for x >= 0
 _SQRT = _monotonic(np.sqrt, (0, np.inf), (0, np.inf))
 
 # fmt: off
@@ -449,7 +449,7 @@ def _replace_where(x: Intervals, which: Mask, low: float, high: float) -> Interv
 
 
 def _of_size(size: Intervals, x: Intervals) -> Intervals:
-    """Return bounds of an input whose absolute value is known: of one sign if the other is excluded."""
+    """Return bounds of an input whose absolute value has known bounds; with one sign if the other is excluded."""
     return size._replace(
         lower=np.where(x.lower <= -size.lower, -size.upper, size.lower),
         upper=np.where(x.upper >= size.lower, size.upper, -size.lower),

@@ -404,7 +404,7 @@ class FunctionTranslator:
         return self._library.call(self._copies[function], [*map(self._library.variable, free_names)])
 
 
-_TABLE_COUNTER = "k"  # of loops over the elements of a table
+_TABLE_COUNTER = "k"  # the counter of loops over the elements of a table
 
 
 def is_integer_literal(text: str) -> bool:

@@ -60,11 +60,11 @@ cbrt   = elementary("cbrt",   lambda z, x: 1 / (3 * square(z)), **POLE_AT_0, par
 
 exp    = elementary("exp",    lambda z, x: z, is_positive=True)
 exp2   = elementary("exp2",   lambda z, x: z * log(2), is_positive=True)
-expm1  = elementary("expm1",  lambda z, x: exp(x),                       summary="exp(x) - 1, with all digits near 0")
+expm1  = elementary("expm1",  lambda z, x: exp(x),                       summary="exp(x) - 1, accurate near 0")
 log    = elementary("log",    lambda z, x: where_defined(z, 1 / edge_distance(x)), **FROM_0, aliases=("ln",), summary="the natural logarithm")
 log2   = elementary("log2",   lambda z, x: where_defined(z, 1 / (edge_distance(x) * log(2))),  **FROM_0)
 log10  = elementary("log10",  lambda z, x: where_defined(z, 1 / log(10) / edge_distance(x)), **FROM_0)
-log1p  = elementary("log1p",  lambda z, x: where_defined(z, 1 / (1 + x)),       **FROM_MINUS_1, summary="log(1 + x), with all digits near 0")
+log1p  = elementary("log1p",  lambda z, x: where_defined(z, 1 / (1 + x)),       **FROM_MINUS_1, summary="log(1 + x), accurate near 0")
 
 sin    = elementary("sin",    lambda z, x: cos(x), parity=-1)
 cos    = elementary("cos",    lambda z, x: -sin(x), parity=1)

@@ -61,7 +61,7 @@ exp_square = helper("exp_square", lambda z, x: 2 * x * z, lambda x: exp(x**2), i
 
 # fmt: off
 erf    = elementary("erf",    lambda z, x: 2 / sqrt(pi) * exp_minus_square(x),    summary="the error function", parity=-1)
-erfc   = elementary("erfc",   lambda z, x: -(2 / sqrt(pi) * exp_minus_square(x)), summary="1 - erf(x), with all digits far right", is_positive=True)
+erfc   = elementary("erfc",   lambda z, x: -(2 / sqrt(pi) * exp_minus_square(x)), summary="1 - erf(x), accurate for large x", is_positive=True)
 erfi   = elementary("erfi",   lambda z, x: 2 / sqrt(pi) * exp_square(x),   ulp_bound=16, summary="the imaginary error function: the integral of 2/sqrt(pi)*exp(t^2) from 0 to x", parity=-1)
 erfinv = elementary("erfinv", lambda z, x: sqrt(pi) / 2 * exp_square(z),   **INSIDE_1, ulp_bound=60, summary="the inverse of erf", parity=-1)
 # fmt: on
@@ -72,7 +72,7 @@ def _standardize(x: Node, mean: Operand, deviation: Operand) -> Node:
 
 
 def _if_positive(value: Node, *parameters: Operand) -> Node:
-    """Return `value`, which is nan unless all parameters are positive; defaults, which are no nodes, are."""
+    """Return `value`, or nan unless all parameters are positive. Defaults, which are not nodes, are positive."""
     conditions = [parameter > 0 for parameter in parameters if isinstance(parameter, Node)]
     return where(reduce(and_, conditions), value, constant("nan")) if conditions else value
 
@@ -108,7 +108,7 @@ normal_cdf = elementary(
 normal_sf = composite(
     "normal_sf", lambda x, mean=0, deviation=1: normal_cdf(as_node(mean), x, as_node(deviation)),
     domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
-    summary="1 - normal_cdf(x, mean, deviation), with all digits far right: the share of a term censored at x",
+    summary="1 - normal_cdf(x, mean, deviation), accurate for large x; the likelihood of a value censored at x",
 )  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def _weibull_share_slopes(x: Node, k: Node, scale: Node) -> tuple[Node, ...]:
     return tuple(where(x > 0, slope, 0) for slope in slopes)
 
 
-# The exponential amplifies the error of the power. Branches are chosen such that nan goes on.
+# The exponential amplifies the error of the power. Branches are chosen such that nan propagates.
 _WEIBULL: OpFields = {
     "domain": lambda x, k, scale: and_(k > 0, scale > 0),
     "kink": lambda x, k, scale: equal(x, 0),
@@ -153,7 +153,7 @@ weibull_cdf = elementary(
 weibull_sf = elementary(
     "weibull_sf", lambda z, x, k, scale: tuple(-slope for slope in _weibull_share_slopes(x, k, scale)),
     expansion=lambda x, k, scale: _if_positive(where(x <= 0, 1, exp(-((x / scale) ** k))), k, scale),
-    summary="1 - weibull_cdf(x, k, scale): the share of a term censored at x", **_WEIBULL,
+    summary="1 - weibull_cdf(x, k, scale); the likelihood of a value censored at x", **_WEIBULL,
 )  # fmt: skip
 
 
@@ -179,12 +179,12 @@ student_t_pdf = elementary(
 )  # fmt: skip
 
 
-MAX_ORDER = 1000  # of derivatives and of Bessel functions, up to which floats have values
+MAX_ORDER = 1000  # highest order of derivatives and of Bessel functions that floats compute
 
 
 def _bessel(name: str, slope_sign: int, above_sign: int, is_entire: bool, kind: str) -> Op:
-    """Declare a Bessel function of real order, whose slope is half the sum or the difference of those of the orders
-    beside it (DLMF 10.6.1, 10.29.1).
+    """Declare a Bessel function of real order, whose slope is half the sum or the difference of the functions of the
+    neighbouring orders (DLMF 10.6.1, 10.29.1).
 
     Args:
         name: the name of the function.
@@ -548,7 +548,7 @@ class LogDensity(NamedTuple):
         return self.op.parameters[1:]
 
 
-LOG_DENSITIES: dict[str, LogDensity] = {}  # by the name of the distribution
+LOG_DENSITIES: dict[str, LogDensity] = {}  # log-densities by the name of the distribution
 
 
 def _declare_log_density(
@@ -579,7 +579,7 @@ def _declare_log_density(
     def expansion(*inputs: Node) -> Node:
         value = formula(*complete(inputs))
         if is_outside:
-            value = where(is_outside(*inputs), -constant("inf") - square(inputs[1]), value)  # nan goes on
+            value = where(is_outside(*inputs), -constant("inf") - square(inputs[1]), value)  # nan propagates
         return where(domain(*inputs), value, constant("nan"))
 
     def rule(z: Node, *inputs: Node) -> tuple[Node, ...]:
@@ -617,7 +617,7 @@ _declare_log_density("gamma", lambda x, shape, rate: times_log(shape - 1, x) + s
     lambda x, shape, rate: and_(equal(x, 0), not_equal(shape, 1)))
 _declare_log_density("beta", lambda x, a, b: times_log(a - 1, x) + times_log(b - 1, 1 - x) + lgamma(a + b) - lgamma(a) - lgamma(b), "a b", (0.0, 1.0),
     lambda x, a, b: or_(x < 0, x > 1), lambda x, a, b: or_(and_(equal(x, 0), not_equal(a, 1)), and_(equal(x, 1), not_equal(b, 1))))
-_declare_log_density("uniform", lambda x, low, high: x - x - log(high - low), "", None, lambda x, low, high: or_(x < low, x > high))  # nan goes on
+_declare_log_density("uniform", lambda x, low, high: x - x - log(high - low), "", None, lambda x, low, high: or_(x < low, x > high))  # nan propagates
 # fmt: on
 
 
@@ -644,10 +644,10 @@ chirp_sine = helper("chirp_sine", lambda z, x: pi * x * chirp_cosine(x), lambda 
 chirp_cosine = helper("chirp_cosine", lambda z, x: -(pi * x * chirp_sine(x)), lambda x: cos(pi * x**2 / 2))
 
 # fmt: off
-Ei  = elementary("Ei",  lambda z, x: exp_over_x(x),             **POLE_AT_0, ulp_bound=24, argument_ulps=32, summary="the exponential integral: of exp(t)/t from -inf to x")
-Si  = elementary("Si",  lambda z, x: sinc(x),               summary="the sine integral: of sin(t)/t from 0 to x", parity=-1)
-Ci  = elementary("Ci",  lambda z, x: where_defined(z, cos(x) / edge_distance(x)), **FROM_0, ulp_bound=16, argument_ulps=32, summary="the cosine integral: minus that of cos(t)/t from x to inf")
-Shi = elementary("Shi", lambda z, x: sinhc(x),              ulp_bound=16, summary="the hyperbolic sine integral: of sinh(t)/t from 0 to x", parity=-1)
+Ei  = elementary("Ei",  lambda z, x: exp_over_x(x),             **POLE_AT_0, ulp_bound=24, argument_ulps=32, summary="the exponential integral: the integral of exp(t)/t from -inf to x")
+Si  = elementary("Si",  lambda z, x: sinc(x),               summary="the sine integral: the integral of sin(t)/t from 0 to x", parity=-1)
+Ci  = elementary("Ci",  lambda z, x: where_defined(z, cos(x) / edge_distance(x)), **FROM_0, ulp_bound=16, argument_ulps=32, summary="the cosine integral: minus the integral of cos(t)/t from x to inf")
+Shi = elementary("Shi", lambda z, x: sinhc(x),              ulp_bound=16, summary="the hyperbolic sine integral: the integral of sinh(t)/t from 0 to x", parity=-1)
 Chi = elementary("Chi", lambda z, x: where_defined(z, cosh_over_x(edge_distance(x))),   **FROM_0, ulp_bound=16, argument_ulps=32, summary="the hyperbolic cosine integral: its slope is cosh(x)/x")
 
 fresnels = elementary("fresnels", lambda z, x: chirp_sine(x),   summary="Fresnel's integral of sin(pi*t^2/2) from 0 to x", parity=-1)

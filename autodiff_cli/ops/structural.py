@@ -268,7 +268,7 @@ def _logsoftmax(x: Node) -> Node:
 logsoftmax = composite(
     "logsoftmax", _logsoftmax, is_structural=True, returns_array=_always,
     vjp=lambda s, g, z, x: (g - exp(z) * sum_(g),), jvp=lambda s, d, z, x: (d[0] - sum_(exp(z) * d[0]),),
-    summary="log(softmax(x)), with all digits",
+    summary="log(softmax(x)), computed accurately",
 )  # fmt: skip
 
 

@@ -275,7 +275,7 @@ _MAX_PARETO_K = 0.7  # Vehtari et al. 2024, Journal of Machine Learning Research
 
 def _model_warnings(compared: ComparedModel) -> list[str]:
     loo = compared.loo
-    doubt = "Pareto k is above 0.7, so the leave-one-out estimate is unreliable: single rows matter much"
+    doubt = "Pareto k is above 0.7, so the leave-one-out estimate is unreliable: it depends on single rows"
     others = [doubt] if loo and loo.max_k > _MAX_PARETO_K else []
     others += [compared.fit.failure] if compared.fit.failure else []
     return [*dict.fromkeys([*compared.fit.warnings, *others])]

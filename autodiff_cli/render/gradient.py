@@ -42,7 +42,7 @@ def gradient_report(trace: Trace) -> Report:
 def uncertainty_report(uncertainties: Mapping[str, Uncertainty]) -> Report:
     """Report the uncertainties of outputs by their names; a single output has the name "".
 
-    Each has a standard error, the shares of the inputs in the variance, and the order to believe.
+    Each has a standard error, the shares of the inputs in the variance, and the order to use.
     """
 
     def write(paper: Paper) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 P = TypeVar("P")
 
-MAX_NODES = 3000  # more nodes take too long to lay out, and nobody can read them
+MAX_NODES = 3000  # more nodes take too long to lay out, and cannot be read
 TITLE_HEIGHT = 18  # pixels; the height of a frame's title, and the padding on all sides of a frame
 
 

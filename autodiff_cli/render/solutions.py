@@ -1,4 +1,4 @@
-"""Reports of `solve`, `minimize` and `maximize`: tables of points, what is proven, and plots."""
+"""Reports of `solve`, `minimize` and `maximize`: tables of points, proofs, and plots."""
 
 from __future__ import annotations
 
@@ -91,13 +91,13 @@ def optima_report(optima: Optima, problem: BoxProblem | None) -> Report:
 
 
 def _optimum_text(paper: Paper, low: float | str, high: float | str) -> str:
-    """Return what is known of an optimum, in words."""
+    """Return the bounds of an optimum, in words."""
     least, most = float(low), float(high)
     if least == most and math.isinf(least):
         return "does not exist: the formula is undefined in the whole box"
     if math.isinf(least) or math.isinf(most):
         bounds = [f"at least {low}"] * math.isfinite(least) + [f"at most {high}"] * math.isfinite(most)
-        return f"is {bounds[0]}; no bound on the other side is proven" if bounds else "is not bounded by what is proven"
+        return f"is {bounds[0]}; no bound on the other side is proven" if bounds else "has no proven bound"
     size = max(abs(least), abs(most))
     if least <= 0 <= most and size < _NEARLY_ZERO:
         return f"= 0, within {1.05 * size:.1e}" if size else "= 0"
@@ -127,7 +127,7 @@ def _write_unresolved(paper: Paper, result: Solution | Optima) -> None:
     for point, error in result.nearly[:_MAX_UNRESOLVED] if isinstance(result, Solution) else ():
         place = ", ".join(f"{name} = {show(x) if isinstance(x, float) else x}" for name, x in point.items())
         paper.line(
-            f"  At {place} there is a multiple zero, several too near to tell apart, or none: "
+            f"  At {place} there is a multiple zero, several zeros too close to distinguish, or none: "
             f"all equations are 0 within {error:.1e}."
         )
 

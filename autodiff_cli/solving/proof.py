@@ -1,4 +1,4 @@
-"""Proofs in ball arithmetic, of what the search has found.
+"""Proofs, in ball arithmetic, of the zeros that the search finds.
 
 A zero is refined to the working precision and proven by a Krawczyk step: K = p - Y·F(p) + (I - Y·J(B))·(B - p) lies in
 the interior of the box B, so B has exactly one zero, and it is in K. Where the Jacobian is singular, so that no such
@@ -36,20 +36,20 @@ from autodiff_cli.ops.arithmetic import abs_, add, div, mul, neg, sub
 from autodiff_cli.ops.elementary import cbrt, cos, exp, pow_, sin, sqrt, square, tan
 from autodiff_cli.solving import search
 
-_FLOAT_STEPS = 6  # of Newton's method in floats
-_FLOAT_PRECISION = 2.0**-46  # relative step at which it ends
-_SPARE_BITS = 12  # of the working precision, beyond those to which zeros are refined
-_MAX_STEPS = 4000  # of Newton's method in balls, with an inverse in floats that adds up to 50 bits each
-_MAX_MULTIPLICITY = 8
-_MAX_MULTIPLICITY_OF_SYSTEMS = 4  # derivatives along curves are long
-_MIN_SINGULAR_VALUE = 1e-6  # relative; a Jacobian with another smaller one has two directions without a slope
-_CURVE_STEPS = 8
-_DIRECTION_STEPS = 40
+_FLOAT_STEPS = 6  # steps of Newton's method in floats
+_FLOAT_PRECISION = 2.0**-46  # relative length of the step at which it ends
+_SPARE_BITS = 12  # bits of the working precision beyond those of a refined zero, for rounding errors
+_MAX_STEPS = 4000  # steps of Newton's method in balls; with an inverse in floats, a step adds up to 50 bits
+_MAX_MULTIPLICITY = 8  # multiplicity of zeros of one equation that is tried
+_MAX_MULTIPLICITY_OF_SYSTEMS = 4  # lower, because derivatives along curves are long formulas
+_MIN_SINGULAR_VALUE = 1e-6  # relative; a Jacobian with two smaller ones has two directions without a slope
+_CURVE_STEPS = 8  # attempts to enclose the curve in a wider box
+_DIRECTION_STEPS = 40  # bisections of the cube of directions
 _MAX_DIRECTIONS = 4000  # parts of the cube of directions
 _RELATION_GUARD = 16  # bits of a number that are not used in the search for an integer relation
-_EXACT_BITS = 128
-_MAX_SYSTEMS = 16  # of factors of the equations
-_MAX_DEGREE = 64  # of polynomials whose multiple zeros are made simple
+_EXACT_BITS = 128  # working precision at which a number is recognised as a fraction
+_MAX_SYSTEMS = 16  # systems of factors of the equations that are solved
+_MAX_DEGREE = 64  # degree of polynomials whose multiple zeros are made simple
 _EPS = 2.0**-48
 _SAME_ZEROS = (neg, abs_, square, sqrt, cbrt)
 _POLYNOMIAL_OPERATIONS: dict[Op | None, Callable[..., fmpq_poly | None]] = {
@@ -129,7 +129,7 @@ class Prover:
         return BallFunction(self._system.names, self._system.jacobian, self._bits)
 
     def prove(self, zeros: search.Boxes) -> list[list[Number] | None]:
-        """Return an enclosure of the zero of each box, which holds one; None where the proof fails.
+        """Return an enclosure of the only zero in each box; None where the proof fails.
 
         A coordinate that is known exactly is a fraction. Krawczyk steps in floats prove most zeros, all together; balls
         prove the others, and add digits.
@@ -684,7 +684,7 @@ def as_fraction(x: Number) -> Any:
 # --- Kinks ---
 
 _MAX_SWITCHES = 5  # conditions that change in a box; each makes up to three systems
-_KINK_BOXES = 200  # of the search in each system
+_KINK_BOXES = 200  # boxes that the search in each system examines
 
 
 class KinkProver:

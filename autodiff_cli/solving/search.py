@@ -40,14 +40,14 @@ _REGULAR = 0.9  # largest row sum of |I - Y·J| for which inflating a box is wor
 _INFLATION = 0.1  # part of its width by which a box grows on each side
 _MIN_GROWTH = 2.0**-40  # part of its ends by which it grows at least, so that rounding does not hide the zero
 _MIN_RELATIVE_WIDTH = 2.0**-30  # boxes narrower than this, relative to their place, are not bisected
-_MIN_DOMAIN_PART = 2.0**-44  # nor boxes narrower than this part of the domain
-_FACE_PART = 2.0**-7  # of the domain; smaller boxes on faces that cannot hold the global minimum are not examined
+_MIN_DOMAIN_PART = 2.0**-44  # boxes narrower than this, relative to the domain, are not bisected either
+_FACE_PART = 2.0**-7  # relative to the domain; smaller boxes on faces that cannot hold the global minimum are skipped
 _NOISE_WIDTH = 2.0**-16  # relative width below which a box is left undecided if rounding hides the sign at its middle
-_SPLIT = 0.4873  # part of the width at which a box is cut: not 1/2, because zeros like to be there
+_SPLIT = 0.4873  # part of the width at which a box is cut: not 1/2, because zeros are often there
 _CLOSED = 2  # side of a coordinate whose edges are not separated from the inside yet
-_PASSES = 3  # of constraint propagation for systems of so many equations, where boxes are costly to cut
-_MANY = 4
-_KINK_PASSES = 2  # of constraint propagation: one bounds the truths of conditions, the next uses them
+_PASSES = 3  # passes of constraint propagation for systems of `_MANY` equations, whose boxes are costly to cut
+_MANY = 4  # equations of a system that counts as large
+_KINK_PASSES = 2  # passes of constraint propagation: one bounds the truths of conditions, the next uses them
 _COMPARISONS = {greater: 1, greater_equal: 1, less: -1, less_equal: -1}
 _USEFUL = 0.6  # a box that a Newton step narrows by this factor is not bisected
 
@@ -103,7 +103,7 @@ class System:
     def contract(self, boxes: Boxes) -> Boxes:
         """Return the parts of boxes that may hold zeros, by constraint propagation; empty ones have reversed ends.
 
-        The equations of fixed coordinates are left out. Points where an equation is undefined are no zeros.
+        The equations of fixed coordinates are left out. Points where an equation is undefined are not zeros.
         """
         return self._propagate(self._propagation, boxes, {})[0]
 
@@ -227,7 +227,7 @@ def border_functions(equations: Sequence[Node]) -> dict[Node, Node]:
 
 
 def relax(equations: Sequence[Node], truths: Mapping[Node, Node]) -> list[Node] | None:
-    """Return equations in which conditions are replaced by their truths; None for conditions that are no comparisons.
+    """Return equations in which conditions are replaced by their truths; None for conditions that are not comparisons.
 
     Args:
         truths: for functions whose signs decide conditions, whether they are positive: a number from 0 to 1.
@@ -273,7 +273,7 @@ class Boxes:
 
     @classmethod
     def empty(cls, size: int) -> Boxes:
-        """Return no boxes, of so many coordinates."""
+        """Return an array of no boxes, with `size` coordinates."""
         return cls(*(np.empty((size, 0)) for _ in range(3)))
 
     def select(self, which: Any) -> Boxes:
@@ -377,7 +377,8 @@ def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) ->
         )
         jacobian = np.where(is_bounded[:, None, None], jacobian, np.eye(size))
         jacobian_error = np.where(is_bounded[:, None, None], jacobian_error, np.inf)
-        # The equation of a fixed coordinate is dropped; its width, if its edge is no float, is an error of the others.
+        # The equation of a fixed coordinate is dropped; its width, if its edge is not a float, is an error of the
+        # others.
         spread = np.where(is_free, 0, radius)
         f_error = f_error + _times(np.abs(jacobian) + jacobian_error, spread)
         pair = is_free[:, :, None] & is_free[:, None, :]
@@ -499,7 +500,7 @@ class Search:
         is_free = boxes.side == 0
         narrowed = self.system.contract(boxes)
         if self.system.objective is not None:
-            # A minimum at a jump or a kink is no zero of the gradient, so a step must not remove it.
+            # A minimum at a jump or a kink is not a zero of the gradient, so a step must not remove it.
             is_smooth = is_continuous & (value.is_continuous | ~is_free).all(axis=0)
             has_kink = is_continuous & ~is_smooth
             narrowed = boxes.replace(is_smooth, narrowed)
@@ -613,9 +614,9 @@ class Search:
         return ~np.isnan(low) & ~(is_excluded & (is_continuous | (low > result.best))), is_continuous
 
     def _enclose_beside(self, enclose: Callable[[Array, Array], Intervals], boxes: Boxes) -> Intervals:
-        """Return what a function of the ends of boxes encloses on them and on a margin inside of their faces.
+        """Return the enclosure of a function on boxes, extended by a margin to the inside of their faces.
 
-        Where a function or its slope jumps on a face, its value there says nothing of the values beside it.
+        If a function or its slope jumps on a face, its value there does not bound the values beside it.
         """
         lower, upper = (
             np.where(boxes.side == side, end, np.nan) for side, end in ((1, boxes.lower), (-1, boxes.upper))
@@ -631,8 +632,8 @@ class Search:
 
 # --- Kinds of points ---
 
-_FACE_PARTS = 64  # parts of a face along each coordinate, but for more unknowns fewer
-_MAX_PARTS = 1000  # of a face
+_FACE_PARTS = 64  # parts of a face along each coordinate; fewer for many unknowns
+_MAX_PARTS = 1000  # parts of a face in total
 
 
 def kinds_of_points(system: System, lower: Array, upper: Array, side: Array) -> list[str]:

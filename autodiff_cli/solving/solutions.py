@@ -33,13 +33,13 @@ from autodiff_cli.solving import MAX_BOXES, proof
 from autodiff_cli.solving.search import Boxes, Search, SearchResult, System, kind_by_surroundings, kinds_of_points
 
 _CONDITIONS = (and_, or_, not_, less, less_equal, greater, greater_equal, not_equal)
-_BITS = 128  # of the proofs, if the numbers are floats
-_GUARD_BITS = 64
-_SPARE_BITS = 40  # of these that zeros need not have; more would take further steps
+_BITS = 128  # working precision of proofs in bits, if the results are floats
+_GUARD_BITS = 64  # bits of the working precision beyond the requested digits
+_SPARE_BITS = 40  # bits of the working precision that zeros need not reach: to reach them would take more steps
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
 _GRID = 16  # cells along each coordinate
-_MAX_CLUSTER_PART = 2.0**-8  # of the domain; wider clusters are not examined
-_MAX_CLUSTERS = 300  # of undecided boxes that are examined for kinks and multiple zeros
+_MAX_CLUSTER_PART = 2.0**-8  # width relative to the domain; wider clusters are not examined
+_MAX_CLUSTERS = 300  # clusters of undecided boxes that are examined for kinks and multiple zeros
 # Values are compared on the borders of such parts of the domain around a point.
 _SURROUNDINGS = (0.1, 1e-2, 1e-3, 1e-6, 1e-9, 0.0)
 
@@ -207,7 +207,7 @@ class BoxProblem:
         sides.
 
         Raises:
-            ExpressionError: for arrays that do not fit, and for a condition that is no equation.
+            ExpressionError: for arrays that do not fit, and for a condition that is not an equation.
         """
         leaves = self.formula.leaves
         with self.formula.locate_errors():
@@ -287,7 +287,7 @@ def _exact_number(name: str, value: Any) -> fmpq:
 # --- Zeros ---
 
 
-@np.errstate(all="ignore")  # of enclosures of what is not bounded
+@np.errstate(all="ignore")  # warnings about enclosures of unbounded functions
 def solve(problem: BoxProblem) -> Solution:
     """Find all zeros of a formula, or of a vector of formulas, in a box, and prove each.
 
@@ -366,7 +366,9 @@ def _hull(system: System, point: Sequence[Number]) -> dict[str, tuple[float, flo
 
 
 def _singular_zeros(problem: BoxProblem, system: System, undecided: Boxes) -> tuple[list[proof.SingularZeros], Boxes]:
-    """Return what is proven around undecided boxes where the Jacobian is singular, and the boxes that are left."""
+    """Return the zeros that are proven around undecided boxes where the Jacobian is singular, and the remaining
+    boxes.
+    """
     regions: list[proof.SingularZeros] = []
     is_left = np.ones(len(undecided), dtype=bool)
     clusters = merge_touching(undecided)
@@ -544,7 +546,7 @@ def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> t
     for low, high in clusters if len(clusters) <= _MAX_CLUSTERS else ():
         is_continuous = system.enclose_objective(low.reshape(-1, 1), high.reshape(-1, 1)).is_continuous.all()
         if not is_continuous or (low <= start).any() or (high >= end).any():
-            continue  # it may hold a minimum that is no stationary point
+            continue  # it may hold a minimum that is not a stationary point
         if (high - low > _MAX_CLUSTER_PART * (end - start)).any():
             continue  # the search was cut short there
         proven = prover.prove(low, high)
@@ -626,9 +628,9 @@ def _global_bounds(problem: BoxProblem, low: float, high: float, values: Sequenc
 
 # --- Local search ---
 
-_MAX_RADIUS = 1e100  # of a trust region; squares of longer steps overflow
-_MAX_STEPS = 500
-_LOCAL_BOXES = 20_000  # of the proof around the end
+_MAX_RADIUS = 1e100  # radius of a trust region; squares of longer steps overflow
+_MAX_STEPS = 500  # steps of a local search
+_LOCAL_BOXES = 20_000  # boxes of the proof around the end of the descent
 _LOCAL_PARTS = (1e-1, 1e-3, 1e-6, 1.0)  # half widths of the boxes tried around the end, relative to its place
 
 

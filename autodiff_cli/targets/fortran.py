@@ -119,7 +119,7 @@ FORTRAN_STATEMENTS = _Statements()
 
 
 class FortranLibrary(Library):
-    """Functions that a program contains."""
+    """The library of Fortran programs: the functions that a program contains."""
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
         """Return the code of an operation on operands; exponents that are integers are written as integers."""

@@ -84,7 +84,7 @@ NOTATIONS = {
 
 
 def _literal(text: str) -> str:
-    """Return the code of a number; one that is not representable as a float is written as it stands in the formula."""
+    """Return the code of a number. One that is not representable as a float is written as in the formula."""
     is_representable = 0 < float(text) < math.inf or not text.lower().partition("e")[0].strip("0.")
     digits = shortest_literal(text) if is_representable else text.lower()
     return re.sub(r"e\+?(-?)0*(\d+)$", r" \\cdot 10^{\1\2}", digits)

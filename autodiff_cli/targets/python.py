@@ -32,7 +32,7 @@ ARITHMETIC = arithmetic(ORDER)
 _MATH_FUNCTIONS = {"atan": 1, "tanh": 1, "asinh": 1, "erf": 1, "erfc": 1, "atan2": 2, "hypot": 2}
 _AS_CONDITION = Notation(("", " != 0"), (SUM,), ORDER, True)
 PYTHON_NOTATIONS = {
-    **{name: notation for name, notation in ARITHMETIC.items() if name != "div"},  # which raises an exception for 0
+    **{name: notation for name, notation in ARITHMETIC.items() if name != "div"},  # division raises an exception for 0
     **{name: call_notation(f"math.{name}", arity) for name, arity in _MATH_FUNCTIONS.items()},
     "abs": call_notation("abs", 1),
     "and": Notation(("", " and ", ""), (NOT, NOT), AND, True, (0, 1)),
@@ -53,7 +53,7 @@ PYTHON = Target(
 
 
 class PythonLibrary(Library):
-    """Functions of floats as they are, without type annotations."""
+    """The library of Python programs: our functions of floats, without type annotations."""
 
     def has_function(self, op: str) -> bool:
         """Return whether there is a function for an operation."""
@@ -113,7 +113,7 @@ _TYPES = ("Function", "Callable")  # names in annotations, which are removed
 _INDENT = "    "
 
 
-_INDEXING = ("index", "part", "place", "pad")  # operations some of whose operands are positions
+_INDEXING = ("index", "part", "place", "pad")  # operations with positions among their operands
 _NUMBERS = re.compile(r"([-+*/() .\d]|(?<=\d)e-?(?=\d)|(np|jnp|torch)\.(pi|e|inf|nan)\b)+")  # and operators alone
 
 
@@ -259,7 +259,9 @@ NUMPY = _array_target("numpy", "np", NUMPY_NOTATIONS, NUMPY_DEFINITIONS, _NUMPY_
 
 
 class ArrayLibrary(Library):
-    """Makes arrays of floats, not of integers, of numbers alone: `np.where(x > 0, 2, 3)` has integers that overflow."""
+    """The library of an array framework. Constants become floats: `np.where(x > 0, 2, 3)` has integers, which
+    overflow.
+    """
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
         """Return the code of an operation on operands."""
@@ -280,7 +282,7 @@ class ArrayLibrary(Library):
 
 
 class NumpyLibrary(ArrayLibrary, PythonLibrary):
-    """Functions of Python, applied to each element of arrays."""
+    """The library of NumPy programs: Python functions, applied to each element of arrays."""
 
     def require(self, name: str) -> str:
         """Include the function or constant with this name and its dependencies, and return its name."""

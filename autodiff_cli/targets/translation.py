@@ -75,7 +75,7 @@ SHORT_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
 
 
 class UnsupportedOperationError(ValueError):
-    """A language can express some operations in no way.
+    """Error for operations that a language cannot express.
 
     Attributes:
         ops: the operations of the formula that are not supported.
@@ -87,7 +87,7 @@ class UnsupportedOperationError(ValueError):
 
 
 class GraphWriter:
-    """Writes graphs in a language, and includes what they need in its library.
+    """Writes graphs in a language, and adds the functions that they call to its library.
 
     Args:
         library: the library of the language.

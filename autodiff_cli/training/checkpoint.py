@@ -43,7 +43,7 @@ except ImportError:  # without file locks, `_check_sole_writer` alone detects a 
 
 
 CHECKPOINT_FORMAT = "autodiff checkpoint"
-CHECKPOINT_VERSION = 4
+CHECKPOINT_VERSION = 4  # version of the file format
 
 
 class CheckpointError(DataError):
@@ -85,7 +85,7 @@ def read_checkpoint(path: str | os.PathLike[str], identity: Mapping[str, Any]) -
     """Read a checkpoint and check that it belongs to this fit.
 
     Args:
-        identity: what identifies the fit; see `fit_identity`.
+        identity: the properties that identify the fit; see `fit_identity`.
 
     Raises:
         CheckpointError: if the file is missing or damaged, or belongs to another fit or another version of the program.
@@ -112,7 +112,7 @@ def read_checkpoint(path: str | os.PathLike[str], identity: Mapping[str, Any]) -
 
 
 _DAMAGED_MESSAGE = "damaged or truncated; use an earlier copy"
-_DIGEST_KEYS = ("data", "start")  # only a digest of these is known, which says nothing to a reader
+_DIGEST_KEYS = ("data", "start")  # only their digests are stored, which readers cannot interpret
 
 
 def _abbreviate(value: Any) -> str:
@@ -265,7 +265,7 @@ class CheckpointFile:
         return CheckpointError(f"{self.path}: another run writes this checkpoint too; give each run its own file")
 
 
-_MIN_INTERVAL_SECONDS = 1.0  # between two checkpoints, so that writing them does not slow the fit
+_MIN_INTERVAL_SECONDS = 1.0  # seconds between two checkpoints, so that writing does not slow the fit
 
 
 class CheckpointWriter:
@@ -276,7 +276,7 @@ class CheckpointWriter:
     Args:
         file: the file to write.
         every: the number of epochs between checkpoints; None for at most one per second.
-        identity: what identifies the fit.
+        identity: the properties that identify the fit.
         clock: returns the time in seconds.
 
     Attributes:
@@ -335,7 +335,7 @@ class CheckpointWriter:
 
 
 _MAX_LOGGED_NUMBERS = 2**23  # 64 MB of doubles; evaluations beyond that are computed again on resuming
-_KEY_BYTES = 16  # of the digest of a point
+_KEY_BYTES = 16  # bytes of the digest of a point
 
 
 class EvaluationLog:

@@ -24,8 +24,8 @@ from autodiff_cli.ops.structural import dot, logsumexp, sum_
 # Names of leaves. They contain blanks, so no name in a model can collide with them.
 RESIDUAL_SCALE = "scale of residuals"  # the unit in which robust losses measure residuals; theta of counts
 L1_FACTOR, L2_FACTOR = "l1 penalty", "l2 penalty"  # the factors of the penalties
-X_ERROR_FACTOR = "x error factor"  # of the variance that errors of columns cause: 1, and 0 to find a starting point
-PRIOR_FACTOR = "prior factor"  # of minus the log-density of the priors
+X_ERROR_FACTOR = "x error factor"  # factor of the variance that errors of columns cause: 1, or 0 to find a start
+PRIOR_FACTOR = "prior factor"  # factor of minus the log-density of the priors
 HUBER_DELTA = 1.345  # default threshold of Huber's loss in scales: 95 % efficient if the errors are normal
 
 
@@ -83,11 +83,11 @@ def _robust_loss(of: Callable[[Node, float], Node], is_convex: bool = True) -> L
 
 
 def _bce(target: Node, prediction: Node, _: float) -> Node:
-    """The binary cross-entropy: minus the log-probability of what happened.
+    """The binary cross-entropy: minus the log-probability of the observed outcome.
 
     If the prediction ends in `sigmoid`, the logarithm is taken of the whole, which keeps all digits far from 0. A
-    target of 0 or 1 drops the other term, because 0·log(0) contributes nothing. Other numbers are no probabilities,
-    and their loss is nan, also where the term that would be nan is dropped.
+    target of 0 or 1 drops the other term, because 0·log(0) contributes nothing. Other numbers are not probabilities:
+    their loss is nan, even if the term that would be nan is dropped.
     """
     if prediction.op is sigmoid:
         score = prediction.inputs[0]

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 _THETA, _GRADIENT, _RATE, _STEP = map(variable, (THETA, GRADIENT, RATE, STEP))
 
-FIRST_MOMENT_DECAY = 0.9  # per step, of the moving average of gradients and of the velocity; the usual value
-SECOND_MOMENT_DECAY = 0.999  # per step, of the moving average of squared gradients in adam (Kingma & Ba 2015)
+FIRST_MOMENT_DECAY = 0.9  # decay per step of the moving average of gradients and of the velocity; the usual value
+SECOND_MOMENT_DECAY = 0.999  # decay per step of the moving average of squared gradients in adam (Kingma & Ba 2015)
 LOWER_BOUND, UPPER_BOUND = "low", "high"  # accumulators of a projected method that hold the bounds
 EPSILON = 1e-8  # added to the root mean square, so that no step is divided by 0
-WEIGHT_DECAY = 0.01  # of adamw, per step and unit of learning rate; the default of its authors
+WEIGHT_DECAY = 0.01  # weight decay of adamw, per step and unit of learning rate; its authors' default
 
 
 class _EpochLoss(TypedDict):
@@ -254,4 +254,4 @@ def parse_schedule(text: str) -> tuple[str, tuple[float, ...]]:
 
 
 METHODS = ("auto", "lm", "lbfgs", *OPTIMIZERS)
-DEFAULT_EPOCHS = 100  # for gradient methods, which have no convergence test of their own
+DEFAULT_EPOCHS = 100  # epochs of gradient methods, which have no convergence test of their own

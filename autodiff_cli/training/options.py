@@ -262,8 +262,8 @@ class ObjectiveOptions:
             inverse Hessian.
         l1, l2: factors of penalties that are added to the mean loss: `l1·Σ|θ| + l2·Σ θ²` over all free numbers. With
             `l2`, standard errors describe the scatter of the penalised values; with `l1` there are none.
-        seed: of the random number generator (arrays, batches, starting values): the same seed gives the same fit, bit
-            for bit.
+        seed: the seed of the random number generator (arrays, batches, starting values). The same seed gives the same
+            fit, bit for bit.
         recompute_every: recompute intermediate values within this many layers instead of storing them for the gradient.
             This is slower, needs less memory, and gives the same result.
         backend: `numpy`, `llvm` (compiled kernels), or `auto`: the faster one for the work at hand.
@@ -366,7 +366,7 @@ class ObjectiveOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(ObjectiveOptions):
-    """The options of a fit: those of `ObjectiveOptions`, and how the objective is minimised and what is reported.
+    """The options of a fit: those of `ObjectiveOptions`, and those of the minimisation and the report.
 
     Attributes:
         optimizer: `lm`, `lbfgs`, one of `OPTIMIZERS`, or `auto`: adam for networks (models with a layer) and mini-
@@ -409,8 +409,8 @@ class FitOptions(ObjectiveOptions):
             replaced atomically, so it is valid at any moment.
         checkpoint_every: write the checkpoint every this many epochs instead.
         resume: a checkpoint from which the fit resumes, with the same result bit for bit as without interruption. It
-            must belong to the same fit of the same data; `epochs` counts all epochs. Chains of a posterior go on too,
-            with the same draws; `posterior` counts all draws, and may be larger than before.
+            must belong to the same fit of the same data; `epochs` counts all epochs. Chains of a posterior continue
+            too, with the same draws; `posterior` counts all draws, and may be larger than before.
         on_epoch: a callback, called with the start and after each epoch; from epoch 0 again if the fit restarts from a
             better start.
         plot: collect the data of a plot of the fit; by default in a notebook, which then shows it.
@@ -625,8 +625,8 @@ COMBINATIONS = (
         {
             "l1": "a penalty is a prior of its own",
             "l2": "the penalty is a normal prior of its own",
-            "x_sigma": "the effective variance is no likelihood",
-            "profile": "a profile is of the likelihood alone",
+            "x_sigma": "the effective variance is not a likelihood",
+            "profile": "a profile uses the likelihood without priors",
             "bootstrap": "resamples ignore priors",
             "batch_size": "the posterior mode needs all rows at every step",
         },
@@ -643,7 +643,7 @@ COMBINATIONS = (
             "posterior": "the posterior draws the effects, which laplace integrates out",
             "stream": "the rows must be in memory",
             "cluster": "the rows must be on this machine",
-            "validation": "the marginal likelihood is of all rows",
+            "validation": "the marginal likelihood needs all rows",
             "checkpoint": _EFFECTS_ARE_NOT_SAVED,
             "resume": _EFFECTS_ARE_NOT_SAVED,
             "diagnosis": "it examines networks",
@@ -655,9 +655,9 @@ COMBINATIONS = (
     *excludes(
         "posterior",
         {
-            "x_sigma": "the effective variance is no likelihood",
-            "validation": "a posterior is of all rows",
-            "batch_size": "a posterior is of all rows",
+            "x_sigma": "the effective variance is not a likelihood",
+            "validation": "a posterior needs all rows",
+            "batch_size": "a posterior needs all rows",
             "cluster": "the sampler runs on this machine",
         },
     ),

@@ -1,4 +1,4 @@
-"""The rows of a fit, and how results over all rows are computed: by folding tasks over blocks.
+"""The rows of a fit, and the folds that compute results over all rows, block by block.
 
 `Rows` is the base of rows in memory (`MemoryRows`), streamed from files, on a cluster, or selected among others
 (`SelectedRows`). A `Task` computes something from a chunk of rows. It can
@@ -36,7 +36,7 @@ RowIndex = slice | NDArray[np.intp] | NDArray[np.bool_] | NDArray[np.uint8]
 
 WEIGHT = ""  # the name of the column of weights: empty, so no column of a model can have it
 GROUP = "\1"  # the name of the column of the numbers of groups; no name in a model can contain this character
-MAX_BLOCK_ROWS = 8192  # a power of two, as smaller blocks have too, so that sums form one fixed tree
+MAX_BLOCK_ROWS = 8192  # a power of two, like all block sizes, so that sums form one fixed tree
 
 
 class Task(Protocol[T]):
@@ -475,7 +475,7 @@ def cholesky_factor(products: Array) -> Array | None:
     if not np.isfinite(gram[lower]).all() or not _MIN_COLUMN_NORM < scale.min() <= scale.max() < np.inf:
         return None
     try:
-        root = np.linalg.cholesky(gram[:-1, :-1])  # which reads what is below the diagonal
+        root = np.linalg.cholesky(gram[:-1, :-1])  # which reads the entries below the diagonal
     except np.linalg.LinAlgError:
         return None
     if np.diag(root).min() < _MIN_PIVOT:

@@ -383,7 +383,7 @@ def test_fixed_and_bounded_parameters() -> None:
         ({"priors": {"u[tree]": "uniform(0, 1)"}}, "must be normal, not uniform"),
         ({"priors": {"u[tree]": "normal(0, s)", "u[1]": "normal(0, 1)"}}, "`u\\[1\\]` has its own"),
         ({"priors": {"u[tree]": "normal(0, s)", "A": "normal(0, 1)"}}, "only the effects can have priors"),
-        ({"priors": {"u[tree]": "normal(0, A)"}}, "`A`, the standard deviation of `u`, also stands elsewhere"),
+        ({"priors": {"u[tree]": "normal(0, A)"}}, "`A`, the standard deviation of `u`, also occurs elsewhere"),
         ({"priors": {"u[tree]": "normal(u, s)"}}, "`u` must be a single parameter"),
         ({"posterior": 100}, "laplace cannot be combined with posterior"),
         ({"start": {"u[1]": 2}}, "`u` is integrated out"),

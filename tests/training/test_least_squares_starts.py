@@ -70,7 +70,7 @@ def test_squares_that_vanish_or_grow_change_no_digit(unit: float) -> None:
 
 
 def test_a_target_whose_squares_vanish_is_refused() -> None:
-    with pytest.raises(DataError, match="at most 3e-170 in size, and squares of this vanish: multiply it"):
+    with pytest.raises(DataError, match="at most 3e-170 in size, so its squares underflow: rescale it"):
         ad.fit("y ~ a*t", {"t": [1, 2, 3], "y": [1e-170, -3e-170, 2e-170]})
 
 

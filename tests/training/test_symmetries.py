@@ -69,7 +69,7 @@ def test_another_solution_with_two_rates_exchanged_is_mentioned() -> None:
         other = fit(model, {"x": x, "y": y}, start={"ka": 0.2, "ke": 1.0})
         assert one.loss == pytest.approx(other.loss, rel=1e-9)
         assert one.parameters["ka"] > one.parameters["ke"]
-        found = [note for note in one.notes if "another solution predicts the same, with" in note]
+        found = [note for note in one.notes if "another solution gives the same predictions, with" in note]
         assert len(found) == 1
         is_signed = "A" in one.parameters  # the positive amplitude is preferred
         assert (other.parameters["ka"] < other.parameters["ke"]) != is_signed

@@ -203,7 +203,7 @@ class _EpochWriter:
 # The division of epochs into calls of compiled code.
 _MAX_BATCH_ROWS = 8192  # larger batches are summed by all threads, in a Python loop over batches
 _GATHER_BYTES = 2**18  # gathered rows remain in a near cache
-_CALL_SECONDS = 0.05  # of a call, by estimate; Ctrl-C is handled between calls
+_CALL_SECONDS = 0.05  # estimated duration of a call; Ctrl-C is handled between calls
 
 
 class CompiledEpochKernel:
@@ -379,11 +379,11 @@ def _aligned_zeros(count: int) -> Array:
 
 
 # The division of rows into blocks.
-_BLOCK_ROWS = 8192  # the same as in the NumPy backend
+_BLOCK_ROWS = 8192  # rows per block, as in the NumPy backend
 _MIN_BLOCK_ROWS = 512  # enough for the work of a block to outweigh its overhead
-_MAX_BLOCK_VALUES = 65_536  # of the largest value by row in a block, which gets fewer rows if it has more
+_MAX_BLOCK_VALUES = 65_536  # numbers of the largest value in a block, which gets fewer rows if it has more
 _MAX_PARTIAL_SUMS = 2**22  # numbers in memory as sums of blocks, before they are added up
-_MAX_STACK_BYTES = 2**19  # of a density; threads of other libraries have stacks of 2 MB
+_MAX_STACK_BYTES = 2**19  # bytes of stack that a density uses; threads of other libraries have stacks of 2 MB
 _DensityFunction = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_uint64, *[ctypes.c_void_p] * 4)
 
 

@@ -1,7 +1,7 @@
 """Code generation: the LLVM module of a kernel, from its plan, its loop nests and its memory layout.
 
-`PlanWriter` writes the functions of a kernel: what is computed once per point (`prologue`), for a strip of rows
-(`strip`), after all rows of a block (`epilogue`), for a block (`block`), and for all blocks of a job (`run`).
+`PlanWriter` writes the functions of a kernel, which run once per point (`prologue`), for a strip of rows (`strip`),
+after all rows of a block (`epilogue`), for a block (`block`), and for all blocks of a job (`run`).
 
 In matrix products, a tile of the result, some elements by some vectors of rows, stays in registers while the loop runs
 along the inner axis: each number that is loaded serves a whole row or column of the tile.
@@ -67,14 +67,14 @@ _COMBINERS: dict[Effect, Callable[[Vector, Vector], Vector]] = {
 _TILE_ELEMENTS = 4  # along both axes: sums of outer products over rows share the loads of their factors
 # Functions are long chains of dependent instructions, so the chains of several vectors are interleaved.
 _MAX_INTERLEAVED = 4  # vectors
-_MAX_INTERLEAVED_INSTRUCTIONS = 1000  # in all; longer loops are not written twice either
-_LOAD_REGISTERS = 8  # in matrix products, for the loaded factors
+_MAX_INTERLEAVED_INSTRUCTIONS = 1000  # instructions of all vectors; longer loops are not written twice either
+_LOAD_REGISTERS = 8  # registers for the loaded factors of a matrix product
 _WIDE_TILE = 4  # vectors of rows in a tile of a matrix product, if the result has few elements
 _NARROW_TILE = 2  # vectors of rows in a tile otherwise
 
 
 class CellStore(NamedTuple):
-    """A value and what is done with it in each iteration: an item's effect on a cell."""
+    """A value and its use in each iteration: an item's effect on a cell."""
 
     number: int
     effect: Effect

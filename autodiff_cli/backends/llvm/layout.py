@@ -114,8 +114,8 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 
 # Numbers of rows in a strip, found by measurements.
 _UNSTORED_STRIP_ROWS = 2048  # without stored values a strip only bounds the number of terms in a partial sum
-_MIN_STRIP_ROWS = 64
-_MAX_STRIP_ROWS = 512
+_MIN_STRIP_ROWS = 64  # for values with many elements
+_MAX_STRIP_ROWS = 512  # for values with few elements
 _STRIP_CACHE_BYTES = 128 * 1024  # stored values of a strip remain in the nearest caches
 
 
@@ -278,7 +278,7 @@ class MemoryAccess:
         self._column_types = types
         self._row = ""
         self._pointers: dict[tuple[ArrayCell, bool], str] = {}
-        self._multiples: dict[tuple[str, int], str] = {}  # of loop counters
+        self._multiples: dict[tuple[str, int], str] = {}  # multiples of loop counters
 
     def clear_pointers(self) -> None:
         """Forget all computed addresses, because another loop begins."""

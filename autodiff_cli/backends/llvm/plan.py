@@ -1,7 +1,7 @@
 """The plan of a kernel: array operations with explicit strides, made from graphs.
 
 Every operation becomes an item that is computed for each element of an array, and for each row of data if it depends on
-a column. Operations that only select or rearrange elements (an index, a transpose, broadcasting) are no items but
+a column. Operations that only select or rearrange elements (an index, a transpose, broadcasting) are not items but
 strided views of other arrays. Other operations on whole arrays are reduced to sums, products, extremes and the assembly
 of arrays from parts.
 """
@@ -90,7 +90,7 @@ Input: TypeAlias = StridedView | float  # what an item reads: an array, or a con
 class Effect(enum.Enum):
     """The effect of an item on its result."""
 
-    STORE = "store"  # in an element of an array
+    STORE = "store"  # stored in an element of an array
     ADD = "add"  # reduced along the axes whose stride is 0
     MULTIPLY = "multiply"
     MAXIMUM = "maximum"
@@ -237,8 +237,8 @@ def view_along(view: Input, over: Shape, axes: Sequence[int]) -> Input:
     return StridedView(view.source, over, view.offset, tuple(strides.get(axis, 0) for axis in range(len(over))))
 
 
-_SECONDS_PER_VALUE = 2e-9  # of a vector: the average over arithmetic and functions
-_VALUES_PER_PRODUCT = 0.125  # in a matrix product, relative to other values
+_SECONDS_PER_VALUE = 2e-9  # seconds per vector: the average over arithmetic and functions
+_VALUES_PER_PRODUCT = 0.125  # cost of a product in a matrix product, relative to other values
 
 
 def seconds_per_row(plan: KernelPlan, width: int) -> float:
@@ -464,7 +464,7 @@ class _Planner:
         return self.add_elementwise(lambda *vectors: apply(op, *vectors), inputs, shape)
 
     def add_indexed(self, values: Input, at: Input, shape: Shape, is_total: bool = False) -> StridedView:
-        """Add an item that reads or sums an element for each row; what it reads is stored first."""
+        """Add an item that reads or sums an element for each row; the array that it reads is stored first."""
         size = () if is_total or isinstance(values, float) else values.shape
         stored = self.add_elementwise(_identity, [values], size), self.add_elementwise(_identity, [at], ())
         return self.add_item(IndexedItem(stored, math.prod(shape), is_total), shape)

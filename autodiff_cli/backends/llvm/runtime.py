@@ -31,7 +31,7 @@ from autodiff_cli.backends.llvm.machine_code import CompiledModule, Processor, c
 from autodiff_cli.backends.llvm.plan import KernelInput, KernelPlan, seconds_per_row
 from autodiff_cli.backends.protocol import Columns, Point, available_cores
 
-_NAP_MICROSECONDS = 50  # of each sleep of a thread that waits for helpers
+_NAP_MICROSECONDS = 50  # duration of each sleep of a thread that waits for helpers
 # The instruction that tells the processor that a thread is polling. Its duration is the unit of patience.
 _PAUSE_CALLS = {"x86_64": "@llvm.x86.sse2.pause()", "aarch64": "@llvm.aarch64.hint(i32 1)"}
 
@@ -56,7 +56,7 @@ def sharing_module(target: Processor, *, has_usleep: bool) -> str:
 def job_table(run: int, argument: int, memories: Sequence[int]) -> Any:
     """Return a job for several threads: the addresses of a function and of its argument, and each thread's memory.
 
-    All threads must take their work from one supply, since nobody knows which of them come.
+    All threads take their work from one supply, since it is unknown which of them come in time.
     """
     fields = (run, argument, len(memories), *memories)
     return (ctypes.c_uint64 * len(fields))(*fields)
@@ -228,11 +228,11 @@ def _type_code(array: NDArray[Any]) -> str:
 
 
 # When blocks run on several threads, and for how long at a time. Times are for whole jobs, in seconds.
-_CALL_SECONDS = 0.05  # of a call of compiled code; Ctrl-C is handled between calls
+_CALL_SECONDS = 0.05  # duration of a call of compiled code; Ctrl-C is handled between calls
 _SOLO_SECONDS = 100e-6  # shorter jobs run on one thread, since waking helpers takes about half as long
 _SOLO_SECONDS_IF_AWAKE = 10e-6  # likewise where helpers still poll for the next job
 _POLLING_SECONDS = 100e-6  # helpers poll after a job, and jobs that follow within this time find them awake
-_MAX_SOLO_DOUBLINGS = 6  # of the number of jobs on one thread, each time that helpers made jobs slower
+_MAX_SOLO_DOUBLINGS = 6  # doublings of the number of jobs on one thread, one each time that helpers make jobs slower
 
 _MIN_BLOCK_SECONDS = 1e-9  # estimate where the clock did not advance; it must not be 0
 

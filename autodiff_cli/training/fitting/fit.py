@@ -1,4 +1,4 @@
-"""Fit a model to data: the public `fit`, and how its result is put together.
+"""Fit a model to data: the public `fit`, and the assembly of its result.
 
 `fit` collects the options, `fit_dataset` and `fit_objective` run the fit, and `build_fit` computes statistics and
 warnings for the `FittedModel`.
@@ -157,7 +157,7 @@ class FitRun(NamedTuple):
     """A fit with its method, options and progress, before its conclusions.
 
     Attributes:
-        objective: what is minimised.
+        objective: the objective that is minimised.
         method: the name of the method.
         progress: the epochs so far, with warnings and notes.
         options: the options of the fit.
@@ -244,7 +244,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
             warnings=(),
         )
         result, warnings = build_fit(run, Outcome(theta, True), known), len(run.progress.warnings)
-        result.notes[0] = _POSTERIOR_MEANS  # in place of the mode's
+        result.notes[0] = _POSTERIOR_MEANS  # replaces the note on the mode
     earlier = [each for each in result.warnings if each != _HIERARCHICAL]
     reported = dataclasses.replace(
         result,
@@ -360,7 +360,7 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
     best = _better_end(method, objective, np.array(starts))
     if best is None:
         return outcome
-    return _adopt(run, best.theta, "a better fit was found from where the levels have the same values")
+    return _adopt(run, best.theta, "a better fit was found from equal starting values of all levels")
 
 
 def _better_end(method: str, objective: Objective, starts: Array) -> Outcome | None:
@@ -445,8 +445,8 @@ class FitVerdict(NamedTuple):
     Attributes:
         converged: whether the fit ended at a minimum. Otherwise no profile or bootstrap intervals are computed.
         statistics: the statistics that hold there.
-        warnings: what limits how they may be used, as sentences.
-        reasons: why the fit failed or did not converge, and what to try, as sentences.
+        warnings: sentences on limits of the statistics.
+        reasons: sentences on why the fit failed or did not converge, and on what to try.
     """
 
     converged: bool
@@ -571,12 +571,12 @@ _RANDOM_EFFECTS = (
 )
 _POSTERIOR_MEANS = "the priors are hierarchical: the parameters are the means of the draws from the posterior"
 _HIERARCHICAL = (
-    "the priors are hierarchical, and the mode of their joint density says little: it pulls the parameters together; "
-    "draw from the posterior with --posterior 1000"
+    "the priors are hierarchical, and the mode of their joint density is not a useful estimate: it pulls the "
+    "parameters together; draw from the posterior with --posterior 1000"
 )
 
 
-RANGES = "ranges of predictors"  # of an objective, in the results that depend on its rows alone
+RANGES = "ranges of predictors"  # key of the ranges in an objective's cache of results that depend on the rows alone
 
 
 def numeric_predictors(model: Model) -> tuple[str, ...]:
@@ -594,7 +594,7 @@ def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
 
 
 def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedStatistics) -> str:
-    """Return why the end of a fit is no minimum; empty if it may be one.
+    """Return why the end of a fit is not a minimum; empty if it may be one.
 
     Either no parameter has an effect there, or terms that are not determined, such as two bends at one place, cancel
     each other and are far larger than the target.

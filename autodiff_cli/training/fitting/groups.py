@@ -220,7 +220,7 @@ class StepLog:
 
 
 class GroupFits:
-    """The fits of groups in one batch, with what their conclusions need.
+    """The fits of groups in one batch, with the statistics and losses that their results need.
 
     Args:
         batch: the groups.

@@ -175,7 +175,7 @@ def _delta_method_error(gradient: Array, statistics: ComputedStatistics) -> floa
         return 0.0
     with ignore_float_errors():
         errors = np.sqrt(np.diag(covariance)[is_used])
-        # Scale by the errors, so that the product does not lose parameters of very different magnitudes.
+        # Scaled by the errors, so that parameters of very different magnitudes do not lose digits.
         share = gradient[is_used] * errors
         matrix = covariance[np.ix_(is_used, is_used)] / np.outer(errors, errors)
         variance = float(share @ np.where(np.isnan(matrix) & (np.outer(share, share) == 0), 0.0, matrix) @ share)
@@ -207,7 +207,7 @@ class ProfileSettings:
     flat_rise: float = 1e-6  # rise over a step, relative to the threshold, of a flat profile
     flat_steps: int = 5  # flat steps, each twice as long as the one before, after which a profile stays flat
     jump_tolerance: float = 1e-4  # relative distance from the threshold at which the profile jumps over it
-    max_evaluations: int = 200  # of a fit by Levenberg-Marquardt
+    max_evaluations: int = 200  # evaluations of a fit by Levenberg-Marquardt
     largest: float = 1e300  # size of a parameter from which on it overflows
     max_root_steps: int = 80  # steps of the root search for a limit
     root_tolerance: float = 1e-8  # relative error of the rise at a limit
@@ -375,7 +375,7 @@ class _Profile:
             slope = (outer_rise - inner_rise) / (outer - inner)
             middle = inner + (rise - inner_rise) / slope if math.isfinite(slope) and slope else math.nan
             share = (middle - inner) / (outer - inner)
-            if number % 4 == 0 or not 0.02 < share < 0.98:  # secants alone may shorten one side for ever
+            if number % 4 == 0 or not 0.02 < share < 0.98:  # secants alone may shorten one side without end
                 is_bisected = number % 4 == 0 or math.isnan(share)
                 middle = inner + (outer - inner) * (0.5 if is_bisected else min(max(share, 0.02), 0.98))
             if abs(outer - inner) <= PROFILE.root_tolerance * abs(outer):
@@ -408,8 +408,9 @@ class _Profile:
         return self._rise_of(value, points)
 
     def _other_rise(self, value: float) -> float:
-        """Return the profile at a limit, also from points beyond the estimate, as seen from the fit there; follow only
-        the best one from now on. Where another minimum has become the better one, it often lies on that side."""
+        """Return the profile at a limit, with fits that start on the other side of the estimate too, where a better
+        minimum often lies. From now on, only the best of these fits is followed.
+        """
         known = self._solutions[value]
         beyond = np.array([self._theta - share * (known - self._theta) for share in (0, 1, 4)])
         beyond[:, self._element], beyond[0] = value, known

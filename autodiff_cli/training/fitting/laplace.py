@@ -59,16 +59,16 @@ from autodiff_cli.training.result.statistics import ComputedStatistics, compute_
 from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
 _LOG_SIGMA = "log sigma"  # the logarithm of the residuals' standard deviation; no name in a text has a blank
-_PASSES = 400  # over the rows, in a usual fit
-_MAX_NEWTON_STEPS = 200
-_LAST_STEP = 1e-6  # towards the modes, relative to the effects: Newton's method squares the error
-_SMALLEST_STEP = 1e-12  # share of a Newton step
+_PASSES = 400  # passes over the rows in a usual fit
+_MAX_NEWTON_STEPS = 200  # Newton steps to the modes
+_LAST_STEP = 1e-6  # length of the last step to the modes, relative to the effects: Newton's method squares the error
+_SMALLEST_STEP = 1e-12  # shortest step, as a share of a Newton step
 _MAX_CROSSED = 2000  # effects of all columns but the one with the most levels, whose Schur complement is dense
 _DIFFERENCE = 1e-3  # step of differences of gradients, in standard errors
-_FIRST_DIFFERENCE = 1e-4  # the same while standard errors are unknown, relative to the parameters
+_FIRST_DIFFERENCE = 1e-4  # step of differences relative to the parameters, while standard errors are unknown
 
-_EXACT = math.log(1e-8)  # of the residuals, relative to those without effects, from which on they are rounding errors
-_MIN_CURVATURE = 1e-8  # of the joint density, relative to that of the effects' distribution, for Newton steps
+_EXACT = math.log(1e-8)  # size of residuals, relative to those without effects, that is rounding
+_MIN_CURVATURE = 1e-8  # curvature of the joint density for Newton steps, relative to the effects' own
 
 Index = NDArray[np.intp]
 
@@ -363,8 +363,8 @@ class MarginalLikelihood(ObjectiveBatch):
         return {self.names.index(name): k for name, k in pairs if name in self.names}
 
     def start(self, theta: Array) -> Array:
-        """Return a starting point: with standard deviations for which the rows of a level say as much of its effect as
-        its distribution does.
+        """Return a starting point. Its standard deviations are such that the rows of a level and the distribution are
+        equally informative about the effect.
         """
         theta = theta.copy()
         places = [place for place in self.spreads if self.names[place] not in self.objective.user_starts]
@@ -394,7 +394,7 @@ def check_laplace(objective: Objective) -> None:
     for name, prior in priors.items():
         spread, effect = prior.arguments[1], objective.model.effects[name].parameter
         if spread.is_input and spread.text in elsewhere:
-            raise OptionError(f"laplace: `{spread.text}`, the standard deviation of `{effect}`, also stands elsewhere")
+            raise OptionError(f"laplace: `{spread.text}`, the standard deviation of `{effect}`, also occurs elsewhere")
     reached = {objective.model.program.leaves[name] for name in priors}
     for node in topological_order([objective.model.program.output]):  # losses compare it only with its domain
         if not reached.isdisjoint(node.inputs):
@@ -458,7 +458,7 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
         theta[place] = abs(theta[place])
     log_likelihood, modes = -marginal.value_and_gradient(theta)[0] - constant, marginal.modes(theta)
     if modes is None:
-        raise OptionError("laplace: at the starting values the effects have no most probable values: give others")
+        raise OptionError("laplace: the effects have no modes at the starting values: give others")
     means, spreads = np.split(np.array(evaluate([*marginal.means, *marginal.deviations], marginal.point(theta))), 2)
     inverse, index = modes.hessian.inverse(), marginal.index
     effects, columns = dict[str, RandomEffect](), dict[str, Array]()

@@ -45,34 +45,34 @@ class MinimizationSettings:
     """Estimation of the residual scale along with a robust fit, exact zeros of an l1 penalty, and kinks."""
 
     rows_of_component: float = 2.5  # a width that depends on fewer rows is that of a density with a peak at a row
-    rows_of_narrow_component: float = 4.0  # the same for a width that is this small beside the largest
+    rows_of_narrow_component: float = 4.0  # rows for a width that is below `narrow_component` of the largest
     narrow_component: float = 0.05
-    wide_component: float = 0.25  # beside the largest width, from which on a component of few rows is no artefact
-    max_rounds: int = 200  # of fitting and estimating the scale in turn
+    wide_component: float = 0.25  # share of the largest width from which on a component of few rows is not an artefact
+    max_rounds: int = 200  # rounds of fitting and estimating the scale in turn
     tolerance: float = 1e-9  # relative change of the scale that counts as none
     near: float = 0.1  # relative change of the scale from which on the secant method is used
-    max_acceleration: float = 50.0  # of a step of the secant method, compared with taking the estimate as it is
+    max_acceleration: float = 50.0  # ratio of a step of the secant method to the plain step to the estimate
     zero_scale: float = 1e-12  # relative to the spread of the target: a smaller scale counts as 0
     first_scale: float = 0.1  # least scale, relative to the spread of the target, with which priors are weighed first
     l1_slope_share: float = 1 - 1e-6  # a parameter is 0 if the loss pulls with less than this share of the l1 penalty
 
     # Search for the minimum of a robust loss from least squares of few rows.
-    subsets: int = 60  # of the rows of a fit: with 30 % of outliers, all of four rows have one once in 10⁷ fits
-    subset_evaluations: int = 20
+    subsets: int = 60  # subsets of the rows: with 30 % of outliers, all subsets of 4 rows have one in 1 of 10⁷ fits
+    subset_evaluations: int = 20  # evaluations of each of these fits
     refined_subsets: int = 20  # the best of these fits, which are refined
 
     # Test of a minimum at which the loss has kinks.
-    kink_radius: float = 1e-6  # of the points around it, relative to each parameter, or to 1 for smaller ones
+    kink_radius: float = 1e-6  # distance of the points around it, relative to each parameter, or to 1 for smaller ones
     kink_samples: int = 20  # points for each parameter, and as many more
     kink_vanishing: float = 1e-3  # length of a combination of gradients, relative to the longest, that counts as 0
-    kink_iterations: int = 2000  # of the search for the combination
+    kink_iterations: int = 2000  # iterations of the search for the combination
 
     # Where a likelihood has no limit.
     vanished_scale: float = 1e-9  # size of a positive parameter, relative to its start, below which it went to 0
     shrinkage: float = 1e3  # share of a parameter at which it should matter
     growth_factors: tuple[float, ...] = (3.0, 10.0)  # multiples of a parameter that may go to infinity
     likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is none
-    few_rows_per_parameter: int = 4  # with so few rows, several frequencies may fit the data
+    few_rows_per_parameter: int = 4  # rows per parameter; with so few, several frequencies may fit the data
 
 
 MINIMIZATION = MinimizationSettings()
@@ -189,8 +189,8 @@ def _fit_with_scale(
     """Fit and estimate the scales in turn, until they settle: residual scales as Huber 1981, section 7.8, theta of
     counts as Venables & Ripley 2002, section 7.4.
 
-    The batch keeps the estimated scales. They may settle slowly, or swing for ever: near the end, and where they
-    swing, the secant method finds the logarithm of a scale that stays as it is.
+    The batch keeps the estimated scales. They may converge slowly, or oscillate: then, and near the end, the secant
+    method finds the logarithm of a scale that does not change.
     """
     every, objective = np.arange(len(start)), batch.objective
     theta, epochs_done = start.copy(), np.zeros(len(start), np.intp)
@@ -345,8 +345,8 @@ def project_linear_each(batch: Batch, points: Array, adjusted: Mask) -> tuple[Ar
 
 
 def with_broken_stick(objective: Objective) -> Objective:
-    """Return the objective in which each share of a whole is a part of what the shares before it leave, so that any
-    values from 0 to 1 are possible (stick-breaking).
+    """Return the objective in which each share of a whole is a fraction of the remainder after the shares before it, so
+    that any values from 0 to 1 are possible (stick-breaking).
     """
     replaced = dict[Node, Node]()
     for part in objective.shares:
@@ -423,16 +423,18 @@ def has_several_minima(objective: Objective) -> bool:
 
 
 def unbounded_reason(objective: Objective, theta: Array) -> str:
-    """Return how a likelihood can grow for ever from a point, as a clause; empty if it cannot.
+    """Return why a likelihood grows without end from a point, as a clause; empty if it does not.
 
-    A parameter that is more likely the larger it is has no estimate. A positive one that has shrunk to nothing, such as
-    the standard deviation of a component at a single row, makes a density infinite.
+    A parameter has no estimate if larger values are always more likely. A density is infinite if a positive parameter
+    has shrunk to 0, such as the standard deviation of a component at a single row.
     """
     return objective.cached_at("unbounded", theta, lambda: _find_unbounded_parameter(objective, theta))
 
 
 def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
-    """Return the reason of `unbounded_reason`."""
+    """Return why a likelihood grows without end as one of its parameters goes to 0 or infinity; empty if none does
+    so.
+    """
     loss = objective.value(theta)
     is_mixture = has_several_minima(objective) and objective.rows > MINIMIZATION.few_rows_per_parameter * len(theta)
     for name in objective.scalar_parameters:

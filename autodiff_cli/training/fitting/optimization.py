@@ -60,10 +60,10 @@ class RestartSettings:
 
     poor_r_squared: float = 0.9  # R² below which a fit from default starts is not trusted
     noisy_r_squared: float = 0.97  # R² below which noise may make another minimum the least one
-    poor_robust_r_squared: float = 0.95  # for R² by medians, which judges bad fits more favourably
+    poor_robust_r_squared: float = 0.95  # the threshold for R² by medians, which is higher for bad fits
     perfect_r_squared: float = 1 - 1e-12  # R² above which residuals are rounding, so that no other start can help
     likelihood_gain: float = 0.01  # gain in log-likelihood by which a minimum is another and better one
-    few_residuals_per_parameter: int = 8  # with so few, those of another minimum may look random
+    few_residuals_per_parameter: int = 8  # with fewer, residuals of another minimum may look random
     frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
     chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
     max_unit_starts: int = 20  # parameters that are set to 1 alone, with all others at 0, as simplest starts
@@ -111,7 +111,7 @@ class BatchedFit:
         self._fit(self._every, starts)
         if objective.is_likelihood and (ranges := _natural_ranges(objective)):
             for each in notes:
-                each.append(f"parameters are kept where the model has a meaning: {ranges}")
+                each.append(f"parameters are kept in the ranges where the model is meaningful: {ranges}")
         for strategy in RESTART_STRATEGIES if is_allowed else ():
             strategy(self)
 
@@ -139,7 +139,7 @@ class BatchedFit:
             self.move(fit, end)
 
     def move(self, fit: int, end: Outcome) -> None:
-        """Let a fit end elsewhere."""
+        """Replace the end of a fit by another one."""
         self.outcomes[fit], self.theta[fit] = end, end.theta
         self._statistics.pop(fit, None)
 
@@ -151,7 +151,7 @@ class BatchedFit:
     def statistics_of(self, fits: Fits) -> list[ComputedStatistics]:
         """Return the statistics of some fits, those of groups with the goodness of fit."""
         absolute, batch = self._options.absolute_sigma, self._batch
-        if isinstance(batch, ObjectiveBatch):  # which remember them
+        if isinstance(batch, ObjectiveBatch):  # objectives cache their statistics
             pairs = zip(fits.tolist(), self.theta[fits], strict=True)
             return [compute_statistics(batch.objectives[fit], theta, absolute) for fit, theta in pairs]
         unknown = np.array([fit for fit in fits.tolist() if fit not in self._statistics], np.intp)
@@ -540,10 +540,10 @@ def _gradient_method(method: str, objective: Objective, options: FitOptions, pro
 class SurveySettings:
     """Limits of the fits from many starting points, of which the best is repeated to the last digits."""
 
-    # Epochs of each round, and the share of all fits that go on after it: the best that have not converged.
+    # Epochs of each round, and the share of all fits that continue after it: the best that have not converged.
     rounds: tuple[tuple[int, float], ...] = ((20, 0.25), (20, 0.05), (100, 0.0))
-    evaluations_per_epoch: int = 2  # by Levenberg-Marquardt; an evaluation may lead to no step
-    tolerance: float = 1e-10  # of the losses at which fits stop
+    evaluations_per_epoch: int = 2  # evaluations of Levenberg-Marquardt per epoch; an evaluation may lead to no step
+    tolerance: float = 1e-10  # relative decrease of the loss at which fits stop
     max_runs: int = 3  # starts that are fitted to the last digits, as long as these fits fail
 
 

@@ -54,18 +54,18 @@ from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
 _NOT_INSTALLED = "posterior needs nutpie and arviz-stats, which are not installed: pip install '.[bayes]' in a checkout"
 _MIN_ESS_PER_CHAIN = 100  # Vehtari et al. 2021, Bayesian Analysis 16, 667
-_TUNING_DRAWS = 400
+_TUNING_DRAWS = 400  # draws of each chain before those that count
 _HIERARCHICAL_TUNING_DRAWS = 1000  # the sampler itself finds the scales of the parameters
 _HIERARCHICAL_ACCEPTANCE = 0.95  # steps short enough for the narrow part of hierarchical posteriors
-_LEAST_SPREAD = 3.0  # squared distance of levels, in units of their errors, from which they are sampled as they are
+_LEAST_SPREAD = 3.0  # squared distance of levels, in units of their errors, from which they are sampled directly
 _DIFFERENCE = 1e-4  # step of differences of gradients, relative to the parameters
-_MAX_EPOCHS = 200  # of the search for the mode in numbers without bounds
+_MAX_EPOCHS = 200  # epochs of the search for the mode in numbers without bounds
 _FAR = 10.0  # standard deviations of Laplace's approximation, at which a normal log-density has fallen by 50
-_LEAST_FALL = 0.5  # of the log-density there; that of Student's t with one degree of freedom falls by 4
+_LEAST_FALL = 0.5  # decrease of the log-density at `_FAR`; it is 4 for Student's t with one degree of freedom
 _ADVICE = 'give it a prior, such as --prior "{} ~ normal(0, 10)"'
-_PROGRESS_MILLISECONDS = 50  # between two calls of a callback
-_MAX_NUMBERS = 10**9  # of all draws: 8 GB
-_MAX_LOO_DRAWS = 1000  # of each chain
+_PROGRESS_MILLISECONDS = 50  # milliseconds between two calls of a callback
+_MAX_NUMBERS = 10**9  # numbers in all draws: 8 GB
+_MAX_LOO_DRAWS = 1000  # draws of each chain
 _EXACT = 1e-9  # residuals, relative to the spread of the target, that are rounding errors
 _UNBOUNDED = (-math.inf, math.inf)
 _RUNAWAY = 1e8  # size of an unbounded number, in units of its start, that no proper posterior reaches
@@ -80,7 +80,7 @@ class PosteriorDraws(NamedTuple):
         draws: the draws by name, of shape (chains, draws, …).
         summaries: the summary of each number by its name.
         divergences: the number of transitions that diverged.
-        warnings: sentences on what the diagnostics found.
+        warnings: sentences on problems that the diagnostics found.
         is_complete: whether all draws were made.
     """
 
@@ -105,7 +105,7 @@ def check_posterior(objective: Objective, options: FitOptions) -> None:
     if objective.is_penalised and not objective.has_priors:
         raise OptionError("posterior cannot be combined with l1 or l2: write the penalty as a prior")
     if objective.is_network or objective.classes is not None:
-        raise OptionError("posterior: the weights of networks and classifiers are not identifiable one by one")
+        raise OptionError("posterior: individual weights of networks and classifiers are not identifiable")
     _check_deviations(objective)
     _libraries()
 
@@ -154,7 +154,7 @@ def _libraries() -> _Libraries:
 
 
 def _stand_ins() -> dict[str, Any]:
-    """Return modules in place of those of which ArviZ's diagnostics use ranks and normal quantiles alone."""
+    """Return small substitutes for the modules from which ArviZ's diagnostics use only ranks and normal quantiles."""
     from scipy.special import ndtri
 
     def rankdata(values: Array, **_options: str) -> Array:
@@ -199,7 +199,7 @@ def draw_posterior(
         start: a point near the mode.
         options: the number of draws and of chains, the seed and the priors.
         quantities: derived quantities, of which draws are computed too.
-        log: remembers evaluations of the density. With the log of an earlier run the chains go on where they ended.
+        log: remembers evaluations of the density. With the log of an earlier run, the chains continue where they ended.
         on_draw: is called from time to time.
     """
     ordered = objective.constraints.solved(start)
@@ -265,7 +265,7 @@ def draw_posterior(
 def _start_sampler(density: Density, settings: Any, cores: int, report: Callable[[int], None]) -> Any:
     """Return a sampler that has started. The density is in C, or in Python if its evaluations are remembered."""
     library, size = _libraries().nutpie, density.size
-    lengths: dict[str, int] = {}  # of axes, which nutpie fills
+    lengths: dict[str, int] = {}  # lengths of axes, which nutpie fills in
     variables = library.PyVariable.new_variables(["z"], ["float64"], [(size,)], lengths, {})
     progress = library.ProgressType.template_callback(
         _PROGRESS_MILLISECONDS, "{{ total_finished_draws }}", cores, lambda text: report(int(text))
@@ -525,8 +525,8 @@ class Density:
 
     @ignore_float_errors()
     def find_alike_levels(self) -> list[str]:
-        """Return the parameters to write as mean + deviation·z, whose levels differ little for their errors: their
-        posterior is that of their prior, and narrow where the deviation is small.
+        """Return the parameters to sample as mean + deviation·z, because their levels differ little compared with their
+        errors. Their posterior is then close to their prior, and narrow where the deviation is small.
 
         The levels start at their means. There g²/h, of the slope g and the curvature h of minus the log-likelihood
         towards a level, is 1 on average if levels do not differ: a score test. The scatter around the means counts as
@@ -604,7 +604,7 @@ class Density:
         return {name: values[name] for name in self.names}
 
     def check_runaways(self, point: dict[str, Array]) -> None:
-        """Raise OptionError if chains run away, as those of an improper posterior do: their means say nothing."""
+        """Raise OptionError if chains run away, as those of an improper posterior do: their means are meaningless."""
         units = self._by_parameter(self._layout.values(self._centre))
         far = [k for k, value in point.items() if not np.abs(value).max() <= _RUNAWAY * (1 + np.abs(units[k]).max())]
         if far:

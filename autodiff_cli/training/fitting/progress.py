@@ -47,7 +47,7 @@ def split_validation(objective: Objective, fraction: float, seed: int) -> tuple[
 
     Args:
         fraction: the share of the rows that is held out for validation.
-        seed: of the generator that draws them.
+        seed: the seed of the generator that draws them.
 
     Raises:
         OptionError: if either part would have no row.
@@ -138,7 +138,7 @@ class Validation:
             self._best_epoch = epoch.number, loss
 
     def summary(self, theta: Array) -> dict[str, Any]:
-        """Return what a fit reports about validation at `theta`, by the names of its attributes."""
+        """Return the figures of validation at `theta`, by the names of a fit's attributes."""
         objective = self.objective
         return {
             "validation_rows": objective.rows,
@@ -177,8 +177,8 @@ class Progress:
         best: the epoch with the least loss, over the validation rows if there are any.
         method_state: returns the state that a method stores in a checkpoint.
         evaluations: the evaluations that chains, and methods without a state, store in a checkpoint.
-        warnings: what limits how the results may be used, as sentences.
-        notes: what else happened during the fit, as sentences.
+        warnings: sentences on limits of the results.
+        notes: sentences on other events during the fit.
 
     >>> import numpy as np
     >>> progress = Progress()
@@ -315,14 +315,14 @@ class Progress:
 
 _NO_PROGRESS = "not converged: no epoch had a lower validation loss than the starting values"
 
-MAX_RECORDED_EPOCHS = 200  # a page that shows more gains nothing
+MAX_RECORDED_EPOCHS = 200  # epochs; more would not be visible on a page
 _MAX_RECORDED_NUMBERS = 100_000  # parameter values over all epochs, which limits the size of a page
 _MAX_RECORDED_SIZE = 20_000  # parameter values of one epoch
 
 
 @dataclass(slots=True)
 class Recorder:
-    """Keeps the parameters of some epochs: the first and every n-th. n doubles whenever there are more than
+    """A record of the parameters of some epochs: the first and every n-th. n doubles whenever there are more than
     `max_epochs`.
 
     >>> recorder = Recorder(max_epochs=4)
@@ -376,7 +376,7 @@ class Recorder:
 
 
 def fit_identity(objective: Objective, method: str, options: FitOptions) -> dict[str, Any]:
-    """Return what identifies a fit: with all of it equal, the fit takes the same course, bit for bit.
+    """Return the properties that identify a fit: if all are equal, the fit takes the same course, bit for bit.
 
     The number of epochs, the backend and the report do not belong to it. All values can be written as JSON.
 

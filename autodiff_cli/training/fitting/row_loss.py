@@ -37,7 +37,7 @@ from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions, ParameterValues
 from autodiff_cli.training.result.fitted_model import FittedModel
 
-_AS_IN_TEXTBOOKS = rewrite_by([Row(hypot(a, 0), abs_(a))], then=SIMPLIFICATION_RULES)  # of losses with a scale
+_AS_IN_TEXTBOOKS = rewrite_by([Row(hypot(a, 0), abs_(a))], then=SIMPLIFICATION_RULES)  # rewrites losses with a scale
 _TOLERANCE = 1e-9  # relative difference up to which two forms of a loss count as equal
 
 
@@ -149,7 +149,7 @@ def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mappi
     model = fit.parsed_model
     check_parameter_names(values, model)
     if fit.loss_name is None and fit.scale is not None:
-        raise DataError("the model file does not say which loss it was fitted by: `train --save` it anew")
+        raise DataError("the model file lacks the loss of the fit: save the model again with `train --save`")
     options = FitOptions(loss=fit.loss_name or None, scale=fit.scale, huber_delta=fit.huber_delta)
     loss = choose_loss(model, options)
     point, classes = _read_row(file, number, model, fit.classes)
@@ -185,12 +185,12 @@ def _read_row(
             label = str(labels[name][1][0])
             levels = [*map(str, model.levels.get(name, [label]))]
             if label not in levels:
-                raise DataError(f"{where}: {cells.quoted_cell(text)} is no level of the model ({format_names(levels)})")
+                raise DataError(f"{where}: {cells.quoted_cell(text)} is not a level ({format_names(levels)})")
         if name not in model.numeric:
             continue
         reader = file.parsers[name]
         if reader.origin is None:
-            reader.parse(file.row(1, [name]).cells[0])  # from it dates and times are counted
+            reader.parse(file.row(1, [name]).cells[0])  # sets the time from which dates and times are counted
         value = reader.parse(text)
         if value is None or not math.isfinite(value):
             raise DataError(
@@ -208,7 +208,7 @@ def _class_position(text: str, classes: Classes, where: str) -> int:
     for k, label in enumerate(classes):
         if label == text or (isinstance(label, int) and label == value):
             return k
-    raise DataError(f"{where}: {cells.quoted_cell(text)} is none of the classes that the model tells apart")
+    raise DataError(f"{where}: {cells.quoted_cell(text)} is not a class of the model")
 
 
 def _class_notes(model: Model, classes: Classes | None) -> tuple[str, ...]:

@@ -67,37 +67,37 @@ class MultistartSettings:
     """Size and stopping rules of the search for starting values."""
 
     thorough: Effort = Effort(1500, 12, 10_000_000)
-    check: Effort = Effort(1500, 12, 1_000_000)  # of a fit that is not poor
-    quick: Effort = Effort(100, 4, 1_000_000)  # of each of many fits
+    check: Effort = Effort(1500, 12, 1_000_000)  # effort for a fit that is not poor
+    quick: Effort = Effort(100, 4, 1_000_000)  # effort for each of many fits
     max_sample_rows: int = 500  # rows of the random sample; a regular sample would alias frequencies
     # rows times squared number of parameters over all draws; limits the number of draws
     max_draw_work: int = 30_000_000
-    random_rounds: int = 3  # of which each has a share of the random points
+    random_rounds: int = 3  # rounds that share the random points
     max_frequencies: int = 100_000  # values scanned for one frequency
     frequencies_per_turn: int = 5  # scanned frequencies per additional turn over the range of the data
     min_frequencies: int = 200  # values scanned in all: with few rows, five per turn alias
     frequency_steps: int = 8  # Gauss-Newton steps from the best frequencies of a scan
     max_peaks: int = 6  # frequencies for which phases are tried
     frequency_rounds: int = 2  # passes over all frequencies, if the model has several
-    residual_rounds: int = 3  # searches for points that explain what the best one leaves
+    residual_rounds: int = 3  # searches for points that explain the residuals of the best one
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
-    likelihood_starts: int = 36  # of these, the best that are improved
+    likelihood_starts: int = 36  # the best of these points, which are improved
     max_likelihood_rows: int = 2000  # rows of the sample on which these points are improved
-    likelihood_rounds: tuple[tuple[int, int], ...] = ((30, 6), (200, 1))  # epochs of each round, and fits that go on
+    likelihood_rounds: tuple[tuple[int, int], ...] = ((30, 6), (200, 1))  # epochs and fits of each round
     max_thorough_fits: int = 100  # fits of a batch: the searches of more are quick
-    max_sampled_fits: int = 20  # of many fits that may be poor, those that decide whether all are searched
+    max_sampled_fits: int = 20  # sample of many fits that may be poor, which decides whether all are searched
     max_searched_fits: int = 200  # fits that are searched together, which bounds the memory
-    draws_per_check: int = 5  # of the random points, one in so many is tried for a fit that is not poor
+    draws_per_check: int = 5  # one in so many random points is tried for a fit that is not poor
     max_terms: int = 12  # terms of a sum that are placed one after the other
-    max_pursued: int = 4  # placements of the terms so far, to each of which the next one is added
-    descent_evaluations: int = 60  # of each run
-    descent_epochs: int = 30  # of each run of a likelihood after it
+    max_pursued: int = 4  # best placements of the terms so far, to each of which the next term is added
+    descent_evaluations: int = 60  # evaluations of each run
+    descent_epochs: int = 30  # epochs of each run of a likelihood after that
     equal_loss_tolerance: float = 1e-6  # relative difference of two losses that count as equal
     equal_end_tolerance: float = 1e-2  # relative difference of two ends, up to signs and order, that count as equal
     confirmations: int = 3  # the search ends when so many ways to propose points led to the best loss
     min_scale_distance: float = 1.5  # powers of 10 between the scale of a parameter and 1, for 1 to be a bad start
     good_fit_share: float = 0.001  # share of the target's variation below which a loss without structure is good
-    few_rows: int = 100  # with fewer rows that share shrinks, because wrong curves may fit few rows well
+    few_rows: int = 100  # rows; with fewer, that share shrinks, because wrong curves may fit few rows well
 
 
 SETTINGS = MultistartSettings()
@@ -115,8 +115,8 @@ class StartCandidate:
 
 
 def least(candidates: Sequence[StartCandidate]) -> StartCandidate | None:
-    """Return the first of the candidates with the least loss but for rounding; None if there are none. An alias of a
-    frequency explains as much, and comes later.
+    """Return the first candidate whose loss is the least up to rounding; None if there are none. Aliases of a frequency
+    have equal losses, and come later.
     """
     lowest = min((candidate.loss for candidate in candidates), default=0.0)
     return next((candidate for candidate in candidates if is_equal_loss(candidate.loss, lowest)), None)
@@ -128,7 +128,9 @@ def is_equal_loss(loss: float, lowest: float) -> bool:
 
 
 class Descent(NamedTuple):
-    """Points from which a search asks for fits; with a box of their own, the ends are steps of the search alone."""
+    """A request for fits from some points. With a `box` of its own, the ends are only intermediate steps of a
+    search.
+    """
 
     points: Array
     box: Bounds | None = None
@@ -149,9 +151,9 @@ def multistart(
     Args:
         starts: the given starting points, of shape (fits, P).
         free: the mask of the parameters that may be varied.
-        seed: of the random numbers of each fit.
+        seed: the seed of the random numbers of each fit.
         effort: the work for each fit.
-        rivals: how to look for rivals of fits that ended at `starts`, such as `Multistart.kink_points`; by default the
+        rivals: the search for rivals of fits that ended at `starts`, such as `Multistart.kink_points`; by default the
             whole search.
         is_usable: whether a rival counts.
     """
@@ -173,7 +175,7 @@ def sampled(batch: Batch) -> Batch:
 
 
 def _run_searches(samples: Batch, searches: Sequence[Search]) -> list[StartCandidate | None]:
-    """Return the results of searches, one for each fit of a batch. What they ask for is fitted in one batch."""
+    """Return the results of searches, one for each fit of a batch. All fits that they request run in one batch."""
     results: list[StartCandidate | None] = [None] * len(searches)
     replies: dict[int, Any] = dict.fromkeys(range(len(searches)))  # the first ones are None
     while replies:
@@ -190,8 +192,8 @@ def _run_searches(samples: Batch, searches: Sequence[Search]) -> list[StartCandi
 def _descend(samples: Batch, requests: dict[int, Descent]) -> dict[int, list[StartCandidate]]:
     """Return the candidates of each request where they are defined.
 
-    All are fitted by least squares first. Likelihoods go on from there by their own loss, or from the points themselves
-    where it is undefined.
+    All are fitted by least squares first. Likelihoods then continue with their own loss from there, or from the points
+    themselves where it is undefined.
     """
     points = np.concatenate([request.points for request in requests.values()])
     fits: Fits = np.repeat([*requests], [len(request.points) for request in requests.values()])
@@ -335,7 +337,7 @@ def _sample_values(columns: _ColumnRanges, generator: np.random.Generator, shape
 
 
 class _Partner(NamedTuple):
-    """An expression that a parameter meets in an operation, which tells the size of the parameter.
+    """An expression that an operation combines with a parameter, and that suggests the size of the parameter.
 
     Attributes:
         parameter: the index of the parameter.
@@ -383,7 +385,7 @@ def _find_partners(objective: Objective) -> list[_Partner]:
 def _balance(
     objective: Objective, points: Array, searched: Mask, generator: np.random.Generator, weight: Array | None = None
 ) -> None:
-    """Draw parameters such that in some row the two sides of an operation that they take part in are alike.
+    """Draw parameters such that, in some row, they are as large as the expressions that operations combine them with.
 
     Examples are `b` in `b*exp(-c*x)`, `k` in `x/k`, `m` in `x - m`. So doses over many decades get constants on all of
     them, and years get the offsets that they need. Every second point prefers rows with a large `weight`.
@@ -523,7 +525,7 @@ class Multistart:
             yield from strategy(self)
 
     def _is_good(self, candidate: StartCandidate) -> bool:
-        """Whether a candidate leaves so little that no other one is needed."""
+        """Whether the residuals of a candidate are so small that no other one is needed."""
         sample = self._sample
         if sample.kind is LossKind.LIKELIHOOD:
             return False
@@ -610,8 +612,8 @@ class Multistart:
     def pursued_points(self) -> Proposals:
         """Yield points found term by term, as in matching pursuit (Mallat & Zhang 1993).
 
-        Each term of a sum, such as a peak, is placed where it best explains what the terms before it leave. The last
-        one is not yet refined.
+        Each term of a sum, such as a peak, is placed where it best explains the residuals of the terms before it. The
+        last one is not yet refined.
         """
         varied = self.linear & ~np.isin(np.arange(len(self._start)), [k for linear, _ in self._terms for k in linear])
         points = np.where(self.linear, 0.0, self._start)[None]
@@ -661,14 +663,14 @@ class Multistart:
                 if len(drawn):
                     yield Descent(self._best_of_parts(drawn, self.linear)[0])
         elif np.count_nonzero(self._searched) > len(self._sinusoids.frequencies + self._sinusoids.phases):
-            # Otherwise all that matters was scanned.
+            # Otherwise, all nonlinear parameters were scanned.
             for theta in self._best_of_parts(self.random_draws(), self.linear)[0][: self._effort.descents // 3]:
                 best = self._scan_frequencies(theta)[:1]
                 yield Descent(best if len(best) else theta[None])
 
     def points_near(self, theta: Array) -> Array:
-        """Return the best of random points that share half of the parameters with another point and may explain what it
-        leaves, such as a second peak.
+        """Return the best of random points that share half of the parameters with another point and may explain its
+        residuals, such as a second peak.
         """
         residuals = self._sample.evaluate_rows(self._sample.kernels.residuals, theta)[0]
         drawn = np.where(self._searched, self.random_draws(np.square(residuals)), theta)

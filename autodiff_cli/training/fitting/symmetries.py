@@ -38,8 +38,8 @@ MAX_SYMMETRIC_PARAMETERS = 200  # symmetries are searched up to this many parame
 MAX_REPEATED_ROWS = 100_000  # rows up to which fits are repeated to find equivalent or better solutions
 _MAX_PARAMETERS = 20  # joint symmetries are searched up to this many parameters, because all subsets are tried
 _MAX_COMPARED_ROWS = 500  # rows on which predictions are compared
-_PREDICTION_TOLERANCE = 1e-9  # relative to the range of the predictions: smaller differences are rounding errors
-_EXCHANGE_TOLERANCE = 1e-7  # the same for predictions of a second fit
+_PREDICTION_TOLERANCE = 1e-9  # difference, relative to the range of the predictions, that counts as rounding
+_EXCHANGE_TOLERANCE = 1e-7  # relative difference of the predictions of a second fit that counts as rounding
 _MAX_EXCHANGED_LEVELS = 20  # levels for each of which an exchange of parameters is tried
 _MAX_LISTED = 6  # parameters of another solution that are listed
 _MAX_JOINT_FLIPS = 3  # parameters whose signs are flipped together
@@ -346,7 +346,7 @@ class _Symmetries:
             best = max(candidates, key=score)
             other, self._theta = exchanged if best is self._theta else self._theta, best
             one, two = (self._names[k].partition("[")[0] for k in pair[:, 0])
-            words = f"another solution predicts the same, with `{one}` and `{two}` exchanged"
+            words = f"another solution gives the same predictions, with `{one}` and `{two}` exchanged"
             changed = np.flatnonzero(np.abs(other - best) > _EXCHANGE_TOLERANCE * np.abs(best))
             if len(changed) <= _MAX_LISTED:
                 words += f": {', '.join(f'{self._names[k]} = {other[k]:.4g}' for k in changed)}"
@@ -394,7 +394,7 @@ class _Symmetries:
         return bool((np.abs(self._predictions(theta) - original) <= tolerance).all())
 
     def influential(self, fixed: NDArray[np.intp], values: Array) -> NDArray[np.bool_]:
-        """Return which of the other parameters matter where some parameters have these values."""
+        """Return which of the other parameters have an effect where some parameters have these values."""
         point, mask = self.point.copy(), np.zeros(len(self.point), np.bool_)
         point[fixed] = values
         original = self._predictions(point)

@@ -34,7 +34,7 @@ BatchCallback = Callable[[NDArray[np.intp], NDArray[np.intp], Array, Array], Non
 
 
 def ignore_steps(*_: object) -> None:
-    """Do nothing: the callback of a batch whose steps nobody follows."""
+    """Do nothing: the callback of a batch whose steps are not reported."""
 
 
 def renumber(
@@ -88,11 +88,12 @@ EpochProgressCallback = Callable[[EpochProgress], None]
 
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
-    """When the fits of a batch stop at the latest, and what counts as convergence.
+    """The limits at which the fits of a batch stop, and the criterion of convergence.
 
     Attributes:
         epochs: the maximum number of steps.
-        tolerance: the relative decrease of the loss at which to stop; by default the methods go on to the last digits.
+        tolerance: the relative decrease of the loss at which to stop; by default the methods continue to the last
+            digits.
         evaluations: the maximum number of evaluations of a fit by Levenberg-Marquardt.
     """
 
@@ -221,7 +222,7 @@ class GradientMethod:
         rates: the learning rate of each epoch.
         batch_size: the number of rows per step, drawn anew in each epoch; None for all rows.
         clip_norm: the norm to which a longer gradient is scaled down.
-        seed: of the generator that draws the batches.
+        seed: the seed of the generator that draws the batches.
         on_progress: is called from time to time during a long epoch.
         state: the state of the update rule; with `generator` it determines how the fit continues.
         number: the number of epochs passed.
@@ -235,14 +236,14 @@ class GradientMethod:
     seed: int = 0
     on_progress: EpochProgressCallback | None = None
     number: int = 0
-    _resumed_loss: float | None = None  # of the epoch from which the fit resumes
+    _resumed_loss: float | None = None  # loss of the epoch from which the fit resumes
 
     def __post_init__(self) -> None:
         self.update, self.state = _initial_state(self.objective, self.update)
         self.generator = np.random.default_rng(self.seed)
 
     def checkpoint_state(self) -> CheckpointState:
-        """Return what a checkpoint stores of the method."""
+        """Return the state of the method that a checkpoint stores."""
         return CheckpointState(0, self.state.values.copy(), self.state.step_count, self.generator.bit_generator.state)
 
     def resume(self, checkpoint: CheckpointState) -> None:

@@ -28,8 +28,8 @@ from autodiff_cli.training.methods.gradient_descent import (
 from autodiff_cli.training.objective.batch import Batch, Fits, rounding_squares
 from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
 
-# Columns of J, each scaled to length 1, count as dependent if a singular value is this small beside the largest: what
-# rounding leaves of an exact 0, with room to spare.
+# Columns of J, each scaled to length 1, count as dependent if a singular value is this small compared with the largest:
+# somewhat more than the rounding error of an exact 0.
 DEPENDENCE_TOLERANCE = 1e-13
 
 
@@ -39,14 +39,14 @@ class LevenbergMarquardtSettings:
 
     tolerance: float = 1e-15  # relative, of cost, parameters and gradient; the usual 1e-8 loses digits in flat valleys
     rounding_reduction: float = 1e-12  # relative change of a sum of squares that rounding may cause
-    max_evaluations: int = 1000  # without a limit on epochs, plus 20 per parameter
-    min_accepted_ratio: float = 1e-4  # of actual to predicted reduction, for a step to be accepted (Moré 1978)
+    max_evaluations: int = 1000  # evaluations if there is no limit on epochs, plus 20 per parameter
+    min_accepted_ratio: float = 1e-4  # ratio of actual to predicted reduction for a step to be accepted (Moré 1978)
     orthogonality_tolerance: float = 1e-3  # cosine of the angle between residuals and a column of J that counts as 90°
-    near_reduction: float = 1e-4  # predicted relative reduction from which on undamped steps go on without a region
+    near_reduction: float = 1e-4  # predicted relative reduction from which on undamped steps are taken without a region
     max_polish_steps: int = 30  # Gauss-Newton steps at the end
     polish_reduction: float = 0.9  # a polishing step must reduce the projected residuals to less than this share
     polished: float = 1e-12  # at a minimum, the parameters can remove less than this share of the residuals
-    max_polish_rise: float = 1.1  # of the residuals in a polishing step; tiny residuals change by rounding errors
+    max_polish_rise: float = 1.1  # ratio of the residuals in a polishing step; tiny residuals change by rounding errors
     probe_step: float = 1e-6  # relative to the parameters or their starts: a step to a neighbouring point
     max_kink_rounds: int = 10  # fits of the parameters that are not at a kink
     kink_probe: float = 1e-7  # relative change of a parameter that shows on which side of a kink the loss falls
@@ -54,9 +54,9 @@ class LevenbergMarquardtSettings:
 
     initial_radius_factor: float = 100.0  # the first radius, in norms of the scaled starting point
     radius_tolerance: float = 0.1  # relative difference between step length and radius that is accepted
-    max_damping_steps: int = 30  # of the root search for the damping, which usually takes 3
-    poor_ratio: float = 0.25  # of actual to predicted reduction, below which the region shrinks
-    good_ratio: float = 0.75  # of actual to predicted reduction, from which on the region grows
+    max_damping_steps: int = 30  # steps of the root search for the damping; 3 are usual
+    poor_ratio: float = 0.25  # ratio of actual to predicted reduction below which the region shrinks
+    good_ratio: float = 0.75  # ratio of actual to predicted reduction from which on the region grows
     # smaller ones are 0; merely small ones stay, since their long steps limit the other steps
     zero_singular_value: float = 1e-70
     min_safe_square: float = 1e-280  # smaller squares have lost digits to underflow
@@ -209,7 +209,7 @@ class _LevenbergMarquardt:
         return self.fits if len(numbers) == len(self.is_usable) else self.fits.select(numbers)
 
     def _retire(self, fits: _Fits, is_done: Mask, is_limited: Mask) -> _Fits:
-        """Store the fits that end, and return the fits that go on."""
+        """Store the fits that end, and return the fits that continue."""
         is_ended = is_done | is_limited
         if not np.count_nonzero(is_ended):
             return fits
@@ -257,7 +257,7 @@ class _LevenbergMarquardt:
             at = _at(is_accepted)
             fits.move(at, trial[at], triangles[at], after[at])
             self._report(fits, at)
-        # Steps have become negligible, also where residuals without rounding errors shrink for ever.
+        # Steps have become negligible, also where residuals without rounding errors shrink without end.
         is_converged: Mask = fits.radius <= self._tolerance * norms(scale * theta)
         is_flat = predicted <= self._tolerance
         if np.count_nonzero(is_flat):
@@ -448,8 +448,8 @@ def _gauss_newton_steps(triangles: Array, sizes: Array, free: Mask) -> tuple[Arr
 
 
 def _accelerated(last: Array, last_steps: Array, theta: Array, steps: Array, scale: Array) -> Array:
-    """Return the points after Gauss-Newton steps, moved to where their sequence leads (Anderson 1965, with one earlier
-    point). The sequence converges linearly where residuals are large.
+    """Return the points after Gauss-Newton steps, extrapolated to the limit of their sequence (Anderson 1965, with one
+    earlier point). The sequence converges linearly if residuals are large.
 
     Args:
         last, last_steps: the points before, and the steps from there.

@@ -39,7 +39,7 @@ class QuasiNewtonSettings:
     negligible_decrease: float = 1e-12  # promised decrease relative to the loss or its decrease so far
     # after this many steps, plus so many per parameter, Newton's method is tried
     steps_before_newton: tuple[int, ...] = 50, 2
-    max_restarts: int = 3  # with an empty memory, after a line search without success
+    max_restarts: int = 3  # restarts with an empty memory after a failed line search
     # of kinks, relative to the mean size of their arguments; each fit starts from the last
     smoothing_radii: tuple[float, ...] = tuple(10.0**-k for k in range(1, 9))
 
@@ -50,12 +50,12 @@ class QuasiNewtonSettings:
     rescale_ratio: float = 1e3  # if the loss fell by more than this multiple of itself, tolerances are rescaled
     unbounded_ratio: float = 1e12  # a loss below minus this multiple of the initial loss (or of 1) has no minimum
 
-    max_newton_steps: int = 100  # at the end; a few are usual
+    max_newton_steps: int = 100  # Newton steps at the end; a few are usual
     max_saddle_trials: int = 40  # step lengths tried in each direction to leave a saddle point
     # relative to the largest curvature, with scaled parameters: what rounding leaves of 0
     zero_curvature: float = 1e-13
-    negligible_gain: float = 1e-10  # relative to the loss or its decrease so far: nothing more to gain
-    negligible_step: float = 1e-9  # relative to the parameters: the point is at the minimum
+    negligible_gain: float = 1e-10  # decrease, relative to the loss or its decrease so far, that counts as none
+    negligible_step: float = 1e-9  # length of a step, relative to the parameters, that counts as none
     min_gradient_reduction: float = 0.5  # a polishing step must reduce the gradient to less than this share
 
 
@@ -64,7 +64,7 @@ MAX_HESSIAN_SIZE = 500  # parameters; for more, a full Hessian takes too long
 
 
 class _NewtonSteps(NamedTuple):
-    """The results of Newton's method at one point of each fit: steps, and what second derivatives say of the points.
+    """The results of Newton's method at one point of each fit: the steps, and properties of the second derivatives.
 
     Attributes:
         step: the step to the minimum of the quadratic model, with negative curvatures made positive.
@@ -186,9 +186,10 @@ class _Iterates:
         )
 
     def _reset_loss_scale(self, fits: Fits) -> Mask:
-        """Measure the decrease of losses from here on that started out of proportion to their values now.
+        """Replace the reference of losses that started far above their present values by these values.
 
-        If a loss started at 1e30, a share of 1e-12 of that is not small. Returns which scales were reset.
+        If a loss started at 1e30, a decrease of 1e-12 of that is not negligible. Returns which references were
+        replaced.
         """
         if self._loss_unit is not None:
             return np.zeros(len(fits), np.bool_)
@@ -373,7 +374,7 @@ class _Iterates:
         return newton.is_convex & ((newton.gain <= SETTINGS.negligible_gain * self.loss_scale(fits)) | is_near)
 
     def _refine(self, fits: Fits) -> None:
-        """Take Newton steps as long as they get closer to the minimum, and store what is known of the last points.
+        """Take Newton steps as long as they get closer to the minimum, and store the properties of the last points.
 
         Close to a minimum the loss has only half of the digits, so the gradient is the measure there.
         """

@@ -241,7 +241,7 @@ class GatheredRows:
         """Yield groups of similar size, and their values, of shape (..., groups, rows), with a filling up to a power
         of 2.
         """
-        if len(self.sizes) and (self.sizes == self.sizes[0]).all():  # so nothing is gathered
+        if len(self.sizes) and (self.sizes == self.sizes[0]).all():  # all groups have one size, so nothing is gathered
             yield slice(None), values.reshape(*values.shape[:-1], len(self.sizes), -1)
             return
         for similar, positions, exists in self._padded:
@@ -539,7 +539,7 @@ def can_evaluate_together(objective: Objective) -> bool:
         and not objective.model.shapes
         and objective.classes is None
         and not objective.is_network
-        and not objective.has_theta  # which is estimated for one fit at a time
+        and not objective.has_theta  # theta is estimated for one fit at a time
         and not objective.has_priors  # likewise the variance of the residuals
     )
 

@@ -306,8 +306,8 @@ def has_rows(partition: Partition) -> bool:
 
 T = TypeVar("T")
 
-_WORKER_TIMEOUT_SECONDS = 60.0  # without any worker, before a fit fails
-_MAX_RETRIES = 20  # per computation, after partitions were lost
+_WORKER_TIMEOUT_SECONDS = 60.0  # seconds without any worker after which a fit fails
+_MAX_RETRIES = 20  # repetitions of a computation after partitions were lost
 _MAX_LOCAL_RESULTS = 64  # if there are more results, workers combine neighbours first
 _MERGE_GROUP_SIZE = 16  # neighbours combined at a time; a power of two, to keep the order of the fold
 _SCATTER_BYTES = 50_000  # larger values are sent to the workers once, and not with every task
@@ -470,8 +470,8 @@ class Cluster:
         return ClusterError(f"{self._name}: no worker has been available for {self._worker_timeout:g} seconds")
 
 
-PARTITIONS_PER_WORKER = 2  # at most; with two, a fast worker can take over from a slow one
-_MAX_PARTITION_ROWS = 2**26  # limits what is read again when a worker dies
+PARTITIONS_PER_WORKER = 2  # at most: with two, a fast worker can take over from a slow one
+_MAX_PARTITION_ROWS = 2**26  # rows; limits the work that is repeated when a worker dies
 _MAX_LOCAL_ROWS = 2**22  # a larger selection of rows goes back to the cluster
 
 
@@ -571,7 +571,7 @@ class ClusterData(FitData):
         shares: the shares of each file.
 
     Raises:
-        FallbackRequired: if only a process that reads all rows can interpret the file, or say what is wrong with it.
+        FallbackRequired: if only a process that reads all rows can interpret the file, or name the problem.
         DataError: if a worker does not find a file, or if no row is left.
     """
 

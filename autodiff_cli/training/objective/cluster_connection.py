@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from autodiff_cli.training.options import FitOptions
 
 
-_CONNECT_SECONDS = 5.0  # until a scheduler answers
-_FIRST_WORKER_SECONDS = 10.0  # until the first worker of a scheduler is available
-_STARTUP_SECONDS = 60.0  # until local workers are available, on a busy machine
-_SHUTDOWN_SECONDS = 20.0  # until local workers have ended
-_MAX_LOCAL_WORKERS = 256  # more processes than this are surely a mistake
-_ALLOWED_FAILURES = 20  # of local workers over the same rows; they may be killed for other reasons
+_CONNECT_SECONDS = 5.0  # seconds to wait for the answer of a scheduler
+_FIRST_WORKER_SECONDS = 10.0  # seconds to wait for the first worker of a scheduler
+_STARTUP_SECONDS = 60.0  # seconds to wait for local workers, which start slowly on a busy machine
+_SHUTDOWN_SECONDS = 20.0  # seconds to wait for the end of local workers
+_MAX_LOCAL_WORKERS = 256  # processes; more are certainly a mistake
+_ALLOWED_FAILURES = 20  # deaths of local workers at the same rows; they may have other causes
 _LOCAL_ADDRESS = "local"
 _NOISY_LOGGERS = ("distributed", "tornado", "asyncio")
 
@@ -202,7 +202,7 @@ def _block_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silence_loggers() -> Iterator[None]:
-    """Silence what Dask logs about lost connections and workers; errors report what matters."""
+    """Silence Dask's log of lost connections and workers; errors report what matters."""
     import logging
 
     names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in _NOISY_LOGGERS]

@@ -349,8 +349,8 @@ def _column_vectors(roots: Sequence[Node], model: Model) -> list[Node]:
 T = TypeVar("T")
 
 DIRECTION = "direction"  # the leaf of the direction along which an array parameter moves
-_MAX_PRODUCT_COLUMNS = 12  # of [J | r]; with more, the products take as long as a QR factorization
-_MAX_JOINT_HESSIAN = 20  # parameters whose second derivatives are all in one graph
+_MAX_PRODUCT_COLUMNS = 12  # columns of [J | r]; with more, the products take as long as a QR factorization
+_MAX_JOINT_HESSIAN = 20  # parameters up to which all second derivatives are in one graph
 
 
 @dataclass(eq=False, repr=False)
@@ -358,14 +358,14 @@ class Kernels:
     """The kernels of one objective; objectives over parts of the rows share them.
 
     Attributes:
-        graphs: what the kernels compute.
+        graphs: the graphs that the kernels compute.
         columns: the names of the model's columns, to which those of the graphs are added.
         parameters: the leaves of the free parameters.
         recompute_every: see `RowGraphs`.
         backend: compiles the kernels.
         notes: remarks of the backend so far, as sentences.
         stepping: the backend for mini-batches; by default the same.
-        smoothing_radii: the leaves that say how far kinks are rounded.
+        smoothing_radii: the leaves with the radii within which kinks are smoothed.
         kinks: each `abs(u)` that is rounded.
     """
 
@@ -433,7 +433,7 @@ class Kernels:
         return [mean(kink) if shape else kink for kink, shape in zip(self.kinks, shapes, strict=True)]
 
     def radii(self, share: float, sizes: Array) -> dict[str, Any]:
-        """Return by how much kinks are rounded: a share of the mean sizes of their arguments, of shape (kinks, …)."""
+        """Return the radii of smoothed kinks: a share of the mean sizes of their arguments, of shape (kinks, …)."""
         own = [k for k, kink in enumerate(self.kinks) if kink.inputs[0] in self.parameters]
         if own:  # a penalty treats all parameters alike, so they share one radius
             largest = sizes[own].max(axis=0)

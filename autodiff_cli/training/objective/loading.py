@@ -110,7 +110,7 @@ def check_labels(
 
 Classes: TypeAlias = tuple[int, ...] | tuple[str, ...]
 
-_MAX_CLASSES = 20  # with more classes than this, and more than half as many as rows, a column is hardly a class
+_MAX_CLASSES = 20  # classes; with more, and more than half as many as rows, a column is hardly a class
 
 
 def check_classes(distinct: NDArray[Any], rows: int, name: str) -> Classes:
@@ -370,7 +370,7 @@ def check_any_weight(has_weight: bool) -> None:
 
 @contextlib.contextmanager
 def _explain_text_columns(models: Sequence[Model]) -> Generator[None]:
-    """Add to the error of a column of text that a model uses as numbers what to write instead."""
+    """Add a suggestion to the error of a column of text that a model uses as numbers."""
     try:
         yield
     except DataError as error:

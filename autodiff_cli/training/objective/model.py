@@ -264,7 +264,7 @@ def check_level_count(name: str, levels: Sequence[Any], most: int) -> None:
         )
 
 
-_SIMILARITY_CUTOFF = 0.8  # of difflib: a parameter so similar to a column may be a misspelling of it
+_SIMILARITY_CUTOFF = 0.8  # difflib's ratio of similarity, from which on a parameter may be a misspelt column
 _MIN_COMPARED_LENGTH = 4  # characters; shorter names are similar by chance
 
 
@@ -346,7 +346,7 @@ def _parameters_hint(program: Program) -> str:
 
 
 def unbounded_loss_hint(model: Model, is_likelihood: bool) -> str:
-    """Return what may be wrong with a model whose loss decreases without bound, as a sentence; empty if unknown."""
+    """Return the likely mistake in a model whose loss decreases without bound, as a sentence; empty if unknown."""
     if is_likelihood:
         return "The model of a likelihood is the negative log-likelihood of a row, such as `-log(normal_pdf(x, m, s))`"
     if model.program.target is not None:
@@ -369,8 +369,8 @@ class Model:
             `output`.
         columns: the names in the text that are columns.
         parameters: the other names, in order of appearance. Once levels are known, there is one name for each.
-        warnings: names that may not mean what they should, as sentences.
-        notes: what else is worth knowing about the text, as sentences.
+        warnings: sentences on names that the author may not have intended.
+        notes: other remarks about the text, as sentences.
         shapes: the shapes of array parameters, by name; complete once the model is resolved.
         unused_columns: the columns of the data that are not in the text.
         label_columns: the columns that are read by their labels, for `a[group]` or `group == 'A'`.
@@ -608,7 +608,7 @@ class Model:
         """Return the prediction (the loss, without a target) as a formula with numbers for the parameters, at full
         precision.
 
-        It is empty if there are more than 100 numbers, which nobody would read.
+        It is empty if there are more than 100 numbers, which would be unreadable.
         """
         if sum(np.size(value) for value in values.values()) > _MAX_FORMULA_NUMBERS:
             return ""
@@ -748,7 +748,7 @@ def other_networks(model: Model, values: Mapping[str, Any], classes: int | None)
 
 
 _ACTIVATIONS = ("tanh", "relu", "sigmoid")
-_MAX_HIDDEN_LAYERS = 3
+_MAX_HIDDEN_LAYERS = 3  # hidden layers that the page of a fit offers
 
 
 def change_hidden_layers(model: Model, hidden: Sequence[int], activation: str) -> str | None:

@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 def copy_with(original: T, **attributes: Any) -> T:
     """Return a shallow copy of an object with other values of some attributes."""
-    other = object.__new__(type(original))  # which takes a third of the time of `copy.copy`
+    other = object.__new__(type(original))  # three times as fast as `copy.copy`
     vars(other).update(vars(original), **attributes)
     return other
 
@@ -294,7 +294,7 @@ def check_target(objective: Objective) -> None:
     loss = LOSSES[objective.loss]
     size = max(-least, most)
     if loss.kind is LossKind.SQUARES and size > 0 and size * size == 0:
-        raise DataError(f"the left side of `~` is at most {size:g} in size, and squares of this vanish: multiply it")
+        raise DataError(f"the left side of `~` is at most {size:g} in size, so its squares underflow: rescale it")
     if least < loss.min_target or most > loss.max_target or (loss.is_min_excluded and least <= loss.min_target):
         low = f"above {loss.min_target:g}" if loss.is_min_excluded else f"not below {loss.min_target:g}"
         needed = low if math.isinf(loss.max_target) else f"between {loss.min_target:g} and {loss.max_target:g}"
@@ -310,7 +310,7 @@ def _locate_undefined(
         protocol.RowGraphs(tape.nodes, objective.kernels.columns, objective.kernels.graphs.leaf_shapes)
     )
     values = objective.select_rows(slice(row, row + 1)).evaluate_rows(kernel, theta)
-    # A constant that is chosen, as in `where(p >= 0, p, nan)`, is not what is wrong.
+    # A constant that a choice selects, as in `where(p >= 0, p, nan)`, is not the cause.
     places = zip(tape.nodes, kernel.output_slices, strict=True)
     finite = [each.is_constant or bool(np.isfinite(values[place]).all()) for each, place in places]
     first = next(i for i, inputs in enumerate(tape.inputs) if not finite[i] and all(finite[j] for j in inputs))
@@ -340,9 +340,9 @@ def describe_row(objective: Objective, row: int) -> str:
     return f"row {row + 1} ({cells})"
 
 
-_MIN_PRODUCT_ROWS = 16_384  # from this many rows on, Cholesky factorization of products is much faster than QR
+_MIN_PRODUCT_ROWS = 16_384  # rows from which on the Cholesky factorization of products is much faster than QR
 _TYPICAL_SIZE = 10.0  # root mean square of a column, or its reciprocal, from which on networks learn slowly
-_TYPICAL_OFFSET = 3.0  # the same for the target, relative to its standard deviation: a bias has a long way to go
+_TYPICAL_OFFSET = 3.0  # mean of the target, in standard deviations, from which on networks learn slowly
 
 
 class Objective(ModelOverRows):
@@ -367,7 +367,7 @@ class Objective(ModelOverRows):
         user_starts: the parameters whose starting value the user gave.
         bounds: the box to which fits keep `theta`; values and gradients are defined outside of it too.
         bounds_by_name: the bounds that the user gave.
-        kernels: what is evaluated over rows.
+        kernels: the kernels that are evaluated over rows.
         passes_before_compiling: the passes over the rows until compiled kernels pay; infinite if they never do.
         family: the distribution of the target, if one was named.
         is_likelihood: whether the model itself is a negative log-likelihood.
@@ -590,7 +590,7 @@ class Objective(ModelOverRows):
 
     @property
     def is_generalised_linear(self) -> bool:
-        """Whether the prediction is a link function of what is linear in all free parameters: one minimum, usually."""
+        """Whether the prediction is a link function of an expression that is linear in all free parameters."""
 
         def compute() -> bool:
             leaves = [self.model.program.leaves[name] for name in self.parameters]
@@ -665,7 +665,7 @@ class Objective(ModelOverRows):
         sizes = self.sum_rows(self.kernels.kink_sizes, theta) / self.rows
         return copy_with(self, settings={**self.settings, **self.kernels.radii(share, sizes)})
 
-    @ignore_float_errors()  # entered in half of the time that `with` takes
+    @ignore_float_errors()  # faster than `with`
     def value_and_grad(self, theta: ArrayLike) -> tuple[float, Array]:
         """Return the mean loss, including penalties, and its gradient.
 

@@ -117,7 +117,7 @@ def check_value(name: str, value: ArrayLike) -> Any:
     return array if array.ndim else float(array)
 
 
-INITIAL_VALUE = 1.0
+INITIAL_VALUE = 1.0  # default starting value of a number
 _PARAMETERS_LIKE_CONSTANTS = ("tau", "e")  # constants whose names are parameters in models; tau is often a decay time
 
 
@@ -137,8 +137,8 @@ def initial_arrays(shapes: Mapping[str, Shape], layers: Mapping[str, LayerParame
     Args:
         shapes: the shapes of the parameters, in the order in which they are drawn.
         layers: the kind of each parameter that belongs to a layer.
-        seed: of the random number generator. All arrays are drawn even if not all are used, so fixing one does not
-            change the others.
+        seed: the seed of the random number generator. All arrays are drawn even if not all are used, so fixing one does
+            not change the others.
     """
     if not any(shapes.values()):
         return {}  # most fits draw nothing, so NumPy's generators need not be imported
@@ -175,7 +175,7 @@ def dimensional_scales(
 
     Args:
         output: the prediction.
-        target: what it predicts, or None. If either contains arrays, nothing is known.
+        target: the left side of `~`, or None. If either contains arrays, nothing is known.
         columns: the scale of each column.
         parameters: the names of the parameters.
 
@@ -445,7 +445,7 @@ class Constraints(NamedTuple):
         return Constraints(tied, positive).solved(theta)
 
 
-_PROBES = (-2.3, -0.7, 0.4, 1.7, 2.6)  # values of a parameter at which an operation is tried
+_PROBES = (-2.3, -0.7, 0.4, 1.7, 2.6)  # values of a parameter at which an operation is evaluated
 
 
 def natural_bounds(program: Program, names: Iterable[str]) -> dict[str, BoundPair]:

@@ -111,7 +111,7 @@ def open_fit_data(dataset: Dataset, model: Model, options: FitOptions) -> loadin
 
 
 _CACHED_MODELS = 16  # recent models whose graphs and kernels are cached
-_MAX_LEVELS = 500  # of one column; standard errors are not computed for more parameters either
+_MAX_LEVELS = 500  # levels of one column; standard errors are not computed for more parameters either
 
 
 @dataclass(eq=False, repr=False)

@@ -59,8 +59,8 @@ def von_neumann_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
 
 
 def structure_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
-    """Return by how many standard errors neighbours are more alike than in a random order, whichever is larger: single
-    values, or means of many, in which the noise of long series does not hide what varies slowly.
+    """Return by how many standard errors neighbours are more alike than in a random order. It is the larger result of
+    two tests: of single values, and of means of many, which show slow variation in spite of noise.
 
     See `von_neumann_scores` for the arguments.
     """
@@ -138,9 +138,9 @@ def _single_predictor(objective: Objective) -> str | None:
 
 _POLE = "has a pole"
 _BREAK_SAMPLE = 2000  # rows of the random sample between which a curve is examined, if there are more
-_GAP_HALVINGS = 30  # to a width of 1e-9, relative to the distance of two rows
+_GAP_HALVINGS = 30  # halvings of a gap between two rows, down to 1e-9 of its width
 _MAX_GAPS = 8  # parts of gaps of each curve that are halved once more
-_PERIODIC_POLES = ("tan", "sec")  # have poles, none of which is a float
+_PERIODIC_POLES = ("tan", "sec")  # functions with poles, none of which is a float
 _POLE_DISTANCES, _POLE_GROWTH = 1000, 30  # ratio of two distances from a pole, and the least growth between them
 
 
@@ -555,7 +555,7 @@ def _describe_runaways(objective: Objective, theta: Array) -> dict[str, str]:
 
 
 def _describe_domain_edge(objective: Objective, theta: Array) -> Iterator[str]:
-    """Yield what is undefined next to the end of a fit, in the direction in which the squares would fall."""
+    """Yield sentences on values that are undefined next to the end of a fit, in the direction of descent."""
     triangle = objective.triangle(theta)
     if not np.isfinite(triangle).all():
         return

@@ -173,7 +173,7 @@ class FitPlot:
         level: the probability of the bands.
         is_log_scale: whether the predictor has a logarithmic axis, as doses do: on a linear one most rows would be at
             one end.
-        note: what the points are, if they are not rows.
+        note: a description of the points, if they are not rows.
     """
 
     predictor: str
@@ -233,7 +233,7 @@ class FittedModel(FitStatistics):
         plot: the rows and the curve of a plot, if it was requested and the model predicts numbers.
         history: `{"epoch": k, "loss": …}` for the start (0) and each epoch, with `"validation_loss"` if rows were held
             out.
-        warnings: sentences on what limits how the results may be used.
+        warnings: sentences on limits of the results.
         notes: sentences on choices that were made during the fit, such as its starting values.
         failure: why the method stopped, if it neither converged nor reached the requested number of epochs; otherwise
             empty.
@@ -353,8 +353,8 @@ class FittedModel(FitStatistics):
 
     @property
     def t_values(self) -> dict[str, Any | None]:
-        """The value of each parameter divided by its standard error; None, or nan in an array, if that is unknown or
-        0. None has one whose error is that of draws: these are no tests.
+        """The value of each parameter divided by its standard error; None, or nan in an array, if that is unknown or 0.
+        A parameter whose error comes from draws has None, because that is not a test.
         """
         known = {} if self.definition == DRAWN else self.stderr
         errors = {name: math.nan if error is None else error for name, error in known.items()}
@@ -447,7 +447,7 @@ class FittedModel(FitStatistics):
 
     @property
     def responses(self) -> frozenset[str]:
-        """The fixed values that are no parameters, but measured responses of `convolve`."""
+        """The fixed values that are not parameters but measured responses of `convolve`."""
         return frozenset(itertools.chain(*self.parsed_model.program.convolutions))
 
     @property
@@ -589,8 +589,8 @@ def first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:
 # --- Model files
 
 _FORMAT = "autodiff model"
-_FORMAT_VERSION = 2  # a release that changes the meaning of a key raises it, as one that adds a key
-_MAX_SAVED_DRAWS = 1000  # of each number, from all chains
+_FORMAT_VERSION = 2  # raised by a release that adds a key or changes its meaning
+_MAX_SAVED_DRAWS = 1000  # draws of each number, from all chains
 _SAVED_FIELDS = [field.name for field in dataclasses.fields(FittedModel) if field.metadata.get("is_saved", True)]
 
 

@@ -105,7 +105,7 @@ def fisher_tail(ratio: float, above: float, below: float) -> float:
 
 
 DRAWN = "standard deviations of the draws from the posterior"  # the definition of standard errors of means of draws
-MAX_RHAT = 1.01  # of chains that agree: Vehtari et al. 2021, Bayesian Analysis 16, 667
+MAX_RHAT = 1.01  # largest R-hat of chains that agree: Vehtari et al. 2021, Bayesian Analysis 16, 667
 
 
 class ParameterPosterior(NamedTuple):
@@ -149,8 +149,8 @@ def significance_test(gain: float, extra: int, unit: float | None, dof: int) -> 
     """Return the F-test, or for a known variance the likelihood-ratio test, of parameters that lower the deviance.
 
     Args:
-        gain: by how much they lower it.
-        extra: their number.
+        gain: the decrease of the deviance.
+        extra: the number of the parameters.
         unit: the estimated variance or dispersion, with `dof` degrees of freedom; None if it is known.
     """
     gain = max(gain, 0.0)
@@ -167,7 +167,7 @@ MAD_TO_STD = 1.482602218505602  # standard deviation of a normal distribution, d
 class ResidualSettings:
     """Thresholds and sample sizes for tests of residuals."""
 
-    min_rows: int = 10  # rows: with fewer, the similarity of neighbours says nothing
+    min_rows: int = 10  # rows: with fewer, the similarity of neighbours is not conclusive
     max_sampled_rows: int = 200_000  # rows of the random sample that stands for more rows
     median_margin: float = 0.01  # rank, as a share of the rows, by which a median of the sample may be off
     clip_scales: float = 1.345  # robust scales at which residuals are clipped before the test (Huber's constant)
@@ -337,7 +337,7 @@ def roc_curve(objective: Objective, theta: Array) -> tuple[float, dict[str, Arra
     target, score = values[0], values[-1]
     weight = objective.column(WEIGHT) if objective.is_weighted else np.ones_like(target)
     order = np.argsort(-score, kind="stable")
-    is_last = np.append(np.diff(score[order]) != 0, True)  # of rows with equal scores
+    is_last = np.append(np.diff(score[order]) != 0, True)  # the last of rows with equal scores
     true, false = (np.append(0.0, np.cumsum(weight[order] * (target[order] == label))[is_last]) for label in (1, 0))
     if not (np.isin(target, (0, 1)).all() and np.isfinite(score).all() and true[-1] > 0 and false[-1] > 0):
         return None
@@ -359,7 +359,7 @@ class SeparationSettings:
 
     certain_row_loss: float = 1e-8  # loss of a row whose class is predicted with certainty
     diverging_error_ratio: float = 10.0  # standard errors per value of a parameter that goes to infinity
-    min_share: float = 0.1  # of a parameter in directions that do not curve, for it to go to infinity in them
+    min_share: float = 0.1  # share of a parameter in directions without curvature from which on it may go to infinity
     min_likelihood_cost: float = 0.1  # log-likelihood lost in a step of 1/10 standard error: 0.005 near a maximum
 
 
@@ -462,8 +462,8 @@ class GoodnessOfFit:
         null_deviance: the deviance of a model that predicts the mean.
         pearson_chi_squared: the sum of squared residuals, each divided by the variance that the family gives it.
         dispersion: Pearson's estimate of the dispersion: `pearson_chi_squared/dof`.
-        overdispersion_p: the probability of a larger `pearson_chi_squared` if counts or proportions scatter as their
-            family says.
+        overdispersion_p: the probability of a larger `pearson_chi_squared` if counts or proportions have the variance
+            of their family.
         log_prior: the log-density of the priors at the estimate, which `log_likelihood` does not include.
         theta, theta_stderr: the maximum likelihood estimate of theta of negative binomial counts, whose variance is
             `mean + mean²/theta`, and its standard error.
@@ -473,7 +473,7 @@ class GoodnessOfFit:
         residual_quantiles: the minimum, lower quartile, median, upper quartile and maximum.
         residual_std: the standard deviation of the residuals: √(rss/dof).
         largest_residual: the size of the largest weighted residual.
-        scatter_trend: by how many standard errors the sizes of residuals rise with the prediction, in ranks.
+        scatter_trend: the rank correlation of the sizes of residuals with the prediction, in standard errors.
     """
 
     adjusted_r_squared: float | None = None
@@ -527,8 +527,8 @@ def goodness_of_fit(
         plain = objective.without_penalty()
         goodness = goodness_of_fit(plain, theta, residual_norm, count, dof, absolute_sigma, rows)
         return dataclasses.replace(goodness, log_prior=objective.kernels.log_prior(objective.point(theta)), **unlike)
-    # The number of parameters of a network says nothing about its complexity, and a penalised estimate does not
-    # maximise the likelihood.
+    # The number of parameters of a network does not measure its complexity, and a penalised estimate does not maximise
+    # the likelihood.
     has_likelihood = not (objective.is_network or objective.is_penalised)
     with ignore_float_errors():
         if objective.kind is LossKind.LIKELIHOOD:
@@ -706,8 +706,8 @@ def overdispersion_warnings(goodness: GoodnessOfFit, loss: str | None) -> list[s
 
 
 def scatter_warnings(objective: Objective, theta: Array, goodness: GoodnessOfFit, dof: int) -> list[str]:
-    """Return sentences on a row that is far from the curve and on residuals that scatter more in some places, both of
-    which standard errors from least squares do not know.
+    """Return sentences on a row that is far from the curve and on residuals that scatter more in some places, which
+    standard errors from least squares do not take into account.
 
     The largest residual is compared with the standard deviation of the others, as one of many (Bonferroni).
     """

@@ -347,7 +347,7 @@ def missing_band_reason(fit: FittedModel, has_spread: bool) -> str:
     if _loss_kind(fit) is LossKind.LIKELIHOOD and not fit.loss_name:
         return "no prediction band: the model is a likelihood without a target"
     if settings.weighted and not has_spread and _loss_kind(fit) in (LossKind.SQUARES, LossKind.ROBUST):
-        column = f" by `{settings.weighting}`, of which these data lack columns" if settings.weighting else ""
+        column = f" by `{settings.weighting}`, whose columns these data lack" if settings.weighting else ""
         return f"no prediction band: the fit weighted the rows{column}, so the spread of new rows is unknown"
     return ""
 
@@ -436,7 +436,7 @@ def inverse(
         return bands.prediction - value, np.hypot(spread, deviation)
 
     def excess(x: Array) -> Array:
-        """Return by how much the difference exceeds what is not significant."""
+        """Return the difference minus the largest difference that is not significant."""
         distance, spread = difference(x)
         return np.nan_to_num(np.abs(distance) - width * spread, nan=np.inf)
 

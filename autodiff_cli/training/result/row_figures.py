@@ -169,8 +169,8 @@ DISTRIBUTIONS = {
 
 
 def likelihood_sums(objective: Objective, theta: Array, *, of_constant: bool = False) -> LikelihoodSums:
-    """Return the sums over all rows for the likelihood of a family, for negative binomial counts with theta of the fit,
-    or that which is most likely for a constant.
+    """Return the sums over all rows for the likelihood of a family, for negative binomial counts with the theta of the
+    fit, or the most likely theta for a constant.
     """
     kernels = objective.kernels
 
@@ -218,7 +218,7 @@ def fisher_factor(objective: Objective, theta: Array) -> Array:
 
 # --- Theta of negative binomial counts
 
-MAX_THETA = 1e7  # with a larger theta, counts cannot be told from Poisson counts
+MAX_THETA = 1e7  # theta above which counts cannot be distinguished from Poisson counts
 _MAX_THETA_STEPS = 20_000
 _THETA_TOLERANCE = 1e-12  # relative change of theta that counts as none
 
@@ -281,7 +281,7 @@ class RowFigures(NamedTuple):
     has_constant: bool
 
 
-_MIN_SCATTER_ROWS = 30  # with fewer rows, the scatter of residuals says little
+_MIN_SCATTER_ROWS = 30  # rows; with fewer, the scatter of residuals is not conclusive
 _QUANTILE_LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _SPAN_TOLERANCE = 1e-9  # share of a constant outside of the span of a model that counts as rounding
 

@@ -48,7 +48,7 @@ class CovarianceSettings:
 
 
 COVARIANCE = CovarianceSettings()
-PERFECT_FIT_WARNING = "the residuals are rounding errors, so standard errors, the likelihood and AIC mean nothing"
+PERFECT_FIT_WARNING = "the residuals are rounding errors, so standard errors, the likelihood and AIC are meaningless"
 
 
 def inverse_hessians(hessians: Array, names: Sequence[str]) -> tuple[Array, list[list[str]]]:
@@ -149,7 +149,7 @@ def high_correlation_warnings(names: Sequence[str], values: Array, covariance: A
         is_reported = (np.abs(matrix) > COVARIANCE.high_correlation) & (is_imprecise | is_imprecise[:, None]) | (
             np.abs(matrix) > COVARIANCE.extreme_correlation
         )
-    sizes = np.abs(matrix).round(12)  # rounding errors decide no order
+    sizes = np.abs(matrix).round(12)  # rounded, so that rounding errors do not decide the order
     pairs = sorted(zip(*np.nonzero(np.triu(is_reported, 1)), strict=True), key=lambda pair: -sizes[pair])
     warnings = [
         f"`{names[i]}` and `{names[j]}` are hardly distinguishable with these data: "
@@ -223,19 +223,19 @@ def _is_flat(curvature: Array, direction: Array) -> bool:
 # --- Statistics of a fit
 
 
-MAX_COVARIANCE_SIZE = 500  # free numbers; a covariance matrix of more is slow and nobody reads it
+MAX_COVARIANCE_SIZE = 500  # free numbers; a larger covariance matrix is slow and unreadable
 
 SCALED = "square roots of the diagonal of inv(J'J)*rss/dof"
 _EFFECTIVE_VARIANCE = "W = 1/(sigma^2 + (df/dx*sigma_x)^2)"
 SCALED_EFFECTIVE = f"square roots of the diagonal of inv(J'WJ)*rss/dof, {_EFFECTIVE_VARIANCE}"
-ABSOLUTE_EFFECTIVE = f"square roots of the diagonal of inv(J'WJ), {_EFFECTIVE_VARIANCE}, both taken as they are"
+ABSOLUTE_EFFECTIVE = f"square roots of the diagonal of inv(J'WJ), {_EFFECTIVE_VARIANCE}, with absolute errors"
 SCALED_WEIGHTED = "square roots of the diagonal of inv(J'WJ)*rss/dof"
-ABSOLUTE = "square roots of the diagonal of inv(J'WJ), W = 1/sigma^2, sigma taken as it is"
+ABSOLUTE = "square roots of the diagonal of inv(J'WJ), W = 1/sigma^2, with absolute sigma"
 LIKELIHOOD = "square roots of the diagonal of the inverse Hessian of the summed loss"
 EXPECTED = "square roots of the diagonal of inv(J'WJ), W = 1/variance: by expected information"
 DISPERSED = "square roots of the diagonal of inv(J'WJ)*dispersion, W = dispersion/variance: by expected information"
 GAUSSIAN = "square roots of the diagonal of the inverse Hessian of rss/2, times rss/dof"
-_PENALTY_NOTE = "the spread of the penalised values, not how far the penalty draws them towards 0"
+_PENALTY_NOTE = "excluding the bias towards 0 that the penalty causes"
 PENALISED = (
     "square roots of the diagonal of inv(H)*I*inv(H), of the Hessians of the summed loss with the l2 penalty and "
     f"without it: {_PENALTY_NOTE}"
@@ -282,7 +282,7 @@ class FitStatistics(GoodnessOfFit):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputedStatistics(FitStatistics):
-    """The statistics of a fit, with what was noticed while computing them.
+    """The statistics of a fit, with the warnings that arose while computing them.
 
     Attributes:
         missing_error_reasons: a sentence for each reason for which standard errors are unknown.
@@ -315,7 +315,7 @@ def compute_statistics(
 
     Args:
         absolute_sigma: whether the weights are 1/σ² of known errors, so that the covariance is not scaled by rss/dof.
-        is_solved: whether the fit reached a solution; elsewhere standard errors mean nothing.
+        is_solved: whether the fit reached a solution; elsewhere standard errors are meaningless.
         with_goodness: add the goodness of fit.
     """
     with ignore_float_errors():
@@ -671,9 +671,7 @@ def _root_dispersions(batch: Batch, theta: Array, dofs: NDArray[np.intp]) -> Arr
 
 
 def _unpenalised_norms(plain: Batch, theta: Array, lengths: Array) -> Array:
-    """Return the roots of the sums of squares of fits without the penalty, which keeps parameters from explaining the
-    data.
-    """
+    """Return the roots of the sums of squares of fits without the penalty."""
     outcomes = fit_squares(plain, theta)
     ends = _Matrices(plain, np.array([end.theta for end in outcomes]), has_triangles=True)
     return np.fmin(lengths, ends.residual_norms())

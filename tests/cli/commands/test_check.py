@@ -99,7 +99,7 @@ def test_uncertain_values() -> None:
     output = run_cli("grad x*y --x 2+-0.1 --y 3")
     assert "standard error of the value = 0.3\n" in output
     assert "from x: 100.0 % of its variance" in output
-    assert "Believe the first order" in output
+    assert "Use the first-order result" in output
     assert run_cli("grad x --x=-2.5(3) --json").json["uncertainty"]["stderr"] == 0.3
     assert run_cli("grad sum(v) --v [-1,2]+-10% --json").json["uncertainty"]["stderr"] == pytest.approx(0.05**0.5)
 
@@ -192,7 +192,7 @@ def test_a_file_of_points_has_a_standard_error_per_row(tmp_path: Path) -> None:
     assert [float(row.split(",")[-1]) for row in table.splitlines()[1:]] == pytest.approx([0.19**0.5, 0.27**0.5])
     assert run_cli("grad x*y --x 1:2:2 --y 3+-0.5").splitlines()[2].split(",")[-1] == "1"
     output = run_cli(f"grad (x-3)^2 --at {path} --sigma x=0.1")
-    assert "misleads, because the formula bends within the errors: 1, first row 2" in output.stderr
+    assert "misleads, because the formula is nonlinear within the errors: 1, first row 2" in output.stderr
     # Correct digits, where rounding spoils them.
     path.write_text("x,s\n1e-8,1e-9\n")
     output = run_cli(f'grad "(1 - cos(x))/x^2" --at {path} --sigma x=s')
@@ -206,7 +206,7 @@ def test_a_file_of_points_has_a_standard_error_per_row(tmp_path: Path) -> None:
         ("--sigma x=-1", "the error of `x` must be 0 or positive, or an array of such errors, not -1"),
         ("--sigma x=sx", "row 2: the error in column `sx` must be 0 or positive, not -0.5"),
         ("--sigma z=1", "no variable `z`"),
-        ("--sigma x=1 --correlation x,y=0.5", "correlation of `y`: it is no uncertain input"),
+        ("--sigma x=1 --correlation x,y=0.5", "correlation of `y`: it is not an uncertain input"),
         ("--sigma x=1 --monte-carlo 100", "cannot be combined with --at"),
     ],
 )
@@ -262,7 +262,7 @@ BAD = [
     ("grad x --x 2+-0.1 --seed 3",            "--set seed=3"),
     ("grad x --x 2+-0.1 --sigma x=3",         "two values"),
     ("grad x --x 2 --sigma y=3",              "no variable `y`"),
-    ("grad x*y --x 2+-1 --y 3 --correlation x,y=0.5", "correlation of `y`: it is no uncertain input"),
+    ("grad x*y --x 2+-1 --y 3 --correlation x,y=0.5", "correlation of `y`: it is not an uncertain input"),
     ("grad x*y --x 2+-1 --y 3+-1 --correlation x,z=0.5", "correlation of `z`"),
     ("grad x*y --x 2+-1 --y 3+-1 --correlation x,y=1.5", "from -1 to 1, not 1.5"),
     ("grad x*y --x 2+-1 --y 3+-1 --correlation x,y=nan", "from -1 to 1, not nan"),

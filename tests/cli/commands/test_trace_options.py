@@ -285,7 +285,7 @@ def test_paths_and_tangents_of_arrays_are_those_of_their_elements() -> None:
     assert run_cli([*ARRAYS, "--paths", "W[0, 1]"]).count("paths from") == 1
     expect_refusal(run_cli([*ARRAYS, "--paths", "V"]), "no variable `V`")
     large = ["trace", "sum(W @ W)", f"--W={[[1] * 60] * 60}", "--paths"]
-    expect_refusal(run_cli(large), "show each element of an array as a node, and here are too many")
+    expect_refusal(run_cli(large), "show each element of an array as a node; this formula has too many")
 
 
 @pytest.mark.parametrize("view", ["--mode forward", "--paths v", "--mode forward --json"])

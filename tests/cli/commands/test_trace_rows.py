@@ -142,7 +142,7 @@ def test_parameters_with_a_value_for_each_level(tmp_path: Path) -> None:
     assert matched["gradient"]["c"] == pytest.approx(-2 * (0.3 - 2))
     (tmp_path / "other.csv").write_text("x,y,group\n0,2.1,Z\n")
     refused = run_cli(f"trace {model} {tmp_path}/other.csv --row 1")
-    expect_refusal(refused, 'row 1 (line 2), column `group`: "Z" is no level of the model (A, B, C)')
+    expect_refusal(refused, 'row 1 (line 2), column `group`: "Z" is not a level (A, B, C)')
 
 
 def test_files_are_read_as_train_reads_them(tmp_path: Path) -> None:
