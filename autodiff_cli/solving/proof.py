@@ -50,7 +50,6 @@ _RELATION_GUARD = 16  # bits of a number that are not used in the search for an 
 _EXACT_BITS = 128  # working precision at which a number is recognised as a fraction
 _MAX_SYSTEMS = 16  # systems of factors of the equations that are solved
 _MAX_DEGREE = 64  # degree of polynomials whose multiple zeros are made simple
-_EPS = 2.0**-48
 _SAME_ZEROS = (neg, abs_, square, sqrt, cbrt)
 _POLYNOMIAL_OPERATIONS: dict[Op | None, Callable[..., fmpq_poly | None]] = {
     add: operator.add, sub: operator.sub, mul: operator.mul, neg: operator.neg, square: lambda x: x * x,
