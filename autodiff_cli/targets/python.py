@@ -138,7 +138,7 @@ _SHARED_NAMES = (
 _NUMPY_UNARY_NAMES = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
     "round": "rint", "size": "size", "largest": "max", "smallest": "min", "transpose": "transpose",
-    "norm": "linalg.norm", "cbrt": "cbrt",
+    "norm": "linalg.norm", "platform_cbrt": "cbrt",
 }  # fmt: skip
 _NUMPY_BINARY_NAMES = {
     "atan2": "arctan2", "hypot": "hypot", "mod": "mod", "max": "maximum", "min": "minimum", "logaddexp": "logaddexp",
@@ -201,7 +201,7 @@ def _pow_slope_base(x: Node, y: Node) -> Node:
 # Operations that are defined by their careful forms. Other functions run in Python for each element.
 _NUMPY_FORMS = (
     "pow_slope_exponent", "times_log", "sinc", "sigmoid", "sigmoid_slope", "logsigmoid", "logit", "softsign",
-    "asec", "acsc", "acoth", "asech", "acsch",
+    "asec", "acsc", "acoth", "asech", "acsch", "cbrt", "log_base",
 )  # fmt: skip
 NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     **{name: partial(careful_form, name) for name in _NUMPY_FORMS},
@@ -318,7 +318,7 @@ JAX = _array_target(
     "jax",
     "jnp",
     {
-        **library_calls("jnp", _NUMPY_UNARY_NAMES),
+        **library_calls("jnp", {**_NUMPY_UNARY_NAMES, "cbrt": "cbrt"}),
         **library_calls("jnp", _NUMPY_BINARY_NAMES, 2),
         **library_calls("jax.nn", _JAX_NN),
         **library_calls("jax.scipy.special", _JAX_SPECIAL),
