@@ -84,14 +84,16 @@ def beta(a: Ball, b: Ball) -> Ball:
 def beta_slope(a: Ball, b: Ball) -> Ball:
     """Return the derivative of beta(a, b) with respect to a.
 
-    At poles of gamma(a + b), beta is 0 and digamma infinite, but the derivative is finite: the derivative of 1/gamma at
-    its zero -m is (-1)^m·m!.
+    It is finite at poles of gamma(a + b), where beta is 0 and digamma infinite; there 1/gamma is differentiated in its
+    form by reflection, gamma(1 - x)·sin(πx)/π.
     """
-    total = a + b
-    pole: fmpz | None = ball.unique_integer(total) if total.is_exact() and total.is_integer() and total <= 0 else None
-    if pole is not None:
-        return a.gamma() * b.gamma() * (1 - total).gamma() * (-1 if pole % 2 else 1)
-    return beta(a, b) * (a.digamma() - total.digamma())
+    total, zero = a + b, arb(0)
+    if total < 0.5:
+        mirrored = 1 - total
+        slope = mirrored.gamma() * (total.cos_pi() - polygamma(zero, mirrored) * total.sin_pi() / arb.pi())
+    else:
+        slope = -polygamma(zero, total) * total.rgamma()
+    return a.gamma() * b.gamma() * (polygamma(zero, a) * total.rgamma() + slope)
 
 
 def gamma_density(a: Ball, x: Ball) -> Ball:
