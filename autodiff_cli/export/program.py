@@ -525,7 +525,7 @@ def _unroll_arrays(
 
     places = {variable.leaves[0]: element_leaves(variable.name, variable.shape) for variable in variables.values()}
     try:
-        parts = [tuple(part.reshape(-1)) for part in unroll(graphs, places, MAX_OPERATIONS)]
+        parts = [tuple(part.reshape(-1)) for part in unroll(graphs, places, MAX_OPERATIONS, is_exact=False)]
     except TooManyOperationsError as error:
         raise TooLargeError(str(error)) from None
     scalars = {

@@ -84,14 +84,16 @@ def beta(a: Ball, b: Ball) -> Ball:
 def beta_slope(a: Ball, b: Ball) -> Ball:
     """Return the derivative of beta(a, b) with respect to a.
 
-    At poles of gamma(a + b), beta is 0 and digamma infinite, but the derivative is finite: the derivative of 1/gamma at
-    its zero -m is (-1)^m·m!.
+    It is finite at poles of gamma(a + b), where beta is 0 and digamma infinite; there 1/gamma is differentiated in its
+    form by reflection, gamma(1 - x)·sin(πx)/π.
     """
-    total = a + b
-    pole: fmpz | None = ball.unique_integer(total) if total.is_exact() and total.is_integer() and total <= 0 else None
-    if pole is not None:
-        return a.gamma() * b.gamma() * (1 - total).gamma() * (-1 if pole % 2 else 1)
-    return beta(a, b) * (a.digamma() - total.digamma())
+    total, zero = a + b, arb(0)
+    if total < 0.5:
+        mirrored = 1 - total
+        slope = mirrored.gamma() * (total.cos_pi() - polygamma(zero, mirrored) * total.sin_pi() / arb.pi())
+    else:
+        slope = -polygamma(zero, total) * total.rgamma()
+    return a.gamma() * b.gamma() * (polygamma(zero, a) * total.rgamma() + slope)
 
 
 def gamma_density(a: Ball, x: Ball) -> Ball:
@@ -131,20 +133,26 @@ def incomplete_gamma(of: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball],
 
 
 def _lower_gamma(a: Ball, x: Ball) -> Ball:
-    # Where x is not much smaller than a, FLINT's function is slow and inaccurate.
     rest = 1 - _upper_gamma(a, x)
     if not rest.is_finite() or rest.rel_accuracy_bits() > ctx.prec // 2:
         return rest
-    return max(rest, x.gamma_lower(a, regularized=1), key=arb.rel_accuracy_bits)
+    total = _incomplete_gamma_series(0, a, x, is_upper=False)  # FLINT's own function takes minutes for large a
+    return rest if total is None else total[0] * (a * x.log() - x - (a + 1).lgamma()).exp()
 
 
 def _upper_gamma(a: Ball, x: Ball) -> Ball:
     return arb(0) if a.is_zero() else arb(1) if x.is_zero() else x.gamma_upper(a, regularized=1)
 
 
+class _Intervals:
+    """Whether intervals are evaluated, in `interval_arithmetic`."""
+
+    are_evaluated = False
+
+
 _GUARD_BITS = 10  # additional bits, beyond the arguments' bits
-_MAX_TERMS = 20_000  # terms of a series; more take seconds
-_MAX_WIDE_TERMS = 2000  # terms of a series at a wide ball: bounds over intervals evaluate thousands of series
+_MAX_TERMS = 500_000  # terms of a series; more take seconds
+_MAX_WIDE_TERMS = 2000  # terms of a series for an interval: bounds over intervals evaluate thousands of series
 
 
 def _determined_bits(*xs: Ball) -> int:
@@ -155,55 +163,51 @@ def _determined_bits(*xs: Ball) -> int:
 def gammainc_derivative(order: int, a: Ball, x: Ball) -> Ball:
     """Return the derivative of gammainc(a, x) of some order with respect to a >= 0, for x > 0.
 
-    The power series Σ x^(a+k)·exp(-x)/gamma(a+k+1) is summed as a truncated power series in a. The rest is at most a
-    geometric series, with the absolute values of the coefficients of the last term and of 1/(a+k+e) in powers of e.
-    Where x is large, the asymptotic series of gammaincc(a, x) needs far fewer terms.
+    The power series Σ x^(a+k)·exp(-x)/gamma(a+k+1) is summed as a truncated power series in a. For x > a, the series of
+    gammaincc(a, x), Σ (a-1)…(a-k)·x^(a-k-1)·exp(-x)/gamma(a) (DLMF 8.11.2), needs far fewer terms.
     """
     if not (_is_from_zero(a) and _is_from_zero(x)) or x.is_zero():
         return arb(0) if a > 0 and x.is_zero() else ball.NAN
     shifted = arb_series([a, 1], prec=order + 1)
     # One exponential of a difference: the factors of a wide ball are far less certain than their product.
     density = (shifted * x.log() - x - (shifted + 1).lgamma()).exp()
-    if x > 2 * a and (upper := _upper_gamma_series(order, shifted, x)) is not None:
-        return -(density * upper)[order] * arb.fac_ui(order)
-    bits = _determined_bits(a, x)
-    most = _MAX_TERMS if bits > ctx.prec // 2 else _MAX_WIDE_TERMS
-    if x > most / 2 or a > 1e9 or not all(density[i].is_finite() for i in range(order + 1)):
+    if not all(density[i].is_finite() for i in range(order + 1)):
         raise Undecided
-    term = total = density
-    small = arb(2) ** -bits
-    for k in range(1, most):
-        term = term * x / (shifted + k)
-        total = total + term
-        if k > 2 * x and all(term[i].abs_upper() <= total[i].abs_upper() * small for i in range(order + 1)):
-            place = a + k + 1
-            rest = _sizes(term, order) * (x / place) / arb_series([1 - x / place, -1 / place], prec=order + 1)
-            return (total[order] + arb(0, rest[order].abs_upper())) * arb.fac_ui(order)
+    if x > a and (total := _incomplete_gamma_series(order, a, x, is_upper=True)) is not None:
+        return -(density * shifted / x * total)[order] * arb.fac_ui(order)
+    if (total := _incomplete_gamma_series(order, a, x, is_upper=False)) is not None:
+        return (density * total)[order] * arb.fac_ui(order)
     raise Undecided
 
 
-def _upper_gamma_series(order: int, a: Series, x: Ball) -> Series | None:
-    """Return gammaincc(a, x)·gamma(a+1)·exp(x)/x^a as a truncated power series in a; None if x is too small for that.
+def _incomplete_gamma_series(order: int, a: Ball, x: Ball, is_upper: bool) -> Series | None:
+    """Return Σ x^k/((a+1)…(a+k)), or for the upper function Σ (a-1)…(a-k)/x^k, as a truncated power series in a.
 
-    It is a/x times the asymptotic series Σ (a-1)…(a-k)/x^k (DLMF 8.11.2). After n > a terms the rest is the next term
-    times ∫ (1 + s/x)^(a-n-1)·exp(-s) ds over s from 0, where the coefficient of each power e^i in (1 + s/x)^e is at
-    most (s/x)^i/i!, whose integral with exp(-s) is x^-i.
+    None if that takes too many terms. The rest, from a term t on, is t·(1 + r) with |r| <= x/(gap - e), in the
+    absolute values of coefficients of powers of e. The lower rest is at most a geometric series of x/(a+k+1+e). The
+    upper one is t·∫ (1 + s/x)^(a-k-1+e)·exp(-s) ds over s from 0, where (1 + s/x)^m <= exp(m·s/x) for m > 0, and the
+    coefficient of e^i in (1 + s/x)^e is at most (s/x)^i/i!.
     """
-    term = total = arb_series([1], prec=order + 1)
-    small = arb(2) ** -_determined_bits(a[0], x)
-    for k in range(1, 2 * ctx.prec):
-        term = term * (a - k) / x
-        if a[0] < k and all(term[i].abs_upper() <= small for i in range(order + 1)):
-            rest = _sizes(term, order) / arb_series([1, -1 / x], prec=order + 1)
-            total = total + arb_series([arb(0, rest[i].abs_upper()) for i in range(order + 1)], prec=order + 1)
-            return a / x * total
-        total = total + term
+    bits = _determined_bits(a, x)
+    most = _MAX_WIDE_TERMS if _Intervals.are_evaluated or bits <= ctx.prec // 2 else _MAX_TERMS
+    slope, needed = ((a + 1) / x if is_upper else x / (a + 1)).log(), bits * arb.const_log2()
+    if 2 * needed / ((slope**2 + 2 * needed / (a + 1)).sqrt() - slope) > most:  # a Gaussian estimate of their number
+        return None
+    small = arb(2) ** -bits
+    term, total = [arb(1)] + [arb(0)] * order, [arb(0)] * (order + 1)
+    for k in range(int(min(most, float((a + x).upper()) + 1)) if is_upper else most):
+        if abs(term[0]) <= total[0] * small and (gap := x - (a - k - 1).max(arb(0)) if is_upper else a + k + 1 - x) > 0:
+            sizes = arb_series([abs(coefficient) for coefficient in term], prec=order + 1)
+            rest = sizes * (1 + x / arb_series([gap, -1], prec=order + 1))
+            errors = [rest[i].abs_upper() for i in range(order + 1)]
+            if all(error <= total[0] * small for error in errors):
+                return arb_series([v + arb(0, e) for v, e in zip(total, errors, strict=True)], prec=order + 1)
+        total = [value + coefficient for value, coefficient in zip(total, term, strict=True)]
+        previous, place = arb(0), a - k - 1 if is_upper else a + k + 1
+        for i, coefficient in enumerate(term):  # multiplied by (place + e)/x, or by x/(place + e)
+            term[i] = (coefficient * place + previous) / x if is_upper else (coefficient * x - previous) / place
+            previous = coefficient if is_upper else term[i]
     return None
-
-
-def _sizes(series: Series, order: int) -> Series:
-    """Return the absolute values of the coefficients up to an order."""
-    return arb_series([abs(series[i]) for i in range(order + 1)], prec=order + 1)
 
 
 def sinc_derivative(n: Ball, x: Ball) -> Ball:
@@ -486,7 +490,11 @@ TABLE: dict[str, Function] = {
 def interval_arithmetic(bits: int) -> Iterator[Kind[Number]]:
     """Set the precision of interval ends inside a `with` block, and yield the kind of number for intervals."""
     with ball.working_precision(bits):
-        yield _interval_kind(bits)
+        _Intervals.are_evaluated = True
+        try:
+            yield _interval_kind(bits)
+        finally:
+            _Intervals.are_evaluated = False
 
 
 @lru_cache(maxsize=8)

@@ -118,7 +118,7 @@ def ratio_series(ratio: Callable[[float], float]) -> float:
 def root(x: float, n: float) -> float:
     """The real n-th root; nan for a negative x unless n is an odd integer."""
     size = abs(x)
-    z = sqrt(size) if n == 2 else (cbrt(size) if n == 3 else _root_of_size(size, n))
+    z = sqrt(size) if n == 2 else (cube_root(size) if n == 3 else _root_of_size(size, n))
     if x != x or n != n or n == 0:
         return nan
     if x < 0:
@@ -127,36 +127,43 @@ def root(x: float, n: float) -> float:
 
 
 def _root_of_size(size: float, n: float) -> float:
-    """size^(1/n), corrected for the rounding error of 1/n: to first order, x^error is 1 + error·log(x)."""
+    """size^(1/n), corrected for the rounding error of 1/n: to first order, x^error is 1 + error·log(x).
+
+    An integer whose power is exact is the root, as 4 is of 1024.
+    """
     z = power(size, divide(1.0, n))
     exponent_error = 1.0 - divide(1.0, n) * n - product_error(divide(1.0, n), n)
     step = z * (exponent_error / n * log(size)) if n != 0 else 0.0
+    whole = _nearest_integer(z)
+    if power(whole, n) == size:
+        return whole
     return z + step if math.isfinite(step) else z
 
 
-def cbrt(x: float) -> float:
-    """The cube root: one step of Newton's method from the platform's result, which is up to 3 ulps off."""
-    return _tiny_cbrt(x) if abs(x) < 1e-290 else _refined_cbrt(x)
+def _nearest_integer(x: float) -> float:
+    """The nearest integer; x where it is beyond 2^52, infinite or nan."""
+    return 0.0 + math.floor(x + 0.5) if abs(x) < 2.0**52 else x
 
 
-def _refined_cbrt(x: float) -> float:
+def cube_root(x: float) -> float:
+    """The cube root: one step of Newton's method from the platform's result, which is up to 3 ulps off.
+
+    Larger steps are none: at 0, at infinities, and where the cube underflows.
+    """
     z = math.cbrt(x)
-    cube = z * z * z
-    return z - (cube - x) / (3.0 * z * z) if abs(cube) < inf else z
-
-
-def _tiny_cbrt(x: float) -> float:
-    """The cube root of a number whose square may underflow."""
-    return x if x == 0 else _refined_cbrt(x * 2.0**300) / 2.0**100
+    step = divide(z * z * z - x, 3.0 * z * z)
+    return z - step if abs(step) < 1e-15 * abs(z) else z
 
 
 def log_base(x: float, base: float) -> float:
-    """The logarithm of x to a base."""
+    """The logarithm of x to a base; exact where it is an integer whose power is exact."""
     if base == 2:
         return log2(x)
     if base == 10:
         return log10(x)
-    return divide(log(x), log(base))
+    z = divide(log(x), log(base))
+    whole = _nearest_integer(z)
+    return whole if power(base, whole) == x else z
 
 
 def pow_slope_base(x: float, y: float) -> float:
@@ -507,19 +514,19 @@ def softsign(x: float) -> float:
 
 OPERATIONS: dict[str, Callable[..., float]] = {
     **{function.__name__: function for function in (
-        pow_slope_base, pow_slope_exponent, times_log, vanishing_product, cbrt, root, log_base, sinc, direction,
+        pow_slope_base, pow_slope_exponent, times_log, vanishing_product, root, log_base, sinc, direction,
         math.atan, math.atan2, asec, acsc, atanh_slope, atan_slope, log1p_square, sinh, math.tanh, math.asinh,
         sech, csch, coth, sech_square, csch_square, asech, acsch, acoth, math.hypot,
         math.erf, math.erfc, erfinv, exp_square, exp_minus_square, exp_minus_half_square, normal_pdf, normal_cdf,
         sigmoid, sigmoid_slope, logit, softplus, logsigmoid, logaddexp, binary_softmax,
         silu, silu_slope, mish, mish_slope, softsign,
     )},
-    "pow": power, "square": lambda x: x * x, "edge_distance": lambda x: abs(x),  # not `abs` itself
+    "pow": power, "cbrt": cube_root, "square": lambda x: x * x, "edge_distance": lambda x: abs(x),  # not `abs` itself
     "exp": exp, "exp2": exp2, "expm1": expm1, "log": log, "log2": log2, "log10": log10, "log1p": log1p, "sqrt": sqrt,
     "sin": sin, "cos": cos, "tan": tan, "asin": asin, "acos": acos, "cosh": cosh, "acosh": acosh, "atanh": atanh,
 }  # fmt: skip
 
 # Functions that few numbers need. An array is passed to them only if one of its numbers needs it.
 RARELY_NEEDED: tuple[Callable[..., float], ...] = (
-    _tiny_cbrt, _pow_slope_at_edge, _far_sech, _far_csch, _far_sech_square, _far_atan_slope, _times_exp,
+    _pow_slope_at_edge, _far_sech, _far_csch, _far_sech_square, _far_atan_slope, _times_exp,
 )  # fmt: skip

@@ -361,6 +361,8 @@ class FunctionTranslator:
                 name = function.attr if isinstance(function, ast.Attribute) else cast(ast.Name, function).id
                 if arguments and isinstance(arguments[0], ast.Lambda):
                     return self._call_with_lambda(name, arguments[0])
+                if isinstance(function, ast.Attribute) and f"platform_{name}" in self._target.notations:
+                    name = f"platform_{name}"
                 return self._call(name, [*map(self._number, arguments)])
         raise NotImplementedError(f"{self._node.name}: {ast.unparse(node)}")
 

@@ -23,7 +23,7 @@ AS_NUMBER = Notation(("", " ? 1.0 : 0.0"), (OR,), CHOICE, conditions=(0,))
 
 # Functions of both libraries that have the names of operations.
 _LIBRARY = (
-    "sqrt", "cbrt", "exp", "expm1", "log", "log2", "log10", "log1p", "floor", "ceil",
+    "sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "floor", "ceil",
     "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
 )  # fmt: skip
 C_NOTATIONS = {
@@ -33,6 +33,7 @@ C_NOTATIONS = {
     "element": Notation(("", "[(int)(", ")]"), (SIGN + 1, 0)),
     "abs": call_notation("fabs", 1),
     "round": call_notation("nearbyint", 1),
+    "platform_cbrt": call_notation("cbrt", 1),
     "gamma": call_notation("tgamma", 1),
     "eq": comparison("==", EQUALITY),
     "ne": comparison("!=", EQUALITY),
@@ -97,7 +98,7 @@ def _predicate(name: str) -> Notation:
 
 JAVASCRIPT_NOTATIONS = {
     **BRACE_NOTATIONS,
-    **{name: call_notation(f"Math.{name}", 1) for name in (*_LIBRARY, "abs")},
+    **{name: call_notation(f"Math.{name}", 1) for name in (*_LIBRARY, "abs", "cbrt")},
     **{name: call_notation(f"Math.{name}", 2) for name in ("atan2", "hypot", "max", "min")},
     **{name: call_notation(name, 2) for name in ("copysign", "pow")},
     "element": Notation(("", "[", "]"), (SIGN + 1, 0)),

@@ -23,7 +23,7 @@ from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target
 from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, less, mod, not_equal, or_, where
 from autodiff_cli.ops.elementary import pow_ as power
 from autodiff_cli.ops.special import sigmoid
-from autodiff_cli.ops.structural import logsumexp, softmax
+from autodiff_cli.ops.structural import logsumexp, norm, softmax
 from autodiff_cli.targets.translation import arithmetic, expand_small_power, infix, shortest_literal
 
 CHOICE, OR, AND, NOT, ORDER = 1, 2, 3, 4, 5
@@ -138,7 +138,7 @@ _SHARED_NAMES = (
 _NUMPY_UNARY_NAMES = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
     "round": "rint", "size": "size", "largest": "max", "smallest": "min", "transpose": "transpose",
-    "norm": "linalg.norm", "cbrt": "cbrt",
+    "platform_cbrt": "cbrt",
 }  # fmt: skip
 _NUMPY_BINARY_NAMES = {
     "atan2": "arctan2", "hypot": "hypot", "mod": "mod", "max": "maximum", "min": "minimum", "logaddexp": "logaddexp",
@@ -201,11 +201,11 @@ def _pow_slope_base(x: Node, y: Node) -> Node:
 # Operations that are defined by their careful forms. Other functions run in Python for each element.
 _NUMPY_FORMS = (
     "pow_slope_exponent", "times_log", "sinc", "sigmoid", "sigmoid_slope", "logsigmoid", "logit", "softsign",
-    "asec", "acsc", "acoth", "asech", "acsch",
+    "asec", "acsc", "acoth", "asech", "acsch", "cbrt", "log_base",
 )  # fmt: skip
 NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     **{name: partial(careful_form, name) for name in _NUMPY_FORMS},
-    **{op.name: ARRAY_DEFINITIONS[op] for op in (logsumexp, softmax)},
+    **{op.name: ARRAY_DEFINITIONS[op] for op in (logsumexp, norm, softmax)},
     "pow_slope_base": _pow_slope_base,
     "binary_softmax": lambda x, y: sigmoid(x - y),
 }
@@ -320,7 +320,7 @@ JAX = _array_target(
     "jax",
     "jnp",
     {
-        **library_calls("jnp", _NUMPY_UNARY_NAMES),
+        **library_calls("jnp", {**_NUMPY_UNARY_NAMES, "cbrt": "cbrt", "norm": "linalg.norm"}),
         **library_calls("jnp", _NUMPY_BINARY_NAMES, 2),
         **library_calls("jax.nn", _JAX_NN),
         **library_calls("jax.scipy.special", _JAX_SPECIAL),

@@ -69,6 +69,16 @@ def agree(target: str, folder: Path, texts: Sequence[str], point: dict[str, floa
         assert [value, *slopes] == expected, case.source
 
 
+@EVERY
+@pytest.mark.sampled
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e5, 1e300])
+def test_operations_on_arrays_of_any_scale(tmp_path: Path, target: str, scale: float) -> None:
+    """A length does not overflow before its elements do, and scores of any size that differ little have all digits."""
+    texts = ["norm([x, y])", "norm([x, y, z])", "[1, 2, 4] @ softmax([u, v, w])", "softmax([u, v])[0]"]
+    scores = {"u": 0.125 + scale, "v": 1.25 + scale, "w": 2.5 + scale}
+    agree(target, tmp_path, texts, {"x": 0.3 * scale, "y": -1.2 * scale, "z": 2.5 * scale, **scores})
+
+
 # fmt: off
 NAMES = [
     "x", "gradient", "hessian", "value", "t1", "for", "class", "end", "double", "lambda", "λ", "θ_0", "x₁", "x1", "x̂",

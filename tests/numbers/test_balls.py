@@ -337,15 +337,18 @@ def test_a_ball_that_may_or_may_not_fill_the_memory_is_undecided(name: str) -> N
                 kind.function(get_op(name), 1)(arb(sign * MAX_ARGUMENT, MAX_ARGUMENT / 2))
 
 
-@each("a", [300.0, 1000.0])
-@each("share", [0.8, 0.9, 1.0, 1.1, 2.0])
+@each("a", [300.0, 1000.0, 1e6, 1e8])
+@each("share", [0.1, 0.8, 0.9, 1.0, 1.1, 2.0])
 def test_the_lower_incomplete_gamma_function_of_large_numbers_is_proven_at_once(a: float, share: float) -> None:
-    """FLINT's own function loses all digits there, and a larger precision takes longer than most users wait."""
+    """FLINT's own function takes minutes there, or loses all digits."""
     with precision(200):
         assert FUNCTIONS["gammainc"](arb(a), arb(a * share)).rel_accuracy_bits() > 100
 
 
-@each(("a", "x"), [(0.5, 20.0), (3.0, 90.0), (3.0, 30_000.0), (40.0, 90.0), (40.0, 700.0)])
+@each(
+    ("a", "x"),
+    [(0.5, 20.0), (3.0, 90.0), (3.0, 30_000.0), (40.0, 90.0), (40.0, 700.0), (4000.0, 4800.0), (900.0, 700.0)],
+)
 def test_slopes_of_incomplete_gamma_functions_in_their_tails(a: float, x: float) -> None:
     """Far out, the derivatives towards the first argument are bounded at points, and over balls, whose sign is sure."""
     for order, name in ((1, "gammainc_slope"), (2, "gammainc_curvature")):

@@ -157,7 +157,8 @@ def _sech_square(x: Vector) -> Vector:
 
 _VECTOR_FUNCTIONS: dict[str, Callable[..., Vector | None]] = {
     **ARITHMETIC,
-    **{name: _library_function(name) for name in (*PLATFORM_FUNCTIONS, "sqrt", "sinh", "hypot")},
+    **{name: _library_function(name) for name in (*PLATFORM_FUNCTIONS, "sqrt", "sinh", "hypot") if name != "cbrt"},
+    "platform_cbrt": _library_function("cbrt"),
     "pow": power,
     "tanh": _tanh, "coth": lambda x: 1.0 / _tanh(x), "sech_square": _sech_square,
 }  # fmt: skip

@@ -24,6 +24,8 @@ from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.machine_code import FunctionBuilder, compile_assembly, initialize
 
 _VECTOR_LIBRARY = "libmvec.so.1"  # glibc's vector functions
+# Functions that are inexact there also where the result is a short number: log10(1000), hypot(0.1, 0).
+_INEXACT_FUNCTIONS = ("log10", "hypot")
 # The letter in its symbols for each vector width in doubles: SSE2, AVX2, AVX-512.
 _WIDTH_LETTERS = {2: "b", 4: "d", 8: "e"}
 # Instruction sets that AUTODIFF_CPU may name, with their vector width in doubles and the extensions that we ask about.
@@ -68,7 +70,7 @@ class Processor:
 
     def vector_function(self, name: str, count: int) -> str | None:
         """Return the symbol of the vector library's function of `count` vectors; None if there is none."""
-        if not self.triple.startswith("x86_64") or not _has_vector_library():
+        if not self.triple.startswith("x86_64") or name in _INEXACT_FUNCTIONS or not _has_vector_library():
             return None
         mangled = f"_ZGV{_WIDTH_LETTERS[self.width]}N{self.width}{'v' * count}_{name}"
         return mangled if llvm.address_of_symbol(mangled) else None

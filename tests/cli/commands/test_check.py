@@ -70,6 +70,21 @@ def test_precision_keeps_conventions_and_warnings() -> None:
     }
 
 
+@each(("a", "b"), [("0.3", "-3.3"), ("0.1", "-0.1"), ("-1.7", "-0.3")])
+def test_slopes_of_beta_where_its_arguments_sum_to_a_pole(a: str, b: str) -> None:
+    """Beta is 0 there. The sum of decimals that are no floats is not known exactly as a ball."""
+    gradient = run_cli(f'grad "beta(a, b)" --a {a} --b {b} --precision 20 --json').json["gradient"]
+    with mp.workdps(40):
+        slope = mp.diff(lambda x: mp.beta(x, mp.mpf(b)), mp.mpf(a))
+    assert [float(gradient[name]) for name in "ab"] == pytest.approx([float(slope)] * 2, rel=1e-14)
+
+
+def test_slopes_of_beta_over_its_zeros_are_bounded() -> None:
+    """Sums of the intervals include the pole -2."""
+    enclosure = run_cli('grad "beta(a, b)" --a 2.5..2.6 --b -4.5..-4.4 --json').json["enclosure"]
+    assert -0.22 < enclosure["b"][0] < enclosure["b"][1] < -0.15
+
+
 def test_arrays_have_digits_and_checks_element_by_element() -> None:
     line = '"sum(W @ x)^2" --W "[[0.1, 1/3]]" --x "[3, 1]"'
     document = run_cli(f"grad {line} --precision 20 --json").json
