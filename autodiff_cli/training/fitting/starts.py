@@ -449,9 +449,11 @@ def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
             inside = np.where(np.isfinite(box.low) & np.isfinite(box.high) & free, share, part)
             inside = box.clip(np.where((inside < box.low) & (box.low == 0), -inside, inside))
             losses = repeat_objective(objective, len(part)).losses(inside, np.arange(len(part)))
-            order = np.argsort(np.where(np.isfinite(losses), losses, np.inf), kind="stable")
-            usable = order[: np.count_nonzero(np.isfinite(losses))]
-            chosen.append(inside[usable[: SETTINGS.likelihood_starts // 2]])
+            losses = np.where(np.isfinite(losses), losses, np.inf)
+            # The best of parts, since the best of all lie close together, often in one valley.
+            parts = minimization.growing_parts(len(part), SETTINGS.likelihood_starts // 2)
+            best = np.array([each.start + np.argmin(losses[each]) for each in parts])
+            chosen.append(inside[best[np.isfinite(losses[best])]])
     return np.concatenate(chosen)
 
 
