@@ -178,6 +178,26 @@ def test_a_few_rows_near_a_wrong_minimum_do_not_hide_a_better_one(peaks: int, se
     assert fit(f"y ~ a*exp(-((x - m)/s)^2) + {rest}", {"x": x, "y": y}).rss < 2 * best.cost * 1.001
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [19, 2, 7])
+def test_two_close_frequencies_in_a_sum_are_found_together(seed: int) -> None:
+    """In about one beat of the two, one sinusoid explains much of both, so a scan of each in turn ends elsewhere."""
+    generator = np.random.default_rng(seed)
+    n = int(generator.integers(12, 21))
+    x = np.sort(generator.uniform(0, 10, n)) if seed % 2 else np.linspace(0, 10, n)
+    low, high = np.sort(generator.uniform(0.5, 3, 2))
+    ends = (0.5, 3), (-3, 3), (0.5, 3), (-3, 3)
+    a, p, b, q = (generator.uniform(*each) for each in ends)
+    truth = np.array([a, low, p, b, max(high, low + 0.7), q])
+
+    def predict(u: np.ndarray) -> np.ndarray:
+        return np.asarray(u[0] * np.sin(u[1] * x + u[2]) + u[3] * np.sin(u[4] * x + u[5]))
+
+    y = predict(truth) + generator.normal(0, 0.1, n)
+    best = least_squares(lambda u: predict(u) - y, truth, x_scale="jac")
+    assert fit("y ~ a*sin(w1*x + p1) + b*sin(w2*x + p2)", {"x": x, "y": y}).rss < 2 * best.cost * 1.001
+
+
 def test_counts_end_at_the_least_minimum_alone_and_in_groups() -> None:
     """Saturation curves whose default start, a time constant of 1 for hours of data, is flat at another minimum."""
     x = np.linspace(0, 3600, 40)

@@ -37,7 +37,6 @@ from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.objective.parameters import Bounds, Constraints
 from autodiff_cli.training.result.goodness import MAD_TO_STD, has_no_finite_minimum, robust_scale
 from autodiff_cli.training.result.row_figures import estimate_theta
-from autodiff_cli.training.rows import ColumnArrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,28 +364,21 @@ def shares_of_stick(objective: Objective, points: Array) -> Array:
 
 
 def rows_of_component(objective: Objective, theta: Array, index: int) -> int:
-    """Return the number of rows that determine a parameter, such as the width of a component, if there are so few that
-    the maximum is an artefact of a likelihood without a limit (McLachlan & Peel 2000, section 3.10); else 0.
+    """Return the number of rows of a component of a mixture, given the index of its width, if there are so few that the
+    maximum is an artefact of a likelihood without a limit (McLachlan & Peel 2000, section 3.10); else 0.
     """
-    kernel = objective.kernels.row_loss_and_gradient
-    sums, squares = objective.fold_rows(kernel, theta, _sum_slopes, np.add)[:, 1 + index].tolist()
     is_width = (objective.bounds.low == 0) & np.isinf(objective.bounds.high)  # those of shares are at most 1
     width = theta[index] / theta[is_width].max()
-    if width >= MINIMIZATION.wide_component:
+    if not is_width[index] or width >= MINIMIZATION.wide_component:
         return 0
     few = (
         MINIMIZATION.rows_of_narrow_component
         if width < MINIMIZATION.narrow_component
         else MINIMIZATION.rows_of_component
     )
-    return round(sums * sums / squares) if 0 < sums * sums < few * squares else 0
-
-
-def _sum_slopes(values: Array, columns: ColumnArrays) -> Array:  # noqa: ARG001 - `fold_rows` gives the columns
-    """Return the sums over rows of sizes and of squares; for equal sizes, the first one squared is the second one times
-    the number of rows.
-    """
-    return np.array([np.abs(values).sum(axis=1), np.square(values).sum(axis=1)])
+    leaf = objective.model.program.leaves[objective.layout.element_names[index]]
+    (count,) = objective.sum_rows(objective.kernels.shares_of_component(leaf), theta)
+    return round(float(count)) if count < few else 0
 
 
 def judge_end(objective: Objective, end: Outcome) -> Outcome:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting import starts as search
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
-from autodiff_cli.training.fitting.starts import Effort, StartStrategy
+from autodiff_cli.training.fitting.starts import Effort, StartCandidate, StartStrategy
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     BatchCallback,
@@ -43,7 +44,7 @@ from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, Objec
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions, describe_bounds
-from autodiff_cli.training.result.diagnosis import explain_divergence, residual_structures
+from autodiff_cli.training.result.diagnosis import curve_warning, explain_divergence, residual_structures
 from autodiff_cli.training.result.goodness import RESIDUALS, has_no_finite_minimum, robust_r_squared, subsample
 from autodiff_cli.training.result.row_figures import figures_of_groups
 from autodiff_cli.training.result.statistics import (
@@ -65,6 +66,7 @@ class RestartSettings:
     likelihood_gain: float = 0.01  # gain in log-likelihood by which a minimum is another and better one
     few_residuals_per_parameter: int = 8  # with fewer, residuals of another minimum may look random
     frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
+    break_gain: float = 3.0  # gain from which on the data exclude curves without a pole: a likelihood ratio of 20
     chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
     max_unit_starts: int = 20  # parameters that are set to 1 alone, with all others at 0, as simplest starts
 
@@ -235,6 +237,27 @@ class BatchedFit:
             for strategy in _RIVALS:
                 self._search(imperfect, self.theta, strategy)
 
+    def restart_broken_curves(self) -> None:
+        """Repeat least squares whose curve is infinite or undefined between two rows, if there is a minimum at which it
+        is not, and the data do not exclude that one.
+        """
+        for fit in self._every.tolist() if self._method == "lm" and self._unset and not self._is_large else ():
+            objective, chosen = self._batch.objective_of(fit), np.array([fit])
+            if self.outcomes[fit].divergence is not None or not (broken := curve_warning(objective, self.theta[fit])):
+                continue
+            part, effort, strategy = self._part(chosen), search.SETTINGS.check, search.Multistart.few_points
+            arguments = part, self.theta[chosen], self._free, self._options.seed, effort, strategy
+            (found,) = search.multistart(*arguments, functools.partial(_is_whole, objective))
+            if found is None:
+                continue
+            (whole,) = minimization.minimize_each("lm", part, found.end[None])
+            losses = [minimization.comparison_losses(part, point[None]) for point in (whole.theta, self.theta[fit])]
+            gain = likelihood_gains(objective.kind, self._counts[chosen], *losses)
+            if whole.converged and gain < RESTARTS.break_gain and _is_whole(objective, whole):
+                rival, ratio = broken.replace("the fitted curve", "the best curve"), math.exp(float(gain[0]))
+                reason = f"{rival}, but is only {ratio:.3g} times as likely as the one reported, which started from"
+                self._fit(chosen, found.end[None], reason)
+
     def restart_robust_fits(self) -> None:
         """Repeat fits with outliers from fits of few rows, if one of these leads to a better minimum."""
         if not self._unset or not self._objective.has_residuals:
@@ -336,9 +359,16 @@ class BatchedFit:
 RESTART_STRATEGIES = (
     BatchedFit.restart_failed_likelihoods,
     BatchedFit.restart_poor_fits,
+    BatchedFit.restart_broken_curves,
     BatchedFit.restart_robust_fits,
     BatchedFit.restart_likelihoods_at_random,
 )
+
+
+def _is_whole(objective: Objective, end: Outcome | StartCandidate) -> bool:
+    """Whether the curve at the end of a fit is finite between all rows, and determined by the data."""
+    theta = end.theta if isinstance(end, Outcome) else end.end
+    return not curve_warning(objective, theta) and not compute_statistics(objective, theta).missing_error_reasons
 
 
 def _natural_ranges(objective: Objective) -> str:

@@ -451,9 +451,11 @@ def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
             inside = np.where(np.isfinite(box.low) & np.isfinite(box.high) & free, share, part)
             inside = box.clip(np.where((inside < box.low) & (box.low == 0), -inside, inside))
             losses = repeat_objective(objective, len(part)).losses(inside, np.arange(len(part)))
-            order = np.argsort(np.where(np.isfinite(losses), losses, np.inf), kind="stable")
-            usable = order[: np.count_nonzero(np.isfinite(losses))]
-            chosen.append(inside[usable[: SETTINGS.likelihood_starts // 2]])
+            losses = np.where(np.isfinite(losses), losses, np.inf)
+            # The best of parts, since the best of all lie close together, often in one valley.
+            parts = minimization.growing_parts(len(part), SETTINGS.likelihood_starts // 2)
+            best = np.array([each.start + np.argmin(losses[each]) for each in parts])
+            chosen.append(inside[best[np.isfinite(losses[best])]])
     return np.concatenate(chosen)
 
 
@@ -552,15 +554,17 @@ class Multistart:
             yield from self._frequency_pairs()
 
     def _frequency_pairs(self) -> Proposals:
-        """Yield points with the best pairs of frequencies, that no scan of one finds where they multiply, as in
-        a beat, `sin(v*x)*cos(w*x)`, or one modulates the other.
+        """Yield points with the best pairs of frequencies. No scan of one finds them where they multiply, as in a beat,
+        `sin(v*x)*cos(w*x)`, or where they are so close in a sum that one sinusoid explains much of both.
         """
         grids = self._frequency_grids(self._start)
         for scan, other in itertools.permutations(grids, 2):
-            if any((scan.parameter in term) != (other.parameter in term) for _, term in self._terms):
-                continue  # they do not meet, as in a sum
+            is_sum = any((scan.parameter in term) != (other.parameter in term) for _, term in self._terms)
+            if is_sum and scan.parameter > other.parameter:
+                continue  # each pair of a sum is scanned once
+            work = SETTINGS.check.scan_work if is_sum else self._effort.scan_work
             is_new = np.diff(np.floor(other.turns * 2), prepend=-1.0) > 0  # one value for each half turn
-            most = int(np.sqrt(self._effort.scan_work / (self._sample.rows * is_new.mean())))
+            most = int(np.sqrt(work / (self._sample.rows * is_new.mean())))
             values = other.values[:most][is_new[:most]]
             thetas = np.where(np.arange(len(self._start)) == other.parameter, values[:, None], self._start)
             scan = FrequencyGrid(scan.parameter, scan.values[:most], scan.turns[:most])

@@ -32,7 +32,7 @@ from autodiff_cli.graph.op import ONE, ZERO, Shape
 from autodiff_cli.graph.tape import ShapeInference, Tape, leaf_names, substitute, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.ops.arithmetic import abs_, div, equal, floor, mul, where
-from autodiff_cli.ops.elementary import exp, hypot, pow_, sqrt, square
+from autodiff_cli.ops.elementary import exp, expm1, hypot, pow_, sqrt, square
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import dot, index, mean, softmax, stack
 from autodiff_cli.options import OptionError
@@ -351,6 +351,7 @@ T = TypeVar("T")
 DIRECTION = "direction"  # the leaf of the direction along which an array parameter moves
 _MAX_PRODUCT_COLUMNS = 12  # columns of [J | r]; with more, the products take as long as a QR factorization
 _MAX_JOINT_HESSIAN = 20  # parameters up to which all second derivatives are in one graph
+_NO_DENSITY = 1e6  # multiple of a width at which its component has no density beside the others
 
 
 @dataclass(eq=False, repr=False)
@@ -461,6 +462,18 @@ class Kernels:
     def row_loss(self) -> protocol.RowKernel:
         """The loss of every row, without its weight."""
         return self.backend.row_kernel(self._row_graphs([self.graphs.loss]))
+
+    def shares_of_component(self, width: Node) -> protocol.SumKernel:
+        """The sum over rows of the share of the component of a mixture in a row's likelihood, given the leaf that is
+        its width. A component that is very wide has no density: what the likelihood of a row loses then is its share.
+        """
+
+        def build() -> protocol.SumKernel:
+            (wide,) = substitute([self.graphs.loss], {width: _NO_DENSITY * width})
+            weight = [variable(WEIGHT)] if self.graphs.has_weight else []
+            return self.backend.sum_kernel(self._row_graphs([_product([*weight, -expm1(self.graphs.loss - wide)])]))
+
+        return self.cached(f"shares of the component of {width.text}", build)
 
     @property
     def row_gradient_graphs(self) -> list[Node]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from autodiff_cli.array_types import Array, Mask
-from autodiff_cli.numbers.arrays import ARRAYS
+from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.ops.elementary import exp
 from autodiff_cli.ops.special import lgamma, polygamma, sigmoid
 from autodiff_cli.training.losses import LossKind
@@ -391,22 +391,30 @@ def _have_constants(batch: GroupBatch, fits: Fits, theta: Array, predictions: Ar
 
 
 def contain_constants(objective: Objective, rows: GatheredRows, columns: Array) -> Mask:
-    """Return in which groups the derivatives of the prediction are independent and span its change with a constant.
+    """Return in which groups a constant is a special case of the model: the derivatives of the prediction are
+    independent and span its change with a constant, and no column is an offset, as `x` is in `a + b*z + x`.
 
     Args:
         rows: the rows of the groups.
-        columns: the derivatives with respect to the parameters, and the prediction, which is overwritten.
+        columns: the derivatives with respect to the parameters, and the prediction.
     """
-    columns[-1] = link_slope(objective, columns[-1])
+    predictions, slopes = columns[-1], link_slope(objective, columns[-1])
+    link = objective.model.program.output.op
+    with ignore_float_errors():
+        arguments = predictions
+        if link in (exp, sigmoid):
+            arguments = np.log(predictions) - (np.log1p(-predictions) if link is sigmoid else 0.0)
+        arguments = np.where(slopes == 0, 0.0, arguments * slopes)
+    columns = np.vstack((columns[:-1], arguments, slopes))
     lengths = np.sqrt(rows.totals(np.square(columns)))
     columns /= rows.spread(np.where(lengths > 0, lengths, 1.0))
     triangles = rows.factorize(columns[None])
     is_known = np.isfinite(triangles).all(axis=(1, 2))
     triangles[~is_known] = 0.0
-    singular_values = np.linalg.svd(triangles[:, :-1, :-1], compute_uv=False)
-    limits = np.finfo(np.float64).eps * np.maximum(rows.sizes, len(columns) - 1) * singular_values[:, 0]
+    singular_values = np.linalg.svd(triangles[:, :-2, :-2], compute_uv=False)
+    limits = np.finfo(np.float64).eps * np.maximum(rows.sizes, len(columns) - 2) * singular_values[:, 0]
     has_rank = (singular_values > limits[:, None]).all(axis=1)
-    return np.asarray(is_known & has_rank & (np.abs(triangles[:, -1, -1]) <= _SPAN_TOLERANCE))
+    return np.asarray(is_known & has_rank & (np.abs(triangles[:, -2:, -2:]) <= _SPAN_TOLERANCE).all(axis=(1, 2)))
 
 
 def link_slope(objective: Objective, predictions: Array) -> Array:

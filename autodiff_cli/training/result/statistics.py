@@ -417,7 +417,7 @@ def batch_statistics(
     errors = estimate.standard_errors
     covariances = estimate.inverses if reason else estimate.covariances
     pairs = [()] * len(theta) if reason else _correlation_warnings(objective, theta, estimate)
-    uses_normal = absolute_sigma or objective.has_priors or (is_likelihood and not objective.is_quasi)
+    uses_normal = absolute_sigma or objective.has_priors or (is_likelihood and not objective.has_dispersion)
     can_separate = is_solved and objective.loss in ("bce", "cross_entropy")
     statistics = []
     for fit, (norm, dof) in enumerate(zip(lengths.tolist(), dofs.tolist(), strict=True)):

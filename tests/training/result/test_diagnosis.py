@@ -166,6 +166,45 @@ def test_a_curve_without_poles_between_rows_is_not_called_infinite(
     assert not [text for text in fit.warnings if text.startswith(BROKEN)]
 
 
+RATIONAL = "y ~ (a + b*x)/(1 + c*x + d*x^2)"
+
+
+def noisy_rational(seed: int) -> dict[str, Array]:
+    generator = np.random.default_rng(seed)
+    x = np.linspace(0.5, 8, 16)
+    a, b, c, d = (generator.uniform(*ends) for ends in ((1, 3), (-0.3, 0.3), (0.1, 0.4), (0.02, 0.1)))
+    exact = (a + b * x) / (1 + c * x + d * x * x)
+    return {"x": x, "y": exact + 0.15 * np.ptp(exact) * generator.normal(size=len(x))}
+
+
+@pytest.mark.parametrize("seed", [28, 32, *(pytest.param(k, marks=pytest.mark.slow) for k in (4, 5, 12, 15, 19))])
+def test_of_curves_that_are_nearly_as_likely_the_one_without_a_pole_is_reported(seed: int) -> None:
+    """A pole between two rows explains the noise of one of them."""
+    data = noisy_rational(seed)
+    fit = ad.fit(RATIONAL, data)
+    assert fit.converged
+    assert not [text for text in fit.warnings if text.startswith(BROKEN)]
+    (note,) = (text for text in fit.notes if POLE in text)
+    assert float(note.partition("is only ")[2].partition(" ")[0]) < 20
+    assert np.abs(fit.predict({"x": np.linspace(0.5, 8, 400)})).max() < 3 * np.abs(data["y"]).max()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_a_reported_pole_is_far_more_likely_than_a_minimum_without_one(seed: int) -> None:
+    data = noisy_rational(seed)
+    fit = ad.fit(RATIONAL, data)
+    if not [text for text in fit.warnings if text.startswith(BROKEN)]:
+        return
+    assert fit.rss is not None
+    for start in ({"a": 2, "b": 0, "c": 0.2, "d": 0.05}, {"a": 1, "b": 0.2, "c": 0, "d": 0.1}):
+        other = ad.fit(RATIONAL, data, start=start)
+        is_whole = not [text for text in other.warnings if text.startswith(BROKEN)]
+        if is_whole and other.converged and not [text for text in other.warnings if "determine only" in text]:
+            assert other.rss is not None
+            assert 8 * math.log(other.rss / fit.rss) > 2.9
+
+
 def test_the_curve_of_each_label_is_followed_between_its_own_rows() -> None:
     data = {"x": np.tile(ROWS, 2), "site": np.repeat(["A", "B"], len(ROWS))}
     for pole, is_reported in ((4.3, True), (0.5, False)):

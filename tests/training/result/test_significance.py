@@ -61,6 +61,70 @@ def test_models_without_a_constant_have_no_test_against_it(model: str) -> None:
     assert ad.fit(model, MTCARS, no_columns=True).null_test is None
 
 
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("mpg ~ a + b*wt + hp", {}),
+        ("mpg ~ a + b*wt + c*hp", {"fixed": {"c": 2}}),
+        ("mpg ~ a[cyl] + b*wt - hp/10", {}),
+        ("hp ~ exp(a + b*mpg + log(wt))", {"family": "poisson"}),
+        ("share ~ sigmoid(a + b*mpg + wt)", {"family": "binomial"}),
+    ],
+)
+def test_a_model_with_an_offset_has_no_test_against_a_constant_that_is_no_case_of_it(
+    model: str, options: dict[str, Any]
+) -> None:
+    columns = {**MTCARS, "share": (HP > 120).astype(float)}
+    assert ad.fit(model, columns, **options).null_test is None
+    without = model.replace(" + log(wt)", "").replace(" + wt", "").replace(" + hp", "").replace(" - hp/10", "")
+    plain = ad.fit(without, columns, **{name: value for name, value in options.items() if name != "fixed"})
+    assert plain.null_test is not None
+    if plain.converged and "family" not in options:
+        (group,) = ad.fit_by(model, {**columns, "by": np.zeros(len(MPG))}, "by", **options)
+        assert group.fit is not None
+        assert group.fit.null_test is None
+
+
+def test_intervals_with_an_estimated_dispersion_use_t_as_glm_of_r() -> None:
+    generator = np.random.default_rng(0)
+    x = np.linspace(0.1, 5, 6)
+    y = generator.gamma(3, np.exp(0.5 + 0.3 * x) / 3)
+    for family in ("gamma", "quasipoisson"):
+        found = ad.fit("y ~ exp(a + b*x)", {"x": x, "y": y}, family=family)
+        assert found.p_values["b"] == pytest.approx(2 * stats.t.sf(abs(found.t_values["b"]), 4), rel=1e-6)
+        low, high = found.confidence(0.95)["b"]
+        assert (high - low) / 2 / found.stderr["b"] == pytest.approx(stats.t.ppf(0.975, 4), rel=1e-6)
+
+
+_X = np.linspace(0.1, 5, 8)
+_DRAWS: dict[str, Any] = {
+    "linear": ("y ~ a + b*x", {}, {"a": 1, "b": 2}, lambda g: 1 + 2 * _X + g.normal(0, 1, 8)),
+    "decay": ("y ~ a*exp(-b*x)", {}, {"a": 3, "b": 0.8}, lambda g: 3 * np.exp(-0.8 * _X) + g.normal(0, 0.2, 8)),
+    "gamma": (
+        "y ~ exp(a + b*x)", {"family": "gamma"}, {"a": 0.5, "b": 0.3}, lambda g: g.gamma(3, np.exp(0.5 + 0.3 * _X) / 3)
+    ),
+    "poisson": (
+        "y ~ exp(a + b*x)", {"family": "poisson"}, {"a": 0.5, "b": 0.3}, lambda g: g.poisson(np.exp(0.5 + 0.3 * _X))
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", _DRAWS)
+def test_intervals_of_eight_rows_cover_the_truth_about_as_often_as_they_say(kind: str) -> None:
+    """Of 400 intervals of 95 %, the share that covers has a standard deviation of 0.011."""
+    model, options, truth, draw = _DRAWS[kind]
+    generator, count = np.random.default_rng(7), 400
+    y = np.concatenate([draw(generator) for _ in range(count)])
+    columns = {"x": np.tile(_X, count), "y": y, "group": np.repeat(np.arange(count), 8)}
+    fits = [group.fit for group in ad.fit_by(model, columns, "group", **options)]
+    intervals = [fit.confidence(0.95) for fit in fits if fit is not None and fit.converged]
+    assert len(intervals) > 0.99 * count
+    for name, value in truth.items():
+        share = np.mean([each[name][0] <= value <= each[name][1] for each in intervals])
+        assert 0.915 < share < 0.985
+
+
 def test_tests_of_negative_binomial_counts_compare_likelihoods_each_with_its_own_theta() -> None:
     """Deviances for different theta have different references, so their difference is not that of likelihoods."""
     generator = np.random.default_rng(1)
