@@ -127,7 +127,7 @@ def test_negative_numbers_have_brackets_where_a_sign_could_be_misread(
     "text", ["5 - x", "x - 5", "x - y", "3 + x", "x + y", "3*x", "x*y", "x*x", "x/2", "2/x", "x/y", "x^2", "2^x", "x^y"]
 )
 def test_a_sentence_speaks_of_as_many_inputs_as_get_something(text: str) -> None:
-    sentence, *contributions = backward(text, **{name: 2.0 for name in parse(text).variables})
+    sentence, *contributions = backward(text, **dict.fromkeys(parse(text).variables, 2.0))
     is_plural = re.search(r"\beach\b|the second gets|slopes", sentence) is not None
     assert is_plural == (len(contributions) > 1), sentence
 

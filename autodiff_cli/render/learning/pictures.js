@@ -111,7 +111,7 @@ function drawLoss(k) {
   const isLog = losses.every((x) => x > 0) && Math.max(...losses) > 50 * Math.min(...losses);
   const height = (x) => (isLog ? Math.log10(x) : x);
   const { svg, toX, toY } = framed("The loss, epoch by epoch", ["epoch", [epochs[0].number, Math.max(1, epochs.at(-1).number)]],
-    [isLog ? "loss, logarithmic" : "loss", around(losses.map(height), 0.05), (x) => inShort(isLog ? 10 ** x : x)]);
+    [isLog ? "loss, logarithmic" : "loss", around(losses.map(height), 0.05), isLog]);
   const points = (key) => epochs.map((epoch) => [toX(epoch.number), epoch[key] === null ? NaN : toY(height(epoch[key]))]);
   svg.append(svgElement("path", { class: "loss", d: line(points("loss")) }));
   if (epochs.some(({ validation }) => validation !== null)) {
