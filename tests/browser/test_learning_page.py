@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from tests.browser.support import numbers, wait_until
+from tests.browser.support import numbers, resize, wait_until
 from tests.support import SETS, run_cli
 
 if TYPE_CHECKING:
@@ -344,3 +344,29 @@ def test_numbers_along_logarithmic_axes_are_1_2_or_5_times_powers_of_ten(
         assert {f"{float(text):.6e}".rstrip("0")[0] for text in texts} <= {"1", "2", "5"}, texts
         assert all(float(f"{float(text):.0e}") == float(text) for text in texts), texts
         assert 2 <= len({*texts}) == len(texts) <= 8, texts
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
+def test_the_bar_of_controls_covers_nothing_that_has_the_focus(
+    page: Page, decay: Path, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    resize(page, *size)
+    learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM}')
+    covered, count = [], 0
+    while True:
+        page.keyboard.press("Tab")
+        focus, is_covered = page.evaluate(
+            """() => {
+              const { left, right, top, bottom } = document.activeElement.getBoundingClientRect();
+              const above = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+              const bar = document.querySelector(".controls");
+              const focus = document.activeElement;
+              return [focus.outerHTML.slice(0, 80), !bar.contains(focus) && bar.contains(above)];
+            }"""
+        )
+        if focus.startswith("<body"):
+            break
+        covered += [focus] * is_covered
+        count += 1
+    assert count > 30
+    assert covered == []
