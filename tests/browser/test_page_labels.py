@@ -98,6 +98,11 @@ def test_the_name_of_a_function_has_no_index(page: Page) -> None:
     assert page.locator(".node.output .symbol").inner_html() == "atan2"
 
 
+def test_a_power_of_a_name_has_no_index(page: Page) -> None:
+    opened(page, ["b = sin(x); b^2 + x", "--x=1"])
+    assert page.locator(".node .caption", has_text="b²").first.inner_html() == "b²"
+
+
 def test_a_name_is_cut_where_its_letters_end_the_room_not_where_their_number_does(page: Page) -> None:
     opened(page, PAGES["xy"])
     shown = page.evaluate("['iiiiiiiiiiiiiiiiii', 'WWWWWWWWWWWWWWWWWW'].map((name) => callIn(name, 125, NAME))")

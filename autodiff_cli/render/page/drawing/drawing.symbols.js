@@ -22,7 +22,7 @@ function symbolOf({ op, inputs }) {
 
 /** The letters of a name, Greek ones for their names, and its index, as in LaTeX; a text that is no name as it is. */
 function lettersOf(text, kind) {
-  const [, ...parts] = (!kind.includes("symbol") && /^((?:\p{L}\p{M}*)+)[_.]?([\p{L}\p{M}\p{N}_.]*)$/u.exec(text)) || [text, text, ""];
+  const [, ...parts] = (!kind.includes("symbol") && /^((?:\p{L}\p{M}*)+)[_.]?([\p{L}\p{M}\p{Nd}_.]*)$/u.exec(text)) || [text, text, ""];
   return parts.map((part) => (Object.hasOwn(GREEK, part) ? GREEK[part] : part));
 }
 
