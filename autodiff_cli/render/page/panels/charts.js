@@ -45,20 +45,11 @@ function ticks([low, high], most) {
   return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, k) => (first + k) * step + 0); // + 0, since -0 is 0
 }
 
-/** The logarithms of round numbers in a range of logarithms: of powers of ten, or where those are few also of 2 and 5 times them. */
-function logTicks([low, high], most) {
-  const powers = ticks([low, high], most);
-  if (powers.every(Number.isInteger)) return powers;
-  const decades = Array.from({ length: Math.ceil(high) - Math.floor(low) }, (_, k) => Math.floor(low) + k);
-  return decades.flatMap((power) => [1, 2, 5].map((factor) => power + Math.log10(factor))).filter((at) => at >= low && at <= high);
-}
-
 const roundNumber = (x) => toDigits(x, TICK_DIGITS);
 
 /** An empty chart with its axes named and round numbers along them, as wide as what it will stand in. Lines on its `plot` end at the axes. */
-function chart(name, [xName, xRange], [yName, yRange, isLog], host = byId("curve")) {
+function chart(name, [xName, xRange], [yName, yRange, yTicks = ticks(yRange, MOST_TICKS).map((y) => [y, roundNumber(y)])], host = byId("curve")) {
   const { least, most, shape, right, top, bottom, character } = CHART;
-  const yTicks = (isLog ? logTicks : ticks)(yRange, MOST_TICKS).map((y) => [y, roundNumber(isLog ? 10 ** y : y)]);
   const left = Math.max(CHART.left, 28 + character * Math.max(...yTicks.map(([, text]) => text.length)));
   const width = Math.min(Math.max(host.clientWidth, least), most);
   const height = Math.round(shape * width);
