@@ -175,8 +175,6 @@ def forward_phrase(trace: Trace, i: int) -> Phrase:
 
 @cache
 def _operation_phrase(op: Op, count: int, is_scalar: bool) -> Phrase:
-    if op.is_structural and not op.symbol:
-        return (Sides(((Slot("name"),), (Slot("output"),))),)
     numbers = _numbers_phrase(op, [Slot("value", k) for k in range(count)])
     if _is_boolean(op) and is_scalar:
         verdict = Cases("truth", (("false",), ("true",)))
@@ -206,18 +204,26 @@ def backward_phrase(trace: Trace, i: int) -> Phrase:
 @cache
 def _elementwise_phrase(op: Op, count: int, reached: Sequence[int], are_scalars: bool) -> Phrase:
     match op.gate:
-        case Gate.DISTRIBUTE if op.symbol == "-":
+        case Gate.DISTRIBUTE if op.symbol == "-" and len(reached) > 1:
             return ("a difference distributes: the first term gets the adjoint, the second gets minus the adjoint",)
         case Gate.DISTRIBUTE:
-            return ("a sum distributes: each term gets the adjoint, unchanged",)
+            term: str | Slot = "each term" if len(reached) > 1 else Slot("label", reached[0])
+            name, is_second = ("a difference", reached[0] == 1) if op.symbol == "-" else ("a sum", False)
+            return (
+                f"{name} distributes: ",
+                term,
+                f" gets {'minus the adjoint' if is_second else 'the adjoint, unchanged'}",
+            )
         case Gate.SWAP:
-            return ("a product swaps: each factor gets the adjoint times the value of the other factor",)
+            factor: str | Slot = "each factor" if len(reached) > 1 else Slot("label", reached[0])
+            return ("a product swaps: ", factor, " gets the adjoint times the value of the other factor")
         case Gate.ROUTE:
             return _unary_choice_phrase(op, are_scalars) if count == 1 else _choice_phrase(op, are_scalars)
         case Gate.BLOCK:
             return (f"{_title(op)} is constant between its jumps, so it contributes 0",)
         case Gate.SCALE:
-            scales: Phrase = (f"{_title(op)} scales by its slope", *_slopes_phrase(op, count, reached, are_scalars))
+            slopes = "its slopes" if len(reached) > 1 else "its slope"
+            scales: Phrase = (f"{_title(op)} scales by {slopes}", *_slopes_phrase(op, count, reached, are_scalars))
             if op.kink is None or not are_scalars:
                 return scales
             return (Cases("kink", (scales, (f"{_title(op)} has a kink here: {op.kink_note}",))),)
@@ -471,9 +477,8 @@ def closing_phrases(trace: Trace) -> list[Phrase]:
                 each = f"Each element of d/d{name} is the rate at which the output changes with that element of {name}"
                 return [*phrases, (Cases("smooth", ((rough,), (f"{each}.{others}",)), index[leaf]),)]
             slope = Slot("adjoint at", index[leaf])
-            small = slope._replace(is_loose=True)
             moves = f": if {name} changes by a small h, the output changes by about "
-            prediction = Cases("smooth", ((f". {rough}",), (moves, small, f" × h.{others}")), index[leaf])
+            prediction = Cases("smooth", ((f". {rough}",), (moves, slope, f" × h.{others}")), index[leaf])
             return [*phrases, (f"d/d{name} = ", slope, prediction)]
     return phrases
 

@@ -503,7 +503,7 @@ def _checkpointing_cost(
 
 
 class Frame(NamedTuple):
-    """A frame around at least two nodes that belong together in the text.
+    """A frame around at least two operations that belong together in the text.
 
     Attributes:
         label: the name of an intermediate or a layer, or a call with its arguments (`f(x)`); both if two groups have
@@ -527,7 +527,8 @@ def frames(trace: Trace, shown: Sequence[bool]) -> list[Frame]:
             for around in reversed([*_enclosing_groups(group, direct)]):
                 direct[around] = []
             direct[group].append(i)
-    counts = Counter({group: len(members) for group, members in direct.items()})
+    nodes = trace.tape.nodes
+    counts = Counter({group: sum(nodes[i].op is not None for i in members) for group, members in direct.items()})
     for group in reversed(direct):
         if group.parent is not None:
             counts[group.parent] += counts[group]

@@ -256,8 +256,10 @@ class _Sheet:
         label = self._trace.labels[step.node]
         task = _escaped(label_with_definition(self._trace, step.node))
         adjoint = "1" if step.node in self._trace.tape.outputs else _blank_field(f"Adjoint of {label}")
-        hint = "" if (text := self._hint(step)) in self._given_hints else f'<p class="hint">{_escaped(text)}</p>'
-        self._given_hints.add(text)
+        text = self._hint(step)
+        rule = " ".join(text.split()[:3])  # as in "A product swaps: x gets …"
+        hint = "" if rule in self._given_hints else f'<p class="hint">{_escaped(text)}</p>'
+        self._given_hints.add(rule)
         items = "".join(self._contribution_item(step, contribution) for contribution in step.contributions)
         return f"<li>{task}: adjoint {adjoint}{hint}<ul>{items}</ul></li>"
 
@@ -278,7 +280,7 @@ class _Sheet:
             product = f"{_blank_field(f'Local derivative towards {label}')} × adjoint = "
         total = ""
         if contribution.uses > 1 and not contribution.is_structural_zero:
-            total = f", use {contribution.use} of {contribution.uses}: total so far {_blank_field(f'Total of {label}')}"
+            total = f"; total after use {contribution.use} of {contribution.uses}: {_blank_field(f'Total of {label}')}"
         return f"<li>{_escaped(label)}: {product}{_blank_field(f'Amount for {label}')}{total}</li>"
 
     def _drawing(self) -> str:

@@ -24,8 +24,13 @@ if TYPE_CHECKING:
         '"exp(-(x-mu)^2/(2*sigma^2))/(sigma*sqrt(2*pi))" --x 1.2 --mu 0.4 --sigma 0.7',
         '"h1=tanh(w*x1); h2=tanh(w*x2+u*h1); h3=tanh(w*x3+u*h2); (h3-t)^2" --w .5 --x1 1 --x2=-.5 --x3 .4 --u .8 --t 1',
         '"a=w*x+b; p=sigmoid(v*tanh(a)+c); (p-t)^2+0.1*w^2+0.1*v^2" --w .5 --x 1 --b .2 --v 1.1 --c .1 --t 1',
+        '"f1=tanh(u*x1+b); f2=tanh(u*x2+v*f1+b); f3=tanh(u*x3+v*f2+b); p=sigmoid(w*f3); -t*log(p)+(t-1)*log(1-p)"'
+        " --u .5 --x1 1 --x2=-.5 --x3 .4 --b .1 --v .8 --w 1.1 --t 1",
+        '"d1=(log(S/K)+(r+sigma^2/2)*T)/(sigma*sqrt(T)); d2=d1-sigma*sqrt(T);'
+        'S*normal_cdf(d1)-K*exp(-r*T)*normal_cdf(d2)"'
+        " --S 100 --K 95 --r .03 --sigma .25 --T .5",
     ],
-    ids=["sum", "neuron", "ten operations", "eleven operations", "twelve operations", "fourteen operations"],
+    ids=["sum", "neuron", "ten", "eleven", "twelve", "fourteen", "twenty-one", "twenty-two"],
 )
 def test_the_sheet_is_one_printed_page_and_the_key_another(page: Page, tmp_path: Path, words: str) -> None:
     file = tmp_path / "sheet.html"

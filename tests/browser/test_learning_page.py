@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from tests.browser.support import numbers, wait_until
+from tests.browser.support import numbers, resize, wait_until
 from tests.support import SETS, run_cli
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def test_numbers_beside_an_axis_keep_off_its_name(page: Page, tmp_path: Path) ->
           return [over.map((x) => x.textContent), ends.map((x) => x.textContent)];
         }"""
     )
-    assert max(map(len, numbers)) > 5  # such as 0.0316
+    assert max(map(len, numbers)) >= 5  # such as 0.005
     assert overlaps == []
 
 
@@ -331,3 +331,41 @@ def test_a_fit_without_draws_shows_no_chains(page: Page, decay: Path, tmp_path: 
     learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM}')
     assert page.locator("#chains").is_hidden()
     assert page.locator("#chains-picture").is_hidden()
+
+
+@pytest.mark.parametrize(
+    "options", ["--lr 0.2 --epochs 150", "--lr 0.5 --a 50 --b 0 --epochs 300", "--lr 0.3 --epochs 30"]
+)
+def test_numbers_along_a_logarithmic_axis_are_round(page: Page, decay: Path, tmp_path: Path, options: str) -> None:
+    learned(page, tmp_path, f'"{DECAY}" {decay} --optimizer adam {options}')
+    assert "logarithmic" in (page.locator("#loss-picture > svg").text_content() or "")
+    texts = page.locator("#loss-picture text[text-anchor=end]").all_text_contents()
+    assert {f"{float(text):e}"[0] for text in texts} <= {"1", "2", "5"}, texts
+    assert all(float(f"{float(text):.0e}") == float(text) for text in texts), texts
+    assert 2 <= len({*texts}) == len(texts) <= 8, texts
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
+def test_the_bar_of_controls_covers_nothing_that_has_the_focus(
+    page: Page, decay: Path, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    resize(page, *size)
+    learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM}')
+    covered, count = [], 0
+    while True:
+        page.keyboard.press("Tab")
+        focus, is_covered = page.evaluate(
+            """() => {
+              const { left, right, top, bottom } = document.activeElement.getBoundingClientRect();
+              const above = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+              const bar = document.querySelector(".controls");
+              const focus = document.activeElement;
+              return [focus.outerHTML.slice(0, 80), !bar.contains(focus) && bar.contains(above)];
+            }"""
+        )
+        if focus.startswith("<body"):
+            break
+        covered += [focus] * is_covered
+        count += 1
+    assert count > 30
+    assert covered == []

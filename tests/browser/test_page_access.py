@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.support import in_document, measure, numbers, opened, press, resize, says, wait_for
+from tests.browser.test_page_layout import PAGES
 from tests.support import run_cli
 
 if TYPE_CHECKING:
@@ -80,6 +81,26 @@ def test_all_text_stands_out(page: Page, tmp_path: Path, scheme: Any) -> None:
     check()
     press(page, "Quiz")
     check()
+
+
+@pytest.mark.parametrize("name", ["softmax", "xor", "named"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_lines_of_the_drawing_stand_out_before_and_after_both_passes(page: Page, scheme: Any, name: str) -> None:
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    opened(page, PAGES[name])
+    for position in (0, 1000):
+        lines, paper = page.evaluate(
+            """(position) => {
+              go(Math.min(position, playback.length));
+              const shapes = [...document.querySelectorAll("#stage :is(path, rect, line):not(.reach)")];
+              const strokes = shapes.filter((shape) => shape.checkVisibility())
+                .map((shape) => getComputedStyle(shape).stroke);
+              return [strokes.filter((stroke) => stroke !== "none"), getComputedStyle(document.body).backgroundColor];
+            }""",
+            position,
+        )
+        assert len(lines) > 10
+        assert [line for line in lines if contrast(line, paper) < 3] == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

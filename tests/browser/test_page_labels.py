@@ -83,6 +83,26 @@ def test_no_label_is_wider_than_its_box(page: Page, name: str) -> None:
             assert measure(page, WIDER, [font, position]) == [], (font, position)
 
 
+@pytest.mark.parametrize(
+    "name", ["länge_der_schiene", "θ_0", "sigma_max", "theta_lambda", "x_温度", "a1b", "x_max_2", "rate.y"]
+)
+def test_a_name_has_the_same_letters_and_index_in_its_node_as_in_the_formula(page: Page, name: str) -> None:
+    opened(page, [f"{name}*sin({name})", f"--{name}=1.25"])
+    parts = "([...document.querySelector('.node.input .name').childNodes].map((part) => part.textContent))"
+    header = "[...document.querySelector('#typeset msub').children].map((part) => part.textContent)"
+    assert page.evaluate(parts) == page.evaluate(header)
+
+
+def test_the_name_of_a_function_has_no_index(page: Page) -> None:
+    opened(page, ["atan2(x, y)", "--x=1", "--y=2"])
+    assert page.locator(".node.output .symbol").inner_html() == "atan2"
+
+
+def test_a_power_of_a_name_has_no_index(page: Page) -> None:
+    opened(page, ["b = sin(x); b^2 + x", "--x=1"])
+    assert page.locator(".node .caption", has_text="b²").first.inner_html() == "b²"
+
+
 def test_a_name_is_cut_where_its_letters_end_the_room_not_where_their_number_does(page: Page) -> None:
     opened(page, PAGES["xy"])
     shown = page.evaluate("['iiiiiiiiiiiiiiiiii', 'WWWWWWWWWWWWWWWWWW'].map((name) => callIn(name, 125, NAME))")

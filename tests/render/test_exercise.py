@@ -94,7 +94,7 @@ def test_a_large_drawing_tells_nothing_by_its_copies() -> None:
 
 
 def test_a_rule_is_explained_once() -> None:
-    sheet = run_cli("trace x*y*x*y --x 2 --y 3 --format html --exercise")
+    sheet = run_cli("trace x*y*x*y*2*3 --x 2 --y 3 --format html --exercise")
     assert len(re.findall('class="hint">A product swaps', sheet)) == 1
 
 

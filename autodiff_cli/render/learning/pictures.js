@@ -105,13 +105,22 @@ function decided(prediction) {
   return [place > 0 ? 1 : 0, Math.min(1, Math.abs(place))];
 }
 
+/** Round numbers along a range of logarithms: powers of ten, or where those are few also 2 and 5 times them. */
+function logTicks([low, high]) {
+  const powers = ticks([low, high], MOST_TICKS);
+  const decades = Array.from({ length: Math.ceil(high) - Math.floor(low) }, (_, k) => Math.floor(low) + k);
+  const all = decades.flatMap((power) => [1, 2, 5].map((factor) => power + Math.log10(factor))).filter((at) => at >= low && at <= high);
+  return (powers.every(Number.isInteger) ? powers : all).map((at) => [at, roundNumber(10 ** at)]);
+}
+
 function drawLoss(k) {
   const { epochs } = recording;
   const losses = epochs.flatMap(({ loss, validation }) => (validation === null ? [loss] : [loss, validation]));
   const isLog = losses.every((x) => x > 0) && Math.max(...losses) > 50 * Math.min(...losses);
   const height = (x) => (isLog ? Math.log10(x) : x);
+  const range = around(losses.map(height), 0.05);
   const { svg, toX, toY } = framed("The loss, epoch by epoch", ["epoch", [epochs[0].number, Math.max(1, epochs.at(-1).number)]],
-    [isLog ? "loss, logarithmic" : "loss", around(losses.map(height), 0.05), (x) => inShort(isLog ? 10 ** x : x)]);
+    isLog ? ["loss, logarithmic", range, logTicks(range)] : ["loss", range]);
   const points = (key) => epochs.map((epoch) => [toX(epoch.number), epoch[key] === null ? NaN : toY(height(epoch[key]))]);
   svg.append(svgElement("path", { class: "loss", d: line(points("loss")) }));
   if (epochs.some(({ validation }) => validation !== null)) {

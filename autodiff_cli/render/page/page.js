@@ -22,7 +22,7 @@ function draw(nodes) {
     for (const i of record.nodes.keys()) graph.draw(i);
   }
   graph.markCurrent(playback.focus, playback.isBackward && !playback.quiz, playback.quiz ? undefined : movementText);
-  for (const { slope, variable } of fields) slope.textContent = slopeOf(variable);
+  for (const { slope, variable } of fields) Object.assign(slope, { textContent: slopeOf(variable, unrounded), title: slopeOf(variable, inFull) });
   const value = inFull(playback.computation.values[record.output]);
   byId("result").textContent = playback.isComputed(record.output) ? `value = ${value}` : "";
   highlight(playback.focus);
@@ -40,9 +40,9 @@ function drawAll() {
   panel.refresh();
 }
 
-function slopeOf({ name, node }) {
+function slopeOf({ name, node }, show) {
   if (node === null) return playback.position === playback.length ? `d/d${name} = 0` : "";
-  return playback.isKnown(node) ? `d/d${name} = ${inFull(playback.computation.adjoints[node])}` : "";
+  return playback.isKnown(node) ? `d/d${name} = ${show(playback.computation.adjoints[node])}` : "";
 }
 
 function where() {

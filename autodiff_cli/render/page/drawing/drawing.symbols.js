@@ -20,15 +20,15 @@ function symbolOf({ op, inputs }) {
   return Object.hasOwn(SYMBOLS, op) ? SYMBOLS[op] : op;
 }
 
-/** The letters of a name, Greek ones for their names, and its index; a text that is no name as it is. */
-function lettersOf(text) {
-  const [, stem, index = ""] = /^(\p{L}+?)(?:_(?=.))?((?<=_)[\p{L}\p{N}]+|\d*)$/u.exec(text) ?? [];
-  return stem === undefined ? [text, ""] : [Object.hasOwn(GREEK, stem) ? GREEK[stem] : stem, index];
+/** The letters of a name, Greek ones for their names, and its index, as in LaTeX; a text that is no name as it is. */
+function lettersOf(text, kind) {
+  const [, ...parts] = (!kind.includes("symbol") && /^((?:\p{L}\p{M}*)+)[_.]?([\p{L}\p{M}\p{Nd}_.]*)$/u.exec(text)) || [text, text, ""];
+  return parts.map((part) => (Object.hasOwn(GREEK, part) ? GREEK[part] : part));
 }
 
 /** A text of the drawing; a name that is one letter, Greek or Latin, with an index has that below the line. */
 function nameShape(text, x, y, kind) {
-  const [letter, index] = lettersOf(text);
+  const [letter, index] = lettersOf(text, kind);
   if (letter === text) return textShape(text, x, y, kind);
   const below = index ? [svgElement("tspan", { "font-size": `${INDEX}em`, dy: ".3em" }, [index])] : [];
   return svgElement("text", { class: kind, x, y, dy: ".35em" }, [letter, ...below]);
@@ -47,7 +47,7 @@ function nameOf(box, text) {
 
 /** The classes of the text of a box: of a name, of the formula of a folded part, or of the symbol of an operation. */
 function kindOf(box, text) {
-  if (isName(box) || text === OUTPUT) return NAME;
+  if (isName(box) || text === OUTPUT) return lettersOf(text, NAME)[0].length > 1 ? `${NAME} word` : NAME;
   return `middle first ${box.role === "folded" ? "formula" : "symbol"}`;
 }
 
@@ -82,7 +82,7 @@ function widthOf(text, kind = "caption") {
   const { font, widths } = fonts.get(kind);
   if (!widths.has(text)) {
     ruler.font = font;
-    const [letters, index] = lettersOf(text);
+    const [letters, index] = lettersOf(text, kind);
     widths.set(text, ruler.measureText(letters).width + INDEX * ruler.measureText(index).width);
   }
   return widths.get(text);

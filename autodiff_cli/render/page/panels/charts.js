@@ -48,9 +48,9 @@ function ticks([low, high], most) {
 const roundNumber = (x) => toDigits(x, TICK_DIGITS);
 
 /** An empty chart with its axes named and round numbers along them, as wide as what it will stand in. Lines on its `plot` end at the axes. */
-function chart(name, [xName, xRange], [yName, yRange, numberOf = roundNumber], host = byId("curve")) {
+function chart(name, [xName, xRange], [yName, yRange, yTicks = ticks(yRange, MOST_TICKS).map((y) => [y, roundNumber(y)])], host = byId("curve")) {
   const { least, most, shape, right, top, bottom, character } = CHART;
-  const left = Math.max(CHART.left, 28 + character * Math.max(...ticks(yRange, MOST_TICKS).map((y) => String(numberOf(y)).length)));
+  const left = Math.max(CHART.left, 28 + character * Math.max(...yTicks.map(([, text]) => text.length)));
   const width = Math.min(Math.max(host.clientWidth, least), most);
   const height = Math.round(shape * width);
   const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": name });
@@ -61,9 +61,9 @@ function chart(name, [xName, xRange], [yName, yRange, numberOf = roundNumber], h
       svgElement("path", { class: "axis", d: `M${toX(x)} ${height - bottom}v4` }),
       svgElement("text", { x: toX(x), y: height - bottom + 16, "text-anchor": "middle" }, roundNumber(x)),
     ]),
-    ...ticks(yRange, MOST_TICKS).flatMap((y) => [
+    ...yTicks.flatMap(([y, text]) => [
       svgElement("path", { class: "axis", d: `M${left} ${toY(y)}h-4` }),
-      svgElement("text", { x: left - 6, y: toY(y) + 4, "text-anchor": "end" }, numberOf(y)),
+      svgElement("text", { x: left - 6, y: toY(y) + 4, "text-anchor": "end" }, text),
     ]),
     svgElement("text", { x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, xName),
     svgElement("text", { transform: `translate(14 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, cut(yName, height - bottom)),
