@@ -43,8 +43,7 @@ _FAST_CELL_BYTES = 256  # bytes per cell: a line of cells this long fits in one 
 _TYPE_SAMPLE_RECORDS = 1000  # records that are examined for the type of a column
 
 
-MINUTE_NUMBER = re.compile(rb"-(?<=[eE]-)0*(?:[3-9]\d\d|\d{4})")  # begins with a literal, which is found fast
-_MAX_EXPONENT_BYTES = 32  # from the sign of an exponent to its end
+_MINUTE_NUMBER = re.compile(rb"-(?<=[eE]-)0*(?:[3-9]\d\d|\d{4})")  # begins with a literal, which is found fast
 _LINE_STARTS_TO_CHECK = (b"", b"\r", b"\n")  # only blocks that start so can be blank
 MAX_CELL_CHARS = 1 << 24  # characters; longer cells are the result of an unclosed quote
 
@@ -212,7 +211,10 @@ class DelimitedText:
                 for block in lines:
                     source: Any = pa.BufferReader(block)
                     table = pa_csv.read_csv(source, reading, plain, converting)
-                    if _has_zeros(table.columns) and MINUTE_NUMBER.search(block):
+                    has_zeros = any(
+                        pa.types.is_floating(column.type) and not column.to_numpy().all() for column in table.columns
+                    )
+                    if has_zeros and _MINUTE_NUMBER.search(block):
                         raise batches.FallbackRequired  # Arrow does not report numbers that underflow
                     yield table
                 if lines.rest is None:
@@ -220,10 +222,7 @@ class DelimitedText:
                 if not allow_quotes:
                     raise batches.FallbackRequired
                 with pa_csv.open_csv(lines.rest, reading, quoted, converting) as reader:
-                    for batch in reader:
-                        if lines.has_minute_number and _has_zeros(batch.columns):
-                            raise batches.FallbackRequired
-                        yield pa.Table.from_batches([batch])
+                    yield from (pa.Table.from_batches([batch]) for batch in reader)
                 if lines.quotes % 2:
                     raise batches.FallbackRequired  # a quote is never closed, which Arrow does not report
         except (pa.ArrowInvalid, OSError, EOFError, zlib.error) as error:
@@ -383,14 +382,12 @@ class LineReader:
     Attributes:
         rest: the lines from the first block with a quote on; None if no block with a quote has been reached.
         quotes: the number of quotes in what has been read of the rest.
-        has_minute_number: whether a number in what has been read of the rest may underflow.
     """
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self.rest: BinaryIO | None = None
         self.quotes = 0
-        self.has_minute_number = False
 
     def __iter__(self) -> Iterator[memoryview]:
         buffer = bytearray(_LINE_BLOCK_BYTES)
@@ -411,20 +408,10 @@ class LineReader:
 
     def _pieces(self, piece: bytes) -> Iterator[bytes]:
         """Yield the rest piece by piece, given the first one."""
-        end = b""  # of the piece before: a number may be in both
         while piece:
             self.quotes += piece.count(b'"')
-            self.has_minute_number |= MINUTE_NUMBER.search(end + piece) is not None
             yield piece
-            end, piece = piece[-_MAX_EXPONENT_BYTES:], self._stream.read(_PARSE_BLOCK_BYTES)
-
-
-def _has_zeros(columns: Iterable[Any]) -> bool:
-    """Whether a column of floats has a 0."""
-    import pyarrow as pa
-
-    arrays = (column.to_numpy(zero_copy_only=False) for column in columns if pa.types.is_floating(column.type))
-    return not all(array.all() for array in arrays)
+            piece = self._stream.read(_PARSE_BLOCK_BYTES)
 
 
 def _nonblank_block(lines: memoryview) -> Iterator[memoryview]:

@@ -15,7 +15,7 @@ import json
 import re
 import warnings
 import zipfile
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, BinaryIO, Literal, TypeAlias, cast
@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Literal, TypeAlias, cast
 import numpy as np
 
 from autodiff_cli.data import batches
-from autodiff_cli.data.delimited import MINUTE_NUMBER, DelimitedText
+from autodiff_cli.data.delimited import DelimitedText
 from autodiff_cli.data.dialect import CellKind, CellParser, DataError, FileOptions
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import Record, TextBatch, format_numbers
@@ -235,22 +235,12 @@ class Feather(ArrowFormat):
                 yield pa.Table.from_batches([batch.slice(start, size)])
 
 
-class _NumberText(str):
-    """The text of a number in JSON."""
-
-    __slots__ = ()
-
-
 class JsonLines(ArrowFormat):
     """Lines of JSON, each an object with a value for each column."""
 
     MAGIC = b"{"
     title = "lines of JSON"
     is_slow_to_parse = True
-
-    def __init__(self, source: ByteSource) -> None:
-        self._underflows = dict[str, str]()
-        super().__init__(source)
 
     def _open_stream(self) -> contextlib.AbstractContextManager[BinaryIO]:
         return self._source.open_text()
@@ -280,23 +270,10 @@ class JsonLines(ArrowFormat):
         from pyarrow import json as pa_json
 
         self._check_depth(content, before)
-        if MINUTE_NUMBER.search(content):
-            self._note_underflows(content.split(b"\n"))
         try:
             return pa_json.read_json(io.BytesIO(content))
         except pa.ArrowInvalid:
             return pa.Table.from_pylist(list(self._parse_objects(content, before)))
-
-    def _note_underflows(self, lines: Iterable[bytes]) -> None:
-        """Note the numbers that are too small for a float, which no parser of JSON reports."""
-        for line in filter(MINUTE_NUMBER.search, lines):
-            with contextlib.suppress(ValueError):  # which is reported elsewhere
-                record = json.loads(line, parse_float=_NumberText)
-                for name, text in record.items() if isinstance(record, dict) else ():
-                    parser = self.new_parser()
-                    if isinstance(text, _NumberText) and parser.parse(text) == 0 and parser.note() is not None:
-                        self._underflows.setdefault(name, f"column `{name}`: {parser.note()}")
-        self.notes = (*self._underflows.values(),)
 
     def _check_depth(self, content: bytes, before: int) -> None:
         """Raise DataError for lines that are nested so deeply that JSON parsers could overflow the stack."""

@@ -523,20 +523,9 @@ def test_the_report_shows_the_first_rows_as_they_are_written(tmp_path: Path) -> 
     ("cell", "underflows"),
     [("1e-400", True), ("-2.5E-00400", True), ("0.01e-323", True), ("5e-324", False), ("0e-400", False), ("0", False)],
 )
-@pytest.mark.parametrize("kind", ["plain", "after a quoted text", "quoted", "JSON"])
-def test_a_number_that_is_0_as_a_float_is_noted(
-    kind: str, rows: int, cell: str, underflows: bool, tmp_path: Path
-) -> None:
-    if kind == "JSON":
-        cell = cell.replace("E-00400", "e-400")
-    name, lines = {
-        "plain": ("data.csv", ["x,y", *["0.25,3.5"] * rows, f"{cell},1"]),
-        "after a quoted text": ("data.csv", ["x,y,z", '0.25,3.5,"a"', *["0.25,3.5,b"] * rows, f"{cell},1,b"]),
-        "quoted": ("data.csv", ["x,y", *['0.25,"3.5"'] * rows, f'"{cell}",1']),
-        "JSON": ("data.jsonl", [*['{"x": 0.25, "y": 3.5}'] * rows, f'{{"x": {cell}, "y": 1}}']),
-    }[kind]
-    path = tmp_path / name
-    path.write_text("\n".join(lines))
+def test_a_number_that_is_0_as_a_float_is_noted(rows: int, cell: str, underflows: bool, tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("x,y\n" + "0.25,3.5\n" * rows + f"{cell},1\n")
     source = open_data([str(path)])
     assert bool(source.load(["x", "y"]).columns["x"][-1]) is (cell == "5e-324")
     note = f'column `x`: "{cell}" is too small for a float and is read as 0'

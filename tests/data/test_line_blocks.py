@@ -86,16 +86,3 @@ def test_lines_up_to_the_limit_are_read_in_blocks_of_any_size_and_longer_ones_ar
         for longer in (b"\n" + b"1" * (20 + 2 * block), b"1" * (2 * block) + LINES):
             with pytest.raises(OSError, match="a line is longer than"):
                 read(LINES + longer)
-
-
-@pytest.mark.parametrize("cut", range(1, 12))
-def test_a_number_that_may_underflow_is_recognised_across_pieces(cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number, is_minute in ((b"1.5e-0400", True), (b"1.5e-30", False)):
-        text = b'"1",2\n' + number + b",2\n3,4\n"
-        monkeypatch.setattr(delimited, "_LINE_BLOCK_BYTES", 6 + cut)
-        monkeypatch.setattr(delimited, "_PARSE_BLOCK_BYTES", 5)
-        reader = LineReader(io.BytesIO(text))
-        assert not [*reader]
-        assert reader.rest is not None
-        assert reader.rest.read() == text
-        assert reader.has_minute_number is is_minute
