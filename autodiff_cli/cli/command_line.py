@@ -398,8 +398,9 @@ def find_command(name: str) -> Command:
     from autodiff_cli import ops
     from autodiff_cli.language.program import read
 
-    close = _OTHER_COMMANDS.get(name) or suggest(name, [*COMMANDS, "--version", "--help", *ops.function_names()])
-    if close in ops.function_names():
+    functions = [each for each in ops.function_names() if len(each) == len(name) and ops.overloads(each)[0].accepts(1)]
+    close = _OTHER_COMMANDS.get(name) or suggest(name, [*COMMANDS, "--version", "--help", *functions])
+    if close in functions:
         raise BadInput(f'there is no command `{name}`; to differentiate an expression: autodiff grad "{close}(x)"')
     if close is None and not name.isidentifier() and not name.startswith("-"):
         read(name)  # raises an error that says what is wrong with the expression
