@@ -19,7 +19,7 @@ from autodiff_cli.graph.op import ONE, ZERO, Op
 from autodiff_cli.graph.tape import infer
 from autodiff_cli.numbers.floats import CONSTANTS
 from autodiff_cli.ops.arithmetic import abs_, add, div, max_, mul, neg, sub
-from autodiff_cli.ops.elementary import cbrt, hypot, log, pow_, pow_slope_base, sqrt, square
+from autodiff_cli.ops.elementary import cbrt, hypot, log, log2, log10, log_base, pow_, pow_slope_base, sqrt, square
 from autodiff_cli.ops.special import gamma_density
 
 _MAX_EXACT_INTEGER = 2**53  # floats represent every integer up to here
@@ -88,7 +88,7 @@ _ROWS = (
     Row(a * (b * c), (a * b) * c, lambda a, b: _fold(mul, (a, b)) is not None, (a, b)),
     Row((1 / a) * b, b / a), Row(a * (1 / b), a / b), Row(a * a, a**2),
     Row(a / 1, a), Row(-a / b, -(a / b)), Row(a / -b, -(a / b)),
-    Row(a**1, a), Row(square(a), a**2),
+    Row(a**1, a), Row(square(a), a**2), Row(log_base(a, 2), log2(a)), Row(log_base(a, 10), log10(a)),
     Row(pow_slope_base(a, b), b * a ** (b - 1), lambda b: _fold(sub, (b, ONE)) is not None, (b,)),
     # An incomplete gamma function has the slope 0 where gamma(a), its divisor, has a pole.
     Row(gamma_density(a, b), ZERO, lambda a: (n := literal_value(a)) is not None and n <= 0 and n % 1 == 0, (a,)),

@@ -18,7 +18,8 @@ from autodiff_cli.graph.node import Node, as_node, get_op, variable
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import shape_of, topological_order
 from autodiff_cli.numbers.arrays import STRUCTURAL
-from autodiff_cli.ops.structural import finite_or_zero, literal_index, matmul
+from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
+from autodiff_cli.ops.structural import literal_index, matmul, norm, softmax
 
 NodeArray: TypeAlias = NDArray[np.object_]  # an array of scalar nodes, of shape () for one
 
@@ -105,7 +106,7 @@ class _Unroller:
 
     def __init__(self, most: int, is_exact: bool) -> None:
         self._max_operations = self._remaining = most
-        self._functions = _NODE_FUNCTIONS if is_exact else _NODE_FUNCTIONS | _FLOAT_FUNCTIONS
+        self._is_exact = is_exact
 
     def run(self, outputs: Sequence[Node], leaves: Mapping[Node, NodeArray]) -> list[NodeArray]:
         unrolled = dict(leaves)
@@ -123,6 +124,8 @@ class _Unroller:
         expansion = (
             op.expand(len(inputs)) if op.is_structural and op.name not in {*_NODE_FUNCTIONS, *STRUCTURAL} else None
         )
+        if not self._is_exact and (op is softmax or (op is norm and inputs[0].size > 2)):
+            expansion = ARRAY_DEFINITIONS[op](*op.placeholders(1))
         if expansion is not None:  # its operations are counted in turn
             return self.run([expansion], dict(zip(op.placeholders(len(inputs)), inputs, strict=True)))[0]
         shape = shape_of(node, [x.shape for x in inputs])
@@ -130,8 +133,7 @@ class _Unroller:
         if self._remaining < 0:
             raise TooManyOperationsError(self._max_operations)
         if op.is_structural:
-            function = self._functions.get(op.name)
-            return _rearrange(op.name, inputs, shape) if function is None else np.asarray(function(*inputs), object)
+            return _apply_structural(op.name, inputs, shape)
         columns = [np.broadcast_to(x, shape).reshape(-1).tolist() for x in inputs]
         return _node_array([op(*row) for row in zip(*columns, strict=True)], shape)
 
@@ -157,24 +159,12 @@ def _softmax(x: NodeArray) -> NodeArray:
     return _node_array([exp(node - log_total) for node in x.reshape(-1)], x.shape)
 
 
-def _softmax_of_floats(x: NodeArray) -> NodeArray:
-    shift = finite_or_zero(_extreme("max")(x))
-    exponentials = [get_op("exp")(node - shift) for node in x.reshape(-1)]
-    total = reduce(get_op("add"), exponentials)
-    return _node_array([each / total for each in exponentials], x.shape)
-
-
-def _nested_length(x: NodeArray) -> Node:
+def _norm(x: NodeArray) -> Node:
     first, *others = x.reshape(-1).tolist()
     length: Node = reduce(get_op("hypot"), others, first) if others else get_op("abs")(first)
-    return length
-
-
-def _norm(x: NodeArray) -> Node:
-    length = _nested_length(x)
-    if x.size < 3:
+    if len(others) < 2:
         return length
-    total = reduce(get_op("add"), map(get_op("square"), x.reshape(-1)))
+    total = reduce(get_op("add"), map(get_op("square"), (first, *others)))
     # Exact for fractions; at 0, where a square root has no slope, and where squares underflow, the nested lengths.
     return get_op("where")(get_op("eq")(total, 0), length, get_op("sqrt")(total))
 
@@ -188,12 +178,12 @@ _NODE_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "softmax": _softmax,
     "dot": lambda a, b: (a * b).sum(),
 }
-# In place of those whose rounding errors grow with their arguments, or which overflow before their results.
-_FLOAT_FUNCTIONS: dict[str, Callable[..., Any]] = {"norm": _nested_length, "softmax": _softmax_of_floats}
 
 
-def _rearrange(name: str, inputs: Sequence[NodeArray], shape: Shape) -> NodeArray:
+def _apply_structural(name: str, inputs: Sequence[NodeArray], shape: Shape) -> NodeArray:
     """Return an operation on whole arrays, as arrays of floats compute it with one row."""
+    if name in _NODE_FUNCTIONS:
+        return np.asarray(_NODE_FUNCTIONS[name](*inputs), dtype=object)
     positions = [literal_index(x.item()) if x.shape == () else None for x in inputs]
     rows = [
         np.array([x.item() if k is None else k]) if x.shape == () else x[..., None]

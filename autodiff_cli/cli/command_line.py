@@ -397,8 +397,15 @@ def find_command(name: str) -> Command:
     if name in COMMANDS:
         command: Command = getattr(importlib.import_module(f"autodiff_cli.cli.{COMMANDS[name]}"), name)
         return command
-    close = _OTHER_COMMANDS.get(name) or suggest(name, [*COMMANDS, "--version", "--help"])
+    from autodiff_cli import ops
+    from autodiff_cli.language.program import read
+
+    functions = [each for each in ops.function_names() if len(each) == len(name) and ops.overloads(each)[0].accepts(1)]
+    close = _OTHER_COMMANDS.get(name) or suggest(name, [*COMMANDS, "--version", "--help", *functions])
+    if close in functions:
+        raise BadInput(f'there is no command `{name}`; to differentiate an expression: autodiff grad "{close}(x)"')
     if close is None and not name.isidentifier() and not name.startswith("-"):
+        read(name)  # raises an error that says what is wrong with the expression
         raise BadInput(f'`{name}` is not a command; to differentiate an expression: autodiff grad "{name}"')
     hint = f"did you mean `{close}`?" if close else f"the commands are {', '.join(COMMANDS)}"
     raise BadInput(f"there is no command `{name}`; {hint}")
@@ -559,6 +566,8 @@ def suggest_option(command: Command, name: str, value: str | None) -> str | None
     """
     options = command.options
     bare = name.lstrip("-").replace("_", "-")
+    if value == "json" and "--json" in options:
+        return "--json"
     for other in _OTHER_OPTIONS.get(bare, ()):
         if other in options:
             option = options[other]

@@ -382,7 +382,8 @@ def check_all_have_values(call: Call, expression: Formula, valued_names: Contain
         values = {name: example_value(shapes.get(name, ())) for name in missing[:MAX_LISTED]}
         example = " ".join(value_option(call, name, value) for name, value in values.items())
         more = " …" if len(missing) > MAX_LISTED else ""
-        raise MissingValueError(f"no value for {format_names(missing, '`')}; add {example}{more}")
+        pi = "; the constant is written `pi`" if any(name.lower().endswith("pi") for name in missing) else ""
+        raise MissingValueError(f"no value for {format_names(missing, '`')}; add {example}{more}{pi}")
 
 
 def value_option(call: Call, name: str, value: str) -> str:

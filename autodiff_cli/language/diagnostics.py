@@ -91,6 +91,7 @@ UNAVAILABLE_FUNCTIONS: dict[str, Message] = {
     **dict.fromkeys(("lim", "limit"), ("limits are not in the language", None)),
     **dict.fromkeys(("PI", "Pi", "pi"), ("the constant `pi` is written without brackets", None)),
     **dict.fromkeys(("complex", "re", "im", "Re", "Im", "real", "imag", "conj", "arg"), (_COMPLEX_MESSAGE, None)),
+    "I": ("operators in a model have their usual meaning, without `I`", "({})"),
     **dict.fromkeys(("factor", "as.factor"), ("a parameter for each level of a column is written", "a[{}]")),
     **dict.fromkeys(("bs", "ns"), ("a smooth curve is written with its knots: `spline(x, [0, 1, 2], h)`", None)),
     **dict.fromkeys(("linear", "affine"), ("a linear model is written with its parameters", "a + b*{}")),
@@ -119,10 +120,11 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
     before, _, last = name.rpartition(".")
     if before and ops.overloads(last):
         return "", f"{last}{arguments}" if inside else f"{last}({before})"
-    if name in UNAVAILABLE_FUNCTIONS:
-        words, template = UNAVAILABLE_FUNCTIONS[name]
+    unavailable = UNAVAILABLE_FUNCTIONS.get(name) or UNAVAILABLE_FUNCTIONS.get(name.lower() if len(name) > 1 else "")
+    if unavailable is not None:
+        words, template = unavailable
         first = split_outside_brackets(inside, ",")[0].strip()
-        operand = first if template == "{}" or first.isidentifier() else f"({first})"
+        operand = first if template in ("{}", "({})") or first.isidentifier() else f"({first})"
         return words, template.replace("{}", operand) if template is not None and first else None
     translation = FOREIGN_FUNCTIONS.get(name) or FOREIGN_FUNCTIONS.get(name.lower(), "")  # spreadsheets: `IF(…)`
     if "{}" in translation and (count > 1 or len(name) > 1):  # a letter before one operand is rather a factor

@@ -514,14 +514,18 @@ class _Builder:
 
     def check_index(self, operands: list[Node]) -> None:
         """Raise ExpressionError for an index that is not an integer literal."""
+        from autodiff_cli.language.diagnostics import UNAVAILABLE_FUNCTIONS, translate_call
+
         base, *positions = operands
         for position in positions:
             if literal_index(position) is None:
-                if base.is_input and ops.overloads(base.text.lower()):  # `Sin[x]` is Mathematica's notation
-                    lexemes, place, name = self.names.lexemes, self.origin[base], base.text.lower()
-                    call = f"{name}({lexemes.text[lexemes.start(place + 1) + 1 : lexemes.end(place + 1) - 1]})"
-                    message = f"`{name}` is a function; its arguments go in round brackets"
-                    raise lexemes.error(message, place, if_quotable(call, f"{name}("))
+                name = base.text.lower() if base.is_input else ""
+                if ops.overloads(name) or UNAVAILABLE_FUNCTIONS.keys() & {name, base.text}:  # `Sin[x]` of Mathematica
+                    lexemes, place = self.names.lexemes, self.origin[base]
+                    arguments = f"({lexemes.text[lexemes.start(place + 1) + 1 : lexemes.end(place + 1) - 1]})"
+                    words, call = translate_call(base.text, arguments, 1) or ("", f"{name}{arguments}")
+                    words = words or f"`{name}` is a function; its arguments go in round brackets"
+                    raise lexemes.error(words, place, call and if_quotable(call, f"{name}("))
                 columns = self.names.columns.levels
                 unknown = next((each for each in positions if each.is_input and each.text not in columns), None)
                 if unknown is not None and columns:

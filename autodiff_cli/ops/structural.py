@@ -254,14 +254,10 @@ softmax = structural(
 )  # fmt: skip
 
 
-def finite_or_zero(maximum: Node) -> Node:
-    """Return the largest element, or 0 if it is infinite: subtracted before exponentials, so that none overflows."""
-    return where(abs_(maximum) < as_node(math.inf), maximum, 0)
-
-
 def finite_largest(x: Node) -> Node:
-    """Return the largest element of an array, or 0 if it is infinite."""
-    return finite_or_zero(largest(x))
+    """Return the largest element, or 0 if it is infinite: subtracted before exponentials, so that none overflows."""
+    maximum = largest(x)
+    return where(abs_(maximum) < as_node(math.inf), maximum, 0)
 
 
 def _logsoftmax(x: Node) -> Node:

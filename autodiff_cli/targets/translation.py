@@ -16,7 +16,6 @@ from autodiff_cli.graph.tape import infer, topological_order
 from autodiff_cli.numbers.forms import DEFINITIONS, textbook_definition
 from autodiff_cli.numbers.translation import Library
 from autodiff_cli.ops.arithmetic import equal, max_, min_, where
-from autodiff_cli.ops.elementary import log2, log10
 
 
 def infix(symbol: str, binding: int) -> Notation:
@@ -55,18 +54,11 @@ def expand_small_power(x: Node, exponent: Node) -> Node | None:
     return x * x * x if is_literal(exponent, 3) else None
 
 
-def _log_base(x: Node, base: Node) -> Node | None:
-    if is_literal(base, 2):
-        return log2(x)
-    return log10(x) if is_literal(base, 10) else None
-
-
 # Short definitions of operations that floats compute in longer forms for the last digits or for subnormal results. They
 # are what a person would write, and are accurate to 1e-13 wherever the result is a normal number.
-SHORT_DEFINITIONS: Mapping[str, Callable[..., Node | None]] = {
+SHORT_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     "direction": lambda x, length: where(equal(length, 0), 0, x / length),
     "clip": lambda x, low, high: min_(max_(x, low), high),
-    "log_base": _log_base,
     **{name: textbook_definition(name) for name in (
         "sech", "csch", "coth", "sech_square", "csch_square", "atanh_slope", "atan_slope",
         "silu", "silu_slope", "mish", "exp_minus_square", "exp_minus_half_square", "exp_square",
@@ -94,9 +86,7 @@ class GraphWriter:
         short_definitions: definitions to prefer over a function for operations without a notation.
     """
 
-    def __init__(
-        self, library: Library, short_definitions: Mapping[str, Callable[..., Node | None]] | None = None
-    ) -> None:
+    def __init__(self, library: Library, short_definitions: Mapping[str, Callable[..., Node]] | None = None) -> None:
         self.target = library.target
         self.library = library
         self._short_definitions = short_definitions or {}

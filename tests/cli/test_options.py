@@ -146,6 +146,10 @@ def test_only_commands_about_formulas_take_values_of_variables() -> None:
 def test_an_unknown_command_gets_a_suggestion() -> None:
     for word, message in [
         ("gard", "did you mean `grad`"),
+        ("trian", "did you mean `train`"),
+        ("tahn", 'autodiff grad "tanh(x)"'),
+        ("x^2 + 1", 'autodiff grad "x^2 + 1"'),
+        ("D[x^2, x]", "Did you mean `x^2`"),
         ("fit", "did you mean `train`"),
         ("diff", "did you mean `grad`"),
         ("version", "did you mean `--version`"),
@@ -272,6 +276,8 @@ def test_a_suggestion_works_when_it_is_obeyed(name: str) -> None:
     [
         ("train y~x d.csv --max-iter 10", "did you mean --epochs?"),
         ("train y~x d.csv --batch-sise 8", "did you mean --batch-size?"),
+        ("grad x^2 --x 2 --output json", "did you mean --json?"),
+        ("grad 2*Pi*x --x 2", "the constant is written `pi`"),
         ("export x*y --lang c", "did you mean --to?"),
         ("trace x*y --x 2 --y 3 --svg", "did you mean -o FILE.svg?"),
         ("trace x*y --x 2 --y 3 --svg out.svg", "did you mean -o out.svg?"),
