@@ -347,9 +347,3 @@ def test_warnings_are_shown_until_a_value_changes(page: Page) -> None:
     assert page.locator("#warnings").inner_text() == document["warnings"][0]["message"]
     page.get_by_label("x", exact=True).fill("1")
     assert page.locator("#warnings li").count() == 0
-
-
-def test_an_exponent_that_stands_in_the_symbol_of_its_power_has_no_node(page: Page) -> None:
-    opened(page, ["x^2 + x^y + 2^x + x^1.5", "--x", "2", "--y", "3"])
-    symbols = page.locator(".node:not(.input, .output) .first").all_text_contents()
-    assert sorted(symbols) == sorted(["x²", "xⁿ", "xⁿ", "xⁿ", "+", "+", "2", "1.5"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.support import in_document, measure, opened, press, resize, says
+from tests.browser.support import measure, opened, press, resize, says
 from tests.support import run_cli
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def tangents(page: Page) -> dict[int, Any]:
 
 def by_command(words: list[str], name: str) -> dict[int, Any]:
     document = run_cli(["trace", *words, "--mode", "forward", "--json"]).json
-    return {i: float(document["tangents"][name][i]) for i in in_document(document)}
+    return {i: float(tangent) for i, tangent in enumerate(document["tangents"][name])}
 
 
 def test_the_toggle_carries_tangents_up_step_by_step(page: Page) -> None:

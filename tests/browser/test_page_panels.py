@@ -213,7 +213,7 @@ def test_why_of_a_node_that_is_chosen_away_or_takes_no_gradient(page: Page) -> N
     page.evaluate("panel.show(0)")
     reasons = panel(page, "Why this number?").inner_text()
     assert "3*x contributes nothing: its adjoint is 0." in reasons  # its derivative is 3
-    page.locator("svg .node.constant").first.click()
+    page.locator(f"svg [data-node='{ids['2']}']").click()
     assert "has no adjoint" in panel(page, "Why this number?").inner_text()
 
 

@@ -96,7 +96,7 @@ def test_a_fragment_alone_finds_its_formula(page: Page, address: str) -> None:
     page.goto("about:blank")
     page.goto(f"{address}#formula=x^2&values=%7B%22x%22%3A3%7D&step=1")
     page.wait_for_url(re.compile(r"\?formula="))
-    assert numbers(page) == {0: (3, None), 2: (9, None)}
+    assert numbers(page) == {0: (3, None), 1: (2, None), 2: (9, None)}
 
 
 def test_a_mistake_has_the_message_of_the_terminal(page: Page) -> None:
