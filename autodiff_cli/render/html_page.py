@@ -15,10 +15,9 @@ import hashlib
 import json
 import re
 from binascii import b2a_base64
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.data.json_records import pick, to_json
@@ -188,22 +187,15 @@ def _static_svg(drawn: Drawing, show: formatting.NumberFormat) -> str:
 
 
 def _drawing_document(drawing: Drawing) -> dict[str, Any]:
-    """Return the boxes, arrows and frames that the script lays out; an arrow knows its position at the target.
-
-    The exponent of `x^2` is part of the symbol of that node, x², so it has no box.
-    """
-    nodes, inputs = drawing.trace.tape.nodes, drawing.trace.tape.inputs
-    uses = Counter(chain.from_iterable(inputs))
-    powers = [inputs[i][1] for i, node in enumerate(nodes) if node.op is not None and node.op.name == "pow"]
-    exponents = {j for j in powers if nodes[j].is_constant and re.fullmatch(r"\d", nodes[j].text) and uses[j] == 1}
+    """Return the boxes, arrows and frames that the script lays out; an arrow knows its position at the target."""
+    inputs = drawing.trace.tape.inputs
     next_positions: dict[int, int] = {}
     arrows = []
     for arrow in drawing.arrows:
         position = inputs[arrow.target].index(arrow.source, next_positions.get(arrow.target, 0))
         next_positions[arrow.target] = position + 1
         ends = {"from": arrow.source, "to": arrow.target, "position": position}
-        if arrow.source not in exponents:
-            arrows.append(ends | ({"isHighlighted": True} if arrow.is_highlighted else {}))
+        arrows.append(ends | ({"isHighlighted": True} if arrow.is_highlighted else {}))
     naming = drawing.trace.naming
     boxes = [
         {
@@ -214,12 +206,8 @@ def _drawing_document(drawing: Drawing) -> dict[str, Any]:
         }
         | ({"isHighlighted": True} if box.is_highlighted else {})
         for box in drawing.boxes
-        if box.id not in exponents
     ]
-    frames = [
-        {"label": frame.label, "outer": frame.outer, "members": [i for i in frame.members if i not in exponents]}
-        for frame in drawing.frames
-    ]
+    frames = [{"label": frame.label, "outer": frame.outer, "members": frame.members} for frame in drawing.frames]
     return {"boxes": boxes, "arrows": arrows, "frames": frames}
 
 

@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import functools
 import json
-import re
 import shutil
 import tempfile
 import time
@@ -109,11 +108,8 @@ def _read(text: str | None) -> Any:
 
 
 def in_document(document: Any) -> dict[int, tuple[Any, Any]]:
-    """The same from the JSON document: all nodes, except for exponents that stand in the symbol of their power, x²."""
-    powers = [node["inputs"][1] for node in document["nodes"] if node["op"] == "pow"]
-    labels = {node["id"]: node["label"] for node in document["nodes"]}
-    written = {i for i in powers if re.fullmatch(r"\d", labels[i])}
-    return {node["id"]: (node["value"], node["adjoint"]) for node in document["nodes"] if node["id"] not in written}
+    """The same from the JSON document."""
+    return {node["id"]: (node["value"], node["adjoint"]) for node in document["nodes"]}
 
 
 def says(page: Page) -> str:

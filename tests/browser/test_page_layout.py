@@ -703,8 +703,7 @@ NEAR = """(isFolded) => {
     const least = Math.min(...texts.map((text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a));
     if (least < 9) flaws.push(`text of ${least} pixels at step ${position}`);
     const nodes = [playback.focus, ...record.nodes[playback.focus].inputs];
-    const isDrawn = (i) => record.drawn.boxes.some(({ id }) => id === i);
-    const boxes = nodes.filter(isDrawn).map((i) => graph.element(i)?.querySelector(".outline"));
+    const boxes = nodes.map((i) => graph.element(i)?.querySelector(".outline"));
     const isInSight = (box) => box && isWithin(place(box), place(graph.stage));
     if (!boxes.every(isInSight)) flaws.push(`a node is out of sight at step ${position}`);
   }

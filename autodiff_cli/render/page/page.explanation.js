@@ -1,8 +1,8 @@
 // The explanation of a step: beside its node where the drawing leaves room for it, else below the drawing. In a narrow window it
 // is the first panel.
 
-// Pixels: widths, preference for wider places, cell of the raster, margin, largest distance, preference for places below.
-const CALLOUT = { widths: [460, 340, 270, 210], narrow: 25, cell: 8, apart: 6, farthest: 230, above: 8 };
+const CALLOUT = { widths: [460, 340, 270, 210], narrow: 25, cell: 8, apart: 6, farthest: 230, above: 8 }; // pixels: widths, and how much nearer a
+// narrower place has to be; the raster; around the explanation; between it and the node, and how much nearer a place above has to be
 
 class Explanation {
   #element = byId("explanation");

@@ -22,7 +22,10 @@ function draw(nodes) {
     for (const i of record.nodes.keys()) graph.draw(i);
   }
   graph.markCurrent(playback.focus, playback.isBackward && !playback.quiz, playback.quiz ? undefined : movementText);
-  for (const { slope, variable } of fields) Object.assign(slope, { textContent: slopeOf(variable, unrounded), title: slopeOf(variable, inFull) });
+  for (const { slope, variable } of fields) {
+    slope.textContent = slopeOf(variable, unrounded);
+    slope.title = slopeOf(variable, inFull);
+  }
   const value = inFull(playback.computation.values[record.output]);
   byId("result").textContent = playback.isComputed(record.output) ? `value = ${value}` : "";
   highlight(playback.focus);

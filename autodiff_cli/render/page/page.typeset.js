@@ -1,4 +1,4 @@
-// Typesetting: the LaTeX of the record as MathML, which browsers draw themselves.
+// Typesetting: the LaTeX of the record as MathML, which browsers draw themselves. It knows what the record uses, and no more.
 
 const MATH = "http://www.w3.org/1998/Math/MathML";
 const LATEX_SYMBOLS = {
