@@ -213,7 +213,10 @@ class DelimitedText:
                 for block in lines:
                     source: Any = pa.BufferReader(block)
                     table = pa_csv.read_csv(source, reading, plain, converting)
-                    if _has_zeros(table.columns) and MINUTE_NUMBER.search(block):
+                    has_zeros = any(
+                        pa.types.is_floating(column.type) and not column.to_numpy().all() for column in table.columns
+                    )
+                    if has_zeros and MINUTE_NUMBER.search(block):
                         raise batches.FallbackRequired  # Arrow does not report numbers that underflow
                     yield table
                 if lines.rest is None:
@@ -221,12 +224,10 @@ class DelimitedText:
                 if not allow_quotes:
                     raise batches.FallbackRequired
                 with pa_csv.open_csv(lines.rest, reading, quoted, converting) as reader:
-                    for batch in reader:
-                        if lines.has_minute_number and _has_zeros(batch.columns):
-                            raise batches.FallbackRequired
-                        yield pa.Table.from_batches([batch])
-                if lines.quotes % 2:
-                    raise batches.FallbackRequired  # a quote is never closed, which Arrow does not report
+                    yield from (pa.Table.from_batches([batch]) for batch in reader)
+                if lines.quotes % 2 or lines.has_minute_number:
+                    # Arrow reports neither a quote that is never closed nor numbers that underflow.
+                    raise batches.FallbackRequired
         except (pa.ArrowInvalid, OSError, EOFError, zlib.error) as error:
             raise batches.FallbackRequired from error
 
@@ -418,14 +419,6 @@ class LineReader:
             self.has_minute_number |= MINUTE_NUMBER.search(end + piece) is not None
             yield piece
             end, piece = piece[-_MAX_EXPONENT_BYTES:], self._stream.read(_PARSE_BLOCK_BYTES)
-
-
-def _has_zeros(columns: Iterable[Any]) -> bool:
-    """Whether a column of floats has a 0."""
-    import pyarrow as pa
-
-    arrays = (column.to_numpy(zero_copy_only=False) for column in columns if pa.types.is_floating(column.type))
-    return not all(array.all() for array in arrays)
 
 
 def _nonblank_block(lines: memoryview) -> Iterator[memoryview]:

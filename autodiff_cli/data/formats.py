@@ -235,22 +235,12 @@ class Feather(ArrowFormat):
                 yield pa.Table.from_batches([batch.slice(start, size)])
 
 
-class _NumberText(str):
-    """The text of a number in JSON."""
-
-    __slots__ = ()
-
-
 class JsonLines(ArrowFormat):
     """Lines of JSON, each an object with a value for each column."""
 
     MAGIC = b"{"
     title = "lines of JSON"
     is_slow_to_parse = True
-
-    def __init__(self, source: ByteSource) -> None:
-        self._underflows = dict[str, str]()
-        super().__init__(source)
 
     def _open_stream(self) -> contextlib.AbstractContextManager[BinaryIO]:
         return self._source.open_text()
@@ -288,15 +278,14 @@ class JsonLines(ArrowFormat):
             return pa.Table.from_pylist(list(self._parse_objects(content, before)))
 
     def _note_underflows(self, lines: Iterable[bytes]) -> None:
-        """Note the numbers that are too small for a float, which no parser of JSON reports."""
+        """Note in which columns a number is too small for a float, which no parser of JSON reports."""
         for line in filter(MINUTE_NUMBER.search, lines):
-            with contextlib.suppress(ValueError):  # which is reported elsewhere
-                record = json.loads(line, parse_float=_NumberText)
-                for name, text in record.items() if isinstance(record, dict) else ():
-                    parser = self.new_parser()
-                    if isinstance(text, _NumberText) and parser.parse(text) == 0 and parser.note() is not None:
-                        self._underflows.setdefault(name, f"column `{name}`: {parser.note()}")
-        self.notes = (*self._underflows.values(),)
+            with contextlib.suppress(ValueError, AttributeError):  # which are reported elsewhere
+                for name, value in json.loads(line, parse_float=lambda text: (text,)).items():
+                    place, parser = f"column `{name}`: ", self.new_parser()
+                    is_new = isinstance(value, tuple) and not any(note.startswith(place) for note in self.notes)
+                    if is_new and parser.parse(*value) == 0 and parser.note() is not None:
+                        self.notes = (*self.notes, f"{place}{parser.note()}")
 
     def _check_depth(self, content: bytes, before: int) -> None:
         """Raise DataError for lines that are nested so deeply that JSON parsers could overflow the stack."""
