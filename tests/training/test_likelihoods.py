@@ -175,6 +175,14 @@ def test_a_component_of_three_rows_far_from_the_others_is_found_wherever_they_ar
     assert deviation == pytest.approx(few.std(), rel=1e-2)
 
 
+def test_a_mixture_without_widths_is_fitted() -> None:
+    generator = np.random.default_rng(0)
+    x = np.concatenate([generator.normal(0, 1, 40), generator.normal(6, 1, 30)])
+    found = fit("-log(w*normal_pdf(x, m1, 1) + (1 - w)*normal_pdf(x, m2, 1))", {"x": x}, likelihood=True)
+    assert found.converged
+    assert sorted([found.parameters["m1"], found.parameters["m2"]]) == pytest.approx([0, 6], abs=0.5)
+
+
 def test_a_component_of_two_rows_is_kept_only_from_starting_values() -> None:
     x = [*np.random.default_rng(0).normal(0, 1, 60), 9.0, 9.3]
     start = {"w": 0.9, "m1": 0, "s1": 1, "m2": 9, "s2": 0.3}

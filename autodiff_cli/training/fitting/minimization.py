@@ -8,6 +8,7 @@ searches easier: `project_linear` fits linear parameters, and `with_broken_stick
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 from dataclasses import dataclass
@@ -368,17 +369,14 @@ def rows_of_component(objective: Objective, theta: Array, index: int) -> int:
     maximum is an artefact of a likelihood without a limit (McLachlan & Peel 2000, section 3.10); else 0.
     """
     is_width = (objective.bounds.low == 0) & np.isinf(objective.bounds.high)  # those of shares are at most 1
-    width = theta[index] / theta[is_width].max()
-    if not is_width[index] or width >= MINIMIZATION.wide_component:
+    width = theta[index] / theta[is_width].max() if is_width[index] else np.inf
+    if width >= MINIMIZATION.wide_component:
         return 0
-    few = (
-        MINIMIZATION.rows_of_narrow_component
-        if width < MINIMIZATION.narrow_component
-        else MINIMIZATION.rows_of_component
-    )
+    limits = MINIMIZATION.rows_of_component, MINIMIZATION.rows_of_narrow_component
     leaf = objective.model.program.leaves[objective.layout.element_names[index]]
-    (count,) = objective.sum_rows(objective.kernels.shares_of_component(leaf), theta)
-    return round(float(count)) if count < few else 0
+    build = functools.partial(objective.kernels.shares_of_component, leaf)
+    (count,) = objective.sum_rows(objective.kernels.cached(f"shares of {leaf.text}", build), theta)
+    return round(float(count)) if count < limits[int(width < MINIMIZATION.narrow_component)] else 0
 
 
 def judge_end(objective: Objective, end: Outcome) -> Outcome:

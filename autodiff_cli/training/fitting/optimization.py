@@ -245,18 +245,17 @@ class BatchedFit:
             objective, chosen = self._batch.objective_of(fit), np.array([fit])
             if self.outcomes[fit].divergence is not None or not (broken := curve_warning(objective, self.theta[fit])):
                 continue
-            part, effort, strategy = self._part(chosen), search.SETTINGS.check, search.Multistart.few_points
-            arguments = part, self.theta[chosen], self._free, self._options.seed, effort, strategy
+            part, seed, strategy = self._part(chosen), self._options.seed, search.Multistart.few_points
+            arguments = part, self.theta[chosen], self._free, seed, search.SETTINGS.check, strategy
             (found,) = search.multistart(*arguments, functools.partial(_is_whole, objective))
             if found is None:
                 continue
-            (whole,) = minimization.minimize_each("lm", part, found.end[None])
-            losses = [minimization.comparison_losses(part, point[None]) for point in (whole.theta, self.theta[fit])]
-            gain = likelihood_gains(objective.kind, self._counts[chosen], *losses)
-            if whole.converged and gain < RESTARTS.break_gain and _is_whole(objective, whole):
-                rival, ratio = broken.replace("the fitted curve", "the best curve"), math.exp(float(gain[0]))
-                reason = f"{rival}, but is only {ratio:.3g} times as likely as the one reported, which started from"
-                self._fit(chosen, found.end[None], reason)
+            losses = [minimization.comparison_losses(part, point[None]) for point in (found.end, self.theta[fit])]
+            (gain,) = likelihood_gains(objective.kind, self._counts[chosen], *losses)
+            if gain < RESTARTS.break_gain:
+                rival = broken.replace("the fitted curve", "the best curve")
+                words = f"but is only {math.exp(gain):.3g} times as likely as the one reported, which started from"
+                self._fit(chosen, found.end[None], f"{rival}, {words}")
 
     def restart_robust_fits(self) -> None:
         """Repeat fits with outliers from fits of few rows, if one of these leads to a better minimum."""
@@ -365,10 +364,9 @@ RESTART_STRATEGIES = (
 )
 
 
-def _is_whole(objective: Objective, end: Outcome | StartCandidate) -> bool:
-    """Whether the curve at the end of a fit is finite between all rows, and determined by the data."""
-    theta = end.theta if isinstance(end, Outcome) else end.end
-    return not curve_warning(objective, theta) and not compute_statistics(objective, theta).missing_error_reasons
+def _is_whole(objective: Objective, found: StartCandidate) -> bool:
+    """Whether the curve at the end of a candidate is finite between all rows, and determined by the data."""
+    return not (curve_warning(objective, found.end) or compute_statistics(objective, found.end).missing_error_reasons)
 
 
 def _natural_ranges(objective: Objective) -> str:

@@ -467,13 +467,9 @@ class Kernels:
         """The sum over rows of the share of the component of a mixture in a row's likelihood, given the leaf that is
         its width. A component that is very wide has no density: what the likelihood of a row loses then is its share.
         """
-
-        def build() -> protocol.SumKernel:
-            (wide,) = substitute([self.graphs.loss], {width: _NO_DENSITY * width})
-            weight = [variable(WEIGHT)] if self.graphs.has_weight else []
-            return self.backend.sum_kernel(self._row_graphs([_product([*weight, -expm1(self.graphs.loss - wide)])]))
-
-        return self.cached(f"shares of the component of {width.text}", build)
+        (wide,) = substitute([self.graphs.loss], {width: _NO_DENSITY * width})
+        weight = [variable(WEIGHT)] if self.graphs.has_weight else []
+        return self.backend.sum_kernel(self._row_graphs([_product([*weight, -expm1(self.graphs.loss - wide)])]))
 
     @property
     def row_gradient_graphs(self) -> list[Node]:

@@ -390,6 +390,9 @@ def _have_constants(batch: GroupBatch, fits: Fits, theta: Array, predictions: Ar
     return contain_constants(batch.objective, batch.gathered(fits), columns)
 
 
+_LINKS: dict[Any, Callable[[Array], Array]] = {exp: np.log, sigmoid: lambda mean: np.log(mean / (1 - mean))}
+
+
 def contain_constants(objective: Objective, rows: GatheredRows, columns: Array) -> Mask:
     """Return in which groups a constant is a special case of the model: the derivatives of the prediction are
     independent and span its change with a constant, and no column is an offset, as `x` is in `a + b*z + x`.
@@ -399,13 +402,9 @@ def contain_constants(objective: Objective, rows: GatheredRows, columns: Array) 
         columns: the derivatives with respect to the parameters, and the prediction.
     """
     predictions, slopes = columns[-1], link_slope(objective, columns[-1])
-    link = objective.model.program.output.op
     with ignore_float_errors():
-        arguments = predictions
-        if link in (exp, sigmoid):
-            arguments = np.log(predictions) - (np.log1p(-predictions) if link is sigmoid else 0.0)
-        arguments = np.where(slopes == 0, 0.0, arguments * slopes)
-    columns = np.vstack((columns[:-1], arguments, slopes))
+        arguments = _LINKS.get(objective.model.program.output.op, np.asarray)(predictions)
+        columns = np.vstack((columns[:-1], np.where(slopes == 0, 0.0, arguments * slopes), slopes))
     lengths = np.sqrt(rows.totals(np.square(columns)))
     columns /= rows.spread(np.where(lengths > 0, lengths, 1.0))
     triangles = rows.factorize(columns[None])

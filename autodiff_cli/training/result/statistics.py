@@ -394,6 +394,7 @@ def batch_statistics(
             rounding = matrices.rounding_squares(COVARIANCE.perfect_variation)
             is_perfect = (lengths * lengths <= rounding) & (rounding < math.inf)
         r_squared = np.where(variations > 0, 1 - lengths * lengths / variations, math.nan)
+        r_squared[np.abs(r_squared) < 1e-14] = 0.0  # which is rounding
     on_bound = batch.bounds.active(theta)
     unknown: Array = np.broadcast_to(math.nan, (len(theta), size, size))  # one nan in memory, whatever the size
     estimate = _Covariances(unknown, np.ones(len(theta)), "", [[reason] if reason else [] for _ in theta])

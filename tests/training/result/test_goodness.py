@@ -463,6 +463,17 @@ def test_a_single_layer_of_a_softmax_reaches_its_one_minimum_and_has_errors() ->
 # --- reports
 
 
+@pytest.mark.parametrize("model", ["y ~ a + b*x", "y ~ a*x^b", "y ~ a*exp(b*x)"])
+def test_a_predictor_that_is_the_same_in_all_rows_explains_exactly_nothing(model: str) -> None:
+    generator = np.random.default_rng(1)
+    for _ in range(5):
+        y = generator.uniform(1, 3, 12)
+        found = fit(model, {"x": np.full(12, generator.uniform(1, 4)), "y": y})
+        assert found.r_squared == 0
+        assert found.stderr == {"a": None, "b": None}
+        assert "the data determine only a combination of `a`, `b`, not each of them" in found.warnings
+
+
 def test_what_is_not_known_is_null_everywhere(tmp_path: Any) -> None:
     path = tmp_path / "data.csv"
     path.write_text("x,y\n0,2\n1,2\n2,2\n3,2\n")
