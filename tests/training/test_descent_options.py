@@ -102,7 +102,7 @@ def test_errors_under_a_penalty_by_squares_are_those_of_ridge_regression() -> No
         free = np.linalg.lstsq(matrix, np.asarray(data["y"]))[0]
         variance = np.sum((data["y"] - matrix @ free) ** 2) / (60 - 3)
         np.testing.assert_allclose(found.covariance, variance * inverse @ inner @ inverse, rtol=1e-9)
-        assert "not how far the penalty draws them" in found.definition
+        assert "excluding the bias towards 0" in found.definition
         assert found.aic is None
 
 

@@ -415,8 +415,8 @@ def has_several_minima(objective: Objective) -> bool:
 def unbounded_reason(objective: Objective, theta: Array) -> str:
     """Return why a likelihood grows without end from a point, as a clause; empty if it does not.
 
-    A parameter has no estimate if larger values are always more likely. A density is infinite if a positive parameter
-    has shrunk to 0, such as the standard deviation of a component at a single row.
+    A parameter has no estimate if larger values are always more likely, or all values equally. A density is infinite
+    if a positive parameter has shrunk to 0, such as the standard deviation of a component at a single row.
     """
     return objective.cached_at("unbounded", theta, lambda: _find_unbounded_parameter(objective, theta))
 
@@ -427,6 +427,8 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
     """
     loss = objective.value(theta)
     is_mixture = has_several_minima(objective) and objective.rows > MINIMIZATION.few_rows_per_parameter * len(theta)
+    if not objective.value_and_grad(theta)[1].any() and not objective.hessian(theta).any():
+        return "it is flat here: no parameter changes it"
     for name in objective.scalar_parameters:
         index = objective.layout.slices[name].start
         low, value = objective.bounds.low[index], theta[index]
