@@ -519,7 +519,7 @@ gammainc_curvature = elementary(
             _times_log_ratio(_times_log_ratio(gamma_density(a, x), a, x), a, x) - gamma_density(a, x) * polygamma(1, a),
         ),
     ),
-    unavailable_inputs=(0,), summary="the second derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
+    unavailable_inputs=(0,), argument_ulps=64, perturbed_input=-2, summary="the second derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
 )  # fmt: skip
 
 

@@ -70,6 +70,8 @@ FOUND = [
     # a sum that is next to a pole of gamma, and one that is 1
     ("beta(x, -6.0000000000001)", {"x": 1e-13}),
     ("beta(x, y != 7)", {"x": -2.2e-11, "y": 1.38}),
+    # a zero of a second derivative towards a shape
+    ("gammainc_curvature(-x, 3)", {"x": -2.971940302005406}),
     # steps of numbers that are too long for the ends of intervals, and wide balls that FLINT takes seconds for
     ("round(z*x + 2.5)", {"x": 3.27, "z": -1e200}),
     ("sinhc(x - z)", {"x": -0.77, "z": 1e-300}),
