@@ -114,6 +114,7 @@ def to_html(
     drawing = build_drawing(trace, view._replace(fold=False))
     above = addition or PageAddition("", "", "", "", {})
     style = SVG_STYLE + page_file("page/page.css") + page_file("page/panels/panels.css") + above.style
+    style = style.replace(": ", ":")
     scalars = elementwise_trace(trace) if view == WHOLE_GRAPH and seed is None else None
     first, last = ([page_file(f"page/{file}") for file in files] for files in (_SCRIPTS, _PANELS))
     parts = [*first, _evaluators(trace, scalars), optimizer_functions(), *last, f"(() => {{\n{above.script}\n}})();"]
