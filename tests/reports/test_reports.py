@@ -133,6 +133,7 @@ messy.csv german.csv tabs.tsv rows.jsonl --monte-carlo --x-sigma --weights --hub
 """
 
 
+@pytest.mark.slow
 def test_sizes_of_blocks_change_no_report(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, limits in SIZES.items():
         for name, size in limits.items():

@@ -35,7 +35,7 @@ def test_least_squares_have_the_intervals_of_lmfit(optimizer: str) -> None:
     assert found.intervals["profile"]["K"] == pytest.approx((0.046920342034558776, 0.0861569134282654), rel=1e-8)
 
 
-@each("seed", [2, 3, 30, 49, 53, 58])
+@each("seed", [2, 3, 30, 49, 53, 58], sampled=True)
 def test_at_a_limit_no_other_minimum_is_better(seed: int) -> None:
     """With `a` fixed away from its estimate, an exponential with an offset may have two minima. The profile is
     the lower one, which changes on the way to the limits.
