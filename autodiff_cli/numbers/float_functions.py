@@ -134,15 +134,15 @@ def _root_of_size(size: float, n: float) -> float:
     z = power(size, divide(1.0, n))
     exponent_error = 1.0 - divide(1.0, n) * n - product_error(divide(1.0, n), n)
     step = z * (exponent_error / n * log(size)) if n != 0 else 0.0
+    z = z + step if math.isfinite(step) else z
     whole = _nearest_integer(z)
-    if power(whole, n) == size:
-        return whole
-    return z + step if math.isfinite(step) else z
+    return whole if power(whole, n) == size else z
 
 
 def _nearest_integer(x: float) -> float:
-    """The nearest integer; x where it is beyond 2^52, infinite or nan."""
-    return 0.0 + math.floor(x + 0.5) if abs(x) < 2.0**52 else x
+    """The integer that differs from a number by rounding errors only; the number itself if there is none."""
+    whole = 0.0 + math.floor(x + 0.5) if abs(x) < 2.0**52 else x
+    return whole if abs(whole - x) <= 1e-15 * abs(x) else x
 
 
 def cube_root(x: float) -> float:
