@@ -440,9 +440,9 @@ class _Profile:
         theta, rise = ends[best], (deviances[best] - self._minimum) / self._unit
         self._solutions[value] = theta
         # Far out, where huge terms cancel, rounding alone makes some fits better than the estimate.
-        nearby = (theta, *(theta + np.diag(theta * PROFILE.few_roundings)))
-        falls = ((self._minimum - _deviance(self._objective, point)) / self._unit for point in nearby)
-        if all(fall > PROFILE.better_fit_tolerance for fall in falls):
+        nearby = theta + np.diag(theta * PROFILE.few_roundings)
+        rises = ((_deviance(self._objective, point) - self._minimum) / self._unit for point in nearby)
+        if rise < -PROFILE.better_fit_tolerance and all(each < -PROFILE.better_fit_tolerance for each in rises):
             raise BetterFit(self._name, theta)
         return math.sqrt(max(rise, 0.0))
 
@@ -603,12 +603,12 @@ def _fit_resamples(
         outcomes = minimize_each(method, batch, np.tile(theta, (number, 1)))
         # Some lead to infinity from the estimate; beyond it, values of the other sign may fit.
         failed = np.flatnonzero([not end.converged for end in outcomes if objective.has_residuals])
-        for some in [failed] if isinstance(batch, GroupBatch) else failed[:, None]:
+        for searched in block_slices(len(failed), SETTINGS.max_searched_fits if isinstance(batch, GroupBatch) else 1):
+            some = failed[searched]
             found = multistart(batch.take(some), np.tile(theta, (len(some), 1)), free, 0, SETTINGS.quick)
             again = {fit: each.end for fit, each in zip(some.tolist(), found, strict=True) if each is not None}
             if again:
-                fits, starts = map(np.array, ([*again], [*again.values()]))
-                outcomes += minimize_each(method, batch.take(fits), starts)
+                outcomes += minimize_each(method, batch.take(np.array([*again])), np.array([*again.values()]))
         ends += [end.theta for end in outcomes if end.converged]
     return np.array(ends).reshape(len(ends), len(theta))
 
