@@ -568,6 +568,9 @@ def suggest_option(command: Command, name: str, value: str | None) -> str | None
     bare = name.lstrip("-").replace("_", "-")
     if value == "json" and "--json" in options:
         return "--json"
+    if "--set" in _OTHER_OPTIONS.get(bare, ()) and command.takes_values and value and value.count("=") > 1:
+        names = re.findall(r"(?:^|,)\s*([^=,]+)=([^=]*)(?=,|$)", value)
+        return " ".join(f"--{name.strip()} {text}" for name, text in names) or None
     for other in _OTHER_OPTIONS.get(bare, ()):
         if other in options:
             option = options[other]

@@ -121,7 +121,7 @@ _RESTRICTIONS = (
     *cli.UNCERTAINTY_RESTRICTIONS,
     *(
         needs(option, "row", f"{command_words(option)} needs a row of data: add DATA and --row N")
-        for option in ("loss", *option_fields(FileOptions))
+        for option in ("loss", "family", *option_fields(FileOptions))
     ),
     needs("row", "data", "--row {row} needs a data file after the model: autodiff trace MODEL DATA --row {row}"),
     *(
@@ -176,6 +176,7 @@ def trace(
     data: list[str] | None = option("[DATA]...", "Data files for --row, as for `train`."),
     row: int | None = view_option("--row N", _ROW_HELP, at_least(1)),
     loss: str | None = view_option("--loss NAME", "Loss function for --row, as for `train`."),
+    family: str | None = view_option("--family NAME", "Distribution of the target for --row, as for `train`."),
     *,
     views: ViewRequest,
     uncertainty: cli.UncertaintyRequest,
@@ -239,7 +240,7 @@ def trace(
         check_restrictions(_RESTRICTIONS, {**explicit, **uncertain, "format name": format_name})
     inputs.check_single_values(value_texts, "trace")
     if row is not None:
-        trace_record = trace_row(call, expression, data or [], row, loss, reading, wrt)
+        trace_record = trace_row(call, expression, data or [], row, {"loss": loss, "family": family}, reading, wrt)
     else:
         text = inputs.read_text(expression, call.environment, implicit)
         formula = inputs.read_formula(call, text, call.values)
@@ -372,7 +373,13 @@ def _build_drawing(trace: Trace, view: View) -> Drawing:
 
 
 def trace_row(
-    call: cli.Call, model: str, data: list[str], number: int, loss: str | None, reading: FileOptions, wrt: str | None
+    call: cli.Call,
+    model: str,
+    data: list[str],
+    number: int,
+    losses: Mapping[str, str | None],
+    reading: FileOptions,
+    wrt: str | None,
 ) -> Trace:
     """Return the trace of the loss at one row of data.
 
@@ -381,7 +388,7 @@ def trace_row(
         model: a model, or the name of a file that `train --save` wrote.
         data: the names of the files.
         number: the number of the row, from 1, among the rows that `--where` selects.
-        loss: the loss function, as for `train`.
+        losses: the options of `train` that choose the loss function, and their values.
         reading: how to parse the files.
         wrt: the list of `--wrt`; None for the free parameters.
 
@@ -401,14 +408,15 @@ def trace_row(
     with errors_as_bad_input("choose a row without missing cells"):
         values = inputs.constant_values(call.values)
         is_fitted = model.endswith(inputs.MODEL_SUFFIX)
-        if is_fitted and loss is not None:
-            raise BadInput(f"--loss {loss}: {model} already has the loss of its fit")
+        for option, text in losses.items():
+            if is_fitted and text is not None:
+                raise BadInput(f"--{option} {text}: {model} already has the loss of its fit")
         fit = load(model) if is_fitted else None
         file = open_data_files(data, environment, reading, fit.origins if fit else {})
         if fit:
             row = trace_fit_row(fit, file, number, values)
         else:
-            row = trace_model_row(inputs.read_text(model, environment), file, number, values, FitOptions(loss=loss))
+            row = trace_model_row(inputs.read_text(model, environment), file, number, values, FitOptions(**losses))
     environment.note(*(f"note: {note}" for note in (*row.formula.notes, *file.notes, *row.notes)))
     inputs.check_all_have_values(call, row.formula, row.point)
     names = row.free_parameters if wrt is None else inputs.select_variables(row.formula, wrt)

@@ -251,7 +251,7 @@ def misspellings(flag: str) -> list[str]:
 def test_a_suggestion_works_when_it_is_obeyed(name: str) -> None:
     command = find_command(name)
     foreign = [f"--{word}" for word in _OTHER_OPTIONS] + [f"--{word}" for word in ("svg", "html", "device", "verbose")]
-    lines = [[word, *value] for word in foreign for value in ([], ["2"], ["a=1"], ["cuda"], ["out.svg"])]
+    lines = [[word, *value] for word in foreign for value in ([], ["2"], ["a=1"], ["a=1,b=2"], ["cuda"], ["out.svg"])]
     for flag, option in command.options.items():
         lines += [[word, *sample(option)] for word in misspellings(flag) if len(flag) > 5]
     suggested = 0
@@ -264,7 +264,7 @@ def test_a_suggestion_works_when_it_is_obeyed(name: str) -> None:
                 continue
             suggested += 1
             given = meant[1].split()
-            is_complete = len(given) == 2 or command.options[given[0]].is_flag
+            is_complete = len(given) > 1 or command.options[given[0]].is_flag
             found = split_arguments(command, [*needed(command), *given, *(() if is_complete else value)])
             for flag, text in found.options:
                 assert command.options[flag].is_flag or command.options[flag].convert(text, flag) is not None
@@ -293,6 +293,7 @@ def test_a_suggestion_works_when_it_is_obeyed(name: str) -> None:
         ("grad 'α*β' --alpha 1 --beta 2", "Did you mean `--α`?"),
         ("grad lambda*x --λ 1 --x 2", "Did you mean `--lambda`?"),
         ("grad x^2 --var x=3", "did you mean --set?"),
+        ("grad x*y --point x=3,y=[1,2]", "did you mean --x 3 --y [1,2]?"),
         ("grad x^2 --x 3 --format json", "did you mean --json?"),
         ("train y~a*x d.csv --lr 0,01", "not `0,01`; did you mean 0.01?"),
         ("train y~a*x d.csv --epochs 1e3", "not `1e3`; did you mean 1000?"),

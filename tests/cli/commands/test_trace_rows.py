@@ -62,6 +62,19 @@ def test_the_mean_over_the_rows_is_what_a_fit_makes_small(loss: str, tmp_path: P
         assert np.mean([row["gradient"][name] for row in rows]) == pytest.approx(slope, rel=1e-12)
 
 
+@pytest.mark.parametrize("family", ["poisson", "gamma"])
+def test_a_family_has_its_loss_as_in_fits(family: str, tmp_path: Path) -> None:
+    path, model = tmp_path / "rows.csv", tmp_path / "decay.json"
+    path.write_text("x,y\n0,5\n1,2\n2,1\n3,1\n")
+    line = f'"y ~ a*exp(-b*x)" {path} --family {family}'
+    fit = run_cli(f"train {line} --save {model}")
+    assert fit.status == 0, fit.stderr
+    values = " ".join(f"--{name} {value!r}" for name, value in ad.load(str(model)).parameters.items())
+    row, fitted = run_cli(f"trace {line} --row 2 {values} --json"), run_cli(f"trace {model} {path} --row 2 --json")
+    assert row.json["value"] == fitted.json["value"]
+    expect_refusal(run_cli(f"trace {line} --row 2 --loss mse"), "family cannot be combined with loss")
+
+
 def test_a_saved_fit_is_traced_by_the_loss_it_was_fitted_by(tmp_path: Path) -> None:
     x, y = [0.0, 1.0, 2.0, 3.0, 4.0], [0.1, 1.0, 2.2, 2.9, 9.0]
     path, model = tmp_path / "rows.csv", tmp_path / "line.json"
