@@ -95,6 +95,7 @@ def code_lines(file: Path) -> int:
     return len(lines - docstrings)
 
 
+@pytest.mark.slow
 def test_no_circle_of_imports_whether_at_the_top_or_in_functions() -> None:
     try:
         TopologicalSorter({name: imported(file) for name, file in MODULES.items()}).prepare()

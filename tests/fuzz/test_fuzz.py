@@ -156,7 +156,7 @@ def test_a_property_holds_where_digits_are_lost(name: str, seeds: range) -> None
         assert why is None, f"{made}\n{why}"
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "point"), FOUND, ids=[text for text, _ in FOUND])
 def test_former_findings_stay_fixed(text: str, point: dict[str, Any]) -> None:
     for name in PROPERTIES:

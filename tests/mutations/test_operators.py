@@ -49,6 +49,7 @@ def f(x, n: int = 2):
     assert changes.isdisjoint({"> -> >=", "> -> <=", "63 -> 64", "98 -> 99", "8 -> 9"})
 
 
+@pytest.mark.slow
 def test_equivalent_mutations_are_still_there() -> None:
     assert [*stale_entries(ROOT)] == []
 

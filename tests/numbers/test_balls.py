@@ -35,7 +35,7 @@ from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
 from tests.autodiff import test_structural_zeros as zeros
 from tests.autodiff.test_conventions import SLOPES
-from tests.each import amount, each
+from tests.each import amount, each, evenly_spread_part
 
 inf, nan = math.inf, math.nan
 ELEMENTWISE = [op for op in all_ops() if not op.is_structural]
@@ -208,7 +208,7 @@ SIZES = (1.0, 3.0, 1e9, 1e-9, 1e108, -0.5, -1e30)
 @each("op", [op for op in ELEMENTWISE if op.name in FUNCTIONS], ids=lambda op: op.name)
 def test_more_bits_never_contradict_what_fewer_have_proven(op: Op) -> None:
     """A ball too wide to be finite proves nothing: neither 0 nor a value that floats have at exact arguments."""
-    for point in itertools.product(SIZES, repeat=op.min_inputs):
+    for point in evenly_spread_part([*itertools.product(SIZES, repeat=op.min_inputs)]):
         found = []
         for bits in (80, 1500):
             try:

@@ -259,6 +259,7 @@ def test_other_divisors_leave_no_doubt(text: str) -> None:
     assert ad.parse(text).solve(x=(-2.5, 2.5)).complete
 
 
+@pytest.mark.slow
 def test_where_rounding_hides_a_flat_function_around_0_the_search_soon_ends() -> None:
     """The sign is lost within 0.01 of 0. Beside 0, no box is narrow compared to its distance from 0."""
     found = ad.parse("log(1 + x^8) - x^8/3").solve(x=(-20, 20.5), max_boxes=2000)
@@ -455,6 +456,7 @@ def test_points_and_bounds_are_what_samples_near_them_say(text: str, is_maximum:
     assert high >= max(samples) if is_maximum else low <= min(samples)
 
 
+@pytest.mark.slow
 @each(
     "text, box, is_attained",
     [
@@ -574,6 +576,7 @@ def test_most_zeros_are_proven_in_floats_and_take_few_evaluations_in_balls(monke
     assert len(points) <= 2 * len(found.points)
 
 
+@pytest.mark.slow
 @each("max_boxes", [20, 200, 20_000])
 def test_a_maximum_is_the_minimum_of_the_negative_however_far_the_search_goes(max_boxes: int) -> None:
     text, box = "sin(5*x)*cos(3*y) + x/3 - abs(y - 1)/5", {"x": (-2, 2.1), "y": (-2, 2.2)}

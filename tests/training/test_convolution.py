@@ -41,6 +41,7 @@ def test_a_decay_is_found_behind_its_response() -> None:
     assert objective.value_and_grad(theta)[1] == pytest.approx(differences, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_steps_may_differ() -> None:
     places = np.linspace(0.05, 3, 40) ** 2  # steps from 0.01 to 0.45
     response = np.exp(-places / 0.7)

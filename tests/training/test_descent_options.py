@@ -280,6 +280,7 @@ def test_a_step_to_where_no_parameter_has_an_effect_is_not_convergence() -> None
     assert "no parameter has an effect where the fit ended" in found.warnings[-1]
 
 
+@pytest.mark.slow
 @each("loss", ["huber", "mae", "cauchy"])
 def test_no_more_steps_are_taken_than_asked_for(loss: str) -> None:
     """Also where the scale of the residuals is estimated, or corners are rounded, again and again."""

@@ -70,6 +70,7 @@ def test_precision_keeps_conventions_and_warnings() -> None:
     }
 
 
+@pytest.mark.slow
 @each(("a", "b"), [("0.3", "-3.3"), ("0.1", "-0.1"), ("-1.7", "-0.3")])
 def test_slopes_of_beta_where_its_arguments_sum_to_a_pole(a: str, b: str) -> None:
     """Beta is 0 there. The sum of decimals that are no floats is not known exactly as a ball."""

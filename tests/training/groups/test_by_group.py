@@ -116,6 +116,7 @@ def few_groups_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optimization.search, "SETTINGS", settings)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_groups_are_many")
 @pytest.mark.parametrize("name", FAR_FROM_DEFAULTS)
 def test_each_of_many_groups_is_fitted_as_well_as_from_the_true_parameters(name: str) -> None:
@@ -320,7 +321,7 @@ COPIED = (30, 100, None)  # small groups in parts, and a large one; all in one p
 @pytest.mark.parametrize(
     ("name", "copied"),
     [
-        pytest.param(name, copied, marks=[pytest.mark.slow] * ((k + j) % len(COPIED) > 0))
+        pytest.param(name, copied, marks=[pytest.mark.slow] * ((k + j) % len(COPIED) > 0 or name == "profile"))
         for k, name in enumerate(STREAMED)
         for j, copied in enumerate(COPIED)
     ],

@@ -48,6 +48,7 @@ def test_the_mean_has_the_percentiles_of_resampled_means() -> None:
     assert found.intervals["bootstrap"]["m"] == pytest.approx(tuple(np.quantile(means, (0.1, 0.9))), rel=0.02)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("options", [{"loss": "huber"}, {"loss": "mae"}, {"optimizer": "lbfgs"}, {"l1": 0.01}])
 def test_other_losses_have_them_too(options: dict[str, Any]) -> None:
     found = ad.fit(MODEL, DATA, bootstrap=10, **options)
@@ -88,6 +89,7 @@ def test_what_the_data_do_not_determine_has_no_interval(method: str) -> None:
     assert bounded.intervals["bootstrap"]["a"] is not None
 
 
+@pytest.mark.slow
 def test_corrected_intervals_are_those_of_scipy() -> None:
     y = np.random.default_rng(0).exponential(2, 40)
     options: dict[str, Any] = {"bootstrap": 2000, "no_columns": True, "derive": {"b": "a^2"}}
