@@ -3,7 +3,7 @@
 python -m pytest                          all tests except slow ones, on all cores
 python -m pytest --slow                   all tests, and properties on more examples
 python -m pytest --exhaustive             as --slow, with every point, seed and example; by hand
-python -m pytest --slow --skip-passed     what `--slow` adds to the last whole run without it
+python -m pytest --slow --skip-passed     the tests and cases that `--slow` adds to the last whole run without it
 python -m pytest tests/graph              one folder, in this process
 
 Tests that need a missing program or library are skipped; see `tests/tools.py`.
@@ -52,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--skip-passed",
         action="store_true",
-        help="with --slow: leave out tests that passed in the last whole run and that --slow does not change",
+        help="with --slow: leave out tests that passed in the last whole run and of which --slow has no more cases",
     )
 
 
@@ -105,14 +105,14 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out tests that need an option. Without `--slow`, leave out most cases of tests that are marked `sampled`.
-    With `--skip-passed`, leave out tests that passed before, unless `--slow` tries them on more examples or cases."""
+    With `--skip-passed`, leave out tests that passed before, unless `--slow` has more cases of them."""
     cache, missing = getattr(config, "cache", None), missing_options(config)
     left_out = {item for item in items if any(map(item.get_closest_marker, missing))}
     if not config.getoption("--slow"):
         left_out |= set(items) - set(chosen_cases(items))
     elif config.getoption("--skip-passed") and cache is not None:
         passed = set(cache.get(PASSED, []))
-        left_out |= {item for item in items if item.nodeid in passed and not has_more(getattr(item, "obj", None))}
+        left_out |= {item for item in items if item.nodeid in passed and not has_more_cases(getattr(item, "obj", None))}
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=[*left_out])
 
@@ -128,9 +128,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"`.venv/bin/python -m pytest --{name}` runs {name} tests too")
 
 
-def has_more(test: object) -> bool:
-    """Whether `--slow` tries a test on more examples or cases."""
-    return getattr(test, "is_hypothesis_test", False) or getattr(test, "is_sampled", False)
+def has_more_cases(test: object) -> bool:
+    """Whether `--slow` tries a test on more cases. More examples of a property that held are no reason to repeat it."""
+    return getattr(test, "is_sampled", False)
 
 
 class PassedTests:
