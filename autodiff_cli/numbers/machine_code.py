@@ -60,6 +60,7 @@ _NOTATIONS = {
     **{op: _call(op, count) for op, count in PLATFORM_FUNCTIONS.items()},
     **{op: _call(f"llvm.{name}.f64", 1) for op, name in _INTRINSICS.items()},
     "copysign": _call("llvm.copysign.f64", 2),
+    "platform_pow": _call("pow", 2),
     "_far_sinh": _call("sinh", 1),  # it only catches exceptions of the platform's function
     "neg": Notation(("fneg double ", ""), (0,)),
     "isnan": _condition("fcmp uno double ", ", 0.0"),
