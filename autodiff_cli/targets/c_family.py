@@ -93,8 +93,8 @@ JAVASCRIPT_NOTATIONS = {
     **BRACE_NOTATIONS,
     **{name: call_notation(f"Math.{name}", 1) for name in (*_LIBRARY, "abs", "cbrt")},
     **{name: call_notation(f"Math.{name}", 2) for name in ("atan2", "hypot", "max", "min")},
-    **{name: call_notation(name, 2) for name in ("copysign", "pow")},
-    "platform_pow": call_notation("pow", 2),
+    "copysign": call_notation("copysign", 2),
+    **dict.fromkeys(("pow", "platform_pow"), call_notation("platform_pow", 2)),
     "element": Notation(("", "[", "]"), (SIGN + 1, 0)),
     "round": call_notation("round", 1),
     "exp2": Notation(("2**", ""), (SIGN + 1,), SIGN),
@@ -120,9 +120,9 @@ function round(x) {
   return whole - x === 0.5 && Math.abs(whole % 2) === 1 ? whole - 1 : whole;
 }
 """,
-    "pow": """\
+    "platform_pow": """\
 // As elsewhere, 1 to any power is 1, also to nan, and so is -1 to an infinite one.
-function pow(x, y) {
+function platform_pow(x, y) {
   return x === 1 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x**y;
 }
 """,
