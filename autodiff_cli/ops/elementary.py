@@ -50,9 +50,7 @@ atan_slope = helper("atan_slope", lambda z, x: -(2 * x * z * z), lambda x: 1 / (
 # Derivatives with rules of their own: the derivatives of their printed forms would cancel near 0 or overflow.
 atanh_slope = helper("atanh_slope", lambda z, x: 2 * x * z * z, lambda x: 1 / ((1 - x) * (1 + x)))
 asech_slope = helper(
-    "asech_slope",
-    lambda z, x: z * (2 * x**2 - 1) / ((1 - x) * (1 + x)) / x,
-    lambda x: 1 / (x * sqrt((1 - x) * (1 + x))),
+    "asech_slope", lambda z, x: z * (2 * x**2 - 1) / ((1 - x) * (1 + x)) / x, lambda x: 1 / x / sqrt((1 - x) * (1 + x))
 )
 asin_slope = helper("asin_slope", lambda z, x: x * z * z * z, lambda x: 1 / sqrt((1 - x) * (1 + x)))
 sech_square = helper("sech_square", lambda z, x: -(2 * z * tanh(x)), lambda x: 1 / cosh(x) ** 2, is_positive=True)
