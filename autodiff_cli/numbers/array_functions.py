@@ -138,7 +138,7 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "floor": np.floor, "ceil": np.ceil, "round": np.round,
     "max": _extremum(np.maximum), "min": _extremum(np.minimum),
     "clip": lambda x, low, high: np.minimum(high, np.maximum(low, x)),
-    "relu": lambda x: np.maximum(x, 0.0), "heaviside": lambda x: np.heaviside(x, 0.5),
+    "relu": lambda x: np.maximum(x, 0.0),
     "where_defined": lambda z, slope: np.where(np.isnan(z), np.nan, slope),
 }  # fmt: skip
 

@@ -73,7 +73,6 @@ DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     "relu": lambda x: where(less_equal(x, 0), 0, x),
     "square": lambda x: x * x,
     "edge_distance": abs_,
-    "heaviside": textbook_definition("heaviside"),
 }
 
 

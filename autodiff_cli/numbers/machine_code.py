@@ -305,9 +305,6 @@ class LlvmLibrary(Library):
             return self.operation(
                 "eq" if op == "isinf" else "lt", [self.operation("abs", operands), self.constant("inf")]
             )
-        if op in ("max", "min"):
-            x, y = map(self.target.coerce, operands)
-            return self.operation("where", [self.operation("gt" if op == "max" else "lt", [y, x]), y, x])
         return super().operation(op, operands)
 
     def apply_notation(self, op: str, operands: Sequence[Fragment]) -> Fragment:

@@ -221,7 +221,6 @@ NUMPY_NOTATIONS = {
     **library_calls("np", _NUMPY_UNARY_NAMES),
     **library_calls("np", _NUMPY_BINARY_NAMES, 2),
     "relu": Notation(("np.maximum(", ", 0)"), (0,)),
-    "heaviside": Notation(("np.heaviside(", ", 0.5)"), (0,)),
     "softplus": Notation(("np.logaddexp(", ", 0)"), (0,)),
     "where_defined": Notation(("np.where(np.isnan(", "), np.nan, ", ")"), (0, 0)),
     "concat": Notation(("np.concatenate([", ", ", "])"), (0, 0)),
