@@ -423,13 +423,7 @@ def fold_constants(roots: Sequence[Node], predicate: Callable[[float], bool]) ->
     >>> to_text(fold_constants([read("x + 1/0 + sqrt(2)").output], math.isinf)[0])
     'x + inf + sqrt(2)'
     """
-    values: dict[Node, float] = {}
-    for node in topological_order(roots):
-        if node.op is None:
-            if node.is_constant:
-                values[node] = FLOATS.parse_constant(node.text)
-        elif not node.op.is_structural and all(child in values for child in node.inputs):
-            values[node] = FLOATS.function(node.op, len(node.inputs))(*(values[child] for child in node.inputs))
+    values = FLOATS.constant_values(roots)
     folded = {
         node: constant(value)
         for node, value in values.items()

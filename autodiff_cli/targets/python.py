@@ -17,7 +17,6 @@ from types import MappingProxyType
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
 from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, careful_form
 from autodiff_cli.numbers.sources import Definition, find_definition, function_name
@@ -196,8 +195,7 @@ def _array_target(
 
 def _real_power(x: Node, exponent: Node) -> Node:
     """Return the careful form of a power. Constant exponents are folded, so that integers need no condition."""
-    is_variable = any(node.is_input for node in topological_order([exponent]))
-    return careful_form("pow", x, exponent if is_variable else FLOATS.compile_form(lambda: exponent, 0)())
+    return careful_form("pow", x, FLOATS.constant_values([exponent]).get(exponent, exponent))
 
 
 def _pow_slope_base(x: Node, y: Node) -> Node:
