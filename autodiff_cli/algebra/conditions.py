@@ -236,17 +236,7 @@ def _gamma_density_form(inputs: Sequence[Node], definition: Node) -> Node:
 
 def _evaluate(root: Node, known: Mapping[Node, float]) -> float | None:
     """Return the value of a small formula without variables other than the known ones; None for other formulas."""
-    if _is_large(root):
-        return None
-    values = dict(known)
-    for node in topological_order([root]):
-        if node.op is not None:
-            values[node] = FLOATS.function(node.op, len(node.inputs))(*(values[child] for child in node.inputs))
-        elif node.is_constant:
-            values[node] = FLOATS.parse_constant(node.text)
-        elif node not in values:
-            return None
-    return values[root]
+    return None if _is_large(root) else FLOATS.constant_values([root], known).get(root)
 
 
 def _possible_condition(condition: Node, signs: dict[Node, Sign]) -> Node | None:

@@ -21,7 +21,7 @@ from autodiff_cli.algebra.table import share
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.codegen import Fragment, StraightLineCode, straight_line_code
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, constant, is_literal, variable
+from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import (
     ShapeInference,
@@ -38,9 +38,7 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.translation import Library
-from autodiff_cli.ops.arithmetic import and_, clip, equal, floor, max_, min_, not_, not_equal, or_, where
-from autodiff_cli.ops.elementary import pow_ as power
-from autodiff_cli.ops.elementary import sqrt
+from autodiff_cli.ops.arithmetic import clip, max_, min_, not_, or_, where
 from autodiff_cli.ops.structural import largest
 from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter
 from autodiff_cli.version import __version__
@@ -324,26 +322,11 @@ def guard_branches(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[N
 
     def guard(node: Node, inputs: tuple[Node, ...]) -> Node:
         graph = with_inputs(node, inputs)
-        if node.op is power:
-            return _real_power(*inputs)
         is_guarded = node.op is not None and node.op.name in _CHOICES.split() and not all(map(_is_smooth, inputs))
         return _guard_choice(graph, shapes) if is_guarded else graph
 
     guarded = rebuild(roots, guard)
     return [guarded[root] for root in roots]
-
-
-def _real_power(x: Node, exponent: Node) -> Node:
-    """Return a power that is undefined at -inf unless the exponent is an integer; frameworks have inf or 0 there."""
-    if is_literal(exponent, 0.5):
-        return sqrt(x)
-    is_undefined = equal(x, -constant("inf"))
-    tape = Tape([exponent])
-    if any(node.is_input for node in tape.nodes):
-        is_undefined = and_(is_undefined, not_equal(floor(exponent), exponent))
-    elif forward(tape, FLOATS, {})[tape.outputs[0]].is_integer():
-        return power(x, exponent)
-    return where(is_undefined, constant("nan"), power(x, exponent))
 
 
 def _guard_choice(node: Node, shapes: Mapping[str, Shape]) -> Node:
@@ -440,13 +423,7 @@ def fold_constants(roots: Sequence[Node], predicate: Callable[[float], bool]) ->
     >>> to_text(fold_constants([read("x + 1/0 + sqrt(2)").output], math.isinf)[0])
     'x + inf + sqrt(2)'
     """
-    values: dict[Node, float] = {}
-    for node in topological_order(roots):
-        if node.op is None:
-            if node.is_constant:
-                values[node] = FLOATS.parse_constant(node.text)
-        elif not node.op.is_structural and all(child in values for child in node.inputs):
-            values[node] = FLOATS.function(node.op, len(node.inputs))(*(values[child] for child in node.inputs))
+    values = FLOATS.constant_values(roots)
     folded = {
         node: constant(value)
         for node, value in values.items()

@@ -121,15 +121,6 @@ def _machine_code(function: Callable[..., float]) -> Any:
 # --- Functions of NumPy, and primitives of careful forms ---
 
 
-def _pow(x: Array, y: Array) -> Array:
-    z: Array = np.power(x, y)
-    is_fraction = np.floor(y) != y
-    if not np.any(is_fraction):
-        return z
-    is_undefined = is_fraction & np.isneginf(x)  # the platform returns inf or 0 there
-    return np.where(is_undefined, np.nan, z) if np.any(is_undefined) else z
-
-
 def _extremum(pick: np.ufunc) -> Callable[..., Array]:
     # of 0 and -0, NumPy returns the second argument and Python the first
     return lambda *xs: functools.reduce(lambda extreme, x: pick(x, extreme), xs)
@@ -147,12 +138,12 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "floor": np.floor, "ceil": np.ceil, "round": np.round,
     "max": _extremum(np.maximum), "min": _extremum(np.minimum),
     "clip": lambda x, low, high: np.minimum(high, np.maximum(low, x)),
-    "relu": lambda x: np.maximum(x, 0.0), "heaviside": lambda x: np.heaviside(x, 0.5),
+    "relu": lambda x: np.maximum(x, 0.0),
     "where_defined": lambda z, slope: np.where(np.isnan(z), np.nan, slope),
 }  # fmt: skip
 
 NUMPY_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "pow": _pow, "square": np.square, "sqrt": np.sqrt,
+    "square": np.square, "sqrt": np.sqrt,
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1,
     "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
     "sin": np.sin, "cos": np.cos, "tan": np.tan,
@@ -230,6 +221,7 @@ _FORM_ARRAYS: Kind[Any] = Kind(
         "sum_error": ArrayForm(partial(function_form, float_functions.sum_error)),
         "copysign": np.copysign,
         "platform_cbrt": np.cbrt,
+        "platform_pow": np.power,
         **{name: _lazily(name) for name in RARE_FUNCTIONS},
     },
     parse_constant,

@@ -132,22 +132,16 @@ def incomplete_gamma(of: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball],
     return value
 
 
-def _lower_gamma(a: Ball, x: Ball) -> Ball:
+def _lower_gamma(max_terms: int, a: Ball, x: Ball) -> Ball:
     rest = 1 - _upper_gamma(a, x)
     if not rest.is_finite() or rest.rel_accuracy_bits() > ctx.prec // 2:
         return rest
-    total = _incomplete_gamma_series(0, a, x, is_upper=False)  # FLINT's own function takes minutes for large a
+    total = _incomplete_gamma_series(0, a, x, False, max_terms)  # FLINT's own function takes minutes for large a
     return rest if total is None else total[0] * (a * x.log() - x - (a + 1).lgamma()).exp()
 
 
 def _upper_gamma(a: Ball, x: Ball) -> Ball:
     return arb(0) if a.is_zero() else arb(1) if x.is_zero() else x.gamma_upper(a, regularized=1)
-
-
-class _Intervals:
-    """Whether intervals are evaluated, in `interval_arithmetic`."""
-
-    are_evaluated = False
 
 
 _GUARD_BITS = 10  # additional bits, beyond the arguments' bits
@@ -160,7 +154,7 @@ def _determined_bits(*xs: Ball) -> int:
     return max(_GUARD_BITS, min(ctx.prec, _GUARD_BITS + min(x.rel_accuracy_bits() for x in xs)))
 
 
-def gammainc_derivative(order: int, a: Ball, x: Ball) -> Ball:
+def gammainc_derivative(max_terms: int, order: int, a: Ball, x: Ball) -> Ball:
     """Return the derivative of gammainc(a, x) of some order with respect to a >= 0, for x > 0.
 
     The power series Σ x^(a+k)·exp(-x)/gamma(a+k+1) is summed as a truncated power series in a. For x > a, the series of
@@ -173,14 +167,14 @@ def gammainc_derivative(order: int, a: Ball, x: Ball) -> Ball:
     density = (shifted * x.log() - x - (shifted + 1).lgamma()).exp()
     if not all(density[i].is_finite() for i in range(order + 1)):
         raise Undecided
-    if x > a and (total := _incomplete_gamma_series(order, a, x, is_upper=True)) is not None:
+    if x > a and (total := _incomplete_gamma_series(order, a, x, True, max_terms)) is not None:
         return -(density * shifted / x * total)[order] * arb.fac_ui(order)
-    if (total := _incomplete_gamma_series(order, a, x, is_upper=False)) is not None:
+    if (total := _incomplete_gamma_series(order, a, x, False, max_terms)) is not None:
         return (density * total)[order] * arb.fac_ui(order)
     raise Undecided
 
 
-def _incomplete_gamma_series(order: int, a: Ball, x: Ball, is_upper: bool) -> Series | None:
+def _incomplete_gamma_series(order: int, a: Ball, x: Ball, is_upper: bool, max_terms: int) -> Series | None:
     """Return Σ x^k/((a+1)…(a+k)), or for the upper function Σ (a-1)…(a-k)/x^k, as a truncated power series in a.
 
     None if that takes too many terms. The rest, from a term t on, is t·(1 + r) with |r| <= x/(gap - e), in the
@@ -189,9 +183,11 @@ def _incomplete_gamma_series(order: int, a: Ball, x: Ball, is_upper: bool) -> Se
     coefficient of e^i in (1 + s/x)^e is at most (s/x)^i/i!.
     """
     bits = _determined_bits(a, x)
-    most = _MAX_WIDE_TERMS if _Intervals.are_evaluated or bits <= ctx.prec // 2 else _MAX_TERMS
-    slope, needed = ((a + 1) / x if is_upper else x / (a + 1)).log(), bits * arb.const_log2()
-    if 2 * needed / ((slope**2 + 2 * needed / (a + 1)).sqrt() - slope) > most:  # a Gaussian estimate of their number
+    most = _MAX_WIDE_TERMS if bits <= ctx.prec // 2 else max_terms
+    slope, needed = ((a + 1) / x if is_upper else x / (a + 1)).log().upper(), bits * arb.const_log2()
+    if (
+        not 2 * needed / ((slope**2 + 2 * needed / (a + 1)).sqrt() - slope) < most
+    ):  # a Gaussian estimate of their number
         return None
     small = arb(2) ** -bits
     term, total = [arb(1)] + [arb(0)] * order, [arb(0)] * (order + 1)
@@ -314,6 +310,15 @@ def bessel(name: str, of: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball]
     return value
 
 
+def _series_functions(max_terms: int) -> dict[str, Callable[..., Ball]]:
+    """Return the functions that may sum a long series, with the most terms that they sum."""
+    return {
+        "gammainc": incomplete_gamma(partial(_lower_gamma, max_terms)),
+        "gammainc_slope": partial(gammainc_derivative, max_terms, 1),
+        "gammainc_curvature": partial(gammainc_derivative, max_terms, 2),
+    }
+
+
 # fmt: off
 FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "exp": arb.exp, "expm1": arb.expm1, "log": arb.log, "log1p": arb.log1p,
@@ -329,9 +334,7 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "erf": arb.erf, "erfc": arb.erfc, "erfi": arb.erfi, "erfinv": arb.erfinv, "lambertw": arb.lambertw,
     "gamma": arb.gamma, "lgamma": _lgamma, "digamma": lambda x: polygamma(arb(0), x), "polygamma": polygamma,
     "beta": beta, "beta_slope": beta_slope, "gamma_density": gamma_density,
-    "gammainc": incomplete_gamma(_lower_gamma), "gammaincc": incomplete_gamma(_upper_gamma),
-    "gammainc_slope": lambda a, x: gammainc_derivative(1, a, x),
-    "gammainc_curvature": lambda a, x: gammainc_derivative(2, a, x),
+    **_series_functions(_MAX_TERMS), "gammaincc": incomplete_gamma(_upper_gamma),
     "besselj": bessel("j", lambda n, x: x.bessel_j(n)), "bessely": bessel("y", lambda n, x: x.bessel_y(n)),
     "besseli": bessel("i", _bessel_i),
     "besselk": bessel("k", lambda n, x: _at_corners(lambda m, y: y.bessel_k(m), abs(n), x)),
@@ -490,16 +493,13 @@ TABLE: dict[str, Function] = {
 def interval_arithmetic(bits: int) -> Iterator[Kind[Number]]:
     """Set the precision of interval ends inside a `with` block, and yield the kind of number for intervals."""
     with ball.working_precision(bits):
-        _Intervals.are_evaluated = True
-        try:
-            yield _interval_kind(bits)
-        finally:
-            _Intervals.are_evaluated = False
+        yield _interval_kind(bits)
 
 
 @lru_cache(maxsize=8)
 def _interval_kind(bits: int) -> Kind[Number]:
-    table = TABLE | {name: _remember_points(TABLE[name]) for name in FUNCTIONS}
+    functions = FUNCTIONS | _series_functions(_MAX_WIDE_TERMS)
+    table = TABLE | {name: _remember_points(_proven_function(name, of)) for name, of in functions.items()}
     table = {name: _widen(function, _WIDE_RULES.get(name)) for name, function in table.items()}
     table |= {name: _with_unknown(table[name], _WIDE_RULES[name]) for name in _CONDITION_OPS}
     table["atan2"] = _with_branch_cut(table["atan2"])

@@ -119,7 +119,6 @@ OPERATIONS: dict[str, Callable[..., float]] = {
     "where": lambda condition, a, b: a if condition else b,
     "max": largest, "min": smallest, "clip": clip,
     "relu": lambda x: 0.0 if x <= 0 else x,
-    "heaviside": lambda x: x if x != x else 0.5 * (signum(x) + 1.0),
     "where_defined": lambda z, slope: slope if z == z else nan,
     **float_functions.OPERATIONS,
     **{op: _lazy_operation(module, op) for module, ops in _LAZY_OPERATIONS.items() for op in ops},
@@ -275,7 +274,7 @@ def perturbed_table(
     is_exact: dict[str, Operation] = {"mul": is_product, "square": lambda x: is_product(x, x), "pow": is_power}
     compared_sides: dict[str, Operation] = {
         **{name: lambda a, b: ((a, b),) for name in COMPARISONS},
-        **{name: lambda *xs: [(x, 0.0) for x in xs] for name in ("and", "or", "not", "sign", "heaviside")},
+        **{name: lambda *xs: [(x, 0.0) for x in xs] for name in ("and", "or", "not", "sign")},
         "where": lambda condition, *_: ((condition, 0.0),),
         **{name: lambda x: ((x, rounded_whole(x)),) for name in ("floor", "ceil")},
         "round": lambda x: ((x, rounded_down(x) + 0.5),),

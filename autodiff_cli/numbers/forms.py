@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, cast
 
 from autodiff_cli.graph.node import Node, Operand, all_ops, as_node, get_op
 from autodiff_cli.graph.op import Op
-from autodiff_cli.numbers import float_functions, special_functions
+from autodiff_cli.numbers import float_functions, portable_functions, special_functions
 from autodiff_cli.numbers.float_functions import RARELY_NEEDED, divide, product_error, sum_error
 from autodiff_cli.numbers.floats import OPERATIONS
 from autodiff_cli.numbers.sources import OPERATIONS as OPERATORS
@@ -73,7 +73,6 @@ DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     "relu": lambda x: where(less_equal(x, 0), 0, x),
     "square": lambda x: x * x,
     "edge_distance": abs_,
-    "heaviside": textbook_definition("heaviside"),
 }
 
 
@@ -86,6 +85,7 @@ def _has_source(function: Callable[..., float]) -> bool:
 FORM_FUNCTIONS: Mapping[str, Callable[..., float]] = {
     **{name: function for name, function in float_functions.OPERATIONS.items() if _has_source(function)},
     **{name: special_functions.OPERATIONS[name] for name in ("exp_over_x", "cosh_over_x", "sinhc", "sinc_derivative")},
+    "pow": portable_functions.power,
 }
 
 
@@ -114,7 +114,7 @@ _OPS_OF_FUNCTIONS: dict[Any, Op] = {
     **{function: get_op(name) for name, function in OPERATIONS.items()},
     divide: get_op("div"), max: get_op("max"), min: get_op("min"),
     product_error: _primitive("product_error"), sum_error: _primitive("sum_error"), copysign: _primitive("copysign"),
-    math.cbrt: _primitive("platform_cbrt", 1),  # less accurate than the operation
+    math.cbrt: _primitive("platform_cbrt", 1), math.pow: _primitive("platform_pow"),  # less careful than the operations
 }  # fmt: skip
 _PREDICATES: dict[Any, Callable[[Node], Node]] = {
     math.isnan: lambda x: not_equal(x, x),

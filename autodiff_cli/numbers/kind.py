@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from autodiff_cli.graph.codegen import INFIX, Fragment, FunctionSyntax, Notation, call_notation, straight_line_code
@@ -116,10 +117,7 @@ class Kind(Generic[N]):
         Nodes that depend on no parameter are evaluated once, when the function is compiled.
         """
         names = {node: Fragment(f"p{i}") for i, node in enumerate(parameters)}
-        constant_values: dict[Node, N] = {}
-        for node in topological_order(roots):
-            if node not in names and all(child in constant_values for child in node.inputs):
-                constant_values[node] = self._evaluate(node, [constant_values[child] for child in node.inputs])
+        constant_values = self.constant_values(roots)
         constants = {node: Fragment(f"c{i}") for i, node in enumerate(constant_values)}
         namespace: dict[str, Any] = {fragment.text: constant_values[node] for node, fragment in constants.items()}
 
@@ -136,6 +134,16 @@ class Kind(Generic[N]):
         exec(_PYTHON.write_function("compiled", [names[node].text for node in parameters], code, result), namespace)
         compiled: Callable[..., Any] = namespace["compiled"]
         return compiled
+
+    def constant_values(self, roots: Sequence[Node], known: Mapping[Node, N] = MappingProxyType({})) -> dict[Node, N]:
+        """Return the values of the elementwise nodes of graphs that depend on no input leaf except those with known
+        values."""
+        values = dict(known)
+        for node in topological_order(roots):
+            is_fixed = not node.is_input and (node.op is None or not node.op.is_structural)
+            if is_fixed and all(child in values for child in node.inputs):
+                values[node] = self._evaluate(node, [values[child] for child in node.inputs])
+        return values
 
     def _evaluate(self, node: Node, inputs: Sequence[N]) -> N:
         return self._parse_rule_constant(node.text) if node.op is None else self.function(node.op, len(inputs))(*inputs)

@@ -60,6 +60,7 @@ _NOTATIONS = {
     **{op: _call(op, count) for op, count in PLATFORM_FUNCTIONS.items()},
     **{op: _call(f"llvm.{name}.f64", 1) for op, name in _INTRINSICS.items()},
     "copysign": _call("llvm.copysign.f64", 2),
+    "platform_pow": _call("pow", 2),
     "_far_sinh": _call("sinh", 1),  # it only catches exceptions of the platform's function
     "neg": Notation(("fneg double ", ""), (0,)),
     "isnan": _condition("fcmp uno double ", ", 0.0"),
@@ -304,9 +305,6 @@ class LlvmLibrary(Library):
             return self.operation(
                 "eq" if op == "isinf" else "lt", [self.operation("abs", operands), self.constant("inf")]
             )
-        if op in ("max", "min"):
-            x, y = map(self.target.coerce, operands)
-            return self.operation("where", [self.operation("gt" if op == "max" else "lt", [y, x]), y, x])
         return super().operation(op, operands)
 
     def apply_notation(self, op: str, operands: Sequence[Fragment]) -> Fragment:

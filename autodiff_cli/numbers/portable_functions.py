@@ -10,6 +10,7 @@ from functools import cache
 from math import copysign, inf, nan, pi
 
 from autodiff_cli.numbers.float_functions import exp_minus_square, ratio_series
+from autodiff_cli.numbers.floats import floor
 from autodiff_cli.numbers.gamma_functions import (
     is_gamma_pole,
     lgamma_near_2,
@@ -74,6 +75,11 @@ def gamma(x: float) -> float:
     return math.sqrt(2 * pi) * half * (math.exp(-x) * half) * math.exp(stirling_remainder(x))
 
 
+def power(x: float, y: float) -> float:
+    """x^y as a real number: undefined at -∞ unless y is an integer, though platforms return ∞ or 0 there."""
+    return nan if floor(y) != y and x == -inf else math.pow(x, y)
+
+
 def modulus(a: float, b: float) -> float:
     """The remainder of a / b with the sign of b."""
     if b == 0 or math.isinf(a):
@@ -94,4 +100,4 @@ def smaller(x: float, y: float) -> float:
     return x if x < y or x != x else y
 
 
-OPERATIONS = {"erf": erf, "erfc": erfc, "gamma": gamma, "mod": modulus, "max": larger, "min": smaller}
+OPERATIONS = {"erf": erf, "erfc": erfc, "gamma": gamma, "pow": power, "mod": modulus, "max": larger, "min": smaller}

@@ -173,6 +173,7 @@ class Target:
         statements: the statements of translated functions; None if the language has none.
         array_literal: the code before and after a list of numbers that is an array; None if the language has none.
         binary_ops: operations on any number of operands whose notation takes two.
+        library_names: names of its own library that some of our functions have; they get an underscore.
     """
 
     name: str
@@ -187,6 +188,7 @@ class Target:
     has_conditional_expression: bool = True
     array_literal: tuple[str, str] | None = None
     binary_ops: tuple[str, ...] = ()
+    library_names: tuple[str, ...] = ()
 
     def notation(self, op: str, arity: int) -> Notation | None:
         """Return the notation of an operation; None if it needs a function or a definition."""
@@ -454,12 +456,15 @@ class Library:
 
     def require(self, name: str) -> str:
         """Include the function, table or constant with this name, and return its name in the language."""
-        public = name.lstrip("_")
+        public = self._public_name(name)
         if public in self._in_progress:
             self._recursive_names.add(public)
         elif public not in self.texts:
             self._add_definition(name, public)
         return public
+
+    def _public_name(self, name: str) -> str:
+        return name.lstrip("_") + ("_" if name in self.target.library_names else "")
 
     def _add_definition(self, name: str, public: str) -> None:
         if public in self.target.snippets:
@@ -478,7 +483,7 @@ class Library:
 
     def translate(self, node: ast.FunctionDef) -> None:
         """Include the translation of a function."""
-        name = node.name.lstrip("_")
+        name = self._public_name(node.name)
         self._in_progress.add(name)
         function = FunctionTranslator(self, node).function(name)
         self._in_progress.remove(name)
@@ -505,11 +510,11 @@ class Library:
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:
         """Return the code of an operation on operands, or a call of the function that computes it."""
-        if op == "pow" and "power" in self.target.notations and not is_integer_literal(operands[1].text):
-            op = "power"  # the platform's own power is inf or 0 where a power of -inf is undefined
         if op == "stack" and (array := self.target.literal_array(operands)) is not None:
             return array
-        if self.target.notation(op, len(operands)) is None:
+        # The platform's own power is inf or 0 where a power of -inf is undefined.
+        is_careful = op == "pow" and not is_integer_literal(operands[1].text) and self.has_function(op)
+        if is_careful or self.target.notation(op, len(operands)) is None:
             return self._call_function(op, operands)
         return self.apply_notation(op, operands)
 

@@ -49,6 +49,9 @@ atan_slope = helper("atan_slope", lambda z, x: -(2 * x * z * z), lambda x: 1 / (
 
 # Derivatives with rules of their own: the derivatives of their printed forms would cancel near 0 or overflow.
 atanh_slope = helper("atanh_slope", lambda z, x: 2 * x * z * z, lambda x: 1 / ((1 - x) * (1 + x)))
+asech_slope = helper(
+    "asech_slope", lambda z, x: z * (2 * x**2 - 1) / ((1 - x) * (1 + x)) / x, lambda x: 1 / x / sqrt((1 - x) * (1 + x))
+)
 asin_slope = helper("asin_slope", lambda z, x: x * z * z * z, lambda x: 1 / sqrt((1 - x) * (1 + x)))
 sech_square = helper("sech_square", lambda z, x: -(2 * z * tanh(x)), lambda x: 1 / cosh(x) ** 2, is_positive=True)
 csch_square = helper("csch_square", lambda z, x: -(2 * z * coth(x)), lambda x: 1 / sinh(x) ** 2)
@@ -87,9 +90,9 @@ csch   = elementary("csch",   lambda z, x: -(z * coth(x)),   **POLE_AT_0, parity
 coth   = elementary("coth",   lambda z, x: -csch_square(x), **POLE_AT_0, parity=-1, expansion=lambda x: 1 / tanh(x))
 
 asinh  = elementary("asinh",  lambda z, x: 1 / hypot(1, x),                      aliases=("arcsinh",), parity=-1)
-acosh  = elementary("acosh",  lambda z, x: 1 / (sqrt(x - 1) * sqrt(x + 1)),      **FROM_1, aliases=("arccosh",))
+acosh  = elementary("acosh",  lambda z, x: 1 / sqrt(x - 1) / sqrt(x + 1),        **FROM_1, aliases=("arccosh",))
 atanh  = elementary("atanh",  lambda z, x: where_defined(z, atanh_slope(x)),              **INSIDE_1, aliases=("arctanh",), parity=-1)
-asech  = elementary("asech",  lambda z, x: where_defined(z, -(1 / (edge_distance(x) * sqrt((1 - x) * (1 + x))))), **ZERO_TO_1, expansion=lambda x: acosh(1 / x))
+asech  = elementary("asech",  lambda z, x: where_defined(z, -asech_slope(edge_distance(x))),           **ZERO_TO_1, expansion=lambda x: acosh(1 / x))
 acsch  = elementary("acsch",  lambda z, x: -(1 / abs_(x) / hypot(1, x)),        **POLE_AT_0, parity=-1, expansion=lambda x: asinh(1 / x))
 acoth  = elementary("acoth",  lambda z, x: where_defined(z, atanh_slope(x)),              **OUTSIDE_1, parity=-1, expansion=lambda x: atanh(1 / x))
 # fmt: on

@@ -634,6 +634,7 @@ sinhc_derivative = elementary(
     "sinhc_derivative", lambda z, n, x: (constant("nan"), sinhc_derivative(n + 1, x)), **_OF_ORDER, ulp_bound=16,
     summary="the n-th derivative of sinh(x)/x at x",
 )  # fmt: skip
+cos_over_x = helper("cos_over_x", lambda z, x: -(sinc(x) + z / x), lambda x: cos(x) / x)
 cosh_over_x = helper("cosh_over_x", lambda z, x: sinhc(x) - z / x, lambda x: cosh(x) / x)
 
 # exp(x)/x, computed without overflow where exp(x) alone would overflow.
@@ -646,7 +647,7 @@ chirp_cosine = helper("chirp_cosine", lambda z, x: -(pi * x * chirp_sine(x)), la
 # fmt: off
 Ei  = elementary("Ei",  lambda z, x: exp_over_x(x),             **POLE_AT_0, ulp_bound=24, argument_ulps=32, summary="the exponential integral: the integral of exp(t)/t from -inf to x")
 Si  = elementary("Si",  lambda z, x: sinc(x),               summary="the sine integral: the integral of sin(t)/t from 0 to x", parity=-1)
-Ci  = elementary("Ci",  lambda z, x: where_defined(z, cos(x) / edge_distance(x)), **FROM_0, ulp_bound=16, argument_ulps=32, summary="the cosine integral: minus the integral of cos(t)/t from x to inf")
+Ci  = elementary("Ci",  lambda z, x: where_defined(z, cos_over_x(edge_distance(x))), **FROM_0, ulp_bound=16, argument_ulps=32, summary="the cosine integral: minus the integral of cos(t)/t from x to inf")
 Shi = elementary("Shi", lambda z, x: sinhc(x),              ulp_bound=16, summary="the hyperbolic sine integral: the integral of sinh(t)/t from 0 to x", parity=-1)
 Chi = elementary("Chi", lambda z, x: where_defined(z, cosh_over_x(edge_distance(x))),   **FROM_0, ulp_bound=16, argument_ulps=32, summary="the hyperbolic cosine integral: its slope is cosh(x)/x")
 

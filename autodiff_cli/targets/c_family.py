@@ -28,13 +28,12 @@ _LIBRARY = (
 )  # fmt: skip
 C_NOTATIONS = {
     **BRACE_NOTATIONS,
-    **{name: call_notation(name, 1) for name in (*_LIBRARY, "exp2", "erf", "erfc", "lgamma")},
-    **{name: call_notation(name, 2) for name in ("pow", "power", "atan2", "hypot", "copysign", "fmod")},
+    **{name: call_notation(name, 1) for name in (*_LIBRARY, "exp2", "erf", "erfc")},
+    **{name: call_notation(name, 2) for name in ("pow", "atan2", "hypot", "copysign", "fmod")},
+    **{f"platform_{name}": call_notation(name, arity) for name, arity in (("cbrt", 1), ("pow", 2))},
     "element": Notation(("", "[(int)(", ")]"), (SIGN + 1, 0)),
     "abs": call_notation("fabs", 1),
     "round": call_notation("nearbyint", 1),
-    "platform_cbrt": call_notation("cbrt", 1),
-    "gamma": call_notation("tgamma", 1),
     "eq": comparison("==", EQUALITY),
     "ne": comparison("!=", EQUALITY),
     **{name: Notation((f"{name}(", ")"), (0,), is_condition=True) for name in ("isnan", "isinf", "isfinite")},
@@ -70,19 +69,13 @@ C = Target(
         "PI": "static const double PI = 3.141592653589793;\n",
         "TAU": "static const double TAU = 6.283185307179586;\n",
         "E": "static const double E = 2.718281828459045;\n",
-        "power": """\
-// pow(x, y) as a real number: undefined at -infinity unless y is an integer.
-static double power(double x, double y)
-{
-    return x < 0 && isinf(x) && floor(y) != y ? NAN : pow(x, y);
-}
-""",
     },
     literal=c_literal,
     definitions={"pow": expand_small_power},
     as_number=AS_NUMBER,
     as_condition=Notation(("", " != 0"), (SUM,), EQUALITY, True),
     statements=C_STATEMENTS,
+    library_names=("gamma", "lgamma"),
 )  # fmt: skip
 
 
@@ -100,7 +93,8 @@ JAVASCRIPT_NOTATIONS = {
     **BRACE_NOTATIONS,
     **{name: call_notation(f"Math.{name}", 1) for name in (*_LIBRARY, "abs", "cbrt")},
     **{name: call_notation(f"Math.{name}", 2) for name in ("atan2", "hypot", "max", "min")},
-    **{name: call_notation(name, 2) for name in ("copysign", "pow")},
+    "copysign": call_notation("copysign", 2),
+    **dict.fromkeys(("pow", "platform_pow"), call_notation("platform_pow", 2)),
     "element": Notation(("", "[", "]"), (SIGN + 1, 0)),
     "round": call_notation("round", 1),
     "exp2": Notation(("2**", ""), (SIGN + 1,), SIGN),
@@ -126,12 +120,9 @@ function round(x) {
   return whole - x === 0.5 && Math.abs(whole % 2) === 1 ? whole - 1 : whole;
 }
 """,
-    "pow": """\
-// As elsewhere, 1 to any power is 1, also to nan, and so is -1 to an infinite one; -Infinity has integer powers only.
-function pow(x, y) {
-  if (x === -Infinity && Math.floor(y) !== y) {
-    return NaN;
-  }
+    "platform_pow": """\
+// As elsewhere, 1 to any power is 1, also to nan, and so is -1 to an infinite one.
+function platform_pow(x, y) {
   return x === 1 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x**y;
 }
 """,

@@ -46,7 +46,7 @@ end function
 # Functions of Fortran's and of C's library that have the names of operations.
 _LIBRARY = (
     "sqrt", "exp", "log", "log10", "abs", "sin", "cos", "tan", "asin", "acos", "atan",
-    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "gamma",
+    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
 )  # fmt: skip
 _C_FUNCTIONS = ("expm1", "log1p", "log2", "cbrt")
 NOTATIONS = {
@@ -63,11 +63,11 @@ NOTATIONS = {
     "element": Notation(("", "(int(", "))"), (POWER + 1, 0)),
     **{name: call_notation(name, 1) for name in (*_LIBRARY, *_C_FUNCTIONS) if name != "cbrt"},
     "platform_cbrt": call_notation("cbrt", 1),
-    **{name: call_notation(name, 2) for name in ("power", "atan2", "hypot")},
+    "platform_pow": Notation(("", "**", ""), (POWER + 1, POWER + 1), POWER),
+    **{name: call_notation(name, 2) for name in ("atan2", "hypot")},
     "floor": call_notation("c_floor", 1),
     "ceil": call_notation("c_ceil", 1),
     "round": call_notation("ieee_rint", 1),
-    "lgamma": call_notation("log_gamma", 1),
     "fmod": call_notation("mod", 2),
     "copysign": call_notation("sign", 2),
     "isnan": Notation(("ieee_is_nan(", ")"), (0,), is_condition=True),
@@ -76,15 +76,6 @@ NOTATIONS = {
 }
 _PARAMETER = "real(dp), parameter :: {name} = {number}\n"
 SNIPPETS = {
-    "power": f"""\
-! x**y as a real number: undefined at -infinity unless y is an integer.
-function power(x, y) result({RESULT})
-    real(dp), intent(in) :: x, y
-    real(dp) :: {RESULT}
-    {RESULT} = x**y
-    if (x < -huge(x) .and. abs(y) <= huge(y) .and. aint(y) /= y) {RESULT} = ieee_value(y, ieee_quiet_nan)
-end function
-""",
     **dict(map(_c_interface, _C_FUNCTIONS)),
     **dict([_c_interface("c_floor", "floor"), _c_interface("c_ceil", "ceil")]),
     **dict([_ieee_function("inf", "ieee_positive_inf"), _ieee_function("nan", "ieee_quiet_nan")]),
@@ -145,4 +136,5 @@ FORTRAN = Target(
     snippets=SNIPPETS,
     has_conditional_expression=False,
     statements=FORTRAN_STATEMENTS,
+    library_names=("gamma",),
 )

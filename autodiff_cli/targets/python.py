@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
 from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, careful_form
 from autodiff_cli.numbers.sources import Definition, find_definition, function_name
 from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target
@@ -156,7 +157,7 @@ def array_notations(module: str) -> dict[str, Notation]:
     """Return the notations that array libraries share, with the name of the library's module."""
     return {
         **ARITHMETIC,
-        "pow": Notation(("", "**", ""), (POWER + 1, POWER), POWER),
+        "platform_pow": Notation(("", "**", ""), (POWER + 1, POWER), POWER),
         "matmul": infix(" @ ", PRODUCT),
         "and": Notation(("", " & ", ""), (BIT_AND + 1, BIT_AND + 1), BIT_AND, True, (0, 1)),
         "or": Notation(("", " | ", ""), (BIT_OR + 2, BIT_OR + 2), BIT_OR, True, (0, 1)),
@@ -185,11 +186,16 @@ def _array_target(
         literal=shortest_literal,
         as_number=Notation((f"{module}.where(", ", 1.0, 0.0)"), (0,)),
         as_condition=_AS_CONDITION,
-        definitions=definitions,
+        definitions={"pow": _real_power, **definitions},
         array_literal=array_literal,
         binary_ops=("max", "min"),
         snippets=snippets,
     )
+
+
+def _real_power(x: Node, exponent: Node) -> Node:
+    """Return the careful form of a power. Constant exponents are folded, so that integers need no condition."""
+    return careful_form("pow", x, FLOATS.constant_values([exponent]).get(exponent, exponent))
 
 
 def _pow_slope_base(x: Node, y: Node) -> Node:
@@ -213,13 +219,11 @@ NUMPY_NOTATIONS = {
     **library_calls("np", _NUMPY_UNARY_NAMES),
     **library_calls("np", _NUMPY_BINARY_NAMES, 2),
     "relu": Notation(("np.maximum(", ", 0)"), (0,)),
-    "heaviside": Notation(("np.heaviside(", ", 0.5)"), (0,)),
     "softplus": Notation(("np.logaddexp(", ", 0)"), (0,)),
     "where_defined": Notation(("np.where(np.isnan(", "), np.nan, ", ")"), (0, 0)),
     "concat": Notation(("np.concatenate([", ", ", "])"), (0, 0)),
     "broadcast_like": Notation(("np.broadcast_to(", ", np.shape(", "))"), (0, 0)),
     **{name: call_notation(name, 1) for name in ("erf", "erfc")},
-    "power": call_notation("real_power", 2),
     "sum_like": call_notation("sum_like", 2),
     "place": call_notation("place", 3),
     "pad": call_notation("pad", 4),
@@ -227,11 +231,6 @@ NUMPY_NOTATIONS = {
 NUMPY_SNIPPETS = {
     "erf": "erf = np.vectorize(math.erf, otypes=[float])\n",
     "erfc": "erfc = np.vectorize(math.erfc, otypes=[float])\n",
-    "real_power": '''\
-def real_power(x, y):
-    """x^y as a real number: nan at -inf unless y is an integer."""
-    return np.where(np.isneginf(x) & (np.floor(y) != y), np.nan, np.power(x, y))
-''',
     "sum_like": '''\
 def sum_like(x, like):
     """Sum x over the axes along which an array like the other would be broadcast to its shape."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,7 @@ WHOLE = {
     "2^x": (range(-1022, 1024), [2.0**k for k in range(-1022, 1024)]),
     "10^x": (range(23), [10.0**k for k in range(23)]),
     "x^5": (range(-1000, 1000), [float(k**5) for k in range(-1000, 1000)]),
+    "gamma(x)": (range(1, 24), [float(math.factorial(k)) for k in range(23)]),
     "hypot(3*x, 4*x)": (range(2000), range(0, 10_000, 5)),
     "hypot(x, 0)": ([0.1 + k for k in range(2000)], [0.1 + k for k in range(2000)]),
 }

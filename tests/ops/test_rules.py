@@ -16,6 +16,7 @@ from autodiff_cli.autodiff.sweeps import forward, reverse, tangents
 from autodiff_cli.backends.numpy_backend import BlockEvaluator
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.expression import parse
+from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Op
@@ -242,6 +243,14 @@ def test_outside_the_domain_no_slope_is_a_number(row: Row) -> None:
         if not is_defined(place):
             for way in ("reverse", "forward", "graph"):
                 assert not math.isfinite(WAYS[way](output, [x], {"x": place})[0]), (place, way)
+
+
+@each("row", [row for row in ROWS if len(row.domain) == 1], ids=lambda row: row.name)
+@each("x", [0.0, -0.0, 1.0, -1.0])
+def test_second_derivatives_at_edges_agree_in_every_way(row: Row, x: float) -> None:
+    """By the graph of the gradient as by series, so that an infinite one at the edge of a domain is not nan."""
+    f = Formula(get_op(row.name)(leaf := variable("x")), {"x": leaf})
+    np.testing.assert_allclose(f.hessian(x=x), [[f.derivatives("x", 2, x=x)[2]]], rtol=1e-12)
 
 
 # Helpers that rules use only where the number is positive, or only where it is not 0.

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import NamedTuple
@@ -98,25 +97,7 @@ ARITHMETIC: dict[str, VectorFunction] = {
 }
 
 
-_platform_pow = _library_function("pow")
-
-
 # --- Powers
-
-
-def _pow(x: Vector, y: Vector) -> Vector:
-    """Return x^y; nan for -inf and a fraction, where the platform returns inf or 0."""
-    z = _platform_pow(x, y)
-    if y.constant is not None and (math.isinf(y.constant) or y.constant % 1 == 0):
-        return z
-    return where(equal(x, -math.inf) & not_equal(y.code.call("floor", y), y), math.nan, z)
-
-
-def power(x: Vector, y: Vector) -> Vector:
-    """Return x^y. Small constant integer exponents become products."""
-    exponent = y.constant
-    return _WHOLE_POWERS[exponent](x) if exponent in _WHOLE_POWERS else _pow(x, y)
-
 
 _WHOLE_POWERS: dict[float | None, VectorFunction] = {
     -2.0: lambda x: 1.0 / x / x,
@@ -158,8 +139,8 @@ def _sech_square(x: Vector) -> Vector:
 _VECTOR_FUNCTIONS: dict[str, Callable[..., Vector | None]] = {
     **ARITHMETIC,
     **{name: _library_function(name) for name in (*PLATFORM_FUNCTIONS, "sqrt", "sinh", "hypot") if name != "cbrt"},
-    "platform_cbrt": _library_function("cbrt"),
-    "pow": power,
+    "platform_cbrt": _library_function("cbrt"), "platform_pow": _library_function("pow"),
+    "pow": lambda x, y: _WHOLE_POWERS[y.constant](x) if y.constant in _WHOLE_POWERS else None,
     "tanh": _tanh, "coth": lambda x: 1.0 / _tanh(x), "sech_square": _sech_square,
 }  # fmt: skip
 
@@ -167,7 +148,7 @@ _VECTOR_FUNCTIONS: dict[str, Callable[..., Vector | None]] = {
 def apply_rounded(op: Op, *inputs: Vector) -> Vector:
     """Return the result of an elementwise operation whose arithmetic is rounded as in NumPy, as `apply_to_vectors`."""
     if op.name == "pow" and inputs[1].constant in _INEXACT_POWERS:
-        return _pow(*inputs)
+        return inputs[0].code.call("pow", *inputs)
     with inputs[0].code.separate_rounding():
         return apply_to_vectors(op, *inputs)
 
