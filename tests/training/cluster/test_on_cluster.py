@@ -72,10 +72,17 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 SHORT = {"compiled", "levels", "classes"}
+# By hand: streamed rows, whose code a cluster shares, are tried with these options too.
+BY_HAND = {"absolute values", "a penalty", "errors in y", "profile", "several starts", "text"}
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    """When a fit on a cluster is tried."""
+    return [] if name in SHORT else [pytest.mark.exhaustive if name in BY_HAND else pytest.mark.slow]
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in SHORT)) for name in FITS])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks(name)) for name in FITS])
 def test_the_fit_has_the_same_bits(name: str, client: Any) -> None:
     model, options = FITS[name]
     some = {name: column[:17_000] for name, column in DATA.items()}  # two whole chunks and a part
