@@ -114,12 +114,11 @@ def to_html(
     drawing = build_drawing(trace, view._replace(fold=False))
     above = addition or PageAddition("", "", "", "", {})
     style = SVG_STYLE + page_file("page/page.css") + page_file("page/panels/panels.css") + above.style
-    style = style.replace(": ", ":")
     scalars = elementwise_trace(trace) if view == WHOLE_GRAPH and seed is None else None
     first, last = ([page_file(f"page/{file}") for file in files] for files in (_SCRIPTS, _PANELS))
     parts = [*first, _evaluators(trace, scalars), optimizer_functions(), *last, f"(() => {{\n{above.script}\n}})();"]
     # Indentation would take 15 kB. A space at the start distinguishes declarations from those of the page.
-    script = re.sub(r"^ +(?!const |let |class |function |async |\*)", "", "\n".join(parts), flags=re.MULTILINE)
+    script = re.sub(r"^ +(?!(?:const|let|class|function|async)\b|\*)", "", "\n".join(parts), flags=re.MULTILINE)
     opening = {"drawn": _drawing_document(drawing), "isFolded": view.fold, "digits": shown, "seed": seed}
     if scalars is not None:
         drawn = {"drawn": _drawing_document(build_drawing(scalars))}
