@@ -190,7 +190,7 @@ _RESERVED_CHARACTERS = 9  # characters of space for each number, so that blanks 
 _NODE = re.compile(r'data-(?:node|copy)="(\d+)"')
 _NUMBER = re.compile(r' data-(?:value|adjoint|local)="[^"]*"')
 _MAX_BLANK_OPERATIONS = 6  # of a drawing with blanks: in larger ones these would be too small to be filled in
-_MAX_PAGE_OPERATIONS = 22  # of a sheet that fits on a page, if it is set smaller; others take several in full size
+_MAX_PAGE_OPERATIONS = 23  # of a sheet that fits on a page, if it is set smaller; others take several in full size
 _MAX_FULL_SIZE_OPERATIONS = 11  # of a sheet that fits on a page in full size
 _BLANK = "____"
 _NUMBER_LINES = {kind: re.compile(rf">{kind} [^<]*</text>") for kind in ("value", "adjoint")}
