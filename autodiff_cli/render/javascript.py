@@ -96,7 +96,7 @@ def evaluators(traces: Mapping[str, Trace], name: str) -> str:
 
 @cache
 def page_file(path: str) -> str:
-    """Return a file of the pages, whose path begins at `render/`; ours without comments and spaces that mean nothing."""
+    """Return a file of the pages, whose path begins at `render/`; ours without comments and needless spaces."""
     text = (Path(__file__).parent / path).read_text(encoding="utf-8")
     if path.endswith(".css"):
         return _STYLE_SIGNS.sub(r"\1", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)).replace(";}", "}")
@@ -106,7 +106,7 @@ def page_file(path: str) -> str:
 
 
 def _without_spaces(line: str) -> str:
-    """Return a line of a script without the spaces around signs, unless it has a regular expression or nested templates."""
+    """Return a line of a script without spaces around signs; lines with regular expressions are left."""
     rest = _TEXT.sub("", line)
     return line if "/" in rest or "`" in rest else _SIGNS.sub(lambda found: found[1] or found[2], line)
 
