@@ -562,7 +562,7 @@ def _local_text(local: Any, show: NumberFormat) -> str:
         return show(local)
     if local.size == 1:
         return show(float(local.flat[0]))
-    return f"{local.size} numbers" if local.ndim == 1 else "x".join(map(str, local.shape))
+    return f"{local.size} numbers" if local.ndim == 1 else "×".join(map(str, local.shape))
 
 
 def _label_shape(text: str, centre: Point) -> str:

@@ -220,7 +220,7 @@ def _array_format(show: Callable[[float], str], max_elements: int) -> NumberForm
             return f"[{', '.join(map(write, x))}]"
         if x.size <= max_elements:
             return write(x.tolist())
-        shape, numbers = "x".join(map(str, x.shape)), x.astype(float)
+        shape, numbers = "×".join(map(str, x.shape)), x.astype(float)
         low, high = float(numbers.min()), float(numbers.max())
         return f"{shape}, all {show(low)}" if low == high else f"{shape} from {show(low)} to {show(high)}"
 

@@ -66,6 +66,9 @@ _JAVASCRIPT = FunctionSyntax(
 _PRODUCTS = ("mul", "div", "pow", "square", "prod", "outer")  # 0 only by underflow, unless an input is 0
 _MAX_LINE_WIDTH = 80  # characters of an expression; longer ones are split into several statements
 _COMMENT = re.compile(r"^\n|^ *(?://|/\*\* |\* |\*/).*\n| +// .*$", re.MULTILINE)
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"|`(?:[^`{}]|\{[^`{}]*\})*`')
+_SIGNS = re.compile(rf"({_TEXT.pattern})| *([=?:,;{{}}()&|<>*!]+) *")
+_STYLE_SIGNS = re.compile(r"\s*([{};,])\s*|(?<=:) +")
 _DECLARATION = re.compile(r"^(?=(?:const|function) )", re.MULTILINE)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NAME = re.compile(r"Math\.\w+|[$\w]+")
@@ -93,11 +96,19 @@ def evaluators(traces: Mapping[str, Trace], name: str) -> str:
 
 @cache
 def page_file(path: str) -> str:
-    """Return a file of the pages, whose path begins at `render/`; ours without comments, styles without indentation."""
+    """Return a file of the pages, whose path begins at `render/`; ours without comments and needless spaces."""
     text = (Path(__file__).parent / path).read_text(encoding="utf-8")
     if path.endswith(".css"):
-        return re.sub(r" */\*.*?\*/|^ +", "", text, flags=re.MULTILINE)
-    return _COMMENT.sub("", text) if path.endswith(".js") and not path.endswith(".min.js") else text
+        return _STYLE_SIGNS.sub(r"\1", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)).replace(";}", "}")
+    if path.endswith(".js") and not path.endswith(".min.js"):
+        return "\n".join(map(_without_spaces, _COMMENT.sub("", text).split("\n")))
+    return text
+
+
+def _without_spaces(line: str) -> str:
+    """Return a line of a script without spaces around signs; lines with regular expressions are left."""
+    rest = _TEXT.sub("", line)
+    return line if "/" in rest or "`" in rest else _SIGNS.sub(lambda found: found[1] or found[2], line)
 
 
 @cache

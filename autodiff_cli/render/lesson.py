@@ -190,6 +190,8 @@ _RESERVED_CHARACTERS = 9  # characters of space for each number, so that blanks 
 _NODE = re.compile(r'data-(?:node|copy)="(\d+)"')
 _NUMBER = re.compile(r' data-(?:value|adjoint|local)="[^"]*"')
 _MAX_BLANK_OPERATIONS = 6  # of a drawing with blanks: in larger ones these would be too small to be filled in
+_MAX_PAGE_OPERATIONS = 23  # of a sheet that fits on a page, if it is set smaller; others take several in full size
+_MAX_FULL_SIZE_OPERATIONS = 11  # of a sheet that fits on a page in full size
 _BLANK = "____"
 _NUMBER_LINES = {kind: re.compile(rf">{kind} [^<]*</text>") for kind in ("value", "adjoint")}
 _LOCAL = re.compile(r'(<text class="local"[^>]*>)[^<]*</text>')
@@ -207,7 +209,9 @@ def exercise_sheet(trace: Trace, view: View, digits: int | None = None) -> str:
     """
     text = safe_label(single_line(trace.expression.text))
     body = "\n".join(["<main>", *_Sheet(trace, view, digits).pages(escape(text)), "</main>"])
-    style = f"{SVG_STYLE}{page_file('lessons/exercise.css')}:root {{ --operations: {sum(1 for _ in trace.forward)}; }}"
+    count = sum(1 for _ in trace.forward)
+    size = count if count <= _MAX_PAGE_OPERATIONS else _MAX_FULL_SIZE_OPERATIONS
+    style = f"{SVG_STYLE}{page_file('lessons/exercise.css')}:root {{ --operations: {size}; }}"
     return plain_page(f"exercise: {text}", style, body)
 
 

@@ -79,3 +79,14 @@ def test_a_printed_drawing_can_be_read_and_numbers_of_steps_are_whole(page: Page
         return [parseFloat(getComputedStyle(list).paddingLeft), marker.getBoundingClientRect().width];
     })()""")
     assert room >= needed
+
+
+def test_a_sheet_of_several_pages_has_lines_to_write_on(page: Page, tmp_path: Path) -> None:
+    """The steps of 27 operations do not fit on a page, so that nothing is gained by small type."""
+    file = tmp_path / "sheet.html"
+    names = [f"w{k}" for k in range(28)]
+    values = [f"--{name}=1" for name in names]
+    assert run_cli(["trace", "+".join(names), *values, "--exercise", "-o", str(file)]).status == 0
+    page.goto(file.as_uri())
+    page.emulate_media(media="print")
+    assert page.evaluate("document.querySelector('.steps').currentCSSZoom") == 1

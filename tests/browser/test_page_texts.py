@@ -270,12 +270,16 @@ def test_labels_of_wide_letters_stay_in_their_places(page: Page, name: str) -> N
 GAUSS = ["exp(-(x - mu)^2/(2*sigma^2))/(sigma*sqrt(2*pi))", "--x=1.2", "--mu=0.4", "--sigma=0.7"]
 
 
-@pytest.mark.parametrize("words", [FORMULAS["options"], GAUSS, PAGES["softmax"]], ids=["options", "gauss", "softmax"])
+@pytest.mark.parametrize(
+    "words",
+    [FORMULAS["options"], GAUSS, PAGES["softmax"], ["-x", "--x=1.5"]],
+    ids=["options", "gauss", "softmax", "one operation"],
+)
 def test_on_a_desktop_the_longest_sentences_need_no_scrolling(page: Page, words: list[str]) -> None:
     page.emulate_media(reduced_motion="reduce")
     opened(page, words)
-    script = """() => [record.forward.length + 1, record.forward.length + 2, playback.length].map((position) => {
-      go(position);
+    script = """() => [1, 2, playback.length].map((step) => {
+      go(Math.min(record.forward.length + step, playback.length));
       return byId("explanation").scrollHeight - byId("explanation").clientHeight;
     })"""
     assert max(measure(page, script)) <= 1
@@ -306,3 +310,16 @@ def test_lines_do_not_go_far_aside_to_their_numbers(page: Page) -> None:
       return Math.max(...points.map(({ x }) => Math.max(x - Math.max(first.x, last.x), Math.min(first.x, last.x) - x)));
     }))"""
     assert measure(page, script) <= 25
+
+
+def test_the_mark_of_the_node_ends_above_the_words_about_it(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, FORMULAS["options"])
+    script = """() => {
+      go(playback.length);
+      const [panel, words] = [byId("explanation"), document.querySelector("#status p")];
+      const room = words.getBoundingClientRect().top - panel.getBoundingClientRect().top;
+      return [parseFloat(getComputedStyle(panel).backgroundSize.split(" ")[1]), room];
+    }"""
+    mark, room = measure(page, script)
+    assert 0 < mark <= room

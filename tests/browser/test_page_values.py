@@ -149,7 +149,7 @@ def test_an_array_keeps_its_shape(page: Page, text: str) -> None:
     opened(page, ["sum(W @ [1, 2])", "--W", "[[1, 2], [3, 4]]"])
     field = page.get_by_label("W", exact=True)
     field.fill(text)
-    assert says(page) == "W: needs 2x2 numbers as nested lists; nothing has changed."
+    assert says(page) == "W: needs 2×2 numbers as nested lists; nothing has changed."
     field.fill("[[1, 2], [3, inf]]")
     at_the_end(page)
     assert "inf" in [value for value, _ in numbers(page).values()]

@@ -34,7 +34,7 @@ def test_the_worksheet_has_all_steps_and_the_key_is_apart(sheet: str) -> None:
     assert worksheet.count("Value of") == len(document["forward"])
     assert worksheet.count("Adjoint of") == len(document["backward"]) - 1  # that of the output is given
     assert worksheet.count("Local derivative towards") == worksheet.count("Amount for") == contributions
-    assert "break-after: page" in sheet
+    assert "break-after:page" in sheet
     assert "<input" not in key
     assert "<script" not in sheet
 

@@ -41,7 +41,7 @@ def test_arrays_are_shown_in_full_up_to_a_hundred_numbers_and_in_tables_up_to_si
     for show, most in zip(number_formats(None), (100, 6), strict=True):
         assert show(np.arange(float(most))).count(",") == most - 1
         assert show(np.arange(most + 1.0)) == f"{most + 1} from 0 to {most}"
-        assert show(np.full((most, 2), 0.5)) == f"{most}x2, all 0.5"
+        assert show(np.full((most, 2), 0.5)) == f"{most}×2, all 0.5"
 
 
 def test_an_array_in_less_room_loses_one_digit_after_the_other_and_then_its_elements() -> None:

@@ -71,7 +71,7 @@ function showEpoch() {
 }
 
 const className = () => (recording.classes ? recording.targetName : null);
-const shapeOf = (value) => (Array.isArray(value) ? shape(value).join("x") : "");
+const shapeOf = (value) => (Array.isArray(value) ? shape(value).join("×") : "");
 
 const chainColour = (chain) => `hsl(${(215 + 80 * chain) % 360} 65% 45%)`;
 const chainCurves = new Map(); // paths by chain and draw

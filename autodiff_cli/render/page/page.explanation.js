@@ -35,7 +35,7 @@ class Explanation {
     this.#element.classList.toggle("callout", place !== null);
     this.#element.classList.toggle("under", place === null);
     if (place === null) {
-      this.#element.style.setProperty("--node", `${outline.left + outline.width / 2 - this.#element.getBoundingClientRect().left - 15}px`);
+      this.#element.style.setProperty("--node", `${outline.left + outline.width / 2 - this.#element.getBoundingClientRect().left - 12}px`);
       return;
     }
     this.#element.style.translate = `${place.left - app.left}px ${place.top - app.top}px`;

@@ -458,8 +458,8 @@ function drawnNode(element, { x, y, width, height }) {
 function caption(text, word, i, isAboveGrid) {
   const sizes = shape(record.nodes[i].value);
   if (!text) return "";
-  if (!isAboveGrid) return sizes.length > 1 ? sizes.join("x") : `${sizes[0]} numbers`;
-  return sizes.length > 1 ? `${word} ${sizes.join("x")}` : word;
+  if (!isAboveGrid) return sizes.length > 1 ? sizes.join("×") : `${sizes[0]} numbers`;
+  return sizes.length > 1 ? `${word} ${sizes.join("×")}` : word;
 }
 
 /** Let the tab key reach this node of the drawing, and no other. */

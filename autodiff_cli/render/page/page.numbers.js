@@ -32,7 +32,7 @@ function brief(x, digits = Infinity) {
   const all = x.flat(Infinity);
   if (all.length <= record.largest) return `[${x.map((element) => brief(element, digits)).join(", ")}]`;
   const [low, high] = all.some(Number.isNaN) ? [NaN, NaN] : [Math.min(...all), Math.max(...all)];
-  const dimensions = shape(x).join("x");
+  const dimensions = shape(x).join("×");
   return low === high ? `${dimensions}, all ${brief(low)}` : `${dimensions} from ${brief(low)} to ${brief(high)}`;
 }
 

@@ -52,8 +52,8 @@ function movementText(position) {
 function remark() {
   const { computation } = playback;
   const isFirst = playback.backwardSteps === 1 || (playback.isSeeded && playback.backwardSteps === 0);
-  const first = isFirst ? [record.beginning] : [];
   const last = playback.position === playback.length && record.backward.length ? record.closing : [];
+  const first = isFirst && !last.length ? [record.beginning] : [];
   const sentences = isUntouched ? [opening()] : [...first, ...last].map((phrase) => computation.sentence(phrase));
   byId("remark").classList.toggle("closing", last.length > 0); // on a phone it gets more room
   byId("remark").replaceChildren(...(playback.quiz || playback.tangents ? [] : sentences).map((text) => htmlElement("p", text)));

@@ -190,6 +190,8 @@ function outOfBrackets(part, isAll) {
   return [opening, ...[...inside.children].flatMap((one) => outOfBrackets(one, isAll)), closing];
 }
 
+const LONG_LATEX = 300; // characters
+
 /** The formula above the drawing, without definitions where there is no room for them; nothing if it would still be cut off. */
 function showTypeset() {
   const { formula } = record.latex ?? {};
@@ -199,10 +201,13 @@ function showTypeset() {
   const left = `${OUTPUT}${names && names.replace(/\\\w+|[{}]/g, "").length < 40 ? `\\left(${names}\\right)` : ""}`;
   const lines = `${left} = ${formula}`.split(", \\quad ");
   const attempts = [[lines, false], [lines.slice(0, 1), false], [lines.slice(0, 1), true]];
-  const fitting = attempts.find(([shown, mayScroll]) => BREAKS.some((breaks) => {
+  const isFitting = (shown, mayScroll, breaks) => {
     byId("typeset").replaceChildren(...shown.map((line) => typesetInPieces(line, breaks)));
     return fitTypeset(mayScroll);
-  }));
+  };
+  // A long formula takes long to lay out: most do not fit even with all breaks.
+  const fitting = attempts.find(([shown, mayScroll]) => (shown.join().length < LONG_LATEX || isFitting(shown, mayScroll, BREAKS.at(-1)))
+    && BREAKS.some((breaks) => isFitting(shown, mayScroll, breaks)));
   isTypeset = fitting === attempts[0];
   byId("typeset").hidden = fitting === undefined;
   scrolling.observe(byId("typeset"));
@@ -219,7 +224,7 @@ function fitTypeset(mayScroll = false) {
     return fits("scrollWidth", "clientWidth") && fits("scrollHeight", "clientHeight");
   };
   const least = 0.66;
-  // A long formula takes long to lay out: most do not fit even in the smallest size.
+  // Long formulas mostly do not fit even in the smallest size.
   if (!fitsAt(least)) return mayScroll && fits("scrollWidth", "clientWidth");
   return [1, 0.88, 0.76, least].some(fitsAt);
 }

@@ -54,7 +54,7 @@ function change() {
     input.setAttribute("aria-invalid", String(value === undefined));
     if (value === undefined) {
       const isArray = Array.isArray(variable.value);
-      const needed = isArray ? `${shape(variable.value).join("x")} numbers as nested lists` : "a number";
+      const needed = isArray ? `${shape(variable.value).join("×")} numbers as nested lists` : "a number";
       showStatus(`${variable.name}: needs ${needed}; nothing has changed.`);
       return;
     }

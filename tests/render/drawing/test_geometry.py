@@ -15,7 +15,6 @@ from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from autodiff_cli.render.drawing import View, build_drawing, to_svg
 from autodiff_cli.render.formatting import number_formats
-from autodiff_cli.render.html_page import to_html
 from autodiff_cli.render.layout import TITLE_HEIGHT, Point, Rectangle, Size
 from autodiff_cli.render.lesson import exercise_sheet
 
@@ -49,11 +48,7 @@ def image_in(text: str) -> ElementTree.Element:
 
 def images(trace: Trace) -> dict[str, ElementTree.Element]:
     """Return the drawing of a trace in every kind of file that has one."""
-    files = {
-        "svg": to_svg(build_drawing(trace), number_formats(None)[1]),
-        "html": to_html(trace),
-        "exercise": exercise_sheet(trace, View()),
-    }
+    files = {"svg": to_svg(build_drawing(trace), number_formats(None)[1]), "exercise": exercise_sheet(trace, View())}
     return {kind: image_in(text) for kind, text in files.items()}
 
 

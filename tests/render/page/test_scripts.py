@@ -50,8 +50,8 @@ def _declared(script: str) -> list[str]:
     """The names that a script declares outside of all functions, each as often as it does."""
     script = re.sub(r"^const \w+ = \(\(\) => \{\n.*?^\}\)\(\);$", "", script, flags=re.M | re.S)
     single = re.findall(r"^(?:async )?(?:function\*?|class|const|let|var) (\w+)", script, re.M)
-    several = re.findall(r"^(?:const|let|var) [\[{](.*?)[\]}] =", script, re.M)
-    return [*single, *(name for names in several for name in re.findall(r"\w+", re.sub(r"\w+: ", "", names)))]
+    several = re.findall(r"^(?:const|let|var) ?[\[{](.*?)[\]}] ?=", script, re.M)
+    return [*single, *(name for names in several for name in re.findall(r"\w+", re.sub(r"\w+: ?", "", names)))]
 
 
 @pytest.mark.parametrize("words", ["x*y --x 2 --y 3", '"softmax(W @ x)[0]" --W [[1,2],[3,4]] --x [1,2]'])
@@ -63,3 +63,11 @@ def test_scripts_share_one_scope_and_no_name_means_two_things(words: str) -> Non
     declared = _declared(written.rpartition("<script>")[2].replace(library, ""))
     assert {"Playback", "Graph", "Cursor", "drawnNode"} <= {*declared}
     assert [name for name, count in Counter(declared).items() if count > 1] == []
+
+
+def test_the_scripts_of_pages_keep_every_text(page: str) -> None:
+    """Spaces are left out between signs, never within texts or regular expressions."""
+    texts = re.compile(r'"(?:[^"\\\n]|\\.)*"|`[^`\n]*`|/(?![*/ ])(?:[^/\\\n]|\\.)+/[gmu]')
+    for file in [*_FOLDER.glob("page/*.js"), *_FOLDER.glob("page/panels/*.js"), *_FOLDER.glob("page/quiz/*.js")]:
+        code = re.sub(r"^ *(?://|/\*\*| \*).*\n| // .*$", "", file.read_text(encoding="utf-8"), flags=re.M)
+        assert [text for text in texts.findall(code) if text not in page] == [], file.name

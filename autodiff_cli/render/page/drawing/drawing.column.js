@@ -102,13 +102,18 @@ function inOrder(boxes, arrows) {
 
 /** How many boxes there are at most between each box and its variables; variables are just before their first user. */
 function depthsOf({ boxes, arrows }) {
-  const depths = new Map();
-  const sources = Map.groupBy(arrows, ({ to }) => to);
   const users = Map.groupBy(arrows, ({ from }) => from);
-  const ordered = inOrder(boxes, arrows);
-  for (const { id } of ordered) depths.set(id, Math.max(...(sources.get(id) ?? []).map(({ from }) => depths.get(from) + 1), 0));
-  for (const { id } of ordered) if (!sources.has(id)) depths.set(id, Math.min(...(users.get(id) ?? []).map(({ to }) => depths.get(to))) - 1);
+  const depths = stepsTo(inOrder(boxes, arrows), arrows);
+  for (const [id, depth] of depths) if (depth === 0) depths.set(id, Math.min(...(users.get(id) ?? []).map(({ to }) => depths.get(to))) - 1);
   return depths;
+}
+
+/** How many arrows lead to each box at most, of boxes in the order of the arrows. */
+function stepsTo(ordered, arrows) {
+  const steps = new Map();
+  const sources = Map.groupBy(arrows, ({ to }) => to);
+  for (const { id } of ordered) steps.set(id, Math.max(...(sources.get(id) ?? []).map(({ from }) => steps.get(from) + 1), 0));
+  return steps;
 }
 
 /** Where the lines of each box that pass others go down: where they are shortest, between boxes or beside them, away from other lines.

@@ -58,9 +58,9 @@ function foldBest(parts, { clientWidth, clientHeight }, ways) {
       const { length } = parts.shown.boxes;
       if (length > most) continue;
       drawings[k] ??= waysOf(parts);
-      const { scale } = drawings[k].best(clientWidth, clientHeight, details);
+      const { scale } = drawings[k].best(clientWidth, clientHeight, details, true);
       if (scale >= READABLE) return drawings[k];
-      most = length * Math.sqrt(scale / READABLE);
+      if (drawings[k].places <= MOST_LAYERED.readable) most = length * Math.sqrt(scale / READABLE);
       if (scale > largest) [best, largest] = [k, scale];
     }
     if (!drawsArrays()) break;

@@ -124,7 +124,7 @@ function compact(x, digits) {
   if (!Array.isArray(x)) return brief(x, digits);
   const numbers = x.flat(Infinity);
   if (numbers.length <= 1) return numbers.map((one) => brief(one, digits)).join();
-  return shape(x).length === 1 ? `${x.length} numbers` : shape(x).join("x");
+  return shape(x).length === 1 ? `${x.length} numbers` : shape(x).join("×");
 }
 
 /** The name of a node in front of an index. */

@@ -25,8 +25,9 @@ const DETAILS = {
   plain: { less: 0.45, letters: 5, apart: 0.4, isFlat: true, isLabelled: false, hasNumbers: false, hasGrids: false, room: ARRAY_ROOM },
   terse: { less: 0.5, letters: 5, apart: 0.4, isFlat: true, isLabelled: false, hasNumbers: false, hasGrids: false, room: ROOM },
 };
-const MOST_LAYERED = 60; // with more boxes, comparing layered arrangements takes too long; they are drawn in a column
+const MOST_LAYERED = { readable: 60, any: 150 }; // places; with more, layers cannot be read as a whole, or comparing them takes too long
 const MOST_BANDS = 12;
+const SWEEPS = 4; // from layer to layer, without an order with fewer crossings, after which none is expected
 const GAPS = {
   across: { layers: 40, unlabelled: 80, boxes: 16, edges: 12 }, // between layers that stand side by side, without numbers on edges
   down: { layers: 22, unlabelled: 44, boxes: 18, edges: 14 },
@@ -45,8 +46,9 @@ class Arrangements {
     Object.assign(this, { shown, size, labelOf });
   }
 
-  /** The arrangement with the largest scale in a panel, preferably a readable one, in one of some `details`. */
-  best(width, height, details = Object.keys(DETAILS).filter((name) => DETAILS[name].hasGrids || drawsArrays())) {
+  /** The arrangement with the largest scale in a panel, preferably a readable one, in one of some `details`. If it is enough that it
+   * can be read, then columns, which are made in less time, come first, and layers only where they are likely to be larger. */
+  best(width, height, details = Object.keys(DETAILS).filter((name) => DETAILS[name].hasGrids || drawsArrays()), isEnoughToRead = false) {
     let best = null;
     const compare = (arrangement) => {
       const scale = Math.min(width / arrangement.width, height / arrangement.height);
@@ -56,15 +58,24 @@ class Arrangements {
       const worth = isBetter(merit) ? merit - DETOUR * detourOf(arrangement.routes) : merit;
       if (isBetter(worth)) best = { ...arrangement, scale, merit: worth };
     };
-    const isLarge = this.shown.boxes.length > MOST_LAYERED;
-    for (const detail of isLarge ? [] : details) {
+    const inColumns = () => {
+      for (const detail of details.filter((name) => name !== "roomy")) this.#all(`${detail} ${width}`, () => this.#columns(detail, width)).forEach(compare);
+    };
+    if (isEnoughToRead) inColumns();
+    if (best?.scale >= READABLE) return best;
+    for (const detail of this.places > MOST_LAYERED[isEnoughToRead ? "readable" : "any"] ? [] : details) {
       if (best !== null && best.merit >= 1 - DETAILS[detail].less) break;
       this.#all(detail, () => this.#made(detail)).forEach(compare);
     }
-    if (best === null || best.scale < COMFORTABLE || best.bands > 1) {
-      for (const detail of details.filter((name) => name !== "roomy")) this.#all(`${detail} ${width}`, () => this.#columns(detail, width)).forEach(compare);
-    }
+    if (best === null || best.scale < COMFORTABLE || best.bands > 1) inColumns();
     return best;
+  }
+
+  /** How many places there are in layers, as far as one can tell before: for boxes, and for lines that pass layers between their ends. */
+  get places() {
+    const { boxes, arrows } = this.shown;
+    const layer = stepsTo(inOrder(boxes, arrows), arrows);
+    return arrows.reduce((sum, { from, to }) => sum + layer.get(to) - layer.get(from) - 1, boxes.length);
   }
 
   /** The best arrangement that can be read in a panel of this width that is as many times as high as it has to be. */
@@ -196,30 +207,47 @@ function layered({ boxes, arrows, frames }, sizes, isDown, apart) {
   return settled({ places, routes, frames, layers, isDown, boxes, arrows });
 }
 
-/** Order the boxes of each layer as in the formula, which draws trees without crossings; as dagre does where that crosses fewer edges,
- * and where there are frames, whose boxes have to stay together. */
+/** Order the boxes of each layer as in the formula, which draws trees without crossings. Where lines would cross, boxes go to the
+ * middle of their neighbours in the layer before or behind, layer by layer, and the order with the fewest crossings is kept. Where
+ * there are frames, whose boxes have to stay together, dagre does that. */
 function orderLayers(graph, order, hasFrames) {
   if (hasFrames) {
     order(graph);
     return;
   }
-  const nodes = graph.nodes().map((name) => graph.node(name));
   const source = new Map(graph.nodes().map((name) => [graph.node(name), graph.node(name).edgeObj ?? { v: name, w: -1 }]));
-  for (const layer of Map.groupBy(nodes, ({ rank }) => rank).values()) {
-    layer.sort((a, b) => source.get(a).v - source.get(b).v || source.get(a).w - source.get(b).w).forEach((node, k) => { node.order = k; });
+  const edges = graph.edges().map(({ v, w }) => [graph.node(v), graph.node(w)]);
+  const [before, behind] = [1, 0].map((end) => {
+    const near = Map.groupBy(edges, (edge) => edge[end]);
+    return (node) => (near.get(node) ?? []).map((edge) => edge[1 - end].order);
+  });
+  const layers = [...Map.groupBy(source.keys(), ({ rank }) => rank)].sort(([a], [b]) => a - b).map(([, layer]) => layer);
+  const arrange = (layer, isBefore) => layer.sort(isBefore).forEach((node, k) => { node.order = k; });
+  let [least, best] = [Infinity, null];
+  for (const start of [0, 1]) {
+    for (const layer of layers) arrange(layer, (a, b) => source.get(a).v - source.get(b).v || source.get(a).w - source.get(b).w);
+    for (let [sweep, last] = [0, 0]; sweep - last <= SWEEPS && least > 0; sweep++) {
+      const count = crossings(edges);
+      if (count < least) [least, best, last] = [count, layers.map((layer) => [...layer]), sweep];
+      const isForward = sweep % 2 === start;
+      const side = sweep % 4 < 2 ? 1 : -1; // of boxes with the same middle
+      for (const layer of isForward ? layers : layers.toReversed()) {
+        const middles = new Map(layer.map((node) => {
+          const places = (isForward ? before : behind)(node);
+          return [node, places.length ? places.reduce((sum, at) => sum + at, 0) / places.length : node.order];
+        }));
+        arrange(layer, (a, b) => middles.get(a) - middles.get(b) || side * (a.order - b.order));
+      }
+    }
   }
-  const [count, own] = [crossings(graph), nodes.map((node) => node.order)];
-  if (count === 0) return; // dagre's search takes most of the time of a layout
-  order(graph);
-  if (crossings(graph) >= count) nodes.forEach((node, k) => { node.order = own[k]; });
+  for (const layer of best) arrange(layer, () => 0);
 }
 
 /** How many pairs of edges between neighbouring layers cross. */
-function crossings(graph) {
-  const ends = graph.edges().map(({ v, w }) => [graph.node(v), graph.node(w)]);
+function crossings(edges) {
   let count = 0;
-  for (const edges of Map.groupBy(ends, ([{ rank }]) => rank).values()) {
-    edges.forEach(([a, b], k) => { for (const [c, d] of edges.slice(k + 1)) count += Number((a.order - c.order) * (b.order - d.order) < 0); });
+  for (const layer of Map.groupBy(edges, ([{ rank }]) => rank).values()) {
+    layer.forEach(([a, b], k) => { for (const [c, d] of layer.slice(k + 1)) count += Number((a.order - c.order) * (b.order - d.order) < 0); });
   }
   return count;
 }
