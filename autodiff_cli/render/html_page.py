@@ -35,9 +35,9 @@ from autodiff_cli.graph.op import Gate
 from autodiff_cli.graph.tape import expand_helpers, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.render import formatting
-from autodiff_cli.render.drawing import SVG_STYLE, WHOLE_GRAPH, Drawing, View, build_drawing, safe_label
+from autodiff_cli.render.drawing import SVG_STYLE, WHOLE_GRAPH, Drawing, View, build_drawing, graph_shapes, safe_label
 from autodiff_cli.render.javascript import evaluator, evaluators, optimizer_equations, optimizer_functions, page_file
-from autodiff_cli.render.layout import check_node_count
+from autodiff_cli.render.layout import MAX_NODES
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
 from autodiff_cli.targets.translation import GraphWriter
 
@@ -66,6 +66,9 @@ _PANELS = (
 )  # fmt: skip
 _MAX_TITLE_LENGTH = 100  # characters
 _MAX_FORMULA_PARTS = 25  # longer formulas of local derivatives are not shown
+_RESERVED_CHARACTERS = 9  # characters of space for each number, since numbers on a page change
+_GRAPH_MARGIN = 16  # pixels around the graph
+_MAX_STATIC_NODES = 1000  # a larger static drawing would be most of the page
 _TITLE_LENGTHS = {"caption": 24, "short": 14}  # characters of a node's label in the drawing, by the room that there is
 
 
@@ -107,8 +110,8 @@ def to_html(
     Raises:
         GraphTooLargeError: if the graph has too many nodes to draw.
     """
+    show, shown = formatting.number_formats(digits)[1], digits or formatting.TABLE_DIGITS
     drawing = build_drawing(trace, view._replace(fold=False))
-    check_node_count(len(drawing.boxes))
     above = addition or PageAddition("", "", "", "", {})
     style = SVG_STYLE + page_file("page/page.css") + page_file("page/panels/panels.css") + above.style
     scalars = elementwise_trace(trace) if view == WHOLE_GRAPH and seed is None else None
@@ -116,8 +119,7 @@ def to_html(
     parts = [*first, _evaluators(trace, scalars), optimizer_functions(), *last, f"(() => {{\n{above.script}\n}})();"]
     # Indentation would take 15 kB. A space at the start distinguishes declarations from those of the page.
     script = re.sub(r"^ +(?!(?:const|let|class|function|async)\b|\*)", "", "\n".join(parts), flags=re.MULTILINE)
-    shown = {"isFolded": view.fold, "digits": digits or formatting.TABLE_DIGITS, "seed": seed}
-    opening = {"drawn": _drawing_document(drawing)} | shown
+    opening = {"drawn": _drawing_document(drawing), "isFolded": view.fold, "digits": shown, "seed": seed}
     if scalars is not None:
         drawn = {"drawn": _drawing_document(build_drawing(scalars))}
         opening["scalars"] = opening | _trace_document(scalars) | panels_document(scalars) | drawn
@@ -128,6 +130,7 @@ def to_html(
         addition="" if above.is_panel else above.markup,
         panel=above.markup if above.is_panel else "",
         style=style,
+        graph=_static_svg(drawing, show),
         panels=page_file("page/panels/panels.html"),
         data=_inline_json(_trace_document(trace) | panels_document(trace) | opening | {"addition": above.data}),
         script=script,
@@ -168,6 +171,19 @@ def plain_page(title: str, style: str, body: str, script: str = "", *directives:
 def _csp_hash(text: str) -> str:
     """Return the hash that identifies a script or a style in a Content-Security-Policy."""
     return f"sha256-{b2a_base64(hashlib.sha256(text.encode()).digest(), newline=False).decode()}"
+
+
+def _static_svg(drawn: Drawing, show: formatting.NumberFormat) -> str:
+    """Return the drawing for browsers without scripts; a note instead of a large drawing."""
+    if _MAX_STATIC_NODES < len(drawn.boxes) <= MAX_NODES:
+        return "<noscript><p>A graph of this size is drawn by a script. Please allow scripts.</p></noscript>"
+    size, shapes, _ = graph_shapes(drawn, show, _RESERVED_CHARACTERS)
+    width, height = round(size.width) + 2 * _GRAPH_MARGIN, round(size.height) + 2 * _GRAPH_MARGIN
+    opening = (
+        f'<svg class="autodiff" role="group" aria-label="Graph of the formula" width="{width}" height="{height}" '
+        f'viewBox="{-_GRAPH_MARGIN} {-_GRAPH_MARGIN} {width} {height}">'
+    )
+    return "\n".join([opening, *shapes, "</svg>"])
 
 
 def _drawing_document(drawing: Drawing) -> dict[str, Any]:

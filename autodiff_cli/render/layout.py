@@ -243,12 +243,6 @@ class LayoutWithCopies(NamedTuple):
     nodes: list[int]
 
 
-def check_node_count(count: int) -> None:
-    """Raise GraphTooLargeError for more than `MAX_NODES` nodes."""
-    if count > MAX_NODES:
-        raise GraphTooLargeError(f"a drawing can have at most {MAX_NODES} nodes, and this graph has {count}")
-
-
 def layout_with_copies(
     nodes: Sequence[Size], edges: Sequence[tuple[int, int]], labels: Sequence[Size | None], frames: Sequence[FrameSpec]
 ) -> LayoutWithCopies:
@@ -257,7 +251,8 @@ def layout_with_copies(
     Raises:
         GraphTooLargeError: for more than `MAX_NODES` nodes.
     """
-    check_node_count(len(nodes))
+    if len(nodes) > MAX_NODES:
+        raise GraphTooLargeError(f"a drawing can have at most {MAX_NODES} nodes, and this graph has {len(nodes)}")
     there, ends, copies = _draw_again(len(nodes), edges, {k: edges[k][1] for k in _longest_edges(len(nodes), edges)})
     members = [[*frame.nodes] for frame in frames]
     around = {i: inside for inside in members for i in inside}
