@@ -26,12 +26,7 @@ from autodiff_cli.training.fitting import inference, minimization, optimization,
 from autodiff_cli.training.fitting.progress import Progress, Validation, open_checkpoint, split_validation
 from autodiff_cli.training.fitting.starts import SETTINGS, Multistart, multistart, rival_frequency
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import (
-    EpochProgressCallback,
-    Outcome,
-    StoppingRule,
-    report_single_fit,
-)
+from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome, report_single_fit
 from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.cluster_connection import connected
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
@@ -286,9 +281,8 @@ def _adopt(run: FitRun, theta: Array, note: str) -> Outcome:
     """Return the end of a fit from a point that is better than the last fit, and note that."""
     objective, progress = run.objective, run.progress
     progress.notes.append(note)
-    batch, stop = ObjectiveBatch([objective], objective.bounds), StoppingRule(None, run.options.tolerance)
-    method, report = inference.converging_method(objective), report_single_fit(progress.record)
-    (end,) = minimization.minimize_each(method, batch, theta[None], report, stop)
+    batch, report = ObjectiveBatch([objective], objective.bounds), report_single_fit(progress.record)
+    (end,) = minimization.minimize_each(optimization.converging_method(objective), batch, theta[None], report)
     return minimization.judge_end(objective, end)
 
 

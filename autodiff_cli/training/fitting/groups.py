@@ -240,6 +240,7 @@ class GroupFits:
         log = StepLog()
         self._notes: list[list[str]] = [[] for _ in every]
         fitted = BatchedFit(batch, method, options, log.record, self._notes)
+        fitted.restart_everywhere()
         converged = fitted.select(lambda end: end.converged)
         with ignore_float_errors():
             ordered = fitted.theta if objective.is_penalised else order_terms(objective, fitted.theta)

@@ -14,7 +14,7 @@ import copy
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import minimization
@@ -30,6 +31,7 @@ from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, 
 from autodiff_cli.training.fitting.starts import Effort, StartCandidate, StartStrategy
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
+    CONVERGENCE,
     BatchCallback,
     Diverged,
     GradientMethod,
@@ -37,10 +39,19 @@ from autodiff_cli.training.methods.gradient_descent import (
     StoppingRule,
     has_converged,
     has_plateaued,
+    ignore_steps,
     renumber,
     report_single_fit,
 )
-from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
+from autodiff_cli.training.objective.batch import (
+    BATCH,
+    Batch,
+    Fits,
+    GroupBatch,
+    ObjectiveBatch,
+    can_evaluate_together,
+    repeat_objective,
+)
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions, describe_bounds
@@ -53,6 +64,7 @@ from autodiff_cli.training.result.statistics import (
     batch_statistics,
     compute_statistics,
 )
+from autodiff_cli.training.rows import RowIndex, row_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +92,16 @@ _RIVALS = (search.Multistart.exponent_points, search.Multistart.kink_points, sea
 
 
 class BatchedFit:
-    """The fits of a batch, from the default starts to the best ends that are found.
+    """The fits of a batch, from their starts to the best ends that are found.
 
     Args:
         batch: the fits.
         method: `lm` or `lbfgs`.
-        options: the options of the fits. Only fits without `epochs` and `starts` are repeated.
+        options: the options of the fits.
         on_step: is called with the start and each step of the fits; a fit that is repeated begins with epoch 0 again.
         notes: receives sentences on what happened to each fit.
+        starts: the starting points, of shape (fits, P); by default those of the objective.
+        stop: when the fits stop; by default as the options say.
 
     Attributes:
         outcomes: the ends of the fits.
@@ -95,27 +109,56 @@ class BatchedFit:
     """
 
     def __init__(
-        self, batch: Batch, method: str, options: FitOptions, on_step: BatchCallback, notes: Sequence[list[str]]
+        self,
+        batch: Batch,
+        method: str,
+        options: FitOptions,
+        on_step: BatchCallback = ignore_steps,
+        notes: Sequence[list[str]] | None = None,
+        starts: Array | None = None,
+        stop: StoppingRule | None = None,
     ) -> None:
-        self._batch, self._method, self._options, self._on_step, self._notes = batch, method, options, on_step, notes
+        self._batch, self._method, self._options, self._on_step = batch, method, options, on_step
         self._objective = objective = batch.objective
         self._unset = objective.unset_parameters
-        self._every = np.arange(batch.count)
-        self._counts, self._is_large = batch.weighted_counts, batch.count > search.SETTINGS.max_thorough_fits
+        self._every, self._is_large = np.arange(batch.count), batch.count > search.SETTINGS.max_thorough_fits
+        self._notes = [list[str]() for _ in self._every] if notes is None else notes
+        self._stop = stop or StoppingRule(options.epochs, options.tolerance)
         self._statistics = dict[int, ComputedStatistics]()
-        starts, is_allowed = np.tile(objective.start, (batch.count, 1)), options.epochs is options.starts is None
-        if method == "lbfgs" and (objective.is_generalised_linear or (is_allowed and objective.has_residuals)):
-            starts, is_estimated = default_starts(objective, batch)
+        self._origin = np.tile(objective.start, (batch.count, 1)) if starts is None else starts
+        starts = self._origin if starts is not None else self._default_starts()
+        self.outcomes = [Outcome(start, False) for start in starts]
+        self.theta = starts.copy()
+        self._fit(self._every, starts)
+
+    def _default_starts(self) -> Array:
+        """Return the points where the fits start by default."""
+        objective, options = self._objective, self._options
+        is_estimable = objective.has_residuals and options.epochs is options.starts is None
+        if self._method == "lbfgs" and (objective.is_generalised_linear or is_estimable):
+            starts, is_estimated = default_starts(objective, self._batch)
             if is_estimated:
                 self._note(self._every, starts, "starting values estimated from the columns:")
-        self.outcomes = [Outcome(start, False) for start in starts]
-        self.theta = starts
-        self._fit(self._every, starts)
-        if objective.is_likelihood and (ranges := _natural_ranges(objective)):
-            for each in notes:
+            return starts
+        return self._origin
+
+    @functools.cached_property
+    def _counts(self) -> NDArray[np.intp]:
+        return self._batch.weighted_counts
+
+    def restart_everywhere(self) -> None:
+        """Repeat fits that may not have ended at their best minimum, unless the options limit epochs or draw starts."""
+        if self._objective.is_likelihood and (ranges := _natural_ranges(self._objective)):
+            for each in self._notes:
                 each.append(f"parameters are kept in the ranges where the model is meaningful: {ranges}")
-        for strategy in RESTART_STRATEGIES if is_allowed else ():
+        for strategy in RESTART_STRATEGIES if self._options.epochs is self._options.starts is None else ():
             strategy(self)
+
+    def restart_failed(self, effort: Effort, has_failed: Callable[[Outcome], bool]) -> None:
+        """Repeat fits whose end has failed, from other starting values."""
+        self.restart_failed_likelihoods()
+        if self._objective.has_residuals:
+            self._search(np.flatnonzero(self.select(has_failed)), self._origin, effort=effort)
 
     def _note(self, fits: Fits, theta: Array, reason: str) -> None:
         """Note for some fits why they start where they do."""
@@ -133,9 +176,8 @@ class BatchedFit:
         if reason:
             self._note(fits, starts, reason)
         part, begun = self._part(fits), np.zeros(self._batch.count, np.intp)
-        stop = StoppingRule(self._options.epochs, self._options.tolerance)
         on_step = self._on_step if part is self._batch else renumber(self._on_step, fits, begun, begun.copy())
-        ends = minimization.minimize_each(self._method, part, starts, on_step, stop)
+        ends = minimization.minimize_each(self._method, part, starts, on_step, self._stop)
         self._batch.set_scales(fits, part.scales)
         for fit, end in zip(fits.tolist(), ends, strict=True):
             self.move(fit, end)
@@ -217,7 +259,7 @@ class BatchedFit:
         if not objective.scalar_parameters or not objective.has_residuals or not (self._unset or is_lm):
             return
         poor, doubtful = self._poor_masks()
-        origin = np.tile(objective.start, (self._batch.count, 1))
+        origin = self._origin
         self._search(np.flatnonzero(poor), origin)
         if not self._unset:
             return
@@ -242,20 +284,13 @@ class BatchedFit:
         is not, and the data do not exclude that one.
         """
         for fit in self._every.tolist() if self._method == "lm" and self._unset and not self._is_large else ():
-            objective, chosen = self._batch.objective_of(fit), np.array([fit])
-            if self.outcomes[fit].divergence is not None or not (broken := curve_warning(objective, self.theta[fit])):
-                continue
-            part, seed, strategy = self._part(chosen), self._options.seed, search.Multistart.few_points
-            arguments = part, self.theta[chosen], self._free, seed, search.SETTINGS.check, strategy
-            (found,) = search.multistart(*arguments, functools.partial(_is_whole, objective))
-            if found is None:
-                continue
-            losses = [minimization.comparison_losses(part, point[None]) for point in (found.end, self.theta[fit])]
-            (gain,) = likelihood_gains(objective.kind, self._counts[chosen], *losses)
-            if gain < RESTARTS.break_gain:
+            objective = self._batch.objective_of(fit)
+            if self.outcomes[fit].divergence is None and (broken := curve_warning(objective, self.theta[fit])):
                 rival = broken.replace("the fitted curve", "the best curve")
-                words = f"but is only {math.exp(gain):.3g} times as likely as the one reported, which started from"
-                self._fit(chosen, found.end[None], f"{rival}, {words}")
+                reason = f"{rival}, but the data do not exclude the one reported, which started from"
+                rule = _Rule(-RESTARTS.break_gain, reason, functools.partial(_is_whole, objective))
+                arguments = search.Multistart.few_points, search.SETTINGS.check
+                self._search(np.array([fit]), self.theta, *arguments, rule)
 
     def restart_robust_fits(self) -> None:
         """Repeat fits with outliers from fits of few rows, if one of these leads to a better minimum."""
@@ -299,8 +334,10 @@ class BatchedFit:
 
     @property
     def _free(self) -> Mask:
-        """The mask of the parameters of which other values are tried."""
-        return self._objective.layout.mask(self._unset or self._objective.scalar_parameters)
+        """The mask of the parameters of which other values are tried: those that bounds do not fix."""
+        box = self._batch.bounds
+        is_free = np.atleast_2d(box.low < box.high).any(axis=0)
+        return is_free & self._objective.layout.mask(self._unset or self._objective.scalar_parameters)
 
     def _search_in_turns(self, fits: Fits, origin: Array, strategy: StartStrategy | None = None) -> None:
         """Search for some fits which are probably at their best minimum: of many fits first for a sample, and for the
@@ -313,32 +350,39 @@ class BatchedFit:
             self._search(np.setdiff1d(fits, sample), origin, strategy)
 
     def _search(
-        self, fits: Fits, origin: Array, strategy: StartStrategy | None = None, effort: Effort | None = None
+        self,
+        fits: Fits,
+        origin: Array,
+        strategy: StartStrategy | None = None,
+        effort: Effort | None = None,
+        rule: _Rule | None = None,
     ) -> None:
-        """Fit some fits anew from the best points of a strategy, or of a whole search, where these are clearly better.
+        """Fit some fits anew from the best points of a strategy, or of a whole search, where a rule prefers these.
 
         Args:
             origin: the starting points of the searches, of shape (all fits, P).
             effort: the work for each fit; by default it depends on how many there are.
+            rule: when other ends are preferred; by default when they are clearly better.
         """
-        default, reason = (search.SETTINGS.check, _BETTER_MINIMUM) if strategy else (search.SETTINGS.thorough, _BETTER)
+        default = search.SETTINGS.check if strategy else search.SETTINGS.thorough
         if len(fits) > search.SETTINGS.max_thorough_fits and strategy not in _RIVALS:
             default = search.SETTINGS.quick
-        for some in np.array_split(fits, math.ceil(len(fits) / search.SETTINGS.max_searched_fits)) if len(fits) else ():
-            part, starts = self._batch.take(some), origin[some]
-            found = search.multistart(part, starts, self._free, self._options.seed, effort or default, strategy)
-            chosen = some[[candidate is not None for candidate in found]]
-            pairs = np.array([(each.start, each.end) for each in found if each is not None])
-            starts, ends = pairs.reshape(len(chosen), 2, origin.shape[1]).swapaxes(0, 1)
-            is_better = self._are_better(chosen, ends)
-            better, starts, ends = chosen[is_better], starts[is_better], ends[is_better]
-            self._fit(better, starts if self._method == "lm" else ends, reason)
-            if self._method == "lm":
-                # Candidates are found on samples of the rows; from their starts, fits of all rows may lead elsewhere.
-                is_elsewhere = self._are_better(better, ends)
-                self._fit(better[is_elsewhere], ends[is_elsewhere])
+        rule = rule or _Rule(RESTARTS.likelihood_gain, _BETTER_MINIMUM if strategy else _BETTER)
+        part, seed = self._batch.take(fits), self._options.seed
+        found = search.multistart(part, origin[fits], self._free, seed, effort or default, strategy, rule.is_usable)
+        chosen = fits[[candidate is not None for candidate in found]]
+        pairs = np.array([(each.start, each.end) for each in found if each is not None])
+        starts, ends = pairs.reshape(len(chosen), 2, origin.shape[1]).swapaxes(0, 1)
+        is_better = self._are_better(chosen, ends, rule.gain)
+        better, starts, ends = chosen[is_better], starts[is_better], ends[is_better]
+        from_starts = self._method == "lm" and rule.is_usable is None
+        self._fit(better, starts if from_starts else ends, rule.reason)
+        if from_starts:
+            # Candidates are found on samples of the rows; from their starts, fits of all rows may lead elsewhere.
+            is_elsewhere = self._are_better(better, ends)
+            self._fit(better[is_elsewhere], ends[is_elsewhere])
 
-    def _are_better(self, fits: Fits, theta: Array) -> Mask:
+    def _are_better(self, fits: Fits, theta: Array, least_gain: float = RESTARTS.likelihood_gain) -> Mask:
         """Return which of some fits end clearly lower from other points; for least squares the points themselves do."""
         if not len(fits):
             return np.zeros(0, np.bool_)
@@ -351,7 +395,22 @@ class BatchedFit:
         is_undefined = self.select(lambda end: end.divergence is not None)[fits]
         after = minimization.comparison_losses(part, theta)
         gains = likelihood_gains(objective.kind, self._counts[fits], before, after)
-        return np.asarray(is_undefined | (gains > RESTARTS.likelihood_gain))
+        return np.asarray(is_undefined | (gains > least_gain))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """When the end of a search replaces that of a fit.
+
+    Attributes:
+        gain: the least gain in log-likelihood.
+        reason: the beginning of the note.
+        is_usable: whether a candidate counts; the fit then starts from its end.
+    """
+
+    gain: float
+    reason: str
+    is_usable: Callable[[StartCandidate], bool] | None = None
 
 
 # Ways to repeat fits that ended badly, in the order in which they are tried.
@@ -362,6 +421,57 @@ RESTART_STRATEGIES = (
     BatchedFit.restart_robust_fits,
     BatchedFit.restart_likelihoods_at_random,
 )
+
+
+_PLAIN_OPTIONS = FitOptions()
+
+
+def refit(
+    batch: Batch,
+    starts: Array,
+    effort: Effort | None = search.SETTINGS.quick,
+    has_failed: Callable[[Outcome], bool] = lambda end: not end.converged,
+    stop: StoppingRule = CONVERGENCE,
+) -> list[Outcome]:
+    """Fit a batch to the last digits from points near the ends of similar fits, and search again what failed.
+
+    Args:
+        effort: the work of the search for each fit that failed; None for no search.
+        has_failed: whether a fit is searched again.
+        stop: when the fits stop.
+    """
+    fitted = BatchedFit(batch, converging_method(batch.objective), _PLAIN_OPTIONS, starts=starts, stop=stop)
+    if effort:
+        fitted.restart_failed(effort, has_failed)
+    return fitted.outcomes
+
+
+DrawRows = Callable[[int], tuple[Objective, Sequence[RowIndex]]]
+
+
+def rows_of(objective: Objective, selections: Iterator[RowIndex]) -> DrawRows:
+    """Return the argument of `refit_rows` for some selections of an objective's rows."""
+    return lambda number: (objective, [*islice(selections, number)])
+
+
+def refit_rows(objective: Objective, theta: Array, count: int, draw: DrawRows) -> list[Outcome]:
+    """Return the ends of `refit` for selections of rows, such as resamples, from the fit to all rows that ended at
+    `theta`. As many are fitted together as memory allows.
+
+    Args:
+        count: the number of fits.
+        draw: returns the next selections, given their number, and the objective over whose rows they are.
+    """
+    is_joint, outcomes = can_evaluate_together(objective), list[Outcome]()
+    for part in block_slices(count, max(1, BATCH.rows // objective.rows) if is_joint else 1):
+        base, chosen = draw(part.stop - part.start)
+        batch: Batch = (
+            GroupBatch(base, [row_numbers(some, base.rows) for some in chosen])
+            if is_joint
+            else ObjectiveBatch([base.select_rows(some) for some in chosen], base.bounds)
+        )
+        outcomes += refit(batch, np.tile(theta, (len(chosen), 1)))
+    return outcomes
 
 
 def _is_whole(objective: Objective, found: StartCandidate) -> bool:
@@ -509,12 +619,15 @@ def choose_method(options: FitOptions, objective: Objective) -> str:
         )
     if options.optimizer != "auto":
         return options.optimizer
-    if objective.has_priors:
-        return "lbfgs"
-    if options.batch_size is not None or objective.is_network:
-        return "adam"
+    is_descent = options.batch_size is not None or objective.is_network
+    return "adam" if is_descent and not objective.has_priors else converging_method(objective)
+
+
+def converging_method(objective: Objective) -> str:
+    """Return the method that fits an objective to the last digits."""
     is_small = objective.layout.size <= MAX_COVARIANCE_SIZE
-    return "lm" if squares and is_small and not objective.settings[L1_FACTOR] else "lbfgs"
+    is_squares = objective.kind is LossKind.SQUARES and not objective.settings[L1_FACTOR] and not objective.has_priors
+    return "lm" if is_squares and is_small else "lbfgs"
 
 
 def optimize(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
@@ -543,6 +656,7 @@ def _run_method(method: str, objective: Objective, options: FitOptions, progress
     if method not in OPTIMIZERS:
         batch = ObjectiveBatch([objective], objective.bounds)
         fit = BatchedFit(batch, method, options, report_single_fit(progress.record), [progress.notes])
+        fit.restart_everywhere()
         return minimization.judge_end(objective, fit.outcomes[0])
     drawn = options.batch_size is not None
     descending = _gradient_method(method, objective, options, progress)

@@ -148,6 +148,8 @@ def multistart(
 ) -> list[StartCandidate | None]:
     """Return the best of many starting points for each fit of a batch; None if none is usable.
 
+    Fits are searched together as far as memory allows: one objective after the other unless they are groups of rows.
+
     Args:
         starts: the given starting points, of shape (fits, P).
         free: the mask of the parameters that may be varied.
@@ -157,13 +159,17 @@ def multistart(
             whole search.
         is_usable: whether a rival counts.
     """
-    searches = [
-        Multistart(batch.objective_of(k), start, free, seed, batch.bounds.select(k), effort)
-        for k, start in enumerate(starts)
-    ]
-    proposals = [search.best_of([rivals], is_usable) if rivals else search.best() for search in searches]
-    best = _run_searches(sampled(batch), proposals)
-    return [search.on_all_rows(candidate) for search, candidate in zip(searches, best, strict=True)]
+    found: list[StartCandidate | None] = []
+    for part in block_slices(len(starts), SETTINGS.max_searched_fits if isinstance(batch, GroupBatch) else 1):
+        some = batch.take(np.arange(part.start, part.stop))
+        searches = [
+            Multistart(some.objective_of(k), start, free, seed, some.bounds.select(k), effort)
+            for k, start in enumerate(starts[part])
+        ]
+        proposals = [search.best_of([rivals], is_usable) if rivals else search.best() for search in searches]
+        best = _run_searches(sampled(some), proposals)
+        found += [search.on_all_rows(candidate) for search, candidate in zip(searches, best, strict=True)]
+    return found
 
 
 def sampled(batch: Batch) -> Batch:

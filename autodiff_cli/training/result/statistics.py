@@ -390,11 +390,14 @@ def batch_statistics(
     lengths, is_perfect, r_squared = np.zeros(len(theta)), np.zeros(len(theta), np.bool_), np.full(len(theta), math.nan)
     if has_residuals:
         lengths, variations = matrices.residual_norms(), batch.target_variations(every)
+        rounding = matrices.rounding_squares(0.0)
         if not absolute_sigma and (objective.has_dispersion or not is_likelihood):  # the scatter is estimated
-            rounding = matrices.rounding_squares(COVARIANCE.perfect_variation)
-            is_perfect = (lengths * lengths <= rounding) & (rounding < math.inf)
+            limits = rounding + COVARIANCE.perfect_variation * variations
+            is_perfect = (lengths * lengths <= limits) & (limits < math.inf)
         r_squared = np.where(variations > 0, 1 - lengths * lengths / variations, math.nan)
-        r_squared[np.abs(r_squared) < 1e-14] = 0.0  # which is rounding
+        # The rounding errors of both sums of squares (Higham 2002, section 4.2) and of the residuals.
+        errors = np.finfo(np.float64).eps * batch.weighted_counts + 2 * np.sqrt(rounding / variations)
+        r_squared[np.abs(r_squared) <= errors] = 0.0
     on_bound = batch.bounds.active(theta)
     unknown: Array = np.broadcast_to(math.nan, (len(theta), size, size))  # one nan in memory, whatever the size
     estimate = _Covariances(unknown, np.ones(len(theta)), "", [[reason] if reason else [] for _ in theta])

@@ -168,8 +168,8 @@ def test_an_estimate_is_not_its_own_end_where_no_fit_beyond_it_succeeds(monkeypa
     estimate = ad.fit("y ~ a*exp(-b*x)", data).parameters["b"]
     rise_of = inference._Profile._rise_of
 
-    def fails_above(profile: Any, value: float, starts: Any) -> float:
-        return math.inf if profile._element == 1 and value > estimate else rise_of(profile, value, starts)
+    def fails_above(profile: Any, value: float, *arguments: Any) -> float:
+        return math.inf if profile._element == 1 and value > estimate else rise_of(profile, value, *arguments)
 
     monkeypatch.setattr(inference._Profile, "_rise_of", fails_above)
     found = ad.fit("y ~ a*exp(-b*x)", data, profile=True)
