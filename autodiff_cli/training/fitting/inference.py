@@ -549,7 +549,8 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
         fits.thetas = fits.thetas[:0]
         fits.warnings.append(f"no bootstrap intervals: {failed} of {count} resamples could not be fitted")
     elif failed:
-        fits.warnings.append(f"{failed} of {count} bootstrap resamples could not be fitted and were ignored")
+        effect = "; the intervals may be too narrow" if failed > (1 - level) / 2 * count else ""
+        fits.warnings.append(f"{failed} of {count} bootstrap resamples could not be fitted and were ignored{effect}")
     if len(fits.thetas) and len(fits.thetas) * (1 - level) / 2 < BOOTSTRAP.min_tail_resamples:
         enough = math.ceil(round(2 * BOOTSTRAP.min_tail_resamples / (1 - level)) * count / len(fits.thetas))
         fits.warnings.append(

@@ -56,7 +56,13 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions, describe_bounds
 from autodiff_cli.training.result.diagnosis import curve_warning, explain_divergence, residual_structures
-from autodiff_cli.training.result.goodness import RESIDUALS, has_no_finite_minimum, robust_r_squared, subsample
+from autodiff_cli.training.result.goodness import (
+    RESIDUALS,
+    has_no_finite_minimum,
+    robust_r_squared,
+    separation_warning,
+    subsample,
+)
 from autodiff_cli.training.result.row_figures import figures_of_groups
 from autodiff_cli.training.result.statistics import (
     MAX_COVARIANCE_SIZE,
@@ -470,8 +476,18 @@ def refit_rows(objective: Objective, theta: Array, count: int, draw: DrawRows) -
             if is_joint
             else ObjectiveBatch([base.select_rows(some) for some in chosen], base.bounds)
         )
-        outcomes += refit(batch, np.tile(theta, (len(chosen), 1)))
+        ends = refit(batch, np.tile(theta, (len(chosen), 1)))
+        if objective.kind is LossKind.LIKELIHOOD:
+            ends = [_judged(batch.objective_of(k), end) for k, end in enumerate(ends)]
+        outcomes += ends
     return outcomes
+
+
+def _judged(objective: Objective, end: Outcome) -> Outcome:
+    """Return the end of a fit, which has not converged if its likelihood has no finite maximum."""
+    end = minimization.judge_end(objective, end)
+    is_separated = end.converged and separation_warning(objective, end.theta)
+    return dataclasses.replace(end, converged=False) if is_separated else end
 
 
 def _is_whole(objective: Objective, found: StartCandidate) -> bool:

@@ -215,3 +215,11 @@ def test_values_of_both_signs_are_found_although_infinity_lies_between_them(seed
     found = bootstrap_fits(ad.Objective("y ~ a*exp(b*x) + c", data), theta, 200, FitOptions()).thetas[:, 1]
     assert len(found) >= 180
     assert np.mean(found < 0) == pytest.approx(np.mean(np.array(exact) < 0), abs=0.12)
+
+
+def test_resamples_whose_likelihood_has_no_maximum_do_not_count() -> None:
+    x, passed = np.arange(1.0, 11), [0, 0, 1, 0, 1, 0, 1, 1, 1, 1]  # a quarter of the resamples are separated
+    found = ad.fit("passed ~ sigmoid(a + b*x)", {"x": x, "passed": passed}, loss="bce", bootstrap=100)
+    assert found.intervals["bootstrap"]["b"][1] < 5  # where a separated resample ends depends on the method alone
+    (warning,) = [each for each in found.warnings if "resamples could not be fitted" in each]
+    assert warning.endswith("were ignored; the intervals may be too narrow")

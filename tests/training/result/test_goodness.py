@@ -617,3 +617,9 @@ def test_rows_with_equal_normal_errors_have_neither_outliers_nor_trends() -> Non
     x, y = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     fits = fit_by("y ~ a + b*x", {"x": x, "y": y, "group": np.repeat(np.arange(100), 40)}, "group")
     assert sum(len(found.fit.warnings) for found in fits) <= 1  # of 100 fits, 0.07 are expected
+
+
+@each("rows, offset", [(10, 0.0), (10, 1e6), (200, 1e9), (3000, -1e12)])
+def test_a_constant_explains_nothing_whatever_the_size_and_number_of_the_targets(rows: int, offset: float) -> None:
+    targets = offset + np.random.default_rng(rows).normal(size=rows)
+    assert fit("y ~ m", {"y": targets}).r_squared == 0
