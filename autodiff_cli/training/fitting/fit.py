@@ -24,7 +24,7 @@ from autodiff_cli.ops.special import LOG_DENSITIES
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import inference, minimization, optimization, symmetries
 from autodiff_cli.training.fitting.progress import Progress, Validation, open_checkpoint, split_validation
-from autodiff_cli.training.fitting.starts import SETTINGS, Multistart, multistart, rival_frequency
+from autodiff_cli.training.fitting.starts import SETTINGS, Multistart, multistart
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome, report_single_fit
 from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
@@ -483,15 +483,6 @@ def judge(run: FitRun, outcome: Outcome, known: ComputedStatistics) -> FitVerdic
 
 
 def doubt_of(objective: Objective, outcome: Outcome, known: ComputedStatistics) -> str:
-    """Return a warning if a fit may not be the best one; empty for other fits."""
-    doubt = _doubt_of_poor_fit(objective, outcome, known)
-    if doubt or outcome.failure or objective.kind is not LossKind.SQUARES:
-        return doubt
-    rival = rival_frequency(objective, outcome.theta)
-    return rival and f"this fit is doubtful: another frequency explains nearly as much; compare the fit from {rival}"
-
-
-def _doubt_of_poor_fit(objective: Objective, outcome: Outcome, known: ComputedStatistics) -> str:
     """Return a warning if another frequency explains far more, the residuals are not random, or noise has frequencies
     that explain as much; empty otherwise.
     """

@@ -60,6 +60,7 @@ class MinimizationSettings:
     subsets: int = 60  # subsets of the rows: with 30 % of outliers, all subsets of 4 rows have one in 1 of 10⁷ fits
     subset_evaluations: int = 20  # evaluations of each of these fits
     refined_subsets: int = 20  # the best of these fits, which are refined
+    refinement_epochs: int = 100  # epochs of a refinement: a fit that needs more has no minimum, or is the best anyway
 
     # Test of a minimum at which the loss has kinks.
     kink_radius: float = 1e-6  # distance of the points around it, relative to each parameter, or to 1 for smaller ones
@@ -183,6 +184,19 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
     return np.where(np.isfinite(losses), losses, np.inf)
 
 
+@ignore_float_errors()
+def likelihood_gains(kind: LossKind, counts: Any, before: Array | float, after: Array | float) -> Array:
+    """Return by how much the log-likelihoods of fits rise between two losses each; see `comparison_losses`.
+
+    Args:
+        counts: the number of target values of each fit.
+        before, after: mean losses, or variances of the residuals.
+    """
+    if kind is LossKind.LIKELIHOOD:
+        return np.asarray(counts * np.subtract(before, after))
+    return np.asarray(counts / 2 * np.log(np.divide(before, after)))
+
+
 def _fit_with_scale(
     batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None
 ) -> list[Outcome]:
@@ -302,7 +316,8 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
     order = np.array([np.argmin(losses[:, part], axis=1) + part.start for part in parts]).T
     refined = batch.take(np.repeat(np.arange(count), order.shape[1]))
     chosen = np.take_along_axis(points, order[:, :, None], axis=1)
-    ends = np.array([end.theta for end in minimize_batch("lbfgs", refined, chosen.reshape(-1, size))])
+    stop = StoppingRule(MINIMIZATION.refinement_epochs)
+    ends = np.array([end.theta for end in minimize_batch("lbfgs", refined, chosen.reshape(-1, size), stop=stop)])
     least = np.argmin(comparison_losses(refined, ends).reshape(order.shape), axis=1)
     return np.asarray(ends.reshape(chosen.shape)[np.arange(count), least])
 

@@ -85,6 +85,7 @@ class RestartSettings:
     few_residuals_per_parameter: int = 8  # with fewer, residuals of another minimum may look random
     frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
     break_gain: float = 3.0  # gain from which on the data exclude curves without a pole: a likelihood ratio of 20
+    equal_curves: float = 1e-3  # relative difference of the losses of rows up to which two curves are the same
     chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
     max_unit_starts: int = 20  # parameters that are set to 1 alone, with all others at 0, as simplest starts
 
@@ -92,6 +93,8 @@ class RestartSettings:
 RESTARTS = RestartSettings()
 _BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
 _BETTER_MINIMUM = "a better minimum was found from other starting values:"
+
+_RIVAL = "another minimum is nearly as likely"
 
 # How to look for other minima of models with exponents, kinks or frequencies, near the end of a fit.
 _RIVALS = (search.Multistart.exponent_points, search.Multistart.kink_points, search.Multistart.frequency_points)
@@ -131,6 +134,7 @@ class BatchedFit:
         self._notes = [list[str]() for _ in self._every] if notes is None else notes
         self._stop = stop or StoppingRule(options.epochs, options.tolerance)
         self._statistics = dict[int, ComputedStatistics]()
+        self._rivals: list[list[Array]] = [[] for _ in self._every]
         self._origin = np.tile(objective.start, (batch.count, 1)) if starts is None else starts
         starts = self._origin if starts is not None else self._default_starts()
         self.outcomes = [Outcome(start, False) for start in starts]
@@ -159,6 +163,10 @@ class BatchedFit:
                 each.append(f"parameters are kept in the ranges where the model is meaningful: {ranges}")
         for strategy in RESTART_STRATEGIES if self._options.epochs is self._options.starts is None else ():
             strategy(self)
+
+    def rival_warning(self, fit: int) -> list[str]:
+        """Return the warning of a minimum that was met and is nearly as likely as the end of a fit, if any."""
+        return rival_warning(self._batch.objective_of(fit), self.theta[fit], self._rivals[fit])
 
     def restart_failed(self, effort: Effort, has_failed: Callable[[Outcome], bool]) -> None:
         """Repeat fits whose end has failed, from other starting values."""
@@ -334,7 +342,7 @@ class BatchedFit:
             if point is None:
                 continue
             losses = np.array([_end_loss(objective, each) for each in (end, Outcome(point, True))])
-            gain = likelihood_gains(objective.kind, self._counts[fit], *losses)
+            gain = minimization.likelihood_gains(objective.kind, self._counts[fit], *losses)
             if not is_minimum or gain > RESTARTS.likelihood_gain:
                 self._fit(np.array([fit]), point[None], _BETTER_MINIMUM if is_minimum else _BETTER)
 
@@ -370,12 +378,16 @@ class BatchedFit:
             effort: the work for each fit; by default it depends on how many there are.
             rule: when other ends are preferred; by default when they are clearly better.
         """
+        if not len(fits):
+            return
         default = search.SETTINGS.check if strategy else search.SETTINGS.thorough
         if len(fits) > search.SETTINGS.max_thorough_fits and strategy not in _RIVALS:
             default = search.SETTINGS.quick
         rule = rule or _Rule(RESTARTS.likelihood_gain, _BETTER_MINIMUM if strategy else _BETTER)
         part, seed = self._batch.take(fits), self._options.seed
         found = search.multistart(part, origin[fits], self._free, seed, effort or default, strategy, rule.is_usable)
+        for fit, candidate in zip(fits.tolist(), found, strict=True):
+            self._rivals[fit] += [self.theta[fit].copy(), candidate.end, *candidate.rivals] if candidate else []
         chosen = fits[[candidate is not None for candidate in found]]
         pairs = np.array([(each.start, each.end) for each in found if each is not None])
         starts, ends = pairs.reshape(len(chosen), 2, origin.shape[1]).swapaxes(0, 1)
@@ -400,7 +412,7 @@ class BatchedFit:
             part.set_scales(np.arange(len(fits)), scales)
         is_undefined = self.select(lambda end: end.divergence is not None)[fits]
         after = minimization.comparison_losses(part, theta)
-        gains = likelihood_gains(objective.kind, self._counts[fits], before, after)
+        gains = minimization.likelihood_gains(objective.kind, self._counts[fits], before, after)
         return np.asarray(is_undefined | (gains > least_gain))
 
 
@@ -450,6 +462,42 @@ def refit(
     if effort:
         fitted.restart_failed(effort, has_failed)
     return fitted.outcomes
+
+
+@ignore_float_errors()
+def rival_warning(objective: Objective, theta: Array, points: Sequence[Array] | Array) -> list[str]:
+    """Return a warning of a minimum near some points that is nearly as likely as the one at `theta`, but another curve;
+    empty if there is none.
+    """
+    if not len(points) or objective.kind not in (LossKind.SQUARES, LossKind.LIKELIHOOD) or objective.is_penalised:
+        return []
+    every = np.array([theta, *points])
+    best, *met = map(StartCandidate, every, every, _losses(objective, every).tolist())
+    if not (rivals := search.rivals_of(best, met, objective)):
+        return []
+    outcomes = refit(repeat_objective(objective, len(rivals)), np.array(rivals), None)
+    ends = np.array([theta, *(end.theta for end in outcomes if end.converged)])
+    losses, rows = _losses(objective, ends), [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
+    gains = minimization.likelihood_gains(
+        objective.kind, objective.weighted_rows * objective.components, losses, losses[0]
+    )
+    for k in np.argsort(losses).tolist():
+        is_other = np.abs(rows[k] - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum()
+        if (
+            is_other
+            and gains[k] < search.RIVAL_LOG_RATIO
+            and _is_whole(objective, dataclasses.replace(best, end=ends[k]))
+        ):
+            return [
+                f"{_RIVAL} (likelihood ratio {math.exp(gains[k]):.3g}), and the standard "
+                f"errors do not include it; compare the fit from {format_starts(objective, ends[k])}"
+            ]
+    return []
+
+
+def _losses(objective: Objective, theta: Array) -> Array:
+    """Return the losses of an objective at some points; see `comparison_losses`."""
+    return minimization.comparison_losses(repeat_objective(objective, len(theta)), theta)
 
 
 DrawRows = Callable[[int], tuple[Objective, Sequence[RowIndex]]]
@@ -524,21 +572,6 @@ def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None
         usable = (ends[k].theta for k in order if math.isfinite(_end_loss(sample, ends[k])))
         points = np.array([*islice(usable, most)])
     return minimization.shares_of_stick(objective, points)[0] if len(points) else None
-
-
-@ignore_float_errors()
-def likelihood_gains(
-    kind: LossKind, counts: NDArray[np.intp] | int, before: Array | float, after: Array | float
-) -> Array:
-    """Return by how much the log-likelihoods of fits rise between two losses each; see `comparison_losses`.
-
-    Args:
-        counts: the number of target values of each fit.
-        before, after: mean losses, or variances of the residuals.
-    """
-    if kind is LossKind.LIKELIHOOD:
-        return np.asarray(counts * np.subtract(before, after))
-    return np.asarray(counts / 2 * np.log(np.divide(before, after)))
 
 
 def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | None = None) -> str:
@@ -673,6 +706,7 @@ def _run_method(method: str, objective: Objective, options: FitOptions, progress
         batch = ObjectiveBatch([objective], objective.bounds)
         fit = BatchedFit(batch, method, options, report_single_fit(progress.record), [progress.notes])
         fit.restart_everywhere()
+        progress.warnings += fit.rival_warning(0)
         return minimization.judge_end(objective, fit.outcomes[0])
     drawn = options.batch_size is not None
     descending = _gradient_method(method, objective, options, progress)
@@ -731,7 +765,7 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
     losses, order = [math.inf] * len(starts), range(len(starts))
     is_surveyed = method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1
     if is_surveyed:
-        starts, losses = _survey(method, objective, starts, options, progress)
+        starts, losses, ends = _survey(method, objective, starts, options, progress)
         ranked = np.where(search.is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses)
         order = np.argsort(ranked)[: SURVEY.max_runs].tolist()
     runs: list[_StartRun] = []
@@ -748,18 +782,20 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
     finally:  # also after Ctrl-C
         best = min(runs, key=lambda run: run.loss)
         _adopt(progress, objective, best)
+    if is_surveyed and not math.isinf(best.loss) and not any(each.startswith(_RIVAL) for each in progress.warnings):
+        progress.warnings += rival_warning(objective, best.outcome.theta, ends[np.isfinite(losses)])
     (progress.warnings if math.isinf(best.loss) else progress.notes).append(_multistart_summary(losses, best.loss))
     return best.outcome
 
 
 def _survey(
     method: str, objective: Objective, starts: Array, options: FitOptions, progress: Progress
-) -> tuple[Array, list[float]]:
+) -> tuple[Array, list[float], Array]:
     """Fit from all starting points in one batch.
 
     Returns:
-        The starting points, improved by least squares for other methods except for the first, and the losses at the
-        ends of the fits from there; infinite for failed fits.
+        The starting points, improved by least squares for other methods except for the first, the losses at the ends
+        of the fits from there, infinite for failed fits, and these ends.
     """
     every = np.arange(len(starts))
     batch = repeat_objective(objective, len(starts))
@@ -791,7 +827,7 @@ def _survey(
         fits = fits[np.argsort(losses[fits], kind="stable")[: math.ceil(share * len(starts))]]
         if not len(fits):
             break
-    return starts, losses.tolist()
+    return starts, losses.tolist(), theta
 
 
 def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> float:

@@ -48,7 +48,9 @@ class CovarianceSettings:
 
 
 COVARIANCE = CovarianceSettings()
-PERFECT_FIT_WARNING = "the residuals are rounding errors, so standard errors, the likelihood and AIC are meaningless"
+PERFECT_FIT_WARNING = (
+    "the residuals are rounding errors: the standard errors are those of rounding; likelihood and AIC are meaningless"
+)
 
 
 def inverse_hessians(hessians: Array, names: Sequence[str]) -> tuple[Array, list[list[str]]]:
@@ -387,13 +389,16 @@ def batch_statistics(
     has_triangles = size <= MAX_COVARIANCE_SIZE and not objective.is_network
     matrices = _Matrices(batch, theta, objective.has_residuals and has_triangles)
     is_likelihood, has_residuals = objective.kind is LossKind.LIKELIHOOD, objective.has_residuals
-    lengths, is_perfect, r_squared = np.zeros(len(theta)), np.zeros(len(theta), np.bool_), np.full(len(theta), math.nan)
+    lengths = scatter = np.zeros(len(theta))
+    is_perfect, r_squared = np.zeros(len(theta), np.bool_), np.full(len(theta), math.nan)
     if has_residuals:
         lengths, variations = matrices.residual_norms(), batch.target_variations(every)
+        scatter = lengths
         rounding = matrices.rounding_squares(0.0)
         if not absolute_sigma and (objective.has_dispersion or not is_likelihood):  # the scatter is estimated
             limits = rounding + COVARIANCE.perfect_variation * variations
             is_perfect = (lengths * lengths <= limits) & (limits < math.inf)
+            scatter = np.where(is_perfect, np.fmax(lengths, np.sqrt(rounding)), lengths)  # residuals may be 0 by chance
         r_squared = np.where(variations > 0, 1 - lengths * lengths / variations, math.nan)
         # The rounding errors of both sums of squares (Higham 2002, section 4.2) and of the residuals.
         errors = np.finfo(np.float64).eps * batch.weighted_counts + 2 * np.sqrt(rounding / variations)
@@ -406,7 +411,7 @@ def batch_statistics(
         for some, columns in distinct_masks(~on_bound):
             part = matrices if len(some) == len(theta) else matrices.take(some)
             if len(columns):
-                part_estimate = _estimate_covariances(part, absolute_sigma, lengths[some], dofs[some], columns)
+                part_estimate = _estimate_covariances(part, absolute_sigma, scatter[some], dofs[some], columns)
                 is_whole = len(some) == len(theta) and len(columns) == size
                 estimate = part_estimate if is_whole else part_estimate.placed_in(estimate, some, columns)
         distances = np.where(is_perfect, math.nan, _minimum_distances(matrices, estimate))

@@ -623,3 +623,14 @@ def test_rows_with_equal_normal_errors_have_neither_outliers_nor_trends() -> Non
 def test_a_constant_explains_nothing_whatever_the_size_and_number_of_the_targets(rows: int, offset: float) -> None:
     targets = offset + np.random.default_rng(rows).normal(size=rows)
     assert fit("y ~ m", {"y": targets}).r_squared == 0
+
+
+@each("model", ["y ~ a*exp(-b*x)", "y ~ a + b*x", "y ~ a*exp(b*x) + c", "y ~ a + b/(1 + x)"])
+def test_errors_of_a_constant_target_are_those_of_rounding(model: str) -> None:
+    found = fit(model, {"x": np.linspace(0, 4, 12), "y": np.full(12, 3.0)})
+    assert found.rss == pytest.approx(0, abs=1e-28)
+    for name, value in found.parameters.items():
+        error = found.stderr[name]
+        assert error is None or error > 1e-17
+        truth = 3.0 if (name == "a" and "c" not in found.parameters) or name == "c" else 0.0
+        assert error is None or abs(value - truth) < 4 * error
