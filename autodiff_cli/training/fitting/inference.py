@@ -310,7 +310,7 @@ class _Profile:
         bounds = self._objective.bounds
         limit = float((bounds.low if side < 0 else bounds.high)[self._element])
         if estimate == limit:
-            return self._no_limit(side, f"the estimate is on its bound, {limit:g}")
+            return self._end_at_bound(limit)
         inner, inner_rise = estimate, 0.0
         longest = rise / PROFILE.steps_to_limit
         step, flat_steps = longest * self._initial_step(), 0
@@ -335,8 +335,7 @@ class _Profile:
                 if not outer_rise < rise:
                     return self._no_limit(side, f"no fit succeeds beyond {inner:.6g}")
             if outer == limit:
-                self.warnings.append(f"the profile interval of `{self._name}` ends at its bound, {limit:g}")
-                return limit
+                return self._end_at_bound(limit)
             slope = (outer_rise - inner_rise) / abs(outer - inner)
             # Towards an asymptote below the threshold, steps double, so that the profile is followed far enough.
             reach = min(1.05 * (rise - outer_rise), longest) / slope if slope > 0 else math.inf
@@ -348,6 +347,11 @@ class _Profile:
                 step = math.inf  # to the bound
             inner, inner_rise = outer, outer_rise
         return self._no_limit(side, "its profile is flat")
+
+    def _end_at_bound(self, limit: float) -> float:
+        """Warn that the interval ends at a bound, and return it."""
+        self.warnings.append(f"the profile interval of `{self._name}` ends at its bound, {limit:g}")
+        return limit
 
     def _no_limit(self, side: float, reason: str) -> float:
         """Warn that a side has no limit, and return the infinity that stands for it."""

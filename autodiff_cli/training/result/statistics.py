@@ -26,7 +26,7 @@ from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, di
 from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, parameters_at_jumps, rounding_squares
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds
-from autodiff_cli.training.result.goodness import GoodnessOfFit, goodness_of_fit, separation_warning
+from autodiff_cli.training.result.goodness import SEPARABLE_LOSSES, GoodnessOfFit, goodness_of_fit, separation_warning
 from autodiff_cli.training.result.row_figures import RowFigures, fisher_factor, likelihood_sums
 
 
@@ -427,7 +427,7 @@ def batch_statistics(
     covariances = estimate.inverses if reason else estimate.covariances
     pairs = [()] * len(theta) if reason else _correlation_warnings(objective, theta, estimate)
     uses_normal = absolute_sigma or objective.has_priors or (is_likelihood and not objective.has_dispersion)
-    can_separate = is_solved and objective.loss in ("bce", "cross_entropy")
+    can_separate = is_solved and objective.loss in SEPARABLE_LOSSES
     statistics = []
     for fit, (norm, dof) in enumerate(zip(lengths.tolist(), dofs.tolist(), strict=True)):
         values = objective.layout.values(errors[fit]).items()
