@@ -27,7 +27,7 @@ from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, option_fields, refused
 from autodiff_cli.training.fitting.fit import fit_objective
-from autodiff_cli.training.fitting.optimization import optimize, refit_rows, rows_of
+from autodiff_cli.training.fitting.optimization import optimize, refit_rows
 from autodiff_cli.training.fitting.posterior import LeaveOneOut, leave_one_out
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import LossKind
@@ -76,7 +76,7 @@ def cross_validation_error(
         parts = [copy_with(objective.select_rows(rows), start=theta) for rows in training_rows]
         outcomes = [optimize(fit.optimizer, part, options, Progress()) for part in parts]
     else:
-        outcomes = refit_rows(objective, theta, folds, rows_of(objective, training_rows))
+        outcomes = refit_rows(objective, theta, training_rows)
     ends = [end.theta for end in outcomes if end.converged or (is_descent and not end.failure)]
     if len(ends) < folds:
         return None, f"no cross-validation error: {folds - len(ends)} of {folds} folds could not be fitted"

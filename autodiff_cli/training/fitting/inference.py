@@ -4,14 +4,13 @@
 and parameters with covariance C, the variance is gᵀ·C·g to first order. The gradient is exact.
 - A profile interval holds all values of a parameter for which the best fit is not significantly worse: Bates & Watts
 1988, Nonlinear Regression Analysis, section 6.1. In a linear model its limits are those from the standard error.
-- The bootstrap fits resamples of the rows, or of the residuals, drawn with replacement; its intervals are percentiles,
+- The bootstrap fits resamples of the rows, drawn with replacement; its intervals are percentiles,
 or corrected ones (BCa): Efron & Tibshirani 1993, An Introduction to the Bootstrap, sections 9.5, 13.3 and 14.3.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +22,6 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import evaluate
-from autodiff_cli.data.table import Table
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import ShapeError, ShapeInference, leaf_names, substitute, topological_order
@@ -34,7 +32,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.minimization import project_linear
-from autodiff_cli.training.fitting.optimization import DrawRows, refit, refit_rows, rows_of
+from autodiff_cli.training.fitting.optimization import refit, refit_rows
 from autodiff_cli.training.fitting.starts import SETTINGS, Effort
 from autodiff_cli.training.fitting.symmetries import linear_mask
 from autodiff_cli.training.losses import LossKind
@@ -46,7 +44,7 @@ from autodiff_cli.training.objective.parameters import ParameterLayout, read_wit
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
 from autodiff_cli.training.result.statistics import ComputedStatistics, combination_variance
-from autodiff_cli.training.rows import WEIGHT, MemoryRows
+from autodiff_cli.training.rows import RowIndex
 
 DerivedValues = dict[str, DerivedQuantity]
 _NO_INTERVALS = "a network's parameters have no intervals, because hidden units are interchangeable"
@@ -468,20 +466,6 @@ class BootstrapSettings:
 BOOTSTRAP = BootstrapSettings()
 
 
-def check_bootstrap(objective: Objective, method: str) -> None:
-    """Raise OptionError for an objective that cannot be resampled."""
-    if objective.is_network:
-        raise OptionError(f"bootstrap: {_NO_INTERVALS}")
-    target = objective.model.program.target
-    if method == "residual" and (
-        target is None
-        or target.text not in objective.data.names
-        or target.text in objective.model.predictors()
-        or objective.kind not in (LossKind.SQUARES, LossKind.ROBUST)
-    ):
-        raise OptionError("bootstrap: residuals can be drawn for least squares or a robust loss, and one target column")
-
-
 @dataclass(slots=True)
 class BootstrapFits:
     """The fits of resamples.
@@ -532,23 +516,20 @@ def _bca_shares(values: Array, estimate: Array, jackknife: Array, tail: float) -
 
 
 def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitOptions) -> BootstrapFits:
-    """Fit `count` resamples, each from the start `theta`. A seed always draws the same rows or residuals."""
+    """Fit `count` resamples, each from the start `theta`. A seed always draws the same rows."""
     generator, rows, level = np.random.default_rng(options.seed), objective.rows, options.confidence
 
-    def converged_ends(number: int, draw: DrawRows) -> Array:
+    def converged_ends(selections: Iterator[RowIndex]) -> Array:
         """Return the parameters at the ends of the fits that converge, of shape (fits, P)."""
-        outcomes = refit_rows(objective, theta, number, draw)
+        outcomes = refit_rows(objective, theta, selections)
         return np.array([end.theta for end in outcomes if end.converged]).reshape(-1, len(theta))
 
-    draw = rows_of(objective, (_draw_row_counts(generator, rows) for _ in range(count)))
-    if options.bootstrap_method == "residual":
-        draw = functools.partial(_draw_residuals, generator, objective, theta)
-    fits = BootstrapFits(converged_ends(count, draw))
+    fits = BootstrapFits(converged_ends(_draw_row_counts(generator, rows) for _ in range(count)))
     failed = count - len(fits.thetas)
     if options.bootstrap_method == "bca":
         blocks = np.array_split(np.arange(rows), min(rows, BOOTSTRAP.max_blocks))
         left_out = (np.isin(np.arange(rows), block, invert=True) for block in blocks)
-        fits.jackknife = converged_ends(len(blocks), rows_of(objective, left_out))
+        fits.jackknife = converged_ends(left_out)
     if failed > BOOTSTRAP.max_failed_share * count:
         fits.thetas = fits.thetas[:0]
         fits.warnings.append(f"no bootstrap intervals: {failed} of {count} resamples could not be fitted")
@@ -561,27 +542,6 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
             f"{count} resamples are too few for reliable {100 * level:g} % intervals; use --bootstrap {enough} or more"
         )
     return fits
-
-
-def _draw_residuals(
-    generator: np.random.Generator, objective: Objective, theta: Array, count: int
-) -> tuple[Objective, list[NDArray[np.intp]]]:
-    """Return the objective over the rows of resamples one after the other, whose targets are predictions plus residuals
-    that are drawn with replacement, and the row numbers of each.
-
-    Residuals are centred, and scaled to the variance of the errors: Davison & Hinkley 1997, section 6.3.
-    """
-    rows, target = objective.rows, objective.model.targets()[0]
-    residuals = objective.evaluate_rows(objective.kernels.residuals, theta)[0]
-    roots = np.sqrt(objective.column(WEIGHT)) if objective.is_weighted else np.ones(rows)
-    is_used = roots > 0
-    standardized, used = (residuals * roots)[is_used], int(np.count_nonzero(is_used))
-    standardized = (standardized - standardized.mean()) * math.sqrt(used / max(used - len(theta), 1))
-    drawn = standardized[generator.integers(used, size=(count, rows))] / np.where(is_used, roots, 1.0)
-    columns = {name: np.tile(values, count) for name, values in objective.table.columns.items()}
-    columns[target] = (objective.column(target) - residuals + drawn).ravel()
-    numbers = np.arange(rows * count).reshape(count, rows)
-    return objective.with_rows(MemoryRows(Table(columns, rows * count))), [*numbers]
 
 
 def _draw_row_counts(generator: np.random.Generator, rows: int) -> NDArray[np.uint8]:
@@ -599,8 +559,8 @@ def check_intervals(objective: Objective, options: FitOptions) -> None:
     """Raise OptionError for requested intervals that the objective does not allow."""
     if options.profile:
         check_profile(objective)
-    if options.bootstrap is not None:
-        check_bootstrap(objective, options.bootstrap_method)
+    if options.bootstrap is not None and objective.is_network:
+        raise OptionError(f"bootstrap: {_NO_INTERVALS}")
 
 
 def add_intervals(

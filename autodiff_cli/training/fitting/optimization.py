@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
-from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import minimization
@@ -300,11 +299,8 @@ class BatchedFit:
         for fit in self._every.tolist() if self._method == "lm" and self._unset and not self._is_large else ():
             objective = self._batch.objective_of(fit)
             if self.outcomes[fit].divergence is None and (broken := curve_warning(objective, self.theta[fit])):
-                rival = broken.replace("the fitted curve", "the best curve")
-                reason = f"{rival}, but the data do not exclude the one reported, which started from"
-                rule = _Rule(-RESTARTS.break_gain, reason, functools.partial(_is_whole, objective))
                 arguments = search.Multistart.few_points, search.SETTINGS.check
-                self._search(np.array([fit]), self.theta, *arguments, rule)
+                self._search(np.array([fit]), self.theta, *arguments, broken)
 
     def restart_robust_fits(self) -> None:
         """Repeat fits with outliers from fits of few rows, if one of these leads to a better minimum."""
@@ -369,32 +365,37 @@ class BatchedFit:
         origin: Array,
         strategy: StartStrategy | None = None,
         effort: Effort | None = None,
-        rule: _Rule | None = None,
+        broken: str = "",
     ) -> None:
-        """Fit some fits anew from the best points of a strategy, or of a whole search, where a rule prefers these.
+        """Fit some fits anew from the best points of a strategy, or of a whole search, where these are clearly better.
 
         Args:
             origin: the starting points of the searches, of shape (all fits, P).
             effort: the work for each fit; by default it depends on how many there are.
-            rule: when other ends are preferred; by default when they are clearly better.
+            broken: why the curve of the only fit is broken; then another one is better if the data do not exclude it.
         """
         if not len(fits):
             return
         default = search.SETTINGS.check if strategy else search.SETTINGS.thorough
         if len(fits) > search.SETTINGS.max_thorough_fits and strategy not in _RIVALS:
             default = search.SETTINGS.quick
-        rule = rule or _Rule(RESTARTS.likelihood_gain, _BETTER_MINIMUM if strategy else _BETTER)
-        part, seed = self._batch.take(fits), self._options.seed
-        found = search.multistart(part, origin[fits], self._free, seed, effort or default, strategy, rule.is_usable)
+        reason, least_gain = _BETTER_MINIMUM if strategy else _BETTER, RESTARTS.likelihood_gain
+        part, is_usable = self._batch.take(fits), None
+        if broken:
+            rival = broken.replace("the fitted curve", "the best curve")
+            reason = f"{rival}, but the data do not exclude the one reported, which started from"
+            is_usable, least_gain = functools.partial(_is_whole, part.objective_of(0)), -RESTARTS.break_gain
+        arguments = self._free, self._options.seed, effort or default, strategy, is_usable
+        found = search.multistart(part, origin[fits], *arguments)
         for fit, candidate in zip(fits.tolist(), found, strict=True):
             self._rivals[fit] += [self.theta[fit].copy(), candidate.end, *candidate.rivals] if candidate else []
         chosen = fits[[candidate is not None for candidate in found]]
         pairs = np.array([(each.start, each.end) for each in found if each is not None])
         starts, ends = pairs.reshape(len(chosen), 2, origin.shape[1]).swapaxes(0, 1)
-        is_better = self._are_better(chosen, ends, rule.gain)
+        is_better = self._are_better(chosen, ends, least_gain)
         better, starts, ends = chosen[is_better], starts[is_better], ends[is_better]
-        from_starts = self._method == "lm" and rule.is_usable is None
-        self._fit(better, starts if from_starts else ends, rule.reason)
+        from_starts = self._method == "lm" and not broken
+        self._fit(better, starts if from_starts else ends, reason)
         if from_starts:
             # Candidates are found on samples of the rows; from their starts, fits of all rows may lead elsewhere.
             is_elsewhere = self._are_better(better, ends)
@@ -414,21 +415,6 @@ class BatchedFit:
         after = minimization.comparison_losses(part, theta)
         gains = minimization.likelihood_gains(objective.kind, self._counts[fits], before, after)
         return np.asarray(is_undefined | (gains > least_gain))
-
-
-@dataclass(frozen=True, slots=True)
-class _Rule:
-    """When the end of a search replaces that of a fit.
-
-    Attributes:
-        gain: the least gain in log-likelihood.
-        reason: the beginning of the note.
-        is_usable: whether a candidate counts; the fit then starts from its end.
-    """
-
-    gain: float
-    reason: str
-    is_usable: Callable[[StartCandidate], bool] | None = None
 
 
 # Ways to repeat fits that ended badly, in the order in which they are tried.
@@ -500,29 +486,17 @@ def _losses(objective: Objective, theta: Array) -> Array:
     return minimization.comparison_losses(repeat_objective(objective, len(theta)), theta)
 
 
-DrawRows = Callable[[int], tuple[Objective, Sequence[RowIndex]]]
-
-
-def rows_of(objective: Objective, selections: Iterator[RowIndex]) -> DrawRows:
-    """Return the argument of `refit_rows` for some selections of an objective's rows."""
-    return lambda number: (objective, [*islice(selections, number)])
-
-
-def refit_rows(objective: Objective, theta: Array, count: int, draw: DrawRows) -> list[Outcome]:
-    """Return the ends of `refit` for selections of rows, such as resamples, from the fit to all rows that ended at
-    `theta`. As many are fitted together as memory allows.
-
-    Args:
-        count: the number of fits.
-        draw: returns the next selections, given their number, and the objective over whose rows they are.
+def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex]) -> list[Outcome]:
+    """Return the ends of `refit` for selections of an objective's rows, such as resamples, from the fit to all rows
+    that ended at `theta`. As many are fitted together as memory allows.
     """
     is_joint, outcomes = can_evaluate_together(objective), list[Outcome]()
-    for part in block_slices(count, max(1, BATCH.rows // objective.rows) if is_joint else 1):
-        base, chosen = draw(part.stop - part.start)
+    together = max(1, BATCH.rows // objective.rows) if is_joint else 1
+    while chosen := [*islice(selections, together)]:
         batch: Batch = (
-            GroupBatch(base, [row_numbers(some, base.rows) for some in chosen])
+            GroupBatch(objective, [row_numbers(some, objective.rows) for some in chosen])
             if is_joint
-            else ObjectiveBatch([base.select_rows(some) for some in chosen], base.bounds)
+            else ObjectiveBatch([objective.select_rows(some) for some in chosen], objective.bounds)
         )
         ends = refit(batch, np.tile(theta, (len(chosen), 1)))
         if objective.kind is LossKind.LIKELIHOOD:

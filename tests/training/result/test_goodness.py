@@ -189,7 +189,7 @@ def test_residuals_are_listed_without_their_weights() -> None:
     ("target", "options"),
     [
         ("y", {}), ("y", {"profile": True}), ("y", {"loss": "huber"}), ("y", {"loss": "cauchy"}), ("y", {"l2": 0.1}),
-        ("y", {"bootstrap": 200, "bootstrap_method": "residual"}), ("count", {"family": "poisson"}),
+        ("count", {"family": "poisson"}),
         ("count", {"family": "negative_binomial"}), ("y", {"family": "gamma"}), ("hit", {"family": "binomial"}),
     ],
 )  # fmt: skip
