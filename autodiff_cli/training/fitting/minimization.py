@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.graph.node import Node, as_node
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.symmetries import Sinusoids
 from autodiff_cli.training.losses import L1_FACTOR, LOSSES, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
@@ -36,8 +38,10 @@ from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, repea
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.objective.parameters import Bounds, Constraints
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.goodness import MAD_TO_STD, has_no_finite_minimum, robust_scale
 from autodiff_cli.training.result.row_figures import estimate_theta
+from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,33 @@ class MinimizationSettings:
 MINIMIZATION = MinimizationSettings()
 _EXACT = "the model fits the rows exactly, so the posterior density of the residuals' variance has no maximum"
 _NO_SCALE = "at least half of the rows are fitted exactly, so the residuals have no scale; set one with --scale"
+
+
+_MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
+
+
+def choose_method(options: FitOptions, objective: Objective) -> str:
+    """Return the name of the method to run. Raises OptionError if the chosen one does not suit the objective."""
+    squares = objective.kind is LossKind.SQUARES
+    if options.optimizer == "lm" and not squares:
+        raise OptionError("lm minimises squared residuals: it needs a model `target ~ prediction` and the loss mse")
+    if options.optimizer == "lm" and objective.settings[L1_FACTOR]:
+        raise OptionError("lm cannot minimise an l1 penalty, which is not a sum of squares; use lbfgs")
+    if options.optimizer == "lm" and objective.layout.size > _MAX_LM_PARAMETERS:
+        raise OptionError(
+            f"lm is limited to {_MAX_LM_PARAMETERS} parameters, and this model has {objective.layout.size}; try adam"
+        )
+    if options.optimizer != "auto":
+        return options.optimizer
+    is_descent = options.batch_size is not None or objective.is_network
+    return "adam" if is_descent and not objective.has_priors else converging_method(objective)
+
+
+def converging_method(objective: Objective) -> str:
+    """Return the method that fits an objective to the last digits."""
+    is_small = objective.layout.size <= MAX_COVARIANCE_SIZE
+    is_squares = objective.kind is LossKind.SQUARES and not objective.settings[L1_FACTOR] and not objective.has_priors
+    return "lm" if is_squares and is_small else "lbfgs"
 
 
 def minimize_each(
@@ -123,6 +154,13 @@ def _is_minimum_at_kink(objective: Objective, theta: Array, radius: Array) -> bo
             return False
         nearest = nearest + min(max(float(-(nearest @ step) / (step @ step)), 0.0), 1.0) * step
     return False
+
+
+def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | None = None) -> str:
+    """Return the starting values of all numbers, or of those with some indices, as words for a sentence."""
+    slices, names = objective.layout.slices, objective.scalar_parameters
+    listed = [name for name in names if chosen is None or slices[name].start in chosen]
+    return ", ".join(f"{name} = {theta[slices[name].start]:.4g}" for name in listed)
 
 
 def minimize_batch(

@@ -23,12 +23,11 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting import starts as search
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
 from autodiff_cli.training.fitting.starts import Effort, StartCandidate, StartStrategy
-from autodiff_cli.training.losses import L1_FACTOR, LossKind
+from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
@@ -54,21 +53,10 @@ from autodiff_cli.training.objective.batch import (
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions, describe_bounds
+from autodiff_cli.training.result import goodness
 from autodiff_cli.training.result.diagnosis import curve_warning, explain_divergence, residual_structures
-from autodiff_cli.training.result.goodness import (
-    RESIDUALS,
-    has_no_finite_minimum,
-    robust_r_squared,
-    separation_warning,
-    subsample,
-)
 from autodiff_cli.training.result.row_figures import figures_of_groups
-from autodiff_cli.training.result.statistics import (
-    MAX_COVARIANCE_SIZE,
-    ComputedStatistics,
-    batch_statistics,
-    compute_statistics,
-)
+from autodiff_cli.training.result.statistics import ComputedStatistics, batch_statistics, compute_statistics
 from autodiff_cli.training.rows import RowIndex, row_numbers
 
 
@@ -176,7 +164,7 @@ class BatchedFit:
     def _note(self, fits: Fits, theta: Array, reason: str) -> None:
         """Note for some fits why they start where they do."""
         for fit, point in zip(fits.tolist(), theta, strict=True):
-            self._notes[fit].append(f"{reason} {format_starts(self._objective, point)}")
+            self._notes[fit].append(f"{reason} {minimization.format_starts(self._objective, point)}")
 
     def _part(self, fits: Fits) -> Batch:
         """Return the batch of some fits."""
@@ -240,12 +228,12 @@ class BatchedFit:
         explained = self._explained()
         enough = RESTARTS.poor_robust_r_squared if objective.kind is LossKind.ROBUST else RESTARTS.poor_r_squared
         structure = residual_structures(self._batch, self.theta, every)
-        is_bad = (explained < enough) | (structure > RESIDUALS.systematic_sigmas)
+        is_bad = (explained < enough) | (structure > goodness.RESIDUALS.systematic_sigmas)
         is_poor = is_failed | (is_bad & bool(self._unset))
         if not objective.is_penalised:  # interchangeable parameters with equal starting values stay equal
             is_poor |= [bool(statistics.missing_error_reasons) for statistics in self.statistics_of(every)]
         few = is_squares & (self._counts <= RESTARTS.few_residuals_per_parameter * self.theta.shape[1])
-        is_doubtful = few | (structure > RESIDUALS.suspect_sigmas)
+        is_doubtful = few | (structure > goodness.RESIDUALS.suspect_sigmas)
         is_open = ~((explained > RESTARTS.perfect_r_squared) & is_squares)
         if is_squares:
             is_open &= self._counts > self.theta.shape[1]
@@ -257,7 +245,7 @@ class BatchedFit:
             return
         for fit in np.flatnonzero(self.select(lambda end: bool(end.failure) and not end.is_unbounded)).tolist():
             objective = self._batch.objective_of(fit)
-            if self.outcomes[fit].divergence is None and has_no_finite_minimum(objective, self.theta[fit]):
+            if self.outcomes[fit].divergence is None and goodness.has_no_finite_minimum(objective, self.theta[fit]):
                 continue
             if (start := _simplest_start(objective)) is not None:
                 self._fit(np.array([fit]), start[None], "the fit from the starting values failed; restarted from")
@@ -444,7 +432,9 @@ def refit(
         has_failed: whether a fit is searched again.
         stop: when the fits stop.
     """
-    fitted = BatchedFit(batch, converging_method(batch.objective), _PLAIN_OPTIONS, starts=starts, stop=stop)
+    fitted = BatchedFit(
+        batch, minimization.converging_method(batch.objective), _PLAIN_OPTIONS, starts=starts, stop=stop
+    )
     if effort:
         fitted.restart_failed(effort, has_failed)
     return fitted.outcomes
@@ -476,7 +466,7 @@ def rival_warning(objective: Objective, theta: Array, points: Sequence[Array] | 
         ):
             return [
                 f"{_RIVAL} (likelihood ratio {math.exp(gains[k]):.3g}), and the standard "
-                f"errors do not include it; compare the fit from {format_starts(objective, ends[k])}"
+                f"errors do not include it; compare the fit from {minimization.format_starts(objective, ends[k])}"
             ]
     return []
 
@@ -508,7 +498,7 @@ def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex
 def _judged(objective: Objective, end: Outcome) -> Outcome:
     """Return the end of a fit, which has not converged if its likelihood has no finite maximum."""
     end = minimization.judge_end(objective, end)
-    is_separated = end.converged and separation_warning(objective, end.theta)
+    is_separated = end.converged and goodness.separation_warning(objective, end.theta)
     return dataclasses.replace(end, converged=False) if is_separated else end
 
 
@@ -535,7 +525,7 @@ def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None
     Args:
         theta: the end of another fit.
     """
-    sample = minimization.with_broken_stick(subsample(objective, search.SETTINGS.max_likelihood_rows))
+    sample = minimization.with_broken_stick(goodness.subsample(objective, search.SETTINGS.max_likelihood_rows))
     points = search.likelihood_starts(sample, seed, theta)
     for epochs, most in search.SETTINGS.likelihood_rounds:
         if not len(points):
@@ -548,18 +538,11 @@ def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None
     return minimization.shares_of_stick(objective, points)[0] if len(points) else None
 
 
-def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | None = None) -> str:
-    """Return the starting values of all numbers, or of those with some indices, as words for a sentence."""
-    slices, names = objective.layout.slices, objective.scalar_parameters
-    listed = [name for name in names if chosen is None or slices[name].start in chosen]
-    return ", ".join(f"{name} = {theta[slices[name].start]:.4g}" for name in listed)
-
-
 def explained_variance(objective: Objective, theta: Array, known: ComputedStatistics | None = None) -> float | None:
     """R² of a fit, from its statistics if they are known; for robust losses the one by medians."""
     if objective.kind is LossKind.ROBUST:
         with ignore_float_errors():
-            return robust_r_squared(objective, theta)
+            return goodness.robust_r_squared(objective, theta)
     r_squared = None if known is None else known.r_squared
     return compute_statistics(objective, theta).r_squared if r_squared is None else r_squared
 
@@ -624,33 +607,6 @@ def _is_no_minimum(objective: Objective, first: Outcome) -> bool:
         return True
     reasons = compute_statistics(objective, first.theta).missing_error_reasons
     return bool(reasons or objective.bounds.active(first.theta).any())
-
-
-_MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
-
-
-def choose_method(options: FitOptions, objective: Objective) -> str:
-    """Return the name of the method to run. Raises OptionError if the chosen one does not suit the objective."""
-    squares = objective.kind is LossKind.SQUARES
-    if options.optimizer == "lm" and not squares:
-        raise OptionError("lm minimises squared residuals: it needs a model `target ~ prediction` and the loss mse")
-    if options.optimizer == "lm" and objective.settings[L1_FACTOR]:
-        raise OptionError("lm cannot minimise an l1 penalty, which is not a sum of squares; use lbfgs")
-    if options.optimizer == "lm" and objective.layout.size > _MAX_LM_PARAMETERS:
-        raise OptionError(
-            f"lm is limited to {_MAX_LM_PARAMETERS} parameters, and this model has {objective.layout.size}; try adam"
-        )
-    if options.optimizer != "auto":
-        return options.optimizer
-    is_descent = options.batch_size is not None or objective.is_network
-    return "adam" if is_descent and not objective.has_priors else converging_method(objective)
-
-
-def converging_method(objective: Objective) -> str:
-    """Return the method that fits an objective to the last digits."""
-    is_small = objective.layout.size <= MAX_COVARIANCE_SIZE
-    is_squares = objective.kind is LossKind.SQUARES and not objective.settings[L1_FACTOR] and not objective.has_priors
-    return "lm" if is_squares and is_small else "lbfgs"
 
 
 def optimize(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:

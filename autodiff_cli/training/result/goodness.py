@@ -365,7 +365,6 @@ class SeparationSettings:
 
 SEPARATION = SeparationSettings()
 COUNT_LOSSES = ("poisson", "negative_binomial")
-SEPARABLE_LOSSES = ("bce", "cross_entropy", *COUNT_LOSSES)
 
 
 def has_no_finite_minimum(objective: Objective, theta: Array) -> bool:
@@ -381,7 +380,7 @@ def separation_warning(objective: Objective, theta: Array) -> str:
     """Return a sentence on parameters without a finite best value because the model separates the classes, or predicts
     some counts of 0 with certainty; empty if there are none.
     """
-    if objective.loss not in SEPARABLE_LOSSES or objective.is_network or objective.is_penalised:
+    if objective.loss not in ("bce", "cross_entropy", *COUNT_LOSSES) or objective.is_network or objective.is_penalised:
         return ""
     certain_rows = _count_certain_rows(objective, theta)
     if not certain_rows:
