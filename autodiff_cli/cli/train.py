@@ -100,7 +100,7 @@ def train(
     from autodiff_cli.render.progress import EpochTable, ProgressBar, columns_text, step_noun
     from autodiff_cli.render.report import OutputGuard, combine_reports
     from autodiff_cli.training.fitting.fit import Interrupted, fit_objective
-    from autodiff_cli.training.fitting.optimization import choose_method
+    from autodiff_cli.training.fitting.minimization import choose_method
     from autodiff_cli.training.fitting.progress import Recorder
     from autodiff_cli.training.objective.cluster_connection import connected
     from autodiff_cli.training.objective.model import Model, tie_fixed_parameters

@@ -402,8 +402,8 @@ class FitOptions(ObjectiveOptions):
             `derived`, with standard errors by the delta method.
         profile: compute profile-likelihood intervals too: `intervals["profile"]`.
         bootstrap: the number of bootstrap resamples, for `intervals["bootstrap"]`.
-        bootstrap_method: `percentile`; `bca`, which corrects percentiles for bias and for errors that grow with the
-            parameter; or `residual`, which draws residuals instead of rows, so that the predictors stay as they are.
+        bootstrap_method: `percentile`, or `bca`, which corrects percentiles for bias and for errors that grow with the
+            parameter.
         diagnosis: examine the layers of a network; see `Diagnosis`.
         checkpoint: a file to which the state of the fit is written, at most once per second and at the end. It is
             replaced atomically, so it is valid at any moment.
@@ -496,8 +496,8 @@ class FitOptions(ObjectiveOptions):
     )
     bootstrap_method: str = _statistics(
         "--bootstrap-method NAME",
-        "Kind of bootstrap: percentile, bca or residual.",
-        one_of(("percentile", "bca", "residual")),
+        "Kind of bootstrap intervals: percentile or bca.",
+        one_of(("percentile", "bca")),
         default="percentile",
     )
     diagnosis: bool = _statistics("--diagnose", "Check for inactive units and for vanishing or exploding gradients.")

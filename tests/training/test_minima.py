@@ -232,3 +232,18 @@ def test_classes_end_at_the_least_minimum_although_least_squares_leads_to_imposs
     found = fit("y ~ c - a*exp(-x/t)", {"x": x, "y": y}, family="binomial")
     from_truth = fit("y ~ c - a*exp(-x/t)", {"x": x, "y": y}, start={"c": c, "a": a, "t": t}, family="binomial")
     assert found.loss <= from_truth.loss
+
+
+@pytest.mark.parametrize("options", [{}, {"starts": 10}])
+@pytest.mark.parametrize(("second", "has_rival"), [(1.0, True), (0.5, False)])
+def test_a_warning_names_another_minimum_that_is_nearly_as_likely(
+    second: float, has_rival: bool, options: dict[str, Any]
+) -> None:
+    """One peak is fitted to two, of equal heights or not."""
+    x = np.linspace(0, 10, 60)
+    noise = np.random.default_rng(1).normal(0, 0.2, 60)
+    y = np.exp(-4 * (x - 1) ** 2) + second * np.exp(-4 * (x - 9) ** 2) + noise
+    found = fit("y ~ a*exp(-(x - m)^2/(2*s^2))", {"x": x, "y": y}, **options)
+    rivals = [each for each in found.warnings if each.startswith("another minimum is nearly as likely (likelihood")]
+    assert len(rivals) == has_rival
+    assert all(", m = 8.987, s = " in each for each in rivals)

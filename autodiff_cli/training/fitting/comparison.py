@@ -27,21 +27,20 @@ from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, option_fields, refused
 from autodiff_cli.training.fitting.fit import fit_objective
-from autodiff_cli.training.fitting.optimization import optimize
+from autodiff_cli.training.fitting.optimization import optimize, refit_rows
 from autodiff_cli.training.fitting.posterior import LeaveOneOut, leave_one_out
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.loading import SharedDataset
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.preparation import hyperparameters
+from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import ComparisonOptions, FitOptions
 from autodiff_cli.training.priors import Prior
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import criteria_parameters, significance_test
 from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
-
-_REFIT_EPOCHS = 1000  # iterations: a fit that starts near its solution needs few
 
 
 def assign_folds(rows: int, folds: int, seed: int) -> NDArray[np.intp]:
@@ -53,33 +52,45 @@ def assign_folds(rows: int, folds: int, seed: int) -> NDArray[np.intp]:
     return np.random.default_rng(seed).permutation(np.arange(rows) % folds)
 
 
-def cross_validation_loss(objective: Objective, theta: Array, method: str, options: FitOptions, folds: int) -> float:
-    """Return the (weighted) mean loss of the rows, each from a fit to the folds that do not contain it; nan if there
-    are too few rows.
+def cross_validation_error(
+    objective: Objective, fit: FittedModel, options: FitOptions, folds: int
+) -> tuple[float | None, str]:
+    """Return the (weighted) mean loss of the rows, each from a fit to the folds that do not contain it, or None and the
+    reason in words.
 
     Each fit starts from the fit to all rows.
 
     Args:
-        theta: the free parameters of the fit to all rows.
-        method: the method of that fit.
-        folds: the number of folds, from 2 to the number of rows.
+        fit: the fit to all rows.
+        folds: the number of folds, at most that of the rows; fewer than 2 for no cross-validation.
     """
-    fold_of_row = assign_folds(objective.rows, folds, options.seed)
-    if method in ("lm", "lbfgs"):
-        options = dataclasses.replace(options, epochs=_REFIT_EPOCHS)
+    if folds < 2 or fit.failure:
+        return None, ""
+    fold_of_row, is_descent = assign_folds(objective.rows, folds, options.seed), fit.optimizer in OPTIMIZERS
+    most = int(np.bincount(fold_of_row).max())
+    if objective.has_residuals and (objective.rows - most) * objective.components < objective.layout.size:
+        return None, "no cross-validation error: the rows without a fold are fewer than the parameters"
+    theta = objective.layout.flatten([fit.parameters[name] for name in objective.parameters])
+    training_rows = (np.flatnonzero(fold_of_row != fold) for fold in range(folds))
+    if is_descent:
+        parts = [copy_with(objective.select_rows(rows), start=theta) for rows in training_rows]
+        outcomes = [optimize(fit.optimizer, part, options, Progress()) for part in parts]
+    else:
+        outcomes = refit_rows(objective, theta, training_rows)
+    ends = [end.theta for end in outcomes if end.converged or (is_descent and not end.failure)]
+    if len(ends) < folds:
+        return None, f"no cross-validation error: {folds - len(ends)} of {folds} folds could not be fitted"
     total = weight = 0.0
-    for fold in range(folds):
-        training_part = objective.select_rows(np.flatnonzero(fold_of_row != fold))
-        training_part.start = theta
-        if training_part.has_residuals and training_part.rows * training_part.components < training_part.layout.size:
-            return math.nan
-        outcome = optimize(method, training_part, options, Progress())
+    for fold, end in enumerate(ends):
         held_out = objective.select_rows(np.flatnonzero(fold_of_row == fold))
         held_out = held_out.without_penalty() if held_out.has_priors else held_out
         if held_out.total_weight:
-            total += held_out.value(outcome.theta) * held_out.total_weight
+            total += held_out.value(end) * held_out.total_weight
             weight += held_out.total_weight
-    return total / weight
+    error = total / weight
+    return (
+        (error, "") if math.isfinite(error) else (None, "no cross-validation error: the loss of a fold is not finite")
+    )
 
 
 # --- Nested models
@@ -278,6 +289,11 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     objectives = [Objective.of(model, shared, _options_for_model(model, options)) for model in parsed]
     fits = [fit_objective(one, options) for one in objectives]
     folds = min(folds, objectives[0].rows)
+    errors = [cross_validation_error(one, fit, options, folds) for one, fit in zip(objectives, fits, strict=True)]
+    fits = [
+        dataclasses.replace(fit, warnings=[*fit.warnings, *filter(None, (reason,))])
+        for fit, (_, reason) in zip(fits, errors, strict=True)
+    ]
     criteria = [fit.aicc if not fit.failure and not math.isnan(fit.aicc or 0.0) else None for fit in fits]
     lowest = min((aicc for aicc in criteria if aicc is not None), default=math.nan)
     deltas = [None if aicc is None else aicc - lowest for aicc in criteria]
@@ -289,10 +305,10 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
             criteria_parameters(objective, options.absolute_sigma),
             delta,
             None if weight is None else weight / total,
-            _cross_validation_error(objective, fit, options, folds),
+            error,
             leave_one_out(objective, fit.draws) if fit.draws else None,
         )
-        for objective, fit, delta, weight in zip(objectives, fits, deltas, weights, strict=True)
+        for objective, fit, (error, _), delta, weight in zip(objectives, fits, errors, deltas, weights, strict=True)
     ]
     tests = [
         _nested_test(a, b, objectives[i], objectives[j])
@@ -328,15 +344,6 @@ def _model_parameters(priors: Mapping[str, Prior]) -> dict[str, str]:
     """Return the parameters of models that have priors, without levels, by the names of the priors."""
     others = {*hyperparameters(priors), RESIDUAL_SIGMAS[0]}
     return {name: name.partition("[")[0] for name in priors if name not in others}
-
-
-def _cross_validation_error(objective: Objective, fit: FittedModel, options: FitOptions, folds: int) -> float | None:
-    """Return the cross-validation error of a model; None without folds, if its fit failed, and for too few rows."""
-    if folds < 2 or fit.failure:
-        return None
-    theta = objective.layout.flatten([fit.parameters[name] for name in objective.parameters])
-    error = cross_validation_loss(objective, theta, fit.optimizer, options, folds)
-    return None if math.isnan(error) else error
 
 
 def _ranking_key(compared: ComparedModel) -> tuple[float, ...]:

@@ -24,14 +24,9 @@ from autodiff_cli.ops.special import LOG_DENSITIES
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import inference, minimization, optimization, symmetries
 from autodiff_cli.training.fitting.progress import Progress, Validation, open_checkpoint, split_validation
-from autodiff_cli.training.fitting.starts import SETTINGS, Multistart, multistart, rival_frequency
+from autodiff_cli.training.fitting.starts import SETTINGS, Multistart, multistart
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
-from autodiff_cli.training.methods.gradient_descent import (
-    EpochProgressCallback,
-    Outcome,
-    StoppingRule,
-    report_single_fit,
-)
+from autodiff_cli.training.methods.gradient_descent import EpochProgressCallback, Outcome, report_single_fit
 from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.cluster_connection import connected
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
@@ -39,16 +34,9 @@ from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.preparation import hyperparameters
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.result import goodness
 from autodiff_cli.training.result.diagnosis import curve_warning, diagnose, explain_failure, residual_structure
 from autodiff_cli.training.result.fitted_model import FitSettings, FittedModel
-from autodiff_cli.training.result.goodness import (
-    DRAWN,
-    RESIDUALS,
-    classification_accuracy,
-    overdispersion_warnings,
-    roc_curve,
-    scatter_warnings,
-)
 from autodiff_cli.training.result.prediction import collect_plot_data
 from autodiff_cli.training.result.statistics import (
     COVARIANCE,
@@ -147,7 +135,7 @@ def checked_method(objective: Objective, options: FitOptions) -> str:
         from autodiff_cli.training.fitting.posterior import check_posterior
 
         check_posterior(objective, options)
-    method = optimization.choose_method(options, objective)
+    method = minimization.choose_method(options, objective)
     options.check_method(method)
     inference.check_intervals(objective, options)
     return method
@@ -240,7 +228,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
             missing_error_reasons=(),
             stderr=objective.layout.values(numbers.std(axis=0, ddof=1)),
             covariance=np.atleast_2d(np.cov(numbers.T)),
-            definition=DRAWN,
+            definition=goodness.DRAWN,
             warnings=(),
         )
         result, warnings = build_fit(run, Outcome(theta, True), known), len(run.progress.warnings)
@@ -286,9 +274,8 @@ def _adopt(run: FitRun, theta: Array, note: str) -> Outcome:
     """Return the end of a fit from a point that is better than the last fit, and note that."""
     objective, progress = run.objective, run.progress
     progress.notes.append(note)
-    batch, stop = ObjectiveBatch([objective], objective.bounds), StoppingRule(None, run.options.tolerance)
-    method, report = inference.converging_method(objective), report_single_fit(progress.record)
-    (end,) = minimization.minimize_each(method, batch, theta[None], report, stop)
+    batch, report = ObjectiveBatch([objective], objective.bounds), report_single_fit(progress.record)
+    (end,) = minimization.minimize_each(minimization.converging_method(objective), batch, theta[None], report)
     return minimization.judge_end(objective, end)
 
 
@@ -393,7 +380,7 @@ def build_fit(
     layout, first = objective.layout, progress.first
     verdict = judge(run, outcome, known)
     known = verdict.statistics
-    auc, roc = roc_curve(objective, outcome.theta) or (None, None)
+    auc, roc = goodness.roc_curve(objective, outcome.theta) or (None, None)
     quantity_values, quantity_warnings = inference.estimate_quantities(
         quantities, objective.point(outcome.theta), known
     )
@@ -420,7 +407,7 @@ def build_fit(
         bounds=objective.bounds_by_name,
         element_names=layout.element_names if layout.size <= MAX_COVARIANCE_SIZE else (),
         classes=objective.classes,
-        accuracy=classification_accuracy(objective, outcome.theta),
+        accuracy=goodness.classification_accuracy(objective, outcome.theta),
         auc=auc,
         roc=roc,
         confusion=None if objective.classes is None else objective.confusion(outcome.theta),
@@ -478,8 +465,15 @@ def judge(run: FitRun, outcome: Outcome, known: ComputedStatistics) -> FitVerdic
     hierarchical = _HIERARCHICAL if hyperparameters(objective.priors) else ""
     broken = curve_warning(objective, outcome.theta) if is_at_minimum else ""
     has_scatter = is_at_minimum and not doubt and PERFECT_FIT_WARNING not in known.warnings
-    scatter = scatter_warnings(objective, outcome.theta, known, known.dof) if has_scatter else ()
-    warnings = (doubt, broken, *scatter, *known.warnings, hierarchical, *overdispersion_warnings(known, objective.loss))
+    scatter = goodness.scatter_warnings(objective, outcome.theta, known, known.dof) if has_scatter else ()
+    warnings = (
+        doubt,
+        broken,
+        *scatter,
+        *known.warnings,
+        hierarchical,
+        *goodness.overdispersion_warnings(known, objective.loss),
+    )
     reasons = [known.separation_warning]
     if not known.separation_warning:
         closing = outcome.failure or note or _NOT_CONVERGED * (not is_at_minimum)
@@ -489,15 +483,6 @@ def judge(run: FitRun, outcome: Outcome, known: ComputedStatistics) -> FitVerdic
 
 
 def doubt_of(objective: Objective, outcome: Outcome, known: ComputedStatistics) -> str:
-    """Return a warning if a fit may not be the best one; empty for other fits."""
-    doubt = _doubt_of_poor_fit(objective, outcome, known)
-    if doubt or outcome.failure or objective.kind is not LossKind.SQUARES:
-        return doubt
-    rival = rival_frequency(objective, outcome.theta)
-    return rival and f"this fit is doubtful: another frequency explains nearly as much; compare the fit from {rival}"
-
-
-def _doubt_of_poor_fit(objective: Objective, outcome: Outcome, known: ComputedStatistics) -> str:
     """Return a warning if another frequency explains far more, the residuals are not random, or noise has frequencies
     that explain as much; empty otherwise.
     """
@@ -510,10 +495,10 @@ def _doubt_of_poor_fit(objective: Objective, outcome: Outcome, known: ComputedSt
     share = f"this fit is doubtful: it explains {float(f'{100 * max(explained, 0):.2g}'):g} % of the target's variation"
     better = _better_given_frequencies(objective, outcome)
     if better is not None:
-        starts = optimization.format_starts(objective, better, symmetries.Sinusoids(objective).frequencies)
+        starts = minimization.format_starts(objective, better, symmetries.Sinusoids(objective).frequencies)
         return f"{share}, and another frequency explains far more; start from {starts}"
     structure = residual_structure(objective, outcome.theta)
-    if structure > RESIDUALS.systematic_sigmas:
+    if structure > goodness.RESIDUALS.systematic_sigmas:
         other = "another model" if objective.is_linear else "other starting values, or another model,"
         return (
             f"this fit is doubtful: neighbouring residuals are alike ({structure:.2g} standard errors from a random "

@@ -240,12 +240,14 @@ class GroupFits:
         log = StepLog()
         self._notes: list[list[str]] = [[] for _ in every]
         fitted = BatchedFit(batch, method, options, log.record, self._notes)
+        fitted.restart_everywhere()
         converged = fitted.select(lambda end: end.converged)
         with ignore_float_errors():
             ordered = fitted.theta if objective.is_penalised else order_terms(objective, fitted.theta)
         for group in np.flatnonzero(converged & (ordered != fitted.theta).any(axis=1)).tolist():
             fitted.move(group, dataclasses.replace(fitted.outcomes[group], theta=ordered[group]))
             self._notes[group].append(TERMS_NOTE)
+        self._rivals = [fitted.rival_warning(fit) for fit in every.tolist()]
         self._theta, self._outcomes, self._histories = fitted.theta, fitted.outcomes, log.histories(batch.count)
         self._end_losses = None if method == "lm" else batch.losses(self._theta, every)
         names = numeric_predictors(objective.model)
@@ -267,6 +269,7 @@ class GroupFits:
         part.cached_at("break", theta, lambda: str(self._breaks[group]))
         progress = Progress()
         progress.notes += self._notes[group]
+        progress.warnings += self._rivals[group]
         progress.history += [{"epoch": number, "loss": loss} for number, loss in enumerate(losses)]
         progress.last = Epoch(len(losses) - 1, losses[-1], theta) if losses else None
         run = FitRun(part, self._method, progress, self._options, self._quantities)

@@ -4,14 +4,13 @@
 and parameters with covariance C, the variance is gᵀ·C·g to first order. The gradient is exact.
 - A profile interval holds all values of a parameter for which the best fit is not significantly worse: Bates & Watts
 1988, Nonlinear Regression Analysis, section 6.1. In a linear model its limits are those from the standard error.
-- The bootstrap fits resamples of the rows, or of the residuals, drawn with replacement; its intervals are percentiles,
+- The bootstrap fits resamples of the rows, drawn with replacement; its intervals are percentiles,
 or corrected ones (BCa): Efron & Tibshirani 1993, An Introduction to the Bootstrap, sections 9.5, 13.3 and 14.3.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +22,6 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import evaluate
-from autodiff_cli.data.table import Table
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import ShapeError, ShapeInference, leaf_names, substitute, topological_order
@@ -33,26 +31,20 @@ from autodiff_cli.language.program import Program
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting.minimization import minimize_batch, minimize_each, project_linear
-from autodiff_cli.training.fitting.starts import SETTINGS, multistart
+from autodiff_cli.training.fitting.minimization import project_linear
+from autodiff_cli.training.fitting.optimization import refit, refit_rows
+from autodiff_cli.training.fitting.starts import SETTINGS, Effort
 from autodiff_cli.training.fitting.symmetries import linear_mask
-from autodiff_cli.training.losses import L1_FACTOR, LossKind
+from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
-from autodiff_cli.training.objective.batch import (
-    BATCH,
-    Batch,
-    GroupBatch,
-    ObjectiveBatch,
-    can_evaluate_together,
-    repeat_objective,
-)
+from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.model import Model, quote_level_names
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout, read_with_parameters
+from autodiff_cli.training.objective.parameters import ParameterLayout, read_with_parameters
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
 from autodiff_cli.training.result.statistics import ComputedStatistics, combination_variance
-from autodiff_cli.training.rows import WEIGHT, MemoryRows, row_numbers
+from autodiff_cli.training.rows import RowIndex
 
 DerivedValues = dict[str, DerivedQuantity]
 _NO_INTERVALS = "a network's parameters have no intervals, because hidden units are interchangeable"
@@ -316,7 +308,7 @@ class _Profile:
         bounds = self._objective.bounds
         limit = float((bounds.low if side < 0 else bounds.high)[self._element])
         if estimate == limit:
-            return self._no_limit(side, f"the estimate is on its bound, {limit:g}")
+            return self._end_at_bound(limit)
         inner, inner_rise = estimate, 0.0
         longest = rise / PROFILE.steps_to_limit
         step, flat_steps = longest * self._initial_step(), 0
@@ -341,8 +333,7 @@ class _Profile:
                 if not outer_rise < rise:
                     return self._no_limit(side, f"no fit succeeds beyond {inner:.6g}")
             if outer == limit:
-                self.warnings.append(f"the profile interval of `{self._name}` ends at its bound, {limit:g}")
-                return limit
+                return self._end_at_bound(limit)
             slope = (outer_rise - inner_rise) / abs(outer - inner)
             # Towards an asymptote below the threshold, steps double, so that the profile is followed far enough.
             reach = min(1.05 * (rise - outer_rise), longest) / slope if slope > 0 else math.inf
@@ -354,6 +345,11 @@ class _Profile:
                 step = math.inf  # to the bound
             inner, inner_rise = outer, outer_rise
         return self._no_limit(side, "its profile is flat")
+
+    def _end_at_bound(self, limit: float) -> float:
+        """Warn that the interval ends at a bound, and return it."""
+        self.warnings.append(f"the profile interval of `{self._name}` ends at its bound, {limit:g}")
+        return limit
 
     def _no_limit(self, side: float, reason: str) -> float:
         """Warn that a side has no limit, and return the infinity that stands for it."""
@@ -419,19 +415,19 @@ class _Profile:
 
     def _search(self, value: float) -> float:
         """Return the profile at a value where fits from the nearest ones failed, from starts all over the range."""
-        bounds = self._objective.bounds.with_fixed(self._element, value)
         self._is_searched = True
-        free = np.arange(len(self._theta)) != self._element
-        start = bounds.clip(self._theta)
-        if not self._objective.has_residuals:
-            return math.inf
-        (candidate,) = multistart(ObjectiveBatch([self._objective], bounds), start[None], free, 0)
-        return math.inf if candidate is None else self._rise_of(value, candidate.end[None])
-
-    def _rise_of(self, value: float, starts: Array) -> float:
-        """Return the profile at a value, from some starts. Raises BetterFit for a fit better than the estimate."""
         bounds = self._objective.bounds.with_fixed(self._element, value)
-        ends = [*_fit_constrained(self._objective, starts, bounds), *starts]
+        return self._rise_of(value, bounds.clip(self._theta)[None], SETTINGS.thorough)
+
+    def _rise_of(self, value: float, starts: Array, effort: Effort | None = None) -> float:
+        """Return the profile at a value, from some starts, and with an effort from others. Raises BetterFit for a fit
+        better than the estimate.
+        """
+        bounds = self._objective.bounds.with_fixed(self._element, value)
+        batch = repeat_objective(self._objective, len(starts), bounds)
+        stop = StoppingRule(evaluations=PROFILE.max_evaluations)
+        outcomes = refit(batch, starts, effort, lambda _: True, stop)
+        ends = [*(end.theta for end in outcomes if end.divergence is None), *starts]
         ends = [end for end in ends if np.abs(end).max() < PROFILE.largest]
         deviances = np.array([_deviance(self._objective, end) for end in ends])
         if not np.isfinite(deviances).any():
@@ -454,19 +450,6 @@ class _Profile:
         return point + (value - nearest_value) * covariance / variance if variance > 0 else point
 
 
-def _fit_constrained(objective: Objective, starts: Array, bounds: Bounds) -> list[Array]:
-    """Return the ends of fits with one element fixed, where the model is defined."""
-    batch = repeat_objective(objective, len(starts), bounds)
-    stop = StoppingRule(evaluations=PROFILE.max_evaluations)
-    outcomes = minimize_batch(converging_method(objective), batch, starts, stop=stop)
-    return [end.theta for end in outcomes if end.divergence is None and np.isfinite(end.theta).all()]
-
-
-def converging_method(objective: Objective) -> str:
-    """Return the method that fits an objective to the last digits."""
-    return "lm" if objective.kind is LossKind.SQUARES and not objective.settings[L1_FACTOR] else "lbfgs"
-
-
 # --- Bootstrap intervals
 
 
@@ -481,20 +464,6 @@ class BootstrapSettings:
 
 
 BOOTSTRAP = BootstrapSettings()
-
-
-def check_bootstrap(objective: Objective, method: str) -> None:
-    """Raise OptionError for an objective that cannot be resampled."""
-    if objective.is_network:
-        raise OptionError(f"bootstrap: {_NO_INTERVALS}")
-    target = objective.model.program.target
-    if method == "residual" and (
-        target is None
-        or target.text not in objective.data.names
-        or target.text in objective.model.predictors()
-        or objective.kind not in (LossKind.SQUARES, LossKind.ROBUST)
-    ):
-        raise OptionError("bootstrap: residuals can be drawn for least squares or a robust loss, and one target column")
 
 
 @dataclass(slots=True)
@@ -547,88 +516,32 @@ def _bca_shares(values: Array, estimate: Array, jackknife: Array, tail: float) -
 
 
 def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitOptions) -> BootstrapFits:
-    """Fit `count` resamples, each from the start `theta`. A seed always draws the same rows or residuals."""
+    """Fit `count` resamples, each from the start `theta`. A seed always draws the same rows."""
     generator, rows, level = np.random.default_rng(options.seed), objective.rows, options.confidence
 
-    def draw(number: int) -> list[NDArray[np.uint8]] | Objective:
-        if options.bootstrap_method == "residual":
-            return _draw_residuals(generator, objective, theta, number)
-        return [_draw_row_counts(generator, rows) for _ in range(number)]
+    def converged_ends(selections: Iterator[RowIndex]) -> Array:
+        """Return the parameters at the ends of the fits that converge, of shape (fits, P)."""
+        outcomes = refit_rows(objective, theta, selections)
+        return np.array([end.theta for end in outcomes if end.converged]).reshape(-1, len(theta))
 
-    ends = _fit_resamples(objective, theta, count, draw)
-    failed = count - len(ends)
-    fits = BootstrapFits(ends)
+    fits = BootstrapFits(converged_ends(_draw_row_counts(generator, rows) for _ in range(count)))
+    failed = count - len(fits.thetas)
     if options.bootstrap_method == "bca":
         blocks = np.array_split(np.arange(rows), min(rows, BOOTSTRAP.max_blocks))
-        left_out = iter([np.isin(np.arange(rows), block, invert=True).astype(np.uint8) for block in blocks])
-        fits.jackknife = _fit_resamples(
-            objective, theta, len(blocks), lambda number: [*itertools.islice(left_out, number)]
-        )
+        left_out = (np.isin(np.arange(rows), block, invert=True) for block in blocks)
+        fits.jackknife = converged_ends(left_out)
     if failed > BOOTSTRAP.max_failed_share * count:
         fits.thetas = fits.thetas[:0]
         fits.warnings.append(f"no bootstrap intervals: {failed} of {count} resamples could not be fitted")
     elif failed:
-        fits.warnings.append(f"{failed} of {count} bootstrap resamples could not be fitted and were ignored")
+        effect = "; the intervals may be too narrow" if failed > (1 - level) / 2 * count else ""
+        fits.warnings.append(f"{failed} of {count} bootstrap resamples could not be fitted and were ignored{effect}")
     if len(fits.thetas) and len(fits.thetas) * (1 - level) / 2 < BOOTSTRAP.min_tail_resamples:
         enough = math.ceil(round(2 * BOOTSTRAP.min_tail_resamples / (1 - level)) * count / len(fits.thetas))
         fits.warnings.append(
             f"{count} resamples are too few for reliable {100 * level:g} % intervals; use --bootstrap {enough} or more"
         )
     return fits
-
-
-def _fit_resamples(
-    objective: Objective, theta: Array, count: int, draw: Callable[[int], list[NDArray[np.uint8]] | Objective]
-) -> Array:
-    """Return the ends of the fits of resamples that converge, of shape (fits, P).
-
-    Args:
-        draw: returns some resamples: how often each row occurs, or an objective over the rows of all of them.
-    """
-    ends: list[Array] = []
-    method, free = converging_method(objective), objective.layout.mask(objective.scalar_parameters)
-    rows, together = objective.rows, 1
-    if can_evaluate_together(objective):
-        together = max(1, BATCH.rows // rows)
-    for part in block_slices(count, together):
-        drawn, number = draw(part.stop - part.start), part.stop - part.start
-        base, chosen = (
-            (drawn, np.split(np.arange(rows * number), number)) if isinstance(drawn, Objective) else (objective, drawn)
-        )
-        batch: Batch = (
-            GroupBatch(base, [row_numbers(some, rows) for some in chosen])
-            if together > 1
-            else ObjectiveBatch([base.select_rows(some) for some in chosen], objective.bounds)
-        )
-        outcomes = minimize_each(method, batch, np.tile(theta, (number, 1)))
-        # Some lead to infinity from the estimate; beyond it, values of the other sign may fit.
-        failed = np.flatnonzero([not end.converged for end in outcomes if objective.has_residuals])
-        for searched in block_slices(len(failed), SETTINGS.max_searched_fits if isinstance(batch, GroupBatch) else 1):
-            some = failed[searched]
-            found = multistart(batch.take(some), np.tile(theta, (len(some), 1)), free, 0, SETTINGS.quick)
-            again = {fit: each.end for fit, each in zip(some.tolist(), found, strict=True) if each is not None}
-            if again:
-                outcomes += minimize_each(method, batch.take(np.array([*again])), np.array([*again.values()]))
-        ends += [end.theta for end in outcomes if end.converged]
-    return np.array(ends).reshape(len(ends), len(theta))
-
-
-def _draw_residuals(generator: np.random.Generator, objective: Objective, theta: Array, count: int) -> Objective:
-    """Return the objective over the rows of resamples one after the other, whose targets are predictions plus residuals
-    that are drawn with replacement.
-
-    Residuals are centred, and scaled to the variance of the errors: Davison & Hinkley 1997, section 6.3.
-    """
-    rows, target = objective.rows, objective.model.targets()[0]
-    residuals = objective.evaluate_rows(objective.kernels.residuals, theta)[0]
-    roots = np.sqrt(objective.column(WEIGHT)) if objective.is_weighted else np.ones(rows)
-    is_used = roots > 0
-    standardized, used = (residuals * roots)[is_used], int(np.count_nonzero(is_used))
-    standardized = (standardized - standardized.mean()) * math.sqrt(used / max(used - len(theta), 1))
-    drawn = standardized[generator.integers(used, size=(count, rows))] / np.where(is_used, roots, 1.0)
-    columns = {name: np.tile(values, count) for name, values in objective.table.columns.items()}
-    columns[target] = (objective.column(target) - residuals + drawn).ravel()
-    return objective.with_rows(MemoryRows(Table(columns, rows * count)))
 
 
 def _draw_row_counts(generator: np.random.Generator, rows: int) -> NDArray[np.uint8]:
@@ -646,8 +559,8 @@ def check_intervals(objective: Objective, options: FitOptions) -> None:
     """Raise OptionError for requested intervals that the objective does not allow."""
     if options.profile:
         check_profile(objective)
-    if options.bootstrap is not None:
-        check_bootstrap(objective, options.bootstrap_method)
+    if options.bootstrap is not None and objective.is_network:
+        raise OptionError(f"bootstrap: {_NO_INTERVALS}")
 
 
 def add_intervals(

@@ -40,8 +40,8 @@ from autodiff_cli.language.errors import format_names
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import exp
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting.minimization import root_mean_square
-from autodiff_cli.training.fitting.optimization import choose_method, optimize_multistart
+from autodiff_cli.training.fitting.minimization import choose_method, root_mean_square
+from autodiff_cli.training.fitting.optimization import optimize_multistart
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome

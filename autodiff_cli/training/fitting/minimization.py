@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.graph.node import Node, as_node
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.symmetries import Sinusoids
 from autodiff_cli.training.losses import L1_FACTOR, LOSSES, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
@@ -36,8 +38,10 @@ from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, repea
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.objective.parameters import Bounds, Constraints
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.goodness import MAD_TO_STD, has_no_finite_minimum, robust_scale
 from autodiff_cli.training.result.row_figures import estimate_theta
+from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ class MinimizationSettings:
     subsets: int = 60  # subsets of the rows: with 30 % of outliers, all subsets of 4 rows have one in 1 of 10⁷ fits
     subset_evaluations: int = 20  # evaluations of each of these fits
     refined_subsets: int = 20  # the best of these fits, which are refined
+    refinement_epochs: int = 100  # epochs of a refinement: a fit that needs more has no minimum, or is the best anyway
 
     # Test of a minimum at which the loss has kinks.
     kink_radius: float = 1e-6  # distance of the points around it, relative to each parameter, or to 1 for smaller ones
@@ -78,6 +83,33 @@ class MinimizationSettings:
 MINIMIZATION = MinimizationSettings()
 _EXACT = "the model fits the rows exactly, so the posterior density of the residuals' variance has no maximum"
 _NO_SCALE = "at least half of the rows are fitted exactly, so the residuals have no scale; set one with --scale"
+
+
+_MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
+
+
+def choose_method(options: FitOptions, objective: Objective) -> str:
+    """Return the name of the method to run. Raises OptionError if the chosen one does not suit the objective."""
+    squares = objective.kind is LossKind.SQUARES
+    if options.optimizer == "lm" and not squares:
+        raise OptionError("lm minimises squared residuals: it needs a model `target ~ prediction` and the loss mse")
+    if options.optimizer == "lm" and objective.settings[L1_FACTOR]:
+        raise OptionError("lm cannot minimise an l1 penalty, which is not a sum of squares; use lbfgs")
+    if options.optimizer == "lm" and objective.layout.size > _MAX_LM_PARAMETERS:
+        raise OptionError(
+            f"lm is limited to {_MAX_LM_PARAMETERS} parameters, and this model has {objective.layout.size}; try adam"
+        )
+    if options.optimizer != "auto":
+        return options.optimizer
+    is_descent = options.batch_size is not None or objective.is_network
+    return "adam" if is_descent and not objective.has_priors else converging_method(objective)
+
+
+def converging_method(objective: Objective) -> str:
+    """Return the method that fits an objective to the last digits."""
+    is_small = objective.layout.size <= MAX_COVARIANCE_SIZE
+    is_squares = objective.kind is LossKind.SQUARES and not objective.settings[L1_FACTOR] and not objective.has_priors
+    return "lm" if is_squares and is_small else "lbfgs"
 
 
 def minimize_each(
@@ -122,6 +154,13 @@ def _is_minimum_at_kink(objective: Objective, theta: Array, radius: Array) -> bo
             return False
         nearest = nearest + min(max(float(-(nearest @ step) / (step @ step)), 0.0), 1.0) * step
     return False
+
+
+def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | None = None) -> str:
+    """Return the starting values of all numbers, or of those with some indices, as words for a sentence."""
+    slices, names = objective.layout.slices, objective.scalar_parameters
+    listed = [name for name in names if chosen is None or slices[name].start in chosen]
+    return ", ".join(f"{name} = {theta[slices[name].start]:.4g}" for name in listed)
 
 
 def minimize_batch(
@@ -181,6 +220,19 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
     else:
         losses = batch.losses(theta, every)
     return np.where(np.isfinite(losses), losses, np.inf)
+
+
+@ignore_float_errors()
+def likelihood_gains(kind: LossKind, counts: Any, before: Array | float, after: Array | float) -> Array:
+    """Return by how much the log-likelihoods of fits rise between two losses each; see `comparison_losses`.
+
+    Args:
+        counts: the number of target values of each fit.
+        before, after: mean losses, or variances of the residuals.
+    """
+    if kind is LossKind.LIKELIHOOD:
+        return np.asarray(counts * np.subtract(before, after))
+    return np.asarray(counts / 2 * np.log(np.divide(before, after)))
 
 
 def _fit_with_scale(
@@ -302,7 +354,8 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
     order = np.array([np.argmin(losses[:, part], axis=1) + part.start for part in parts]).T
     refined = batch.take(np.repeat(np.arange(count), order.shape[1]))
     chosen = np.take_along_axis(points, order[:, :, None], axis=1)
-    ends = np.array([end.theta for end in minimize_batch("lbfgs", refined, chosen.reshape(-1, size))])
+    stop = StoppingRule(MINIMIZATION.refinement_epochs)
+    ends = np.array([end.theta for end in minimize_batch("lbfgs", refined, chosen.reshape(-1, size), stop=stop)])
     least = np.argmin(comparison_losses(refined, ends).reshape(order.shape), axis=1)
     return np.asarray(ends.reshape(chosen.shape)[np.arange(count), least])
 

@@ -14,7 +14,7 @@ import copy
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting import starts as search
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
 from autodiff_cli.training.fitting.starts import Effort, StartCandidate, StartStrategy
-from autodiff_cli.training.losses import L1_FACTOR, LossKind
+from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import (
+    CONVERGENCE,
     BatchCallback,
     Diverged,
     GradientMethod,
@@ -37,22 +37,27 @@ from autodiff_cli.training.methods.gradient_descent import (
     StoppingRule,
     has_converged,
     has_plateaued,
+    ignore_steps,
     renumber,
     report_single_fit,
 )
-from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
+from autodiff_cli.training.objective.batch import (
+    BATCH,
+    Batch,
+    Fits,
+    GroupBatch,
+    ObjectiveBatch,
+    can_evaluate_together,
+    repeat_objective,
+)
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions, describe_bounds
+from autodiff_cli.training.result import goodness
 from autodiff_cli.training.result.diagnosis import curve_warning, explain_divergence, residual_structures
-from autodiff_cli.training.result.goodness import RESIDUALS, has_no_finite_minimum, robust_r_squared, subsample
 from autodiff_cli.training.result.row_figures import figures_of_groups
-from autodiff_cli.training.result.statistics import (
-    MAX_COVARIANCE_SIZE,
-    ComputedStatistics,
-    batch_statistics,
-    compute_statistics,
-)
+from autodiff_cli.training.result.statistics import ComputedStatistics, batch_statistics, compute_statistics
+from autodiff_cli.training.rows import RowIndex, row_numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,7 @@ class RestartSettings:
     few_residuals_per_parameter: int = 8  # with fewer, residuals of another minimum may look random
     frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
     break_gain: float = 3.0  # gain from which on the data exclude curves without a pole: a likelihood ratio of 20
+    equal_curves: float = 1e-3  # relative difference of the losses of rows up to which two curves are the same
     chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
     max_unit_starts: int = 20  # parameters that are set to 1 alone, with all others at 0, as simplest starts
 
@@ -75,19 +81,23 @@ RESTARTS = RestartSettings()
 _BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
 _BETTER_MINIMUM = "a better minimum was found from other starting values:"
 
+_RIVAL = "another minimum is nearly as likely"
+
 # How to look for other minima of models with exponents, kinks or frequencies, near the end of a fit.
 _RIVALS = (search.Multistart.exponent_points, search.Multistart.kink_points, search.Multistart.frequency_points)
 
 
 class BatchedFit:
-    """The fits of a batch, from the default starts to the best ends that are found.
+    """The fits of a batch, from their starts to the best ends that are found.
 
     Args:
         batch: the fits.
         method: `lm` or `lbfgs`.
-        options: the options of the fits. Only fits without `epochs` and `starts` are repeated.
+        options: the options of the fits.
         on_step: is called with the start and each step of the fits; a fit that is repeated begins with epoch 0 again.
         notes: receives sentences on what happened to each fit.
+        starts: the starting points, of shape (fits, P); by default those of the objective.
+        stop: when the fits stop; by default as the options say.
 
     Attributes:
         outcomes: the ends of the fits.
@@ -95,32 +105,66 @@ class BatchedFit:
     """
 
     def __init__(
-        self, batch: Batch, method: str, options: FitOptions, on_step: BatchCallback, notes: Sequence[list[str]]
+        self,
+        batch: Batch,
+        method: str,
+        options: FitOptions,
+        on_step: BatchCallback = ignore_steps,
+        notes: Sequence[list[str]] | None = None,
+        starts: Array | None = None,
+        stop: StoppingRule | None = None,
     ) -> None:
-        self._batch, self._method, self._options, self._on_step, self._notes = batch, method, options, on_step, notes
+        self._batch, self._method, self._options, self._on_step = batch, method, options, on_step
         self._objective = objective = batch.objective
         self._unset = objective.unset_parameters
-        self._every = np.arange(batch.count)
-        self._counts, self._is_large = batch.weighted_counts, batch.count > search.SETTINGS.max_thorough_fits
+        self._every, self._is_large = np.arange(batch.count), batch.count > search.SETTINGS.max_thorough_fits
+        self._notes = [list[str]() for _ in self._every] if notes is None else notes
+        self._stop = stop or StoppingRule(options.epochs, options.tolerance)
         self._statistics = dict[int, ComputedStatistics]()
-        starts, is_allowed = np.tile(objective.start, (batch.count, 1)), options.epochs is options.starts is None
-        if method == "lbfgs" and (objective.is_generalised_linear or (is_allowed and objective.has_residuals)):
-            starts, is_estimated = default_starts(objective, batch)
+        self._rivals: list[list[Array]] = [[] for _ in self._every]
+        self._origin = np.tile(objective.start, (batch.count, 1)) if starts is None else starts
+        starts = self._origin if starts is not None else self._default_starts()
+        self.outcomes = [Outcome(start, False) for start in starts]
+        self.theta = starts.copy()
+        self._fit(self._every, starts)
+
+    def _default_starts(self) -> Array:
+        """Return the points where the fits start by default."""
+        objective, options = self._objective, self._options
+        is_estimable = objective.has_residuals and options.epochs is options.starts is None
+        if self._method == "lbfgs" and (objective.is_generalised_linear or is_estimable):
+            starts, is_estimated = default_starts(objective, self._batch)
             if is_estimated:
                 self._note(self._every, starts, "starting values estimated from the columns:")
-        self.outcomes = [Outcome(start, False) for start in starts]
-        self.theta = starts
-        self._fit(self._every, starts)
-        if objective.is_likelihood and (ranges := _natural_ranges(objective)):
-            for each in notes:
+            return starts
+        return self._origin
+
+    @functools.cached_property
+    def _counts(self) -> NDArray[np.intp]:
+        return self._batch.weighted_counts
+
+    def restart_everywhere(self) -> None:
+        """Repeat fits that may not have ended at their best minimum, unless the options limit epochs or draw starts."""
+        if self._objective.is_likelihood and (ranges := _natural_ranges(self._objective)):
+            for each in self._notes:
                 each.append(f"parameters are kept in the ranges where the model is meaningful: {ranges}")
-        for strategy in RESTART_STRATEGIES if is_allowed else ():
+        for strategy in RESTART_STRATEGIES if self._options.epochs is self._options.starts is None else ():
             strategy(self)
+
+    def rival_warning(self, fit: int) -> list[str]:
+        """Return the warning of a minimum that was met and is nearly as likely as the end of a fit, if any."""
+        return rival_warning(self._batch.objective_of(fit), self.theta[fit], self._rivals[fit])
+
+    def restart_failed(self, effort: Effort, has_failed: Callable[[Outcome], bool]) -> None:
+        """Repeat fits whose end has failed, from other starting values."""
+        self.restart_failed_likelihoods()
+        if self._objective.has_residuals:
+            self._search(np.flatnonzero(self.select(has_failed)), self._origin, effort=effort)
 
     def _note(self, fits: Fits, theta: Array, reason: str) -> None:
         """Note for some fits why they start where they do."""
         for fit, point in zip(fits.tolist(), theta, strict=True):
-            self._notes[fit].append(f"{reason} {format_starts(self._objective, point)}")
+            self._notes[fit].append(f"{reason} {minimization.format_starts(self._objective, point)}")
 
     def _part(self, fits: Fits) -> Batch:
         """Return the batch of some fits."""
@@ -133,9 +177,8 @@ class BatchedFit:
         if reason:
             self._note(fits, starts, reason)
         part, begun = self._part(fits), np.zeros(self._batch.count, np.intp)
-        stop = StoppingRule(self._options.epochs, self._options.tolerance)
         on_step = self._on_step if part is self._batch else renumber(self._on_step, fits, begun, begun.copy())
-        ends = minimization.minimize_each(self._method, part, starts, on_step, stop)
+        ends = minimization.minimize_each(self._method, part, starts, on_step, self._stop)
         self._batch.set_scales(fits, part.scales)
         for fit, end in zip(fits.tolist(), ends, strict=True):
             self.move(fit, end)
@@ -185,12 +228,12 @@ class BatchedFit:
         explained = self._explained()
         enough = RESTARTS.poor_robust_r_squared if objective.kind is LossKind.ROBUST else RESTARTS.poor_r_squared
         structure = residual_structures(self._batch, self.theta, every)
-        is_bad = (explained < enough) | (structure > RESIDUALS.systematic_sigmas)
+        is_bad = (explained < enough) | (structure > goodness.RESIDUALS.systematic_sigmas)
         is_poor = is_failed | (is_bad & bool(self._unset))
         if not objective.is_penalised:  # interchangeable parameters with equal starting values stay equal
             is_poor |= [bool(statistics.missing_error_reasons) for statistics in self.statistics_of(every)]
         few = is_squares & (self._counts <= RESTARTS.few_residuals_per_parameter * self.theta.shape[1])
-        is_doubtful = few | (structure > RESIDUALS.suspect_sigmas)
+        is_doubtful = few | (structure > goodness.RESIDUALS.suspect_sigmas)
         is_open = ~((explained > RESTARTS.perfect_r_squared) & is_squares)
         if is_squares:
             is_open &= self._counts > self.theta.shape[1]
@@ -202,7 +245,7 @@ class BatchedFit:
             return
         for fit in np.flatnonzero(self.select(lambda end: bool(end.failure) and not end.is_unbounded)).tolist():
             objective = self._batch.objective_of(fit)
-            if self.outcomes[fit].divergence is None and has_no_finite_minimum(objective, self.theta[fit]):
+            if self.outcomes[fit].divergence is None and goodness.has_no_finite_minimum(objective, self.theta[fit]):
                 continue
             if (start := _simplest_start(objective)) is not None:
                 self._fit(np.array([fit]), start[None], "the fit from the starting values failed; restarted from")
@@ -217,7 +260,7 @@ class BatchedFit:
         if not objective.scalar_parameters or not objective.has_residuals or not (self._unset or is_lm):
             return
         poor, doubtful = self._poor_masks()
-        origin = np.tile(objective.start, (self._batch.count, 1))
+        origin = self._origin
         self._search(np.flatnonzero(poor), origin)
         if not self._unset:
             return
@@ -242,20 +285,10 @@ class BatchedFit:
         is not, and the data do not exclude that one.
         """
         for fit in self._every.tolist() if self._method == "lm" and self._unset and not self._is_large else ():
-            objective, chosen = self._batch.objective_of(fit), np.array([fit])
-            if self.outcomes[fit].divergence is not None or not (broken := curve_warning(objective, self.theta[fit])):
-                continue
-            part, seed, strategy = self._part(chosen), self._options.seed, search.Multistart.few_points
-            arguments = part, self.theta[chosen], self._free, seed, search.SETTINGS.check, strategy
-            (found,) = search.multistart(*arguments, functools.partial(_is_whole, objective))
-            if found is None:
-                continue
-            losses = [minimization.comparison_losses(part, point[None]) for point in (found.end, self.theta[fit])]
-            (gain,) = likelihood_gains(objective.kind, self._counts[chosen], *losses)
-            if gain < RESTARTS.break_gain:
-                rival = broken.replace("the fitted curve", "the best curve")
-                words = f"but is only {math.exp(gain):.3g} times as likely as the one reported, which started from"
-                self._fit(chosen, found.end[None], f"{rival}, {words}")
+            objective = self._batch.objective_of(fit)
+            if self.outcomes[fit].divergence is None and (broken := curve_warning(objective, self.theta[fit])):
+                arguments = search.Multistart.few_points, search.SETTINGS.check
+                self._search(np.array([fit]), self.theta, *arguments, broken)
 
     def restart_robust_fits(self) -> None:
         """Repeat fits with outliers from fits of few rows, if one of these leads to a better minimum."""
@@ -293,14 +326,16 @@ class BatchedFit:
             if point is None:
                 continue
             losses = np.array([_end_loss(objective, each) for each in (end, Outcome(point, True))])
-            gain = likelihood_gains(objective.kind, self._counts[fit], *losses)
+            gain = minimization.likelihood_gains(objective.kind, self._counts[fit], *losses)
             if not is_minimum or gain > RESTARTS.likelihood_gain:
                 self._fit(np.array([fit]), point[None], _BETTER_MINIMUM if is_minimum else _BETTER)
 
     @property
     def _free(self) -> Mask:
-        """The mask of the parameters of which other values are tried."""
-        return self._objective.layout.mask(self._unset or self._objective.scalar_parameters)
+        """The mask of the parameters of which other values are tried: those that bounds do not fix."""
+        box = self._batch.bounds
+        is_free = np.atleast_2d(box.low < box.high).any(axis=0)
+        return is_free & self._objective.layout.mask(self._unset or self._objective.scalar_parameters)
 
     def _search_in_turns(self, fits: Fits, origin: Array, strategy: StartStrategy | None = None) -> None:
         """Search for some fits which are probably at their best minimum: of many fits first for a sample, and for the
@@ -313,32 +348,48 @@ class BatchedFit:
             self._search(np.setdiff1d(fits, sample), origin, strategy)
 
     def _search(
-        self, fits: Fits, origin: Array, strategy: StartStrategy | None = None, effort: Effort | None = None
+        self,
+        fits: Fits,
+        origin: Array,
+        strategy: StartStrategy | None = None,
+        effort: Effort | None = None,
+        broken: str = "",
     ) -> None:
         """Fit some fits anew from the best points of a strategy, or of a whole search, where these are clearly better.
 
         Args:
             origin: the starting points of the searches, of shape (all fits, P).
             effort: the work for each fit; by default it depends on how many there are.
+            broken: why the curve of the only fit is broken; then another one is better if the data do not exclude it.
         """
-        default, reason = (search.SETTINGS.check, _BETTER_MINIMUM) if strategy else (search.SETTINGS.thorough, _BETTER)
+        if not len(fits):
+            return
+        default = search.SETTINGS.check if strategy else search.SETTINGS.thorough
         if len(fits) > search.SETTINGS.max_thorough_fits and strategy not in _RIVALS:
             default = search.SETTINGS.quick
-        for some in np.array_split(fits, math.ceil(len(fits) / search.SETTINGS.max_searched_fits)) if len(fits) else ():
-            part, starts = self._batch.take(some), origin[some]
-            found = search.multistart(part, starts, self._free, self._options.seed, effort or default, strategy)
-            chosen = some[[candidate is not None for candidate in found]]
-            pairs = np.array([(each.start, each.end) for each in found if each is not None])
-            starts, ends = pairs.reshape(len(chosen), 2, origin.shape[1]).swapaxes(0, 1)
-            is_better = self._are_better(chosen, ends)
-            better, starts, ends = chosen[is_better], starts[is_better], ends[is_better]
-            self._fit(better, starts if self._method == "lm" else ends, reason)
-            if self._method == "lm":
-                # Candidates are found on samples of the rows; from their starts, fits of all rows may lead elsewhere.
-                is_elsewhere = self._are_better(better, ends)
-                self._fit(better[is_elsewhere], ends[is_elsewhere])
+        reason, least_gain = _BETTER_MINIMUM if strategy else _BETTER, RESTARTS.likelihood_gain
+        part, is_usable = self._batch.take(fits), None
+        if broken:
+            rival = broken.replace("the fitted curve", "the best curve")
+            reason = f"{rival}, but the data do not exclude the one reported, which started from"
+            is_usable, least_gain = functools.partial(_is_whole, part.objective_of(0)), -RESTARTS.break_gain
+        arguments = self._free, self._options.seed, effort or default, strategy, is_usable
+        found = search.multistart(part, origin[fits], *arguments)
+        for fit, candidate in zip(fits.tolist(), found, strict=True):
+            self._rivals[fit] += [self.theta[fit].copy(), candidate.end, *candidate.rivals] if candidate else []
+        chosen = fits[[candidate is not None for candidate in found]]
+        pairs = np.array([(each.start, each.end) for each in found if each is not None])
+        starts, ends = pairs.reshape(len(chosen), 2, origin.shape[1]).swapaxes(0, 1)
+        is_better = self._are_better(chosen, ends, least_gain)
+        better, starts, ends = chosen[is_better], starts[is_better], ends[is_better]
+        from_starts = self._method == "lm" and not broken
+        self._fit(better, starts if from_starts else ends, reason)
+        if from_starts:
+            # Candidates are found on samples of the rows; from their starts, fits of all rows may lead elsewhere.
+            is_elsewhere = self._are_better(better, ends)
+            self._fit(better[is_elsewhere], ends[is_elsewhere])
 
-    def _are_better(self, fits: Fits, theta: Array) -> Mask:
+    def _are_better(self, fits: Fits, theta: Array, least_gain: float = RESTARTS.likelihood_gain) -> Mask:
         """Return which of some fits end clearly lower from other points; for least squares the points themselves do."""
         if not len(fits):
             return np.zeros(0, np.bool_)
@@ -350,8 +401,8 @@ class BatchedFit:
             part.set_scales(np.arange(len(fits)), scales)
         is_undefined = self.select(lambda end: end.divergence is not None)[fits]
         after = minimization.comparison_losses(part, theta)
-        gains = likelihood_gains(objective.kind, self._counts[fits], before, after)
-        return np.asarray(is_undefined | (gains > RESTARTS.likelihood_gain))
+        gains = minimization.likelihood_gains(objective.kind, self._counts[fits], before, after)
+        return np.asarray(is_undefined | (gains > least_gain))
 
 
 # Ways to repeat fits that ended badly, in the order in which they are tried.
@@ -362,6 +413,93 @@ RESTART_STRATEGIES = (
     BatchedFit.restart_robust_fits,
     BatchedFit.restart_likelihoods_at_random,
 )
+
+
+_PLAIN_OPTIONS = FitOptions()
+
+
+def refit(
+    batch: Batch,
+    starts: Array,
+    effort: Effort | None = search.SETTINGS.quick,
+    has_failed: Callable[[Outcome], bool] = lambda end: not end.converged,
+    stop: StoppingRule = CONVERGENCE,
+) -> list[Outcome]:
+    """Fit a batch to the last digits from points near the ends of similar fits, and search again what failed.
+
+    Args:
+        effort: the work of the search for each fit that failed; None for no search.
+        has_failed: whether a fit is searched again.
+        stop: when the fits stop.
+    """
+    fitted = BatchedFit(
+        batch, minimization.converging_method(batch.objective), _PLAIN_OPTIONS, starts=starts, stop=stop
+    )
+    if effort:
+        fitted.restart_failed(effort, has_failed)
+    return fitted.outcomes
+
+
+@ignore_float_errors()
+def rival_warning(objective: Objective, theta: Array, points: Sequence[Array] | Array) -> list[str]:
+    """Return a warning of a minimum near some points that is nearly as likely as the one at `theta`, but another curve;
+    empty if there is none.
+    """
+    if not len(points) or objective.kind not in (LossKind.SQUARES, LossKind.LIKELIHOOD) or objective.is_penalised:
+        return []
+    every = np.array([theta, *points])
+    best, *met = map(StartCandidate, every, every, _losses(objective, every).tolist())
+    if not (rivals := search.rivals_of(best, met, objective)):
+        return []
+    outcomes = refit(repeat_objective(objective, len(rivals)), np.array(rivals), None)
+    ends = np.array([theta, *(end.theta for end in outcomes if end.converged)])
+    losses, rows = _losses(objective, ends), [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
+    gains = minimization.likelihood_gains(
+        objective.kind, objective.weighted_rows * objective.components, losses, losses[0]
+    )
+    for k in np.argsort(losses).tolist():
+        is_other = np.abs(rows[k] - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum()
+        if (
+            is_other
+            and gains[k] < search.RIVAL_LOG_RATIO
+            and _is_whole(objective, dataclasses.replace(best, end=ends[k]))
+        ):
+            return [
+                f"{_RIVAL} (likelihood ratio {math.exp(gains[k]):.3g}), and the standard "
+                f"errors do not include it; compare the fit from {minimization.format_starts(objective, ends[k])}"
+            ]
+    return []
+
+
+def _losses(objective: Objective, theta: Array) -> Array:
+    """Return the losses of an objective at some points; see `comparison_losses`."""
+    return minimization.comparison_losses(repeat_objective(objective, len(theta)), theta)
+
+
+def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex]) -> list[Outcome]:
+    """Return the ends of `refit` for selections of an objective's rows, such as resamples, from the fit to all rows
+    that ended at `theta`. As many are fitted together as memory allows.
+    """
+    is_joint, outcomes = can_evaluate_together(objective), list[Outcome]()
+    together = max(1, BATCH.rows // objective.rows) if is_joint else 1
+    while chosen := [*islice(selections, together)]:
+        batch: Batch = (
+            GroupBatch(objective, [row_numbers(some, objective.rows) for some in chosen])
+            if is_joint
+            else ObjectiveBatch([objective.select_rows(some) for some in chosen], objective.bounds)
+        )
+        ends = refit(batch, np.tile(theta, (len(chosen), 1)))
+        if objective.kind is LossKind.LIKELIHOOD:
+            ends = [_judged(batch.objective_of(k), end) for k, end in enumerate(ends)]
+        outcomes += ends
+    return outcomes
+
+
+def _judged(objective: Objective, end: Outcome) -> Outcome:
+    """Return the end of a fit, which has not converged if its likelihood has no finite maximum."""
+    end = minimization.judge_end(objective, end)
+    is_separated = end.converged and goodness.separation_warning(objective, end.theta)
+    return dataclasses.replace(end, converged=False) if is_separated else end
 
 
 def _is_whole(objective: Objective, found: StartCandidate) -> bool:
@@ -387,7 +525,7 @@ def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None
     Args:
         theta: the end of another fit.
     """
-    sample = minimization.with_broken_stick(subsample(objective, search.SETTINGS.max_likelihood_rows))
+    sample = minimization.with_broken_stick(goodness.subsample(objective, search.SETTINGS.max_likelihood_rows))
     points = search.likelihood_starts(sample, seed, theta)
     for epochs, most in search.SETTINGS.likelihood_rounds:
         if not len(points):
@@ -400,33 +538,11 @@ def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None
     return minimization.shares_of_stick(objective, points)[0] if len(points) else None
 
 
-@ignore_float_errors()
-def likelihood_gains(
-    kind: LossKind, counts: NDArray[np.intp] | int, before: Array | float, after: Array | float
-) -> Array:
-    """Return by how much the log-likelihoods of fits rise between two losses each; see `comparison_losses`.
-
-    Args:
-        counts: the number of target values of each fit.
-        before, after: mean losses, or variances of the residuals.
-    """
-    if kind is LossKind.LIKELIHOOD:
-        return np.asarray(counts * np.subtract(before, after))
-    return np.asarray(counts / 2 * np.log(np.divide(before, after)))
-
-
-def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | None = None) -> str:
-    """Return the starting values of all numbers, or of those with some indices, as words for a sentence."""
-    slices, names = objective.layout.slices, objective.scalar_parameters
-    listed = [name for name in names if chosen is None or slices[name].start in chosen]
-    return ", ".join(f"{name} = {theta[slices[name].start]:.4g}" for name in listed)
-
-
 def explained_variance(objective: Objective, theta: Array, known: ComputedStatistics | None = None) -> float | None:
     """R² of a fit, from its statistics if they are known; for robust losses the one by medians."""
     if objective.kind is LossKind.ROBUST:
         with ignore_float_errors():
-            return robust_r_squared(objective, theta)
+            return goodness.robust_r_squared(objective, theta)
     r_squared = None if known is None else known.r_squared
     return compute_statistics(objective, theta).r_squared if r_squared is None else r_squared
 
@@ -493,30 +609,6 @@ def _is_no_minimum(objective: Objective, first: Outcome) -> bool:
     return bool(reasons or objective.bounds.active(first.theta).any())
 
 
-_MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
-
-
-def choose_method(options: FitOptions, objective: Objective) -> str:
-    """Return the name of the method to run. Raises OptionError if the chosen one does not suit the objective."""
-    squares = objective.kind is LossKind.SQUARES
-    if options.optimizer == "lm" and not squares:
-        raise OptionError("lm minimises squared residuals: it needs a model `target ~ prediction` and the loss mse")
-    if options.optimizer == "lm" and objective.settings[L1_FACTOR]:
-        raise OptionError("lm cannot minimise an l1 penalty, which is not a sum of squares; use lbfgs")
-    if options.optimizer == "lm" and objective.layout.size > _MAX_LM_PARAMETERS:
-        raise OptionError(
-            f"lm is limited to {_MAX_LM_PARAMETERS} parameters, and this model has {objective.layout.size}; try adam"
-        )
-    if options.optimizer != "auto":
-        return options.optimizer
-    if objective.has_priors:
-        return "lbfgs"
-    if options.batch_size is not None or objective.is_network:
-        return "adam"
-    is_small = objective.layout.size <= MAX_COVARIANCE_SIZE
-    return "lm" if squares and is_small and not objective.settings[L1_FACTOR] else "lbfgs"
-
-
 def optimize(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
     """Run a method to its end. A divergence is an outcome too, at the last parameters before it."""
     try:
@@ -543,6 +635,8 @@ def _run_method(method: str, objective: Objective, options: FitOptions, progress
     if method not in OPTIMIZERS:
         batch = ObjectiveBatch([objective], objective.bounds)
         fit = BatchedFit(batch, method, options, report_single_fit(progress.record), [progress.notes])
+        fit.restart_everywhere()
+        progress.warnings += fit.rival_warning(0)
         return minimization.judge_end(objective, fit.outcomes[0])
     drawn = options.batch_size is not None
     descending = _gradient_method(method, objective, options, progress)
@@ -601,7 +695,7 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
     losses, order = [math.inf] * len(starts), range(len(starts))
     is_surveyed = method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1
     if is_surveyed:
-        starts, losses = _survey(method, objective, starts, options, progress)
+        starts, losses, ends = _survey(method, objective, starts, options, progress)
         ranked = np.where(search.is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses)
         order = np.argsort(ranked)[: SURVEY.max_runs].tolist()
     runs: list[_StartRun] = []
@@ -618,18 +712,20 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
     finally:  # also after Ctrl-C
         best = min(runs, key=lambda run: run.loss)
         _adopt(progress, objective, best)
+    if is_surveyed and not math.isinf(best.loss) and not any(each.startswith(_RIVAL) for each in progress.warnings):
+        progress.warnings += rival_warning(objective, best.outcome.theta, ends[np.isfinite(losses)])
     (progress.warnings if math.isinf(best.loss) else progress.notes).append(_multistart_summary(losses, best.loss))
     return best.outcome
 
 
 def _survey(
     method: str, objective: Objective, starts: Array, options: FitOptions, progress: Progress
-) -> tuple[Array, list[float]]:
+) -> tuple[Array, list[float], Array]:
     """Fit from all starting points in one batch.
 
     Returns:
-        The starting points, improved by least squares for other methods except for the first, and the losses at the
-        ends of the fits from there; infinite for failed fits.
+        The starting points, improved by least squares for other methods except for the first, the losses at the ends
+        of the fits from there, infinite for failed fits, and these ends.
     """
     every = np.arange(len(starts))
     batch = repeat_objective(objective, len(starts))
@@ -661,7 +757,7 @@ def _survey(
         fits = fits[np.argsort(losses[fits], kind="stable")[: math.ceil(share * len(starts))]]
         if not len(fits):
             break
-    return starts, losses.tolist()
+    return starts, losses.tolist(), theta
 
 
 def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> float:

@@ -13,8 +13,8 @@ improved in one batch on samples of the rows, and the best end of each fit is re
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
-import math
 import operator
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -36,15 +36,14 @@ from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, l
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_squares
-from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
+from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, GroupBatch, repeat_objective
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, dimensional_scales, initial_arrays
 from autodiff_cli.training.result.diagnosis import residual_structure
 from autodiff_cli.training.result.goodness import RESIDUALS, sampled_rows, subsample
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 
-_RIVAL_LOG_RATIO = 3.0  # logarithm of a likelihood ratio, 20 to 1, from which on a second frequency is excluded
-_ALIAS_LOG_RATIO = 1e-6  # below it, the other frequency is an alias: the same wave at evenly spaced places
+RIVAL_LOG_RATIO = 3.0  # logarithm of a likelihood ratio, 20 to 1, from which on another minimum is excluded
 _RIDGE = 1e-12  # added to the diagonal of normal equations with unit diagonal, which may be singular
 
 
@@ -89,6 +88,7 @@ class MultistartSettings:
     max_searched_fits: int = 200  # fits that are searched together, which bounds the memory
     draws_per_check: int = 5  # one in so many random points is tried for a fit that is not poor
     max_terms: int = 12  # terms of a sum that are placed one after the other
+    max_rivals: int = 4  # minima that are compared with the best one
     max_pursued: int = 4  # best placements of the terms so far, to each of which the next term is added
     descent_evaluations: int = 60  # evaluations of each run
     descent_epochs: int = 30  # epochs of each run of a likelihood after that
@@ -106,12 +106,13 @@ SETTINGS = MultistartSettings()
 @dataclass(frozen=True, slots=True)
 class StartCandidate:
     """A starting point, the point where a fit of a sample of the rows ends from it, and the loss there; see
-    `comparison_losses`.
+    `comparison_losses`. The rivals are other ends that are nearly as likely on the sample.
     """
 
     start: Array
     end: Array
     loss: float
+    rivals: tuple[Array, ...] = ()
 
 
 def least(candidates: Sequence[StartCandidate]) -> StartCandidate | None:
@@ -125,6 +126,22 @@ def least(candidates: Sequence[StartCandidate]) -> StartCandidate | None:
 def is_equal_loss(loss: float, lowest: float) -> bool:
     """Whether a loss is that of the same minimum as the lowest one, or lower."""
     return loss <= lowest + SETTINGS.equal_loss_tolerance * abs(lowest)
+
+
+def _is_equal_end(one: StartCandidate, other: StartCandidate) -> bool:
+    """Whether two candidates end at the same point, up to signs and order."""
+    known, end = np.sort(np.abs([one.end, other.end]))
+    return bool(np.allclose(known, end, rtol=SETTINGS.equal_end_tolerance))
+
+
+def rivals_of(best: StartCandidate, met: Sequence[StartCandidate], objective: Objective) -> tuple[Array, ...]:
+    """Return the ends of candidates for an objective that are nearly as likely as the best one, the best first."""
+    rivals, counts = [best], objective.weighted_rows * objective.components
+    for each in sorted(met, key=lambda candidate: candidate.loss):
+        gain = minimization.likelihood_gains(objective.kind, counts, each.loss, best.loss)
+        if gain < RIVAL_LOG_RATIO and not any(_is_equal_end(each, known) for known in rivals):
+            rivals.append(each)
+    return tuple(each.end for each in rivals[1 : 1 + SETTINGS.max_rivals])
 
 
 class Descent(NamedTuple):
@@ -148,6 +165,8 @@ def multistart(
 ) -> list[StartCandidate | None]:
     """Return the best of many starting points for each fit of a batch; None if none is usable.
 
+    Fits are searched together as far as memory allows: one objective after the other unless they are groups of rows.
+
     Args:
         starts: the given starting points, of shape (fits, P).
         free: the mask of the parameters that may be varied.
@@ -157,13 +176,17 @@ def multistart(
             whole search.
         is_usable: whether a rival counts.
     """
-    searches = [
-        Multistart(batch.objective_of(k), start, free, seed, batch.bounds.select(k), effort)
-        for k, start in enumerate(starts)
-    ]
-    proposals = [search.best_of([rivals], is_usable) if rivals else search.best() for search in searches]
-    best = _run_searches(sampled(batch), proposals)
-    return [search.on_all_rows(candidate) for search, candidate in zip(searches, best, strict=True)]
+    found: list[StartCandidate | None] = []
+    for part in block_slices(len(starts), SETTINGS.max_searched_fits if isinstance(batch, GroupBatch) else 1):
+        some = batch.take(np.arange(part.start, part.stop))
+        searches = [
+            Multistart(some.objective_of(k), start, free, seed, some.bounds.select(k), effort)
+            for k, start in enumerate(starts[part])
+        ]
+        proposals = [search.best_of([rivals], is_usable) if rivals else search.best() for search in searches]
+        best = _run_searches(sampled(some), proposals)
+        found += [search.on_all_rows(candidate) for search, candidate in zip(searches, best, strict=True)]
+    return found
 
 
 def sampled(batch: Batch) -> Batch:
@@ -212,30 +235,6 @@ def _descend(samples: Batch, requests: dict[int, Descent]) -> dict[int, list[Sta
         if outcome.divergence is None:
             replies[k].append(candidate)
     return replies
-
-
-@ignore_float_errors()
-def rival_frequency(objective: Objective, theta: Array) -> str:
-    """Return another value of the only frequency, a turn or more away over the data, that explains nearly as much as
-    the fit at `theta`, such as `w = 5.18`; empty if there is none, or if the user chose the frequency.
-    """
-    sinusoids = Sinusoids(objective)
-    if len(sinusoids.frequencies) != 1:
-        return ""
-    free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])
-
-    def is_far(candidate: StartCandidate) -> bool:
-        return not abs(sinusoids.turns(candidate.end) - sinusoids.turns(theta)) < 1
-
-    batch, frequencies = ObjectiveBatch([objective], objective.bounds), Multistart.frequency_points
-    (rival,) = multistart(batch, theta[None], free, 0, SETTINGS.check, frequencies, is_far)
-    if rival is None:
-        return ""
-    squares = [max(objective.rss(point), math.ulp(0)) for point in (theta, rival.end)]
-    advantage = objective.rows / 2 * math.log(squares[1] / squares[0])
-    if advantage >= _RIVAL_LOG_RATIO or abs(advantage) < _ALIAS_LOG_RATIO:
-        return ""
-    return f"{objective.layout.names[sinusoids.frequencies[0]]} = {rival.end[sinusoids.frequencies[0]]:.4g}"
 
 
 def has_kinks(objective: Objective) -> bool:
@@ -502,7 +501,7 @@ class Multistart:
     ) -> Search:
         """Return the best usable candidate of some strategies; None if there is none."""
         best: StartCandidate | None = None
-        confirmations, reply = 0, None
+        met, confirmations, reply = list[StartCandidate](), 0, None
         proposals = self._propose(strategies)
         with contextlib.suppress(StopIteration):
             while confirmations < SETTINGS.confirmations and not (best and self._is_good(best)):
@@ -512,14 +511,14 @@ class Multistart:
                 candidate = least([] if descent.box else usable)
                 if candidate is None:
                     continue
+                met += usable
                 if best is None or least([best, candidate]) is candidate:
                     best, confirmations = candidate, 1
                 elif is_equal_loss(candidate.loss, best.loss):
                     # Where a parameter has no effect, as a rate that went to infinity, there are many ends of equal
                     # loss.
-                    known, other = np.sort(np.abs([best.end, candidate.end]))
-                    confirmations += bool(np.allclose(known, other, rtol=SETTINGS.equal_end_tolerance))
-        return best
+                    confirmations += _is_equal_end(best, candidate)
+        return best and dataclasses.replace(best, rivals=rivals_of(best, met, self._sample))
 
     def _propose(self, strategies: Sequence[StartStrategy]) -> Proposals:
         """Yield the proposals of strategies, one after the other."""
@@ -589,7 +588,7 @@ class Multistart:
         if best is None or not self._has_frequencies or self._objective.rows == self._sample.rows:
             return best
         end = min((best.end, *self.follow_frequencies(self._objective, best.end[None])), key=self._objective.value)
-        return StartCandidate(end, end, best.loss)
+        return dataclasses.replace(best, start=end, end=end)
 
     def exponent_points(self) -> Proposals:
         """Yield the start with exponents of the other sign: both signs of `k` in `a - b*exp(-(x/c)^k)` may have a

@@ -364,6 +364,7 @@ class SeparationSettings:
 
 
 SEPARATION = SeparationSettings()
+COUNT_LOSSES = ("poisson", "negative_binomial")
 
 
 def has_no_finite_minimum(objective: Objective, theta: Array) -> bool:
@@ -376,10 +377,10 @@ def has_no_finite_minimum(objective: Objective, theta: Array) -> bool:
 
 
 def separation_warning(objective: Objective, theta: Array) -> str:
-    """Return a sentence on parameters without a finite best value because the model separates the classes; empty if
-    there are none.
+    """Return a sentence on parameters without a finite best value because the model separates the classes, or predicts
+    some counts of 0 with certainty; empty if there are none.
     """
-    if objective.loss not in ("bce", "cross_entropy") or objective.is_network or objective.is_penalised:
+    if objective.loss not in ("bce", "cross_entropy", *COUNT_LOSSES) or objective.is_network or objective.is_penalised:
         return ""
     certain_rows = _count_certain_rows(objective, theta)
     if not certain_rows:
@@ -395,10 +396,10 @@ def separation_warning(objective: Objective, theta: Array) -> str:
     rows = "1 row is" if certain_rows == 1 else f"{certain_rows} rows are"
     separated = "classes completely" if complete else "some rows completely from those of other classes"
     meaningless = "values and errors" if complete else "the values and errors of such parameters"
-    return (
-        f"the model separates {separated} ({rows} predicted with certainty): {listed} would go to infinity, and "
-        f"{meaningless} are meaningless"
-    )
+    cause = f"the model separates {separated} ({rows} predicted with certainty)"
+    if objective.loss in COUNT_LOSSES:
+        cause = f"the best mean is 0 ({rows} predicted to be 0 with certainty)"
+    return f"{cause}: {listed} would go to infinity, and {meaningless} are meaningless"
 
 
 def _diverging_parameters(objective: Objective, theta: Array) -> set[int]:
@@ -440,7 +441,7 @@ def _count_certain_rows(objective: Objective, theta: Array) -> int:
 
 def _count_certain(loss: Array, _: ColumnArrays) -> int:
     """Return the number of losses of certain predictions in a block."""
-    return int((loss < SEPARATION.certain_row_loss).sum())
+    return int((np.abs(loss) < SEPARATION.certain_row_loss).sum())
 
 
 # --- Goodness of fit

@@ -390,7 +390,23 @@ def _have_constants(batch: GroupBatch, fits: Fits, theta: Array, predictions: Ar
     return contain_constants(batch.objective, batch.gathered(fits), columns)
 
 
-_LINKS: dict[Any, Callable[[Array], Array]] = {exp: np.log, sigmoid: lambda mean: np.log(mean / (1 - mean))}
+class _Link(NamedTuple):
+    """A link function, as textbooks define it, from the mean to a linear predictor.
+
+    Attributes:
+        predictor: the linear predictor of a mean.
+        slope: the derivative of a mean with respect to its linear predictor.
+    """
+
+    predictor: Callable[[Array], Array]
+    slope: Callable[[Array], Array]
+
+
+_LINKS: dict[Any, _Link] = {
+    exp: _Link(np.log, lambda mean: mean),
+    sigmoid: _Link(lambda mean: np.log(mean / (1 - mean)), lambda mean: mean * (1 - mean)),
+}
+_IDENTITY = _Link(np.asarray, np.ones_like)
 
 
 def contain_constants(objective: Objective, rows: GatheredRows, columns: Array) -> Mask:
@@ -401,10 +417,10 @@ def contain_constants(objective: Objective, rows: GatheredRows, columns: Array) 
         rows: the rows of the groups.
         columns: the derivatives with respect to the parameters, and the prediction.
     """
-    predictions, slopes = columns[-1], link_slope(objective, columns[-1])
+    predictor, slope = _LINKS.get(objective.model.program.output.op, _IDENTITY)
+    slopes = slope(columns[-1])
     with ignore_float_errors():
-        arguments = _LINKS.get(objective.model.program.output.op, np.asarray)(predictions)
-        columns = np.vstack((columns[:-1], np.where(slopes == 0, 0.0, arguments * slopes), slopes))
+        columns = np.vstack((columns[:-1], np.where(slopes == 0, 0.0, predictor(columns[-1]) * slopes), slopes))
     lengths = np.sqrt(rows.totals(np.square(columns)))
     columns /= rows.spread(np.where(lengths > 0, lengths, 1.0))
     triangles = rows.factorize(columns[None])
@@ -414,11 +430,3 @@ def contain_constants(objective: Objective, rows: GatheredRows, columns: Array) 
     limits = np.finfo(np.float64).eps * np.maximum(rows.sizes, len(columns) - 2) * singular_values[:, 0]
     has_rank = (singular_values > limits[:, None]).all(axis=1)
     return np.asarray(is_known & has_rank & (np.abs(triangles[:, -2:, -2:]) <= _SPAN_TOLERANCE).all(axis=(1, 2)))
-
-
-def link_slope(objective: Objective, predictions: Array) -> Array:
-    """Return how predictions change with a constant inside of the link of a model."""
-    link = objective.model.program.output.op
-    if link is exp:
-        return predictions
-    return predictions * (1 - predictions) if link is sigmoid else np.ones_like(predictions)

@@ -48,7 +48,7 @@ class CovarianceSettings:
 
 
 COVARIANCE = CovarianceSettings()
-PERFECT_FIT_WARNING = "the residuals are rounding errors, so standard errors, the likelihood and AIC are meaningless"
+PERFECT_FIT_WARNING = "the residuals are rounding errors, as are standard errors; likelihood and AIC are meaningless"
 
 
 def inverse_hessians(hessians: Array, names: Sequence[str]) -> tuple[Array, list[list[str]]]:
@@ -382,19 +382,22 @@ def batch_statistics(
         rows: for the goodness of fit, the figures of the rows of each fit, or None where they have to be computed.
     """
     objective, size, every = batch.objective, theta.shape[1], np.arange(len(theta))
-    reason = _missing_errors_reason(objective, is_solved)
-    dofs = batch.weighted_counts - size
-    has_triangles = size <= MAX_COVARIANCE_SIZE and not objective.is_network
-    matrices = _Matrices(batch, theta, objective.has_residuals and has_triangles)
+    reason, dofs = _missing_errors_reason(objective, is_solved), batch.weighted_counts - size
     is_likelihood, has_residuals = objective.kind is LossKind.LIKELIHOOD, objective.has_residuals
-    lengths, is_perfect, r_squared = np.zeros(len(theta)), np.zeros(len(theta), np.bool_), np.full(len(theta), math.nan)
+    matrices = _Matrices(batch, theta, has_residuals and size <= MAX_COVARIANCE_SIZE and not objective.is_network)
+    lengths = rounding = np.zeros(len(theta))
+    is_perfect, r_squared = np.zeros(len(theta), np.bool_), np.full(len(theta), math.nan)
     if has_residuals:
         lengths, variations = matrices.residual_norms(), batch.target_variations(every)
+        rounding = matrices.rounding_squares(0.0)
         if not absolute_sigma and (objective.has_dispersion or not is_likelihood):  # the scatter is estimated
-            rounding = matrices.rounding_squares(COVARIANCE.perfect_variation)
-            is_perfect = (lengths * lengths <= rounding) & (rounding < math.inf)
+            limits = rounding + COVARIANCE.perfect_variation * variations
+            is_perfect = (lengths * lengths <= limits) & (limits < math.inf)
         r_squared = np.where(variations > 0, 1 - lengths * lengths / variations, math.nan)
-        r_squared[np.abs(r_squared) < 1e-14] = 0.0  # which is rounding
+        # The rounding errors of both sums of squares (Higham 2002, section 4.2) and of the residuals.
+        errors = np.finfo(np.float64).eps * batch.weighted_counts + 2 * np.sqrt(rounding / variations)
+        r_squared[np.abs(r_squared) <= errors] = 0.0
+    scatter = np.where(is_perfect, np.fmax(lengths, np.sqrt(rounding)), lengths)  # residuals may be 0 by chance
     on_bound = batch.bounds.active(theta)
     unknown: Array = np.broadcast_to(math.nan, (len(theta), size, size))  # one nan in memory, whatever the size
     estimate = _Covariances(unknown, np.ones(len(theta)), "", [[reason] if reason else [] for _ in theta])
@@ -403,7 +406,7 @@ def batch_statistics(
         for some, columns in distinct_masks(~on_bound):
             part = matrices if len(some) == len(theta) else matrices.take(some)
             if len(columns):
-                part_estimate = _estimate_covariances(part, absolute_sigma, lengths[some], dofs[some], columns)
+                part_estimate = _estimate_covariances(part, absolute_sigma, scatter[some], dofs[some], columns)
                 is_whole = len(some) == len(theta) and len(columns) == size
                 estimate = part_estimate if is_whole else part_estimate.placed_in(estimate, some, columns)
         distances = np.where(is_perfect, math.nan, _minimum_distances(matrices, estimate))
@@ -419,13 +422,12 @@ def batch_statistics(
     covariances = estimate.inverses if reason else estimate.covariances
     pairs = [()] * len(theta) if reason else _correlation_warnings(objective, theta, estimate)
     uses_normal = absolute_sigma or objective.has_priors or (is_likelihood and not objective.has_dispersion)
-    can_separate = is_solved and objective.loss in ("bce", "cross_entropy")
     statistics = []
     for fit, (norm, dof) in enumerate(zip(lengths.tolist(), dofs.tolist(), strict=True)):
         values = objective.layout.values(errors[fit]).items()
         stderr = {name: None if np.isnan(error).all() else error for name, error in values}
         has_errors = any(error is not None for error in stderr.values())
-        separation = separation_warning(batch.objective_of(fit), theta[fit]) if can_separate else ""
+        separation = separation_warning(batch.objective_of(fit), theta[fit]) if is_solved and is_likelihood else ""
         reasons = () if separation else tuple(estimate.reasons[fit])
         others: tuple[str, ...] = (PERFECT_FIT_WARNING,) if is_perfect[fit] else ()
         if on_bound[fit].any():

@@ -182,3 +182,12 @@ def test_cross_validation_of_penalised_fits_measures_the_loss_without_the_priors
         part = ad.fit(LINE, {"x": X[rest], "y": np.array(Y)[rest]}, priors=["b ~ normal(0, 0.05)"])
         squares[~rest] = (np.array(Y) - part.predict({"x": X}))[~rest] ** 2
     assert line.cv_error == pytest.approx(squares.mean(), rel=1e-6)
+
+
+def test_a_fold_that_has_no_fit_gives_no_cross_validation_error() -> None:
+    data = {"x": np.arange(6.0), "passed": [0, 0, 1, 0, 1, 1]}  # without the third or fourth row, x separates the rest
+    found = ad.compare(["passed ~ sigmoid(a + b*x)", "passed ~ sigmoid(a)"], data, folds=6, loss="bce")
+    constant, line = sorted(found.models, key=lambda one: len(one.fit.parameters))
+    assert constant.cv_error == pytest.approx(0.9162907318741551, rel=1e-9)
+    assert line.cv_error is None
+    assert line.fit.warnings == ["no cross-validation error: 2 of 6 folds could not be fitted"]

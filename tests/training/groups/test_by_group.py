@@ -491,7 +491,6 @@ def test_a_verdict_is_the_same_alone_in_groups_and_streamed(
         {"profile": True, "loss": "huber"},
         {"profile": True, "loss": "mae"},
         {"profile": True, "l2": 0.1},
-        {"bootstrap": 20, "bootstrap_method": "residual", "loss": "mae"},
         {"posterior": 10, "loss": "mae"},
         {"fixed": {"a": 1.0, "b": 1.0}},
         {"optimizer": "lm", "loss": "mae"},

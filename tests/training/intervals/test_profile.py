@@ -109,8 +109,8 @@ def test_where_the_data_set_no_end_it_is_infinite_and_a_bound_ends_it() -> None:
     assert "the profile interval of `b` ends at its bound, 2.5" in bounded.warnings
     held = ad.fit("y ~ a*exp(-b*x)", FALLING, profile=True, bounds={"b": (0, 1)})
     assert held.parameters["b"] == 1
-    assert held.intervals["profile"]["b"][1] == math.inf
-    assert "the data set no upper limit for `b`: the estimate is on its bound, 1" in held.warnings
+    assert held.intervals["profile"]["b"][1] == 1
+    assert "the profile interval of `b` ends at its bound, 1" in held.warnings
 
 
 @pytest.mark.parametrize("ratio", [0.5, 0.9, 0.99, 1.01, 1.1, 2])
@@ -168,8 +168,8 @@ def test_an_estimate_is_not_its_own_end_where_no_fit_beyond_it_succeeds(monkeypa
     estimate = ad.fit("y ~ a*exp(-b*x)", data).parameters["b"]
     rise_of = inference._Profile._rise_of
 
-    def fails_above(profile: Any, value: float, starts: Any) -> float:
-        return math.inf if profile._element == 1 and value > estimate else rise_of(profile, value, starts)
+    def fails_above(profile: Any, value: float, *arguments: Any) -> float:
+        return math.inf if profile._element == 1 and value > estimate else rise_of(profile, value, *arguments)
 
     monkeypatch.setattr(inference._Profile, "_rise_of", fails_above)
     found = ad.fit("y ~ a*exp(-b*x)", data, profile=True)

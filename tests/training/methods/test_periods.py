@@ -113,7 +113,8 @@ def test_a_second_frequency_that_explains_nearly_as_much_is_said() -> None:
         t = np.sort(generator.integers(0, 60, 25) + generator.normal(0, spread, 25))
         y = 2 * np.sin(1.1 * t + 0.4) + generator.normal(0, 0.15, 25)
         doubts.append(fit("y ~ a*sin(w*t + p) + c", {"t": t, "y": y}).warnings)
-    assert "another frequency explains nearly as much; compare the fit from w = " in str(doubts[0])
+    assert "another minimum is nearly as likely" in str(doubts[0])
+    assert ", w = " in str(doubts[0])
     assert not doubts[1]
 
 

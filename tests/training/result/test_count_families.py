@@ -173,3 +173,18 @@ def test_the_report_shows_the_dispersion_and_theta() -> None:
     text = str(run_cli(["train", "breaks ~ exp(a + b*(wool == 'B'))", WARPBREAKS, "--family", "negative_binomial"]))
     assert "dispersion = " in text
     assert "theta = " in text
+
+
+@pytest.mark.parametrize("family", ["poisson", "negative_binomial"])
+def test_counts_whose_best_mean_is_0_have_no_finite_estimate(family: str) -> None:
+    """All counts of one level are 0, so its parameter falls without end; those of the other levels are determined."""
+    level, counts = np.repeat(["a", "b", "c"], 6), [3, 2, 7, 1, 4, 4, 0, 0, 0, 0, 0, 0, 2, 5, 9, 1, 3, 3]
+    found = ad.fit("n ~ exp(m[level])", {"n": counts, "level": level}, family=family)
+    assert not found.converged
+    (warning,) = [
+        each for each in found.warnings if each.startswith("the best mean is 0 (6 rows are predicted to be 0")
+    ]
+    assert "`m[b]` would go to infinity" in warning
+    assert found.parameters["m[a]"] == pytest.approx(np.log(np.mean(counts[:6])), rel=1e-6)
+    rare = ad.fit("n ~ exp(a + b*x)", {"n": [0, 0, 0, 0, 0, 2, 1, 9, 40, 170], "x": np.arange(10.0)}, family=family)
+    assert rare.converged

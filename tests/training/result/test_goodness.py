@@ -189,7 +189,7 @@ def test_residuals_are_listed_without_their_weights() -> None:
     ("target", "options"),
     [
         ("y", {}), ("y", {"profile": True}), ("y", {"loss": "huber"}), ("y", {"loss": "cauchy"}), ("y", {"l2": 0.1}),
-        ("y", {"bootstrap": 200, "bootstrap_method": "residual"}), ("count", {"family": "poisson"}),
+        ("count", {"family": "poisson"}),
         ("count", {"family": "negative_binomial"}), ("y", {"family": "gamma"}), ("hit", {"family": "binomial"}),
     ],
 )  # fmt: skip
@@ -617,3 +617,20 @@ def test_rows_with_equal_normal_errors_have_neither_outliers_nor_trends() -> Non
     x, y = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     fits = fit_by("y ~ a + b*x", {"x": x, "y": y, "group": np.repeat(np.arange(100), 40)}, "group")
     assert sum(len(found.fit.warnings) for found in fits) <= 1  # of 100 fits, 0.07 are expected
+
+
+@each("rows, offset", [(10, 0.0), (10, 1e6), (200, 1e9), (3000, -1e12)])
+def test_a_constant_explains_nothing_whatever_the_size_and_number_of_the_targets(rows: int, offset: float) -> None:
+    targets = offset + np.random.default_rng(rows).normal(size=rows)
+    assert fit("y ~ m", {"y": targets}).r_squared == 0
+
+
+@each("model", ["y ~ a*exp(-b*x)", "y ~ a + b*x", "y ~ a*exp(b*x) + c", "y ~ a + b/(1 + x)"])
+def test_errors_of_a_constant_target_are_those_of_rounding(model: str) -> None:
+    found = fit(model, {"x": np.linspace(0, 4, 12), "y": np.full(12, 3.0)})
+    assert found.rss == pytest.approx(0, abs=1e-28)
+    for name, value in found.parameters.items():
+        error = found.stderr[name]
+        assert error is None or error > 1e-17
+        truth = 3.0 if (name == "a" and "c" not in found.parameters) or name == "c" else 0.0
+        assert error is None or abs(value - truth) < 4 * error
