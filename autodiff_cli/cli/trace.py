@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from autodiff_cli.render.step_view import StepView
 
 
+Losses: TypeAlias = Mapping[str, Any]  # the values of the options that choose a loss
 Draw: TypeAlias = "Callable[..., str]"  # takes a trace, the view, the number of digits, and options of the page
 
 
@@ -373,13 +374,7 @@ def _build_drawing(trace: Trace, view: View) -> Drawing:
 
 
 def trace_row(
-    call: cli.Call,
-    model: str,
-    data: list[str],
-    number: int,
-    losses: Mapping[str, str | None],
-    reading: FileOptions,
-    wrt: str | None,
+    call: cli.Call, model: str, data: list[str], number: int, losses: Losses, reading: FileOptions, wrt: str | None
 ) -> Trace:
     """Return the trace of the loss at one row of data.
 

@@ -432,9 +432,8 @@ def refit(
         has_failed: whether a fit is searched again.
         stop: when the fits stop.
     """
-    fitted = BatchedFit(
-        batch, minimization.converging_method(batch.objective), _PLAIN_OPTIONS, starts=starts, stop=stop
-    )
+    method = minimization.converging_method(batch.objective)
+    fitted = BatchedFit(batch, method, _PLAIN_OPTIONS, starts=starts, stop=stop)
     if effort:
         fitted.restart_failed(effort, has_failed)
     return fitted.outcomes
@@ -454,20 +453,14 @@ def rival_warning(objective: Objective, theta: Array, points: Sequence[Array] | 
     outcomes = refit(repeat_objective(objective, len(rivals)), np.array(rivals), None)
     ends = np.array([theta, *(end.theta for end in outcomes if end.converged)])
     losses, rows = _losses(objective, ends), [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
-    gains = minimization.likelihood_gains(
-        objective.kind, objective.weighted_rows * objective.components, losses, losses[0]
-    )
+    count = objective.weighted_rows * objective.components
+    gains = minimization.likelihood_gains(objective.kind, count, losses, losses[0])
     for k in np.argsort(losses).tolist():
         is_other = np.abs(rows[k] - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum()
-        if (
-            is_other
-            and gains[k] < search.RIVAL_LOG_RATIO
-            and _is_whole(objective, dataclasses.replace(best, end=ends[k]))
-        ):
-            return [
-                f"{_RIVAL} (likelihood ratio {math.exp(gains[k]):.3g}), and the standard "
-                f"errors do not include it; compare the fit from {minimization.format_starts(objective, ends[k])}"
-            ]
+        is_likely = is_other and gains[k] < search.RIVAL_LOG_RATIO
+        if is_likely and _is_whole(objective, dataclasses.replace(best, end=ends[k])):
+            ratio, start = f"likelihood ratio {math.exp(gains[k]):.3g}", minimization.format_starts(objective, ends[k])
+            return [f"{_RIVAL} ({ratio}), and the standard errors do not include it; compare the fit from {start}"]
     return []
 
 
