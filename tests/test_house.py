@@ -108,6 +108,7 @@ def test_a_file_is_read_in_one_sitting() -> None:
     assert {file: length for file, length in lengths.items() if length > MAX_LINES} == {}
 
 
+@pytest.mark.slow
 def test_the_package_stays_within_its_budget_of_files_and_code() -> None:
     assert len(FILES) <= MAX_FILES
     assert sum(map(code_lines, FILES)) <= MAX_CODE_LINES

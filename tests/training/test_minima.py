@@ -157,6 +157,7 @@ def test_the_least_minimum_is_found_although_much_noise_hides_it() -> None:
         assert fit(model, {"x": x, "y": y}).rss <= from_truth.rss * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @each(("peaks", "seed"), [(1, 23), (2, 17), (2, 3)])
 def test_a_few_rows_near_a_wrong_minimum_do_not_hide_a_better_one(peaks: int, seed: int) -> None:
     """The residuals of so few rows look random, and R² is high, wherever the fit ended."""
@@ -216,6 +217,7 @@ def test_counts_end_at_the_least_minimum_alone_and_in_groups() -> None:
         assert group.fit.loss <= loss + 1e-5
 
 
+@pytest.mark.slow
 def test_classes_end_at_the_least_minimum_although_least_squares_leads_to_impossible_probabilities() -> None:
     """A probability with a peak, and one that falls, whose least squares of 0 and 1 go below 0 or beyond 1."""
     generator, x = np.random.default_rng(2), np.linspace(0, 100, 60)

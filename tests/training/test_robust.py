@@ -260,6 +260,7 @@ CURVES: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.slow
 @each(("model", "seed"), zip(CURVES, (7, 7, 2), strict=True))
 def test_outliers_do_not_decide_where_a_fit_ends(model: str, seed: int) -> None:
     """Losses that are not convex have minima at which outliers are fitted; no fit ends there that is not the best.

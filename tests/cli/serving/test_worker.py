@@ -185,7 +185,7 @@ def test_the_process_has_limits_of_time_memory_and_files() -> None:
         (MODEL, "", {"loss": "bce"}),
         ("y ~ e^(-b*x)", "", {}),
         ("(y - a*x)^2", "", {}),
-        ("y ~ a*sin(b*x + c)", "", {}),
+        pytest.param("y ~ a*sin(b*x + c)", "", {}, marks=pytest.mark.slow),
         ("y ~ mlp(x, [4])", "", {"optimizer": "adam", "epochs": "5"}),
     ],
 )

@@ -229,7 +229,7 @@ def test_many_rows_do_not_hide_what_a_fit_misses() -> None:
     assert any("neighbouring residuals are alike" in warning for warning in found.warnings)
 
 
-@pytest.mark.parametrize("n", [0.6, 0.9, 1.5])
+@pytest.mark.parametrize("n", [0.9, *(pytest.param(n, marks=pytest.mark.slow) for n in (0.6, 1.5))])
 @each("model", ["y ~ b + E/(1 + (k/x)^n)", "y ~ b + E*(x/k)^n/(1 + (x/k)^n)"])
 def test_powers_of_ratios_are_fitted_to_rows_at_zero(model: str, n: float) -> None:
     x = np.array([0, *np.geomspace(0.01, 100, 12)])

@@ -185,7 +185,7 @@ def test_of_curves_that_are_nearly_as_likely_the_one_without_a_pole_is_reported(
     assert fit.converged
     assert not [text for text in fit.warnings if text.startswith(BROKEN)]
     (note,) = (text for text in fit.notes if POLE in text)
-    assert float(note.partition("is only ")[2].partition(" ")[0]) < 20
+    assert "the data do not exclude the one reported" in note
     assert np.abs(fit.predict({"x": np.linspace(0.5, 8, 400)})).max() < 3 * np.abs(data["y"]).max()
 
 
