@@ -14,7 +14,7 @@ from tests.support import ROOT
 COUNT = 300
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_mutations_of_all_kinds_can_be_made() -> None:
     drawn = draw(ROOT, COUNT, seed=1)
     part = "autodiff_cli/graph/op"

@@ -87,7 +87,7 @@ def test_gradient_methods_go_on_to_the_same_bits(
         (MODEL, {"l1": 0.01}),
         (MODEL, {"bounds": {"c": (0.2, 5)}}),
         (MODEL, {"x_sigma": {"x": np.full(90, 0.01)}, "sigma": np.full(90, 0.05)}),
-        pytest.param("y ~ a*sin(b*x + c)", {}, marks=pytest.mark.slow),  # which looks for starts
+        pytest.param("y ~ a*sin(b*x + c)", {}, marks=pytest.mark.exhaustive),  # which looks for starts
         ("y ~ mlp(x, [4], tanh)", {"optimizer": "lbfgs", "epochs": 12}),
         (MODEL, {"optimizer": "lbfgs", "validation": 0.2, "patience": 3}),
     ],

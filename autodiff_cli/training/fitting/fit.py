@@ -466,14 +466,8 @@ def judge(run: FitRun, outcome: Outcome, known: ComputedStatistics) -> FitVerdic
     broken = curve_warning(objective, outcome.theta) if is_at_minimum else ""
     has_scatter = is_at_minimum and not doubt and PERFECT_FIT_WARNING not in known.warnings
     scatter = goodness.scatter_warnings(objective, outcome.theta, known, known.dof) if has_scatter else ()
-    warnings = (
-        doubt,
-        broken,
-        *scatter,
-        *known.warnings,
-        hierarchical,
-        *goodness.overdispersion_warnings(known, objective.loss),
-    )
+    overdispersed = goodness.overdispersion_warnings(known, objective.loss)
+    warnings = (doubt, broken, *scatter, *known.warnings, hierarchical, *overdispersed)
     reasons = [known.separation_warning]
     if not known.separation_warning:
         closing = outcome.failure or note or _NOT_CONVERGED * (not is_at_minimum)

@@ -155,11 +155,15 @@ class BatchedFit:
         """Return the warning of a minimum that was met and is nearly as likely as the end of a fit, if any."""
         return rival_warning(self._batch.objective_of(fit), self.theta[fit], self._rivals[fit])
 
-    def restart_failed(self, effort: Effort, has_failed: Callable[[Outcome], bool]) -> None:
-        """Repeat fits whose end has failed, from other starting values."""
+    def restart_failed(self, effort: Effort, are_all_searched: bool) -> None:
+        """Repeat fits that failed from other starting values, if the data do not exclude where these lead; or all fits,
+        if that leads to better minima.
+        """
         self.restart_failed_likelihoods()
         if self._objective.has_residuals:
-            self._search(np.flatnonzero(self.select(has_failed)), self._origin, effort=effort)
+            fits = np.flatnonzero(self.select(lambda end: are_all_searched or not end.converged))
+            least_gain = RESTARTS.likelihood_gain if are_all_searched else -RESTARTS.break_gain
+            self._search(fits, self._origin, effort=effort, least_gain=least_gain)
 
     def _note(self, fits: Fits, theta: Array, reason: str) -> None:
         """Note for some fits why they start where they do."""
@@ -354,6 +358,7 @@ class BatchedFit:
         strategy: StartStrategy | None = None,
         effort: Effort | None = None,
         broken: str = "",
+        least_gain: float = RESTARTS.likelihood_gain,
     ) -> None:
         """Fit some fits anew from the best points of a strategy, or of a whole search, where these are clearly better.
 
@@ -361,13 +366,14 @@ class BatchedFit:
             origin: the starting points of the searches, of shape (all fits, P).
             effort: the work for each fit; by default it depends on how many there are.
             broken: why the curve of the only fit is broken; then another one is better if the data do not exclude it.
+            least_gain: the gain in log-likelihood from which on a point is better.
         """
         if not len(fits):
             return
         default = search.SETTINGS.check if strategy else search.SETTINGS.thorough
         if len(fits) > search.SETTINGS.max_thorough_fits and strategy not in _RIVALS:
             default = search.SETTINGS.quick
-        reason, least_gain = _BETTER_MINIMUM if strategy else _BETTER, RESTARTS.likelihood_gain
+        reason = _BETTER_MINIMUM if strategy else _BETTER
         part, is_usable = self._batch.take(fits), None
         if broken:
             rival = broken.replace("the fitted curve", "the best curve")
@@ -382,7 +388,7 @@ class BatchedFit:
         starts, ends = pairs.reshape(len(chosen), 2, origin.shape[1]).swapaxes(0, 1)
         is_better = self._are_better(chosen, ends, least_gain)
         better, starts, ends = chosen[is_better], starts[is_better], ends[is_better]
-        from_starts = self._method == "lm" and not broken
+        from_starts = self._method == "lm" and least_gain > 0
         self._fit(better, starts if from_starts else ends, reason)
         if from_starts:
             # Candidates are found on samples of the rows; from their starts, fits of all rows may lead elsewhere.
@@ -422,20 +428,20 @@ def refit(
     batch: Batch,
     starts: Array,
     effort: Effort | None = search.SETTINGS.quick,
-    has_failed: Callable[[Outcome], bool] = lambda end: not end.converged,
+    are_all_searched: bool = False,
     stop: StoppingRule = CONVERGENCE,
 ) -> list[Outcome]:
     """Fit a batch to the last digits from points near the ends of similar fits, and search again what failed.
 
     Args:
         effort: the work of the search for each fit that failed; None for no search.
-        has_failed: whether a fit is searched again.
+        are_all_searched: whether fits that converged are searched again too.
         stop: when the fits stop.
     """
     method = minimization.converging_method(batch.objective)
     fitted = BatchedFit(batch, method, _PLAIN_OPTIONS, starts=starts, stop=stop)
     if effort:
-        fitted.restart_failed(effort, has_failed)
+        fitted.restart_failed(effort, are_all_searched)
     return fitted.outcomes
 
 

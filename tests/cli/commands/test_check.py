@@ -71,12 +71,11 @@ def test_precision_keeps_conventions_and_warnings() -> None:
 
 
 @pytest.mark.slow
-@each(("a", "b"), [("0.3", "-3.3"), ("0.1", "-0.1"), ("-1.7", "-0.3")])
-def test_slopes_of_beta_where_its_arguments_sum_to_a_pole(a: str, b: str) -> None:
+def test_slopes_of_beta_where_its_arguments_sum_to_a_pole() -> None:
     """Beta is 0 there. The sum of decimals that are no floats is not known exactly as a ball."""
-    gradient = run_cli(f'grad "beta(a, b)" --a {a} --b {b} --precision 20 --json').json["gradient"]
+    gradient = run_cli('grad "beta(a, b)" --a 0.3 --b -3.3 --precision 20 --json').json["gradient"]
     with mp.workdps(40):
-        slope = mp.diff(lambda x: mp.beta(x, mp.mpf(b)), mp.mpf(a))
+        slope = mp.diff(lambda x: mp.beta(x, mp.mpf("-3.3")), mp.mpf("0.3"))
     assert [float(gradient[name]) for name in "ab"] == pytest.approx([float(slope)] * 2, rel=1e-14)
 
 

@@ -439,20 +439,27 @@ QUICK_VERDICTS: list[tuple[str, str, dict[str, Any]]] = [
     ("a*x", "decay", {}),  # no minimum
 ]
 COSTLY_VERDICTS: list[tuple[str, str, dict[str, Any]]] = [
-    *(("y ~ a*exp(-b*x)", "decay", options) for options in _METHODS[2:]),
+    *(("y ~ a*exp(-b*x)", "decay", options) for options in _METHODS[2:4]),
     *(("y ~ a + b*x", "decay", options) for options in _METHODS[2:]),
     *(("y ~ a*exp(-b*x)", "counts", {"family": name}) for name in ("poisson", "gamma", "quasipoisson")),
-    ("y ~ a*b*x", "decay", {}),
     ("y ~ a*sin(w*x)+c", "few", {}),  # so few rows do not determine the frequency
     ("y ~ a*sin(w*x)+c", "few", {"loss": "huber"}),
     ("y*b - log(b)", "zero", {"likelihood": True}),  # no limit to b where all y are 0
     ("exp(a) - y*a", "zero", {"likelihood": True}),
 ]
+SLOWEST_VERDICTS: list[tuple[str, str, dict[str, Any]]] = [  # searches, which read a file again and again
+    *(("y ~ a*exp(-b*x)", "decay", options) for options in _METHODS[4:]),
+    ("y ~ a*b*x", "decay", {}),
+]
 
 
 @pytest.mark.parametrize(
     ("model", "kind", "options"),
-    [*QUICK_VERDICTS, *(pytest.param(*verdict, marks=pytest.mark.slow) for verdict in COSTLY_VERDICTS)],
+    [
+        *QUICK_VERDICTS,
+        *(pytest.param(*verdict, marks=pytest.mark.slow) for verdict in COSTLY_VERDICTS),
+        *(pytest.param(*verdict, marks=pytest.mark.exhaustive) for verdict in SLOWEST_VERDICTS),
+    ],
 )
 def test_a_verdict_is_the_same_alone_in_groups_and_streamed(
     tmp_path: Path, model: str, kind: str, options: dict[str, Any]

@@ -162,7 +162,7 @@ def test_an_interruption_of_intervals_keeps_the_fit(options: dict[str, Any], mon
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", [0, pytest.param(3, marks=pytest.mark.exhaustive)])
 def test_values_of_both_signs_are_found_although_infinity_lies_between_them(seed: int) -> None:
     """For nearly straight data, `a` and `c` of `a*exp(b*x) + c` pass through infinity where `b` passes through 0. With
     `b` fixed the model is linear, so the best fit of each resample is found among many `b`."""

@@ -139,17 +139,18 @@ FITS: list[tuple[str, Mapping[str, Any]]] = [
 ]
 
 
-LONG = ("x_sigma", "mae", "profile", "starts", "weights", "rmsprop", "numpy", "plot", "family", "diagnosis")
+LONG = ("mae", "profile", "starts", "weights", "rmsprop", "numpy", "plot", "family", "diagnosis")
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    """When a kind of fit is tried. Errors in x, which take longest, have a test in `tests/training/rows` too."""
+    if "x_sigma" in name:
+        return [pytest.mark.exhaustive]
+    return [pytest.mark.slow] if any(word in name for word in LONG) else []
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize(
-    ("model", "given"),
-    [
-        pytest.param(*one, marks=[pytest.mark.slow] * any(word in str(one) for word in LONG), id=str(one))
-        for one in FITS
-    ],
-)
+@pytest.mark.parametrize(("model", "given"), [pytest.param(*one, marks=marks(str(one)), id=str(one)) for one in FITS])
 def test_every_kind_of_fit(folder: Path, model: str, given: Mapping[str, Any]) -> None:
     whole, streamed = both([str(folder / "d.parquet")], model, given)
     assert streamed == whole
