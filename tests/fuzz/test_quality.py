@@ -45,9 +45,9 @@ def a_number_that_is_added_up_wrongly_in_texts(patch: pytest.MonkeyPatch) -> Non
 
 def an_adjoint_of_the_page_that_is_replaced(patch: pytest.MonkeyPatch) -> None:
     right = page.evaluator
-    old = "isFirst ? contribution.amount"
+    old = "isFirst?contribution.amount"
     assert old in right.__globals__["javascript_declarations"]("passes.js")["passes"]
-    patch.setattr(page, "evaluator", lambda at: right(at).replace(old, "true ? contribution.amount"))
+    patch.setattr(page, "evaluator", lambda at: right(at).replace(old, "true?contribution.amount"))
 
 
 def an_array_that_is_off(patch: pytest.MonkeyPatch) -> None:
