@@ -136,6 +136,11 @@ class Parameter(NamedTuple):
         return self.option.metavar or ""
 
     @property
+    def is_required(self) -> bool:
+        """Whether the argument must be given."""
+        return self.default is inspect.Parameter.empty
+
+    @property
     def is_flag(self) -> bool:
         """Whether it is an option without a value."""
         return self.kind is bool
@@ -280,7 +285,7 @@ class Command:
     @property
     def least_arguments(self) -> int:
         """The number of arguments that must be given."""
-        return sum(each.default is inspect.Parameter.empty for each in self.arguments)
+        return sum(each.is_required for each in self.arguments)
 
     def run(self, environment: Environment, words: Sequence[str]) -> ExitStatus:
         """Run the command with the words after its name, and write its output.
@@ -340,7 +345,9 @@ class Command:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         values = "[--VARIABLE VALUE]... " if self.takes_values else ""
         settings: dict[str, Any] = {"help_option_names": [*HELP], "max_content_width": width, "terminal_width": width}
-        app.command(cls=_grouped_command(), options_metavar=f"{values}[OPTIONS]", context_settings=settings)(declared)
+        app.command(
+            cls=_grouped_command(self.arguments), options_metavar=f"{values}[OPTIONS]", context_settings=settings
+        )(declared)
         command = get_command(app)
         context = typer.Context(command, info_name=f"autodiff {self.name}", **settings)
         return _wrap_examples(command.get_help(context), width) + "\n"
@@ -360,19 +367,23 @@ class Call(NamedTuple):
     command: Command
 
 
-def _grouped_command() -> Any:
-    """Return the class of commands whose help lists options under the headings of their groups."""
+def _grouped_command(arguments: Sequence[Parameter]) -> Any:
+    """Return the class of commands whose help lists options under the headings of their groups. Usage and arguments are
+    written here, because versions of Typer write them differently.
+    """
     from typer.core import TyperCommand, TyperOption
 
     class GroupedCommand(TyperCommand):
+        def collect_usage_pieces(self, _: Any) -> list[str]:
+            names = (f"{{{each.metavar}}}" if each.is_required else each.metavar for each in arguments)
+            return [self.options_metavar or "", *names]
+
         def format_options(self, context: Any, formatter: Any) -> None:
-            sections: dict[str, list[tuple[str, str]]] = {}
-            for parameter in self.get_params(context):
-                record = parameter.get_help_record(context)
-                if record is not None:
-                    group = getattr(parameter, "rich_help_panel", None) or "Options"
-                    heading = group if isinstance(parameter, TyperOption) else "Arguments"
-                    sections.setdefault(heading, []).append(record)
+            rows = [(each.metavar, each.option.help + "  [required]" * each.is_required) for each in arguments]
+            sections: dict[str, list[tuple[str, str]]] = {"Arguments": rows} if rows else {}
+            for one in self.get_params(context):
+                if isinstance(one, TyperOption) and (record := one.get_help_record(context)) is not None:
+                    sections.setdefault(one.rich_help_panel or "Options", []).append(record)
             for heading in sorted(sections, key=lambda heading: (heading == "Options", heading == "Output")):
                 with formatter.section(heading):
                     # In a narrow terminal, descriptions begin on a line of their own.

@@ -26,7 +26,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting import starts as search
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
-from autodiff_cli.training.fitting.starts import Effort, StartCandidate, StartStrategy
+from autodiff_cli.training.fitting.starts import RIVAL_LOG_RATIO, Effort, StartCandidate, StartStrategy
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
@@ -463,8 +463,7 @@ def rival_warning(objective: Objective, theta: Array, points: Sequence[Array] | 
     gains = minimization.likelihood_gains(objective.kind, count, losses, losses[0])
     for k in np.argsort(losses).tolist():
         is_other = np.abs(rows[k] - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum()
-        is_likely = is_other and gains[k] < search.RIVAL_LOG_RATIO
-        if is_likely and _is_whole(objective, dataclasses.replace(best, end=ends[k])):
+        if is_other and gains[k] < RIVAL_LOG_RATIO and _is_whole(objective, dataclasses.replace(best, end=ends[k])):
             ratio, start = f"likelihood ratio {math.exp(gains[k]):.3g}", minimization.format_starts(objective, ends[k])
             return [f"{_RIVAL} ({ratio}), and the standard errors do not include it; compare the fit from {start}"]
     return []
