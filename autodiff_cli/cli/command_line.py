@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from autodiff_cli.cli.environment import BadInput, Environment, check_not_replaced, errors_as_bad_input
+from autodiff_cli.language import lexer
 from autodiff_cli.language.errors import join_words, suggest
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, is_signed_number, split_assignment
 from autodiff_cli.options import (
@@ -345,9 +346,8 @@ class Command:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         values = "[--VARIABLE VALUE]... " if self.takes_values else ""
         settings: dict[str, Any] = {"help_option_names": [*HELP], "max_content_width": width, "terminal_width": width}
-        app.command(
-            cls=_grouped_command(self.arguments), options_metavar=f"{values}[OPTIONS]", context_settings=settings
-        )(declared)
+        kind = _grouped_command(self.arguments)
+        app.command(cls=kind, options_metavar=f"{values}[OPTIONS]", context_settings=settings)(declared)
         command = get_command(app)
         context = typer.Context(command, info_name=f"autodiff {self.name}", **settings)
         return _wrap_examples(command.get_help(context), width) + "\n"
@@ -579,11 +579,12 @@ def suggest_option(command: Command, name: str, value: str | None) -> str | None
     bare = name.lstrip("-").replace("_", "-")
     if value == "json" and "--json" in options:
         return "--json"
-    if "--set" in _OTHER_OPTIONS.get(bare, ()) and command.takes_values and value and value.count("=") > 1:
-        names = re.findall(r"(?:^|,)\s*([^=,]+)=([^=]*)(?=,|$)", value)
-        return " ".join(f"--{name.strip()} {text}" for name, text in names) or None
+    parts = [split_assignment(part) for part in lexer.split_outside_brackets(value or "", ",")]
+    are_values = len(parts) > 1 and all(equals and is_name(variable) for variable, equals, _ in parts)
     for other in _OTHER_OPTIONS.get(bare, ()):
         if other in options:
+            if other == "--set" and are_values:
+                return " ".join(f"--{variable} {text}" for variable, _, text in parts)
             option = options[other]
             sample = option.choices[0] if option.choices else option.metavar if option.kind is str else "2"
             return other if option.accepts(value) or option.accepts(None) else f"{other} {sample}"

@@ -185,9 +185,8 @@ def _incomplete_gamma_series(order: int, a: Ball, x: Ball, is_upper: bool, max_t
     bits = _determined_bits(a, x)
     most = _MAX_WIDE_TERMS if bits <= ctx.prec // 2 else max_terms
     slope, needed = ((a + 1) / x if is_upper else x / (a + 1)).log().upper(), bits * arb.const_log2()
-    if (
-        not 2 * needed / ((slope**2 + 2 * needed / (a + 1)).sqrt() - slope) < most
-    ):  # a Gaussian estimate of their number
+    estimate = 2 * needed / ((slope**2 + 2 * needed / (a + 1)).sqrt() - slope)  # of their number, from a Gaussian
+    if not estimate < most:
         return None
     small = arb(2) ** -bits
     term, total = [arb(1)] + [arb(0)] * order, [arb(0)] * (order + 1)

@@ -66,11 +66,11 @@ _JAVASCRIPT = FunctionSyntax(
 _PRODUCTS = ("mul", "div", "pow", "square", "prod", "outer")  # 0 only by underflow, unless an input is 0
 _MAX_LINE_WIDTH = 80  # characters of an expression; longer ones are split into several statements
 _COMMENT = re.compile(r"^\n|^ *(?://|/\*\* |\* |\*/).*\n| +// .*$", re.MULTILINE)
-_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"|`(?:[^`{}]|\{[^`{}]*\})*`')
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_TEXT = re.compile(rf"{_STRING.pattern}|`(?:[^`{{}}]|\{{[^`{{}}]*\}})*`")
 _SIGNS = re.compile(rf"({_TEXT.pattern})| *([=?:,;{{}}()&|<>*!]+) *")
 _STYLE_SIGNS = re.compile(r"\s*([{};,])\s*|(?<=:) +")
 _DECLARATION = re.compile(r"^(?=(?:const|function) )", re.MULTILINE)
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NAME = re.compile(r"Math\.\w+|[$\w]+")
 
 

@@ -26,6 +26,7 @@ RESIDUAL_SCALE = "scale of residuals"  # the unit in which robust losses measure
 L1_FACTOR, L2_FACTOR = "l1 penalty", "l2 penalty"  # the factors of the penalties
 X_ERROR_FACTOR = "x error factor"  # factor of the variance that errors of columns cause: 1, or 0 to find a start
 PRIOR_FACTOR = "prior factor"  # factor of minus the log-density of the priors
+COUNT_LOSSES = ("poisson", "negative_binomial")  # losses of distributions of counts
 HUBER_DELTA = 1.345  # default threshold of Huber's loss in scales: 95 % efficient if the errors are normal
 
 

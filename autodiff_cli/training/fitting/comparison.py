@@ -88,9 +88,9 @@ def cross_validation_error(
             total += held_out.value(end) * held_out.total_weight
             weight += held_out.total_weight
     error = total / weight
-    return (
-        (error, "") if math.isfinite(error) else (None, "no cross-validation error: the loss of a fold is not finite")
-    )
+    if not math.isfinite(error):
+        return None, "no cross-validation error: the loss of a fold is not finite"
+    return error, ""
 
 
 # --- Nested models
@@ -291,7 +291,7 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     folds = min(folds, objectives[0].rows)
     errors = [cross_validation_error(one, fit, options, folds) for one, fit in zip(objectives, fits, strict=True)]
     fits = [
-        dataclasses.replace(fit, warnings=[*fit.warnings, *filter(None, (reason,))])
+        dataclasses.replace(fit, warnings=[*fit.warnings, reason]) if reason else fit
         for fit, (_, reason) in zip(fits, errors, strict=True)
     ]
     criteria = [fit.aicc if not fit.failure and not math.isnan(fit.aicc or 0.0) else None for fit in fits]

@@ -426,7 +426,7 @@ class _Profile:
         bounds = self._objective.bounds.with_fixed(self._element, value)
         batch = repeat_objective(self._objective, len(starts), bounds)
         stop = StoppingRule(evaluations=PROFILE.max_evaluations)
-        outcomes = refit(batch, starts, effort, True, stop)
+        outcomes = refit(batch, starts, effort, are_all_searched=True, stop=stop)
         ends = [*(end.theta for end in outcomes if end.divergence is None), *starts]
         ends = [end for end in ends if np.abs(end).max() < PROFILE.largest]
         deviances = np.array([_deviance(self._objective, end) for end in ends])

@@ -153,7 +153,7 @@ class BatchedFit:
 
     def rival_warning(self, fit: int) -> list[str]:
         """Return the warning of a minimum that was met and is nearly as likely as the end of a fit, if any."""
-        return rival_warning(self._batch.objective_of(fit), self.theta[fit], self._rivals[fit])
+        return rival_warning(self._batch.objective_of(fit), self.theta[fit], met) if (met := self._rivals[fit]) else []
 
     def restart_failed(self, effort: Effort, are_all_searched: bool) -> None:
         """Repeat fits that failed from other starting values, if the data do not exclude where these lead; or all fits,

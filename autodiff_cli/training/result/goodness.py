@@ -25,7 +25,7 @@ from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import softmax
-from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.losses import COUNT_LOSSES, LossKind
 from autodiff_cli.training.objective.batch import GatheredRows
 from autodiff_cli.training.objective.objective import Objective, describe_row
 from autodiff_cli.training.result.row_figures import (
@@ -364,7 +364,6 @@ class SeparationSettings:
 
 
 SEPARATION = SeparationSettings()
-COUNT_LOSSES = ("poisson", "negative_binomial")
 
 
 def has_no_finite_minimum(objective: Objective, theta: Array) -> bool:

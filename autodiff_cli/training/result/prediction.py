@@ -32,7 +32,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
 from autodiff_cli.ops.structural import index, stack
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.losses import LOSSES, LossKind
+from autodiff_cli.training.losses import COUNT_LOSSES, LOSSES, LossKind
 from autodiff_cli.training.objective.kernels import x_sigma_column
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
@@ -305,7 +305,7 @@ def _prediction_limits(
 ) -> tuple[Array, Array]:
     """Return the limits of the prediction bands."""
     shares = (1 - level) / 2, (1 + level) / 2
-    if fit.loss_name in ("poisson", "negative_binomial"):
+    if fit.loss_name in COUNT_LOSSES:
         extra = np.square(mean) / fit.scale if fit.scale else 0.0
         if fit.settings.family == "quasipoisson" and fit.dispersion is not None:
             extra = max(fit.dispersion - 1, 0.0) * mean
