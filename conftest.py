@@ -104,17 +104,15 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests that need an option. Without `--slow`, leave out most cases of tests that are marked `sampled`.
-    With `--skip-passed`, leave out tests that passed before, unless `--slow` has more cases of them."""
+    """Leave out tests that need an option, and of tests that are marked `sampled` all but a part of the cases. With
+    `--skip-passed`, leave out tests that passed before, unless `--slow` has more cases of them."""
     cache, missing = getattr(config, "cache", None), missing_options(config)
-    left_out = {item for item in items if any(map(item.get_closest_marker, missing))}
-    if not config.getoption("--slow"):
-        left_out |= set(items) - set(chosen_cases(items))
-    elif config.getoption("--skip-passed") and cache is not None:
+    chosen = [*chosen_cases([item for item in items if not any(map(item.get_closest_marker, missing))])]
+    if config.getoption("--slow") and config.getoption("--skip-passed") and cache is not None:
         passed = set(cache.get(PASSED, []))
-        left_out |= {item for item in items if item.nodeid in passed and not has_more_cases(getattr(item, "obj", None))}
-    items[:] = [item for item in items if item not in left_out]
-    config.hook.pytest_deselected(items=[*left_out])
+        chosen = [item for item in chosen if item.nodeid not in passed or has_more_cases(getattr(item, "obj", None))]
+    config.hook.pytest_deselected(items=[*set(items).difference(chosen)])
+    items[:] = chosen
 
 
 def missing_options(config: pytest.Config) -> list[str]:

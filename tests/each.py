@@ -26,8 +26,9 @@ def examples(count: int, **others: Any) -> settings:
 
 
 def part(count: int) -> int:
-    """The number of cases that run in place of `count`: all with `--slow`, else an eighth, but two at least."""
-    return count if is_slow() else min(count, max(2, count // 8))
+    """The number of cases that run in place of `count`: an eighth, half with `--slow`, but two at least, and all with
+    `--exhaustive`."""
+    return amount(min(count, max(2, count // 8)), min(count, max(2, -(-count // 2))), count)
 
 
 def amount(quick: int, slow: int, exhaustive: int) -> int:
@@ -72,7 +73,7 @@ def each(
     A test of pytest costs about a millisecond, in every process that collects it: for thousands of small cases that is
     most of the time. All cases run, and each that fails is reported with its id. A case cannot be skipped, and fixtures
     with a state are refused: they would be shared by all cases. Of a table that is `sampled`, a part that is evenly
-    spread runs without `--slow`; if `sampled` is a function, a part of the cases for which it is true.
+    spread runs; if `sampled` is a function, without `--slow` only cases for which it is true.
     """
     keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
     table = [_values(case, len(keys)) for case in cases]

@@ -109,6 +109,7 @@ def test_the_value_is_exactly_the_same_at_special_points(
         assert log10_size(before[-1] - after) <= -40 + max(0, *map(log10_size, before))
 
 
+@pytest.mark.slow
 @examples(150)
 @given(sums_of_products(), st.sampled_from([(0.7, 1.3), (-0.4, 2.1), (1.9, -1.2)]))
 def test_second_derivatives_read_back_as_they_are(text: str, place: tuple[float, float]) -> None:

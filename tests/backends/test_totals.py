@@ -53,6 +53,7 @@ FORMULAS = (
 numbers = st.floats(-3, 3)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", FORMULAS)
 @given(st.lists(st.tuples(numbers, numbers), min_size=1, max_size=5), st.integers(0, 9))
 def test_a_total_is_the_sum_of_the_rows(text: str, rows: list[tuple[float, float]], seed: int) -> None:
@@ -107,9 +108,8 @@ def test_the_gradient_towards_a_matrix_is_no_larger_than_the_matrix(
     assert peak < 10 * x.nbytes < size * size * rows * x.itemsize
 
 
-@pytest.mark.parametrize(
-    "rows", [pytest.param(1, marks=pytest.mark.slow), 13, pytest.param(20_001, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [1, 13, 20_001])
 def test_an_element_at_the_position_of_each_row_is_that_times_an_indicator(rows: int) -> None:
     """Values, gradients and derivatives of gradients along a direction, summed and by row, on both backends."""
     generator, levels = np.random.default_rng(rows), 7

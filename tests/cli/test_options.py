@@ -247,6 +247,7 @@ def misspellings(flag: str) -> list[str]:
     return [flag[:middle] + flag[middle + 1 :], flag[:middle] + "q" + flag[middle:], flag[:-2] + flag[-1] + flag[-2]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_suggestion_works_when_it_is_obeyed(name: str) -> None:
     command = find_command(name)
@@ -332,6 +333,7 @@ def test_a_file_whose_name_begins_with_a_dash_is_read_by_its_path(
         assert run_cli([*words[:-1], "./-x.csv"]).status == 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["k k", "k=k", "k~k", "k:k", "k < 1", "[k]"])
 def test_a_name_in_backticks_may_contain_the_signs_of_options(name: str, tmp_path: Path) -> None:
     data, quoted = tmp_path / "d.csv", f"`{name}`"

@@ -518,6 +518,7 @@ def test_the_report_shows_the_first_rows_as_they_are_written(tmp_path: Path) -> 
     ]  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rows", [3, 8000])  # parsed cell by cell, and by Arrow
 @pytest.mark.parametrize(
     ("cell", "underflows"),

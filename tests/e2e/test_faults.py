@@ -32,6 +32,7 @@ def limited_to(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ending", ["html", "svg", "json"])
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"page.{ending}"

@@ -88,6 +88,7 @@ NAMES = [
 # fmt: on
 
 
+@pytest.mark.sampled
 @EVERY
 def test_any_name_becomes_a_legal_one_of_its_own(tmp_path: Path, target: str) -> None:
     point = {name: 0.1 + 0.05 * k for k, name in enumerate(NAMES)}
@@ -105,7 +106,8 @@ C_WORDS = (
 )
 
 
-@pytest.mark.parametrize("standard", [pytest.param("c99", marks=pytest.mark.slow), "gnu17"])
+@pytest.mark.slow
+@pytest.mark.parametrize("standard", ["c99", "gnu17"])
 def test_c_compiles_without_warnings_whatever_names_a_formula_has(tmp_path: Path, standard: str) -> None:
     """Also where they are those of macros that the compiler itself lists."""
     gcc = program("gcc", "gcc")
@@ -205,6 +207,7 @@ def test_in_branches_of_arrays_that_are_not_taken_nothing_is_infinite(branch: st
         assert values[tape.outputs[0]] == pytest.approx(f(x=x, v=v, M=matrix), rel=1e-14)
 
 
+@pytest.mark.sampled
 @EVERY
 def test_names_of_objects_in_javascript_and_long_names(tmp_path: Path, target: str) -> None:
     names = ["__proto__", "constructor", "hasOwnProperty", "toString", "__defineGetter__", "a" * 70, "A" * 70, "a" * 71]
@@ -325,6 +328,7 @@ SECOND = "a = x*y; where(x > 0, a^3, 1) + sinc(x) + max(x, y) + log(z)/y"
 POINT = {"x": 0.3, "y": 1.7, "z": 0.9}
 
 
+@pytest.mark.slow
 def test_second_derivatives(tmp_path: Path) -> None:
     f = parse(SECOND)
     expected = f.hessian(POINT)
@@ -429,6 +433,7 @@ def test_a_function_has_a_legal_name(target: str, name: str) -> None:
         export(parse("x"), target, ExportOptions(name))
 
 
+@pytest.mark.sampled
 @EVERY
 def test_comments_end_nothing(target: str, tmp_path: Path) -> None:
     """Names in backticks may have any characters in them."""
@@ -626,6 +631,7 @@ def _of_whole_numbers(chance: Random, depth: int) -> str:
     return f"({chance.choice(forms).format(a=a, b=b, c=c)})"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["python", "numpy"])
 def test_whole_numbers_are_floats(tmp_path: Path, target: str) -> None:
     """NumPy makes arrays of integers of numbers alone, which overflow and have no power of -1; ~True is -2."""

@@ -445,6 +445,7 @@ def test_the_beginning_of_a_name_is_completed_to_the_shortest() -> None:
     assert suggest("o", ["optimizer"]) is None
 
 
+@pytest.mark.slow
 @each("count", [1, 2, 3])
 def test_a_suggested_function_accepts_the_arguments(count: int) -> None:
     arguments = f"({', '.join('xyz'[:count])})"

@@ -29,6 +29,7 @@ POINTS = np.array([
 ])  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_machine_code_is_bit_identical_to_python(name: str) -> None:
     function = FUNCTIONS[name]

@@ -173,7 +173,7 @@ FAR: list[tuple[str, tuple[float, ...], Callable[..., mpf]]] = [
 ]
 
 
-@each(("name", "xs", "exact"), FAR, ids=[f"{name}{xs}" for name, xs, _ in FAR])
+@each(("name", "xs", "exact"), FAR, ids=[f"{name}{xs}" for name, xs, _ in FAR], sampled=True)
 def test_large_arguments_and_cancellation(name: str, xs: tuple[float, ...], exact: Callable[..., mpf]) -> None:
     with mp.workdps(60):
         assert relative(call(name, *xs), exact(*map(mpf, xs))) < 1e-13
@@ -228,7 +228,7 @@ AWKWARD = (
 )
 
 
-@each("name", NAMES)
+@each("name", NAMES, sampled=True)
 def test_functions_return_floats_and_never_raise(name: str) -> None:
     for xs in itertools.product(AWKWARD, repeat=OPS[name].min_inputs):
         assert type(call(name, *xs)) is float
@@ -321,6 +321,7 @@ def test_methods_agree_where_they_meet(name: str) -> None:
         assert abs(mpf(call(name, x)) - exact) <= ulps * mpf(math.ulp(float(exact))), x
 
 
+@pytest.mark.slow
 @each("n", range(9))
 def test_differences_of_derivatives_of_digamma_are_accurate_at_every_order(n: int) -> None:
     """The higher the order, the later their expansions converge."""

@@ -85,7 +85,7 @@ ACTIVATIONS: dict[str, tuple[Formula, Formula, Formula]] = {
 }
 
 
-@each("text", ACTIVATIONS)
+@each("text", ACTIVATIONS, sampled=True)
 def test_activations_far_out_and_near_0(text: str) -> None:
     points = [0.0, *(sign * size for size in (1e-300, 1e-9, 0.3, 3.0, 20.0, 36.9, 300.0, 800.0) for sign in (1, -1))]
     check(text, ACTIVATIONS[text], points, (9e-16, 9e-16, 2e-14))
@@ -144,7 +144,7 @@ ELEMENTARY: dict[str, tuple[tuple[Formula, Formula, Formula], tuple[float, ...]]
 }  # fmt: skip
 
 
-@each("text", ELEMENTARY)
+@each("text", ELEMENTARY, sampled=True)
 def test_elementary_functions_at_the_ends_of_their_domains(text: str) -> None:
     formulas, points = ELEMENTARY[text]
     check(text, formulas, points, (9e-16, 9e-16, 2e-14))
@@ -204,7 +204,7 @@ SPECIAL: dict[str, tuple[Formula, tuple[float, ...]]] = {
 }
 
 
-@each("text", SPECIAL)
+@each("text", SPECIAL, sampled=True)
 def test_special_functions_in_tails_and_at_negative_numbers(text: str) -> None:
     """The second derivative of beta multiplies two differences of digammas, which may be near 0 themselves."""
     function, points = SPECIAL[text]
@@ -228,6 +228,7 @@ def gradients(text: str, **point: float) -> list[dict[str, float]]:
 SIGNS = tuple(itertools.product((1, -1), repeat=2))
 
 
+@pytest.mark.slow
 @each("size", [1.0, 1e300, 1e-300, 1e-160, 1e160])
 @each(("a", "b"), [(a * 3, b * 4) for a, b in SIGNS] + [(0, 2), (0, -2), (2, 0), (-2, 0), (1e-9, 1)])
 def test_hypot_and_atan2_in_every_quadrant(a: float, b: float, size: float) -> None:

@@ -236,7 +236,7 @@ def predicates(name: str, which: str, point: tuple[float, ...]) -> bool | None:
     return values.pop() if values else None
 
 
-@each("op", OF_DOMAINS, ids=lambda op: op.name)
+@each("op", OF_DOMAINS, ids=lambda op: op.name, sampled=True)
 def test_outside_of_its_domain_an_operation_is_nan_in_every_kind_of_number(op: Op) -> None:
     """Also its definition, which other languages and proven digits are made of, and however many inputs it gets."""
     for count in range(op.min_inputs, (op.max_inputs or op.min_inputs) + 1):

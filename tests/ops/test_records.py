@@ -48,7 +48,7 @@ def test_only_functions_of_one_number_have_a_parity() -> None:
     assert [op.name for op in all_ops() if op.parity and (op.max_inputs != 1 or op.is_structural)] == []
 
 
-@each("row", OF_ONE_NUMBER, ids=lambda row: row.name)
+@each("row", OF_ONE_NUMBER, ids=lambda row: row.name, sampled=True)
 def test_what_is_always_positive_or_recognised_as_increasing_is(row: Row) -> None:
     with mp.workdps(60):
         found = [there for x in SAMPLES if (there := value(row, x)) is not None]
@@ -63,7 +63,7 @@ def test_bounded_link_functions_are_recognised_as_increasing() -> None:
         assert is_increasing(get_op(name)(variable("x"))), name
 
 
-@each("row", EXACT, ids=lambda row: row.name)
+@each("row", EXACT, ids=lambda row: row.name, sampled=True)
 def test_whole_numbers_stay_exact(row: Row) -> None:
     op, count = get_op(row.name), len(row.domain)
     for point in itertools.product(WHOLE, repeat=count):

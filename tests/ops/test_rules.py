@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import pytest
 from mpmath import mp, mpf
 
 from autodiff_cli.algebra.readable import readable
@@ -245,6 +246,7 @@ def test_outside_the_domain_no_slope_is_a_number(row: Row) -> None:
                 assert not math.isfinite(WAYS[way](output, [x], {"x": place})[0]), (place, way)
 
 
+@pytest.mark.slow
 @each("row", [row for row in ROWS if len(row.domain) == 1], ids=lambda row: row.name)
 @each("x", [0.0, -0.0, 1.0, -1.0])
 def test_second_derivatives_at_edges_agree_in_every_way(row: Row, x: float) -> None:
@@ -258,7 +260,7 @@ OF_POSITIVE_NUMBERS = {"edge_distance", "logit_slope"}
 OFF_ZERO = {"direction", "pow_slope_base"}
 
 
-@each("op", [op for op in all_ops() if not op.is_structural], ids=lambda op: op.name)
+@each("op", [op for op in all_ops() if not op.is_structural], ids=lambda op: op.name, sampled=True)
 def test_every_rule_is_the_derivative_also_that_of_helpers(op: Op) -> None:
     """Rules of rules follow, and no row of the table says what a helper is. Values are proven to 100 digits, and
     compared where they have a slope, so edges of domains where a rule says something of its own count as well."""

@@ -22,7 +22,7 @@ def encloses(bounds: tuple[float | str, float | str], exact: mpf) -> bool:
     return bool(low <= exact <= high)
 
 
-@each("seed", range(12))
+@each("seed", range(12), sampled=True)
 def test_a_polynomial_with_known_roots(seed: int) -> None:
     chance = random.Random(seed)
     roots = sorted({Fraction(chance.randint(-60, 60), chance.choice([1, 2, 3, 5, 8])) for _ in range(5)})
@@ -85,6 +85,7 @@ def test_digits_of_zeros_are_proven(text: str, exact: str) -> None:
         ("x - 1", 0, 1, [1]),
         ("gamma(x) - 2", 1.5, 4, [3]),
     ],
+    sampled=True,
 )
 def test_complete_solutions(text: str, low: float, high: float, points: list[float]) -> None:
     found = ad.parse(text).solve(x=(low, high))
@@ -104,6 +105,7 @@ def test_complete_solutions(text: str, low: float, high: float, points: list[flo
         ("(x - 1)^2/(x - 1)", 1),
         ("where(x > 0, x - 3, 5)", 0),
     ],
+    sampled=True,
 )
 def test_what_cannot_be_proven_is_unresolved(text: str, at: float) -> None:
     found = ad.parse(text).solve(x=(-1, 2))
@@ -126,6 +128,7 @@ def test_what_cannot_be_proven_is_unresolved(text: str, at: float) -> None:
         ("0.99999999999999999999 + cos(x)", [math.pi - 1.41421356237310e-10, math.pi + 1.41421356237310e-10]),
         ("x^2*exp(x) + 1e-30", []),
     ],
+    sampled=True,
 )
 def test_where_a_function_touches_zero_or_nearly(text: str, points: list[float]) -> None:
     found = ad.parse(text).solve(x=(-0.7, 4.8))
@@ -167,6 +170,7 @@ def test_curves_that_touch_or_nearly(seed: int) -> None:
         ("[x^2 - y^2, x*y]", "xy", [(0, 0)]),
         ("[exp(x) - 1 - y, x*(x - y) + y^2]", "xy", [(0, 0)]),
     ],
+    sampled=True,
 )
 def test_systems_with_singular_zeros(text: str, names: str, points: list[tuple[float, ...]]) -> None:
     found = ad.parse(text).solve(dict.fromkeys(names, (-2, 2.1)))
@@ -202,6 +206,7 @@ def test_a_zero_that_may_be_double_is_said_to_be_so() -> None:
     assert near.error < 1e-30
 
 
+@pytest.mark.slow
 @each("shift", ["0", "6e-39", "-2e-39", "6e-36", "6e-30"])
 def test_a_zero_near_a_point_that_may_be_a_triple_one_is_in_a_box(shift: str) -> None:
     with mp.workdps(80):
@@ -211,7 +216,7 @@ def test_a_zero_near_a_point_that_may_be_a_triple_one_is_in_a_box(shift: str) ->
         assert any(encloses(box, mp.log(2) + offset) for box in boxes)
 
 
-@each("unit", [1.0, 1e9, 1e-9])
+@each("unit", [1.0, 1e9, 1e-9], sampled=True)
 @each("second", ["sinh(x - log(2)) - y/unit + log(2)", "sinh(y/unit - log(2)) - x + log(2)"])
 def test_the_box_around_a_zero_that_may_be_a_triple_one_has_the_size_of_its_units(unit: float, second: str) -> None:
     found = ad.parse(f"[y - {unit!r}*x, {second.replace('unit', repr(unit))}]").solve(
@@ -233,6 +238,7 @@ def test_zeros_of_factors_that_cannot_be_told_apart_are_not_called_unique() -> N
     assert [r.point for r in found.roots] == [{"x": 0.0, "y": 0.0}, {"x": 2**0.5, "y": 2**0.5}]
 
 
+@pytest.mark.slow
 @each(
     ("text", "pole"),
     [
@@ -287,7 +293,7 @@ def test_a_search_that_is_cut_short_bounds_the_global_minimum_well() -> None:
     assert 1 - 1e-2 < low <= 1 <= high < 1 + 1e-9
 
 
-@each("equations, box, count", SYSTEMS)
+@each("equations, box, count", SYSTEMS, sampled=True)
 def test_systems_of_the_literature(equations: str, box: dict[str, tuple[float, float]], count: int) -> None:
     f = ad.parse(equations)
     found = f.solve(box)
@@ -355,6 +361,7 @@ def test_kinks_and_multiple_zeros_of_the_gradient(
         ("-x^2*(1 + y^2) - y^4 + x*y^3", "maximum"),
         ("x^2 - y^4 + x*y^2", "degenerate"),
     ],
+    sampled=True,
 )
 def test_points_with_a_singular_hessian_are_told_from_values_all_around(text: str, kind: str) -> None:
     """Which are compared in parts of the border, each as narrow as terms that cancel demand."""
@@ -436,7 +443,7 @@ def test_no_value_in_the_box_is_beyond_the_global_optima(
     ],
     sampled=True,
 )
-@each("is_maximum", [False, True])
+@each("is_maximum", [False, True], sampled=True)
 def test_points_and_bounds_are_what_samples_near_them_say(text: str, is_maximum: bool) -> None:
     """Also on edges with jumps and kinks, where a function has other slopes than beside them."""
     f, chance = ad.parse(text), random.Random(text)
@@ -534,6 +541,7 @@ def test_a_local_search_leaves_maxima_and_saddles_for_the_minimum_below(
         assert {name: abs(x) % math.tau for name, x in found.point.items()} == pytest.approx(end)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_local_search_ends_in_a_proven_minimum() -> None:
     found = ad.parse("(1 - x)^2 + 100*(y - x^2)^2").minimize(x=-1.2, y=1)
     assert [p.point for p in found.points] == [{"x": 1.0, "y": 1.0}]

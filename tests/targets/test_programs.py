@@ -166,9 +166,8 @@ def compiled(target: Target, source: str, folder: Path) -> list[str | Path]:
     return [binary]
 
 
-@pytest.mark.parametrize(
-    "shorter", [pytest.param(False, id="as floats", marks=pytest.mark.slow), pytest.param(True, id="as people write")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("shorter", [pytest.param(False, id="as floats"), pytest.param(True, id="as people write")])
 @pytest.mark.parametrize(
     ("target", "write"),
     [(C, in_c), (FORTRAN, in_fortran), (JAVASCRIPT, in_javascript)],

@@ -65,6 +65,7 @@ def test_gradient_methods_never_leave_the_bounds(optimizer: str, batch_size: int
     assert fit.on_bounds
 
 
+@pytest.mark.slow
 @each("backend", ["numpy", "llvm"])
 def test_a_projected_method_ends_where_least_squares_does(backend: str) -> None:
     options = {"optimizer": "adam", "learning_rate": 0.05, "epochs": 600, "backend": backend}
@@ -95,6 +96,7 @@ def test_bounds_that_do_not_bind_change_nothing() -> None:
     assert not wide.warnings
 
 
+@pytest.mark.slow
 @each("loss", ["huber", "mae"])
 def test_other_losses_know_bounds(loss: str) -> None:
     fit = ad.fit(MODEL, {"x": X, "y": Y}, loss=loss, bounds={"b": (0, 1.1)})
@@ -191,6 +193,7 @@ def _sum_of_exponentials() -> dict[str, np.ndarray]:
     return {"t": t, "y": 5 * np.exp(-0.3 * t) + 3 * np.exp(-2 * t) + 0.02 * np.sin(37 * t)}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("bounds", [{"k2": ("k1", None)}, {"k1": ("k2", None)}, {"k1": (0, "k2")}])
 def test_a_parameter_bounds_another_one(bounds: dict) -> None:
     fit = ad.fit("y ~ A*exp(-k1*t) + B*exp(-k2*t)", _sum_of_exponentials(), bounds=bounds)
@@ -247,6 +250,7 @@ def test_bounds_between_which_there_is_no_number(low: float | None, high: float 
         check_bounds("a", (low, high))
 
 
+@pytest.mark.slow
 @each("optimizer", ["lm", "lbfgs"])
 @each("limit", [1.7, 1.9, 1.95])
 def test_the_value_of_one_level_is_no_way_around_the_bound_of_another(optimizer: str, limit: float) -> None:
@@ -262,6 +266,7 @@ def test_the_value_of_one_level_is_no_way_around_the_bound_of_another(optimizer:
     assert fit.stderr["b"] is not None
 
 
+@pytest.mark.slow
 @each("seed", range(3))
 def test_terms_that_change_places_end_at_a_minimum_within_the_bounds_of_their_new_places(seed: int) -> None:
     """Two exponentials with different bounds: what is a minimum on the bound of one rate is none as the other rate."""

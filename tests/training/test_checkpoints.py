@@ -115,6 +115,7 @@ def test_what_is_known_is_not_computed_again(tmp_path: Path, monkeypatch: pytest
     assert len(asked) - whole <= 2  # of the errors, at the end
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("at", [2, 9, 19])
 def test_the_best_epoch_so_far_is_saved(tmp_path: Path, at: int) -> None:
     x = np.linspace(0, 1, 40)
@@ -151,6 +152,7 @@ def test_it_resumes_on_another_number_of_threads_and_writes_checkpoints(tmp_path
 # --- of another fit
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("change", "named"),
     [

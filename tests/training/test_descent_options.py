@@ -33,6 +33,7 @@ def ridge(data: dict[str, Any], factor: float, weights: Any = None) -> Any:
 # --- penalties
 
 
+@pytest.mark.slow
 @each("optimizer", ["auto", "lm", "lbfgs"])
 @each("backend", ["numpy", "llvm"])
 def test_a_penalty_by_squares_is_ridge_regression(optimizer: str, backend: str) -> None:

@@ -64,6 +64,7 @@ def test_fits_that_end_well_need_no_explanation() -> None:
     assert found.warnings == []
 
 
+@pytest.mark.slow
 def test_nearly_unidentifiable_parameters_are_named() -> None:
     found = ad.fit("y ~ a + b*x + c*(x + 1e-6*x^2)", DATA)
     assert re.search(

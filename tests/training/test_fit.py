@@ -40,7 +40,7 @@ def test_methods_that_run_to_convergence(optimizer: str) -> None:
     assert not found.failure
 
 
-@each("optimizer", OPTIMIZERS)
+@each("optimizer", OPTIMIZERS, sampled=True)
 @each("batch_size", [None, 32])
 def test_gradient_methods_go_down_and_are_the_same_again(optimizer: str, batch_size: int | None) -> None:
     runs = [fit(MODEL, decay(), optimizer=optimizer, epochs=20, batch_size=batch_size, seed=3) for _ in range(2)]
@@ -386,6 +386,7 @@ def test_small_steps_are_not_convergence() -> None:
     assert not fit("y ~ a", {"y": [1.0, 1.0]}, start={"a": 0}, optimizer="sgd", learning_rate=1e-9).converged
 
 
+@pytest.mark.slow
 @each("optimizer", ["lm", "lbfgs"])
 @each("power", ["x^b", "abs(x)^b", "sqrt(x)^b"])
 def test_a_parameter_that_converges_to_a_jump_of_the_loss_has_no_error(power: str, optimizer: str) -> None:

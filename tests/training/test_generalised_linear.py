@@ -31,6 +31,7 @@ def reweighted(design: Array, y: Array) -> Array:
 
 
 # From a = b = c = 1 the mean is in range, or so large that all that follows is little beside it, or infinite.
+@pytest.mark.sampled
 @pytest.mark.parametrize("spread", [1e-4, 1.0, 20.0, 1e3, 1e5])
 @pytest.mark.parametrize(
     ("model", "options"),
@@ -100,6 +101,7 @@ def test_columns_of_very_different_sizes_against_fishers_scoring() -> None:
     np.testing.assert_allclose([*found.stderr.values()], errors, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_gamma_family_with_reciprocal_and_logarithmic_links_of_raw_columns() -> None:
     columns, design = survey(60)
     mean = 1 / (design @ [0.01, 1e-4, 1e-7, 1e-9])
@@ -131,6 +133,7 @@ def test_a_softmax_of_raw_columns_reaches_its_optimum() -> None:
     assert found.log_likelihood == pytest.approx(better.log_likelihood, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_links_that_are_not_defined_at_the_default_start() -> None:
     columns, design = survey(200)
     eta = (design - design.mean(axis=0)) @ [0, 0.03, 4e-5, -3e-7]

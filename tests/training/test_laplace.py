@@ -278,7 +278,11 @@ def test_nonlinear_models(
         assert minus_log_likelihood(theta + 0.3 * step) > at_end < minus_log_likelihood(theta - 0.3 * step)
 
 
-@each("model", ["y ~ a*exp(-(c + u[g])*x) + v[h]", "y ~ a*exp(-(c + u[g])*x + v[g]*x^2)", "y ~ exp(u[g]*v[h]) + a*x"])
+@each(
+    "model",
+    ["y ~ a*exp(-(c + u[g])*x) + v[h]", "y ~ a*exp(-(c + u[g])*x + v[g]*x^2)", "y ~ exp(u[g]*v[h]) + a*x"],
+    sampled=True,
+)
 def test_gradients(model: str) -> None:
     names = ["u[g]", "v[h]" if "v[h]" in model else "v[g]"]
     priors = {names[0]: "normal(m, exp(t))", names[1]: "normal(0, s)"}
@@ -293,6 +297,7 @@ def test_gradients(model: str) -> None:
         assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(slope, rel=1e-6, abs=1e-6), marginal.names[k]
 
 
+@pytest.mark.slow
 def test_prediction_file_and_derived_quantity(tmp_path: Path) -> None:
     data = {**ORANGE, "tree": np.array(list("abcde"))[np.asarray(ORANGE["tree"]) - 1]}
     options = {"laplace": "u", "priors": {"u[tree]": "normal(0, s)"}, "derive": "share = s/A"}

@@ -23,6 +23,7 @@ def mixture(seed: int) -> tuple[Any, list[float]]:
     return x, truth
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(k, marks=pytest.mark.slow) for k in range(3, 10))])
 def test_the_components_of_a_mixture_are_found(seed: int) -> None:
     x, (share, *means, first, second) = mixture(seed)
@@ -37,7 +38,8 @@ def test_the_components_of_a_mixture_are_found(seed: int) -> None:
     assert any("`w` 0 to 1" in note and "`s1` at least 0" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(4, marks=pytest.mark.slow), pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 4, 6])
 def test_three_components_are_found_rather_than_a_worse_minimum(seed: int) -> None:
     generator = np.random.default_rng(seed)
     component = generator.choice(3, 300, p=[0.3, 0.4, 0.3])
@@ -59,6 +61,7 @@ def random_mixture(generator: np.random.Generator, count: int) -> Any:
     return generator.normal(means[component], deviations[component])
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [700, 706, 711, 722])
 def test_shares_of_a_mixture_sum_to_at_most_1_and_no_component_is_at_two_rows(seed: int) -> None:
@@ -72,6 +75,7 @@ def test_shares_of_a_mixture_sum_to_at_most_1_and_no_component_is_at_two_rows(se
     assert min(p["s1"], p["s2"], p["s3"]) > np.std(x) / 40
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 8, 19, 21, 41, 43, 47, 54, 60])
 def test_no_component_of_a_mixture_depends_on_two_or_three_rows(seed: int) -> None:
@@ -84,11 +88,12 @@ def test_no_component_of_a_mixture_depends_on_two_or_three_rows(seed: int) -> No
     assert np.count_nonzero(np.abs(x - mean) < 3 * deviation) > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "x", "name"),
     [
-        pytest.param("log(s) + ((x - m)/s)^2/2", np.full(10, 3.0), "s", marks=pytest.mark.slow),
-        pytest.param("-log(normal_pdf(x, m, s))", np.full(10, 3.0), "s", marks=pytest.mark.slow),
+        ("log(s) + ((x - m)/s)^2/2", np.full(10, 3.0), "s"),
+        ("-log(normal_pdf(x, m, s))", np.full(10, 3.0), "s"),
         ("exp(-a*x)", np.linspace(1, 9, 20), "a"),
         (STUDENT, np.tile([-1.0, 1], 9), "n"),
     ],
@@ -119,6 +124,7 @@ def test_a_parameter_of_either_sign_is_not_bounded() -> None:
     assert found.parameters["p"] == pytest.approx(-0.6, abs=0.1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "model",
     ["max(q*(y - a - b*x), (q - 1)*(y - a - b*x))", "where(y > a + b*x, q*(y - a - b*x), (1 - q)*(a + b*x - y))"],
@@ -147,8 +153,9 @@ def test_regular_likelihoods_have_no_warning() -> None:
     assert found.parameters["k"] == pytest.approx(2, abs=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1, 0.001])
-@pytest.mark.parametrize(("rows", "width"), [(3, 0.8), pytest.param(5, 0.3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("rows", "width"), [(3, 0.8), (5, 0.3)])
 def test_a_component_of_few_rows_is_found_if_it_is_as_wide_as_the_others(rows: int, width: float, unit: float) -> None:
     generator = np.random.default_rng([rows, 6])
     few = generator.normal(9, width, rows)
@@ -157,10 +164,10 @@ def test_a_component_of_few_rows_is_found_if_it_is_as_wide_as_the_others(rows: i
     assert max(found.parameters["m1"], found.parameters["m2"]) == pytest.approx(unit * few.mean(), abs=0.05 * unit)
 
 
-@pytest.mark.parametrize(
-    "unit", [1, pytest.param(1e-6, marks=pytest.mark.slow), pytest.param(1e4, marks=pytest.mark.slow)]
-)
-@pytest.mark.parametrize("seed", [3, *(pytest.param(k, marks=pytest.mark.slow) for k in (0, 1, 2, 4, 5))])
+@pytest.mark.sampled
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", [1, 1e-6, 1e4])
+@pytest.mark.parametrize("seed", [3, 0, 1, 2, 4, 5])
 def test_a_component_of_three_rows_far_from_the_others_is_found_wherever_they_are(seed: int, unit: float) -> None:
     """The places of three rows decide how alike their slopes are, but not how many rows they are."""
     generator = np.random.default_rng(seed)
@@ -182,6 +189,7 @@ def test_a_mixture_without_widths_is_fitted() -> None:
     assert sorted([found.parameters["m1"], found.parameters["m2"]]) == pytest.approx([0, 6], abs=0.5)
 
 
+@pytest.mark.slow
 def test_a_component_of_two_rows_is_kept_only_from_starting_values() -> None:
     x = [*np.random.default_rng(0).normal(0, 1, 60), 9.0, 9.3]
     start = {"w": 0.9, "m1": 0, "s1": 1, "m2": 9, "s2": 0.3}

@@ -143,6 +143,7 @@ def test_a_fit_is_as_good_as_from_the_true_parameters(name: str, seed: int) -> N
     assert found.rss < 2 * best.cost * 1.001
 
 
+@pytest.mark.slow
 def test_the_least_minimum_is_found_although_much_noise_hides_it() -> None:
     """A step on a line, whose default start leads to another curve, which explains 90 % of the variation too."""
     x = np.linspace(0, 100, 60)
@@ -179,6 +180,7 @@ def test_a_few_rows_near_a_wrong_minimum_do_not_hide_a_better_one(peaks: int, se
     assert fit(f"y ~ a*exp(-((x - m)/s)^2) + {rest}", {"x": x, "y": y}).rss < 2 * best.cost * 1.001
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [19, 2, 7])
 def test_two_close_frequencies_in_a_sum_are_found_together(seed: int) -> None:
@@ -199,6 +201,7 @@ def test_two_close_frequencies_in_a_sum_are_found_together(seed: int) -> None:
     assert fit("y ~ a*sin(w1*x + p1) + b*sin(w2*x + p2)", {"x": x, "y": y}).rss < 2 * best.cost * 1.001
 
 
+@pytest.mark.slow
 def test_counts_end_at_the_least_minimum_alone_and_in_groups() -> None:
     """Saturation curves whose default start, a time constant of 1 for hours of data, is flat at another minimum."""
     x = np.linspace(0, 3600, 40)
@@ -236,6 +239,7 @@ def test_classes_end_at_the_least_minimum_although_least_squares_leads_to_imposs
     assert found.loss <= from_truth.loss
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("options", [{}, {"starts": 10}])
 @pytest.mark.parametrize(("second", "has_rival"), [(1.0, True), (0.5, False)])
 def test_a_warning_names_another_minimum_that_is_nearly_as_likely(

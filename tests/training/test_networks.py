@@ -90,7 +90,8 @@ def test_the_covariance_of_a_linear_softmax_is_that_of_the_same_sigmoid() -> Non
 # --- what must come out
 
 
-@pytest.mark.parametrize("activation", ["tanh", pytest.param("relu", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("activation", ["tanh", "relu"])
 def test_a_sine(activation: str) -> None:
     columns = wave(150)
     found = fit(f"y ~ mlp(z, [32], {activation})", columns, epochs=3000, learning_rate=0.01)
@@ -99,6 +100,7 @@ def test_a_sine(activation: str) -> None:
     assert found.loss < 1e-3
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(3))
 def test_a_parabola_by_plain_gradient_descent_row_by_row(seed: int) -> None:
     x = np.linspace(-1, 1, 50)
@@ -121,6 +123,7 @@ def test_xor_from_nearly_every_seed() -> None:
     assert solved >= 0.9 * count
 
 
+@pytest.mark.slow
 def test_two_moons() -> None:
     found = fit(
         "moon ~ softmax(mlp([x1, x2], [16, 16], relu))",
@@ -133,6 +136,7 @@ def test_two_moons() -> None:
     assert found.validation_accuracy > 0.97
 
 
+@pytest.mark.slow
 def test_iris() -> None:
     found = fit(IRIS, open_data([str(SETS / "iris.csv")]), epochs=300, learning_rate=0.02)
     assert found.classes == ("setosa", "versicolor", "virginica")

@@ -39,12 +39,14 @@ def test_adam_ends_at_the_certified_minimum_too() -> None:
     assert found.converged
 
 
+@pytest.mark.slow
 def test_a_local_minimum_that_explains_nearly_all_is_left() -> None:
     problem = PROBLEMS["Thurber"]
     found = fit(problem["model"], open_data([str(FOLDER / problem["data"])]), optimizer="lbfgs")
     assert found.rss == pytest.approx(problem["certified"]["rss"], rel=1e-9)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["Misra1a", "DanWood", "Kirby2", "Hahn1", "MGH17", "BoxBOD", "Rat42", "Chwirut2"])
 def test_without_starting_values(name: str) -> None:
     problem = PROBLEMS[name]

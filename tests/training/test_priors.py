@@ -77,6 +77,7 @@ def test_poisson_and_binomial_conjugates() -> None:
     assert binomial.stderr["p"] == pytest.approx((11**3 / (5 * 6)) ** -0.5, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_the_profiled_posterior() -> None:
     fit = ad.fit("y ~ a*exp(-b*x)", DECAY, priors={"a": "normal(2, 0.02)", "b": "exponential(3)"})
 

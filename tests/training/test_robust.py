@@ -105,7 +105,7 @@ def test_the_estimate_is_that_of_iterated_weights(loss: str) -> None:
     assert found.parameters == pytest.approx({"a": 2, "b": 1}, abs=0.15)
 
 
-@each("loss", ROBUST)
+@each("loss", ROBUST, sampled=True)
 def test_errors_are_those_of_the_sandwich_formula(loss: str) -> None:
     """With n/(n - p) for few rows: inv(H)*G'G*inv(H), from the definitions of the losses."""
     x = np.linspace(0, 3, 12)

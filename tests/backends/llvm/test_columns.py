@@ -48,7 +48,7 @@ def fenced() -> Fenced:
 
 @every_width
 @each("at_end", [True, False])
-@each("rows", [1, 2, 3, 5, 8, 9, 63, 511, 513, 1027])
+@each("rows", [1, 2, 3, 5, 8, 9, 63, 511, 513, 1027], sampled=True)
 def test_no_byte_beyond_a_column_is_touched(fenced: Fenced, rows: int, at_end: bool, width: int) -> None:
     generator = np.random.default_rng(rows)
     plain = {"x": generator.normal(size=rows), "y": generator.normal(size=rows).astype("f4")}
@@ -77,7 +77,7 @@ def test_no_byte_beyond_a_column_of_vectors_is_touched(fenced: Fenced, rows: int
 
 
 @every_width
-@each("letters", TYPES)
+@each("letters", TYPES, sampled=True)
 @each("rows", [1, 6, 1029])
 def test_numbers_of_every_type_are_read_as_they_are(letters: str, rows: int, width: int) -> None:
     dtype = np.dtype(letters)

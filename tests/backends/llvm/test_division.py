@@ -6,6 +6,7 @@ import itertools
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -56,6 +57,7 @@ def test_any_numbers(rows: list[tuple[float, float, float]]) -> None:
     compared(a, b, d)
 
 
+@pytest.mark.slow
 @every_width
 @each("count", [2, 40])  # sums that stay in registers, and more than there are
 @each("text", ["d", "exp(log(d))"])  # without and with a call, for which vectors are side by side

@@ -104,6 +104,7 @@ def test_whatever_the_model_and_the_weights(model: str, method: str, weighted: b
         assert_same(run(LlvmBackend(1), objective, method, batch), run(NumpyBackend(), objective, method, batch))
 
 
+@pytest.mark.slow
 @each("longest", [1e-3, 0.3, 1e9])
 def test_gradients_are_shortened_as_in_the_loop(longest: float) -> None:
     objective = Objective(VECTORS, scaled(data(90)), weights="w", start={"v": [3, 1], "a": 2})
@@ -123,6 +124,7 @@ def test_gradients_of_any_size_are_shortened(slope: float) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
+@pytest.mark.slow
 @each("batch", [1, 13, 64, 600])
 def test_wide_layers_too(batch: int) -> None:
     objective = Objective("y ~ mlp([x, z], [40, 40], relu)", scaled(data(601)), weights="w")
@@ -151,6 +153,7 @@ def test_batches_larger_than_a_kernel_takes_go_to_all_threads() -> None:
     )
 
 
+@pytest.mark.slow
 @each("backend", ["numpy", "llvm"])
 def test_fixed_parameters_bounds_and_patience_go_through_whole_fits(backend: str) -> None:
     given = scaled(data(300))
@@ -167,7 +170,7 @@ def test_fixed_parameters_bounds_and_patience_go_through_whole_fits(backend: str
     assert found.parameters == pytest.approx(wanted.parameters, rel=1e-8)
 
 
-@each("kind", [np.float32, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32])
+@each("kind", [np.float32, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32], sampled=True)
 def test_columns_of_other_types_are_widened(kind: Any) -> None:
     columns = data(150, kind)
     objective = Objective("y ~ a*x + b", columns)
@@ -198,6 +201,7 @@ def test_columns_in_any_memory_are_read_and_nothing_beside_them() -> None:
     assert run(LlvmBackend(1), objective, "sgd", 10, swapped)[0] == wanted[0]
 
 
+@pytest.mark.slow
 @each("kind", ["f8", "f4", "i2", "u1"], sampled=True)
 @each("at_end", [False, True])
 def test_no_byte_beyond_a_column_is_touched(kind: str, at_end: bool) -> None:

@@ -60,7 +60,7 @@ EDGES = (-np.inf, -1e300, -2.0, -1.0, -5e-324, -0.0, 0.0, 5e-324, 1e-200, 0.3, 1
 
 
 @every_width
-@each("text", WRITTEN)
+@each("text", WRITTEN, sampled=True)
 def test_a_number_in_the_formula_changes_no_value(text: str, width: int) -> None:
     output, x = read(text).output, np.array(EDGES)
     op = output.op
@@ -73,6 +73,7 @@ def test_a_number_in_the_formula_changes_no_value(text: str, width: int) -> None
         assert same(op, one, other), (value, one, other)
 
 
+@pytest.mark.slow
 @every_width
 @each("text", [*WRITTEN, "x^1"])
 def test_a_slope_is_no_number_where_numpys_is_none(text: str, width: int) -> None:
@@ -82,6 +83,7 @@ def test_a_slope_is_no_number_where_numpys_is_none(text: str, width: int) -> Non
     np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
 
 
+@pytest.mark.slow
 @every_width
 def test_signs_of_zero_survive(width: int) -> None:
     x = np.array([-0.0, 0.0])

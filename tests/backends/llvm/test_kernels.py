@@ -34,7 +34,7 @@ def test_any_number_of_rows(text: str, rows: int, width: int) -> None:
 
 
 @every_width
-@each("text", FORMULAS)
+@each("text", FORMULAS, sampled=True)
 def test_gradients_of_sums(text: str, width: int) -> None:
     program = read(text)
     leaves = [leaf for name, leaf in program.leaves.items() if name != "x"]
@@ -79,6 +79,7 @@ NETWORK = "tanh(V @ tanh(W @ [x, x^2] + b) + c)[0]"
 SIZES = {"W": (5, 2), "b": (5,), "V": (3, 5), "c": (3,)}
 
 
+@pytest.mark.slow
 @every_width
 @each("rows", [1, 4, 130, 600])
 def test_a_network(rows: int, width: int) -> None:
@@ -89,6 +90,7 @@ def test_a_network(rows: int, width: int) -> None:
     both_ways(outputs, {"x": generator.normal(size=rows)}, point, SIZES, width=width)
 
 
+@pytest.mark.slow
 @each("text", ["W @ V*x", "outer([x, a], [a, 1, x]) @ outer([1, x, 2], [x, a])", "W @ outer([x, a, 1], [a, x])"])
 def test_products_of_matrices(text: str) -> None:
     program = read(f"W: 2x3; V: 3x2; {text}")

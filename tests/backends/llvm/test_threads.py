@@ -43,6 +43,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     change_scheduling(monkeypatch, solo_seconds=0.0, solo_seconds_if_awake=0.0, max_solo_doublings=0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("rows", [ROWS, 3 * 8192, 8193, 100])
 def test_the_same_bits_with_any_number_of_threads(rows: int) -> None:

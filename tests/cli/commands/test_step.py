@@ -135,6 +135,7 @@ def test_a_small_window_is_scrolled_down_and_up_again(terminal: Terminal) -> Non
     assert terminal.end() == 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("key", [b"q", b"\x1b", b"\x04"])
 def test_what_quits(terminal: Terminal, key: bytes) -> None:
     walking(terminal)
@@ -158,6 +159,7 @@ def test_a_signal_to_end_is_obeyed_with_the_terminal_in_order(terminal: Terminal
     assert terminal.end() == -number
 
 
+@pytest.mark.slow
 def test_after_a_crash_the_terminal_is_in_order(terminal: Terminal) -> None:
     code = (
         "import sys\n"

@@ -67,6 +67,7 @@ def texts(found: list[ShareData], name: str) -> list[str]:
 NAMES = ["plain.csv", "crlf.csv", "unended.csv", "commented.csv", "blanks.txt", "a.parquet", "a.csv.gz", "a.arrow"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("count", [1, 2, 7, 100])
 def test_shares_have_each_row_once_and_in_order(name: str, count: int, tmp_path: Path) -> None:

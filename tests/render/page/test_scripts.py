@@ -36,6 +36,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     return file.read_text(encoding="utf-8")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", _COMMON)
 def test_the_page_declares_what_additions_use(page: str, name: str) -> None:
     own = "\n".join(

@@ -158,6 +158,7 @@ def test_points_stand_where_their_numbers_are() -> None:
     assert points.get_xydata().tolist() == [[0, 1], [1, 3], [2, 5.5], [4, 9]]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("width", [24, 40, 80, 200])
 def test_a_picture_in_characters_keeps_within_the_width(width: int) -> None:
     for rows in (20, 500):
@@ -235,7 +236,8 @@ def kinetics(groups: int) -> dict[str, Any]:
     return {"conc": conc, "rate": (group + 2) * conc / (1 + conc) + noise, "state": [f"_s$_{k:02}" for k in group]}
 
 
-@pytest.mark.parametrize("count", [1, 3, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 3, 7])
 def test_labels_have_a_curve_each_in_a_colour_and_a_marker_of_their_own(count: int) -> None:
     data = kinetics(count)
     found = drawn("rate ~ v[state]*conc/(k + conc)", data)
@@ -285,7 +287,7 @@ def test_zeros_on_a_logarithmic_axis_stand_left_of_a_break() -> None:
     assert axes_of(hidden, log="x")[0].get_legend_handles_labels()[1][0] == "4 rows, 1 not above 0"
 
 
-@each("least", [1e-9, 2e-9, 5e-9, 0.3, 70])
+@each("least", [1e-9, 2e-9, 5e-9, 0.3, 70], sampled=True)
 def test_zero_stands_half_a_decade_left_of_every_mark_and_point(least: float) -> None:
     dose = np.concatenate([[0, 0], np.geomspace(least, 5e3 * least, 12)])
     found = drawn("y ~ a + b*dose", {"dose": dose, "y": 2 + np.arange(14.0)})
@@ -300,6 +302,7 @@ def test_zero_stands_half_a_decade_left_of_every_mark_and_point(least: float) ->
     assert zero > least / 100
 
 
+@pytest.mark.slow
 def test_the_figure_of_a_posterior_grows_with_its_numbers() -> None:
     generator = np.random.default_rng(0)
     for count in (2, 7):
@@ -360,6 +363,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (1, "")
 
 
+@pytest.mark.slow
 def test_doses_stand_by_their_ratios() -> None:
     dose = np.geomspace(1e-9, 1e-4, 30)
     fit = drawn("y ~ lo + (hi - lo)/(1 + (c/dose)^h)", {"dose": dose, "y": 2 + 90 / (1 + (3e-7 / dose) ** 1.2)})
@@ -410,6 +414,7 @@ def test_times_are_labelled_by_the_span_of_their_axis(days: float, label: str) -
     assert time_label((moment - origin).total_seconds(), days * 86_400, origin) == label
 
 
+@pytest.mark.slow
 def test_figures_for_print_have_outlines_of_letters_and_no_bitmaps(tmp_path: Path) -> None:
     save_plot({"": drawn("y ~ a*exp(-b*x)", decay())}, tmp_path / "fit.pdf")
     content = (tmp_path / "fit.pdf").read_bytes()

@@ -69,6 +69,7 @@ def test_sigma_that_is_absolute_gives_the_difference_of_chi_squared() -> None:
     assert test.statistic == pytest.approx(0.0620435841936 / 0.09, rel=1e-8)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("smaller", "larger", "is_tested"),
     [
@@ -90,6 +91,7 @@ def test_a_special_case_is_one_for_certain(smaller: str, larger: str, is_tested:
     assert bool(test.reason) != is_tested
 
 
+@pytest.mark.slow
 def test_one_parameter_for_all_levels_within_one_for_each() -> None:
     """The data set Puromycin of R, whose anova() of the two nls() gives F = 1.7182 and p = 0.2056."""
     conc = np.repeat([0.02, 0.06, 0.11, 0.22, 0.56, 1.1], 2)

@@ -59,6 +59,7 @@ def check_alike(found: FittedModel, wanted: FittedModel) -> None:
     assert found.confidence()["a"] == pytest.approx(wanted.confidence()["a"], rel=1e-7)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("options", [{}, {"weights": "w"}, {"sigma": "w", "absolute_sigma": True}])
 def test_every_group_is_as_if_it_were_alone(options: dict[str, Any]) -> None:
     data = decays([20, 7, 33, 20, 12, 100])
@@ -85,6 +86,7 @@ def test_rows_in_order_have_the_figure_of_durbin_and_watson() -> None:
         check_alike(group.fit, alone("y ~ a*exp(-b*x)", data, int(group.by)))
 
 
+@pytest.mark.slow
 def test_signs_phases_and_several_targets_are_reported_as_alone() -> None:
     data = decays([20] * 6)
     data["v"] = data["y"] ** 2
@@ -144,6 +146,7 @@ def test_groups_that_explain_much_at_a_wrong_minimum_are_fitted_again() -> None:
         assert found.fit.rss < 40 * 0.1**2 * 1.3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_groups_are_many")
 def test_a_bend_of_each_of_many_groups_is_found_as_alone() -> None:
     x, place = np.tile(np.linspace(0, 10, 12), 6), np.repeat(np.linspace(2, 8, 6), 12)
@@ -168,7 +171,8 @@ def test_an_exponent_of_the_other_sign_is_found_as_alone() -> None:
         assert group.fit.rss == pytest.approx(alone("y ~ a - b*exp(-(x/c)^k)", data, int(group.by)).rss, rel=1e-6)
 
 
-@pytest.mark.parametrize("family", [None, pytest.param("poisson", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [None, "poisson"])
 def test_groups_are_searched_and_described_as_fits_alone(family: str | None) -> None:
     """Peaks that the default start misses end where fits alone do, and the notes on starting values are theirs."""
     generator, x, count = np.random.default_rng(5), np.linspace(0, 100, 40), 4
@@ -184,6 +188,7 @@ def test_groups_are_searched_and_described_as_fits_alone(family: str | None) -> 
         assert any("starting values" in note for note in wanted.notes)
 
 
+@pytest.mark.slow
 def test_a_group_that_fails_does_not_stop_the_others() -> None:
     data = decays([20, 1, 2, 20, 20, 20])
     bad = data["group"] == 3
@@ -204,6 +209,7 @@ def test_a_group_that_fails_does_not_stop_the_others() -> None:
     assert any("combination" in warning for warning in undetermined.warnings)
 
 
+@pytest.mark.slow
 @each("options", [{}, {"loss": "huber"}, {"epochs": 5}])
 @each("groups", [2, 6])  # of which more are fitted in a batch
 def test_a_group_without_weight_fails_as_it_does_alone(options: dict[str, Any], groups: int) -> None:
@@ -318,6 +324,7 @@ STREAMED: dict[str, dict[str, Any]] = {
 COPIED = (30, 100, None)  # small groups in parts, and a large one; all in one part
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("name", "copied"),
     [
@@ -380,6 +387,7 @@ COSTLY_OPTIONS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "options", [*QUICK_OPTIONS, *(pytest.param(options, marks=pytest.mark.slow) for options in COSTLY_OPTIONS)], ids=str
 )
@@ -453,6 +461,7 @@ SLOWEST_VERDICTS: list[tuple[str, str, dict[str, Any]]] = [  # searches, which r
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "kind", "options"),
     [
@@ -520,6 +529,7 @@ def test_a_fit_does_not_depend_on_the_other_groups_of_its_batch() -> None:
         assert every[group.by].parameters == group.fit.parameters
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "options", "is_tested"),
     [

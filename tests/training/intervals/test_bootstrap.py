@@ -41,6 +41,7 @@ def test_with_equal_errors_the_ends_are_near_those_of_the_standard_errors() -> N
     assert found.intervals["bootstrap"]["half"] == pytest.approx((math.log(2) / high, math.log(2) / low), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_mean_has_the_percentiles_of_resampled_means() -> None:
     y = np.random.default_rng(5).exponential(size=40)
     found = ad.fit("y ~ m", {"y": y}, bootstrap=2000, confidence=0.8)
@@ -74,6 +75,7 @@ def test_few_and_failed_resamples_are_reported() -> None:
         ad.fit("y ~ mlp(x, [2], tanh)", DATA, bootstrap=10)
 
 
+@pytest.mark.slow
 @each("method", ["percentile", "bca"])
 def test_what_the_data_do_not_determine_has_no_interval(method: str) -> None:
     """The ends of resamples are where they started, which looks like certainty."""
@@ -107,6 +109,7 @@ def test_a_method_needs_the_number_of_resamples() -> None:
         ad.fit(MODEL, DATA, bootstrap_method="bca")
 
 
+@pytest.mark.slow
 def test_resamples_of_a_loss_with_kinks_end_at_minima_as_the_fit_does() -> None:
     """A quantile has its minimum at a kink, where no step goes down and the slope is not 0."""
     generator = np.random.default_rng(0)

@@ -27,6 +27,7 @@ KINETICS = "v ~ Vm*c/(K + c)"
 FALLING = {"x": [0.0, 1, 2, 3, 4], "y": [1, 0.2, 0.12, -0.05, 0.1]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["lm", "lbfgs"])
 def test_least_squares_have_the_intervals_of_lmfit(optimizer: str) -> None:
     found = ad.fit(KINETICS, TREATED, start={"Vm": 200, "K": 0.1}, optimizer=optimizer, profile=True)
@@ -35,6 +36,7 @@ def test_least_squares_have_the_intervals_of_lmfit(optimizer: str) -> None:
     assert found.intervals["profile"]["K"] == pytest.approx((0.046920342034558776, 0.0861569134282654), rel=1e-8)
 
 
+@pytest.mark.slow
 @each("seed", [2, 3, 30, 49, 53, 58], sampled=True)
 def test_at_a_limit_no_other_minimum_is_better(seed: int) -> None:
     """With `a` fixed away from its estimate, an exponential with an offset may have two minima. The profile is
@@ -238,7 +240,9 @@ def test_undetermined_parameters_have_no_ends() -> None:
     assert found.intervals["profile"]["a"] == (-math.inf, math.inf)
 
 
-@pytest.mark.parametrize("seed", [5012, *(pytest.param(k, marks=pytest.mark.slow) for k in (5000, 5007, 5022, 5025))])
+@pytest.mark.sampled
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [5012, 5000, 5007, 5022, 5025])
 def test_profiles_do_not_pass_over_values_that_do_not_fit(seed: int) -> None:
     generator = np.random.default_rng(seed)
     x = np.linspace(0.1, 1, 15)

@@ -43,6 +43,7 @@ TRUTH = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "loss", ["mse", pytest.param("huber", marks=pytest.mark.slow), pytest.param("cauchy", marks=pytest.mark.slow)]
 )

@@ -42,6 +42,7 @@ def solved(model: str, columns: dict[str, Any], start: Any, bounds: Bounds | Non
     return outcome, objective.rss(outcome.theta)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("model", MODELS)
 @examples(25)
 @given(st.lists(st.floats(0.3, 3), min_size=3, max_size=3), st.lists(st.floats(0.5, 2), min_size=3, max_size=3))
@@ -132,6 +133,7 @@ def test_an_end_at_a_kink_is_reported(unit: float) -> None:
     assert any(words.startswith("`k` ends at a kink of the loss") for words in found.warnings)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(4))
 def test_no_small_step_lowers_the_loss_of_a_line_with_two_bends(seed: int) -> None:
     generator = np.random.default_rng(seed)
@@ -163,6 +165,7 @@ def test_large_numbers_that_are_not_determined_may_belong_to_small_terms() -> No
     assert found.parameters["a"] + found.parameters["c"] == pytest.approx(1e12, rel=0.1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "y"),
     [
@@ -201,7 +204,8 @@ def test_large_residuals_take_few_evaluations_to_the_last_digits(start: int) -> 
     assert batch.evaluations <= 35  # steps that are not accelerated gain a third of the distance each: 75
 
 
-@pytest.mark.parametrize("noise", [pytest.param(0.0, marks=pytest.mark.slow), 0.1])
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.0, 0.1])
 def test_fits_of_a_batch_have_the_bits_that_they_have_alone(noise: float) -> None:
     generator = np.random.default_rng(3)
     y = 2.5 * np.exp(-1.3 * X) + 0.5 + noise * generator.normal(size=len(X))

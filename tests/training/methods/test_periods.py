@@ -118,6 +118,7 @@ def test_a_second_frequency_that_explains_nearly_as_much_is_said() -> None:
     assert not doubts[1]
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "rows"), [(0, 60), (1, 150), (2, 700)])
 def test_sines_and_cosines_of_julian_days_reach_the_fit_by_phase(seed: int, rows: int) -> None:

@@ -143,6 +143,7 @@ def test_values_to_scan_go_from_one_turn_to_one_per_two_rows() -> None:
     assert not [*Sinusoids(Objective("y ~ a*exp(b*x)", data)).frequency_grids(np.ones(2), 2, 1000)]
 
 
+@pytest.mark.slow
 def test_equal_starts_of_parts_that_could_change_places_are_left() -> None:
     x = np.linspace(0, 1.15, 24)
     y = 0.0951 * np.exp(-x) + 0.8607 * np.exp(-3 * x) + 1.5576 * np.exp(-5 * x)  # Lanczos's problem
@@ -222,6 +223,7 @@ def test_structure_makes_a_fit_doubtful_whatever_it_explains() -> None:
     assert not two.warnings
 
 
+@pytest.mark.slow
 def test_many_rows_do_not_hide_what_a_fit_misses() -> None:
     x = np.linspace(0, 20, 20_000)
     y = peak(x, 5, 1) + 0.05 * peak(x, 15, 0.3) + 0.05 * np.random.default_rng(2).normal(size=len(x))
@@ -229,7 +231,8 @@ def test_many_rows_do_not_hide_what_a_fit_misses() -> None:
     assert any("neighbouring residuals are alike" in warning for warning in found.warnings)
 
 
-@pytest.mark.parametrize("n", [0.9, *(pytest.param(n, marks=pytest.mark.slow) for n in (0.6, 1.5))])
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [0.9, 0.6, 1.5])
 @each("model", ["y ~ b + E/(1 + (k/x)^n)", "y ~ b + E*(x/k)^n/(1 + (x/k)^n)"])
 def test_powers_of_ratios_are_fitted_to_rows_at_zero(model: str, n: float) -> None:
     x = np.array([0, *np.geomspace(0.01, 100, 12)])

@@ -61,6 +61,7 @@ def test_small_and_large_numbers_keep_their_errors() -> None:
     assert fit.derived["d"]["stderr"] == pytest.approx(2 * fit.stderr["a"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [None, np.linspace(0.01, 0.03, 40)])
 def test_a_combination_may_be_known_though_its_parameters_are_not(sigma: Any) -> None:
     found = ad.fit("y ~ a*d*exp(-b*x) + c", DATA, sigma=sigma, derive=["p = a*d", "half = ln(2)/b", "q = a + d"])
@@ -112,6 +113,7 @@ def test_a_model_file_keeps_them(tmp_path: Path) -> None:
     assert "half" in loaded.summary()
 
 
+@pytest.mark.slow
 def test_a_combination_is_known_beside_a_parameter_on_its_bound() -> None:
     """The parameter on the bound is fixed there, as errors assume."""
     x = np.linspace(0, 1, 20)

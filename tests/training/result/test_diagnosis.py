@@ -27,15 +27,8 @@ def kinds(diagnosis: Diagnosis) -> set[str]:
     return {problem.kind for problem in diagnosis.problems}
 
 
-@pytest.mark.parametrize(
-    "activation",
-    [
-        "tanh",
-        pytest.param("sigmoid", marks=pytest.mark.slow),
-        "leaky_relu",
-        pytest.param("gelu", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("activation", ["tanh", "sigmoid", "leaky_relu", "gelu"])
 def test_a_trained_network_is_healthy(activation: str) -> None:
     diagnosis = diagnosed(f"y ~ mlp(x, [8, 8], {activation})", epochs=300)
     assert diagnosis.problems == []
@@ -118,6 +111,7 @@ NOISE = 0.01 * np.cos(37 * ROWS)
 BROKEN, POLE, UNDEFINED = "the fitted curve", "has a pole at", "is undefined at"
 
 
+@pytest.mark.slow
 @each(
     "model, start, curve, expected",
     [
@@ -158,6 +152,7 @@ def test_a_curve_that_is_infinite_or_undefined_between_rows_is_reported(
         ("y ~ a*b^x", {"b": 0.8}, 0.8**ROWS),
         ("y ~ v*x^n/(k^n + x^n)", {"k": 3.0, "n": 2.0}, ROWS**2 / (9 + ROWS**2)),
     ],
+    sampled=True,
 )
 def test_a_curve_without_poles_between_rows_is_not_called_infinite(
     model: str, start: dict[str, float], curve: Array
@@ -177,7 +172,9 @@ def noisy_rational(seed: int) -> dict[str, Array]:
     return {"x": x, "y": exact + 0.15 * np.ptp(exact) * generator.normal(size=len(x))}
 
 
-@pytest.mark.parametrize("seed", [28, 32, *(pytest.param(k, marks=pytest.mark.slow) for k in (4, 5, 12, 15, 19))])
+@pytest.mark.sampled
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [28, 32, 4, 5, 12, 15, 19])
 def test_of_curves_that_are_nearly_as_likely_the_one_without_a_pole_is_reported(seed: int) -> None:
     """A pole between two rows explains the noise of one of them."""
     data = noisy_rational(seed)
@@ -189,6 +186,7 @@ def test_of_curves_that_are_nearly_as_likely_the_one_without_a_pole_is_reported(
     assert np.abs(fit.predict({"x": np.linspace(0.5, 8, 400)})).max() < 3 * np.abs(data["y"]).max()
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_a_reported_pole_is_far_more_likely_than_a_minimum_without_one(seed: int) -> None:
@@ -214,6 +212,7 @@ def test_the_curve_of_each_label_is_followed_between_its_own_rows() -> None:
         assert any(POLE in text for text in fit.warnings) == is_reported
 
 
+@pytest.mark.slow
 def test_the_curves_of_groups_are_followed_as_curves_alone_are() -> None:
     poles = (0.5, 4.3, 0.4, 7.6, 0.3, 0.45)
     data = {"x": np.tile(ROWS, len(poles)), "group": np.repeat(np.arange(len(poles)), len(ROWS))}

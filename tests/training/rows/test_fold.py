@@ -107,6 +107,7 @@ class Sent(MemoryRows):
         return super().fold(task)
 
 
+@pytest.mark.sampled
 @every_fit
 def test_what_rows_are_reduced_to_can_be_pickled(model: str, given: Mapping[str, Any]) -> None:
     few = {name: values[::97] for name, values in DATA.items()}

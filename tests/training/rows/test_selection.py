@@ -55,6 +55,7 @@ def test_a_fit_with_validation_rows_has_the_same_bits(
     assert goodness(found) == goodness(expected)
 
 
+@pytest.mark.slow
 def test_a_bootstrap_of_many_rows_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = data()
     expected = ad.fit("y ~ a*exp(-b*x)", columns, bootstrap=5).intervals["bootstrap"]

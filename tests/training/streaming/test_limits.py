@@ -229,6 +229,7 @@ def test_standard_input_is_spooled_to_disk_or_refused(monkeypatch: pytest.Monkey
     expect_refusal(run_cli(["train", "y ~ a*x", "-", "--stream"], stdin=text), "AUTODIFF_CACHE=off")
 
 
+@pytest.mark.slow
 def test_no_room_on_disk_costs_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "d.csv"
     csv.write_csv(table(30_000), path)
@@ -271,9 +272,8 @@ def test_memory_that_control_groups_leave(tmp_path: Path) -> None:
     assert source.available_memory(proc, groups) == 1500
 
 
-@pytest.mark.parametrize(
-    "name", ["d.csv", *(pytest.param(name, marks=pytest.mark.slow) for name in ("d.parquet", "d.jsonl"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["d.csv", "d.parquet", "d.jsonl"])
 def test_predictions_of_what_is_larger_than_memory(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = 20_000
     data = table(rows).append_column("g", pa.array(["north", "south"] * (rows // 2)))
