@@ -341,6 +341,7 @@ def test_variables_may_have_any_name(tab: Page, names: list[str], has_arrays: bo
     check(tab, [(f, [{name: 0.5 + k for k, name in enumerate(f.variables)}])], ROUNDING)
 
 
+@pytest.mark.slow
 def test_a_long_chain_is_evaluated_without_recursion(tab: Page) -> None:
     x = variable("x")
     output = x

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "words",
     [

@@ -311,6 +311,7 @@ def test_chains_move_over_the_data(page: Page, decay: Path, tmp_path: Path) -> N
     wait_until(page, "Number(document.querySelector('#draw').value) > 4")
 
 
+@pytest.mark.slow
 def test_a_fit_by_draws_alone_shows_no_epochs(page: Page, tmp_path: Path) -> None:
     pytest.importorskip("nutpie")
     path = tmp_path / "sites.csv"
@@ -333,6 +334,7 @@ def test_a_fit_without_draws_shows_no_chains(page: Page, decay: Path, tmp_path: 
     assert page.locator("#chains-picture").is_hidden()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "options", ["--lr 0.2 --epochs 150", "--lr 0.5 --a 50 --b 0 --epochs 300", "--lr 0.3 --epochs 30"]
 )

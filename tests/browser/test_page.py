@@ -60,6 +60,7 @@ def test_each_step_brings_the_numbers_of_its_node_and_no_others(page: Page, word
     assert numbers(page) == wanted
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words", [XY, FORMULAS[4], FORMULAS[-1]], ids=lambda words: words[0])
 def test_the_two_passes_play_to_their_ends(page: Page, words: list[str]) -> None:
     wanted = in_document(opened(page, words))
@@ -140,6 +141,7 @@ def test_step_takes_over_from_a_pass_that_plays(page: Page) -> None:
 CANCELLING = ["d = sin(x*y); 0.1*d + 0.2*d - 0.3*d", "--x", "2", "--y", "3"]  # the adjoint of d is 0 but for rounding
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words", [*FORMULAS[:3], CANCELLING], ids=lambda words: words[0])
 def test_the_status_has_the_sentences_of_trace(page: Page, words: list[str]) -> None:
     document = opened(page, words)

@@ -83,6 +83,7 @@ def test_all_text_stands_out(page: Page, tmp_path: Path, scheme: Any) -> None:
     check()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["softmax", "xor", "named"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_all_lines_of_the_drawing_stand_out_before_and_after_both_passes(page: Page, scheme: Any, name: str) -> None:
@@ -263,6 +264,7 @@ def test_a_node_tells_what_is_known_of_it(page: Page) -> None:
     assert page.get_by_role("button", name="x*y, value 6, adjoint 1, mul", exact=True).count() == 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words", [XY, NAMED, ["sum(tanh(W @ v))", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]"]])
 def test_only_the_drawing_scrolls_sideways(page: Page, words: list[str]) -> None:
     page.emulate_media(reduced_motion="reduce")
@@ -283,6 +285,7 @@ def test_on_a_phone_controls_are_as_large_as_a_finger(page: Page) -> None:
     assert min(sizes) >= 24
 
 
+@pytest.mark.slow
 def test_the_current_node_is_scrolled_into_view(page: Page) -> None:
     resize(page, 360, 740)
     document = opened(page, NAMED)

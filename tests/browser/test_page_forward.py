@@ -50,6 +50,7 @@ def test_the_toggle_carries_tangents_up_step_by_step(page: Page) -> None:
     assert page.locator("svg [data-tangent]").count() == 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "words",
     [

@@ -83,6 +83,7 @@ def test_no_label_is_wider_than_its_box(page: Page, name: str) -> None:
             assert measure(page, WIDER, [font, position]) == [], (font, position)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name", ["länge_der_schiene", "θ_0", "sigma_max", "theta_lambda", "x_温度", "a1b", "x_max_2", "rate.y"]
 )

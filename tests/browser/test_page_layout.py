@@ -313,6 +313,7 @@ def test_print_has_every_node_that_a_sheet_has_room_for_and_marks_no_step(page: 
         page.locator("table").wait_for(state="hidden")
 
 
+@pytest.mark.slow
 def test_a_folded_part_shows_its_rate_only_where_it_is_one_number(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
     opened(page, ["f(t) = sum(W @ [t, 2*t])^2; f(x) + f(y)*b", "--W", "[[1, 2]]", "--x", "1", "--y", "2", "--b", "3"])
@@ -469,6 +470,7 @@ FRAMED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("formula", FRAMED)
 def test_titles_of_frames_and_names_are_free_of_lines_and_texts(page: Page, formula: list[str]) -> None:
@@ -509,6 +511,7 @@ BLACK_SCHOLES = [
 TOWER = ["1/(1 + 1/(1 + 1/(1 + x/(1 + y^2/(x + sqrt(y))))))", "--x=1.5", "--y=2"]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "words",
@@ -536,6 +539,7 @@ def test_long_formulas_are_typeset_and_fit_beside_the_buttons(page: Page, words:
         assert page.evaluate(LEAST_SIGN) > 6, width
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words", [TOWER, PAGES["mlp"], PAGES["polynomial"]], ids=["tower", "mlp", "polynomial"])
 def test_on_a_phone_the_typeset_formula_has_the_whole_width_and_does_not_scroll(page: Page, words: list[str]) -> None:
     resize(page, 390, 844)
@@ -586,6 +590,7 @@ def test_the_picture_of_a_slope_leaves_room_for_words(page: Page) -> None:
     assert min(widths) > 150
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["损失_权重", "Жора", "rate"])
 def test_names_of_any_script_are_typeset_as_they_are_written(page: Page, name: str) -> None:
     opened(page, [f"a{name} = {name}*x; sin(a{name})", f"--{name}=2", "--x=3"])
@@ -603,6 +608,7 @@ def test_names_of_functions_are_typeset_without_marks_of_latex(page: Page) -> No
     assert "normal_pdf" in letters
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["xy", "xor", "lesson"])
 def test_on_a_small_phone_tabs_and_controls_do_not_wrap(page: Page, name: str, tmp_path: Path) -> None:
     page.emulate_media(reduced_motion="reduce")
@@ -721,6 +727,7 @@ def test_on_a_phone_each_step_is_in_sight_in_a_size_to_read(page: Page, words: l
     assert measure(page, NEAR, is_folded) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["xor", "mlp"])
 def test_buttons_that_change_move_nothing_beside_them(page: Page, name: str) -> None:
     page.emulate_media(reduced_motion="reduce")
@@ -830,6 +837,7 @@ TURNS = """() => Math.max(...[...graph.svg.querySelectorAll(".edge")].flatMap((e
 })))"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

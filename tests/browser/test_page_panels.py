@@ -81,6 +81,7 @@ def test_a_slider_changes_an_array_or_one_element(page: Page) -> None:
     assert f"{rate:.6g} × 0.125 = {rate / 8:.6g}" in panel(page, "Wiggle").inner_text()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("method", ["sgd", "momentum", "adam"])
 def test_descend_takes_the_steps_of_the_fit(page: Page, method: str) -> None:
     opened(page, NEURON)
@@ -323,6 +324,7 @@ def test_the_title_of_the_scalars_is_their_graph(page: Page) -> None:
     assert "exp(" in page.locator("#formula").inner_text()  # the graph has the exponentials of the softmax
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("formula", "parts"), [("1/x", 2), ("tan(x)", 2), ("floor(x) + 0*x", 5), ("x^3", 1), ("abs(x)", 1)]
 )

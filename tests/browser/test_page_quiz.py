@@ -42,6 +42,7 @@ def test_the_quiz_hides_all_adjoints_and_shows_all_values(page: Page) -> None:
     assert "2.58385" not in page.locator("body").inner_text()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "words",
     [
@@ -158,6 +159,7 @@ def test_answers_can_be_expressions(judge: Page, text: str, number: Any, is_righ
     assert judge.evaluate("([text, number]) => isRight(text, number)", [text, number]) == is_right
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("node", "typed", "diagnosis"),
     [
@@ -308,6 +310,7 @@ HINTED = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words", HINTED, ids=lambda words: words[0])
 def test_hints_state_what_is_true_of_operations_and_users(page: Page, words: list[str]) -> None:
     document = opened(page, words)
@@ -415,6 +418,7 @@ def test_the_quiz_asks_about_the_values_in_the_fields(page: Page) -> None:
     assert says(page).startswith("Correct")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("leave", ["Quiz", "Reset", "Step", "Back", "Forward pass", "Backward pass"])
 def test_the_quiz_can_be_left(page: Page, leave: str) -> None:
     wanted = in_document(opened(page, XY))

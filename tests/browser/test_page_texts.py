@@ -197,6 +197,7 @@ SHARED = """() => {
 }"""
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", COLUMNS)
 def test_in_a_column_lines_from_two_boxes_share_no_stretch(page: Page, name: str) -> None:
@@ -230,6 +231,7 @@ def test_on_a_phone_the_end_is_seen_without_scrolling(page: Page, name: str) -> 
     assert measure(page, script) == [True, True, True, True, 390]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["options", "kinks"])
 def test_the_map_covers_no_node(page: Page, name: str) -> None:
     opened(page, FORMULAS[name])
@@ -250,6 +252,7 @@ def test_the_map_covers_no_node(page: Page, name: str) -> None:
     assert [place for place in places if page.evaluate(script, place)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", ["WWWWWWWWWW", "iiiiiiiiii", "損失関数重み損失", "ΩΩΨΨΦΦΣΣ", "été_ÅÅÅÅ"])
 def test_labels_of_wide_letters_stay_in_their_places(page: Page, name: str) -> None:
@@ -270,6 +273,7 @@ def test_labels_of_wide_letters_stay_in_their_places(page: Page, name: str) -> N
 GAUSS = ["exp(-(x - mu)^2/(2*sigma^2))/(sigma*sqrt(2*pi))", "--x=1.2", "--mu=0.4", "--sigma=0.7"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "words",
     [FORMULAS["options"], GAUSS, PAGES["softmax"], ["-x", "--x=1.5"]],

@@ -142,6 +142,7 @@ def test_what_is_no_number_is_pointed_out_and_changes_nothing(page: Page, text: 
     assert numbers(page)[2] == (12, 1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "text", ["[1, 2]", "[[1, 2], [3]]", "[[1, 2], [3, x]]", "nonsense", "[[1, 2], [3, 4], [5, 6]]"]
 )
@@ -263,6 +264,7 @@ def drawn_formula(draw: random.Random) -> tuple[str, list[str], bool]:
     return text, [name for name in "vwxy" if re.search(rf"\b{name}\b", text)], is_array
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(amount(8, 60, 400)))
 def test_warnings_about_operations_after_a_change_are_those_of_the_command(page: Page, seed: int) -> None:
     draw = random.Random(seed)
@@ -293,6 +295,7 @@ _SAID = """() => [...Array(playback.length + 1).keys()].map((position) => {
 })"""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("text", "start", "changes"), _EDGES, ids=lambda what: what if isinstance(what, str) else "")
 def test_after_a_change_the_page_says_what_it_says_when_opened_there(
     page: Page, text: str, start: dict[str, Any], changes: list[dict[str, Any]]
