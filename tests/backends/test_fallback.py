@@ -45,6 +45,7 @@ def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     BREAKS[request.param](monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.usefixtures("broken")
 @pytest.mark.parametrize("options", [{}, {"optimizer": "adam", "batch_size": 50, "epochs": 3}, {"loss": "huber"}])

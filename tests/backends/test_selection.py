@@ -52,6 +52,7 @@ def test_many_evaluations_of_few_rows_are_compiled_by_their_number() -> None:
     np.testing.assert_allclose(runs[0][1], runs[2][1], rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_a_broken_compiler_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: int | None) -> Backend:
         raise OSError("no library")

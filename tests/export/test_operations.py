@@ -82,6 +82,7 @@ def test_every_operation_and_its_slopes(tmp_path: Path, target: str, runner: Run
     assert sum(len(case.points) for case in cases) > 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("target", "runner"), [("jax", in_jax), ("torch", in_torch)])
 def test_frameworks_differentiate_what_they_have(tmp_path: Path, target: str, runner: Runner) -> None:
     """At points that are nothing special; their functions are not as exact as ours."""

@@ -69,6 +69,7 @@ def agree(target: str, folder: Path, texts: Sequence[str], point: dict[str, floa
         assert [value, *slopes] == expected, case.source
 
 
+@pytest.mark.slow
 @EVERY
 @pytest.mark.sampled
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e5, 1e300])

@@ -228,6 +228,7 @@ AWKWARD = (
 )
 
 
+@pytest.mark.slow
 @each("name", NAMES, sampled=True)
 def test_functions_return_floats_and_never_raise(name: str) -> None:
     for xs in itertools.product(AWKWARD, repeat=OPS[name].min_inputs):

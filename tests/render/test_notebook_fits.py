@@ -20,6 +20,7 @@ def texts(page: ElementTree.Element) -> set[str | None]:
     return {element.text for element in page.iter() if element.tag.endswith("text")}
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_data_curve_residuals_and_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
     shown = ad.fit("y ~ a*exp(-b*x)", DATA)._repr_html_()

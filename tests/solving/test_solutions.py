@@ -216,6 +216,7 @@ def test_a_zero_near_a_point_that_may_be_a_triple_one_is_in_a_box(shift: str) ->
         assert any(encloses(box, mp.log(2) + offset) for box in boxes)
 
 
+@pytest.mark.slow
 @each("unit", [1.0, 1e9, 1e-9], sampled=True)
 @each("second", ["sinh(x - log(2)) - y/unit + log(2)", "sinh(y/unit - log(2)) - x + log(2)"])
 def test_the_box_around_a_zero_that_may_be_a_triple_one_has_the_size_of_its_units(unit: float, second: str) -> None:
@@ -425,6 +426,7 @@ def test_no_value_in_the_box_is_beyond_the_global_optima(
     assert most.global_.value_enclosure[1] >= max(values) - 1e-12
 
 
+@pytest.mark.slow
 @each(
     "text",
     [

@@ -49,6 +49,7 @@ def in_latex(root: Node) -> str:
     return LATEX.coerce(lines.results[0]).text
 
 
+@pytest.mark.slow
 def test_an_operator_within_another_has_the_brackets_that_it_needs() -> None:
     for nested in NESTED:
         leaves = [variable(name) for name in "xyz"[: nested.count]]

@@ -193,6 +193,7 @@ def _sum_of_exponentials() -> dict[str, np.ndarray]:
     return {"t": t, "y": 5 * np.exp(-0.3 * t) + 3 * np.exp(-2 * t) + 0.02 * np.sin(37 * t)}
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("bounds", [{"k2": ("k1", None)}, {"k1": ("k2", None)}, {"k1": (0, "k2")}])
 def test_a_parameter_bounds_another_one(bounds: dict) -> None:

@@ -337,6 +337,7 @@ def test_levels_that_do_not_differ() -> None:
     assert any("standard deviation of `u` is 0" in warning for warning in fit.warnings)
 
 
+@pytest.mark.slow
 @each("is_absolute", [True, False])
 def test_errors_of_rows(is_absolute: bool) -> None:
     data = {"g": np.repeat([0, 1, 2], 3), "y": [1.0, 2, 1.5, 4, 5, 4.4, 0.2, -1, 0.5], "e": [0.5, 1, 0.7] * 3}
@@ -369,6 +370,7 @@ def test_means_in_other_forms(family: str, written: str, equal: str) -> None:
     assert values[0] == pytest.approx(values[1], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_fixed_and_bounded_parameters() -> None:
     options = {"laplace": "u", "priors": {"u[tree]": "normal(0, s)"}, "fixed": {"s": 20}, "bounds": {"A": (None, 185)}}
     fit = ad.fit(LOGISTIC, ORANGE, **options)

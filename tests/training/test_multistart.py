@@ -18,9 +18,8 @@ MODEL = "y ~ a*exp(-(x - m)^2/s) + b*exp(-(x - n)^2/q)"
 LOCAL = {"m": 0.5, "n": 0.6}  # both peaks at one end
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"optimizer": "lbfgs"}, pytest.param({"loss": "huber"}, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"optimizer": "lbfgs"}, {"loss": "huber"}])
 def test_multistart_finds_the_minimum_that_one_start_misses(options: dict[str, Any]) -> None:
     start = {"a": 1, "b": 1, "s": 1, "q": 1, **LOCAL}
     found = ad.fit(MODEL, DATA, start=start, starts=6, seed=1, **options)

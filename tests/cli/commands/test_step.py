@@ -197,6 +197,7 @@ sys.exit(os.waitstatus_to_exitcode(status))
 """
 
 
+@pytest.mark.slow
 def test_a_suspended_step_view_restores_the_terminal_and_resumes(terminal: Terminal) -> None:
     terminal.start(sys.executable, "-c", SHELL, AUTODIFF, *LINE, "--step")
     terminal.until("q quit")
@@ -214,6 +215,7 @@ def test_a_suspended_step_view_restores_the_terminal_and_resumes(terminal: Termi
     assert terminal.end() == 0
 
 
+@pytest.mark.slow
 def test_another_size_is_drawn_at_once(terminal: Terminal) -> None:
     walking(terminal)
     terminal.resize(100, 31)
@@ -238,6 +240,7 @@ def test_the_expression_may_come_through_a_pipe(terminal: Terminal) -> None:
     assert terminal.end() == 0
 
 
+@pytest.mark.slow
 def test_no_colour_where_it_is_not_wanted(terminal: Terminal) -> None:
     terminal.start(AUTODIFF, *LINE, "--step", NO_COLOR="1")
     codes = re.findall(rb"\x1b\[([\d;]*)m", terminal.until("q quit"))
@@ -247,6 +250,7 @@ def test_no_colour_where_it_is_not_wanted(terminal: Terminal) -> None:
     assert terminal.end() == 0
 
 
+@pytest.mark.slow
 def test_an_encoding_without_lines_gets_ascii(terminal: Terminal) -> None:
     terminal.start(AUTODIFF, *LINE, "--step", PYTHONIOENCODING="ascii")
     assert terminal.until("q quit").isascii()

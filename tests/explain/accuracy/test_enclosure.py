@@ -94,6 +94,7 @@ def test_bounds_hold_at_ties_and_jumps(text: str) -> None:
             assert low - 1e-13 <= number <= high + 1e-13, (name, point)
 
 
+@pytest.mark.slow
 @each(
     ("text", "ends", "value"),
     [
@@ -122,10 +123,12 @@ def test_bounds_exist_from_the_edge_of_a_domain_on_and_not_a_denormal_number_bel
         assert below == (-math.inf, math.inf), text
 
 
+@pytest.mark.slow
 def test_there_are_no_bounds_around_a_point_without_a_value() -> None:
     assert bounds(parse("gammainc(x, 2*x)"), {"x": (0.0, 1.0)})[VALUE] == (-math.inf, math.inf)
 
 
+@pytest.mark.slow
 def test_bounds_of_a_tie_are_those_of_its_sides() -> None:
     assert bounds(parse("max(x, 2)"), {"x": (1.9, 2.1)})["x"] == pytest.approx((0.0, 1.0), abs=1e-6)
     assert bounds(parse("max(x, x^2)"), {"x": (0.5, 2.0)})["x"] == pytest.approx((1.0, 4.0), abs=1e-2)

@@ -63,6 +63,7 @@ def test_every_edge_leads_from_its_source_or_a_duplicate_to_its_target(
         assert route.label is not None
 
 
+@pytest.mark.slow
 def test_the_longest_edges_are_short_beside_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
     def longest(found: LayoutWithCopies) -> float:
         return max(abs(route.points[-1].x - route.points[0].x) for route in found.layout.routes)

@@ -186,6 +186,7 @@ def test_numbers_that_are_not_finite_leave_gaps() -> None:
     assert in_characters(found)
 
 
+@pytest.mark.slow
 def test_text_of_a_model_is_no_markup(tmp_path: Path) -> None:
     x = np.linspace(0, 1, 9)
     found = drawn('`a<b>&"` ~ k*`x</title>`', {'a<b>&"': 2 * x, "x</title>": x})
@@ -205,14 +206,8 @@ def test_files_are_complete_in_themselves(tmp_path: Path) -> None:
     ET.parse(tmp_path / "fit.svg")
 
 
-@pytest.mark.parametrize(
-    ("suffix", "magic"),
-    [
-        pytest.param(".png", b"\x89PNG", marks=pytest.mark.slow),
-        pytest.param(".pdf", b"%PDF", marks=pytest.mark.slow),
-        (".svg", b"<?xml"),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("suffix", "magic"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
 def test_the_same_fit_gives_the_same_file(suffix: str, magic: bytes, tmp_path: Path) -> None:
     paths = [tmp_path / f"{name}{suffix}" for name in "ab"]
     for path in paths:

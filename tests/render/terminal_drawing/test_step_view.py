@@ -118,6 +118,7 @@ def test_an_incomplete_adjoint_is_labelled() -> None:
     assert any("∂ 2.58385     │" in line for line in lines[6])
 
 
+@pytest.mark.slow
 def test_the_words_are_those_of_the_plain_trace() -> None:
     found = at("h = relu(w*x + b); (h - t)^2", w=3, x=2, b=1, t=5)
     step_view, words = StepView(found, None, "utf-8"), StepSentences(found, number_formats(None)[1])
@@ -138,6 +139,7 @@ def test_the_documentation_shows_what_is_drawn() -> None:
     assert "\n".join(screen(step_view, ViewState(5), Extent(80, 24))[:13]) in page
 
 
+@pytest.mark.slow
 def test_the_view_explains_the_seed_and_ends_with_the_gradient() -> None:
     step_view = StepView(at("x*y + sin(x)", x=2, y=3), None, "utf-8")
     shown = ["\n".join(screen(step_view, ViewState(k))) for k in range(len(step_view.steps))]

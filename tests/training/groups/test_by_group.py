@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 import time
 import tracemalloc
@@ -59,6 +60,7 @@ def check_alike(found: FittedModel, wanted: FittedModel) -> None:
     assert found.confidence()["a"] == pytest.approx(wanted.confidence()["a"], rel=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("options", [{}, {"weights": "w"}, {"sigma": "w", "absolute_sigma": True}])
 def test_every_group_is_as_if_it_were_alone(options: dict[str, Any]) -> None:
@@ -324,15 +326,9 @@ STREAMED: dict[str, dict[str, Any]] = {
 COPIED = (30, 100, None)  # small groups in parts, and a large one; all in one part
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
-@pytest.mark.parametrize(
-    ("name", "copied"),
-    [
-        pytest.param(name, copied, marks=[pytest.mark.slow] * ((k + j) % len(COPIED) > 0 or name == "profile"))
-        for k, name in enumerate(STREAMED)
-        for j, copied in enumerate(COPIED)
-    ],
-)
+@pytest.mark.parametrize(("name", "copied"), [*itertools.product(STREAMED, COPIED)])
 def test_groups_of_streamed_rows_have_the_same_bits(
     name: str, copied: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ def test_the_mean_has_the_percentiles_of_resampled_means() -> None:
     assert found.intervals["bootstrap"]["m"] == pytest.approx(tuple(np.quantile(means, (0.1, 0.9))), rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("options", [{"loss": "huber"}, {"loss": "mae"}, {"optimizer": "lbfgs"}, {"l1": 0.01}])
 def test_other_losses_have_them_too(options: dict[str, Any]) -> None:

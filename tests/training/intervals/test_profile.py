@@ -101,6 +101,7 @@ def test_of_a_linear_model_the_profile_has_the_ends_of_the_errors() -> None:
         assert found.intervals["profile"][name] == pytest.approx(ends, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_where_the_data_set_no_end_it_is_infinite_and_a_bound_ends_it() -> None:
     open_ended = ad.fit("y ~ a*exp(-b*x)", FALLING, profile=True)
     low, high = open_ended.intervals["profile"]["b"]

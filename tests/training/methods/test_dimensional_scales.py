@@ -43,10 +43,9 @@ TRUTH = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
-@pytest.mark.parametrize(
-    "loss", ["mse", pytest.param("huber", marks=pytest.mark.slow), pytest.param("cauchy", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("loss", ["mse", "huber", "cauchy"])
 @pytest.mark.parametrize("model", TRUTH)
 def test_a_fit_is_the_same_in_any_unit(model: str, loss: str) -> None:
     x = np.linspace(0.1, 5, 60)

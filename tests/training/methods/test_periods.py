@@ -32,6 +32,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["random", "gaps", "nights", "logarithmic", "jittered"])
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(k, marks=pytest.mark.exhaustive) for k in range(3, 8))])

@@ -210,6 +210,7 @@ def test_readings_that_lead_nowhere_are_refused() -> None:
         line.inverse("z", 4.0)
 
 
+@pytest.mark.slow
 def test_inverse_predictions_on_the_command_line(tmp_path: Path) -> None:
     path = tmp_path / "line.json"
     ad.fit("y ~ a*x", {"x": [1, 2, 3, 4], "y": [2.1, 3.9, 6.1, 7.9]}).save(path)

@@ -23,6 +23,7 @@ def data() -> dict[str, Any]:
     return {"x": x, "y": y, "z": random.normal(size=ROWS), "w": random.uniform(0, 2, ROWS), "g": ["A", "B"] * 30_000}
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "options"),

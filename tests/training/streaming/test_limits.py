@@ -59,6 +59,7 @@ def test_a_file_that_changes_between_passes(tmp_path: Path, keeps_its_date: bool
         ad.fit(CURVE, str(path), stream=True, on_epoch=change)
 
 
+@pytest.mark.slow
 def test_a_file_that_was_decoded_may_change(tmp_path: Path) -> None:
     path = tmp_path / "d.csv"
     csv.write_csv(table(), path)

@@ -139,18 +139,9 @@ FITS: list[tuple[str, Mapping[str, Any]]] = [
 ]
 
 
-LONG = ("mae", "profile", "starts", "weights", "rmsprop", "numpy", "plot", "family", "diagnosis")
-
-
-def marks(name: str) -> list[pytest.MarkDecorator]:
-    """When a kind of fit is tried. Errors in x, which take longest, have a test in `tests/training/rows` too."""
-    if "x_sigma" in name:
-        return [pytest.mark.exhaustive]
-    return [pytest.mark.slow] if any(word in name for word in LONG) else []
-
-
+@pytest.mark.slow
 @pytest.mark.sampled
-@pytest.mark.parametrize(("model", "given"), [pytest.param(*one, marks=marks(str(one)), id=str(one)) for one in FITS])
+@pytest.mark.parametrize(("model", "given"), FITS, ids=[*map(str, FITS)])
 def test_every_kind_of_fit(folder: Path, model: str, given: Mapping[str, Any]) -> None:
     whole, streamed = both([str(folder / "d.parquet")], model, given)
     assert streamed == whole
@@ -164,6 +155,7 @@ def test_rows_chosen_by_a_condition(folder: Path, name: str, where: str) -> None
     assert streamed == whole
 
 
+@pytest.mark.slow
 def test_several_files_and_renamed_columns(folder: Path) -> None:
     paths = [str(folder / name) for name in ("d.csv", "d.parquet", "d.csv.gz")]
     whole, streamed = both(paths, "y ~ a*exp(-b*time)", {}, FileOptions(column=["time=x"]))
@@ -171,6 +163,7 @@ def test_several_files_and_renamed_columns(folder: Path) -> None:
     assert f"[{3 * ROWS}," in streamed
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", ["d.parquet", "d.csv", "d.jsonl"])
 @pytest.mark.parametrize("cache", CACHES)
