@@ -275,7 +275,7 @@ HINTS = r"""(level) => {
     const refused = choices ? [] : ways.map(write).filter((text) => numbers.every(Number.isFinite) && !isRight(text));
     const wrong = choices ? choices.find((choice) => !isRight(choice)) : write(() => "77e77");
     const [first, second, last] = [1, 2, 3].map(() => quiz.check(wrong));
-    seen.push({ title, refused, hints: [first.verdict, second.verdict], isDone: last.isDone });
+    seen.push({ title: plain(title), refused, hints: [first, second].map(({ verdict }) => plain(verdict)), isDone: last.isDone });
     draw(question.reveal());
     ask(last.verdict);
   }
@@ -327,7 +327,7 @@ def test_hints_state_what_is_true_of_operations_and_users(page: Page, words: lis
         else:
             assert page.evaluate(
                 "(hint) => playback.computation.contributions.some((_, i) => record.nodes[i].backward"
-                " !== undefined && hint.includes(playback.computation.backwardSentence(i)))",
+                " !== undefined && hint.includes(plain(playback.computation.backwardSentence(i))))",
                 question["hints"][1],
             ), question
     for question in page.evaluate(HINTS, "adjoint"):

@@ -44,7 +44,7 @@ class Why {
     byId("copy-latex").hidden = !takesGradient(i) || record.latex === undefined;
     const name = slopeName(record.nodes[i].label);
     if (!takesGradient(i)) {
-      byId("reasons").replaceChildren(htmlElement("p", `${record.nodes[i].label} has no adjoint: it depends on no variable.`));
+      byId("reasons").replaceChildren(htmlElement("p", `${mathOf(i)} has no adjoint: it depends on no variable.`));
       return;
     }
     const adjoint = brief(playback.computation.adjoints[i]);
@@ -58,7 +58,7 @@ class Why {
     const terms = this.#terms.filter(({ contribution }) => !contribution.nothing);
     const left = this.#terms.filter(({ contribution }) => contribution.nothing);
     const why = (node) => (playback.computation.arrived.has(node) ? "derivative is a structural zero" : "adjoint is 0");
-    const notes = left.map(({ node }) => htmlElement("p", `${record.nodes[node].label} contributes nothing: its ${why(node)}.`));
+    const notes = left.map(({ node }) => htmlElement("p", `${mathOf(node)} contributes nothing: its ${why(node)}.`));
     if (terms.length === 0) {
       byId("reasons").replaceChildren(equation([`${name} = `, htmlElement("b", adjoint)]), ...notes);
       return;
@@ -66,8 +66,8 @@ class Why {
     const inNumbers = terms.map((term) => this.#inNumbers(term)).join(" + ");
     byId("reasons").replaceChildren(
       ...(record.latex ? [this.#typeset()] : []),
-      equation([`${name} = ${terms.map((term) => this.#inSymbols(term)).join(" + ")}`]),
-      ...(inNumbers === adjoint ? [] : [equation([`= ${inNumbers}`])]),
+      equation([math(`${name} = ${terms.map((term) => this.#inSymbols(term)).join(" + ")}`)]),
+      ...(inNumbers === adjoint ? [] : [equation([math(`= ${inNumbers}`)])]),
       equation(["= ", htmlElement("b", adjoint)]),
       ...notes,
       ...this.#paths(),
@@ -93,7 +93,7 @@ class Why {
     const { count, paths } = network;
     if (count < 2) return [];
     const list = paths.map((path) => {
-      const button = htmlElement("button", `${path.nodes.map((j) => record.nodes[j].label).join(" → ")}`, "path");
+      const button = htmlElement("button", `${path.nodes.map((j) => mathOf(j)).join(" → ")}`, "path");
       button.type = "button";
       for (const event of ["pointerenter", "focus"]) button.addEventListener(event, () => highlightNodesPath(path.nodes));
       button.addEventListener("click", () => highlightNodesPath(path.nodes));
