@@ -102,7 +102,7 @@ def test_a_power_of_a_name_has_no_index(page: Page) -> None:
     opened(page, ["b = sin(x); b^2 + x", "--x=1"])
     caption = page.locator(".node .caption", has_text="b2").first
     sizes = caption.evaluate(
-        "(text) => [...text.childNodes].map((part) => [part.textContent, Boolean(part.getAttribute('font-size'))])"
+        "(text) => [...text.childNodes].map((part) => [part.textContent, part.hasAttribute('font-size')])"
     )
     assert sizes == [["b", False], ["2", True]]
 

@@ -275,7 +275,8 @@ HINTS = r"""(level) => {
     const refused = choices ? [] : ways.map(write).filter((text) => numbers.every(Number.isFinite) && !isRight(text));
     const wrong = choices ? choices.find((choice) => !isRight(choice)) : write(() => "77e77");
     const [first, second, last] = [1, 2, 3].map(() => quiz.check(wrong));
-    seen.push({ title: plain(title), refused, hints: [first, second].map(({ verdict }) => plain(verdict)), isDone: last.isDone });
+    const hints = [first, second].map(({ verdict }) => plain(verdict));
+    seen.push({ title: plain(title), refused, hints, isDone: last.isDone });
     draw(question.reveal());
     ask(last.verdict);
   }
