@@ -180,7 +180,7 @@ def write_plot(paper: Paper, problem: BoxProblem, points: Sequence[Mapping[str, 
     """Draw a function over its range, with the points found; one of two unknowns by its contours."""
     import numpy as np
 
-    from autodiff_cli.render.plots import Panel, contour_plot, write_panel
+    from autodiff_cli.render.plots import Panel, dot_plot, write_panel
     from autodiff_cli.training.result.fitted_model import FittedCurve
 
     names = [*problem.unknowns]
@@ -208,8 +208,10 @@ def write_plot(paper: Paper, problem: BoxProblem, points: Sequence[Mapping[str, 
     levels = np.searchsorted(finite, values) * (_CONTOURS + 1) // (len(finite) + 1)
     is_border = (levels[1:, 1:] != levels[:-1, 1:]) | (levels[1:, 1:] != levels[1:, :-1])
     rows, places = np.nonzero(is_border)
+    dots = x[places + 1].tolist(), y[rows + 1].tolist()
+    marked_points = [found.tolist() for found in coordinates.values()]
     paper.heading("contours")
-    for line in contour_plot(ends, (x[places + 1], y[rows + 1]), [*coordinates.values()], (columns, _CONTOUR_ROWS)):
+    for line in dot_plot(ends, dots, marked_points, (columns, _CONTOUR_ROWS)):
         paper.verbatim(line)
     shares = f"{_CONTOURS} lines, with as much of the box between each two"
     paper.line(f"  {names[1]} over {names[0]}, o: points found, dots: {shares}", Style.FAINT)
