@@ -328,7 +328,7 @@ def test_the_mark_of_the_node_ends_above_the_words_about_it(page: Page) -> None:
 TYPESET = r"""() => {
   byId("table").open = true;
   table.refresh();
-  const isTyped = (text) => text.parentElement.closest(".typed, #formula, script, style, title, mark, code");
+  const isTyped = (text) => text.parentElement.closest(".keyboard, #formula, script, style, title, mark, code");
   const flaws = new Set();
   const look = (when) => {
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

@@ -31,7 +31,7 @@ function inlineOf(parts) {
     if (part.parts) return htmlElement("span", inlineOf(part.parts), part.tag);
     const sign = htmlElement("span");
     sign.dataset.sign = part.shown; // which only the style sheet shows
-    return [sign, htmlElement("span", part.text, "typed")];
+    return [sign, htmlElement("span", part.text, "keyboard")];
   });
 }
 
