@@ -587,3 +587,11 @@ def test_on_a_phone_the_field_of_the_quiz_has_a_line_with_its_button_after_any_a
         found = measure(page, LINES)
         assert found == {"isBeside": True, "isFull": True, "isOneLine": True, "lines": 1}, text
         answer(page, text)
+
+
+def test_escape_leaves_the_quiz(page: Page) -> None:
+    opened(page, ["x*y + sin(x)", "--x=2", "--y=3"])
+    press(page, "Quiz")
+    page.keyboard.press("Escape")
+    assert page.locator("#question").is_hidden()
+    assert page.evaluate("document.activeElement.id") == "quiz"

@@ -87,7 +87,7 @@ const MOST_LISTED = 3; // more values are only in the drawing
 function opening() {
   const { values } = playback.computation;
   const point = record.variables.length > MOST_LISTED ? "" : record.variables.map(({ name, key }) => `${math(name)} = ${brief(playback.point[key], NODE_DIGITS)}`).join(", ");
-  const result = `${OUTPUT} = ${brief(values[record.output], NODE_DIGITS)}`;
+  const result = `${math(OUTPUT)} = ${brief(values[record.output], NODE_DIGITS)}`;
   const ways = hasBackward ? "Backward shows how this number changes with each variable; Forward, how it is computed." : "Forward shows how it is computed.";
   return `${point ? `At ${point}: ` : ""}${result}. ${ways}`;
 }
@@ -127,6 +127,7 @@ byId("find").addEventListener("input", () => find(0));
 byId("find").addEventListener("keydown", (event) => { if (event.key === "Enter") find(1); });
 
 document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") stop();
   const count = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (!count || event.target.matches("input, select, textarea, [role=tab]") || event.ctrlKey || event.altKey || event.metaKey) return;
   event.preventDefault();

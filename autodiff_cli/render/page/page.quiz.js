@@ -64,6 +64,13 @@ function toggleQuiz() {
   else beginQuiz();
 }
 
+/** Stop what plays, and leave the quiz. */
+function stop() {
+  if (!playback.quiz) return pause();
+  toggleQuiz();
+  byId("quiz").focus({ preventScroll: true });
+}
+
 /** Start a round of the selected level. */
 function beginQuiz() {
   isUntouched = false;
