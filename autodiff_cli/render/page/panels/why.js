@@ -136,7 +136,11 @@ class Why {
   latex() {
     const i = this.#node;
     const { nodes, slopes } = record.latex;
-    const towards = (j) => `\\frac{\\partial ${OUTPUT}}{\\partial ${/^\\?\w+(_\{\w+\})?$/.test(nodes[j]) ? nodes[j] : `\\left(${nodes[j]}\\right)`}}`;
+    const nameOf = (j) => {
+      if (nodes[j] !== `n_{${j}}` || !record.nodes[j].inputs.length) return nodes[j];
+      return j === record.output ? OUTPUT : textInLatex(record.nodes[j].label); // too long in LaTeX
+    };
+    const towards = (j) => `\\frac{\\partial ${OUTPUT}}{\\partial ${/^\\?\w+(_\{\w+\})?$/.test(nameOf(j)) ? nameOf(j) : `\\left(${nameOf(j)}\\right)`}}`;
     const terms = i === record.output ? [] : this.#terms.filter(({ contribution }) => !contribution.nothing);
     const inSymbols = terms.map(({ node, position }) => {
       const slope = slopes[node][position];
@@ -170,8 +174,11 @@ function equation(parts) {
 
 /** The rule of an operation on whole arrays in LaTeX, as text around the name of the adjoint. */
 function ruleInLatex(rule, adjoint) {
-  const texts = rule.split(ADJOINT).map((text) => text.replace(/[_#%&$]/g, "\\$&").replaceAll("ᵀ", "}^{\\top}\\text{"));
-  return texts.map((text) => `\\text{${text}}`).join(adjoint).replaceAll("\\text{}", "");
+  return rule.split(ADJOINT).map(textInLatex).join(adjoint).replaceAll("\\text{}", "");
+}
+
+function textInLatex(text) {
+  return `\\text{${text.replace(/[_#%&$]/g, "\\$&").replaceAll("^", "\\^{}").replaceAll("ᵀ", "}^{\\top}\\text{")}}`;
 }
 
 /** A part of a product in LaTeX: in brackets if it is a sum or has a sign. */
