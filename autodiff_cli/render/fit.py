@@ -250,14 +250,9 @@ def _write_correlations(paper: Paper, fit: FittedModel) -> None:
         for j, other in enumerate(fit.element_names[:i])
         if abs(matrix[i, j]) > MIN_CORRELATION
     ]
-    if not pairs:
-        return
     pairs.sort(key=lambda pair: -abs(pair[0]))
-    paper.heading(f"correlations above {MIN_CORRELATION:g}")
-    for value, one, other in pairs[:MAX_CORRELATIONS]:
-        paper.line(f"  {other}, {one}  {format_correlation(value, 3)}")
-    if len(pairs) > MAX_CORRELATIONS:
-        paper.line(f"  … {len(pairs) - MAX_CORRELATIONS} more; --json has all", Style.FAINT)
+    lines = [f"{other}, {one}  {format_correlation(value, 3)}" for value, one, other in pairs]
+    paper.section(f"correlations above {MIN_CORRELATION:g}", lines, limit=MAX_CORRELATIONS)
 
 
 # The lines about the figures of a fit. A line is shown if all its figures are known; so is its second part.
@@ -340,10 +335,7 @@ def _write_remarks(paper: Paper, fit: FittedModel) -> None:
     # Remarks about the model are already below its title, and the failure is on standard error.
     shown = (*fit.parsed_model.notes, *fit.parsed_model.warnings, fit.failure)
     for title, remarks, style in (("notes", fit.notes, Style.PLAIN), ("warnings", fit.warnings, Style.WARNING)):
-        if others := [remark for remark in remarks if remark not in shown]:
-            paper.heading(title)
-            for remark in others:
-                paper.line(f"  {remark}", style)
+        paper.section(title, [remark for remark in remarks if remark not in shown], style)
 
 
 # --- Networks and classifications ---

@@ -135,11 +135,9 @@ def write_result(paper: Paper, trace: Trace, gradient: Mapping[str, Any] | None 
     slopes, show = trace.gradient if gradient is None else gradient, paper.in_full
     paper.line()
     paper.line(f"value = {show(trace.value)}", Style.STRONG)
-    if slopes:
-        width = max(map(display_width, slopes))
-        paper.heading("gradient")
-        for name, slope in slopes.items():
-            paper.line(f"  d/d{name}{' ' * (width - display_width(name))} = {show(slope)}", Style.STRONG)
+    width = max(map(display_width, slopes), default=0)
+    lines = [f"d/d{name}{' ' * (width - display_width(name))} = {show(slope)}" for name, slope in slopes.items()]
+    paper.section("gradient", lines, Style.STRONG)
 
 
 def write_warnings(paper: Paper, warnings: Sequence[NodeWarning]) -> None:
@@ -197,9 +195,8 @@ def derivatives_report(
     def write(paper: Paper) -> None:
         write_title(paper, expression, point)
         if request.jacobian is not None:
-            paper.heading("outputs")
-            for name, value in (request.outputs or {}).items():
-                paper.line(f"  {name} = {paper.in_full(value)}", Style.STRONG)
+            outputs = [f"{name} = {paper.in_full(value)}" for name, value in (request.outputs or {}).items()]
+            paper.section("outputs", outputs, Style.STRONG)
             paper.heading("jacobian")
             _write_matrix(paper, request.jacobian)
         elif trace is not None:
@@ -336,9 +333,7 @@ def enclosure_report(formula: Formula, intervals: Mapping[str, Interval], proven
         ]
         columns = (Column(""), *number_columns("at least", "at most"))
         paper.table(TextTable(columns, rows))
-        if proven.undefined:
-            paper.heading("warnings")
-            paper.line(f"  domain: {_UNDEFINED_MESSAGE}", Style.WARNING)
+        paper.section("warnings", [f"domain: {_UNDEFINED_MESSAGE}"] * proven.undefined, Style.WARNING)
 
     def document() -> dict[str, Any]:
         warnings = [{"node": formula.tape.outputs[0], "kind": "domain", "message": _UNDEFINED_MESSAGE}]
@@ -396,9 +391,8 @@ def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient 
     paper.table(TextTable(_COLUMNS, rows))
     paper.line("  order: f(x + h) - f(x) - h*gradient shrinks like h^order; correct: 2 or exact")
     _write_check_notes(paper, [finding for finding in check.findings if finding.note])
-    if check.rewriting is not None:
-        paper.heading("an equivalent formula that is more accurate here")
-        paper.line(f"  {check.rewriting}")
+    better = [] if check.rewriting is None else [check.rewriting]
+    paper.section("an equivalent formula that is more accurate here", better)
     if referee is not None:
         paper.heading(f"{referee.framework} {referee.version}")
         compared = []

@@ -128,6 +128,16 @@ class Paper:
         for item in items[len(items) - last :]:
             write(item)
 
+    def section(self, title: str, lines: Sequence[str], style: Style = Style.PLAIN, limit: int | None = None) -> None:
+        """Write lines with a heading, if there are any; of more than `limit` lines the first, and how many follow."""
+        if lines:
+            self.heading(title)
+        shown = lines[:limit]
+        for line in shown:
+            self.line(f"  {line}", style)
+        if len(shown) < len(lines):
+            self.line(f"  … {len(lines) - len(shown)} more; --json has all", Style.FAINT)
+
     def write_omitted(self, count: int, noun: str) -> None:
         """Write how many items are not shown and how to see them; nothing if `count` is 0."""
         if count:
