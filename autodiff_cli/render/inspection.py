@@ -174,13 +174,10 @@ def _write_summary(paper: Paper, summary: DataSummary) -> None:
         for column in summary.columns
     ]
     paper.table(TextTable((*_SUMMARY_COLUMNS, *[Column("unit")] * has_units), rows))
-    paper.heading("first rows")
     titles = tuple(Column(shorten_middle(name, _MAX_CELL_LENGTH)) for name in summary.header)
     first = [tuple(shorten_middle(cell, _MAX_CELL_LENGTH) for cell in cells) for cells in summary.first_rows]
-    paper.table(TextTable(titles, first))
-    if summary.options:
-        paper.heading("equivalent options")
-        paper.line(f"  {' '.join(summary.options)}")
+    paper.titled_table("first rows", TextTable(titles, first))
+    paper.section("equivalent options", [" ".join(summary.options)] if summary.options else [])
 
 
 def _summary_document(summary: DataSummary) -> dict[str, Any]:

@@ -109,6 +109,12 @@ class Paper:
         for row in aligned_lines(table):
             self.stream.write(row + "\n")
 
+    def titled_table(self, title: str, table: TextTable) -> None:
+        """Write a table with a heading, unless it has no rows."""
+        if table.rows:
+            self.heading(title)
+            self.table(table)
+
     def has_room_for(self, table: TextTable) -> bool:  # noqa: ARG002 - a pipe has no edge
         """Whether all columns of a table fit side by side."""
         return True
