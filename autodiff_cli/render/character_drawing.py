@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.render.character_layout import Cell, Extent, Segment, lay_out_boxes
 from autodiff_cli.render.drawing import Role
-from autodiff_cli.render.formatting import LOOKALIKE_ERRORS, display_width
+from autodiff_cli.render.formatting import LOOKALIKE_ERRORS, display_width, leading_characters
 
 # --- Styled text ---
 
@@ -62,9 +62,7 @@ def cut_line(line: Iterable[Run], width: int) -> Line:
     """Return the beginning of a line that fits into `width` columns."""
     runs: list[Run] = []
     for run in line:
-        text = run.text
-        while display_width(text) > width:
-            text = text[:-1]
+        text = "".join(leading_characters(run.text, width))
         runs.append(Run(text, run.style))
         width -= display_width(text)
         if text != run.text:

@@ -11,7 +11,7 @@ The SVG image is self-contained and follows the reader's light or dark theme. Fo
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -172,58 +172,47 @@ def safe_label(text: str) -> str:
 
 def to_mermaid(drawing: Drawing, show: NumberFormat) -> str:
     """Return a drawing as a Mermaid flowchart."""
-    output_lines = ["flowchart LR"]
-    boxes = {box.id: box for box in drawing.boxes}
 
-    def node(i: int) -> str:
-        opening, closing = _MERMAID_SHAPES[boxes[i].role]
-        text = "<br/>".join(_mermaid_text(line) for line in box_lines(boxes[i], show))
-        kind = "highlighted" if boxes[i].is_highlighted else boxes[i].role.value
-        return f'n{i}{opening}"{text}"{closing}:::{kind}'
+    def node(box: Box) -> str:
+        opening, closing = _MERMAID_SHAPES[box.role]
+        text = "<br/>".join(_mermaid_text(line) for line in box_lines(box, show))
+        kind = "highlighted" if box.is_highlighted else box.role.value
+        return f'n{box.id}{opening}"{text}"{closing}:::{kind}'
 
-    framed = {i for frame in drawing.frames for i in frame.members}
-    output_lines += [f"  {node(box.id)}" for box in drawing.boxes if box.id not in framed]
-    for indent, k, is_start in _frame_outline(drawing.frames):
-        if is_start:
-            output_lines.append(f'{indent}subgraph g{k}["{_mermaid_text(drawing.frames[k].label)}"]')
-            output_lines += [f"{indent}  {node(i)}" for i in drawing.frames[k].members]
-        else:
-            output_lines.append(f"{indent}end")
-    for arrow in drawing.arrows:
-        line = "==>" if arrow.is_highlighted else "-->"
+    def subgraph(k: int, label: str) -> str:
+        return f'subgraph g{k}["{_mermaid_text(label)}"]'
+
+    def edge(arrow: Arrow) -> str:
         label = "" if arrow.local is None else f'|"{_mermaid_text(show(arrow.local))}"|'
-        output_lines.append(f"  n{arrow.source} {line}{label} n{arrow.target}")
-    output_lines += [f"  classDef {kind} {style}" for kind, style in _MERMAID_STYLES.items()]
-    return "\n".join(output_lines) + "\n"
+        return f"n{arrow.source} {'==>' if arrow.is_highlighted else '-->'}{label} n{arrow.target}"
+
+    styles = (f"  classDef {kind} {style}" for kind, style in _MERMAID_STYLES.items())
+    return "\n".join(["flowchart LR", *_statements(drawing, node, (subgraph, "end"), edge), *styles]) + "\n"
 
 
 def to_dot(drawing: Drawing, show: NumberFormat) -> str:
     """Return a drawing as a DOT graph for Graphviz."""
-    output_lines = [
+
+    def node(box: Box) -> str:
+        strong = ", penwidth=3" if box.is_highlighted else ""
+        return f"n{box.id} [label={_dot_string(*box_lines(box, show))}, {_DOT_SHAPES[box.role]}{strong}];"
+
+    def cluster(k: int, label: str) -> str:
+        return f"subgraph cluster_{k} {{ label={_dot_string(label)}; style=rounded;"
+
+    def edge(arrow: Arrow) -> str:
+        attributes = [] if arrow.local is None else [f"label={_dot_string(show(arrow.local))}"]
+        attributes += ["penwidth=3"] if arrow.is_highlighted else []
+        return f"n{arrow.source} -> n{arrow.target}{' [' + ', '.join(attributes) + ']' if attributes else ''};"
+
+    heading = [
         "digraph autodiff {",
         f"  label={_dot_string(safe_label(drawing.trace.expression.text))};",
         '  rankdir=LR; bgcolor="transparent";',
         '  node [fontname="sans-serif", fontsize=11, style=filled];',
         '  edge [fontname="sans-serif", fontsize=10];',
     ]
-    for box in drawing.boxes:
-        text = _dot_string(*box_lines(box, show))
-        strong = ", penwidth=3" if box.is_highlighted else ""
-        output_lines.append(f"  n{box.id} [label={text}, {_DOT_SHAPES[box.role]}{strong}];")
-    for indent, k, is_start in _frame_outline(drawing.frames):
-        if is_start:
-            label = _dot_string(drawing.frames[k].label)
-            output_lines.append(f"{indent}subgraph cluster_{k} {{ label={label}; style=rounded;")
-            output_lines.append(f"{indent}  {' '.join(f'n{i};' for i in drawing.frames[k].members)}")
-        else:
-            output_lines.append(f"{indent}}}")
-    for arrow in drawing.arrows:
-        local = [] if arrow.local is None else [f"label={_dot_string(show(arrow.local))}"]
-        if arrow.is_highlighted:
-            local.append("penwidth=3")
-        attributes = f" [{', '.join(local)}]" if local else ""
-        output_lines.append(f"  n{arrow.source} -> n{arrow.target}{attributes};")
-    return "\n".join([*output_lines, "}"]) + "\n"
+    return "\n".join([*heading, *_statements(drawing, node, (cluster, "}"), edge), "}"]) + "\n"
 
 
 def _role(trace: Trace, i: int) -> Role:
@@ -306,18 +295,36 @@ def _operation_names(trace: Trace, box: Box) -> Iterator[str]:
         yield from filter(None, (op.name, op.symbol, op.spelling))
 
 
-def _frame_outline(frames: Sequence[Frame]) -> Iterator[tuple[str, int, bool]]:
-    """Yield the start and the end of every frame in nested order: indentation, frame index, whether it starts."""
+def _statements(
+    drawing: Drawing,
+    node: Callable[[Box], str],
+    around: tuple[Callable[[int, str], str], str],
+    edge: Callable[[Arrow], str],
+) -> Iterator[str]:
+    """Yield the lines of nodes, of frames with the nodes inside, and of edges.
+
+    Args:
+        node, edge: write a node and an edge.
+        around: writes the beginning of a frame from its number and label, and what ends it.
+    """
+    boxes = {box.id: box for box in drawing.boxes}
+    framed = {i for frame in drawing.frames for i in frame.members}
     within: dict[int | None, list[int]] = {}
-    for k, frame in enumerate(frames):
+    for k, frame in enumerate(drawing.frames):
         within.setdefault(frame.outer, []).append(k)
+    yield from (f"  {node(box)}" for box in drawing.boxes if box.id not in framed)
     stack = [(1, k, True) for k in reversed(within.get(None, []))]
     while stack:
         depth, k, is_start = stack.pop()
-        yield "  " * min(depth, _MAX_INDENT), k, is_start
-        if is_start:
-            stack.append((depth, k, False))
-            stack += [(depth + 1, inner, True) for inner in reversed(within.get(k, []))]
+        indent = "  " * min(depth, _MAX_INDENT)
+        if not is_start:
+            yield indent + around[1]
+            continue
+        yield indent + around[0](k, drawing.frames[k].label)
+        yield from (f"{indent}  {node(boxes[i])}" for i in drawing.frames[k].members)
+        stack.append((depth, k, False))
+        stack += [(depth + 1, inner, True) for inner in reversed(within.get(k, []))]
+    yield from (f"  {edge(arrow)}" for arrow in drawing.arrows)
 
 
 def _mermaid_text(text: str) -> str:
@@ -433,7 +440,7 @@ def graph_shapes(drawing: Drawing, show: NumberFormat, min_number_width: int = 0
             return formatting.text_within(x, show, _MAX_LABEL_LENGTH - len("adjoint ")).ljust(least)
 
         texts = (box_lines(box, write, brief=True) for box in drawing.boxes)
-        return [[_shorten(label), *numbers] for label, *numbers in texts]
+        return [[_fit_label(label), *numbers] for label, *numbers in texts]
 
     texts, padded = lines(0), lines(min_number_width)
     sizes = [_box_size(box.role, lines) for box, lines in zip(drawing.boxes, padded, strict=True)]
@@ -449,7 +456,7 @@ def graph_shapes(drawing: Drawing, show: NumberFormat, min_number_width: int = 0
             FrameSpec(
                 [position[i] for i in frame.members],
                 frame.outer,
-                formatting.display_width(_shorten(frame.label)) * _SMALL_CHARACTER_WIDTH + layout.TITLE_HEIGHT,
+                formatting.display_width(_fit_label(frame.label)) * _SMALL_CHARACTER_WIDTH + layout.TITLE_HEIGHT,
             )
             for frame in drawing.frames
         ],
@@ -502,42 +509,27 @@ def _description(drawing: Drawing, show: NumberFormat) -> str:
 
 
 def _frame_shape(frame: Frame, place: Rectangle) -> str:
-    corner = Point(place.centre.x - place.size.width / 2, place.centre.y - place.size.height / 2)
-    return "".join(
-        [
-            f'<g class="group"><title>{escape(frame.label)}</title>',
-            _rectangle("enclosure", *place, _INPUT_RADIUS / 2),
-            *_text_shapes(
-                [_shorten(frame.label)],
-                Point(corner.x + layout.TITLE_HEIGHT / 2, corner.y + layout.TITLE_HEIGHT / 2),
-                "small",
-            ),
-            "</g>",
-        ]
-    )
+    (x, y), (width, height) = place
+    title = Point(x - width / 2 + layout.TITLE_HEIGHT / 2, y - height / 2 + layout.TITLE_HEIGHT / 2)
+    text = "".join(_text_shapes([_fit_label(frame.label)], title, "small"))
+    shape = _rectangle("enclosure", *place, _INPUT_RADIUS / 2)
+    return f'<g class="group"><title>{escape(frame.label)}</title>{shape}{text}</g>'
 
 
 def _node_shape(box: Box, centre: Point, size: Size, texts: Sequence[str], is_copy: bool) -> str:
     borders = {Role.OUTPUT: (_BORDER_GAP, _BORDER_GAP), Role.FOLDED: (_BORDER_GAP, 0)}
     radius = {Role.INPUT: _INPUT_RADIUS, Role.OPERATION: _OPERATION_RADIUS}.get(box.role, 0)
-    shapes = [_rectangle("outline", centre, size, radius)]
+    shapes = _rectangle("outline", centre, size, radius)
     if box.role in borders:
         across, down = borders[box.role]
-        shapes.append(_rectangle("frame", centre, Size(size.width - 2 * across, size.height - 2 * down)))
+        shapes += _rectangle("frame", centre, Size(size.width - 2 * across, size.height - 2 * down))
+    shapes += "".join(_text_shapes(texts, Point(centre.x, centre.y - (len(texts) - 1) * _LINE_HEIGHT / 2), "middle"))
     kind = f"node {box.role.value}{' highlighted' if box.is_highlighted else ''}{' copy' if is_copy else ''}"
     adjoint = "" if box.adjoint is None else f' data-{box.adjoint_name}="{_data_attribute(box.adjoint)}"'
     data = f' data-copy="{box.id}"'
     if not is_copy:
         data = f' data-node="{box.id}" data-value="{_data_attribute(box.value)}"{adjoint}'
-    return "".join(
-        [
-            f'<g class="{kind}"{data}>',
-            f"<title>{escape(box.label)}</title>",
-            *shapes,
-            *_text_shapes(texts, Point(centre.x, centre.y - (len(texts) - 1) * _LINE_HEIGHT / 2), "middle"),
-            "</g>",
-        ]
-    )
+    return f'<g class="{kind}"{data}><title>{escape(box.label)}</title>{shapes}</g>'
 
 
 def _rectangle(kind: str, centre: Point, size: Size, radius: float = 0) -> str:
@@ -607,10 +599,8 @@ def _text_shapes(texts: Sequence[str], place: Point, kind: str) -> Iterator[str]
         yield f'<text class="{kind}{first}" x="{place.x:.1f}" y="{y:.1f}" dy=".35em">{escape(text)}</text>'
 
 
-def _shorten(line: str) -> str:
-    """Return the label of a node with its middle left out if it is long."""
-    half = _MAX_LABEL_LENGTH // 2
-    return line if len(line) <= _MAX_LABEL_LENGTH else f"{line[:half]}…{line[-half + 1 :]}"
+def _fit_label(label: str) -> str:
+    return formatting.elide_middle(label, _MAX_LABEL_LENGTH)
 
 
 def _data_attribute(x: Any) -> str:

@@ -90,9 +90,8 @@ def _write_parameters(paper: Paper, fit: FittedModel) -> None:
 
 
 def _write_derived(paper: Paper, fit: FittedModel) -> None:
-    if fit.derived:
-        paper.heading("derived quantities (standard errors by the delta method)")
-        paper.table(estimates_table(fit, fit.derived, paper.digits))
+    title = "derived quantities (standard errors by the delta method)"
+    paper.titled_table(title, estimates_table(fit, fit.derived, paper.digits))
 
 
 def write_posteriors(paper: Paper, fits: Sequence[tuple[tuple[str, ...], FittedModel]], *labels: Column) -> None:
@@ -130,12 +129,10 @@ def _write_random_effects(paper: Paper, fit: FittedModel) -> None:
             rounding = Rounding.from_error(value, effect.errors[level], paper.digits)
             cells = rounding.format_value(value), rounding.format_error(effect.errors[level])
             modes.append((f"{name}[{level}]", *cells))
-    paper.heading("random effects")
     titles = number_columns("levels", "mean", "standard deviation")
-    paper.table(TextTable((Column("name"), Column("distribution"), *titles), rows))
-    if modes:
-        paper.heading("modes of the random effects, with errors given the parameters")
-        paper.table(TextTable((Column("name"), *number_columns("mode", "error")), modes))
+    paper.titled_table("random effects", TextTable((Column("name"), Column("distribution"), *titles), rows))
+    title = "modes of the random effects, with errors given the parameters"
+    paper.titled_table(title, TextTable((Column("name"), *number_columns("mode", "error")), modes))
 
 
 def estimates_table(fit: FittedModel, names: Iterable[str], digits: int | None) -> TextTable:
@@ -235,8 +232,8 @@ def _write_intervals(paper: Paper, fit: FittedModel) -> None:
     if fit.intervals:
         names = dict.fromkeys(name for intervals in fit.intervals.values() for name in intervals)
         rows = [(name, *(cell(name, ends.get(name)) for ends in fit.intervals.values())) for name in names]
-        paper.heading(f"{100 * fit.confidence_level:g} % intervals")
-        paper.table(TextTable((Column("name"), *number_columns(*fit.intervals)), rows))
+        table = TextTable((Column("name"), *number_columns(*fit.intervals)), rows)
+        paper.titled_table(f"{100 * fit.confidence_level:g} % intervals", table)
 
 
 def _write_correlations(paper: Paper, fit: FittedModel) -> None:
@@ -250,14 +247,9 @@ def _write_correlations(paper: Paper, fit: FittedModel) -> None:
         for j, other in enumerate(fit.element_names[:i])
         if abs(matrix[i, j]) > MIN_CORRELATION
     ]
-    if not pairs:
-        return
     pairs.sort(key=lambda pair: -abs(pair[0]))
-    paper.heading(f"correlations above {MIN_CORRELATION:g}")
-    for value, one, other in pairs[:MAX_CORRELATIONS]:
-        paper.line(f"  {other}, {one}  {format_correlation(value, 3)}")
-    if len(pairs) > MAX_CORRELATIONS:
-        paper.line(f"  … {len(pairs) - MAX_CORRELATIONS} more; --json has all", Style.FAINT)
+    lines = [f"{other}, {one}  {format_correlation(value, 3)}" for value, one, other in pairs]
+    paper.section(f"correlations above {MIN_CORRELATION:g}", lines, limit=MAX_CORRELATIONS)
 
 
 # The lines about the figures of a fit. A line is shown if all its figures are known; so is its second part.
@@ -340,10 +332,7 @@ def _write_remarks(paper: Paper, fit: FittedModel) -> None:
     # Remarks about the model are already below its title, and the failure is on standard error.
     shown = (*fit.parsed_model.notes, *fit.parsed_model.warnings, fit.failure)
     for title, remarks, style in (("notes", fit.notes, Style.PLAIN), ("warnings", fit.warnings, Style.WARNING)):
-        if others := [remark for remark in remarks if remark not in shown]:
-            paper.heading(title)
-            for remark in others:
-                paper.line(f"  {remark}", style)
+        paper.section(title, [remark for remark in remarks if remark not in shown], style)
 
 
 # --- Networks and classifications ---

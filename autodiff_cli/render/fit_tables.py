@@ -179,15 +179,10 @@ def _write_groups(paper: Paper, groups: FittedGroups) -> None:
     write_posteriors(paper, drawn, Column(groups.column))
     paper.line()
     paper.line(f"  converged: {sum(fit.converged for fit in fits)} of {len(groups)}")
-    warnings = [(group, text) for group in groups for text in _group_warnings(group)]
+    warnings = [f"{_group_label(group)}: {text}" for group in groups for text in _group_warnings(group)]
     if groups.dropped:
         paper.line(f"  rows left out because of missing cells: {groups.dropped}")
-    if warnings:
-        paper.heading("warnings")
-        for group, text in warnings[:_MAX_LISTED_WARNINGS]:
-            paper.line(f"  {_group_label(group)}: {text}", Style.WARNING)
-        if len(warnings) > _MAX_LISTED_WARNINGS:
-            paper.line(f"  … {len(warnings) - _MAX_LISTED_WARNINGS} more; --json and -o FILE.csv have all", Style.FAINT)
+    paper.section("warnings", warnings, Style.WARNING, _MAX_LISTED_WARNINGS)
 
 
 def _group_warnings(group: FittedGroup) -> Sequence[str]:
@@ -263,11 +258,8 @@ def _write_comparison(paper: Paper, comparison: Comparison) -> None:
             paper.line(f"  {places[test.smaller]} within {places[test.larger]}: {sentence}")
         if len(tested) < len(comparison.tests):
             paper.line(f"  no test for {'other' if tested else 'these'} pairs: {NESTING_UNKNOWN}", Style.FAINT)
-    warnings = [(places[one.fit.model], text) for one in comparison.models for text in _model_warnings(one)]
-    if warnings:
-        paper.heading("warnings")
-        for place, text in warnings:
-            paper.line(f"  {place}  {text}", Style.WARNING)
+    warnings = [f"{places[one.fit.model]}  {text}" for one in comparison.models for text in _model_warnings(one)]
+    paper.section("warnings", warnings, Style.WARNING)
 
 
 _MAX_PARETO_K = 0.7  # Vehtari et al. 2024, Journal of Machine Learning Research 25 (72), 1

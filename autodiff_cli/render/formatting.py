@@ -138,6 +138,23 @@ def wrap_line(line: str, width: int) -> Iterator[str]:
     yield indent + line
 
 
+def elide_middle(text: str, width: int) -> str:
+    """Shorten a text to `width` columns (at least 3) by leaving out its middle."""
+    if display_width(text) <= width:
+        return text
+    tail = "".join(reversed([*leading_characters(reversed(text), (width - 1) // 2)]))
+    return f"{''.join(leading_characters(text, width - 1 - display_width(tail)))}…{tail}"
+
+
+def leading_characters(text: Iterator[str] | str, width: int) -> Iterator[str]:
+    """Yield the first characters of a text that fit into `width` columns."""
+    for character in text:
+        width -= display_width(character)
+        if width < 0:
+            return
+        yield character
+
+
 _WORD = re.compile(r"[\w.]+")
 _PARTIAL_WORD_END, _PARTIAL_WORD_START = re.compile(r"[\w.]+$"), re.compile(r"^[\w.]+")
 

@@ -89,7 +89,6 @@ def write_nodes(paper: Paper, trace: Trace, derivatives: Mapping[str, Sequence[A
     Args:
         derivatives: for each column its title and one entry per node; None for a node without a derivative.
     """
-    paper.heading("nodes, each after its inputs")
     show = paper.brief
     columns_of = zip(*derivatives.values(), strict=True) if derivatives else itertools.repeat(())
     rows = [
@@ -97,7 +96,7 @@ def write_nodes(paper: Paper, trace: Trace, derivatives: Mapping[str, Sequence[A
         for i, (label, value, slopes) in enumerate(zip(trace.labels, trace.values, columns_of, strict=False))
     ]
     titles = (Column("id", is_number=True, is_optional=True), Column("node"), *number_columns("value", *derivatives))
-    paper.table(TextTable(titles, rows))
+    paper.titled_table("nodes, each after its inputs", TextTable(titles, rows))
 
 
 def write_formula(paper: Paper, name_text: str, derivative: Formula) -> None:
@@ -135,11 +134,9 @@ def write_result(paper: Paper, trace: Trace, gradient: Mapping[str, Any] | None 
     slopes, show = trace.gradient if gradient is None else gradient, paper.in_full
     paper.line()
     paper.line(f"value = {show(trace.value)}", Style.STRONG)
-    if slopes:
-        width = max(map(display_width, slopes))
-        paper.heading("gradient")
-        for name, slope in slopes.items():
-            paper.line(f"  d/d{name}{' ' * (width - display_width(name))} = {show(slope)}", Style.STRONG)
+    width = max(map(display_width, slopes), default=0)
+    lines = [f"d/d{name}{' ' * (width - display_width(name))} = {show(slope)}" for name, slope in slopes.items()]
+    paper.section("gradient", lines, Style.STRONG)
 
 
 def write_warnings(paper: Paper, warnings: Sequence[NodeWarning]) -> None:
@@ -197,11 +194,9 @@ def derivatives_report(
     def write(paper: Paper) -> None:
         write_title(paper, expression, point)
         if request.jacobian is not None:
-            paper.heading("outputs")
-            for name, value in (request.outputs or {}).items():
-                paper.line(f"  {name} = {paper.in_full(value)}", Style.STRONG)
-            paper.heading("jacobian")
-            _write_matrix(paper, request.jacobian)
+            outputs = [f"{name} = {paper.in_full(value)}" for name, value in (request.outputs or {}).items()]
+            paper.section("outputs", outputs, Style.STRONG)
+            _write_matrix(paper, "jacobian", request.jacobian)
         elif trace is not None:
             write_result(paper, trace, slopes)
             _write_sections(paper, request)
@@ -232,19 +227,17 @@ def _write_sections(paper: Paper, request: HigherDerivatives) -> None:
     if request.direction is not None:
         paper.heading(f"along {assignments_text(request.direction, show)}")
         paper.line(f"  derivative = {show(request.directional)}", Style.STRONG)
-    if request.hessian is not None:
-        paper.heading("hessian")
-        _write_matrix(paper, request.hessian)
+    _write_matrix(paper, "hessian", request.hessian or {})
     if request.derivative is not None:
         paper.line()
         paper.line(f"{_derivative_name(request)} = {show(request.derivative)}", Style.STRONG)
 
 
-def _write_matrix(paper: Paper, matrix: DerivativeMatrix) -> None:
+def _write_matrix(paper: Paper, title: str, matrix: DerivativeMatrix) -> None:
     """Write a matrix of derivatives with named rows and columns; an entry that is an array stands in one cell."""
     rows = [(name, *map(paper.in_full, row.values())) for name, row in matrix.items()]
     titles = next(iter(matrix.values()), {})
-    paper.table(TextTable((Column(""), *number_columns(*titles)), rows))
+    paper.titled_table(title, TextTable((Column(""), *number_columns(*titles)), rows))
 
 
 def _derivative_fields(request: HigherDerivatives) -> dict[str, Any]:
@@ -329,16 +322,12 @@ def enclosure_report(formula: Formula, intervals: Mapping[str, Interval], proven
             for name, ends in ends_by_name.items()
         )
         paper.line(f"with {', '.join(variables)}")
-        paper.heading("proven bounds")
         rows = [
             ("value" if name == VALUE else f"d/d{name}", show(low), show(high))
             for name, (low, high) in proven.bounds.items()
         ]
-        columns = (Column(""), *number_columns("at least", "at most"))
-        paper.table(TextTable(columns, rows))
-        if proven.undefined:
-            paper.heading("warnings")
-            paper.line(f"  domain: {_UNDEFINED_MESSAGE}", Style.WARNING)
+        paper.titled_table("proven bounds", TextTable((Column(""), *number_columns("at least", "at most")), rows))
+        paper.section("warnings", [f"domain: {_UNDEFINED_MESSAGE}"] * proven.undefined, Style.WARNING)
 
     def document() -> dict[str, Any]:
         warnings = [{"node": formula.tape.outputs[0], "kind": "domain", "message": _UNDEFINED_MESSAGE}]
@@ -396,16 +385,15 @@ def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient 
     paper.table(TextTable(_COLUMNS, rows))
     paper.line("  order: f(x + h) - f(x) - h*gradient shrinks like h^order; correct: 2 or exact")
     _write_check_notes(paper, [finding for finding in check.findings if finding.note])
-    if check.rewriting is not None:
-        paper.heading("an equivalent formula that is more accurate here")
-        paper.line(f"  {check.rewriting}")
+    better = [] if check.rewriting is None else [check.rewriting]
+    paper.section("an equivalent formula that is more accurate here", better)
     if referee is not None:
-        paper.heading(f"{referee.framework} {referee.version}")
         compared = []
         for name, ours in ((finding.variable, finding.gradient) for finding in check.findings):
             verdict = "agrees" if referee.agrees(name, ours) else "differs"
             compared.append((name, in_full(referee.gradient[name]), in_full(ours), verdict))
-        paper.table(TextTable((Column("variable"), *number_columns("gradient", "ours"), Column("")), compared))
+        table = TextTable((Column("variable"), *number_columns("gradient", "ours"), Column("")), compared)
+        paper.titled_table(f"{referee.framework} {referee.version}", table)
     paper.line()
     paper.line("The gradient is correct." if agrees else "The gradient is wrong.", Style.STRONG)
 

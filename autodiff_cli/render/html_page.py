@@ -371,7 +371,7 @@ def _typeset_nodes(writer: GraphWriter, trace: Trace, limit: int) -> tuple[dict[
     equations: list[str] = []
     for i, node in enumerate(trace.tape.nodes):
         symbol = latex_symbol(node.text if node.is_input else names.get(node, ""), has_all_letters=True)
-        latex = Fragment(symbol) if node.is_input else _node_latex(writer, node, parts)
+        latex = Fragment(symbol) if node.is_input else writer.write(node, [parts[child] for child in node.inputs])
         parts[node] = latex if len(latex.text) <= limit else Fragment(rf"n_{{{i}}}")
         text = LATEX.coerce(parts[node]).text
         if node is output:
@@ -380,10 +380,6 @@ def _typeset_nodes(writer: GraphWriter, trace: Trace, limit: int) -> tuple[dict[
             equations += [f"{symbol} = {text}"] if node is not output else []
             parts[node] = Fragment(symbol)
     return parts, equations
-
-
-def _node_latex(writer: GraphWriter, node: Node, parts: dict[Node, Fragment]) -> Fragment:
-    return writer.write(node, [parts[child] for child in node.inputs])
 
 
 def _local_formulas(writer: GraphWriter, trace: Trace, i: int, parts: dict[Node, Fragment]) -> Iterator[str | None]:
@@ -403,7 +399,7 @@ def _local_formula(writer: GraphWriter, local: Node, places: dict[Node, Fragment
     fragments = dict(places)
     for part in topological_order([root]):
         if part not in fragments:
-            fragments[part] = _node_latex(writer, part, fragments)
+            fragments[part] = writer.write(part, [fragments[child] for child in part.inputs])
             if len(fragments[part].text) > 2 * _MAX_LATEX_LENGTH:
                 return None
     return LATEX.coerce(fragments[root]).text

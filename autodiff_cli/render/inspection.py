@@ -125,7 +125,7 @@ def _operation_document(description: Description) -> dict[str, Any]:
 def _write_plot(paper: Paper, expression: Formula) -> None:
     """Write a plot of an expression in `x`; points outside the limits of the plot are left out."""
     try:
-        import plotille
+        from autodiff_cli.render.plots import dot_plot
     except ModuleNotFoundError:
         return
 
@@ -136,18 +136,12 @@ def _write_plot(paper: Paper, expression: Formula) -> None:
         return
     heights = [y for _, y in visible]
     margin = (max(heights) - min(heights)) / 20 or 1.0
-    figure = plotille.Figure()
     # The scale below the plot has a mark every 10 columns.
-    figure.width = max(min((paper.width - _SCALE_WIDTH) // 10, _MAX_PLOT_WIDTH // 10), 1) * 10
-    figure.height, figure.with_colors = _PLOT_ROWS, False
-    figure.set_x_limits(-_PLOT_LIMIT, _PLOT_LIMIT)
-    figure.set_y_limits(min(heights) - margin, max(heights) + margin)
-    figure.x_label, figure.y_label = "x", "y"
-    figure.x_ticks_fkt = figure.y_ticks_fkt = lambda low, _: f"{round(low, 3) + 0.0:.3g}"
-    figure.scatter([x for x, _ in visible], heights)
+    columns = max(min((paper.width - _SCALE_WIDTH) // 10, _MAX_PLOT_WIDTH // 10), 1) * 10
+    box = {"x": (-_PLOT_LIMIT, _PLOT_LIMIT), "y": (min(heights) - margin, max(heights) + margin)}
     paper.heading(f"y = {expression}")
-    for line in figure.show().splitlines():
-        paper.verbatim(line.removesuffix("-> (x)").rstrip())
+    for line in dot_plot(box, ([x for x, _ in visible], heights), (), (columns, _PLOT_ROWS), has_axes=True):
+        paper.verbatim(line)
 
 
 # --- Data files ---
@@ -180,13 +174,10 @@ def _write_summary(paper: Paper, summary: DataSummary) -> None:
         for column in summary.columns
     ]
     paper.table(TextTable((*_SUMMARY_COLUMNS, *[Column("unit")] * has_units), rows))
-    paper.heading("first rows")
     titles = tuple(Column(shorten_middle(name, _MAX_CELL_LENGTH)) for name in summary.header)
     first = [tuple(shorten_middle(cell, _MAX_CELL_LENGTH) for cell in cells) for cells in summary.first_rows]
-    paper.table(TextTable(titles, first))
-    if summary.options:
-        paper.heading("equivalent options")
-        paper.line(f"  {' '.join(summary.options)}")
+    paper.titled_table("first rows", TextTable(titles, first))
+    paper.section("equivalent options", [" ".join(summary.options)] if summary.options else [])
 
 
 def _summary_document(summary: DataSummary) -> dict[str, Any]:

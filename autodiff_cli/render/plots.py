@@ -226,27 +226,30 @@ def _plot_lines(panel: Panel, width: int) -> list[str]:
     return _drawn_lines(figure)
 
 
-def contour_plot(
+def dot_plot(
     box: Mapping[str, tuple[float, float]],
-    contours: tuple[Array, Array],
-    points: Sequence[Array],
+    dots: Sequence[Sequence[float]],
+    points: Sequence[Sequence[float]],
     size: tuple[int, int],
+    has_axes: bool = False,
 ) -> list[str]:
-    """Return the lines of a plot of dots along contours, with marked points.
+    """Return the lines of a plot of dots along a curve or contours, with marked points.
 
     Args:
         box: the ranges of x and y, by name.
-        contours: x and y of the dots.
-        points: x and y of the marked points.
+        dots: x and y of the dots.
+        points: x and y of the marked points; empty if there are none.
         size: the columns and lines of the plot.
+        has_axes: whether lines show where x and y are 0.
     """
     figure = _empty_figure(size, *box.values())
+    figure.origin = has_axes
     spans = [high - low for low, high in box.values()]
     figure.x_ticks_fkt = lambda value, _: _short_label(value, spans[0], is_exponent=False)
     figure.y_ticks_fkt = lambda value, _: _short_label(value, spans[1], is_exponent=False)
-    figure.scatter(*(part.tolist() for part in contours))
-    if len(points[0]):
-        figure.scatter(*(part.tolist() for part in points), marker="o")
+    figure.scatter(*dots)
+    if any(map(len, points)):
+        figure.scatter(*points, marker="o")
     return _drawn_lines(figure)
 
 

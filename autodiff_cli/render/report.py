@@ -109,6 +109,12 @@ class Paper:
         for row in aligned_lines(table):
             self.stream.write(row + "\n")
 
+    def titled_table(self, title: str, table: TextTable) -> None:
+        """Write a table with a heading, unless it has no rows."""
+        if table.rows:
+            self.heading(title)
+            self.table(table)
+
     def has_room_for(self, table: TextTable) -> bool:  # noqa: ARG002 - a pipe has no edge
         """Whether all columns of a table fit side by side."""
         return True
@@ -127,6 +133,16 @@ class Paper:
         self.write_omitted(len(items) - first - last, noun)
         for item in items[len(items) - last :]:
             write(item)
+
+    def section(self, title: str, lines: Sequence[str], style: Style = Style.PLAIN, limit: int | None = None) -> None:
+        """Write lines with a heading, if there are any; of more than `limit` lines the first, and how many follow."""
+        if lines:
+            self.heading(title)
+        shown = lines[:limit]
+        for line in shown:
+            self.line(f"  {line}", style)
+        if len(shown) < len(lines):
+            self.line(f"  … {len(lines) - len(shown)} more; --json has all", Style.FAINT)
 
     def write_omitted(self, count: int, noun: str) -> None:
         """Write how many items are not shown and how to see them; nothing if `count` is 0."""

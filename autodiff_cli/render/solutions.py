@@ -27,10 +27,8 @@ def solution_report(solution: Solution, problem: BoxProblem | None) -> Report:
     def write(paper: Paper) -> None:
         _write_title(paper, solution)
         names = [*solution.box]
-        if solution.roots:
-            paper.heading("zeros")
-            rows = [_point_texts(paper, names, root.point, root.enclosure) for root in solution.roots]
-            paper.table(TextTable(number_columns(*names), rows))
+        rows = [_point_texts(paper, names, root.point, root.enclosure) for root in solution.roots]
+        paper.titled_table("zeros", TextTable(number_columns(*names), rows))
         _write_unresolved(paper, solution)
         paper.line()
         _write_verdict(paper, solution, len(solution.roots), "zero")
@@ -52,20 +50,19 @@ def optima_report(optima: Optima, problem: BoxProblem | None) -> Report:
         names = [*(optima.box or optima.start)]
         word = "maximum" if optima.is_maximum else "minimum"
         best = set(optima.global_.points if optima.global_ else ())
-        if optima.points:
-            paper.heading("stationary points" if optima.box else f"local {word}")
-            rows = [
-                (
-                    *_point_texts(paper, names, point.point, point.enclosure),
-                    _number_text(paper, point.value, point.value_enclosure),
-                    ("global " if optima.complete and i in best and point.kind == word else "")
-                    + point.kind
-                    + (", on an edge" if point.on_edge else "")
-                    + (", at a kink" if point.at_kink else ""),
-                )
-                for i, point in enumerate(optima.points)
-            ]
-            paper.table(TextTable((*number_columns(*names, "value"), Column("kind")), rows))
+        rows = [
+            (
+                *_point_texts(paper, names, point.point, point.enclosure),
+                _number_text(paper, point.value, point.value_enclosure),
+                ("global " if optima.complete and i in best and point.kind == word else "")
+                + point.kind
+                + (", on an edge" if point.on_edge else "")
+                + (", at a kink" if point.at_kink else ""),
+            )
+            for i, point in enumerate(optima.points)
+        ]
+        title = "stationary points" if optima.box else f"local {word}"
+        paper.titled_table(title, TextTable((*number_columns(*names, "value"), Column("kind")), rows))
         _write_unresolved(paper, optima)
         paper.line()
         if optima.global_ is not None:
@@ -180,7 +177,7 @@ def write_plot(paper: Paper, problem: BoxProblem, points: Sequence[Mapping[str, 
     """Draw a function over its range, with the points found; one of two unknowns by its contours."""
     import numpy as np
 
-    from autodiff_cli.render.plots import Panel, contour_plot, write_panel
+    from autodiff_cli.render.plots import Panel, dot_plot, write_panel
     from autodiff_cli.training.result.fitted_model import FittedCurve
 
     names = [*problem.unknowns]
@@ -208,8 +205,10 @@ def write_plot(paper: Paper, problem: BoxProblem, points: Sequence[Mapping[str, 
     levels = np.searchsorted(finite, values) * (_CONTOURS + 1) // (len(finite) + 1)
     is_border = (levels[1:, 1:] != levels[:-1, 1:]) | (levels[1:, 1:] != levels[1:, :-1])
     rows, places = np.nonzero(is_border)
+    dots = x[places + 1].tolist(), y[rows + 1].tolist()
+    marked_points = [found.tolist() for found in coordinates.values()]
     paper.heading("contours")
-    for line in contour_plot(ends, (x[places + 1], y[rows + 1]), [*coordinates.values()], (columns, _CONTOUR_ROWS)):
+    for line in dot_plot(ends, dots, marked_points, (columns, _CONTOUR_ROWS)):
         paper.verbatim(line)
     shares = f"{_CONTOURS} lines, with as much of the box between each two"
     paper.line(f"  {names[1]} over {names[0]}, o: points found, dots: {shares}", Style.FAINT)

@@ -18,6 +18,7 @@ from autodiff_cli.render import character_drawing, formatting
 from autodiff_cli.render.character_drawing import BoxContent, CharacterDrawing, DrawingState, Line, Run, TextStyle
 from autodiff_cli.render.character_layout import Cell, Extent, TooManyItemsError
 from autodiff_cli.render.drawing import Box, Role, build_drawing, safe_label
+from autodiff_cli.render.formatting import elide_middle
 from autodiff_cli.render.gradient import write_result, write_title, write_warnings
 from autodiff_cli.render.report import Paper
 from autodiff_cli.render.trace import backward_lines, forward_lines
@@ -131,23 +132,6 @@ class DrawingSelector:
         adjoint = "" if box.adjoint is None else self._widest[box.id]
         title = self._write(elide_middle(title, title_width or _USUAL_TITLES))
         return BoxContent(title, box.role, value, adjoint)
-
-
-def elide_middle(text: str, width: int) -> str:
-    """Shorten a text to `width` columns (at least 3) by leaving out its middle."""
-    if formatting.display_width(text) <= width:
-        return text
-    tail = "".join(reversed([*_leading_characters(reversed(text), (width - 1) // 2)]))
-    return f"{''.join(_leading_characters(text, width - 1 - formatting.display_width(tail)))}…{tail}"
-
-
-def _leading_characters(text: Iterator[str] | str, width: int) -> Iterator[str]:
-    """Yield the first characters of a text that fit into `width` columns."""
-    for character in text:
-        width -= formatting.display_width(character)
-        if width < 0:
-            return
-        yield character
 
 
 def _covering_span(spans: Sequence[tuple[int, int]], width: int) -> tuple[int, int]:

@@ -228,9 +228,9 @@ def _write_operation_counts(paper: Paper, modes: Sequence[ForwardMode]) -> None:
     if count > 1:
         passes[f"forward mode, all {count} variables"] = modes[0].all_variables
     passes[f"reverse mode, {f'all {count} variables' if count > 1 else modes[0].name}"] = modes[0].reverse
-    paper.heading("operations, not counting values and local derivatives")
     rows = [(name, str(work.multiplications), str(work.additions)) for name, work in passes.items()]
-    paper.table(TextTable((Column("pass"), *number_columns("multiplications", "additions")), rows))
+    table = TextTable((Column("pass"), *number_columns("multiplications", "additions")), rows)
+    paper.titled_table("operations, not counting values and local derivatives", table)
 
 
 # --- Paths ---

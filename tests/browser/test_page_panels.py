@@ -334,3 +334,11 @@ def test_the_slope_picture_does_not_connect_both_sides_of_a_pole_or_a_jump(
     opened(page, [formula, "--x=1.1"])
     page.evaluate("go(1)")
     assert page.locator("#slope .curve").get_attribute("d").count("M") == parts
+
+
+def test_a_derivation_calls_parts_that_are_too_long_by_what_the_page_calls_them(page: Page) -> None:
+    text = "log1p(where(x > 0, x^2, sin(x))*max(x, y)*exp(x + y) + sin(x*y)/cosh(x - y)^3) + 2*x"
+    opened(page, [text, "--x=2", "--y=3"])
+    found = "record.nodes.flatMap((_, i) => { panel.show(i); return why.latex().match(/partial n_.*/) ?? []; })"
+    assert page.evaluate("record.latex.nodes.some((text) => /^n_/.test(text))")
+    assert page.evaluate(found) == []

@@ -277,7 +277,8 @@ HINTS = r"""(level) => {
     const refused = choices ? [] : ways.map(write).filter((text) => numbers.every(Number.isFinite) && !isRight(text));
     const wrong = choices ? choices.find((choice) => !isRight(choice)) : write(() => "77e77");
     const [first, second, last] = [1, 2, 3].map(() => quiz.check(wrong));
-    seen.push({ title, refused, hints: [first.verdict, second.verdict], isDone: last.isDone });
+    const hints = [first, second].map(({ verdict }) => plain(verdict));
+    seen.push({ title: plain(title), refused, hints, isDone: last.isDone });
     draw(question.reveal());
     ask(last.verdict);
   }
@@ -330,7 +331,7 @@ def test_hints_state_what_is_true_of_operations_and_users(page: Page, words: lis
         else:
             assert page.evaluate(
                 "(hint) => playback.computation.contributions.some((_, i) => record.nodes[i].backward"
-                " !== undefined && hint.includes(playback.computation.backwardSentence(i)))",
+                " !== undefined && hint.includes(plain(playback.computation.backwardSentence(i))))",
                 question["hints"][1],
             ), question
     for question in page.evaluate(HINTS, "adjoint"):
@@ -590,3 +591,11 @@ def test_on_a_phone_the_field_of_the_quiz_has_a_line_with_its_button_after_any_a
         found = measure(page, LINES)
         assert found == {"isBeside": True, "isFull": True, "isOneLine": True, "lines": 1}, text
         answer(page, text)
+
+
+def test_escape_leaves_the_quiz(page: Page) -> None:
+    opened(page, ["x*y + sin(x)", "--x=2", "--y=3"])
+    press(page, "Quiz")
+    page.keyboard.press("Escape")
+    assert page.locator("#question").is_hidden()
+    assert page.evaluate("document.activeElement.id") == "quiz"

@@ -327,3 +327,64 @@ def test_the_mark_of_the_node_ends_above_the_words_about_it(page: Page) -> None:
     }"""
     mark, room = measure(page, script)
     assert 0 < mark <= room
+
+
+TYPESET = r"""() => {
+  byId("table").open = true;
+  table.refresh();
+  const isTyped = (text) => text.parentElement.closest(".keyboard, #formula, script, style, title, mark, code");
+  const flaws = new Set();
+  const look = (when) => {
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const { data } = walker.currentNode;
+      if (/[\u2068\u2069]|\^/.test(data) && !isTyped(walker.currentNode)) flaws.add(`${when}: ${data}`);
+    }
+  };
+  for (let position = 0; position <= playback.length; position++) {
+    go(position);
+    look(position);
+  }
+  for (const name of Object.keys(levels)) {
+    byId("level").value = name;
+    beginQuiz();
+    look(name);
+    const { question } = playback.quiz;
+    const wrong = question?.choices?.find((choice) => !question.isRight(choice)) ?? "77e77";
+    for (const _ of question ? [1, 2, 3] : []) {
+      showStatus(playback.quiz.check(wrong).verdict);
+      look(`hint of ${name}`);
+    }
+  }
+  return [...flaws];
+}"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sqrt(x^2)/(1 + abs(z)^theta_1) - max(x^2, z)", "--x=0", "--z=2", "--theta_1=1.5"],
+        pytest.param(FORMULAS["options"], marks=pytest.mark.slow),
+        pytest.param(FORMULAS["arrays"], marks=pytest.mark.slow),
+        pytest.param(["(x - 1)^(y - 2)^2 + 2^-x + x^-2", "--x=3", "--y=2.5"], marks=pytest.mark.slow),
+    ],
+    ids=["roots", "options", "arrays", "towers"],
+)
+def test_no_power_is_shown_as_it_is_typed(page: Page, words: list[str]) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, words)
+    assert page.evaluate(TYPESET) == []
+
+
+def test_formulas_in_sentences_are_read_and_copied_as_they_are_typed(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, ["abs(z)^theta_1/2 - 3*x", "--x=2", "--z=2", "--theta_1=1.5"])
+    page.evaluate("go(record.forward.length)")
+    sentence = "abs(z)^theta_1/2 - 3*x = 1.41421 - 6 = -4.58579"
+    status = page.get_by_role("status")
+    assert status.inner_text() == sentence
+    page.evaluate("getSelection().selectAllChildren(byId('status'))")
+    assert page.evaluate("getSelection().toString()").strip() == sentence
+    assert status.locator(".sup").inner_text() == "theta_1"
+    assert sentence in status.aria_snapshot()
+    assert page.get_by_label("theta_1", exact=True).input_value() == "1.5"

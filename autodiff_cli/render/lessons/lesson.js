@@ -26,12 +26,12 @@ record.addition.questions.forEach((question, k) => {
   const help = [...question.hints, `The answer is ${question.choices ? question.right.map((place) => question.choices[place - 1]).join(" or ") : brief(question.answer)}.`];
   hint.addEventListener("click", () => {
     verdict.className = "verdict";
-    verdict.textContent = help[hints++];
+    setText(verdict, withMath(help[hints++]));
     if (hints === question.hints.length) hint.textContent = "Show the answer";
     hint.disabled = hints === help.length;
   });
   if (answeredBefore.has(k)) Object.assign(verdict, { className: "verdict right", textContent: "You answered this correctly before." });
-  byId("lesson-questions").append(htmlElement("li", [htmlElement("div", question.question), form]));
+  byId("lesson-questions").append(htmlElement("li", [htmlElement("div", withMath(question.question)), form]));
 });
 
 /** The questions of this lesson that this browser remembers as answered. */
@@ -69,7 +69,7 @@ function choiceField(question, k, form) {
     input.type = "radio";
     input.name = `choice-${k}`;
     input.value = place + 1;
-    return htmlElement("label", [input, ` ${choice}`]);
+    return htmlElement("label", [input, withMath(` ${choice}`)]);
   }));
   list.setAttribute("aria-label", `Answer ${k + 1}`);
   form.append(list);

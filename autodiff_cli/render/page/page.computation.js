@@ -225,13 +225,13 @@ class Computation {
     const node = record.nodes[i];
     switch (what) {
       case "node":
-        return node.label;
+        return mathOf(i);
       case "name":
-        return node.name;
+        return math(node.name);
       case "label":
-        return record.nodes[node.inputs[of]].label;
+        return mathOf(node.inputs[of]);
       case "chosen":
-        return listed(this.#chosen(i).map((contribution) => record.nodes[contribution.to].label));
+        return listed(this.#chosen(i).map(({ to }) => mathOf(to)));
       case "lost":
         return String(this.cancellation.lost);
       case "use":
@@ -334,6 +334,16 @@ for (let node = record.nodes.length - 1; node >= 0; node--) {
 
 /** Whether a node has an adjoint. */
 const takesGradient = (i) => record.nodes[i].adjoint !== null;
+
+/** The label of a node in a sentence. */
+const mathOf = (i) => math(record.nodes[i].label);
+
+/** A text that the page came with, in which labels of operations are formulas. */
+function withMath(text) {
+  const labels = record.nodes.map(({ label }) => label).filter((label) => /[^\p{L}\p{M}\p{N}_.]/u.test(label));
+  const places = labels.sort((a, b) => b.length - a.length).map((label) => label.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"));
+  return places.length ? text.replace(new RegExp(places.join("|"), "gu"), math) : text;
+}
 
 /** Texts one after the other, `x, y and z`. */
 function listed(texts) {

@@ -1,11 +1,10 @@
 // Descriptions of nodes: the panel of the selected node, and the table of all nodes.
 
-/** A new element with text, or with children. */
+/** A new element with a text, in which formulas are typeset, or with children. */
 function htmlElement(tag, content = "", kind = "") {
   const element = document.createElement(tag);
   if (kind) element.className = kind;
-  if (Array.isArray(content)) element.append(...content);
-  else element.textContent = content;
+  element.append(...[content].flat().flatMap((part) => (typeof part === "string" ? typesetText(part) : part)));
   return element;
 }
 
@@ -37,7 +36,7 @@ class Panel {
     const list = facts.flatMap(([term, text]) => [htmlElement("dt", term), htmlElement("dd", text)]);
     const slopes = this.playback.quiz?.level.hidesSlopes ? [] : node.contributions.filter(({ local }) => local !== null).map(({ position, to }) => this.#slope(i, position, to));
     this.element.replaceChildren(
-      htmlElement("h3", node.name ?? node.label),
+      htmlElement("h3", math(node.name ?? node.label)),
       htmlElement("dl", list),
       ...(slopes.length ? [htmlElement("h4", "Local derivatives"), htmlElement("ul", slopes)] : []),
       ...(this.playback.showsContributions(i) ? [htmlElement("p", `Backward pass: ${computation.backwardSentence(i)}`)] : []),
@@ -51,7 +50,7 @@ class Panel {
     const isShown = this.playback.isComputed(i) && computation.arrived.has(i) && !this.playback.hidesAdjoint(to);
     const number = isShown ? brief(local) : undefined;
     const text = [...new Set([formula, number])].filter((side) => side !== undefined).join(" = ");
-    return htmlElement("li", `towards ${record.nodes[to].label}${text ? `: ${text}` : ""}`);
+    return htmlElement("li", `towards ${mathOf(to)}${text ? `: ${math(text)}` : ""}`);
   }
 }
 
@@ -83,14 +82,14 @@ class Table {
       isComputed && forwardStep.has(i) ? computation.forwardSentence(i) : "",
       this.playback.showsContributions(i) ? [computation.backwardSentence(i), ...computation.contributionSentences(i)].join("; ") : "",
     ];
-    texts.forEach((text, k) => { this.#rows[i].cells[k + 2].textContent = text; });
+    texts.forEach((text, k) => { setText(this.#rows[i].cells[k + 2], text); });
   }
 
   #build() {
     const body = this.details.querySelector("tbody");
     this.#rows = record.nodes.map(({ label, op }) => {
       const cells = [op, "", "", "", ""].map((text) => htmlElement("td", text));
-      return htmlElement("tr", [htmlElement("th", label), ...cells]);
+      return htmlElement("tr", [htmlElement("th", math(label)), ...cells]);
     });
     for (const row of this.#rows) row.cells[0].setAttribute("scope", "row");
     body.replaceChildren(...this.#rows);

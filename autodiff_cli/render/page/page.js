@@ -23,8 +23,8 @@ function draw(nodes) {
   }
   graph.markCurrent(playback.focus, playback.isBackward && !playback.quiz, playback.quiz ? undefined : movementText);
   for (const { slope, variable } of fields) {
-    slope.textContent = slopeOf(variable, unrounded);
-    slope.title = slopeOf(variable, inFull);
+    setText(slope, slopeOf(variable, unrounded));
+    slope.title = plain(slopeOf(variable, inFull));
   }
   const value = inFull(playback.computation.values[record.output]);
   byId("result").textContent = playback.isComputed(record.output) ? `value = ${value}` : "";
@@ -44,8 +44,8 @@ function drawAll() {
 }
 
 function slopeOf({ name, node }, show) {
-  if (node === null) return playback.position === playback.length ? `d/d${name} = 0` : "";
-  return playback.isKnown(node) ? `d/d${name} = ${show(playback.computation.adjoints[node])}` : "";
+  if (node === null) return playback.position === playback.length ? `d/d${math(name)} = 0` : "";
+  return playback.isKnown(node) ? `d/d${math(name)} = ${show(playback.computation.adjoints[node])}` : "";
 }
 
 function where() {
@@ -86,8 +86,8 @@ const MOST_LISTED = 3; // more values are only in the drawing
 /** What the page is about, before anything is pressed: the values are computed, and the way back is next. */
 function opening() {
   const { values } = playback.computation;
-  const point = record.variables.length > MOST_LISTED ? "" : record.variables.map(({ name, key }) => `${name} = ${brief(playback.point[key], NODE_DIGITS)}`).join(", ");
-  const result = `${OUTPUT} = ${brief(values[record.output], NODE_DIGITS)}`;
+  const point = record.variables.length > MOST_LISTED ? "" : record.variables.map(({ name, key }) => `${math(name)} = ${brief(playback.point[key], NODE_DIGITS)}`).join(", ");
+  const result = `${math(OUTPUT)} = ${brief(values[record.output], NODE_DIGITS)}`;
   const ways = hasBackward ? "Backward shows how this number changes with each variable; Forward, how it is computed." : "Forward shows how it is computed.";
   return `${point ? `At ${point}: ` : ""}${result}. ${ways}`;
 }
@@ -101,7 +101,7 @@ function explain() {
   } else if (i === null) {
     showStatus("A forward step computes a value. A backward step passes on an adjoint: how fast the output changes with a node.");
   } else if (playback.isBackward) {
-    const title = `${record.nodes[i].label}, adjoint ${brief(computation.adjoints[i])}`;
+    const title = `${mathOf(i)}, adjoint ${brief(computation.adjoints[i])}`;
     showStatus(`${title}: ${computation.backwardSentence(i)}`, computation.contributionSentences(i));
   } else {
     showStatus(computation.forwardSentence(i));
@@ -127,6 +127,7 @@ byId("find").addEventListener("input", () => find(0));
 byId("find").addEventListener("keydown", (event) => { if (event.key === "Enter") find(1); });
 
 document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") stop();
   const count = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (!count || event.target.matches("input, select, textarea, [role=tab]") || event.ctrlKey || event.altKey || event.metaKey) return;
   event.preventDefault();
@@ -186,7 +187,7 @@ function showNumbers(element) {
   const numbers = node ? [
     ...(playback.isComputed(i) ? [`value ${unrounded(values[i])}`] : []), ...(playback.isKnown(i) ? [`adjoint ${unrounded(adjoints[i])}`] : []),
   ] : [];
-  byId("element").textContent = node ? [record.nodes[i].label, numbers.join(", ")].filter(Boolean).join(": ") : edge.querySelector("title").textContent;
+  setText(byId("element"), node ? [mathOf(i), numbers.join(", ")].filter(Boolean).join(": ") : edge.querySelector("title").textContent);
 }
 
 /** Redraw after parts were folded or opened. */

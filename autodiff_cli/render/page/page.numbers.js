@@ -82,12 +82,22 @@ function fill(phrase, facts) {
   return text.replace(/(?<![^\s(,*×/^])-0(?![\w.])/gu, "0");
 }
 
+/** A formula in a sentence, between the isolates of Unicode: the page typesets what is in them. */
+function math(text) {
+  return `\u2068${plain(text)}\u2069`;
+}
+
+/** A text without isolates. */
+function plain(text) {
+  return text.replace(/[\u2068\u2069]/g, "");
+}
+
 function filled([what, ...rest], facts) {
   if (what === "sides") {
     const [longest, ...phrases] = rest;
-    const sides = phrases.map((phrase) => fill(phrase, facts));
+    const sides = phrases.map((phrase) => plain(fill(phrase, facts)));
     const last = sides.pop();
-    return [...new Set([...sides.filter((side) => !longest || [...side].length <= longest), last])].join(" = ");
+    return math([...new Set([...sides.filter((side) => !longest || [...side].length <= longest), last])].join(" = "));
   }
   if (what === "cases") {
     const [by, of, ...phrases] = rest;

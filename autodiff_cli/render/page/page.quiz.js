@@ -52,9 +52,9 @@ class Quiz {
   }
 }
 
-/** A sentence with a capital letter, unless it begins with a name of the formula. */
+/** A sentence with a capital letter, unless it begins with a formula. */
 function capitalized(sentence) {
-  return record.nodes.some(({ label }) => sentence.startsWith(label)) ? sentence : sentence[0].toUpperCase() + sentence.slice(1);
+  return sentence[0].toUpperCase() + sentence.slice(1);
 }
 
 /** Start or leave the quiz. */
@@ -62,6 +62,13 @@ function toggleQuiz() {
   pause();
   if (playback.quiz) go(playback.position);
   else beginQuiz();
+}
+
+/** Stop what plays, and leave the quiz. */
+function stop() {
+  if (!playback.quiz) return pause();
+  toggleQuiz();
+  byId("quiz").focus({ preventScroll: true });
 }
 
 /** Start a round of the selected level. */
@@ -92,7 +99,7 @@ function ask(message) {
   explanation.follow(null);
   explanation.show();
   byId("answer").value = "";
-  byId("question-title").textContent = question === undefined || choices.length ? "" : question.title;
+  setText(byId("question-title"), question === undefined || choices.length ? "" : question.title);
   if (graph.follow(playback.focus)) drawAll();
   if (question === undefined) return;
   if (choices.length) byId("choices").prepend(htmlElement("legend", question.title));
@@ -104,7 +111,7 @@ function ask(message) {
 function choice(i) {
   const input = htmlElement("input");
   Object.assign(input, { type: "radio", name: "choice", value: i });
-  return htmlElement("label", [input, record.nodes[i].label]);
+  return htmlElement("label", [input, mathOf(i)]);
 }
 
 function check(event) {
@@ -134,7 +141,7 @@ function leaveQuiz() {
   level.end?.();
   byId("quiz").setAttribute("aria-pressed", "false");
   byId("question").hidden = true;
-  byId("question-title").textContent = "";
+  setText(byId("question-title"), "");
   byId("choices").replaceChildren();
   drawAll();
 }

@@ -13,6 +13,28 @@ function mathElement(tag, children = []) {
   return element;
 }
 
+/** A text in nodes, its formulas (see `math`) as mathematics on the line; copies and screen readers get the text as it is. */
+function typesetText(text) {
+  return text.split(/(\u2068[^\u2069]*\u2069)/u).filter(Boolean).map((part) => {
+    return part.startsWith("\u2068") ? htmlElement("span", inlineOf(partsOf(plain(part))), "math") : part;
+  });
+}
+
+/** Put a text into an element, with its formulas typeset. */
+function setText(element, text) {
+  element.replaceChildren(...typesetText(text));
+}
+
+function inlineOf(parts) {
+  return parts.flatMap((part) => {
+    if (typeof part === "string") return part;
+    if (part.parts) return htmlElement("span", inlineOf(part.parts), part.tag);
+    const sign = htmlElement("span");
+    sign.dataset.sign = part.shown; // which only the style sheet shows
+    return [sign, htmlElement("span", part.text, "keyboard")];
+  });
+}
+
 /** Let the tab key reach what scrolls, while it does. */
 function scrollable(element) {
   const { scrollWidth, clientWidth, scrollHeight, clientHeight } = element;

@@ -11,7 +11,7 @@ function field(variable) {
   input.id = `variable-${record.variables.indexOf(variable)}`;
   input.value = inFull(variable.value);
   input.autocomplete = "off";
-  const label = htmlElement("label", variable.name);
+  const label = htmlElement("label", math(variable.name));
   label.htmlFor = input.id;
   const slope = htmlElement("span", "", "slope");
   const row = htmlElement("div", [label, input, slope], "variable");
@@ -55,7 +55,7 @@ function change() {
     if (value === undefined) {
       const isArray = Array.isArray(variable.value);
       const needed = isArray ? `${shape(variable.value).join("×")} numbers as nested lists` : "a number";
-      showStatus(`${variable.name}: needs ${needed}; nothing has changed.`);
+      showStatus(`${math(variable.name)}: needs ${needed}; nothing has changed.`);
       return;
     }
     point.push([variable.key, value]);
@@ -85,7 +85,7 @@ function compute(point) {
 /** Show the warnings at the current values: those that the page came with, or what its numbers tell. */
 function showWarnings() {
   const isAsOpened = record.variables.every(({ key, value }) => inFull(playback.point[key]) === inFull(value));
-  const texts = isAsOpened ? record.warnings : playback.computation.warnings(playback.point);
+  const texts = isAsOpened ? record.warnings.map(withMath) : playback.computation.warnings(playback.point);
   byId("warnings").replaceChildren(...texts.map((text) => htmlElement("li", text)));
 }
 

@@ -82,7 +82,7 @@ def test_the_numbers_of_an_svg_are_those_of_the_json(graph: tuple[Node, list[Nod
     assert travelled == locals_in(document)
 
 
-DOT_NODE = re.compile(r'^  n(\d+) \[label="((?:[^"\\]|\\.)*)"')
+DOT_NODE = re.compile(r'^ +n(\d+) \[label="((?:[^"\\]|\\.)*)"')
 DOT_EDGE = re.compile(r'^  n(\d+) -> n(\d+)(?: \[label="([^"]*)")?')
 MERMAID_NODE = re.compile(r'^ +n(\d+)[(\[{/]+"([^"]*)"')
 MERMAID_EDGE = re.compile(r'^  n(\d+) [-=]+>(?:\|"([^"]*)"\|)? n(\d+)$')

@@ -81,7 +81,7 @@ function originOfValue(i, at) {
   ];
   const terms = factors.map(([x, y]) => `${brief(x)} × ${inBrackets(y)}`).join(" + ");
   const parts = [a === 1 ? "all" : `row ${row}`, b === 1 ? "all" : `column ${column}`];
-  const from = `${parts[0]} of ${record.nodes[inputs[0]].label} with ${parts[1]} of ${record.nodes[inputs[1]].label}`;
+  const from = `${parts[0]} of ${mathOf(inputs[0])} with ${parts[1]} of ${mathOf(inputs[1])}`;
   return { marks, text: `${indexable(i)}[${at.join(", ")}], ${from}: ${terms} = ${brief(element(playback.computation.values[i], at))}` };
 }
 
@@ -114,7 +114,7 @@ function originOfAdjoint(i, at) {
       { node: other, kind: "value", has: (_, c) => c === at[0] },
     ];
     const terms = adjoint.map((y, k) => `${brief(factor[k][at[0]])} × ${inBrackets(y)}`).join(" + ");
-    return { marks, text: `${name}, column ${at[0]} of ${record.nodes[other].label} with all of ∂${label}: ${terms} = ${result}` };
+    return { marks, text: `${name}, column ${at[0]} of ${mathOf(other)} with all of ∂${label}: ${terms} = ${result}` };
   }
   return null;
 }
@@ -155,7 +155,7 @@ function showOrigin(target) {
   const place = cell ? (grid.grid.isVector ? column : `${row}, ${column}`) : "";
   const missing = cell ? `${indexable(node)}[${place}]: its ${kind} is not known yet` : "";
   const plain = !isThere ? missing : `${kind === "value" ? "" : "∂"}${indexable(node)}[${place}] = ${inFull(number)}`;
-  byId("element").textContent = origin?.text ?? plain;
+  setText(byId("element"), origin?.text ?? plain);
   if (!origin) return;
   cell.classList.add("origin");
   for (const { node: j, kind: which, has } of origin.marks) {

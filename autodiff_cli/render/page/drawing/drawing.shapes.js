@@ -47,14 +47,14 @@ function contentOf(box, detail, isDown) {
   const room = isLabelled ? "caption" : "short";
   const text = role === "input" ? callIn(title, LONGEST[room], NAME) : box[room];
   const symbol = isOperation ? symbolOf(record.nodes[id]) : nameOf(box, text);
-  const ownLabel = isOperation && (isLabelled || isNamed) && text !== symbol ? pretty(text) : "";
+  const ownLabel = isOperation && (isLabelled || isNamed) && text !== symbol ? text : "";
   const isArray = hasGrids && Array.isArray(value);
   const caption = isArray ? "" : ownLabel; // edges come in above the box of an array, so that its label stands inside
   const small = inside ? `${inside} inside` : isArray ? ownLabel : "";
   const grid = isArray ? gridOf(value, letters) : null;
   const kinds = [...(op === "constant" && !inside ? [] : ["value"]), ...(takesGradient(id) ? ["adjoint"] : [])];
   const core = {
-    width: Math.max(LEAST_BOX, widthOf(symbol, kindOf(box, symbol)) + 2 * PADDING, widthOf(small) + 2 * PADDING),
+    width: Math.max(LEAST_BOX, widthOf(symbol, kindOf(box, symbol)) + 2 * PADDING, widthOf(small, "small") + 2 * PADDING),
     height: 2 * LINE + (role === "output" ? DOUBLE : 0),
   };
   if (role === "folded" || role === "output") core.width += 2 * DOUBLE;
@@ -69,7 +69,7 @@ function contentOf(box, detail, isDown) {
     core.height = LINE * (small ? 2 : 1) + (isRow ? height : kinds.length * height) + PADDING;
     core.field = { width, height, isRow };
   }
-  const [above, length] = [caption ? LINE : 0, widthOf(caption)];
+  const [above, length] = [caption ? LINE : 0, widthOf(caption, "caption")];
   const isBeside = isDown && !core.field; // whether the label stands where lines do not come in
   if (isBeside && caption) beside = Math.max(beside, length + NUMBERS_APART);
   const size = { width: Math.max(core.width + beside, isBeside ? 0 : length), height: core.height + above };
@@ -134,8 +134,7 @@ function titlePlaces(frames, others, lines, routes, height) {
   const taken = [...others, ...numbers, ...points];
   return frames.map(({ text, ...frame }) => {
     const [left, top, bottom] = [frame.x - frame.width / 2 + 8, frame.y - frame.height / 2, frame.y + frame.height / 2];
-    const name = pretty(text);
-    const wanted = widthOf(name);
+    const wanted = widthOf(text, "caption");
     const { middle } = TITLE;
     let best = { x: left, y: top + middle, width: 0, height: TITLE.height };
     for (const y of [top + middle, top - middle, bottom - middle, bottom + middle]) {
@@ -147,7 +146,7 @@ function titlePlaces(frames, others, lines, routes, height) {
       }
     }
     taken.push(best);
-    return { ...best, label: callIn(name, best.width) };
+    return { ...best, label: callIn(text, best.width) };
   });
 }
 
@@ -177,7 +176,7 @@ function boxShape(box, place, detail, isDown) {
   const top = at.y - at.height / 2;
   const first = grid || core.field ? top + LINE / 2 + 2 : at.y - (small ? LINE / 2 : 0);
   shapes.push(nameShape(symbol, at.x, first, kindOf(box, symbol)));
-  if (small) shapes.push(textShape(small, at.x, first + LINE - 1, "middle small"));
+  if (small) shapes.push(nameShape(small, at.x, first + LINE - 1, "middle small"));
   if (caption) shapes.push(nameShape(caption, isBeside ? at.x + at.width / 2 + NUMBERS_APART : own.x - width / 2, own.y - height / 2 + LINE / 2 - (isBeside ? 0 : 1), "caption"));
   kinds.forEach((kind, k) => {
     if (!core.field) {

@@ -1,10 +1,10 @@
 // Symbols of operations, and names as mathematics writes them.
 
 const SYMBOLS = {
-  add: "+", sub: "−", mul: "×", div: "÷", neg: "−", pow: "xⁿ", square: "x²", sqrt: "√", cbrt: "∛", exp: "eˣ", exp2: "2ˣ",
-  log: "ln", log2: "log₂", log10: "log₁₀", abs: "|x|", sigmoid: "σ", relu: "ReLU", lt: "<", le: "≤", gt: ">", ge: "≥", eq: "=",
-  ne: "≠", and: "∧", or: "∨", not: "¬", where: "if", matmul: "@", dot: "·", outer: "⊗", sum: "Σ", prod: "∏", norm: "‖x‖",
-  transpose: "xᵀ", gamma: "Γ", normal_cdf: "Φ", largest: "max", smallest: "min", index: "[i]", part: "[i:j]", floor: "⌊x⌋",
+  add: "+", sub: "−", mul: "×", div: "÷", neg: "−", pow: "x^n", square: "x^2", sqrt: "√", cbrt: "∛", exp: "e^x", exp2: "2^x",
+  log: "ln", log2: "log_2", log10: "log_10", abs: "|x|", sigmoid: "σ", relu: "ReLU", lt: "<", le: "≤", gt: ">", ge: "≥", eq: "=",
+  ne: "≠", and: "∧", or: "∨", not: "¬", where: "if", matmul: "@", dot: "·", outer: "⊗", sum: "∑", prod: "∏", norm: "‖x‖",
+  transpose: "x^⊤", gamma: "Γ", normal_cdf: "Φ", largest: "max", smallest: "min", index: "[i]", part: "[i:j]", floor: "⌊x⌋",
   ceil: "⌈x⌉",
 };
 const GREEK = Object.fromEntries(Object.entries({
@@ -16,22 +16,85 @@ const GREEK = Object.fromEntries(Object.entries({
 /** The symbol of the operation of a node; its name if it has none. */
 function symbolOf({ op, inputs }) {
   const exponent = op === "pow" ? record.nodes[inputs[1]] : undefined;
-  if (exponent?.op === "constant" && /^\d$/.test(exponent.label)) return `x${SUPERSCRIPTS[exponent.label]}`;
+  if (exponent?.op === "constant" && /^\d$/.test(exponent.label)) return `x^${exponent.label}`;
   return Object.hasOwn(SYMBOLS, op) ? SYMBOLS[op] : op;
 }
 
-/** The letters of a name, Greek ones for their names, and its index, as in LaTeX; a text that is no name as it is. */
-function lettersOf(text, kind) {
-  const [, ...parts] = (!kind.includes("symbol") && /^((?:\p{L}\p{M}*)+)[_.]?([\p{L}\p{M}\p{Nd}_.]*)$/u.exec(text)) || [text, text, ""];
-  return parts.map((part) => (Object.hasOwn(GREEK, part) ? GREEK[part] : part));
+const LETTERS_AND_INDEX = /^((?:\p{L}\p{M}*)+)([_.]?)([\p{L}\p{M}\p{Nd}_.]*)$/u; // letters and an index, perhaps behind a separator
+const TOKEN_OF_FORMULA = /^(?:\p{L}[\p{L}\p{M}\p{N}_.]*|\d+\.?\d*(?:e[-+]?\d+)?|[<>!]=|.)/su;
+const ROOT = "√"; // in fonts of mathematics it hangs below the line
+const SIGNS = { "*": "·", "√": ROOT, "-": "−", "<=": "≤", ">=": "≥", "!=": "≠", sqrt: ROOT, normal_cdf: "Φ" }; // of a keyboard and of mathematics
+const hidden = (text) => ({ text, shown: "" });
+const signFor = (signs, text) => (Object.hasOwn(signs, text) ? { text, shown: signs[text] } : text);
+
+/** A formula on one line in parts, as mathematics shows it: texts; signs (`shown` in place of a `text`); and names of one letter (`i`),
+ * exponents (`sup`) and indices (`sub`) with parts of their own. All texts together are the formula as it is typed. */
+function partsOf(formula) {
+  const parts = [];
+  for (let rest = formula; rest;) {
+    const [token] = TOKEN_OF_FORMULA.exec(rest);
+    const power = token === "^" ? rest.slice(1, exponentEnd(rest)) : "";
+    rest = rest.slice(token.length + power.length);
+    if (power) parts.push(hidden(token), { tag: "sup", parts: unbracketed(power) });
+    else if (LETTERS_AND_INDEX.test(token) && rest[0] !== "(") parts.push(...partsOfName(token));
+    else parts.push(signFor(SIGNS, token));
+  }
+  return parts;
 }
 
-/** A text of the drawing; a name that is one letter, Greek or Latin, with an index has that below the line. */
+/** A name in parts: its letters, Greek ones for their names, and its index below the line. */
+function partsOfName(name) {
+  const [, letters, separator, index] = LETTERS_AND_INDEX.exec(name);
+  const base = signFor(GREEK, letters);
+  const isOne = /^[\p{Ll}A-Z]\p{M}*$/u.test(base.shown ?? base);
+  return [isOne ? { tag: "i", parts: [base] } : base, ...(separator ? [hidden(separator)] : []), ...(index ? [{ tag: "sub", parts: [signFor(GREEK, index)] }] : [])];
+}
+
+/** Where the exponent at the beginning of a text, behind its sign `^`, ends. */
+function exponentEnd(text) {
+  let end = text[1] === "-" ? 2 : 1;
+  end += TOKEN_OF_FORMULA.exec(text.slice(end))?.[0].length ?? 0;
+  if (text[end - 1] === "(") end = closing(text, end - 1);
+  else if (text[end] === "(") end = closing(text, end);
+  return text[end] === "^" ? end + exponentEnd(text.slice(end)) : end;
+}
+
+/** Where the bracket that opens at a place of a text is closed. */
+function closing(text, at) {
+  let depth = 0;
+  for (let end = at; end < text.length; end++) {
+    depth += { "(": 1, ")": -1 }[text[end]] ?? 0;
+    if (depth === 0) return end + 1;
+  }
+  return text.length;
+}
+
+/** The parts of an exponent, which needs no brackets around it. */
+function unbracketed(power) {
+  const isBracketed = power.startsWith("(") && power.endsWith(")") && closing(power, 0) === power.length;
+  return isBracketed ? [hidden("("), ...partsOf(power.slice(1, -1)), hidden(")")] : partsOf(power);
+}
+
+/** A text of the drawing in runs: each with its letters, its size relative to the text, and how far it is below the line. */
+function runsOf(text, kind) {
+  const runs = [];
+  const add = (parts, size, below, style) => parts.forEach((part) => {
+    if (!part.parts) runs.push({ letters: part.shown ?? part, size, below, style: part.shown === ROOT ? "root" : style });
+    else if (part.tag === "i") add(part.parts, size, below, "i");
+    else add(part.parts, size * INDEX, below + size * BELOW[part.tag], style);
+  });
+  add(FORMULAS.test(kind) ? partsOf(text) : [text], 1, 0);
+  return runs.filter(({ letters }) => letters);
+}
+
+/** A text of the drawing; in a formula exponents and indices stand above and below the line. */
 function nameShape(text, x, y, kind) {
-  const [letter, index] = lettersOf(text, kind);
-  if (letter === text) return textShape(text, x, y, kind);
-  const below = index ? [svgElement("tspan", { "font-size": `${INDEX}em`, dy: ".3em" }, [index])] : [];
-  return svgElement("text", { class: kind, x, y, dy: ".35em" }, [letter, ...below]);
+  const runs = runsOf(text, kind);
+  return svgElement("text", { class: kind, x, y, dy: ".35em" }, runs.map(({ letters, size, below, style }, k) => {
+    const shift = (below - (runs[k - 1]?.below ?? 0)) / size;
+    const attributes = { ...(style && { class: style }), ...(size < 1 && { "font-size": `${size}em` }), ...(shift && { dy: `${shift}em` }) };
+    return Object.keys(attributes).length ? svgElement("tspan", attributes, [letters]) : letters;
+  }));
 }
 
 /** Whether what a box says is a name, not a symbol or a formula. */
@@ -42,24 +105,24 @@ function isName({ role, title }) {
 /** A text for the box of a variable or of a folded part. A folded output whose formula would have to be cut is called as in the formula. */
 function nameOf(box, text) {
   if (!box.inside || isName(box)) return text;
-  return box.id === record.output && text.includes("…") ? OUTPUT : pretty(text);
+  return box.id === record.output && text.includes("…") ? OUTPUT : text;
 }
 
-/** The classes of the text of a box: of a name, of the formula of a folded part, or of the symbol of an operation. */
+/** The classes of the text of a box: of a name or a sign, of the name of an operation that has no sign, or of the formula of a folded part. */
 function kindOf(box, text) {
-  if (isName(box) || text === OUTPUT) return lettersOf(text, NAME)[0].length > 1 ? `${NAME} word` : NAME;
-  return `middle first ${box.role === "folded" ? "formula" : "symbol"}`;
+  if (box.role === "folded") return isName(box) || text === OUTPUT ? NAME : "middle first formula";
+  return text === record.nodes[box.id].op ? "middle first symbol" : NAME;
 }
 
 /** The name of a folded part in so many pixels: a call that is longer loses its arguments, whole, so that no number is cut, and then
  * is called by what it defines. */
-function callIn(name, room, kind) {
+function callIn(name, room, kind = "caption") {
   const call = name.replace(/\(.*\)$/su, "(…)");
   return [name, call].find((text) => widthOf(text, kind) <= room) ?? cut(call.replace(/ = .*$/su, ""), room, kind);
 }
 
 /** A text in so many pixels: a long one loses its middle; empty if not even its ends fit. */
-function cut(text, room, kind) {
+function cut(text, room, kind = "caption") {
   if (widthOf(text, kind) <= room) return text;
   const letters = [...text];
   for (let kept = letters.length - 1; kept > 1; kept--) {
@@ -70,39 +133,38 @@ function cut(text, room, kind) {
   return "";
 }
 
-const INDEX = 0.72; // the size of an index relative to its name
+const INDEX = 0.72; // the size of an index or exponent relative to what it stands at
+const SLANT = 2; // pixels by which a slanted letter stands out at its end
+const BELOW = { sub: 0.22, sup: -0.35 }; // how far it is below the line, in the size of that
+const FORMULAS = /\b(caption|small|name|formula)\b/; // the classes of texts that are formulas, not numbers
 const DIGIT = "0"; // as wide as any character of a number
 const NAME = "middle first name"; // the classes of a name in a box
 const ruler = document.createElement("canvas").getContext("2d");
 const fonts = new Map(); // of texts by their classes, as the style sheet has them, with the widths of texts that were measured
 
 /** How wide a text of the drawing with some classes is, in pixels. */
-function widthOf(text, kind = "caption") {
-  if (!fonts.has(kind)) fonts.set(kind, { font: fontOf(kind), widths: new Map() });
-  const { font, widths } = fonts.get(kind);
+function widthOf(text, kind = "value") {
+  const { widths } = fontOf(kind);
   if (!widths.has(text)) {
-    ruler.font = font;
-    const [letters, index] = lettersOf(text, kind);
-    widths.set(text, ruler.measureText(letters).width + INDEX * ruler.measureText(index).width);
+    const runs = runsOf(text, kind);
+    widths.set(text, runs.reduce((width, { letters, size, style }) => {
+      ruler.font = fontOf(style ? `${kind} ${style}` : kind).font;
+      return width + size * ruler.measureText(letters).width;
+    }, runs.at(-1)?.style === "i" ? SLANT : 0));
   }
   return widths.get(text);
 }
 
-/** The font of a text of the drawing with some classes. */
+/** The font of a text of the drawing with some classes, with the widths of texts that were measured. */
 function fontOf(kind) {
+  if (fonts.has(kind)) return fonts.get(kind);
   const text = textShape("", 0, 0, kind);
   const drawing = svgElement("svg", { class: "autodiff" }, [text]);
   document.body.append(drawing);
   const { fontStyle, fontWeight, fontSize, fontFamily } = getComputedStyle(text);
   drawing.remove();
-  return `${fontStyle} ${fontWeight} ${fontSize} ${fontFamily}`;
+  fonts.set(kind, { font: `${fontStyle} ${fontWeight} ${fontSize} ${fontFamily}`, widths: new Map() });
+  return fonts.get(kind);
 }
 
-const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
-const NAMES_OF_GREEK = new RegExp(`\\b(${Object.keys(GREEK).join("|")})(?![\\p{L}\\p{N}_(])`, "gu");
 
-/** A formula on one line, with the signs of mathematics in place of those of a keyboard. */
-function pretty(text) {
-  return text.replace(NAMES_OF_GREEK, (name) => GREEK[name]).replace(/\^(\d)(?![\d.])/g, (_, digit) => SUPERSCRIPTS[digit])
-    .replaceAll("*", "·").replaceAll("-", "−").replace(/\bsqrt\(/g, "√(").replace(/\bnormal_cdf\(/g, "Φ(");
-}

@@ -27,7 +27,7 @@ class Descent {
     const box = htmlElement("input");
     Object.assign(box, { type: "checkbox", ariaLabel: `learn ${variable.name}` });
     box.addEventListener("change", () => this.#begin());
-    byId("learned").append(htmlElement("label", [box, variable.name]));
+    byId("learned").append(htmlElement("label", [box, math(variable.name)]));
     return { variable, box };
   }
 
@@ -152,7 +152,7 @@ function written(method, label, before, remembered, theta) {
     const numbers = isLast ? { ...before, ...remembered } : before;
     const inSymbols = fill(phrase, { text: (what) => symbols[what] });
     const inNumbers = fill(phrase, { text: (what) => brief(numbers[what] ?? 0) });
-    return `${symbols[name]} ← ${inSymbols} = ${inNumbers} = ${brief(isLast ? theta : remembered[name])}`;
+    return `${math(symbols[name])} ← ${math(inSymbols)} = ${math(inNumbers)} = ${brief(isLast ? theta : remembered[name])}`;
   });
 }
 

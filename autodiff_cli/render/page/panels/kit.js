@@ -96,5 +96,5 @@ function tangentsOf(point, seeds) {
 
 /** The name of the derivative of the output with respect to a node. */
 function slopeName(label) {
-  return `∂${OUTPUT}/∂${/^[\p{L}\p{M}\p{N}_]+$/u.test(label) ? label : `(${label})`}`;
+  return math(`∂${OUTPUT}/∂${/^[\p{L}\p{M}\p{N}_]+$/u.test(label) ? label : `(${label})`}`);
 }

@@ -74,7 +74,7 @@ class ForwardMode {
 
   /** Say what the current step did. */
   explain(i) {
-    const { name } = this.seed;
+    const name = math(this.seed.name);
     if (i === null) {
       showStatus(`Forward mode: ${name} has tangent 1. The tangent of a node, how fast it changes with ${name}, is the sum over its `
         + "inputs of local derivative × tangent of the input.");
@@ -90,7 +90,7 @@ class ForwardMode {
   }
 
   #added({ to, local, amount }) {
-    const from = `from ${record.nodes[to].label}:`;
+    const from = `from ${mathOf(to)}:`;
     if (local === null) return `${from} Jacobian × tangent ${brief(this.#rate(to))} = ${brief(amount)}`;
     return `${from} ${brief(local)} × ${factor(this.#rate(to))} = ${brief(amount)}`;
   }
@@ -101,7 +101,7 @@ class ForwardMode {
     const parts = [htmlElement("p", `Forward mode needs one pass for each number in the variables, here ${count}. Reverse mode needs one for all of them.`)];
     if (playback.tangents && record.work) parts.push(this.#work());
     if (playback.tangents) {
-      const { name } = this.seed;
+      const name = math(this.seed.name);
       parts.push(htmlElement("p", `This pass gives d/d${name} = ${inFull(this.#rate(record.output))} and no other derivative.`));
     }
     byId("passes").replaceChildren(...parts);
@@ -110,7 +110,7 @@ class ForwardMode {
   /** The numbers of operations of the passes, not counting values and local derivatives. */
   #work() {
     const { work } = record;
-    const rows = [[`forward mode, ${this.seed.name}`, 1, ...work.forward[this.seed.variable.key]]];
+    const rows = [[`forward mode, ${math(this.seed.name)}`, 1, ...work.forward[this.seed.variable.key]]];
     if (this.#seeds.length > 1) rows.push([`forward mode, all ${this.#seeds.length}`, this.#seeds.length, ...work.all]);
     rows.push([`reverse mode${this.#seeds.length > 1 ? `, all ${this.#seeds.length}` : ""}`, 1, ...work.reverse]);
     return tableOf("Work", ["way", "passes", "multiplications", "additions"], rows);

@@ -44,7 +44,7 @@ class Why {
     byId("copy-latex").hidden = !takesGradient(i) || record.latex === undefined;
     const name = slopeName(record.nodes[i].label);
     if (!takesGradient(i)) {
-      byId("reasons").replaceChildren(htmlElement("p", `${record.nodes[i].label} has no adjoint: it depends on no variable.`));
+      byId("reasons").replaceChildren(htmlElement("p", `${mathOf(i)} has no adjoint: it depends on no variable.`));
       return;
     }
     const adjoint = brief(playback.computation.adjoints[i]);
@@ -58,7 +58,7 @@ class Why {
     const terms = this.#terms.filter(({ contribution }) => !contribution.nothing);
     const left = this.#terms.filter(({ contribution }) => contribution.nothing);
     const why = (node) => (playback.computation.arrived.has(node) ? "derivative is a structural zero" : "adjoint is 0");
-    const notes = left.map(({ node }) => htmlElement("p", `${record.nodes[node].label} contributes nothing: its ${why(node)}.`));
+    const notes = left.map(({ node }) => htmlElement("p", `${mathOf(node)} contributes nothing: its ${why(node)}.`));
     if (terms.length === 0) {
       byId("reasons").replaceChildren(equation([`${name} = `, htmlElement("b", adjoint)]), ...notes);
       return;
@@ -66,8 +66,8 @@ class Why {
     const inNumbers = terms.map((term) => this.#inNumbers(term)).join(" + ");
     byId("reasons").replaceChildren(
       ...(record.latex ? [this.#typeset()] : []),
-      equation([`${name} = ${terms.map((term) => this.#inSymbols(term)).join(" + ")}`]),
-      ...(inNumbers === adjoint ? [] : [equation([`= ${inNumbers}`])]),
+      equation([math(`${name} = ${terms.map((term) => this.#inSymbols(term)).join(" + ")}`)]),
+      ...(inNumbers === adjoint ? [] : [equation([math(`= ${inNumbers}`)])]),
       equation(["= ", htmlElement("b", adjoint)]),
       ...notes,
       ...this.#paths(),
@@ -93,7 +93,7 @@ class Why {
     const { count, paths } = network;
     if (count < 2) return [];
     const list = paths.map((path) => {
-      const button = htmlElement("button", `${path.nodes.map((j) => record.nodes[j].label).join(" → ")}`, "path");
+      const button = htmlElement("button", `${path.nodes.map((j) => mathOf(j)).join(" → ")}`, "path");
       button.type = "button";
       for (const event of ["pointerenter", "focus"]) button.addEventListener(event, () => highlightNodesPath(path.nodes));
       button.addEventListener("click", () => highlightNodesPath(path.nodes));
@@ -136,7 +136,11 @@ class Why {
   latex() {
     const i = this.#node;
     const { nodes, slopes } = record.latex;
-    const towards = (j) => `\\frac{\\partial ${OUTPUT}}{\\partial ${/^\\?\w+(_\{\w+\})?$/.test(nodes[j]) ? nodes[j] : `\\left(${nodes[j]}\\right)`}}`;
+    const nameOf = (j) => {
+      if (nodes[j] !== `n_{${j}}` || !record.nodes[j].inputs.length) return nodes[j];
+      return j === record.output ? OUTPUT : textInLatex(record.nodes[j].label); // too long in LaTeX
+    };
+    const towards = (j) => `\\frac{\\partial ${OUTPUT}}{\\partial ${/^\\?\w+(_\{\w+\})?$/.test(nameOf(j)) ? nameOf(j) : `\\left(${nameOf(j)}\\right)`}}`;
     const terms = i === record.output ? [] : this.#terms.filter(({ contribution }) => !contribution.nothing);
     const inSymbols = terms.map(({ node, position }) => {
       const slope = slopes[node][position];
@@ -170,8 +174,11 @@ function equation(parts) {
 
 /** The rule of an operation on whole arrays in LaTeX, as text around the name of the adjoint. */
 function ruleInLatex(rule, adjoint) {
-  const texts = rule.split(ADJOINT).map((text) => text.replace(/[_#%&$]/g, "\\$&").replaceAll("ᵀ", "}^{\\top}\\text{"));
-  return texts.map((text) => `\\text{${text}}`).join(adjoint).replaceAll("\\text{}", "");
+  return rule.split(ADJOINT).map(textInLatex).join(adjoint).replaceAll("\\text{}", "");
+}
+
+function textInLatex(text) {
+  return `\\text{${text.replace(/[_#%&$]/g, "\\$&").replaceAll("^", "\\^{}").replaceAll("ᵀ", "}^{\\top}\\text{")}}`;
 }
 
 /** A part of a product in LaTeX: in brackets if it is a sum or has a sign. */

@@ -98,14 +98,14 @@ class Wiggle {
       rows.set(i, { change, rate, predicted, error });
     });
     const list = [...rows].slice(0, MOST_ROWS).map(([i, { change, rate, predicted, error }]) => [
-      record.nodes[i].label, brief(change), `${brief(rate)} × ${factor(epsilon)} = ${brief(predicted)}`, brief(error),
+      mathOf(i), brief(change), `${brief(rate)} × ${factor(epsilon)} = ${brief(predicted)}`, brief(error),
     ]);
     const more = rows.size > MOST_ROWS ? [htmlElement("p", `and ${rows.size - MOST_ROWS} more`)] : [];
     byId("changes").hidden = false;
     byId("changes").replaceChildren(
-      htmlElement("h3", `${elementName(variable, at)}: ε = ${brief(epsilon)}`),
+      htmlElement("h3", `${math(elementName(variable, at))}: ε = ${brief(epsilon)}`),
       list.length ? tableOf("Changes", ["node", "actual change", "tangent × ε", "difference"], list)
-        : htmlElement("p", `No node with an adjoint depends on ${name}.`),
+        : htmlElement("p", `No node with an adjoint depends on ${math(name)}.`),
       ...more,
     );
     this.#isNoted = true;

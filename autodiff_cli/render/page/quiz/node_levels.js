@@ -8,7 +8,7 @@ function nextLevel() {
   const start = record.forward.length;
   const waitsFor = (i, step) => users[i].map(({ node }) => node).filter((node) => backwardStep.get(node) >= step);
   const question = (right, step) => {
-    const { label } = record.nodes[right];
+    const label = mathOf(right);
     const others = record.backward.slice(step + 1);
     const waiting = others.filter((i) => graph.isInSight(i) && waitsFor(i, step).length > 0).slice(0, MOST_CHOICES - 1);
     return {
@@ -18,8 +18,8 @@ function nextLevel() {
       isRight: (chosen) => waitsFor(chosen, step).length === 0,
       hint: () => "a node waits until all its users have contributed; follow its lines forward.",
       hintWithNumbers: (chosen) => {
-        const names = [...new Set(waitsFor(chosen, step))].map((i) => record.nodes[i].label);
-        return `${record.nodes[chosen].label} still waits for ${names.join(" and ")}.`;
+        const names = [...new Set(waitsFor(chosen, step))].map((i) => mathOf(i));
+        return `${mathOf(chosen)} still waits for ${names.join(" and ")}.`;
       },
       confirmation: () => `${label} has the contributions of all its users`,
     };
@@ -56,10 +56,10 @@ function bugLevel() {
         + "the sum of the node's contributions.",
       hintWithNumbers: (chosen) => {
         const terms = computation.termsOf(chosen);
-        return `${record.nodes[chosen].label} receives ${terms.length ? terms.join(" and ") : "nothing"}, and its adjoint is `
+        return `${mathOf(chosen)} receives ${terms.length ? terms.join(" and ") : "nothing"}, and its adjoint is `
           + `${brief(computation.adjoints[chosen])}: nothing is lost there.`;
       },
-      confirmation: () => `${record.nodes[i].label} receives ${computation.termsOf(i).join(" and ")}, in total `
+      confirmation: () => `${mathOf(i)} receives ${computation.termsOf(i).join(" and ")}, in total `
         + `${brief(correct.adjoints[i])}, but has only the last, ${brief(computation.adjoints[i])}`,
       reveal: () => show(k + 1),
     };
@@ -72,7 +72,7 @@ function bugLevel() {
     start: playback.length,
     introduction: "The adjoints in the drawing come from a program with a bug: one node does not add up its contributions.",
     impossible: fanOut.length === 0 ? "For this bug the formula needs a node with several users, and none is in sight."
-      : `At these values the bug changes nothing: the contributions to ${listed(fanOut.map((i) => record.nodes[i].label))}, except for the last, sum to 0. Try other values.`,
+      : `At these values the bug changes nothing: the contributions to ${listed(fanOut.map((i) => mathOf(i)))}, except for the last, sum to 0. Try other values.`,
     hidesValue: () => false,
     begin: () => show(0),
     end: () => {

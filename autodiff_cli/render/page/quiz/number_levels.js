@@ -33,7 +33,7 @@ function wrongSign(number) {
 }
 
 function valueInstead(i) {
-  const { label } = record.nodes[i];
+  const label = mathOf(i);
   return { number: playback.computation.values[i], words: `that is the value of ${label}, and the question is for its derivative` };
 }
 
@@ -45,7 +45,7 @@ function adjointLevel() {
   const nodes = asked(record.nodes.map((_, i) => i).filter(takesGradient).reverse());
   const unanswered = new Set(nodes);
   const question = (i) => {
-    const { label } = record.nodes[i];
+    const label = mathOf(i);
     return numberQuestion(computation.adjoints[i], errors.adjoints[i], {
       node: i,
       title: `Adjoint of ${label}`,
@@ -81,16 +81,16 @@ function termsOfAdjoint(i) {
 /** Likely wrong answers for an adjoint. */
 function adjointMistakes(i) {
   const { computation } = playback;
-  const { label } = record.nodes[i];
+  const label = mathOf(i);
   const adjoint = computation.adjoints[i];
   const terms = termsOfAdjoint(i);
   const one = terms.length > 1 ? terms.map(({ node, contribution }) => ({
     number: contribution.amount,
-    words: `that is the contribution of ${record.nodes[node].label} alone, and ${label} has ${terms.length} uses; add up all of them`,
+    words: `that is the contribution of ${mathOf(node)} alone, and ${label} has ${terms.length} uses; add up all of them`,
   })) : [];
   const locals = terms.map(({ node, contribution }) => ({
     number: contribution.local,
-    words: `that is the local derivative of ${record.nodes[node].label}; it is still to be multiplied by the adjoint of that node`,
+    words: `that is the local derivative of ${mathOf(node)}; it is still to be multiplied by the adjoint of that node`,
   }));
   return [
     wrongSign(adjoint),
@@ -102,31 +102,32 @@ function adjointMistakes(i) {
 
 /** A hint that lists the terms of an adjoint; `termOf` describes each, and other words stand where there are none. */
 function sumHint(i, { ofOutput, termOf, ofNone }) {
-  const { label } = record.nodes[i];
+  const label = mathOf(i);
   if (i === record.output) return ofOutput;
   const found = termsOfAdjoint(i);
-  const terms = found.map(({ node, position }) => `from ${record.nodes[node].label}: ${termOf(node, position)}`);
+  const terms = found.map(({ node, position }) => `from ${mathOf(node)}: ${termOf(node, position)}`);
   if (terms.length === 0) return `${label} receives no contribution: ${ofNone}.`;
   const idle = [...new Set(users[i].map(({ node }) => node))].filter((node) => !found.some((term) => term.node === node));
   const [one, several] = idle.length ? ["one user", "these users"] : ["its user", "each user"];
   const whom = terms.length === 1 ? one : `${several}; add them up`;
-  const others = idle.length ? ` ${listed(idle.map((node) => record.nodes[node].label))} contribute${idle.length === 1 ? "s" : ""} nothing.` : "";
+  const others = idle.length ? ` ${listed(idle.map((node) => mathOf(node)))} contribute${idle.length === 1 ? "s" : ""} nothing.` : "";
   return `${label} receives local derivative × adjoint from ${whom}: ${terms.join("; ")}.${others}`;
 }
 
 function symbolicHint(node, position) {
   const { computation } = playback;
-  if (computation.contribution(node, position).local === null) return computation.rule(node, position);
-  return `${computation.formula(node, position) ?? "local derivative"} × that node's adjoint`;
+  if (computation.contribution(node, position).local === null) return math(computation.rule(node, position));
+  const formula = computation.formula(node, position);
+  return `${formula === undefined ? "local derivative" : math(formula)} × that node's adjoint`;
 }
 
 function numericHint(node, position) {
   const { computation } = playback;
   const contribution = computation.contribution(node, position);
-  if (contribution.local === null) return `${computation.rule(node, position)}, with the adjoint ${brief(computation.adjoints[node])}`;
+  if (contribution.local === null) return `${math(computation.rule(node, position))}, with the adjoint ${brief(computation.adjoints[node])}`;
   const formula = computation.formula(node, position);
   const local = brief(contribution.local);
-  const reason = formula === undefined || formula === local ? "" : `, where ${formula} = ${local}`;
+  const reason = formula === undefined || formula === local ? "" : `, where ${math(formula)} = ${local}`;
   return `${computation.product(node, contribution)}${reason}`;
 }
 
@@ -148,8 +149,9 @@ function valueLevel() {
   const nodes = asked(record.forward);
   const unanswered = new Set(nodes);
   const question = (i) => {
-    const { label, name, inputs, summary } = record.nodes[i];
-    const used = [...new Set(inputs.map((j) => record.nodes[j].label))].join(" and ");
+    const { name, inputs, summary } = record.nodes[i];
+    const label = mathOf(i);
+    const used = [...new Set(inputs.map((j) => mathOf(j)))].join(" and ");
     const value = computation.values[i];
     return numberQuestion(value, errors.values[i], {
       node: i,
@@ -158,10 +160,10 @@ function valueLevel() {
         wrongSign(value),
         ...(computation.adjoints[i] === null ? [] : [{ number: computation.adjoints[i], words: `that is the derivative of the output with respect to ${label}, and the question is for its value` }]),
       ],
-      hint: () => `${name}${summary ? `, ${summary}` : ""}: insert the value of ${used}.`,
+      hint: () => `${math(name)}${summary ? `, ${summary}` : ""}: insert the value of ${used}.`,
       hintWithNumbers: () => {
-        const inserted = computation.forwardSentence(i).replace(/^(.*)(?: = | is ).*$/su, "$1");
-        return `${inserted === name ? listed(inputs.map((j) => `${record.nodes[j].label} is ${brief(computation.values[j])}`)) : inserted}.`;
+        const inserted = plain(computation.forwardSentence(i)).replace(/^(.*)(?: = | is ).*$/su, "$1");
+        return `${inserted === name ? listed(inputs.map((j) => `${mathOf(j)} is ${brief(computation.values[j])}`)) : math(inserted)}.`;
       },
       confirmation: () => computation.forwardSentence(i),
       reveal: () => {
@@ -196,7 +198,7 @@ function slopeLevel() {
     seen.add(key);
   }
   const question = ({ i, contribution: { position, to, local, amount } }) => {
-    const [label, towards] = [record.nodes[i].label, record.nodes[to].label];
+    const [label, towards] = [mathOf(i), mathOf(to)];
     const formula = computation.formula(i, position);
     const inNumbers = computation.formulaInNumbers(i, position);
     return numberQuestion(local, errors.locals[i].get(position), {
@@ -207,9 +209,9 @@ function slopeLevel() {
         valueInstead(i),
         { number: amount, words: `that is the contribution to ${towards}, already multiplied by the adjoint of ${label}` },
       ],
-      hint: () => `how fast does ${label} change with ${towards} alone?${formula === inNumbers ? "" : ` The rule is ${formula}.`}`,
+      hint: () => `how fast does ${label} change with ${towards} alone?${formula === inNumbers ? "" : ` The rule is ${math(formula)}.`}`,
       hintWithNumbers: () => `${formula === undefined ? computation.backwardSentence(i)
-        : formula === inNumbers ? `the rule is ${formula}, whatever the values are` : `${formula} is ${inNumbers}`}.`,
+        : formula === inNumbers ? `the rule is ${math(formula)}, whatever the values are` : `${math(formula)} is ${math(inNumbers)}`}.`,
       confirmation: () => `the local derivative of ${label} with respect to ${towards} is ${brief(local)}`,
       reveal: () => [i],
     });
