@@ -80,7 +80,6 @@ class RestartSettings:
 RESTARTS = RestartSettings()
 _BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
 _BETTER_MINIMUM = "a better minimum was found from other starting values:"
-
 _RIVAL = "another minimum is nearly as likely"
 
 # How to look for other minima of models with exponents, kinks or frequencies, near the end of a fit.
@@ -328,8 +327,7 @@ class BatchedFit:
             is_minimum = not _is_no_minimum(objective, end)
             if is_minimum and not minimization.has_several_minima(objective):
                 continue
-            point = _likely_point(objective, end.theta, self._options.seed)
-            if point is None:
+            if (point := _likely_point(objective, end.theta, self._options.seed)) is None:
                 continue
             losses = np.array([_end_loss(objective, each) for each in (end, Outcome(point, True))])
             gains = minimization.likelihood_gains(self._batch, *losses)
@@ -408,8 +406,7 @@ class BatchedFit:
             theta = np.array([end.theta for end in minimization.minimize_batch("lbfgs", part, theta)])
             part.set_scales(np.arange(len(fits)), scales)
         is_undefined = self.select(lambda end: end.divergence is not None)[fits]
-        after = minimization.comparison_losses(part, theta)
-        gains = minimization.likelihood_gains(part, before, after)
+        gains = minimization.likelihood_gains(part, before, minimization.comparison_losses(part, theta))
         return np.asarray(is_undefined | (gains > least_gain))
 
 

@@ -43,12 +43,6 @@ class LikelihoodSums(NamedTuple):
     non_integers: float
 
 
-def weighted_sum(target: Array, columns: ColumnArrays) -> Array:
-    """Return the weighted sum of the values of a block, and the sum of the weights."""
-    target, weight = _weighted_rows(target, columns)
-    return np.array([np.sum(target * weight), np.sum(weight)])
-
-
 def _weighted_rows(values: Array, columns: ColumnArrays) -> tuple[Array, Array]:
     """Return the values of shape (components, rows) in rows with a positive weight, and their weights."""
     if WEIGHT not in columns:
@@ -179,13 +173,13 @@ def likelihood_sums(objective: Objective, theta: Array, *, of_constant: bool = F
     kernels = objective.kernels
 
     def compute() -> LikelihoodSums:
-        total, weight = objective.fold_rows(kernels.target, theta, weighted_sum, np.add)
+        mean, weight = float(objective.target_spreads.means.mean()), objective.total_weight * objective.components
 
         def sums_at(shape: float) -> LikelihoodSums:
-            reduce = functools.partial(block_likelihood, objective.loss, objective.components, total / weight, shape)
+            reduce = functools.partial(block_likelihood, objective.loss, objective.components, mean, shape)
             return LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduce, np.add).tolist())
 
-        sums = sums_at(estimate_theta(objective, theta, total / weight) if of_constant else objective.scale)
+        sums = sums_at(estimate_theta(objective, theta, mean) if of_constant else objective.scale)
         return sums if objective.loss != "gamma" else sums_at(weight / (2 * sums.deviance))
 
     return objective.cached_at(f"likelihood sums {of_constant}", theta, compute)
