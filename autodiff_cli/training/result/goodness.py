@@ -38,7 +38,7 @@ from autodiff_cli.training.result.row_figures import (
     residual_figures,
     theta_slopes,
 )
-from autodiff_cli.training.rows import WEIGHT, ColumnArrays
+from autodiff_cli.training.rows import WEIGHT, ColumnArrays, MemoryRows
 
 _MAX_ITERATIONS = 20_000  # steps of a bisection
 _NORMAL_LIMIT_DOF = 1e7  # degrees of freedom: beyond, Student's t equals the normal distribution in double precision
@@ -217,8 +217,9 @@ def robust_scale(objective: Objective, theta: Array) -> float:
 
 
 def subsample(objective: Objective, most: int = RESIDUALS.max_sampled_rows) -> Objective:
-    """Return an objective over a random sample of the rows, if there are more than `most`."""
-    return objective if objective.rows <= most else objective.select_rows(sampled_rows(objective.rows, most))
+    """Return an objective over a random sample of the rows, if there are more than `most`; few rows are loaded."""
+    is_loaded = objective.rows <= most and isinstance(objective.data, MemoryRows)
+    return objective if is_loaded else objective.select_rows(sampled_rows(objective.rows, most))
 
 
 def sampled_rows(rows: int, most: int) -> NDArray[np.intp]:
