@@ -371,7 +371,9 @@ def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Ob
         return NestedTest(*texts, reason="a parameter is on a bound")
     extra_parameters = large.layout.size - small.layout.size
     figure = "rss" if small.kind is LossKind.SQUARES else "deviance" if small.has_dispersion else "log_likelihood"
-    before, after = (getattr(fit, figure) or 0.0 for fit in (small_fit, large_fit))
+    before, after = (getattr(fit, figure) for fit in (small_fit, large_fit))
+    if before is None or after is None:
+        return NestedTest(*texts, reason="there is no likelihood")
     gain, unit = 2 * (after - before) if figure == "log_likelihood" else before - after, None
     if small.kind is LossKind.SQUARES and not large_fit.settings.absolute_sigma:
         unit = (large_fit.rss or 0.0) / max(large_fit.dof, 1)

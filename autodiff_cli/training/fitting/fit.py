@@ -17,7 +17,7 @@ from autodiff_cli.array_types import Array
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.graph.node import Node
-from autodiff_cli.language.errors import format_names
+from autodiff_cli.language.errors import format_names, join_words
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import LOG_DENSITIES
@@ -41,7 +41,6 @@ from autodiff_cli.training.result.prediction import collect_plot_data
 from autodiff_cli.training.result.statistics import (
     COVARIANCE,
     MAX_COVARIANCE_SIZE,
-    PERFECT_FIT_WARNING,
     ComputedStatistics,
     FitStatistics,
     compute_statistics,
@@ -464,16 +463,24 @@ def judge(run: FitRun, outcome: Outcome, known: ComputedStatistics) -> FitVerdic
         known = dataclasses.replace(known, warnings=words_at_kink)
     hierarchical = _HIERARCHICAL if hyperparameters(objective.priors) else ""
     broken = curve_warning(objective, outcome.theta) if is_at_minimum else ""
-    has_scatter = is_at_minimum and not doubt and PERFECT_FIT_WARNING not in known.warnings
+    has_scatter = is_at_minimum and not doubt and not known.is_perfect
     scatter = goodness.scatter_warnings(objective, outcome.theta, known, known.dof) if has_scatter else ()
-    overdispersed = goodness.overdispersion_warnings(known, objective.loss)
-    warnings = (doubt, broken, *scatter, *known.warnings, hierarchical, *overdispersed)
+    overdispersed = goodness.family_warnings(known, objective.loss)
+    warnings = (doubt, broken, *scatter, *known.warnings, _perfect_fit_warning(known), hierarchical, *overdispersed)
     reasons = [known.separation_warning]
     if not known.separation_warning:
         closing = outcome.failure or note or _NOT_CONVERGED * (not is_at_minimum)
         reasons = [*explain_failure(objective, outcome, [record["loss"] for record in progress.history]), closing]
     is_at_minimum &= not known.separation_warning
     return FitVerdict(is_at_minimum, known, [*filter(None, warnings)], [*filter(None, reasons)])
+
+
+def _perfect_fit_warning(known: ComputedStatistics) -> str:
+    """Return a sentence on the figures that are meaningless because the residuals are rounding errors; or empty."""
+    if not known.is_perfect:
+        return ""
+    figures = ["standard errors"] * bool(known.definition) + ["likelihood", "AIC"] * (known.aic is not None)
+    return "the residuals are rounding errors" + (f", so {join_words(figures)} are meaningless" if figures else "")
 
 
 def doubt_of(objective: Objective, outcome: Outcome, known: ComputedStatistics) -> str:

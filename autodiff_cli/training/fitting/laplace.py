@@ -497,7 +497,7 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
         for name, effect in effects.items()
         if effect.sd == 0
     ]
-    statistics = _statistics(final, theta, covariance, log_likelihood, reasons)
+    statistics = _statistics(final, theta, covariance, log_likelihood, reasons, plain_statistics.non_integers)
     outcome = dataclasses.replace(outcome, theta=theta)
     return RandomEffectsFit(final, outcome, statistics, -log_likelihood / objective.rows, effects)
 
@@ -541,18 +541,18 @@ def fit_at_means(objective: Objective, means: Mapping[Node, Node], options: FitO
 
 
 def _statistics(
-    final: Objective, theta: Array, covariance: Array, log_likelihood: float, reasons: Sequence[str]
+    final: Objective, theta: Array, covariance: Array, log_likelihood: float, reasons: Sequence[str], non_integers: int
 ) -> ComputedStatistics:
     """Return the statistics of the marginal likelihood, with residuals at the modes of the effects."""
     count = final.weighted_rows * final.components
     errors = final.layout.values(np.sqrt(np.diag(covariance)))
-    figures: dict[str, Any] = information_criteria(log_likelihood, len(theta), count)
+    figures: dict[str, Any] = {} if non_integers else information_criteria(log_likelihood, len(theta), count)
     if final.kind is LossKind.SQUARES:
         rss, variation = final.rss(theta), final.target_variation()
         figures |= {"rss": rss, "r_squared": 1 - rss / variation if variation > 0 else math.nan}
         figures |= {"rmse": math.sqrt(rss / count), "residual_std": theta[-1] if final.has_unknown_variance else None}
     else:
-        figures |= {"rss": None, "r_squared": None, "deviance": -2 * log_likelihood}
+        figures |= {"rss": None, "r_squared": None, "deviance": None if non_integers else -2 * log_likelihood}
     return ComputedStatistics(
         stderr={name: None if np.isnan(error) else error for name, error in errors.items()},
         covariance=covariance,
@@ -560,6 +560,7 @@ def _statistics(
         definition="" if np.isnan(covariance).all() else _DEFINITION,
         missing_error_reasons=tuple(reasons),
         warnings=tuple(reasons),
+        non_integers=non_integers,
         **figures,
     )
 

@@ -40,7 +40,7 @@ from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.objective.parameters import Bounds, Constraints
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.goodness import MAD_TO_STD, has_no_finite_minimum, robust_scale
-from autodiff_cli.training.result.row_figures import estimate_theta
+from autodiff_cli.training.result.row_figures import estimate_theta, likelihood_sums
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 
 
@@ -207,7 +207,7 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
     """Return the losses by which fits are compared; infinite where they are undefined.
 
     A robust loss whose scale is estimated depends on the scale, so these fits are compared by the squares of their
-    scales.
+    scales, and those of negative binomial counts by the likelihood with their own theta.
     """
     objective, every = batch.objective, np.arange(len(theta))
     if objective.is_scale_estimated and objective.has_priors:
@@ -217,22 +217,36 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
         losses = np.square(scales) * np.exp(-2 / batch.weighted_counts * priors)
     elif objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         losses = np.square(estimated_scales(batch, theta, every))
+    elif objective.has_theta and objective.is_scale_estimated and not objective.is_penalised:
+        each = [batch.objective_of(fit) for fit in every.tolist()]
+        losses = np.array([_loss_at_best_theta(one, point) for one, point in zip(each, theta, strict=True)])
     else:
         losses = batch.losses(theta, every)
     return np.where(np.isfinite(losses), losses, np.inf)
 
 
+def _loss_at_best_theta(objective: Objective, theta: Array) -> float:
+    """Return minus the mean log-likelihood of negative binomial counts, with the most likely theta for their means."""
+    profiled = objective.with_rows(objective.data)
+    profiled.set_scale(estimate_theta(objective, theta))
+    return -likelihood_sums(profiled, theta).log_likelihood / objective.total_weight
+
+
 @ignore_float_errors()
-def likelihood_gains(kind: LossKind, counts: Any, before: Array | float, after: Array | float) -> Array:
-    """Return by how much the log-likelihoods of fits rise between two losses each; see `comparison_losses`.
+def likelihood_gains(batch: Batch, before: Array | float, after: Array | float) -> Array:
+    """Return by how much the log-likelihoods of the fits of a batch rise between two losses each; see
+    `comparison_losses`. Robust losses count as likelihoods, and least absolute deviations as those of Laplace.
 
     Args:
-        counts: the number of target values of each fit.
         before, after: mean losses, or variances of the residuals.
     """
-    if kind is LossKind.LIKELIHOOD:
-        return np.asarray(counts * np.subtract(before, after))
-    return np.asarray(counts / 2 * np.log(np.divide(before, after)))
+    objective, weights = batch.objective, batch.total_weights(np.arange(batch.count)) * batch.objective.components
+    has_unit = objective.is_absolute or (objective.kind is LossKind.ROBUST and not objective.is_scale_estimated)
+    if objective.kind is LossKind.LIKELIHOOD or has_unit:
+        units = {LossKind.SQUARES: np.array(2.0), LossKind.ROBUST: np.square(batch.scales)}
+        return np.asarray(weights / units.get(objective.kind, 1.0) * np.subtract(before, after))
+    power = 1.0 if objective.kind is LossKind.OTHER else 0.5  # of the variance, or of the mean size of residuals
+    return np.asarray(power * batch.weighted_counts * np.log(np.divide(before, after)))
 
 
 def _fit_with_scale(
@@ -330,7 +344,8 @@ def outlier_minima_mask(batch: Batch, is_poor: Mask) -> Mask:
 
 @ignore_float_errors()
 def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
-    """Return the best ends of robust fits that start where least squares of few random rows end, of shape (fits, P).
+    """Return ends of robust fits that start where least squares of few random rows end, of shape (fits, ends, P), the
+    best first.
 
     One of these subsets probably has no outlier (Rousseeuw 1984, Journal of the American Statistical Association 79,
     871).
@@ -356,8 +371,8 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
     chosen = np.take_along_axis(points, order[:, :, None], axis=1)
     stop = StoppingRule(MINIMIZATION.refinement_epochs)
     ends = np.array([end.theta for end in minimize_batch("lbfgs", refined, chosen.reshape(-1, size), stop=stop)])
-    least = np.argmin(comparison_losses(refined, ends).reshape(order.shape), axis=1)
-    return np.asarray(ends.reshape(chosen.shape)[np.arange(count), least])
+    ranks = np.argsort(comparison_losses(refined, ends).reshape(order.shape), axis=1)
+    return np.take_along_axis(ends.reshape(chosen.shape), ranks[:, :, None], axis=1)
 
 
 def growing_parts(count: int, most: int) -> list[slice]:

@@ -27,7 +27,7 @@ from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting import starts as search
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
 from autodiff_cli.training.fitting.starts import RIVAL_LOG_RATIO, Effort, StartCandidate, StartStrategy
-from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
@@ -80,7 +80,6 @@ class RestartSettings:
 RESTARTS = RestartSettings()
 _BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
 _BETTER_MINIMUM = "a better minimum was found from other starting values:"
-
 _RIVAL = "another minimum is nearly as likely"
 
 # How to look for other minima of models with exponents, kinks or frequencies, near the end of a fit.
@@ -309,8 +308,10 @@ class BatchedFit:
             count = minimization.MINIMIZATION.subsets // 2
             drawn = np.array([*search.sample_starts(samples.objective, self._options.seed, count)])
             ends = minimization.fit_from_subsets(samples.take(fits), self.theta[fits], drawn)
-            is_better = self._are_better(fits, ends)
-            self._fit(fits[is_better], ends[is_better], _BETTER_MINIMUM)
+            for fit, met in zip(fits.tolist(), ends, strict=True):
+                self._rivals[fit] += [self.theta[fit].copy(), *met]
+            is_better = self._are_better(fits, ends[:, 0])
+            self._fit(fits[is_better], ends[is_better, 0], _BETTER_MINIMUM)
 
     def restart_likelihoods_at_random(self) -> None:
         """Repeat fits of a model that is itself minus a log-likelihood from random starts, if one of them ends at a
@@ -326,12 +327,11 @@ class BatchedFit:
             is_minimum = not _is_no_minimum(objective, end)
             if is_minimum and not minimization.has_several_minima(objective):
                 continue
-            point = _likely_point(objective, end.theta, self._options.seed)
-            if point is None:
+            if (point := _likely_point(objective, end.theta, self._options.seed)) is None:
                 continue
             losses = np.array([_end_loss(objective, each) for each in (end, Outcome(point, True))])
-            gain = minimization.likelihood_gains(objective.kind, self._counts[fit], *losses)
-            if not is_minimum or gain > RESTARTS.likelihood_gain:
+            gains = minimization.likelihood_gains(self._batch, *losses)
+            if not is_minimum or gains[fit] > RESTARTS.likelihood_gain:
                 self._fit(np.array([fit]), point[None], _BETTER_MINIMUM if is_minimum else _BETTER)
 
     @property
@@ -406,8 +406,7 @@ class BatchedFit:
             theta = np.array([end.theta for end in minimization.minimize_batch("lbfgs", part, theta)])
             part.set_scales(np.arange(len(fits)), scales)
         is_undefined = self.select(lambda end: end.divergence is not None)[fits]
-        after = minimization.comparison_losses(part, theta)
-        gains = minimization.likelihood_gains(objective.kind, self._counts[fits], before, after)
+        gains = minimization.likelihood_gains(part, before, minimization.comparison_losses(part, theta))
         return np.asarray(is_undefined | (gains > least_gain))
 
 
@@ -450,7 +449,7 @@ def rival_warning(objective: Objective, theta: Array, points: Sequence[Array] | 
     """Return a warning of a minimum near some points that is nearly as likely as the one at `theta`, but another curve;
     empty if there is none.
     """
-    if not len(points) or objective.kind not in (LossKind.SQUARES, LossKind.LIKELIHOOD) or objective.is_penalised:
+    if not len(points) or objective.settings[L1_FACTOR] or objective.settings[L2_FACTOR]:
         return []
     every = np.array([theta, *points])
     best, *met = map(StartCandidate, every, every, _losses(objective, every).tolist())
@@ -459,19 +458,28 @@ def rival_warning(objective: Objective, theta: Array, points: Sequence[Array] | 
     outcomes = refit(repeat_objective(objective, len(rivals)), np.array(rivals), None)
     ends = np.array([theta, *(end.theta for end in outcomes if end.converged)])
     losses, rows = _losses(objective, ends), [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
-    count = objective.weighted_rows * objective.components
-    gains = minimization.likelihood_gains(objective.kind, count, losses, losses[0])
+    gains = minimization.likelihood_gains(ObjectiveBatch([objective], objective.bounds), losses, losses[0])
+    gains /= search.dispersion_of(objective, theta)
     for k in np.argsort(losses).tolist():
         is_other = np.abs(rows[k] - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum()
         if is_other and gains[k] < RIVAL_LOG_RATIO and _is_whole(objective, dataclasses.replace(best, end=ends[k])):
-            ratio, start = f"likelihood ratio {math.exp(gains[k]):.3g}", minimization.format_starts(objective, ends[k])
-            return [f"{_RIVAL} ({ratio}), and the standard errors do not include it; compare the fit from {start}"]
+            likely, start = f"likelihood ratio {math.exp(gains[k]):.3g}", minimization.format_starts(objective, ends[k])
+            if objective.kind in (LossKind.ROBUST, LossKind.OTHER):
+                likely += ", if the loss is minus a log-likelihood"
+            return [f"{_RIVAL} ({likely}), and the standard errors do not include it; compare the fit from {start}"]
     return []
 
 
 def _losses(objective: Objective, theta: Array) -> Array:
-    """Return the losses of an objective at some points; see `comparison_losses`."""
-    return minimization.comparison_losses(repeat_objective(objective, len(theta)), theta)
+    """Return the losses of an objective at some points; see `comparison_losses`. Robust losses are those of densities,
+    as in proposal 2 of Huber 1964, since squares of scales alone depend on few rows.
+    """
+    batch, every = repeat_objective(objective, len(theta)), np.arange(len(theta))
+    losses = minimization.comparison_losses(batch, theta)
+    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+        batch.set_scales(every, np.sqrt(losses))
+        losses *= np.exp(2 / batch.weighted_counts * batch.total_weights(every) * batch.losses(theta, every) / losses)
+    return losses
 
 
 def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex]) -> list[Outcome]:

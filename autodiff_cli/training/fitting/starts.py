@@ -36,12 +36,12 @@ from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, l
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_squares
-from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, GroupBatch, repeat_objective
+from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, dimensional_scales, initial_arrays
 from autodiff_cli.training.result.diagnosis import residual_structure
 from autodiff_cli.training.result.goodness import RESIDUALS, sampled_rows, subsample
-from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
+from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
 
 RIVAL_LOG_RATIO = 3.0  # logarithm of a likelihood ratio, 20 to 1, from which on another minimum is excluded
 _RIDGE = 1e-12  # added to the diagonal of normal equations with unit diagonal, which may be singular
@@ -136,12 +136,21 @@ def _is_equal_end(one: StartCandidate, other: StartCandidate) -> bool:
 
 def rivals_of(best: StartCandidate, met: Sequence[StartCandidate], objective: Objective) -> tuple[Array, ...]:
     """Return the ends of candidates for an objective that are nearly as likely as the best one, the best first."""
-    rivals, counts = [best], objective.weighted_rows * objective.components
+    rivals, batch = [best], ObjectiveBatch([objective], objective.bounds)
+    limit = RIVAL_LOG_RATIO * dispersion_of(objective, best.end)
     for each in sorted(met, key=lambda candidate: candidate.loss):
-        gain = minimization.likelihood_gains(objective.kind, counts, each.loss, best.loss)
-        if gain < RIVAL_LOG_RATIO and not any(_is_equal_end(each, known) for known in rivals):
+        if minimization.likelihood_gains(batch, each.loss, best.loss) < limit and not any(
+            _is_equal_end(each, known) for known in rivals
+        ):
             rivals.append(each)
     return tuple(each.end for each in rivals[1 : 1 + SETTINGS.max_rivals])
+
+
+def dispersion_of(objective: Objective, theta: Array) -> float:
+    """Return the dispersion at the end of a fit, by which quasi-likelihoods are divided; 1 for likelihoods."""
+    return (
+        compute_statistics(objective, theta, with_goodness=True).dispersion or 1.0 if objective.has_dispersion else 1.0
+    )
 
 
 class Descent(NamedTuple):

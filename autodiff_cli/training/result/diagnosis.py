@@ -27,12 +27,12 @@ from autodiff_cli.graph.tape import Tape, leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
-from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch
+from autodiff_cli.training.objective.batch import Batch, Fits, GatheredRows, GroupBatch
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective, find_undefined
-from autodiff_cli.training.result.goodness import MAD_TO_STD, RESIDUALS, robust_scale, subsample, weighted_residuals
+from autodiff_cli.training.result.goodness import MAD_TO_STD, RESIDUALS, robust_scale, subsample
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
-from autodiff_cli.training.rows import WEIGHT, ColumnArrays
+from autodiff_cli.training.rows import ColumnArrays
 
 
 def von_neumann_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
@@ -89,15 +89,23 @@ def _structure(objective: Objective, theta: Array) -> float:
     if predictor is None:
         return 0.0
     objective = subsample(objective, RESIDUALS.structure_rows)
-    order = np.argsort(objective.column(predictor), kind="stable")
-    if objective.is_weighted:  # residuals of weight 0 are 0, as if in a random order
-        order = order[objective.column(WEIGHT)[order] > 0]
+    rows = GatheredRows(objective.column, np.array([objective.rows]), is_weighted=objective.is_weighted)
     with ignore_float_errors():
-        residuals = weighted_residuals(objective, theta)
-        if objective.kind is LossKind.ROBUST:  # an outlier would hide the pattern of the other rows
-            limit = RESIDUALS.clip_scales * robust_scale(objective, theta)
-            residuals = np.clip(residuals, -limit, limit)
-        return float(structure_scores(residuals[:, order], np.array([len(order)])).max())
+        scale = robust_scale(objective, theta) if objective.kind is LossKind.ROBUST else math.inf
+        residuals = objective.evaluate_rows(objective.kernels.residuals, theta)
+        return float(_structures(rows, residuals, predictor, np.array([scale]))[0])
+
+
+def _structures(rows: GatheredRows, residuals: Array, predictor: str, scales: Array) -> Array:
+    """Return the scores of groups of rows. Large residuals are clipped, for an outlier would hide the pattern of the
+    other rows, unless the scale is infinite.
+    """
+    groups, limits = rows.spread(np.arange(len(scales))), rows.spread(RESIDUALS.clip_scales * scales)
+    residuals = np.clip(residuals * np.sqrt(rows.weights), -limits, limits)
+    order = np.lexsort((rows.column(predictor), groups))
+    order = order[rows.weights[order] > 0]  # residuals of weight 0 are 0, as if in a random order
+    sizes = np.bincount(groups[order], minlength=len(scales))
+    return np.asarray(structure_scores(residuals[:, order], sizes).max(axis=0))
 
 
 def residual_structures(batch: Batch, theta: Array, fits: Fits) -> Array:
@@ -112,16 +120,8 @@ def residual_structures(batch: Batch, theta: Array, fits: Fits) -> Array:
     def structure(points: Array, part: Fits) -> Array:
         if predictor is None:
             return np.zeros(len(part))
-        rows = batch.gathered(part)
-        groups = rows.spread(np.arange(len(part)))
-        residuals = batch.residuals(points, part) * np.sqrt(rows.weights)
-        if is_robust:
-            limits = RESIDUALS.clip_scales * MAD_TO_STD * batch.median_magnitudes(points, part)[groups]
-            residuals = np.clip(residuals, -limits, limits)
-        order = np.lexsort((rows.column(predictor), groups))
-        order = order[rows.weights[order] > 0]
-        sizes = np.bincount(groups[order], minlength=len(part))
-        return np.asarray(structure_scores(residuals[:, order], sizes).max(axis=0))
+        scales = MAD_TO_STD * batch.median_magnitudes(points, part) if is_robust else np.full(len(part), math.inf)
+        return _structures(batch.gathered(part), batch.residuals(points, part), predictor, scales)
 
     with ignore_float_errors():
         return batch.by_parts(structure, theta, fits)

@@ -38,7 +38,7 @@ from autodiff_cli.training.result.row_figures import (
     residual_figures,
     theta_slopes,
 )
-from autodiff_cli.training.rows import WEIGHT, ColumnArrays
+from autodiff_cli.training.rows import WEIGHT, ColumnArrays, MemoryRows
 
 _MAX_ITERATIONS = 20_000  # steps of a bisection
 _NORMAL_LIMIT_DOF = 1e7  # degrees of freedom: beyond, Student's t equals the normal distribution in double precision
@@ -217,8 +217,9 @@ def robust_scale(objective: Objective, theta: Array) -> float:
 
 
 def subsample(objective: Objective, most: int = RESIDUALS.max_sampled_rows) -> Objective:
-    """Return an objective over a random sample of the rows, if there are more than `most`."""
-    return objective if objective.rows <= most else objective.select_rows(sampled_rows(objective.rows, most))
+    """Return an objective over a random sample of the rows, if there are more than `most`; few rows are loaded."""
+    is_loaded = objective.rows <= most and isinstance(objective.data, MemoryRows)
+    return objective if is_loaded else objective.select_rows(sampled_rows(objective.rows, most))
 
 
 def sampled_rows(rows: int, most: int) -> NDArray[np.intp]:
@@ -384,6 +385,11 @@ def separation_warning(objective: Objective, theta: Array) -> str:
     certain_rows = _count_certain_rows(objective, theta)
     if not certain_rows:
         return ""
+    if objective.components == 1 and objective.classes is None and objective.target_variation() == 0:
+        edge = f"{objective.target_spreads.means[0]:g}"
+        return (
+            f"all targets are {edge}, so each mean is best at {edge}: the parameters and their errors are meaningless"
+        )
     diverging = _diverging_parameters(objective, theta)
     complete = classification_accuracy(objective, theta) == 1
     if complete and not diverging and _is_convex(objective):
@@ -465,6 +471,8 @@ class GoodnessOfFit:
         overdispersion_p: the probability of a larger `pearson_chi_squared` if counts or proportions have the variance
             of their family.
         log_prior: the log-density of the priors at the estimate, which `log_likelihood` does not include.
+        non_integers: the number of targets that are not the whole numbers that their family needs. Then there is no
+            likelihood, so that `log_likelihood` and the information criteria are None.
         theta, theta_stderr: the maximum likelihood estimate of theta of negative binomial counts, whose variance is
             `mean + mean²/theta`, and its standard error.
         null_test: the test against a constant; see `null_test`.
@@ -498,6 +506,7 @@ class GoodnessOfFit:
     residual_std: float | None = field(default=None, metadata=NOT_IN_DOCUMENT)
     largest_residual: float = field(default=0.0, metadata=NOT_IN_DOCUMENT)
     scatter_trend: float = field(default=0.0, metadata=NOT_IN_DOCUMENT)
+    non_integers: int = field(default=0, metadata=NOT_IN_DOCUMENT)
 
 
 def goodness_of_fit(
@@ -532,7 +541,7 @@ def goodness_of_fit(
     has_likelihood = not (objective.is_network or objective.is_penalised)
     with ignore_float_errors():
         if objective.kind is LossKind.LIKELIHOOD:
-            return _likelihood_goodness(objective, theta, count, dof, rows) if has_likelihood else GoodnessOfFit()
+            return GoodnessOfFit() if objective.is_network else _likelihood_goodness(objective, theta, count, dof, rows)
         if residual_norm is None or (objective.kind is LossKind.OTHER and has_likelihood):
             return GoodnessOfFit()
         of_residuals = rows.residuals if rows else {} if objective.is_network else _residual_summary(objective, theta)
@@ -622,28 +631,39 @@ def _block_log_weights(columns: ColumnArrays) -> float:
 def _likelihood_goodness(
     objective: Objective, theta: Array, count: int, dof: int, rows: RowFigures | None
 ) -> GoodnessOfFit:
-    """Return the goodness of a maximum likelihood fit."""
+    """Return the goodness of a maximum likelihood fit; of a penalised one only whether its target is valid."""
     k = criteria_parameters(objective, absolute_sigma=False)
     if objective.classes is not None or not objective.has_target:
         log_likelihood = -objective.value(theta) * objective.total_weight
+        if objective.is_penalised:
+            return GoodnessOfFit()
         return GoodnessOfFit(deviance=-2 * log_likelihood, **information_criteria(log_likelihood, k, count))
     sums = likelihood_sums(objective, theta) if rows is None else rows.sums
-    log_likelihood = sums.log_likelihood + (0.0 if sums.non_integer_weights else sums.log_combinations)
-    # Weights of counts may be frequencies or exposures; weights of proportions may be anything but numbers of trials.
+    non_integers = 0 if objective.is_quasi else int(sums.non_integers)
+    if objective.is_penalised:
+        return GoodnessOfFit(non_integers=non_integers)
+    log_likelihood = sums.log_likelihood + sums.log_combinations
+    # Weights of counts may be frequencies or exposures.
     is_tested = not objective.is_weighted if objective.loss == "poisson" else sums.log_combinations > 0
-    figures = count_figures(sums, dof, is_tested=is_tested and not objective.is_quasi)
+    has_likelihood = not (objective.is_quasi or non_integers)
+    figures = count_figures(sums, dof, is_tested=is_tested and has_likelihood)
     if objective.has_theta:
         shape = objective.scale
         slopes = functools.partial(theta_slopes, objective.components, shape, None)
         information = float(objective.fold_rows(objective.kernels.target_and_prediction, theta, slopes, np.add)[1])
-        error = 1 / math.sqrt(information) if information > 0 and objective.is_scale_estimated else None
-        figures |= {"theta": shape, "theta_stderr": error} if shape < MAX_THETA else {"theta": math.inf}
+        if not objective.is_scale_estimated:
+            figures["theta"] = shape
+        elif objective.target_spreads.high.max() > 0:  # counts of 0 alone are equally likely for every theta
+            error = 1 / math.sqrt(information) if information > 0 else None
+            figures |= {"theta": shape, "theta_stderr": error} if shape < MAX_THETA else {"theta": math.inf}
     unit, gain = figures["dispersion"] if objective.has_dispersion else None, 2 * (sums.null_deviance - sums.deviance)
     if objective.has_theta and objective.is_scale_estimated:  # deviances for different theta cannot be compared
         null = likelihood_sums(objective, theta, of_constant=True)
         gain = 2 * (sums.log_likelihood - null.log_likelihood - null.deviance + null.null_deviance)
-    figures |= {} if objective.is_quasi else information_criteria(log_likelihood, k, count)
-    return GoodnessOfFit(**figures, null_test=null_test(objective, theta, gain, unit, dof, rows))
+    figures |= information_criteria(log_likelihood, k, count) if has_likelihood else {}
+    return GoodnessOfFit(
+        **figures, non_integers=non_integers, null_test=null_test(objective, theta, gain, unit, dof, rows)
+    )
 
 
 def has_constant(objective: Objective, theta: Array) -> bool:
@@ -687,10 +707,19 @@ def count_figures(sums: LikelihoodSums, dof: int, *, is_tested: bool) -> dict[st
     }
 
 
-def overdispersion_warnings(goodness: GoodnessOfFit, loss: str | None) -> list[str]:
-    """Return a sentence if counts or proportions scatter clearly more than their family allows, or if negative binomial
-    counts do not scatter more than Poisson counts.
+def family_warnings(goodness: GoodnessOfFit, loss: str | None) -> list[str]:
+    """Return a sentence if the target is not one of its family: if counts are no whole numbers, if counts or
+    proportions scatter clearly more than their family allows, or negative binomial counts no more than Poisson counts.
     """
+    if goodness.non_integers:
+        values, counts, advice = "targets", "counts", "--family quasipoisson"
+        if loss == "bce":
+            values, counts = "products of weight and target", "numbers of successes"
+            advice = "the numbers of trials as --weights, or --family quasibinomial"
+        return [
+            f"not all {values} are whole numbers, as {counts} are: there is no likelihood, and the standard errors "
+            f"assume the variance of {counts}; use {advice}"
+        ]
     if goodness.theta == math.inf:
         return ["theta has no finite estimate: the counts scatter no more than Poisson counts; use --family poisson"]
     dispersion, p = goodness.dispersion or 0.0, goodness.overdispersion_p

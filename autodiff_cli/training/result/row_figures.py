@@ -22,15 +22,16 @@ from autodiff_cli.training.objective.batch import Batch, Fits, GatheredRows, Gro
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.rows import WEIGHT, ColumnArrays, join_triangles, residual_triangle
 
+_MAX_ROUNDING = 1e-3  # distance from a whole number that the rounding of proportions in a file explains
+
 
 class LikelihoodSums(NamedTuple):
     """Sums over rows for likelihoods, in halves of deviances.
 
     Attributes:
         pearson, pearson_variance: Pearson's chi-squared, and its variance under the family.
-        log_combinations: the logarithm of the number of ways in which the successes can be distributed over the trials,
-            where weights are numbers of trials.
-        non_integer_weights: the number of weights that cannot be numbers of trials.
+        log_combinations: the logarithm of the number of ways in which the successes can be distributed over the trials.
+        non_integers: the number of targets that are not the whole numbers that the family needs.
     """
 
     deviance: float
@@ -38,14 +39,8 @@ class LikelihoodSums(NamedTuple):
     pearson: float
     pearson_variance: float
     log_likelihood: float
-    log_combinations: float = 0.0
-    non_integer_weights: float = 0.0
-
-
-def weighted_sum(target: Array, columns: ColumnArrays) -> Array:
-    """Return the weighted sum of the values of a block, and the sum of the weights."""
-    target, weight = _weighted_rows(target, columns)
-    return np.array([np.sum(target * weight), np.sum(weight)])
+    log_combinations: float
+    non_integers: float
 
 
 def _weighted_rows(values: Array, columns: ColumnArrays) -> tuple[Array, Array]:
@@ -72,15 +67,13 @@ def block_likelihood(
     """
     values, weights = _weighted_rows(values, columns)
     y, p, w = values[:components], values[components:], weights[:components]
-    of_rows = row_likelihoods(loss, y, p, w, mean, shape)
-    log_combinations, non_integer_weights = _log_binomial_coefficients(y, w) if loss == "bce" else (0.0, 0)
-    return np.array([*map(np.sum, of_rows), log_combinations, non_integer_weights])
+    return np.array([*map(np.sum, row_likelihoods(loss, y, p, w, mean, shape))])
 
 
 def row_likelihoods(
     loss: str, y: Array, p: Array, w: Array, mean: Array | float, shape: float = math.nan
-) -> tuple[Array, Array, Array, Array, Array]:
-    """Return the first terms of `LikelihoodSums` for each value.
+) -> tuple[Array, ...]:
+    """Return the terms of `LikelihoodSums` for each value.
 
     Args:
         loss: the name of the loss.
@@ -97,6 +90,8 @@ def row_likelihoods(
         np.where(y == p, 0.0, w * np.square(y - p) / variance),  # a certain prediction has no variance
         2 + of.excess_kurtosis(p, w),
         w * of.log_likelihood(y, p, shape),
+        of.log_combinations(y, w),
+        np.any([np.abs(count - np.round(count)) > _MAX_ROUNDING for count in of.counts(y, w)] or [y < y], axis=0),
     )
 
 
@@ -105,14 +100,10 @@ def _relative_entropy(y: Array, over: Array | float) -> Array:
     return np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / over), 0.0)
 
 
-def _log_binomial_coefficients(y: Array, w: Array) -> tuple[float, int]:
-    """Return the sum of the log binomial coefficients of weights that are numbers of trials, and the number of weights
-    that cannot be.
-    """
-    are_trials = (w == np.round(w)) & np.isclose(w * y, np.round(w * y))
-    if not are_trials.all():
-        return 0.0, int(np.count_nonzero(~are_trials))
-    return float(np.sum(_log_gamma(w + 1) - _log_gamma(w * y + 1) - _log_gamma(w * (1 - y) + 1))), 0
+def _log_binomial_coefficients(y: Array, w: Array) -> Array:
+    """Return the logarithms of the binomial coefficients of proportions y of w trials."""
+    successes = np.round(w * y)
+    return _log_gamma(w + 1) - _log_gamma(successes + 1) - _log_gamma(w - successes + 1)
 
 
 def _log_gamma(x: Array) -> Array:
@@ -128,12 +119,16 @@ class Distribution(NamedTuple):
         log_likelihood: the log-likelihood of each value, per trial.
         variance: the variance of each value, per trial, up to the dispersion.
         excess_kurtosis: the excess kurtosis of each value, for p and the weights; 0 where nothing depends on it.
+        log_combinations: the part of the log-likelihood of each value that depends on y and the weights alone.
+        counts: functions of y and the weights that must be whole numbers.
     """
 
     deviance: Callable[[Array, Array, float], Array]
     log_likelihood: Callable[[Array, Array, float], Array]
     variance: Callable[[Array, float], Array]
     excess_kurtosis: Callable[[Array, Array], Array] = lambda p, _: np.zeros_like(p)
+    log_combinations: Callable[[Array, Array], Array] = lambda y, _: np.zeros_like(y)
+    counts: Callable[[Array, Array], tuple[Array, ...]] = lambda y, _: (y,)
 
 
 DISTRIBUTIONS = {
@@ -148,11 +143,14 @@ DISTRIBUTIONS = {
         lambda y, p, _: np.where(y > 0, y * np.log(p), 0.0) + np.where(y < 1, (1 - y) * np.log1p(-p), 0.0),
         lambda p, _: p * (1 - p),
         lambda p, w: (1 / (p * (1 - p)) - 6) / w,
+        _log_binomial_coefficients,
+        lambda y, w: (w, w * y),
     ),
     "gamma": Distribution(
         lambda y, p, _: (y - p) / p - np.log(y / p),
         lambda y, p, k: k * np.log(k * y / p) - k * y / p - np.log(y) - _log_gamma(np.full_like(y, k)),
         lambda p, _: np.square(p),
+        counts=lambda *_: (),
     ),
     "negative_binomial": Distribution(
         lambda y, p, theta: _relative_entropy(y, p) - (y + theta) * np.log1p((y - p) / (p + theta)),
@@ -175,13 +173,13 @@ def likelihood_sums(objective: Objective, theta: Array, *, of_constant: bool = F
     kernels = objective.kernels
 
     def compute() -> LikelihoodSums:
-        total, weight = objective.fold_rows(kernels.target, theta, weighted_sum, np.add)
+        mean, weight = float(objective.target_spreads.means.mean()), objective.total_weight * objective.components
 
         def sums_at(shape: float) -> LikelihoodSums:
-            reduce = functools.partial(block_likelihood, objective.loss, objective.components, total / weight, shape)
+            reduce = functools.partial(block_likelihood, objective.loss, objective.components, mean, shape)
             return LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduce, np.add).tolist())
 
-        sums = sums_at(estimate_theta(objective, theta, total / weight) if of_constant else objective.scale)
+        sums = sums_at(estimate_theta(objective, theta, mean) if of_constant else objective.scale)
         return sums if objective.loss != "gamma" else sums_at(weight / (2 * sums.deviance))
 
     return objective.cached_at(f"likelihood sums {of_constant}", theta, compute)
@@ -304,11 +302,10 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
         log_weights = gathered.totals(np.log(weights)) * objective.components
         means = gathered.totals(np.sum(target * weights, axis=0)) / (gathered.totals(weights) * len(target))
         by_row = gathered.spread(means)
-        sums = np.zeros((count, len(LikelihoodSums._fields)))
-        of_residuals: list[dict[str, Any]] = [{}] * count
+        sums, of_residuals = np.zeros((count, len(LikelihoodSums._fields))), list[dict[str, Any]]([{}] * count)
         if has_sums:
             of_rows = row_likelihoods(objective.loss, target, target - residuals, weights, by_row)
-            sums[:, : len(of_rows)] = np.array([gathered.totals(np.sum(row, axis=0)) for row in of_rows]).T
+            sums = np.array([gathered.totals(np.sum(row, axis=0)) for row in of_rows]).T
         else:
             of_residuals = residual_figures(objective, gathered, residuals, target - residuals)
         rows = zip(

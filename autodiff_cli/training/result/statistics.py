@@ -48,7 +48,6 @@ class CovarianceSettings:
 
 
 COVARIANCE = CovarianceSettings()
-PERFECT_FIT_WARNING = "the residuals are rounding errors, as are standard errors; likelihood and AIC are meaningless"
 
 
 def inverse_hessians(hessians: Array, names: Sequence[str]) -> tuple[Array, list[list[str]]]:
@@ -291,6 +290,7 @@ class ComputedStatistics(FitStatistics):
         warnings: these reasons, and a sentence for each parameter on a bound and each strongly correlated pair.
         partial_factor: for least squares that determine only combinations of parameters, the factor R and the scale s
             of the covariance inv(RᵀR)·s²; see `combination_variance`.
+        is_perfect: whether the residuals are rounding errors, while their variance is estimated from them.
         minimum_distance: the distance to the minimum in standard errors; see `_minimum_distances`.
         residual_norm: the root of `rss`, without overflow or underflow; None without a target.
     """
@@ -299,6 +299,7 @@ class ComputedStatistics(FitStatistics):
     separation_warning: str = ""
     warnings: tuple[str, ...] = ()
     partial_factor: tuple[Array, float] | None = None
+    is_perfect: bool = False
     minimum_distance: float = math.nan
     residual_norm: float | None = None
 
@@ -429,9 +430,7 @@ def batch_statistics(
         has_errors = any(error is not None for error in stderr.values())
         separation = separation_warning(batch.objective_of(fit), theta[fit]) if is_solved and is_likelihood else ""
         reasons = () if separation else tuple(estimate.reasons[fit])
-        others: tuple[str, ...] = (PERFECT_FIT_WARNING,) if is_perfect[fit] else ()
-        if on_bound[fit].any():
-            others += _bound_warnings(objective, batch.bounds.select(fit), theta[fit], has_errors=has_errors)
+        others = _bound_warnings(objective, batch.bounds.select(fit), theta[fit], has_errors=has_errors)
         norm_if_known, figures = norm if has_residuals else None, dict[str, Any]()
         if rows is not None:
             single = batch.objective_of(fit) if rows[fit] is None else objective
@@ -449,6 +448,7 @@ def batch_statistics(
                 partial_factor=_partial_factor(matrices, estimate, fit, on_bound[fit]),
                 warnings=(*reasons, *others, *(pairs[fit] if has_errors else ())),
                 separation_warning=separation,
+                is_perfect=bool(is_perfect[fit]),
                 minimum_distance=float(distances[fit]),
                 residual_norm=norm_if_known,
                 **figures,
@@ -582,7 +582,7 @@ def _estimate_covariances(
         inverses, reasons = inverse_grams(matrices.of_each(fisher_factor)[:, :, columns], names)
         if objective.has_theta:
             return _Covariances(inverses, np.ones(count), EXPECTED, reasons)
-        return _Covariances(inverses, _root_dispersions(matrices.batch, matrices.theta, dofs), DISPERSED, reasons)
+        return _scaled_by_residuals(inverses, _pearson_norms(batch, matrices.theta), dofs, DISPERSED, reasons)
     if objective.loss == "cross_entropy" and len(columns) == size:
         open_directions = softmax_null_space(batch.objective_of(0), matrices.theta[0])
         if open_directions is not None and open_directions.shape[1]:
@@ -662,15 +662,14 @@ def _penalised_covariances(
         lengths, dofs = np.where(has_enough, plain_norms, lengths), np.where(has_enough, counts - size, residual_dofs)
         return _scaled_by_residuals(sandwich, lengths, dofs, PENALISED_SCALED, reasons)
     if objective.has_dispersion:
-        scales = _root_dispersions(plain, theta, counts - size)
-        return _Covariances(sandwich, scales, f"{PENALISED}, times the dispersion", reasons)
+        definition = f"{PENALISED}, times the dispersion"
+        return _scaled_by_residuals(sandwich, _pearson_norms(plain, theta), counts - size, definition, reasons)
     return _Covariances(sandwich, np.ones(len(theta)), PENALISED, reasons)
 
 
-def _root_dispersions(batch: Batch, theta: Array, dofs: NDArray[np.intp]) -> Array:
-    """Return the roots of Pearson's estimates of the dispersion; nan where they are unknown."""
-    sums = [likelihood_sums(batch.objective_of(fit), point).pearson for fit, point in enumerate(theta)]
-    return np.where(dofs > 0, np.sqrt(np.array(sums) / np.maximum(dofs, 1)), math.nan)
+def _pearson_norms(batch: Batch, theta: Array) -> Array:
+    """Return the roots of Pearson's chi-squared, the norms of residuals in units of their standard deviations."""
+    return np.sqrt([likelihood_sums(batch.objective_of(fit), point).pearson for fit, point in enumerate(theta)])
 
 
 def _unpenalised_norms(plain: Batch, theta: Array, lengths: Array) -> Array:

@@ -189,3 +189,55 @@ def test_counts_whose_best_mean_is_0_have_no_finite_estimate(family: str) -> Non
     assert found.parameters["m[a]"] == pytest.approx(np.log(np.mean(counts[:6])), rel=1e-6)
     rare = ad.fit("n ~ exp(a + b*x)", {"n": [0, 0, 0, 0, 0, 2, 1, 9, 40, 170], "x": np.arange(10.0)}, family=family)
     assert rare.converged
+
+
+COUNTS = {"x": np.tile(np.linspace(0, 1, 8), 4), "g": np.repeat([1, 2, 3, 4], 8), "n": np.full(32, 4.0)}
+COUNTS["y"] = np.tile([0.0, 1, 3, 2, 3, 1, 4, 3], 4)
+
+
+def _fits(model: str, data: dict[str, Any], path: str, folder: Path, options: dict[str, Any]) -> list[Any]:
+    if path == "by group":
+        return [group.fit for group in ad.fit_by(model, data, "g", **options)]
+    if path == "compared":
+        compared = ad.compare([model, model.replace("a + ", "")], data, folds=0, **options)
+        return [each.fit for each in compared.models]
+    if path == "streamed":
+        file = folder / "counts.csv"
+        np.savetxt(file, np.array([*data.values()]).T, delimiter=",", header=",".join(data), comments="")
+        return [ad.fit(model, str(file), stream=True, **options)]
+    return [ad.fit(model, data, l2=0.01 if path == "penalised" else 0.0, **options)]
+
+
+_SLOW_PATHS = ("penalised", "by group", "compared", "streamed")
+
+
+@pytest.mark.parametrize("path", ["alone", *(pytest.param(path, marks=pytest.mark.slow) for path in _SLOW_PATHS)])
+@pytest.mark.parametrize("family", ["poisson", "negative_binomial", "binomial", "quasipoisson"])
+def test_targets_that_are_no_counts_have_a_warning_and_no_likelihood(family: str, path: str, tmp_path: Path) -> None:
+    model, options = "y ~ exp(a + b*x)", dict[str, Any](family=family)
+    if family == "binomial":
+        model, options["weights"] = "y/4 ~ sigmoid(a + b*x)", "n"
+    for shift in (0.0, 0.09):
+        data = {**COUNTS, "y": abs(COUNTS["y"] - shift)}
+        for fit in _fits(model, data, path, tmp_path, options):
+            assert any("are whole numbers" in text for text in fit.warnings) is (shift > 0 and family != "quasipoisson")
+            assert fit.aic is None or shift == 0
+
+
+def test_proportions_that_a_file_rounds_are_whole_numbers_of_successes() -> None:
+    trials = np.full(32, 3.0)
+    share = np.minimum(COUNTS["y"], 3) / 3
+    exact, rounded = (
+        ad.fit("y ~ sigmoid(a + b*x)", {**COUNTS, "y": y, "n": trials}, family="binomial", weights="n")
+        for y in (share, share.round(4))
+    )
+    assert rounded.aic == pytest.approx(exact.aic, rel=1e-3)
+
+
+@pytest.mark.parametrize("model", ["y ~ exp(a + b*x)", "y ~ a + b*x", "y ~ a*exp(b*x)"])
+@pytest.mark.parametrize("family", ["poisson", "negative_binomial", "quasipoisson", "binomial"])
+def test_targets_that_are_all_0_do_not_determine_parameters(family: str, model: str) -> None:
+    found = ad.fit(model, {"x": [1.0, 2, 3, 4], "y": [0.0, 0, 0, 0]}, family=family)
+    assert not found.converged
+    assert any("all targets are 0" in text for text in found.warnings)
+    assert found.theta is None

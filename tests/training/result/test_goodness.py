@@ -151,6 +151,15 @@ def test_residuals_are_called_rounding_errors_only_where_they_are(noise: float, 
     assert any("the residuals are rounding errors" in text for text in found.warnings) is is_perfect
 
 
+def test_a_perfect_fit_calls_meaningless_only_what_it_has() -> None:
+    few = {"x": [1.0, 2.0], "y": [2.0, 3.0]}
+    (_, words) = fit("y ~ a + b*x", few).warnings
+    assert words == "the residuals are rounding errors, so likelihood and AIC are meaningless"
+    assert "the residuals are rounding errors" in fit("y ~ exp(a + b*x)", few, family="quasipoisson").warnings
+    (reason, _) = fit("y ~ exp(a + b*x)", few, loss="gamma").warnings
+    assert reason.startswith("no standard errors: there are no more rows than parameters")
+
+
 CONSTANT_COUNTS = {"x": np.arange(1.0, 5), "k": np.full(4, 3.0), "n": np.full(4, 5.0), "one": np.ones(4)}
 
 

@@ -19,6 +19,11 @@ from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import open_data
 from autodiff_cli.data.streaming import MIN_CHUNK_ROWS
 from autodiff_cli.options import OptionError
+from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.result.goodness import subsample
+from autodiff_cli.training.rows import MemoryRows
 from tests.each import each
 from tests.support import goodness
 
@@ -262,3 +267,12 @@ def test_the_progress_of_each_pass_counts_the_rows_so_far(tmp_path: Path, monkey
     assert [report.rows for report in reports] == np.tile(np.cumsum(sizes[:chunks]), 3).tolist()
     assert sum(sizes) == 2 * ROWS
     assert columns.rows_read == 3 * ROWS
+
+
+def test_searches_for_starts_of_streamed_fits_run_on_rows_in_memory(tmp_path: Path) -> None:
+    """A sample of all of few rows counts too; otherwise each point of a search is a pass over the file."""
+    file = tmp_path / "rows.csv"
+    file.write_text("x,y\n1,2\n2,3\n3,5\n", encoding="utf-8")
+    streamed = Objective.of(Model.parse("y ~ a*x", ("x", "y")), open_data([str(file)]), FitOptions(stream=True))
+    assert not isinstance(streamed.data, MemoryRows)
+    assert isinstance(subsample(streamed).data, MemoryRows)
