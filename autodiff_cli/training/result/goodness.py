@@ -661,9 +661,8 @@ def _likelihood_goodness(
         null = likelihood_sums(objective, theta, of_constant=True)
         gain = 2 * (sums.log_likelihood - null.log_likelihood - null.deviance + null.null_deviance)
     figures |= information_criteria(log_likelihood, k, count) if has_likelihood else {}
-    return GoodnessOfFit(
-        **figures, non_integers=non_integers, null_test=null_test(objective, theta, gain, unit, dof, rows)
-    )
+    test = null_test(objective, theta, gain, unit, dof, rows)
+    return GoodnessOfFit(**figures, non_integers=non_integers, null_test=test)
 
 
 def has_constant(objective: Objective, theta: Array) -> bool:
