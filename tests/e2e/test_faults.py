@@ -109,10 +109,9 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
         assert (process.stderr.read(), process.wait()) == ("", 0)
 
 
-@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-    ("options", "read"), [([], "stdout"), pytest.param(["--json"], "stderr", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(("options", "read"), [([], "stdout"), (["--json"], "stderr")])
 def test_a_fit_is_saved_also_where_nobody_reads_its_table_to_the_end(
     options: list[str], read: str, unbuffered: str, data: str, tmp_path: Path
 ) -> None:

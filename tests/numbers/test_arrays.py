@@ -17,7 +17,7 @@ from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops
 from autodiff_cli.ops.special import LOG_DENSITIES
-from tests.each import each, examples
+from tests.each import each, evenly_spread_part, examples
 
 ELEMENTWISE = [op for op in all_ops() if not op.is_structural]
 SIZES = (
@@ -39,7 +39,7 @@ def inputs_of(op: Op) -> list[tuple[float, ...]]:
         return [*itertools.product((-1.0, 0.0, 2.0, nan), repeat=count)]
     # Terms of gamma and beta densities are as large as their arguments, and cancel: of large ones no digit is left.
     values = [x for x in COARSE if not 1e15 < abs(x) < inf] if op.name in LOG_GAMMAS else COARSE
-    return [(x,) for x in GRID] if count == 1 else list(itertools.product(values, repeat=count))
+    return [(x,) for x in GRID] if count == 1 else evenly_spread_part([*itertools.product(values, repeat=count)])
 
 
 def by_arrays(op: Op, points: list[tuple[float, ...]]) -> list[float]:

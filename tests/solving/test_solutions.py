@@ -94,6 +94,7 @@ def test_complete_solutions(text: str, low: float, high: float, points: list[flo
     assert [root.point["x"] for root in found.roots] == pytest.approx(points, rel=1e-15)
 
 
+@pytest.mark.slow
 @each(
     "text, at",
     [

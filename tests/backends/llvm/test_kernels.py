@@ -42,6 +42,7 @@ def test_gradients_of_sums(text: str, width: int) -> None:
     both_ways(outputs, {"x": np.linspace(-3, 3, 1001)}, POINT, width=width)
 
 
+@pytest.mark.slow
 @every_width
 @each("case", CASES, ids=identity, sampled=True)
 @each("rows", [1, 301])

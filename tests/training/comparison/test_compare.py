@@ -69,6 +69,7 @@ def test_sigma_that_is_absolute_gives_the_difference_of_chi_squared() -> None:
     assert test.statistic == pytest.approx(0.0620435841936 / 0.09, rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     ("smaller", "larger", "is_tested"),
