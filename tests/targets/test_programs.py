@@ -167,6 +167,7 @@ def compiled(target: Target, source: str, folder: Path) -> list[str | Path]:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize("shorter", [pytest.param(False, id="as floats"), pytest.param(True, id="as people write")])
 @pytest.mark.parametrize(
     ("target", "write"),

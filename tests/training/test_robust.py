@@ -122,7 +122,7 @@ def test_errors_are_those_of_the_sandwich_formula(loss: str) -> None:
 @pytest.mark.slow
 @each("loss", ROBUST)
 def test_errors_are_those_of_many_samples(loss: str) -> None:
-    samples, x = 150, np.linspace(-1, 1, 60)
+    samples, x = 100, np.linspace(-1, 1, 60)
     noise = np.random.default_rng(1).standard_t(2, (samples, len(x)))
     data = {"x": np.tile(x, samples), "y": (3 * x + noise).ravel(), "sample": np.repeat(np.arange(samples), len(x))}
     found = [group.fit for group in fit_by("y ~ a*x + b", data, "sample", loss=loss)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,21 +16,14 @@ from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
-from tests.each import amount
 
 Array = NDArray[np.float64]
 
 WIDTHS = [width for width in (2, 4, 8) if width <= host_processor().width]
-# This machine's vectors always, narrower ones (those of other machines) with --slow.
+# This machine's vectors always, narrower ones with --exhaustive: continuous integration tests them as other machines.
 every_width = pytest.mark.parametrize(
-    "width", [pytest.param(width, marks=[pytest.mark.slow] if width < WIDTHS[-1] else []) for width in WIDTHS]
+    "width", [pytest.param(width, marks=[pytest.mark.exhaustive] if width < WIDTHS[-1] else []) for width in WIDTHS]
 )
-
-
-def is_left_out(name: str, width: int) -> bool:
-    """Whether an operation is left out at a width: of those of other machines, a sixth of the operations is tried, or
-    with `--exhaustive` all."""
-    return width < WIDTHS[-1] and zlib.crc32(name.encode()) % amount(6, 6, 1) > 0
 
 
 def _computed(

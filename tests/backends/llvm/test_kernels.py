@@ -15,7 +15,7 @@ from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant, get_op, variable
 from autodiff_cli.language.program import read
-from tests.backends.llvm.compiled import both_ways, by_row, every_width, is_left_out, summed
+from tests.backends.llvm.compiled import both_ways, by_row, every_width, summed
 from tests.backends.test_blocks import FORMULAS
 from tests.each import each, examples
 from tests.ops.test_structural import CASES, ROWS, Case, Setting, identity
@@ -48,8 +48,6 @@ def test_gradients_of_sums(text: str, width: int) -> None:
 @each("rows", [1, 301])
 def test_operations_on_arrays(case: Case, rows: int, width: int) -> None:
     """Of columns alone, of parameters alone, and of each mixture."""
-    if is_left_out(identity(case), width):
-        return
     setting = Setting(case)
     output = (case.build or get_op(case.name))(*setting.leaves)
     generator = np.random.default_rng(3)

@@ -567,7 +567,7 @@ def test_several_weighted_targets_have_the_figures_of_single_fits() -> None:
 @pytest.mark.slow
 def test_groups_with_much_noise_end_at_good_minima() -> None:
     """With noise as large as a peak, most fits explain little, and a fit alone finds better minima than the first."""
-    generator, count, rows = np.random.default_rng(11), 24, 25
+    generator, count, rows = np.random.default_rng(11), 12, 25
     x, y = np.empty((2, count, rows))
     for k in range(count):
         x[k] = np.sort(generator.uniform(0, 5, rows))

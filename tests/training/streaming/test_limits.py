@@ -348,7 +348,7 @@ def write_large_file(path: Path, blocks: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("limit", ["RLIMIT_AS", pytest.param("RLIMIT_DATA", marks=pytest.mark.exhaustive)])
 def test_a_file_larger_than_the_limit(tmp_path: Path, limit: str) -> None:
     resource = pytest.importorskip("resource")
     blocks = math.ceil(1.2 * LIMITS[limit] / 2**25)  # of 2**21 rows, which are 2**25 bytes in memory
