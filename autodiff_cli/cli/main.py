@@ -22,6 +22,7 @@ def main() -> int:
     """Run the command line of this process and return its exit status."""
     # Imports create no garbage. Collecting at the usual rate, and again at the end, would take a fifth of a short run.
     gc.set_threshold(100_000)
+    sys.unraisablehook = _raise_lost_interrupt
     try:
         from autodiff_cli.cli.environment import Environment
         from autodiff_cli.system import configure_libraries
@@ -37,6 +38,19 @@ def main() -> int:
         return 130  # `ExitStatus.INTERRUPTED`; its module may be the one whose import was interrupted
     finally:
         gc.freeze()
+
+
+def _raise_lost_interrupt(lost: sys.UnraisableHookArgs) -> None:
+    """Raise an interrupt again that came in a destructor or a callback, whose exceptions Python drops."""
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        import signal
+        from threading import Timer, main_thread
+
+        # A signal to the main thread wakes it. Windows has none for threads.
+        again = getattr(signal, "pthread_kill", lambda _, number: signal.raise_signal(number))
+        Timer(0.01, again, (main_thread().ident, signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def run(words: Sequence[str], environment: Environment) -> int:

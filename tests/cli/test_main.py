@@ -127,6 +127,27 @@ def test_ctrl_c_while_it_starts_ends_with_130() -> None:
     assert done.stderr == "interrupted\n" * (16 - ENTRY)
 
 
+DROPPED = """
+import os, signal, sys, time
+import autodiff_cli.cli.main as command
+class Interrupted:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+def run(*_):
+    Interrupted()
+    time.sleep(60)
+command.run = run
+sys.exit(command.main())
+"""
+
+
+def test_ctrl_c_where_python_drops_exceptions_is_not_lost() -> None:
+    """Dask's futures have destructors, and a fit on a cluster has thousands of them."""
+    done = subprocess.run([sys.executable, "-c", DROPPED], capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")
+
+
 def test_a_number_that_is_too_large_for_proven_digits_is_not_called_undefined() -> None:
     output = run_cli("grad sin(x) --x 1e100000 --precision 20")
     assert "cannot be computed for a number of this size" in output

@@ -55,6 +55,11 @@ def fit(*words: str) -> Iterator[subprocess.Popen[str]]:
     words = ("train", MODEL, *words, "--json")
     with subprocess.Popen(autodiff(*words), stdout=-1, stderr=-1, text=True, start_new_session=True) as process:
         yield process
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
     there = [one for one in psutil.process_iter() if session(one) == process.pid]
     _, left = psutil.wait_procs(there, timeout=10)
     assert not left
@@ -114,11 +119,7 @@ def test_ctrl_c_while_workers_start_leaves_nothing_behind(path: Path) -> None:
         with fit(str(path), "--cluster", "local:2", *ENDLESS) as process:
             time.sleep(wait)
             os.killpg(process.pid, signal.SIGINT)
-            try:
-                _, said = process.communicate(timeout=30)
-            except subprocess.TimeoutExpired:  # Python loses an interrupt that falls into a callback: one presses again
-                os.killpg(process.pid, signal.SIGINT)
-                _, said = process.communicate(timeout=60)
+            _, said = process.communicate(timeout=60)
         # Python ends by the signal itself, which shells call 130 too, where it fell into an `exec` of some import.
         assert process.returncode in (130, -signal.SIGINT), said
         assert "Traceback" not in said
