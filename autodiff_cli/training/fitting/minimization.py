@@ -225,6 +225,19 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
     return np.where(np.isfinite(losses), losses, np.inf)
 
 
+@ignore_float_errors()
+def density_losses(objective: Objective, theta: Array) -> Array:
+    """Return the losses of an objective at some points; see `comparison_losses`. Robust losses are those of densities,
+    as in proposal 2 of Huber 1964, since squares of scales alone depend on few rows.
+    """
+    batch, every = repeat_objective(objective, len(theta)), np.arange(len(theta))
+    losses = comparison_losses(batch, theta)
+    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+        batch.set_scales(every, np.sqrt(losses))
+        losses *= np.exp(2 / batch.weighted_counts * batch.total_weights(every) * batch.losses(theta, every) / losses)
+    return losses
+
+
 def _loss_at_best_theta(objective: Objective, theta: Array) -> float:
     """Return minus the mean log-likelihood of negative binomial counts, with the most likely theta for their means."""
     profiled = objective.with_rows(objective.data)

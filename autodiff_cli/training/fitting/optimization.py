@@ -309,7 +309,8 @@ class BatchedFit:
             drawn = np.array([*search.sample_starts(samples.objective, self._options.seed, count)])
             ends = minimization.fit_from_subsets(samples.take(fits), self.theta[fits], drawn)
             for fit, met in zip(fits.tolist(), ends, strict=True):
-                self._rivals[fit] += [self.theta[fit].copy(), *met]
+                rivals = _rivals_of(samples.objective_of(fit), met)
+                self._rivals[fit] += [self.theta[fit].copy(), met[0], *rivals] if rivals else []
             is_better = self._are_better(fits, ends[:, 0])
             self._fit(fits[is_better], ends[is_better, 0], _BETTER_MINIMUM)
 
@@ -449,20 +450,19 @@ def rival_warning(objective: Objective, theta: Array, points: Sequence[Array] | 
     """Return a warning of a minimum near some points that is nearly as likely as the one at `theta`, but another curve;
     empty if there is none.
     """
-    if not len(points) or objective.settings[L1_FACTOR] or objective.settings[L2_FACTOR]:
-        return []
-    every = np.array([theta, *points])
-    best, *met = map(StartCandidate, every, every, _losses(objective, every).tolist())
-    if not (rivals := search.rivals_of(best, met, objective)):
+    is_penalised = objective.settings[L1_FACTOR] or objective.settings[L2_FACTOR]
+    if is_penalised or not (rivals := _rivals_of(objective, np.array([theta, *points]))):
         return []
     outcomes = refit(repeat_objective(objective, len(rivals)), np.array(rivals), None)
     ends = np.array([theta, *(end.theta for end in outcomes if end.converged)])
-    losses, rows = _losses(objective, ends), [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
+    losses = minimization.density_losses(objective, ends)
+    rows = [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
     gains = minimization.likelihood_gains(ObjectiveBatch([objective], objective.bounds), losses, losses[0])
     gains /= search.dispersion_of(objective, theta)
     for k in np.argsort(losses).tolist():
         is_other = np.abs(rows[k] - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum()
-        if is_other and gains[k] < RIVAL_LOG_RATIO and _is_whole(objective, dataclasses.replace(best, end=ends[k])):
+        end = StartCandidate(ends[k], ends[k], losses[k])
+        if is_other and gains[k] < RIVAL_LOG_RATIO and _is_whole(objective, end):
             likely, start = f"likelihood ratio {math.exp(gains[k]):.3g}", minimization.format_starts(objective, ends[k])
             if objective.kind in (LossKind.ROBUST, LossKind.OTHER):
                 likely += ", if the loss is minus a log-likelihood"
@@ -470,16 +470,10 @@ def rival_warning(objective: Objective, theta: Array, points: Sequence[Array] | 
     return []
 
 
-def _losses(objective: Objective, theta: Array) -> Array:
-    """Return the losses of an objective at some points; see `comparison_losses`. Robust losses are those of densities,
-    as in proposal 2 of Huber 1964, since squares of scales alone depend on few rows.
-    """
-    batch, every = repeat_objective(objective, len(theta)), np.arange(len(theta))
-    losses = minimization.comparison_losses(batch, theta)
-    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
-        batch.set_scales(every, np.sqrt(losses))
-        losses *= np.exp(2 / batch.weighted_counts * batch.total_weights(every) * batch.losses(theta, every) / losses)
-    return losses
+def _rivals_of(objective: Objective, points: Array) -> tuple[Array, ...]:
+    """Return the points that are nearly as likely as the first one; see `search.rivals_of`."""
+    best, *met = map(StartCandidate, points, points, minimization.density_losses(objective, points).tolist())
+    return search.rivals_of(best, met, objective)
 
 
 def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex]) -> list[Outcome]:

@@ -690,12 +690,7 @@ def _read_value(document: Mapping[str, Any], name: str, kind: Any) -> Any:
     try:
         return read_json(kind, document[name])
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError):
-        raise _invalid_value(name, document[name]) from None
-
-
-def _invalid_value(name: str, value: Any) -> _InvalidModelFile:
-    """Return the error of a key with an invalid value."""
-    return _InvalidModelFile(f"`{name}` cannot be {_abbreviated_json(value)}")
+        raise _InvalidModelFile(f"`{name}` cannot be {_abbreviated_json(document[name])}") from None
 
 
 def _abbreviated_json(value: Any) -> str:
