@@ -80,13 +80,10 @@ def _write_parameters(paper: Paper, fit: FittedModel) -> None:
     values = {name: x for name, x in {**fit.parameters, **fit.fixed}.items() if name not in fit.responses}
     layers = {name: x for name, x in values.items() if np.size(x) > MAX_ELEMENTS or layer_name(name) != name}
     if len(layers) < len(values):
-        paper.heading("parameters")
-        paper.table(estimates_table(fit, [name for name in values if name not in layers], paper.digits))
+        paper.titled_table("parameters", estimates_table(fit, [x for x in values if x not in layers], paper.digits))
         if fit.definition:
             paper.line(f"  standard errors: {fit.definition}", Style.FAINT)
-    if layers:
-        paper.heading("layers")
-        paper.table(layers_table(layers, fit.fixed, paper.brief))
+    paper.titled_table("layers", layers_table(layers, fit.fixed, paper.brief))
 
 
 def _write_derived(paper: Paper, fit: FittedModel) -> None:
@@ -391,14 +388,12 @@ def write_confusion(paper: Paper, classes: Sequence[Any], confusion: NDArray[np.
     rows = [(str(label), *map(str, counts)) for label, counts in zip(classes, confusion.tolist(), strict=True)]
     table = TextTable(titles, rows)
     if len(classes) <= MAX_CLASSES and paper.has_room_for(table):
-        paper.heading("confusion of the fitted rows (true classes down, predicted classes across)")
-        paper.table(table)
+        paper.titled_table("confusion of the fitted rows (true classes down, predicted classes across)", table)
         return
     mistakes = list(_worst_mistakes(classes, confusion))
-    paper.heading("most frequent mistakes in the fitted rows")
     titles = (Column("class"), Column("predicted as"), Column("rows", is_number=True))
     rows = [(str(true), str(predicted), str(count)) for count, true, predicted in mistakes[:MAX_MISTAKES]]
-    paper.table(TextTable(titles, rows))
+    paper.titled_table("most frequent mistakes in the fitted rows", TextTable(titles, rows))
     if len(mistakes) > MAX_MISTAKES:
         paper.line(f"  … {pluralize(len(mistakes) - MAX_MISTAKES, 'pair')} more; --json has all", Style.FAINT)
 

@@ -140,8 +140,7 @@ def _write_plot(paper: Paper, expression: Formula) -> None:
     columns = max(min((paper.width - _SCALE_WIDTH) // 10, _MAX_PLOT_WIDTH // 10), 1) * 10
     box = {"x": (-_PLOT_LIMIT, _PLOT_LIMIT), "y": (min(heights) - margin, max(heights) + margin)}
     paper.heading(f"y = {expression}")
-    for line in dot_plot(box, ([x for x, _ in visible], heights), (), (columns, _PLOT_ROWS), has_axes=True):
-        paper.verbatim(line)
+    paper.verbatim(*dot_plot(box, ([x for x, _ in visible], heights), (), (columns, _PLOT_ROWS), has_axes=True))
 
 
 # --- Data files ---

@@ -186,8 +186,7 @@ def write_plot(paper: Paper, fit: FittedModel) -> None:
 def write_panel(paper: Paper, panel: Panel) -> None:
     """Draw one panel on a paper."""
     paper.heading(panel.title)
-    for line in _plot_lines(panel, paper.width):
-        paper.verbatim(line)
+    paper.verbatim(*_plot_lines(panel, paper.width))
     legend = ", ".join(_legend_entries(panel))
     if legend:
         paper.line(f"  {legend}", Style.FAINT)

@@ -91,9 +91,10 @@ class Paper:
         """Write a line of text, or several."""
         self.stream.write(escape_controls(text) + "\n")
 
-    def verbatim(self, text: str) -> None:
-        """Write a line that people copy: it is never broken, so that it is copied as one line."""
-        self.stream.write(f"  {escape_controls(text)}\n")
+    def verbatim(self, *lines: str) -> None:
+        """Write lines that are never broken, such as those that people copy."""
+        for line in lines:
+            self.stream.write(f"  {escape_controls(line)}\n")
 
     def flush(self) -> None:
         """Flush the stream, so that readers see the lines so far."""
@@ -138,11 +139,10 @@ class Paper:
         """Write lines with a heading, if there are any; of more than `limit` lines the first, and how many follow."""
         if lines:
             self.heading(title)
-        shown = lines[:limit]
-        for line in shown:
+        for line in lines[:limit]:
             self.line(f"  {line}", style)
-        if len(shown) < len(lines):
-            self.line(f"  … {len(lines) - len(shown)} more; --json has all", Style.FAINT)
+        if limit is not None and len(lines) > limit:
+            self.line(f"  … {len(lines) - limit} more; --json has all", Style.FAINT)
 
     def write_omitted(self, count: int, noun: str) -> None:
         """Write how many items are not shown and how to see them; nothing if `count` is 0."""

@@ -113,12 +113,9 @@ def _write_title(paper: Paper, result: Solution | Optima) -> None:
 
 
 def _write_unresolved(paper: Paper, result: Solution | Optima) -> None:
-    if not result.unresolved:
-        return
-    paper.heading("unresolved")
     show, names = paper.in_full, [*result.box]
     rows = [tuple(f"{show(low)} .. {show(high)}" for low, high in box.values()) for box in result.unresolved]
-    paper.table(TextTable(tuple(map(Column, names)), rows[:_MAX_UNRESOLVED]))
+    paper.titled_table("unresolved", TextTable(tuple(map(Column, names)), rows[:_MAX_UNRESOLVED]))
     if len(rows) > _MAX_UNRESOLVED:
         paper.line(f"  … {len(rows) - _MAX_UNRESOLVED:,} more; --json has all", Style.FAINT)
     for point, error in result.nearly[:_MAX_UNRESOLVED] if isinstance(result, Solution) else ():
@@ -208,7 +205,6 @@ def write_plot(paper: Paper, problem: BoxProblem, points: Sequence[Mapping[str, 
     dots = x[places + 1].tolist(), y[rows + 1].tolist()
     marked_points = [found.tolist() for found in coordinates.values()]
     paper.heading("contours")
-    for line in dot_plot(ends, dots, marked_points, (columns, _CONTOUR_ROWS)):
-        paper.verbatim(line)
+    paper.verbatim(*dot_plot(ends, dots, marked_points, (columns, _CONTOUR_ROWS)))
     shares = f"{_CONTOURS} lines, with as much of the box between each two"
     paper.line(f"  {names[1]} over {names[0]}, o: points found, dots: {shares}", Style.FAINT)

@@ -399,7 +399,6 @@ def tape_report(record: TapeRecord) -> Report:
 def _write_tape(paper: Paper, record: TapeRecord) -> None:
     trace = record.trace
     write_title(paper, trace.expression, trace.point)
-    paper.heading("tape: the values that each operation saves for the backward pass")
     rows = [
         (
             str(entry.node),
@@ -412,7 +411,8 @@ def _write_tape(paper: Paper, record: TapeRecord) -> None:
         for entry in record.entries
     ]
     titles = (Column("id", True), Column("operation"), Column("inputs", is_optional=True), Column("output"))
-    paper.table(TextTable((*titles, Column("saves"), Column("new memory", True)), rows))
+    table = TextTable((*titles, Column("saves"), Column("new memory", True)), rows)
+    paper.titled_table("tape: the values that each operation saves for the backward pass", table)
     paper.line("  A value that several operations save is stored once. Constants are part of the program.", Style.FAINT)
     paper.line()
     memory, total = _byte_count(record.bytes), _byte_count(record.computed)
