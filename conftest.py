@@ -1,7 +1,7 @@
 """How the tests run.
 
 python -m pytest                          all tests except slow ones, on all cores
-python -m pytest --slow                   all tests, and properties on more examples
+python -m pytest --slow                   slow tests too, and more examples and cases
 python -m pytest --exhaustive             as --slow, with every point, seed and example; by hand
 python -m pytest --slow --skip-passed     the tests and cases that `--slow` adds to the last whole run without it
 python -m pytest tests/graph              one folder, in this process

@@ -79,10 +79,10 @@ def _write_parameters(paper: Paper, fit: FittedModel) -> None:
     """Write parameters with their standard errors, and the parameters of networks as a table of layers."""
     values = {name: x for name, x in {**fit.parameters, **fit.fixed}.items() if name not in fit.responses}
     layers = {name: x for name, x in values.items() if np.size(x) > MAX_ELEMENTS or layer_name(name) != name}
-    if len(layers) < len(values):
-        paper.titled_table("parameters", estimates_table(fit, [x for x in values if x not in layers], paper.digits))
-        if fit.definition:
-            paper.line(f"  standard errors: {fit.definition}", Style.FAINT)
+    names = [name for name in values if name not in layers]
+    paper.titled_table("parameters", estimates_table(fit, names, paper.digits))
+    if names and fit.definition:
+        paper.line(f"  standard errors: {fit.definition}", Style.FAINT)
     paper.titled_table("layers", layers_table(layers, fit.fixed, paper.brief))
 
 

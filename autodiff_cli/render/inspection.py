@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render.formatting import shorten_middle
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, dot_plot, number_columns
 
 if TYPE_CHECKING:
     from autodiff_cli.backends.selection import BackendStatus
@@ -124,11 +124,6 @@ def _operation_document(description: Description) -> dict[str, Any]:
 
 def _write_plot(paper: Paper, expression: Formula) -> None:
     """Write a plot of an expression in `x`; points outside the limits of the plot are left out."""
-    try:
-        from autodiff_cli.render.plots import dot_plot
-    except ModuleNotFoundError:
-        return
-
     xs = [_PLOT_LIMIT * (2 * k / (_PLOT_POINTS - 1) - 1) for k in range(_PLOT_POINTS)]
     points = [(x, float(expression.value(x=x))) for x in xs]
     visible = [(x, y) for x, y in points if math.isfinite(y) and abs(y) <= _PLOT_LIMIT]
@@ -139,8 +134,12 @@ def _write_plot(paper: Paper, expression: Formula) -> None:
     # The scale below the plot has a mark every 10 columns.
     columns = max(min((paper.width - _SCALE_WIDTH) // 10, _MAX_PLOT_WIDTH // 10), 1) * 10
     box = {"x": (-_PLOT_LIMIT, _PLOT_LIMIT), "y": (min(heights) - margin, max(heights) + margin)}
+    try:
+        lines = dot_plot(box, ([x for x, _ in visible], heights), (), (columns, _PLOT_ROWS), has_axes=True)
+    except ModuleNotFoundError:  # without plotille there is no plot
+        return
     paper.heading(f"y = {expression}")
-    paper.verbatim(*dot_plot(box, ([x for x, _ in visible], heights), (), (columns, _PLOT_ROWS), has_axes=True))
+    paper.verbatim(*lines)
 
 
 # --- Data files ---

@@ -28,7 +28,7 @@ from autodiff_cli.options import OptionError
 from autodiff_cli.render.fit import estimate_cells, has_short_formula
 from autodiff_cli.render.formatting import drop_double_negations, shorten_middle, single_line
 from autodiff_cli.render.progress import step_noun
-from autodiff_cli.render.report import Paper, Report, Style
+from autodiff_cli.render.report import Paper, Report, Style, empty_plot, plot_lines, tick_label
 from autodiff_cli.system import open_atomic_bytes
 from autodiff_cli.training.fitting.posterior import draw_numbers
 from autodiff_cli.training.options import DEFAULT_FIGURE, FigureOptions
@@ -196,13 +196,13 @@ def _plot_lines(panel: Panel, width: int) -> list[str]:
     (left, right), (low, high) = panel.limits()
     # The scale below the plot has a mark every 10 columns.
     columns_drawn = max(min((width - _SCALE_WIDTH) // 10 * 10, _MAX_PLOT_WIDTH), 10)
-    figure = _empty_figure((columns_drawn, panel.rows), (left, right), (low, high))
+    figure = empty_plot((columns_drawn, panel.rows), (left, right), (low, high))
     figure.x_ticks_fkt = lambda value, _: (
-        _short_label(value, right - left, panel.is_x_logarithmic)
+        tick_label(value, right - left, panel.is_x_logarithmic)
         if panel.origin is None
         else time_label(value, right - left, panel.origin)
     )
-    figure.y_ticks_fkt = lambda value, _: _short_label(value, high - low, panel.is_y_logarithmic)
+    figure.y_ticks_fkt = lambda value, _: tick_label(value, high - low, panel.is_y_logarithmic)
     few = panel.points is not None and len(panel.points[0]) <= _MAX_MARKED_POINTS
     columns = np.linspace(left, right, figure.width)
     lines = [(panel.lines[0].x, edge, None if few else "·") for edge in panel.band]
@@ -222,50 +222,7 @@ def _plot_lines(panel: Panel, width: int) -> list[str]:
         visible = (y >= low) & (y <= high)
         if visible.any():
             figure.scatter(x[visible].tolist(), y[visible].tolist(), marker="o" if few else None)
-    return _drawn_lines(figure)
-
-
-def dot_plot(
-    box: Mapping[str, tuple[float, float]],
-    dots: Sequence[Sequence[float]],
-    points: Sequence[Sequence[float]],
-    size: tuple[int, int],
-    has_axes: bool = False,
-) -> list[str]:
-    """Return the lines of a plot of dots along a curve or contours, with marked points.
-
-    Args:
-        box: the ranges of x and y, by name.
-        dots: x and y of the dots.
-        points: x and y of the marked points; empty if there are none.
-        size: the columns and lines of the plot.
-        has_axes: whether lines show where x and y are 0.
-    """
-    figure = _empty_figure(size, *box.values())
-    figure.origin = has_axes
-    spans = [high - low for low, high in box.values()]
-    figure.x_ticks_fkt = lambda value, _: _short_label(value, spans[0], is_exponent=False)
-    figure.y_ticks_fkt = lambda value, _: _short_label(value, spans[1], is_exponent=False)
-    figure.scatter(*dots)
-    if any(map(len, points)):
-        figure.scatter(*points, marker="o")
-    return _drawn_lines(figure)
-
-
-def _empty_figure(size: tuple[int, int], x_limits: tuple[float, float], y_limits: tuple[float, float]) -> Any:
-    import plotille
-
-    figure = plotille.Figure()
-    (figure.width, figure.height), figure.with_colors, figure.origin = size, False, False
-    figure.set_x_limits(*x_limits)
-    figure.set_y_limits(*y_limits)
-    figure.x_label = figure.y_label = ""
-    return figure
-
-
-def _drawn_lines(figure: Any) -> list[str]:
-    text: list[str] = figure.show().splitlines()[1:]
-    return [line.removesuffix("-> ()").rstrip() for line in text]
+    return plot_lines(figure)
 
 
 def _parts(x: Array, y: Array, is_visible: Mask) -> Iterator[tuple[Array, Array]]:
@@ -273,12 +230,6 @@ def _parts(x: Array, y: Array, is_visible: Mask) -> Iterator[tuple[Array, Array]
     ends = np.flatnonzero(np.diff(np.concatenate(([False], is_visible, [False])).astype(int)))
     for start, end in ends.reshape(-1, 2).tolist():
         yield x[start:end], y[start:end]
-
-
-def _short_label(value: float, span: float, is_exponent: bool) -> str:
-    if is_exponent:
-        return f"{10**value:.3g}"
-    return f"{float(f'{value:.3g}'):g}" if abs(value) > span / 500 else "0"
 
 
 def _legend_entries(panel: Panel) -> list[str]:

@@ -346,3 +346,66 @@ def dumps(document: Mapping[str, Any]) -> str:
     import json  # slow to import, and reports in text do not need it
 
     return json.dumps(document, allow_nan=False) + "\n"
+
+
+# --- Plots in characters ---
+
+
+def dot_plot(
+    box: Mapping[str, tuple[float, float]],
+    dots: Sequence[Sequence[float]],
+    points: Sequence[Sequence[float]],
+    size: tuple[int, int],
+    has_axes: bool = False,
+) -> list[str]:
+    """Return the lines of a plot of dots along a curve or contours, with marked points.
+
+    Args:
+        box: the ranges of x and y, by name.
+        dots: x and y of the dots.
+        points: x and y of the marked points; empty if there are none.
+        size: the columns and lines of the plot.
+        has_axes: whether lines show where x and y are 0.
+    """
+    figure = empty_plot(size, *box.values())
+    figure.origin = has_axes
+    spans = [high - low for low, high in box.values()]
+    figure.x_ticks_fkt = lambda value, _: tick_label(value, spans[0], is_exponent=False)
+    figure.y_ticks_fkt = lambda value, _: tick_label(value, spans[1], is_exponent=False)
+    figure.scatter(*dots)
+    if any(map(len, points)):
+        figure.scatter(*points, marker="o")
+    return plot_lines(figure)
+
+
+def empty_plot(size: tuple[int, int], x_limits: tuple[float, float], y_limits: tuple[float, float]) -> Any:
+    """Return a figure of plotille without names of axes.
+
+    Args:
+        size: its columns and lines.
+    """
+    import plotille
+
+    figure = plotille.Figure()
+    (figure.width, figure.height), figure.with_colors, figure.origin = size, False, False
+    figure.set_x_limits(*x_limits)
+    figure.set_y_limits(*y_limits)
+    figure.x_label = figure.y_label = ""
+    return figure
+
+
+def plot_lines(figure: Any) -> list[str]:
+    """Return the lines of a figure of plotille."""
+    text: list[str] = figure.show().splitlines()[1:]
+    return [line.removesuffix("-> ()").rstrip() for line in text]
+
+
+def tick_label(value: float, span: float, is_exponent: bool) -> str:
+    """Return a number beside an axis that is so long.
+
+    Args:
+        is_exponent: whether the number is the exponent of a power of 10 that is shown.
+    """
+    if is_exponent:
+        return f"{10**value:.3g}"
+    return f"{float(f'{value:.3g}'):g}" if abs(value) > span / 500 else "0"

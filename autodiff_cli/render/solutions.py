@@ -9,7 +9,7 @@ from typing import Any
 from autodiff_cli.data.json_records import to_document
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render.formatting import shortest_text, single_line
-from autodiff_cli.render.report import Column, Paper, Report, Style, TextTable, number_columns
+from autodiff_cli.render.report import Column, Paper, Report, Style, TextTable, dot_plot, number_columns
 from autodiff_cli.solving.solutions import Bounds, BoxProblem, Coordinate, Optima, Solution
 
 _NEARLY_ZERO = 1e-9  # bounds of an optimum within which it is reported as 0, with the error
@@ -174,7 +174,7 @@ def write_plot(paper: Paper, problem: BoxProblem, points: Sequence[Mapping[str, 
     """Draw a function over its range, with the points found; one of two unknowns by its contours."""
     import numpy as np
 
-    from autodiff_cli.render.plots import Panel, dot_plot, write_panel
+    from autodiff_cli.render.plots import Panel, write_panel
     from autodiff_cli.training.result.fitted_model import FittedCurve
 
     names = [*problem.unknowns]

@@ -338,11 +338,16 @@ const takesGradient = (i) => record.nodes[i].adjoint !== null;
 /** The label of a node in a sentence. */
 const mathOf = (i) => math(record.nodes[i].label);
 
+let formulas; // the labels of operations in a text, the longest first: a pattern that is made once, when a text needs it
+
 /** A text that the page came with, in which labels of operations are formulas. */
 function withMath(text) {
-  const labels = record.nodes.map(({ label }) => label).filter((label) => /[^\p{L}\p{M}\p{N}_.]/u.test(label));
-  const places = labels.sort((a, b) => b.length - a.length).map((label) => label.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"));
-  return places.length ? text.replace(new RegExp(places.join("|"), "gu"), math) : text;
+  if (!formulas) {
+    const labels = record.nodes.map(({ label }) => label).filter((label) => /[^\p{L}\p{M}\p{N}_.]/u.test(label));
+    const places = labels.sort((a, b) => b.length - a.length).map((label) => label.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&"));
+    formulas = new RegExp(places.join("|") || "(?!)", "gu"); // which matches nothing
+  }
+  return text.replace(formulas, math);
 }
 
 /** Texts one after the other, `x, y and z`. */

@@ -148,9 +148,9 @@ def rivals_of(best: StartCandidate, met: Sequence[StartCandidate], objective: Ob
 
 def dispersion_of(objective: Objective, theta: Array) -> float:
     """Return the dispersion at the end of a fit, by which quasi-likelihoods are divided; 1 for likelihoods."""
-    return (
-        compute_statistics(objective, theta, with_goodness=True).dispersion or 1.0 if objective.has_dispersion else 1.0
-    )
+    if not objective.has_dispersion:
+        return 1.0
+    return compute_statistics(objective, theta, with_goodness=True).dispersion or 1.0
 
 
 class Descent(NamedTuple):

@@ -302,7 +302,8 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
         log_weights = gathered.totals(np.log(weights)) * objective.components
         means = gathered.totals(np.sum(target * weights, axis=0)) / (gathered.totals(weights) * len(target))
         by_row = gathered.spread(means)
-        sums, of_residuals = np.zeros((count, len(LikelihoodSums._fields))), list[dict[str, Any]]([{}] * count)
+        sums = np.zeros((count, len(LikelihoodSums._fields)))
+        of_residuals: list[dict[str, Any]] = [{}] * count
         if has_sums:
             of_rows = row_likelihoods(objective.loss, target, target - residuals, weights, by_row)
             sums = np.array([gathered.totals(np.sum(row, axis=0)) for row in of_rows]).T

@@ -93,7 +93,7 @@ class Why {
     const { count, paths } = network;
     if (count < 2) return [];
     const list = paths.map((path) => {
-      const button = htmlElement("button", `${path.nodes.map((j) => mathOf(j)).join(" → ")}`, "path");
+      const button = htmlElement("button", `${path.nodes.map(mathOf).join(" → ")}`, "path");
       button.type = "button";
       for (const event of ["pointerenter", "focus"]) button.addEventListener(event, () => highlightNodesPath(path.nodes));
       button.addEventListener("click", () => highlightNodesPath(path.nodes));

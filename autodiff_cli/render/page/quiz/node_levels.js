@@ -18,7 +18,7 @@ function nextLevel() {
       isRight: (chosen) => waitsFor(chosen, step).length === 0,
       hint: () => "a node waits until all its users have contributed; follow its lines forward.",
       hintWithNumbers: (chosen) => {
-        const names = [...new Set(waitsFor(chosen, step))].map((i) => mathOf(i));
+        const names = [...new Set(waitsFor(chosen, step))].map(mathOf);
         return `${mathOf(chosen)} still waits for ${names.join(" and ")}.`;
       },
       confirmation: () => `${label} has the contributions of all its users`,
@@ -72,7 +72,7 @@ function bugLevel() {
     start: playback.length,
     introduction: "The adjoints in the drawing come from a program with a bug: one node does not add up its contributions.",
     impossible: fanOut.length === 0 ? "For this bug the formula needs a node with several users, and none is in sight."
-      : `At these values the bug changes nothing: the contributions to ${listed(fanOut.map((i) => mathOf(i)))}, except for the last, sum to 0. Try other values.`,
+      : `At these values the bug changes nothing: the contributions to ${listed(fanOut.map(mathOf))}, except for the last, sum to 0. Try other values.`,
     hidesValue: () => false,
     begin: () => show(0),
     end: () => {

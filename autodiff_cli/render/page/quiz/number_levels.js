@@ -110,7 +110,7 @@ function sumHint(i, { ofOutput, termOf, ofNone }) {
   const idle = [...new Set(users[i].map(({ node }) => node))].filter((node) => !found.some((term) => term.node === node));
   const [one, several] = idle.length ? ["one user", "these users"] : ["its user", "each user"];
   const whom = terms.length === 1 ? one : `${several}; add them up`;
-  const others = idle.length ? ` ${listed(idle.map((node) => mathOf(node)))} contribute${idle.length === 1 ? "s" : ""} nothing.` : "";
+  const others = idle.length ? ` ${listed(idle.map(mathOf))} contribute${idle.length === 1 ? "s" : ""} nothing.` : "";
   return `${label} receives local derivative × adjoint from ${whom}: ${terms.join("; ")}.${others}`;
 }
 
@@ -151,7 +151,7 @@ function valueLevel() {
   const question = (i) => {
     const { name, inputs, summary } = record.nodes[i];
     const label = mathOf(i);
-    const used = [...new Set(inputs.map((j) => mathOf(j)))].join(" and ");
+    const used = [...new Set(inputs.map(mathOf))].join(" and ");
     const value = computation.values[i];
     return numberQuestion(value, errors.values[i], {
       node: i,
