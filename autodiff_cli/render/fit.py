@@ -105,12 +105,10 @@ def write_posteriors(paper: Paper, fits: Sequence[tuple[tuple[str, ...], FittedM
             mean, *quantiles = map(rounding.format_value, (each.mean, each.q05, each.median, each.q95))
             numbers = mean, rounding.format_error(each.sd), *quantiles
             rows.append((*cells, name, *numbers, f"{each.ess_bulk:.0f}", f"{each.ess_tail:.0f}", f"{each.rhat:.3f}"))
-    if not rows:
-        return
     divergent = sum(fit.divergences for _, fit in fits)
-    paper.heading(f"posterior ({pluralize(chains, 'chain')} of {pluralize(draws, 'draw')}, {divergent} divergent)")
+    title = f"posterior ({pluralize(chains, 'chain')} of {pluralize(draws, 'draw')}, {divergent} divergent)"
     titles = ("mean", "sd", "5 %", "median", "95 %", "ESS bulk", "ESS tail", "R-hat")
-    paper.table(TextTable((*labels, Column("name"), *number_columns(*titles)), rows))
+    paper.titled_table(title, TextTable((*labels, Column("name"), *number_columns(*titles)), rows))
 
 
 def _write_random_effects(paper: Paper, fit: FittedModel) -> None:
@@ -226,11 +224,10 @@ def _write_intervals(paper: Paper, fit: FittedModel) -> None:
         error = (ends[1] - ends[0]) / 4 if np.isfinite(ends).all() else None
         return interval_text(ends, Rounding.from_error(fit.estimate(name)[0], error, paper.digits).format_value)
 
-    if fit.intervals:
-        names = dict.fromkeys(name for intervals in fit.intervals.values() for name in intervals)
-        rows = [(name, *(cell(name, ends.get(name)) for ends in fit.intervals.values())) for name in names]
-        table = TextTable((Column("name"), *number_columns(*fit.intervals)), rows)
-        paper.titled_table(f"{100 * fit.confidence_level:g} % intervals", table)
+    names = dict.fromkeys(name for intervals in fit.intervals.values() for name in intervals)
+    rows = [(name, *(cell(name, ends.get(name)) for ends in fit.intervals.values())) for name in names]
+    table = TextTable((Column("name"), *number_columns(*fit.intervals)), rows)
+    paper.titled_table(f"{100 * fit.confidence_level:g} % intervals", table)
 
 
 def _write_correlations(paper: Paper, fit: FittedModel) -> None:

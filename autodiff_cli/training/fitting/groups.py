@@ -30,7 +30,7 @@ from autodiff_cli.training.fitting.fit import (
 )
 from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import judge_end
-from autodiff_cli.training.fitting.optimization import BatchedFit
+from autodiff_cli.training.fitting.optimization import BatchedFit, rival_warnings
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, Sinusoids, canonical_parameters, order_terms
 from autodiff_cli.training.objective.batch import Fits, GroupBatch, rows_by_group
@@ -247,7 +247,7 @@ class GroupFits:
         for group in np.flatnonzero(converged & (ordered != fitted.theta).any(axis=1)).tolist():
             fitted.move(group, dataclasses.replace(fitted.outcomes[group], theta=ordered[group]))
             self._notes[group].append(TERMS_NOTE)
-        self._rivals = [fitted.rival_warning(fit) for fit in every.tolist()]
+        self._rivals = rival_warnings(batch, fitted.theta, fitted.rivals)
         self._theta, self._outcomes, self._histories = fitted.theta, fitted.outcomes, log.histories(batch.count)
         self._end_losses = None if method == "lm" else batch.losses(self._theta, every)
         names = numeric_predictors(objective.model)

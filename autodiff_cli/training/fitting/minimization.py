@@ -218,8 +218,7 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
     elif objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         losses = np.square(estimated_scales(batch, theta, every))
     elif objective.has_theta and objective.is_scale_estimated and not objective.is_penalised:
-        each = [batch.objective_of(fit) for fit in every.tolist()]
-        losses = np.array([_loss_at_best_theta(one, point) for one, point in zip(each, theta, strict=True)])
+        losses = np.array([_loss_at_best_theta(batch.objective_of(fit), theta[fit]) for fit in every.tolist()])
     else:
         losses = batch.losses(theta, every)
     return np.where(np.isfinite(losses), losses, np.inf)

@@ -101,6 +101,7 @@ class BatchedFit:
     Attributes:
         outcomes: the ends of the fits.
         theta: the parameters there, of shape (fits, P).
+        rivals: for each fit, ends that may be other minima; see `rival_warnings`.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class BatchedFit:
         self._notes = [list[str]() for _ in self._every] if notes is None else notes
         self._stop = stop or StoppingRule(options.epochs, options.tolerance)
         self._statistics = dict[int, ComputedStatistics]()
-        self._rivals: list[list[Array]] = [[] for _ in self._every]
+        self.rivals: list[list[Array]] = [[] for _ in self._every]
         self._origin = np.tile(objective.start, (batch.count, 1)) if starts is None else starts
         starts = self._origin if starts is not None else self._default_starts()
         self.outcomes = [Outcome(start, False) for start in starts]
@@ -149,10 +150,6 @@ class BatchedFit:
                 each.append(f"parameters are kept in the ranges where the model is meaningful: {ranges}")
         for strategy in RESTART_STRATEGIES if self._options.epochs is self._options.starts is None else ():
             strategy(self)
-
-    def rival_warning(self, fit: int) -> list[str]:
-        """Return the warning of a minimum that was met and is nearly as likely as the end of a fit, if any."""
-        return rival_warning(self._batch.objective_of(fit), self.theta[fit], met) if (met := self._rivals[fit]) else []
 
     def restart_failed(self, effort: Effort, are_all_searched: bool) -> None:
         """Repeat fits that failed from other starting values, if the data do not exclude where these lead; or all fits,
@@ -309,8 +306,8 @@ class BatchedFit:
             drawn = np.array([*search.sample_starts(samples.objective, self._options.seed, count)])
             ends = minimization.fit_from_subsets(samples.take(fits), self.theta[fits], drawn)
             for fit, met in zip(fits.tolist(), ends, strict=True):
-                rivals = _rivals_of(samples.objective_of(fit), met)
-                self._rivals[fit] += [self.theta[fit].copy(), met[0], *rivals] if rivals else []
+                rivals = search.rivals_near(samples.objective_of(fit), met)
+                self.rivals[fit] += [self.theta[fit].copy(), met[0], *rivals] if rivals else []
             is_better = self._are_better(fits, ends[:, 0])
             self._fit(fits[is_better], ends[is_better, 0], _BETTER_MINIMUM)
 
@@ -383,7 +380,7 @@ class BatchedFit:
         arguments = self._free, self._options.seed, effort or default, strategy, is_usable
         found = search.multistart(part, origin[fits], *arguments)
         for fit, candidate in zip(fits.tolist(), found, strict=True):
-            self._rivals[fit] += [self.theta[fit].copy(), candidate.end, *candidate.rivals] if candidate else []
+            self.rivals[fit] += [self.theta[fit].copy(), candidate.end, *candidate.rivals] if candidate else []
         chosen = fits[[candidate is not None for candidate in found]]
         pairs = np.array([(each.start, each.end) for each in found if each is not None])
         starts, ends = pairs.reshape(len(chosen), 2, origin.shape[1]).swapaxes(0, 1)
@@ -446,19 +443,28 @@ def refit(
 
 
 @ignore_float_errors()
-def rival_warning(objective: Objective, theta: Array, points: Sequence[Array] | Array) -> list[str]:
-    """Return a warning of a minimum near some points that is nearly as likely as the one at `theta`, but another curve;
-    empty if there is none.
+def rival_warnings(batch: Batch, theta: Array, points: Sequence[Sequence[Array] | Array]) -> list[list[str]]:
+    """Return for each fit of a batch the warning of a minimum near some points of it that is nearly as likely as the
+    one at `theta`, but another curve; empty if there is none.
     """
-    is_penalised = objective.settings[L1_FACTOR] or objective.settings[L2_FACTOR]
-    if is_penalised or not (rivals := _rivals_of(objective, np.array([theta, *points]))):
-        return []
-    outcomes = refit(repeat_objective(objective, len(rivals)), np.array(rivals), None)
-    ends = np.array([theta, *(end.theta for end in outcomes if end.converged)])
+    warnings, settings = [list[str]() for _ in points], batch.objective.settings
+    searched = [fit for fit, met in enumerate(points) if len(met) and not (settings[L1_FACTOR] or settings[L2_FACTOR])]
+    rivals = [search.rivals_near(batch.objective_of(fit), np.array([theta[fit], *points[fit]])) for fit in searched]
+    if fits := [fit for fit, found in zip(searched, rivals, strict=True) for _ in found]:
+        several = repeat_objective(batch.objective, len(fits)) if batch.count == 1 else batch.take(np.array(fits))
+        outcomes = iter(refit(several, np.concatenate([*filter(len, rivals)]), None))
+        for fit, found in zip(searched, rivals, strict=True):
+            ends = [theta[fit], *(end.theta for end in islice(outcomes, len(found)) if end.converged)]
+            warnings[fit] = _rival_warning(batch.objective_of(fit), np.array(ends)) if len(ends) > 1 else []
+    return warnings
+
+
+def _rival_warning(objective: Objective, ends: Array) -> list[str]:
+    """Return the warning that a minimum is nearly as likely as the first one, but another curve, if there is one."""
     losses = minimization.density_losses(objective, ends)
     rows = [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
     gains = minimization.likelihood_gains(ObjectiveBatch([objective], objective.bounds), losses, losses[0])
-    gains /= search.dispersion_of(objective, theta)
+    gains /= search.dispersion_of(objective, ends[0])
     for k in np.argsort(losses).tolist():
         is_other = np.abs(rows[k] - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum()
         end = StartCandidate(ends[k], ends[k], losses[k])
@@ -468,12 +474,6 @@ def rival_warning(objective: Objective, theta: Array, points: Sequence[Array] | 
                 likely += ", if the loss is minus a log-likelihood"
             return [f"{_RIVAL} ({likely}), and the standard errors do not include it; compare the fit from {start}"]
     return []
-
-
-def _rivals_of(objective: Objective, points: Array) -> tuple[Array, ...]:
-    """Return the points that are nearly as likely as the first one; see `search.rivals_of`."""
-    best, *met = map(StartCandidate, points, points, minimization.density_losses(objective, points).tolist())
-    return search.rivals_of(best, met, objective)
 
 
 def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex]) -> list[Outcome]:
@@ -636,7 +636,7 @@ def _run_method(method: str, objective: Objective, options: FitOptions, progress
         batch = ObjectiveBatch([objective], objective.bounds)
         fit = BatchedFit(batch, method, options, report_single_fit(progress.record), [progress.notes])
         fit.restart_everywhere()
-        progress.warnings += fit.rival_warning(0)
+        progress.warnings += rival_warnings(batch, fit.theta, fit.rivals)[0]
         return minimization.judge_end(objective, fit.outcomes[0])
     drawn = options.batch_size is not None
     descending = _gradient_method(method, objective, options, progress)
@@ -713,7 +713,8 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
         best = min(runs, key=lambda run: run.loss)
         _adopt(progress, objective, best)
     if is_surveyed and not math.isinf(best.loss) and not any(each.startswith(_RIVAL) for each in progress.warnings):
-        progress.warnings += rival_warning(objective, best.outcome.theta, ends[np.isfinite(losses)])
+        met = ends[np.isfinite(losses)]
+        progress.warnings += rival_warnings(repeat_objective(objective, 1), best.outcome.theta[None], [met])[0]
     (progress.warnings if math.isinf(best.loss) else progress.notes).append(_multistart_summary(losses, best.loss))
     return best.outcome
 

@@ -146,6 +146,12 @@ def rivals_of(best: StartCandidate, met: Sequence[StartCandidate], objective: Ob
     return tuple(each.end for each in rivals[1 : 1 + SETTINGS.max_rivals])
 
 
+def rivals_near(objective: Objective, points: Array) -> tuple[Array, ...]:
+    """Return the points that are nearly as likely as the first one; see `rivals_of`."""
+    best, *met = map(StartCandidate, points, points, minimization.density_losses(objective, points).tolist())
+    return rivals_of(best, met, objective)
+
+
 def dispersion_of(objective: Objective, theta: Array) -> float:
     """Return the dispersion at the end of a fit, by which quasi-likelihoods are divided; 1 for likelihoods."""
     if not objective.has_dispersion:

@@ -386,10 +386,8 @@ def separation_warning(objective: Objective, theta: Array) -> str:
     if not certain_rows:
         return ""
     if objective.components == 1 and objective.classes is None and objective.target_variation() == 0:
-        edge = f"{objective.target_spreads.means[0]:g}"
-        return (
-            f"all targets are {edge}, so each mean is best at {edge}: the parameters and their errors are meaningless"
-        )
+        y = f"{objective.target_spreads.means[0]:g}"
+        return f"all targets are {y}, so each mean is best at {y}: the parameters and their errors are meaningless"
     diverging = _diverging_parameters(objective, theta)
     complete = classification_accuracy(objective, theta) == 1
     if complete and not diverging and _is_convex(objective):
@@ -634,9 +632,9 @@ def _likelihood_goodness(
     """Return the goodness of a maximum likelihood fit; of a penalised one only whether its target is valid."""
     k = criteria_parameters(objective, absolute_sigma=False)
     if objective.classes is not None or not objective.has_target:
-        log_likelihood = -objective.value(theta) * objective.total_weight
         if objective.is_penalised:
             return GoodnessOfFit()
+        log_likelihood = -objective.value(theta) * objective.total_weight
         return GoodnessOfFit(deviance=-2 * log_likelihood, **information_criteria(log_likelihood, k, count))
     sums = likelihood_sums(objective, theta) if rows is None else rows.sums
     non_integers = 0 if objective.is_quasi else int(sums.non_integers)

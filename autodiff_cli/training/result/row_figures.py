@@ -91,7 +91,7 @@ def row_likelihoods(
         2 + of.excess_kurtosis(p, w),
         w * of.log_likelihood(y, p, shape),
         of.log_combinations(y, w),
-        np.any([np.abs(count - np.round(count)) > _MAX_ROUNDING for count in of.counts(y, w)] or [y < y], axis=0),
+        np.any([np.zeros(y.shape), *(np.abs(x - np.round(x)) > _MAX_ROUNDING for x in of.counts(y, w))], axis=0),
     )
 
 
