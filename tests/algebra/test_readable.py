@@ -75,7 +75,7 @@ def points(numbers: st.SearchStrategy[float]) -> st.SearchStrategy[dict[str, flo
     return st.fixed_dictionaries(dict.fromkeys("xyz", numbers))
 
 
-@examples(600)
+@examples(300)
 @given(st.sampled_from([OPS, ARITHMETIC]).flatmap(graphs), st.booleans(), points(MODERATE))
 def test_the_value_and_that_of_the_text_stay(drawn: Drawn, derived: bool, point: dict[str, float]) -> None:
     root = drawn_formula(drawn, derived)
@@ -89,7 +89,7 @@ def test_the_value_and_that_of_the_text_stay(drawn: Drawn, derived: bool, point:
     assert math.isclose(after[-1], again, abs_tol=1e-9 * scale)
 
 
-@examples(600)
+@examples(300)
 @given(st.integers(0, 2), st.data(), points(SPECIAL))
 def test_the_value_is_exactly_the_same_at_special_points(
     order: int, data: st.DataObject, point: dict[str, float]
@@ -184,7 +184,7 @@ def stretched_texts(draw: st.DrawFn) -> str:
     return f"V: 3; M: 2x3; {reduction}({last})"
 
 
-@examples(300)
+@examples(200)
 @given(stretched_texts())
 @example("V: 3; norm(hypot(a, exp(V)))")
 @example("V: 3; M: 2x3; sum(hypot(a, V*M)*hypot(b, M))")

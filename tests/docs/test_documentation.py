@@ -47,8 +47,9 @@ def test_python_blocks_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def is_slow(page: Path, block: list[tuple[str, str]]) -> bool:
-    """Whether the commands of a block train a network, or draw a figure."""
-    return page.name == "networks.md" or any("mlp(" in command or "--plot" in command for command, _ in block)
+    """Whether the commands of a block train a network, draw from a posterior, or draw a figure."""
+    costly = ("mlp(", "--posterior", "--plot")
+    return page.name == "networks.md" or any(word in command for command, _ in block for word in costly)
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def tried_points(row: Row) -> list[tuple[float, ...]]:
     count = len(row.domain)
     if count == 1 or (is_exhaustive() and is_cheap(row)):
         return [*points(count)]
-    return [*points(count)][:: 7 if is_slow() else 29 if not is_cheap(row) else 11 if count == 2 else 17]
+    return [*points(count)][:: 7 if is_slow() else 59 if not is_cheap(row) else 23]
 
 
 def exactly(point: Sequence[float]) -> tuple[Number, ...]:

@@ -79,6 +79,7 @@ def test_without_information_the_posterior_is_the_prior(prior: str, bounds: Any,
     assert_drawn_from(fit, "a", exact)
 
 
+@pytest.mark.slow
 def test_ordered_parameters() -> None:
     """Of two independent normal numbers, the larger one is drawn above the smaller one, also if their mode is not."""
     data = {"y": [0.0, 0.5], "is_second": [0.0, 1.0]}
@@ -107,6 +108,7 @@ def test_conjugate_models() -> None:
     assert binomial.draws["p"].shape == (2, 500)
 
 
+@pytest.mark.slow
 def test_unknown_variance() -> None:
     """With a flat prior of log(sigma), precision and mean have a normal-gamma posterior: Student's t for the mean."""
     y = GENERATOR.normal(2, 1, 15)
@@ -175,6 +177,7 @@ def test_hierarchical_chains_start_where_the_rows_are() -> None:
     assert not [words for words in found.warnings if "run away" in words]
 
 
+@pytest.mark.slow
 @each(
     ("rows", "deviation", "sigma", "is_centred"),
     [(3, 1.0, 0.05, True), (20, 1.0, 1.0, True), (3, 0.3, 1.0, False), (60, 0.03, 1.0, False)],
@@ -374,6 +377,7 @@ def test_an_error_of_a_chain_is_raised_as_it_is(monkeypatch: pytest.MonkeyPatch)
         ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=10, chains=2)
 
 
+@pytest.mark.slow
 def test_diagnostics_are_those_of_arviz() -> None:
     """The module is imported with only a part of SciPy; `arviz_stats` itself is whole."""
     draws = np.random.default_rng(0).normal(size=(3, 4, 500)).round(2)  # with equal values
@@ -397,6 +401,7 @@ def test_an_improper_posterior_is_said() -> None:
         ad.fit("y ~ A*x/(K + x)", data, posterior=300)
 
 
+@pytest.mark.slow
 def test_a_fit_has_converged_if_its_mode_was_found_and_its_chains_agree(tmp_path: Path) -> None:
     """JSON, the warnings, the verdict of the text, `--by` and its CSV say the same of each fit."""
     path, verdicts = tmp_path / "decay.csv", set()
@@ -575,6 +580,7 @@ def test_saved_draws_are_read_back(ending: str, tmp_path: Path) -> None:
         assert np.array_equal(found, wanted)
 
 
+@pytest.mark.slow
 def test_leave_one_out() -> None:
     """The predictive density of a normal mean without a row is known."""
     y = GENERATOR.normal(2, 1, 15)

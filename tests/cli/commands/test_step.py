@@ -123,6 +123,7 @@ def test_keys_lead_through_both_passes(terminal: Terminal) -> None:
     assert terminal.end() == 0
 
 
+@pytest.mark.slow
 def test_a_small_window_is_scrolled_down_and_up_again(terminal: Terminal) -> None:
     terminal.resize(80, 8)
     terminal.start(AUTODIFF, *LINE, "--step")
@@ -135,6 +136,7 @@ def test_a_small_window_is_scrolled_down_and_up_again(terminal: Terminal) -> Non
     assert terminal.end() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("key", [b"q", b"\x1b", b"\x04"])
 def test_what_quits(terminal: Terminal, key: bytes) -> None:
@@ -258,6 +260,7 @@ def test_an_encoding_without_lines_gets_ascii(terminal: Terminal) -> None:
     assert terminal.end() == 0
 
 
+@pytest.mark.slow
 def test_options_apply_to_the_step_view(terminal: Terminal) -> None:
     terminal.start(AUTODIFF, *LINE, "--step", "--digits", "3", "--wrt", "y")
     terminal.until("q quit")

@@ -71,7 +71,7 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-SHORT = {"compiled", "levels", "classes"}
+SHORT = {"compiled", "classes"}
 # By hand: streamed rows, whose code a cluster shares, are tried with these options too.
 BY_HAND = {"absolute values", "a penalty", "errors in y", "profile", "several starts", "text"}
 
@@ -95,6 +95,7 @@ def test_the_fit_has_the_same_bits(name: str, client: Any) -> None:
         np.testing.assert_array_equal(there.covariance, here.covariance)
 
 
+@pytest.mark.slow
 @each("options", [{}, {"weights": "w", "loss": "huber"}], ids=str)
 def test_groups_have_the_same_bits(options: dict[str, Any], client: Any) -> None:
     here = ad.fit_by(MODEL, DATA, "g", **options)
@@ -177,6 +178,7 @@ def test_what_was_lost_is_sent_again(client: Any) -> None:
         assert there.value([2, 1, 1]) == here.value([2, 1, 1])
 
 
+@pytest.mark.slow
 def test_what_cannot_be_compiled_runs_on_numpy_there_too(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> Any:
         raise CompilationError("no machine code today")

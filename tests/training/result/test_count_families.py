@@ -234,6 +234,7 @@ def test_proportions_that_a_file_rounds_are_whole_numbers_of_successes() -> None
     assert rounded.aic == pytest.approx(exact.aic, rel=1e-3)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("model", ["y ~ exp(a + b*x)", "y ~ a + b*x", "y ~ a*exp(b*x)"])
 @pytest.mark.parametrize("family", ["poisson", "negative_binomial", "quasipoisson", "binomial"])
 def test_targets_that_are_all_0_do_not_determine_parameters(family: str, model: str) -> None:
