@@ -158,6 +158,18 @@ def test_names_are_the_terms_of_the_field() -> None:
     assert private == set()
 
 
+def test_random_data_depend_on_no_other_test() -> None:
+    """A generator of a module is used while the module is loaded only: in tests, its numbers depend on those before."""
+    generators = re.compile(r"^(\w+) = (?:np\.random\.default_rng|random\.Random)\(\d*\)$", re.MULTILINE)
+    shared = []
+    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+        for name in generators.findall(file.read_text(encoding="utf-8")):
+            tests = (part for part in tree_of(file).body if isinstance(part, ast.FunctionDef | ast.ClassDef))
+            names = (node for test in tests for node in ast.walk(test) if isinstance(node, ast.Name))
+            shared += [f"{file.name}, line {node.lineno}: {name}" for node in names if node.id == name]
+    assert shared == []
+
+
 def test_docstrings_stand_alone() -> None:
     """A docstring says what a thing is or returns: it is no noun clause, and needs no neighbour in the file."""
     dependent_beginnings = re.compile(r"(The same|As above|What|How|Which|Where|That|Of)\b")

@@ -55,18 +55,18 @@ LOBLOLLY = {
     "age": [3, 5, 10, 15, 20, 25] * len(HEIGHTS),
     "height": np.concatenate([*HEIGHTS.values()]),
 }
-GENERATOR = np.random.default_rng(11)
 
 
-def _levels(rows: int, levels: int) -> NDArray[np.intp]:
+def _levels(generator: np.random.Generator, rows: int, levels: int) -> NDArray[np.intp]:
     """Return the level of each row, all of which occur, in no order."""
-    return GENERATOR.permutation(np.arange(rows) % levels)
+    return generator.permutation(np.arange(rows) % levels)
 
 
 def _crossed() -> dict[str, NDArray[Any]]:
-    g, h, x = _levels(60, 8), _levels(60, 5), GENERATOR.uniform(-1, 1, 60)
-    effects = GENERATOR.normal(0, 0.8, 8)[g] + GENERATOR.normal(0, 0.5, 5)[h] + GENERATOR.normal(0, 0.6, 8)[g] * x
-    return {"g": g, "h": h, "x": x, "y": 1 + 2 * x + effects + GENERATOR.normal(0, 0.3, 60)}
+    generator = np.random.default_rng(11)
+    g, h, x = _levels(generator, 60, 8), _levels(generator, 60, 5), generator.uniform(-1, 1, 60)
+    effects = generator.normal(0, 0.8, 8)[g] + generator.normal(0, 0.5, 5)[h] + generator.normal(0, 0.6, 8)[g] * x
+    return {"g": g, "h": h, "x": x, "y": 1 + 2 * x + effects + generator.normal(0, 0.3, 60)}
 
 
 CROSSED = _crossed()
@@ -230,10 +230,16 @@ def _plain_laplace(losses: Callable[[NDArray[Any]], NDArray[Any]], levels: int) 
     return float(np.sum(middle + np.log(curvature) / 2))
 
 
-RATES = {"g": _levels(40, 6), "x": GENERATOR.uniform(0, 2, 40)}
-RATES["k"] = GENERATOR.poisson(np.exp(0.5 + 0.4 * RATES["x"] + GENERATOR.normal(0, 0.7, 6)[RATES["g"]]))
-RATES["z"] = GENERATOR.random(40) < 1 / (1 + np.exp(1 - RATES["x"] + GENERATOR.normal(0, 1.5, 6)[RATES["g"]]))
-RATES["y"] = 3 * np.exp(-(0.7 + GENERATOR.normal(0, 0.3, 6)[RATES["g"]]) * RATES["x"]) + GENERATOR.normal(0, 0.05, 40)
+def _rates() -> dict[str, NDArray[Any]]:
+    generator = np.random.default_rng(11)
+    g, x = _levels(generator, 40, 6), generator.uniform(0, 2, 40)
+    k = generator.poisson(np.exp(0.5 + 0.4 * x + generator.normal(0, 0.7, 6)[g]))
+    z = generator.random(40) < 1 / (1 + np.exp(1 - x + generator.normal(0, 1.5, 6)[g]))
+    y = 3 * np.exp(-(0.7 + generator.normal(0, 0.3, 6)[g]) * x) + generator.normal(0, 0.05, 40)
+    return {"g": g, "x": x, "k": k, "z": z, "y": y}
+
+
+RATES = _rates()
 
 
 def _poisson(p: Mapping[str, float], b: NDArray[Any]) -> NDArray[Any]:
@@ -287,9 +293,10 @@ def test_gradients(model: str) -> None:
     names = ["u[g]", "v[h]" if "v[h]" in model else "v[g]"]
     priors = {names[0]: "normal(m, exp(t))", names[1]: "normal(0, s)"}
     options = FitOptions(laplace=["u", "v"], priors=priors, sigma="w")
-    data = {**RATES, "h": _levels(40, 4), "w": GENERATOR.uniform(0.5, 2, 40)}
+    generator = np.random.default_rng(13)
+    data = {**RATES, "h": _levels(generator, 40, 4), "w": generator.uniform(0.5, 2, 40)}
     marginal = MarginalLikelihood(Objective.of(model, as_dataset(data), options), options)
-    theta = GENERATOR.uniform(0.2, 0.8, len(marginal.names))
+    theta = generator.uniform(0.2, 0.8, len(marginal.names))
     _, gradient = marginal.value_and_gradient(theta)
     step = 1e-5
     for k, slope in enumerate(gradient):

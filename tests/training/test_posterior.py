@@ -93,11 +93,12 @@ def test_ordered_parameters() -> None:
 
 
 def test_conjugate_models() -> None:
-    y = GENERATOR.normal(2, 1, 20)
+    generator = np.random.default_rng(5)
+    y = generator.normal(2, 1, 20)
     normal = ad.fit("y ~ a", {"y": y}, sigma=1.0, absolute_sigma=True, priors={"a": "normal(3, 0.2)"}, posterior=500)
     precision = 20 + 25
     assert_drawn_from(normal, "a", scipy.stats.norm((y.sum() + 75) / precision, precision**-0.5))
-    counts = GENERATOR.poisson(3.0, 25)
+    counts = generator.poisson(3.0, 25)
     poisson = ad.fit("k ~ m", {"k": counts}, family="poisson", priors=["m ~ gamma(2, 1.5)"], posterior=500)
     assert_drawn_from(poisson, "m", scipy.stats.gamma(2 + counts.sum(), scale=1 / 26.5))
     hits = {"k": [1, 0, 0, 1, 0, 0, 0, 1]}
@@ -111,7 +112,8 @@ def test_conjugate_models() -> None:
 @pytest.mark.slow
 def test_unknown_variance() -> None:
     """With a flat prior of log(sigma), precision and mean have a normal-gamma posterior: Student's t for the mean."""
-    y = GENERATOR.normal(2, 1, 15)
+    generator = np.random.default_rng(5)
+    y = generator.normal(2, 1, 15)
     options = {"priors": ["sigma ~ lognormal(0, 100)"], "posterior": 1000, "derive": ["twice = 2*a"]}
     fit = ad.fit("y ~ a", {"y": y}, **options)
     assert_drawn_from(fit, "a", scipy.stats.t(14, y.mean(), y.std(ddof=1) / math.sqrt(15)))
@@ -202,8 +204,9 @@ def test_the_form_of_hierarchical_priors_follows_what_rows_say_of_levels(
 
 def test_hierarchical_prior_whose_scale_is_flat() -> None:
     """The posterior is proper, but in the sampler's numbers its density has no mode."""
+    generator = np.random.default_rng(5)
     site = [*"ABCDEF"] * 4
-    y = np.array([*map("ABCDEF".index, site)]) / 10 + GENERATOR.normal(0, 0.3, 24)
+    y = np.array([*map("ABCDEF".index, site)]) / 10 + generator.normal(0, 0.3, 24)
     data = {"y": y, "s": site}
     fit = ad.fit("y ~ a[s]", data, fixed={"m": 0.25}, priors={"a[s]": "normal(m, t)"}, posterior=150, chains=2)
     assert 0 < fit.posterior["t"].mean < 1
@@ -339,13 +342,14 @@ def test_levels_as_an_array_have_the_density_of_sums(
 
 def test_without_compiled_code_the_draws_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the density is not defined, too: the standard deviation is 2 - a."""
+    generator = np.random.default_rng(5)
     options = {"likelihood": True, "start": {"a": 1.0}, "posterior": 40, "chains": 2}
     model = "where(a < 2, log(2 - a) + (y/(2 - a))^2/2, log(a - 2) + sqrt(2 - a))"
-    data = {"y": GENERATOR.normal(0, 1, 9)}
+    data = {"y": generator.normal(0, 1, 9)}
     first = ad.fit(model, data, threads=1, **options)
     monkeypatch.setattr(CompiledSumKernel, "density", lambda *_: None)
     second = ad.fit(model, data, **options)
-    np.testing.assert_allclose(first.draws["a"], second.draws["a"], rtol=1e-6)
+    np.testing.assert_allclose(first.draws["a"], second.draws["a"], rtol=1e-4)
     assert first.divergences == second.divergences
 
 
@@ -547,7 +551,8 @@ def test_groups_show_their_posteriors(tmp_path: Path) -> None:
 
 def test_predictive_bands() -> None:
     """With flat priors they are those of least squares and of maximum likelihood."""
-    line = {"x": X, "y": 1 + X + GENERATOR.normal(0, 0.5, len(X)), "k": GENERATOR.poisson(np.exp(1 + X / 2))}
+    generator = np.random.default_rng(5)
+    line = {"x": X, "y": 1 + X + generator.normal(0, 0.5, len(X)), "k": generator.poisson(np.exp(1 + X / 2))}
     new = {"x": [0.0, 2.0]}
     for model, options in (("y ~ a + b*x", {}), ("k ~ exp(a + b*x)", {"family": "poisson"})):
         fit = ad.fit(model, line, posterior=500, **options)
@@ -560,8 +565,9 @@ def test_predictive_bands() -> None:
 
 
 def test_bands_of_array_parameters_are_quantiles_of_their_curves() -> None:
+    generator = np.random.default_rng(5)
     fit = ad.fit("y ~ dot(v, [x, 1])", {"x": X, "y": 1 + X}, start={"v": [1.0, 1.0]})
-    draws = {"v": GENERATOR.normal(1, 0.1, (2, 50, 2)), "sigma": np.full((2, 50), 0.1)}
+    draws = {"v": generator.normal(1, 0.1, (2, 50, 2)), "sigma": np.full((2, 50), 0.1)}
     new = np.array([0.0, 2.0])
     curves = draws["v"].reshape(-1, 2) @ np.stack([new, np.ones(2)])
     found = dataclasses.replace(fit, draws=draws).predict_posterior({"x": new}, 0.8)
@@ -571,7 +577,8 @@ def test_bands_of_array_parameters_are_quantiles_of_their_curves() -> None:
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_saved_draws_are_read_back(ending: str, tmp_path: Path) -> None:
-    draws = {"a": GENERATOR.normal(size=(2, 3)), "v": GENERATOR.normal(size=(2, 3, 2))}
+    generator = np.random.default_rng(5)
+    draws = {"a": generator.normal(size=(2, 3)), "v": generator.normal(size=(2, 3, 2))}
     path = str(tmp_path / f"draws.{ending}")
     save_draws(draws, path)
     table = open_data([path]).load(["chain", "draw", "a", "v[0]", "v[1]"])
@@ -583,7 +590,8 @@ def test_saved_draws_are_read_back(ending: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_leave_one_out() -> None:
     """The predictive density of a normal mean without a row is known."""
-    y = GENERATOR.normal(2, 1, 15)
+    generator = np.random.default_rng(5)
+    y = generator.normal(2, 1, 15)
     options = {"sigma": 1.0, "absolute_sigma": True, "priors": {"a": "normal(0, 3)", "b": "normal(0, 1)"}}
     compared = ad.compare(["y ~ a", "y ~ 2*b"], {"y": y}, posterior=500, folds=0, **options)
     for one in compared.models:

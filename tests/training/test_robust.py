@@ -158,8 +158,9 @@ def test_rows_that_are_fitted_exactly_have_no_scale() -> None:
 @pytest.mark.slow
 @each("loss", ["huber", "mae"])
 def test_starts_are_looked_for_here_too(loss: str) -> None:
-    y = 3 * np.sin(7 * X + 0.4) + GENERATOR.normal(0, 0.05, len(X))
-    y[GENERATOR.permutation(len(X))[:10]] += 10
+    generator = np.random.default_rng(0)
+    y = 3 * np.sin(7 * X + 0.4) + generator.normal(0, 0.05, len(X))
+    y[generator.permutation(len(X))[:10]] += 10
     found = fit("y ~ a*sin(w*x + p)", {"x": X, "y": y}, loss=loss)
     assert found.converged
     assert abs(found.parameters["w"]) == pytest.approx(7, rel=1e-2)

@@ -297,7 +297,8 @@ def test_a_target_that_is_the_same_in_all_rows_is_fitted(model: str, constant: f
 
 
 def test_a_durbin_watson_figure_needs_rows_in_order() -> None:
-    order = GENERATOR.permutation(N)
+    generator = np.random.default_rng(0)
+    order = generator.permutation(N)
     assert fit(MODEL, {"x": X[order], "y": Y[order]}).durbin_watson is None
 
 
@@ -321,7 +322,8 @@ def reweighted(y: Any, inverse: Curve, slope: Curve, variance: Curve) -> Any:
 
 
 def test_counts() -> None:
-    y = GENERATOR.poisson(np.exp(0.5 + 0.4 * X)).astype(float)
+    generator = np.random.default_rng(0)
+    y = generator.poisson(np.exp(0.5 + 0.4 * X)).astype(float)
     theta, design, mean = reweighted(y, np.exp, np.exp, lambda mean: mean)
     found = fit("y ~ exp(a + b*x)", {"x": X, "y": y}, family="poisson")
     assert found.converged
@@ -356,7 +358,8 @@ def test_the_test_of_overdispersion_has_the_moments_of_the_family() -> None:
 
 
 def test_two_outcomes_and_shares_of_trials() -> None:
-    t = (GENERATOR.random(N) < 1 / (1 + np.exp(2 - X))).astype(float)
+    generator = np.random.default_rng(0)
+    t = (generator.random(N) < 1 / (1 + np.exp(2 - X))).astype(float)
     logistic = lambda score: 1 / (1 + np.exp(-score))  # noqa: E731
     theta, design, mean = reweighted(t, logistic, lambda s: logistic(s) * (1 - logistic(s)), lambda p: p * (1 - p))
     found = fit("t ~ sigmoid(a + b*x)", {"x": X, "t": t}, family="binomial")
@@ -369,15 +372,16 @@ def test_two_outcomes_and_shares_of_trials() -> None:
     rate = t.mean()
     entropy = -rate * math.log(rate) - (1 - rate) * math.log(1 - rate)
     assert found.null_deviance == pytest.approx(2 * N * entropy)
-    trials = GENERATOR.integers(1, 20, N).astype(float)
-    hits = GENERATOR.binomial(trials.astype(int), mean)
+    trials = generator.integers(1, 20, N).astype(float)
+    hits = generator.binomial(trials.astype(int), mean)
     shares = fit("s ~ sigmoid(a + b*x)", {"x": X, "s": hits / trials, "m": trials}, family="binomial", weights="m")
     p = shares.predict({"x": X})
     assert shares.log_likelihood == pytest.approx(np.sum(stats.binom.logpmf(hits, trials, p)), rel=1e-9)
 
 
 def test_positive_numbers() -> None:
-    y = GENERATOR.gamma(4, np.exp(0.5 + 0.4 * X) / 4)
+    generator = np.random.default_rng(0)
+    y = generator.gamma(4, np.exp(0.5 + 0.4 * X) / 4)
     theta, _, mean = reweighted(y, np.exp, np.exp, lambda mean: mean**2)
     found = fit("y ~ exp(a + b*x)", {"x": X, "y": y}, family="gamma")
     assert [*found.parameters.values()] == pytest.approx(theta.tolist(), rel=1e-7)
@@ -455,8 +459,9 @@ def test_classes_that_a_model_separates_are_warned_of() -> None:
 
 
 def test_a_single_layer_of_a_softmax_reaches_its_one_minimum_and_has_errors() -> None:
-    z = GENERATOR.normal(size=(300, 2))
-    kind = np.array(["low", "middle", "high"])[np.digitize(z[:, 0] + 0.7 * GENERATOR.normal(size=300), [-0.5, 0.5])]
+    generator = np.random.default_rng(0)
+    z = generator.normal(size=(300, 2))
+    kind = np.array(["low", "middle", "high"])[np.digitize(z[:, 0] + 0.7 * generator.normal(size=300), [-0.5, 0.5])]
     data = {"u": z[:, 0], "v": z[:, 1], "kind": kind}
     found = fit("kind ~ softmax(dense([u, v], 3))", data)
     assert (found.optimizer, found.converged) == ("lbfgs", True)
