@@ -149,11 +149,6 @@ _MAX_TERMS = 500_000  # terms of a series; more take seconds
 _MAX_WIDE_TERMS = 2000  # terms of a series for an interval: bounds over intervals evaluate thousands of series
 
 
-def _determined_bits(*xs: Ball) -> int:
-    """Return how many bits of a result balls determine, with guard bits; at most the precision."""
-    return max(_GUARD_BITS, min(ctx.prec, _GUARD_BITS + min(x.rel_accuracy_bits() for x in xs)))
-
-
 def gammainc_derivative(max_terms: int, order: int, a: Ball, x: Ball) -> Ball:
     """Return the derivative of gammainc(a, x) of some order with respect to a >= 0, for x > 0.
 
@@ -182,7 +177,8 @@ def _incomplete_gamma_series(order: int, a: Ball, x: Ball, is_upper: bool, max_t
     upper one is t·∫ (1 + s/x)^(a-k-1+e)·exp(-s) ds over s from 0, where (1 + s/x)^m <= exp(m·s/x) for m > 0, and the
     coefficient of e^i in (1 + s/x)^e is at most (s/x)^i/i!.
     """
-    bits = _determined_bits(a, x)
+    # As many bits as the balls determine, at most the precision, and guard bits.
+    bits = max(_GUARD_BITS, min(ctx.prec, _GUARD_BITS + min(a.rel_accuracy_bits(), x.rel_accuracy_bits())))
     most = _MAX_WIDE_TERMS if bits <= ctx.prec // 2 else max_terms
     slope, needed = ((a + 1) / x if is_upper else x / (a + 1)).log().upper(), bits * arb.const_log2()
     estimate = 2 * needed / ((slope**2 + 2 * needed / (a + 1)).sqrt() - slope)  # of their number, from a Gaussian

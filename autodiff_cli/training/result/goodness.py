@@ -40,7 +40,6 @@ from autodiff_cli.training.result.row_figures import (
 )
 from autodiff_cli.training.rows import WEIGHT, ColumnArrays, MemoryRows
 
-_MAX_ITERATIONS = 20_000  # steps of a bisection
 _NORMAL_LIMIT_DOF = 1e7  # degrees of freedom: beyond, Student's t equals the normal distribution in double precision
 
 
@@ -67,10 +66,7 @@ def student_quantile(level: float, dof: float) -> float:
     low, high = 0.0, 1.0
     while student_tail(high, dof) > tail:
         low, high = high, 2 * high
-    for _ in range(_MAX_ITERATIONS):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
+    while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if student_tail(middle, dof) > tail else (low, middle)
     return high
 
@@ -616,8 +612,7 @@ def least_squares_goodness(
 
 def sum_log_weights(objective: Objective) -> float:
     """Return the sum of the logarithms of the positive weights, counted once per target component."""
-    total: float = objective.fold_columns({WEIGHT}, _block_log_weights, operator.add)
-    return total * objective.components
+    return float(objective.fold_columns({WEIGHT}, _block_log_weights, operator.add)) * objective.components
 
 
 def _block_log_weights(columns: ColumnArrays) -> float:

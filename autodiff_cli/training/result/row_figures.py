@@ -217,8 +217,11 @@ def fisher_factor(objective: Objective, theta: Array) -> Array:
 # --- Theta of negative binomial counts
 
 MAX_THETA = 1e7  # theta above which counts cannot be distinguished from Poisson counts
-_MAX_THETA_STEPS = 20_000
-_THETA_TOLERANCE = 1e-12  # relative change of theta that counts as none
+_MAX_THETA_STEPS = 1000
+_LAST_STEP = 1e-8  # of the logarithm of theta: as Newton's method converges, the next step is its square
+_DIGAMMA_TERMS = (1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)  # of x^-10 to x^-2 in log(x) - 1/(2*x) - ψ(x)
+_TRIGAMMA_TERMS = (5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)  # and of x^-11 to x^-3 in ψ'(x) - 1/x - 1/(2*x^2)
+_MIN_ASYMPTOTIC = 20.0  # argument from which on these numbers give all digits
 
 
 def theta_slopes(components: int, theta: float, mean: float | None, values: Array, columns: ColumnArrays) -> Array:
@@ -227,16 +230,23 @@ def theta_slopes(components: int, theta: float, mean: float | None, values: Arra
     """
     values, weights = _weighted_rows(values, columns)
     y, p, w = values[:components], values[components:] if mean is None else mean, weights[:components]
-    score = _polygamma(0, y + theta) - _polygamma(0, theta) - np.log1p(p / theta) - (y - p) / (p + theta)
-    information = (
-        _polygamma(1, theta) - _polygamma(1, y + theta) - p / (theta * (p + theta)) + (p - y) / (p + theta) ** 2
-    )
+    excess = (y - p) / (p + theta)
+    (near, near_slope), (far, far_slope) = _digamma_remainders(np.array(theta)), _digamma_remainders(y + theta)
+    score = np.log1p(excess) - excess + far - near
+    information = near_slope - far_slope - excess**2 / (y + theta)
     return np.array([np.sum(w * score), np.sum(w * information)])
 
 
-def _polygamma(order: int, x: Array | float) -> Array:
-    """Return the digamma (order 0) or trigamma (order 1) function."""
-    return np.asarray(ARRAYS.function(polygamma, 2)(np.full_like(x, order, np.float64), x))
+def _digamma_remainders(x: Array) -> tuple[Array, Array]:
+    """Return ψ(x) - log(x), and ψ'(x) - 1/x, for numbers above 0. From differences of ψ itself, a large theta has few
+    digits. Their expansions are those of Abramowitz & Stegun 1964, 6.3.18 and 6.4.12.
+    """
+    large = np.maximum(x, _MIN_ASYMPTOTIC)
+    value = -0.5 / large - np.polyval(_DIGAMMA_TERMS, large**-2) / large**2
+    slope = (0.5 + np.polyval(_TRIGAMMA_TERMS, large**-2) / large) / large**2
+    digamma, trigamma = (ARRAYS.function(polygamma, 2)(np.full_like(x, order), x) for order in (0, 1))
+    is_large = x >= _MIN_ASYMPTOTIC
+    return np.where(is_large, value, digamma - np.log(x)), np.where(is_large, slope, trigamma - 1 / x)
 
 
 def estimate_theta(objective: Objective, theta: Array, mean: float | None = None) -> float:
@@ -248,12 +258,11 @@ def estimate_theta(objective: Objective, theta: Array, mean: float | None = None
         slopes = functools.partial(theta_slopes, objective.components, estimate, mean)
         score, information = objective.fold_rows(objective.kernels.target_and_prediction, theta, slopes, np.add)
         curvature = estimate * estimate * information - estimate * score
-        step = estimate * score / curvature if curvature > 0 else math.copysign(1.0, score)
-        change = math.exp(min(max(step, -1.0), 1.0))
-        if not change > 0 or estimate * change >= MAX_THETA:
-            return MAX_THETA if change > 0 else math.nan
-        estimate *= change
-        if abs(change - 1) <= _THETA_TOLERANCE:
+        step = min(max(estimate * score / curvature, -1.0), 1.0) if curvature > 0 else math.copysign(1.0, score)
+        if not abs(step) <= 1 or estimate * math.exp(step) >= MAX_THETA:
+            return MAX_THETA if step > 0 else math.nan
+        estimate *= math.exp(step)
+        if abs(step) <= _LAST_STEP:
             break
     return estimate
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from mpmath import digamma, findroot, log1p, mp, mpf
 
 import autodiff_cli as ad
+from autodiff_cli.training.result import row_figures
 from tests.support import run_cli
 
 # Days of absence from school (quine of the package MASS), by ethnicity, sex, age and type of learner.
@@ -51,6 +54,23 @@ def test_negative_binomial_counts_as_glm_nb_of_mass() -> None:
     assert (found.deviance, found.null_deviance) == pytest.approx((167.95184, 195.28669), rel=1e-6)
     assert (found.log_likelihood, found.aic, found.bic) == pytest.approx((-546.57551, 1109.15102, 1133.01987), rel=1e-8)
     assert not any("scatter" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize("size", [20.0, 1e3, 1e5])
+def test_theta_of_any_size_has_its_digits_after_few_passes(size: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Differences of digamma functions of a large theta have so few digits that Newton's method would never end."""
+    passes, slopes_of = [], row_figures.theta_slopes
+    monkeypatch.setattr(row_figures, "theta_slopes", lambda *of: passes.append(1) or slopes_of(*of))
+    counts, weights = [1, 7, 4], [1.0, 1.0, 18 / (4 + 16 / size) - 2]  # the mean is 4, the variance 4 + 16/size
+    found = ad.fit("k ~ exp(a)", {"k": counts, "w": weights}, family="negative_binomial", weights="w")
+
+    def score(theta: mpf) -> mpf:
+        terms = (digamma(k + theta) - digamma(theta) - log1p(4 / theta) - (k - 4) / (theta + 4) for k in counts)
+        return sum(map(operator.mul, weights, terms))
+
+    with mp.workdps(40):
+        assert found.theta == pytest.approx(float(findroot(score, found.theta)), rel=1e-6)
+    assert len(passes) < 200
 
 
 def test_theta_can_be_given() -> None:
