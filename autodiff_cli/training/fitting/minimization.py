@@ -241,7 +241,7 @@ def _loss_at_best_theta(objective: Objective, theta: Array) -> float:
     """Return minus the mean log-likelihood of negative binomial counts, with the most likely theta for their means."""
     profiled = objective.with_rows(objective.data)
     profiled.set_scale(estimate_theta(objective, theta))
-    return -likelihood_sums(profiled, theta).log_likelihood / objective.total_weight
+    return -float(likelihood_sums(profiled, theta).log_likelihood) / objective.total_weight
 
 
 @ignore_float_errors()

@@ -673,7 +673,7 @@ def has_constant(objective: Objective) -> bool:
     sample = objective.select_rows(np.arange(count) * objective.rows // count)
     columns = sample.evaluate_rows(objective.kernels.prediction_and_jacobian, np.zeros(objective.layout.size))
     rows = GatheredRows(sample.column, np.array([count]), is_weighted=False)
-    return bool(contain_constants(objective, rows, columns)[0])
+    return bool(contain_constants(rows, columns)[0])
 
 
 def null_test(
