@@ -587,9 +587,9 @@ def _estimate_covariances(
     if kind is LossKind.SQUARES:
         return _scaled_by_residuals(2 * inverses, lengths, dofs, GAUSSIAN, reasons)
     if kind is LossKind.ROBUST:
-        scores = matrices.of_each(Objective.score_triangle)[:, :, columns] * objective.components
-        meat = inverses @ (scores.swapaxes(1, 2) @ scores) @ inverses
-        return _scaled_by_residuals(meat, np.sqrt(dofs + size), dofs, SANDWICH, reasons)
+        # The products of scores and inverses are squared, for squares of scores alone may underflow.
+        steps = matrices.of_each(Objective.score_triangle)[:, :, columns] * objective.components @ inverses
+        return _scaled_by_residuals(steps.swapaxes(1, 2) @ steps, np.sqrt(dofs + size), dofs, SANDWICH, reasons)
     return _Covariances(inverses, np.ones(count), LIKELIHOOD, reasons)
 
 
@@ -644,12 +644,12 @@ def _penalised_covariances(
     residual_dofs = counts - np.einsum("gij,gji->g", inverses, data)
     if kind is LossKind.ROBUST:
         plain_matrices = _Matrices(plain, theta, has_triangles=False)
-        scores = plain_matrices.of_each(Objective.score_triangle)[:, :, columns] * objective.components
+        steps = plain_matrices.of_each(Objective.score_triangle)[:, :, columns] * objective.components @ inverses
         # At the solution the gradient of the unpenalised loss is not 0: it balances the gradient of the penalty.
         weights = plain.total_weights(matrices.every) * objective.components
         slopes = plain.values_and_gradients(theta, matrices.every)[1][:, columns] * weights[:, None]
-        centred = scores.swapaxes(1, 2) @ scores - slopes[:, :, None] * slopes[:, None, :] / counts[:, None, None]
-        meat = inverses @ centred @ inverses
+        shift = slopes[:, None, :] @ inverses
+        meat = steps.swapaxes(1, 2) @ steps - shift.swapaxes(1, 2) @ shift / counts[:, None, None]
         return _scaled_by_residuals(meat, np.sqrt(counts), residual_dofs, PENALISED_ROBUST, reasons)
     sandwich = inverses @ data @ inverses
     if kind is LossKind.SQUARES and not absolute_sigma:
