@@ -279,7 +279,7 @@ class FitStatistics(GoodnessOfFit):
     r_squared: float | None = field(metadata=NAN_IS_NULL)
     definition: str = field(metadata=NOT_IN_DOCUMENT)
     interval_dof: int | None = field(default=None, metadata=NOT_IN_DOCUMENT)
-    is_perfect: bool = field(default=False, metadata=NOT_IN_DOCUMENT)
+    is_perfect: bool = field(default=False, metadata=NOT_IN_DOCUMENT | {"is_saved": False})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
