@@ -313,7 +313,7 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
             log_weights.tolist(),
             batch.target_variations(fits).tolist(),
             [LikelihoodSums(*each) for each in sums.tolist()],
-            _have_constants(batch, fits, target).tolist(),
+            _have_constants(batch, fits).tolist(),
             strict=True,
         )
         figures += [RowFigures(*each) for each in rows]
@@ -378,13 +378,12 @@ def can_have_constant(objective: Objective) -> bool:
     return objective.is_generalised_linear and objective.components == 1 and objective.classes is None
 
 
-def _have_constants(batch: GroupBatch, fits: Fits, target: Array) -> Mask:
+def _have_constants(batch: GroupBatch, fits: Fits) -> Mask:
     """Return which groups have a model with a constant; see `goodness.has_constant`."""
     at_0 = np.zeros((len(fits), batch.objective.layout.size))
     if not can_have_constant(batch.objective) or at_0.shape[1] < 2:
         return np.zeros(len(fits), np.bool_)
-    columns = batch.evaluate(batch.objective.kernels.by_row.residuals_and_jacobian, at_0, fits)
-    columns[-1] = target[0] - columns[-1]
+    columns = batch.evaluate(batch.objective.kernels.by_row.prediction_and_jacobian, at_0, fits)
     return contain_constants(batch.gathered(fits), columns)
 
 
