@@ -156,6 +156,17 @@ def test_an_l1_penalty_leaves_no_standard_errors_and_gives_the_reason() -> None:
     assert found.aic is None
 
 
+@pytest.mark.slow
+def test_an_l1_penalty_sets_no_parameter_to_0_where_the_model_is_undefined() -> None:
+    generator = np.random.default_rng(4)
+    x = np.sort(generator.uniform(0, 20, 16))
+    y = 1.2 * np.sin(2 * np.pi * x / 5 + 0.3) + generator.normal(0, 0.8, 16)
+    model, data = "y ~ a*sin(2*pi*x/P + f)", {"x": x, "y": y}
+    found = fit(model, data, l1=1e-9)
+    assert found.converged
+    assert found.loss == pytest.approx(fit(model, data).loss, rel=1e-6)
+
+
 def test_the_validation_loss_is_that_of_the_data() -> None:
     options: dict[str, Any] = {"optimizer": "adam", "epochs": 1, "learning_rate": 1e-9, "validation": 0.3}
     with_penalty, without = (fit(LINEAR, plane(), l2=factor, **options) for factor in (5.0, 0.0))

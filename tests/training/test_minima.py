@@ -241,7 +241,17 @@ def test_classes_end_at_the_least_minimum_although_least_squares_leads_to_imposs
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("options", [{}, {"starts": 10}, {"loss": "huber"}, {"priors": {"a": "normal(0, 10)"}}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"starts": 10},
+        {"loss": "huber"},
+        {"priors": {"a": "normal(0, 10)"}},
+        {"l1": 1e-6, "starts": 10},
+        {"l2": 1e-6},
+    ],
+)
 @pytest.mark.parametrize(("second", "has_rival"), [(1.0, True), (0.5, False)])
 def test_a_warning_names_another_minimum_that_is_nearly_as_likely(
     second: float, has_rival: bool, options: dict[str, Any]

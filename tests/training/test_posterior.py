@@ -609,6 +609,26 @@ def test_leave_one_out() -> None:
         ad.compare(["y ~ a", "y ~ 2*b"], {"y": y}, priors={"c": "normal(0, 1)"})
 
 
+@pytest.mark.slow
+@each(
+    ("model", "options"),
+    [
+        ("k ~ exp(a + b*x)", {"family": "poisson"}),
+        ("share ~ sigmoid(a + b*x)", {"family": "binomial", "weights": "n"}),
+        ("k ~ exp(a + b*x)", {"family": "negative_binomial", "scale": 2.0}),
+    ],
+)
+def test_leave_one_out_is_an_estimate_of_the_log_likelihood_of_new_rows(model: str, options: dict[str, Any]) -> None:
+    """It lies below the maximum for the same rows, by the number of parameters about: Vehtari, Gelman & Gabry 2017."""
+    generator, x = np.random.default_rng(1), np.linspace(0, 2, 40)
+    n = generator.integers(3, 20, 40)
+    share = generator.binomial(n, 1 / (1 + np.exp(1 - x))) / n
+    data = {"x": x, "k": generator.negative_binomial(2, 2 / (2 + np.exp(0.5 + 0.5 * x))), "share": share, "n": n}
+    found = ad.compare([model, model.replace("b*x", "b*x^2")], data, posterior=200, folds=0, **options)
+    for one in found.models:
+        assert 0.5 < one.fit.log_likelihood - one.loo.elpd < 6
+
+
 @each(
     ("options", "words"),
     [

@@ -153,6 +153,17 @@ def test_rows_that_are_fitted_exactly_have_no_scale() -> None:
     found = fit("y ~ a*x + b", {"x": X, "y": y}, loss="huber")
     assert found.parameters == pytest.approx({"a": 2, "b": 1}, abs=1e-6)
     assert any("at least half of the rows are fitted exactly" in warning for warning in found.warnings)
+    assert {*found.stderr.values()} == {None}
+
+
+@each("unit", [1e100, 1e-100])
+@each("options", [{"loss": "huber"}, {"loss": "cauchy"}])
+def test_errors_do_not_depend_on_the_unit_of_the_target(unit: float, options: dict[str, Any]) -> None:
+    """The loss of a row is a square of its unit, and a product of two gradients is the fourth power."""
+    y = 2 * np.exp(-X) + np.random.default_rng(0).normal(0, 0.1, len(X))
+    starts = [{"a": 2 * each, "b": 1} for each in (1.0, unit)]
+    one, other = (fit("y ~ a*exp(-b*x)", {"x": X, "y": y * s["a"]}, start=s, **options).stderr for s in starts)
+    assert other == pytest.approx({"a": one["a"] * unit, "b": one["b"]}, rel=1e-5)
 
 
 @pytest.mark.slow

@@ -221,8 +221,8 @@ class ComparedModel:
     Attributes:
         fit: the fit to all rows.
         k: the number of parameters that the criteria count: the free ones, and the variance if it is estimated.
-        delta: the AICc minus the smallest of all models; None without AICc, like the next.
-        weight: the Akaike weight (Akaike 1978).
+        delta: the AICc minus the smallest of all models; None without AICc, or if a model fits exactly.
+        weight: the Akaike weight (Akaike 1978); None where `delta` is.
         loo: the leave-one-out estimate from draws of the posterior; None without draws.
         cv_error: the mean loss in cross-validation; None if it was not requested or a fit failed.
     """
@@ -257,6 +257,7 @@ class NestedTest:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The comparison of models, sorted by AICc; models without AICc follow, sorted by cross-validation error and loss.
+    Models that fit exactly come first, the smallest of them before the others.
 
     Attributes:
         models: the models, best first.
@@ -296,7 +297,8 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     ]
     criteria = [fit.aicc if not fit.failure and not math.isnan(fit.aicc or 0.0) else None for fit in fits]
     lowest = min((aicc for aicc in criteria if aicc is not None), default=math.nan)
-    deltas = [None if aicc is None else aicc - lowest for aicc in criteria]
+    is_exact = any(fit.is_perfect for fit in fits)  # then the likelihoods have no maximum to compare
+    deltas = [None if aicc is None or is_exact else aicc - lowest for aicc in criteria]
     weights = [None if delta is None else math.exp(-delta / 2) for delta in deltas]
     total = sum(weight for weight in weights if weight is not None)
     compared = [
@@ -350,9 +352,11 @@ def _ranking_key(compared: ComparedModel) -> tuple[float, ...]:
     """Return the key by which models are sorted."""
     fit, error = compared.fit, math.inf if compared.cv_error is None else compared.cv_error
     loss = math.inf if math.isnan(fit.loss) else fit.loss
-    if compared.delta is None:
+    if fit.is_perfect and not fit.failure:
+        return (-1.0, compared.k)
+    if fit.aicc is None or math.isnan(fit.aicc) or fit.failure:
         return (1.0 + bool(fit.failure), -compared.loo.elpd if compared.loo else error, loss)
-    return (0.0, fit.aicc or 0.0, fit.bic or 0.0, loss)
+    return (0.0, fit.aicc, fit.bic or 0.0, loss)
 
 
 def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Objective) -> NestedTest:
@@ -379,7 +383,7 @@ def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Ob
         unit = (large_fit.rss or 0.0) / max(large_fit.dof, 1)
     elif small.has_dispersion:
         unit = large_fit.dispersion or 0.0
-    if unit is not None and (large_fit.dof <= 0 or not unit > 0):
+    if unit is not None and (large_fit.dof <= 0 or large_fit.is_perfect):
         return NestedTest(*texts, reason="the larger model fits exactly, so the residual variance is unknown")
     if gain < -1e-6 * (1.0 if unit is None else unit):
         return NestedTest(*texts, reason="the model with more parameters fits worse, so its best fit was not found")

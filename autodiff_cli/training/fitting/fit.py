@@ -17,7 +17,7 @@ from autodiff_cli.array_types import Array
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.graph.node import Node
-from autodiff_cli.language.errors import format_names, join_words
+from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import LOG_DENSITIES
@@ -52,6 +52,7 @@ _BETTER_LOSS_TOLERANCE = 1e-6  # relative difference of two losses that counts a
 
 
 _STATISTICS = tuple(each.name for each in dataclasses.fields(FitStatistics))
+_UNSOLVED = "no standard errors: the fit did not converge"
 _NEGLIGIBLE_DISTANCE = 1e-3  # standard errors from the minimum, at which any method counts as converged
 _NOT_CONVERGED = "not converged: the loss was still falling at the last epoch"
 
@@ -223,7 +224,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
         numbers = parameter_draws(objective, drawn.draws).reshape(-1, objective.layout.size)
         theta = numbers.mean(axis=0)
         known = dataclasses.replace(
-            compute_statistics(objective, theta, options.absolute_sigma, is_solved=False, with_goodness=True),
+            compute_statistics(objective, theta, options.absolute_sigma, _UNSOLVED, with_goodness=True),
             missing_error_reasons=(),
             stderr=objective.layout.values(numbers.std(axis=0, ddof=1)),
             covariance=np.atleast_2d(np.cov(numbers.T)),
@@ -373,7 +374,7 @@ def build_fit(
     if known is None:
         outcome, choices = _canonical_outcome(objective, method, outcome)
         known = compute_statistics(
-            objective, outcome.theta, options.absolute_sigma, not outcome.failure, with_goodness=True
+            objective, outcome.theta, options.absolute_sigma, missing_errors(outcome), with_goodness=True
         )
     model, dropped_rows = objective.model, objective.data.dropped
     layout, first = objective.layout, progress.first
@@ -425,6 +426,12 @@ def build_fit(
     return result
 
 
+def missing_errors(end: Outcome) -> str:
+    """Return why the end of a fit has no standard errors, as a sentence; empty if it may have some."""
+    has_no_scale = end.note == minimization.NO_SCALE
+    return _UNSOLVED if end.failure else "no standard errors: the residuals have no scale" if has_no_scale else ""
+
+
 class FitVerdict(NamedTuple):
     """The verdict on a fit, from where it ended and its statistics.
 
@@ -456,7 +463,10 @@ def judge(run: FitRun, outcome: Outcome, known: ComputedStatistics) -> FitVerdic
         outcome = dataclasses.replace(outcome, converged=is_at_minimum)
     has_several_ends = method not in OPTIMIZERS and not objective.effects and not hyperparameters(objective.priors)
     doubt = doubt_of(objective, outcome, known) if has_several_ends else ""
-    if not is_at_minimum:  # tests compare minima
+    exact, has_no_dispersion = _perfect_fit_warning(known), known.separation_warning and objective.has_dispersion
+    if known.is_perfect:  # the likelihood has no maximum
+        known = dataclasses.replace(known, log_likelihood=None, aic=None, aicc=None, bic=None, durbin_watson=None)
+    if known.is_perfect or has_no_dispersion or not is_at_minimum:  # tests compare minima by a variance
         known = dataclasses.replace(known, null_test=None)
     if outcome.kinks and distance > COVARIANCE.max_minimum_distance:
         words_at_kink = tuple(_KINK if words.startswith("no standard errors") else words for words in known.warnings)
@@ -466,7 +476,7 @@ def judge(run: FitRun, outcome: Outcome, known: ComputedStatistics) -> FitVerdic
     has_scatter = is_at_minimum and not doubt and not known.is_perfect
     scatter = goodness.scatter_warnings(objective, outcome.theta, known, known.dof) if has_scatter else ()
     overdispersed = goodness.family_warnings(known, objective.loss)
-    warnings = (doubt, broken, *scatter, *known.warnings, _perfect_fit_warning(known), hierarchical, *overdispersed)
+    warnings = (doubt, broken, *scatter, *known.warnings, exact, hierarchical, *overdispersed)
     reasons = [known.separation_warning]
     if not known.separation_warning:
         closing = outcome.failure or note or _NOT_CONVERGED * (not is_at_minimum)
@@ -476,11 +486,12 @@ def judge(run: FitRun, outcome: Outcome, known: ComputedStatistics) -> FitVerdic
 
 
 def _perfect_fit_warning(known: ComputedStatistics) -> str:
-    """Return a sentence on the figures that are meaningless because the residuals are rounding errors; or empty."""
+    """Return a sentence on the figures that are unknown because the residuals are rounding errors; or empty."""
     if not known.is_perfect:
         return ""
-    figures = ["standard errors"] * bool(known.definition) + ["likelihood", "AIC"] * (known.aic is not None)
-    return "the residuals are rounding errors" + (f", so {join_words(figures)} are meaningless" if figures else "")
+    likelihood = ", so there is no likelihood and no AIC" * (known.aic is not None)
+    errors = "; the standard errors are those of rounding" * bool(known.definition)
+    return f"the residuals are rounding errors{likelihood}{errors}"
 
 
 def doubt_of(objective: Objective, outcome: Outcome, known: ComputedStatistics) -> str:

@@ -251,7 +251,7 @@ def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> t
     """
     low, high, warnings = np.full(len(theta), math.nan), np.full(len(theta), math.nan), list[str]()
     rise = fit.quantile()
-    unit = _standard_error_unit(objective, fit)
+    unit = math.nan if fit.is_perfect else _standard_error_unit(objective, fit)
     if not (unit > 0 and math.isfinite(rise)):
         return low, high, ["no profile intervals: the residual variance is unknown"]
     with ignore_float_errors():

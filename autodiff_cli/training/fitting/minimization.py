@@ -82,7 +82,7 @@ class MinimizationSettings:
 
 MINIMIZATION = MinimizationSettings()
 _EXACT = "the model fits the rows exactly, so the posterior density of the residuals' variance has no maximum"
-_NO_SCALE = "at least half of the rows are fitted exactly, so the residuals have no scale; set one with --scale"
+NO_SCALE = "at least half of the rows are fitted exactly, so the residuals have no scale; set one with --scale"
 
 
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
@@ -241,7 +241,7 @@ def _loss_at_best_theta(objective: Objective, theta: Array) -> float:
     """Return minus the mean log-likelihood of negative binomial counts, with the most likely theta for their means."""
     profiled = objective.with_rows(objective.data)
     profiled.set_scale(estimate_theta(objective, theta))
-    return -likelihood_sums(profiled, theta).log_likelihood / objective.total_weight
+    return -float(likelihood_sums(profiled, theta).log_likelihood) / objective.total_weight
 
 
 @ignore_float_errors()
@@ -285,7 +285,7 @@ def _fit_with_scale(
         is_exact = scales <= MINIMIZATION.zero_scale * spreads[active]
         for fit in active[is_exact].tolist():
             outcome = outcomes[fit] if epochs_done[fit] else Outcome(theta[fit], True)
-            outcomes[fit] = dataclasses.replace(outcome, note=_EXACT if objective.has_priors else _NO_SCALE)
+            outcomes[fit] = dataclasses.replace(outcome, note=_EXACT if objective.has_priors else NO_SCALE)
         with np.errstate(invalid="ignore"):
             is_settled = (number > 0) & (np.abs(scales / batch.scales[active] - 1) <= MINIMIZATION.tolerance)
         is_open: Mask = ~is_exact & ~is_settled
@@ -329,9 +329,8 @@ def _with_exact_zeros(batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:
     _, slopes = batch.without_penalty().values_and_gradients(theta, fits)
     is_zero = np.abs(slopes) < MINIMIZATION.l1_slope_share * batch.objective.settings[L1_FACTOR]
     snapped = np.where(is_zero, 0.0, theta)
-    is_allowed = batch.bounds.select(fits).contains_each(snapped) & ~(
-        batch.losses(snapped, fits) > batch.losses(theta, fits) * (1 + MINIMIZATION.tolerance)
-    )
+    highest = batch.losses(theta, fits) * (1 + MINIMIZATION.tolerance)
+    is_allowed = batch.bounds.select(fits).contains_each(snapped) & (batch.losses(snapped, fits) <= highest)
     replaced: dict[int, Any] = {
         fit: dataclasses.replace(converged_ends[fit], theta=point)
         for fit, point, allowed in zip(fits.tolist(), snapped, is_allowed, strict=True)

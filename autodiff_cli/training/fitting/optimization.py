@@ -27,7 +27,7 @@ from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting import starts as search
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
 from autodiff_cli.training.fitting.starts import RIVAL_LOG_RATIO, Effort, StartCandidate, StartStrategy
-from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LossKind
+from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
@@ -447,8 +447,7 @@ def rival_warnings(batch: Batch, theta: Array, points: Sequence[Sequence[Array] 
     """Return for each fit of a batch the warning of a minimum near some points of it that is nearly as likely as the
     one at `theta`, but another curve; empty if there is none.
     """
-    warnings, settings = [list[str]() for _ in points], batch.objective.settings
-    searched = [fit for fit, met in enumerate(points) if len(met) and not (settings[L1_FACTOR] or settings[L2_FACTOR])]
+    warnings, searched = [list[str]() for _ in points], [fit for fit, met in enumerate(points) if len(met)]
     rivals = [search.rivals_near(batch.objective_of(fit), np.array([theta[fit], *points[fit]])) for fit in searched]
     if fits := [fit for fit, found in zip(searched, rivals, strict=True) for _ in found]:
         several = repeat_objective(batch.objective, len(fits)) if batch.count == 1 else batch.take(np.array(fits))
@@ -470,7 +469,8 @@ def _rival_warning(objective: Objective, ends: Array) -> list[str]:
         end = StartCandidate(ends[k], ends[k], losses[k])
         if is_other and gains[k] < RIVAL_LOG_RATIO and _is_whole(objective, end):
             likely, start = f"likelihood ratio {math.exp(gains[k]):.3g}", minimization.format_starts(objective, ends[k])
-            if objective.kind in (LossKind.ROBUST, LossKind.OTHER):
+            has_penalty = objective.is_penalised and not objective.has_priors
+            if has_penalty or objective.kind in (LossKind.ROBUST, LossKind.OTHER):
                 likely += ", if the loss is minus a log-likelihood"
             return [f"{_RIVAL} ({likely}), and the standard errors do not include it; compare the fit from {start}"]
     return []
@@ -498,13 +498,16 @@ def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex
 def _judged(objective: Objective, end: Outcome) -> Outcome:
     """Return the end of a fit, which has not converged if its likelihood has no finite maximum."""
     end = minimization.judge_end(objective, end)
-    is_separated = end.converged and goodness.separation_warning(objective, end.theta)
+    is_separated = end.converged and goodness.find_separation(objective, end.theta)[0]
     return dataclasses.replace(end, converged=False) if is_separated else end
 
 
 def _is_whole(objective: Objective, found: StartCandidate) -> bool:
-    """Whether the curve at the end of a candidate is finite between all rows, and determined by the data."""
-    return not (curve_warning(objective, found.end) or compute_statistics(objective, found.end).missing_error_reasons)
+    """Whether the curve at the end of a candidate is finite between all rows, and determined by the data. An l1 penalty
+    determines it: there are no standard errors for another reason.
+    """
+    is_determined = objective.settings[L1_FACTOR] or not compute_statistics(objective, found.end).missing_error_reasons
+    return bool(is_determined) and not curve_warning(objective, found.end)
 
 
 def _natural_ranges(objective: Objective) -> str:

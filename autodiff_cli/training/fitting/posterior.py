@@ -50,6 +50,7 @@ from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.priors import parse_priors, prior_graph
 from autodiff_cli.training.result.goodness import MAX_RHAT, ParameterPosterior
 from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS, residual_sigma_name
+from autodiff_cli.training.result.row_figures import DISTRIBUTIONS, row_likelihoods
 from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
 _NOT_INSTALLED = "posterior needs nutpie and arviz-stats, which are not installed: pip install '.[bayes]' in a checkout"
@@ -335,9 +336,12 @@ def leave_one_out(objective: Objective, draws: Mapping[str, Array]) -> LeaveOneO
             sigma = draws[names[0]][:, ::every, None] if names else np.ones((1, 1, 1))
             normaliser = np.log(sigma) - np.log(weight) / 2 + math.log(2 * math.pi) / 2
             densities = densities / (2 * np.square(sigma)) - components * normaliser
-        elif objective.loss == "poisson":
-            targets = plain.evaluate_rows(plain.kernels.target, theta[0, 0])
-            densities = densities - weight * np.vectorize(math.lgamma)(targets + 1).sum(axis=0)
+        elif objective.loss in DISTRIBUTIONS:  # their losses leave out terms of the target alone
+            target, mean = np.split(plain.evaluate_rows(plain.kernels.target_and_prediction, theta[0, 0]), 2)
+            rows = row_likelihoods(
+                objective.loss, target, mean, np.broadcast_to(weight, target.shape), 1.0, plain.scale
+            )
+            densities = densities + (rows.log_likelihood + rows.log_combinations).sum(axis=0) - densities[0, 0]
         chosen = np.moveaxis(densities[..., is_used], 2, 0)
         elpd, k, p = (np.asarray(each) for each in array_stats.loo(chosen))
     return LeaveOneOut(float(elpd.sum()), math.sqrt(len(elpd) * np.var(elpd)), float(p.sum()), float(k.max()))

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.data.json_records import IF_KNOWN, NOT_IN_DOCUMENT
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
@@ -372,55 +372,55 @@ def has_no_finite_minimum(objective: Objective, theta: Array) -> bool:
     return _is_convex(objective) and bool(_count_certain_rows(objective, theta))
 
 
-def separation_warning(objective: Objective, theta: Array) -> str:
+def find_separation(objective: Objective, theta: Array) -> tuple[str, Mask]:
     """Return a sentence on parameters without a finite best value because the model separates the classes, or predicts
-    some counts of 0 with certainty; empty if there are none.
+    some counts of 0 with certainty, and the mask of the parameters without a meaningful error; empty if there are none.
     """
+    none, every = np.zeros(len(theta), np.bool_), np.ones(len(theta), np.bool_)
     if objective.loss not in ("bce", "cross_entropy", *COUNT_LOSSES) or objective.is_network or objective.is_penalised:
-        return ""
+        return "", none
     certain_rows = _count_certain_rows(objective, theta)
     if not certain_rows:
-        return ""
+        return "", none
     if objective.components == 1 and objective.classes is None and objective.target_variation() == 0:
         y = f"{objective.target_spreads.means[0]:g}"
-        return f"all targets are {y}, so each mean is best at {y}: the parameters and their errors are meaningless"
+        return f"all targets are {y}, so each mean is best at {y}: the parameters are meaningless", every
     diverging = _diverging_parameters(objective, theta)
     complete = classification_accuracy(objective, theta) == 1
-    if complete and not diverging and _is_convex(objective):
-        diverging = {*range(len(theta))}  # any multiple of these parameters is better
-    names = [name for name, elements in objective.layout.slices.items() if diverging & {*range(len(theta))[elements]}]
-    if not names:
-        return ""
+    if complete and not diverging.any() and _is_convex(objective):
+        diverging = every  # any multiple of these parameters is better
+    if not diverging.any():
+        return "", none
+    names = [name for name, elements in objective.layout.slices.items() if diverging[elements].any()]
     listed = ", ".join(f"`{name}`" for name in names)
     rows = "1 row is" if certain_rows == 1 else f"{certain_rows} rows are"
     separated = "classes completely" if complete else "some rows completely from those of other classes"
-    meaningless = "values and errors" if complete else "the values and errors of such parameters"
+    meaningless = "the values" if complete else "the values of such parameters"
     cause = f"the model separates {separated} ({rows} predicted with certainty)"
     if objective.loss in COUNT_LOSSES:
         cause = f"the best mean is 0 ({rows} predicted to be 0 with certainty)"
-    return f"{cause}: {listed} would go to infinity, and {meaningless} are meaningless"
+    sentence = f"{cause}: {listed} would go to infinity, so {meaningless} are meaningless"
+    return sentence, every if complete else diverging
 
 
-def _diverging_parameters(objective: Objective, theta: Array) -> set[int]:
-    """Return the numbers of the parameters that go to infinity.
+def _diverging_parameters(objective: Objective, theta: Array) -> Mask:
+    """Return the mask of the parameters that go to infinity.
 
     These are parameters that the curvature of the likelihood leaves free to become 0, together with others, while in
     truth the likelihood then falls. A parameter near 0 is free too, but its likelihood has a maximum. Directions are
     compared with the parameters, because their rank would depend on rounding: the curvature is nearly 0.
     """
-    sizes = np.abs(theta)
+    sizes, diverging = np.abs(theta), np.zeros(len(theta), np.bool_)
     hessian = objective.hessian(theta) * sizes[:, None] * sizes
     if not np.isfinite(hessian).all():
-        return set()
+        return diverging
     curvatures, directions = np.linalg.eigh(hessian)
     flat = directions[:, curvatures < SEPARATION.diverging_error_ratio**-2]
     projection = flat @ flat.T
-    diverging = set()
     for k in np.flatnonzero(np.diag(projection) > SEPARATION.min_share).tolist():
         step = sizes * projection[k] * (np.sign(theta[k]) / projection[k, k])
         rise = (objective.value(theta - step) - objective.value(theta)) * objective.total_weight
-        if rise > SEPARATION.min_likelihood_cost:
-            diverging.add(k)
+        diverging[k] = rise > SEPARATION.min_likelihood_cost
     return diverging
 
 
@@ -654,21 +654,21 @@ def _likelihood_goodness(
         null = likelihood_sums(objective, theta, of_constant=True)
         gain = 2 * (sums.log_likelihood - null.log_likelihood - null.deviance + null.null_deviance)
     figures |= information_criteria(log_likelihood, k, count) if has_likelihood else {}
-    test = null_test(objective, theta, gain, unit, dof, rows)
+    test = null_test(objective, theta, gain, unit, dof, rows) if sums.null_deviance > 0 else None
     return GoodnessOfFit(**figures, non_integers=non_integers, null_test=test)
 
 
-def has_constant(objective: Objective, theta: Array) -> bool:
+def has_constant(objective: Objective) -> bool:
     """Return whether a model that is linear but for its link contains a constant, such as `a` in `exp(a + b*x)`, or the
-    parameters of all levels of a column. A sample stands for very many rows.
+    parameters of all levels of a column. A sample stands for very many rows. At 0 no link is flat.
     """
     if not can_have_constant(objective):
         return False
     count = min(objective.rows, RESIDUALS.max_design_rows)
     sample = objective.select_rows(np.arange(count) * objective.rows // count)
-    columns = sample.evaluate_rows(objective.kernels.prediction_and_jacobian, theta)
+    columns = sample.evaluate_rows(objective.kernels.prediction_and_jacobian, np.zeros(objective.layout.size))
     rows = GatheredRows(sample.column, np.array([count]), is_weighted=False)
-    return bool(contain_constants(objective, rows, columns)[0])
+    return bool(contain_constants(rows, columns)[0])
 
 
 def null_test(
@@ -680,7 +680,7 @@ def null_test(
     extra = objective.layout.size - 1
     if not (extra > 0 and dof > 0 and unit != 0) or objective.bounds.active(theta).any():
         return None
-    is_nested = has_constant(objective, theta) if rows is None else rows.has_constant
+    is_nested = has_constant(objective) if rows is None else rows.has_constant
     return significance_test(gain, extra, unit, dof) if is_nested else None
 
 

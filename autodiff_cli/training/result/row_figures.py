@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from autodiff_cli.array_types import Array, Mask
-from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
-from autodiff_cli.ops.elementary import exp
-from autodiff_cli.ops.special import lgamma, polygamma, sigmoid
+from autodiff_cli.numbers.arrays import ARRAYS
+from autodiff_cli.ops.special import lgamma, polygamma
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.batch import Batch, Fits, GatheredRows, GroupBatch
 from autodiff_cli.training.objective.objective import Objective
@@ -26,7 +25,7 @@ _MAX_ROUNDING = 1e-3  # distance from a whole number that the rounding of propor
 
 
 class LikelihoodSums(NamedTuple):
-    """Sums over rows for likelihoods, in halves of deviances.
+    """Sums over rows for likelihoods, in halves of deviances; or their terms, which are arrays.
 
     Attributes:
         pearson, pearson_variance: Pearson's chi-squared, and its variance under the family.
@@ -34,13 +33,13 @@ class LikelihoodSums(NamedTuple):
         non_integers: the number of targets that are not the whole numbers that the family needs.
     """
 
-    deviance: float
-    null_deviance: float
-    pearson: float
-    pearson_variance: float
-    log_likelihood: float
-    log_combinations: float
-    non_integers: float
+    deviance: Any
+    null_deviance: Any
+    pearson: Any
+    pearson_variance: Any
+    log_likelihood: Any
+    log_combinations: Any
+    non_integers: Any
 
 
 def _weighted_rows(values: Array, columns: ColumnArrays) -> tuple[Array, Array]:
@@ -72,7 +71,7 @@ def block_likelihood(
 
 def row_likelihoods(
     loss: str, y: Array, p: Array, w: Array, mean: Array | float, shape: float = math.nan
-) -> tuple[Array, ...]:
+) -> LikelihoodSums:
     """Return the terms of `LikelihoodSums` for each value.
 
     Args:
@@ -84,7 +83,7 @@ def row_likelihoods(
     of = DISTRIBUTIONS[loss]
     variance = of.variance(p, shape)
     p = np.where(variance < 0, math.nan, p)  # no distribution has such a mean
-    return (
+    return LikelihoodSums(
         w * of.deviance(y, p, shape),
         w * of.deviance(y, np.broadcast_to(mean, y.shape), shape),
         np.where(y == p, 0.0, w * np.square(y - p) / variance),  # a certain prediction has no variance
@@ -323,7 +322,7 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
             log_weights.tolist(),
             batch.target_variations(fits).tolist(),
             [LikelihoodSums(*each) for each in sums.tolist()],
-            _have_constants(batch, fits, points, target - residuals).tolist(),
+            _have_constants(batch, fits).tolist(),
             strict=True,
         )
         figures += [RowFigures(*each) for each in rows]
@@ -388,52 +387,31 @@ def can_have_constant(objective: Objective) -> bool:
     return objective.is_generalised_linear and objective.components == 1 and objective.classes is None
 
 
-def _have_constants(batch: GroupBatch, fits: Fits, theta: Array, predictions: Array) -> Mask:
+def _have_constants(batch: GroupBatch, fits: Fits) -> Mask:
     """Return which groups have a model with a constant; see `goodness.has_constant`."""
-    if not can_have_constant(batch.objective) or theta.shape[1] < 2:
+    at_0 = np.zeros((len(fits), batch.objective.layout.size))
+    if not can_have_constant(batch.objective) or at_0.shape[1] < 2:
         return np.zeros(len(fits), np.bool_)
-    columns = batch.evaluate(batch.objective.kernels.by_row.residuals_and_jacobian, theta, fits)
-    columns[-1] = predictions[0]
-    return contain_constants(batch.objective, batch.gathered(fits), columns)
+    columns = batch.evaluate(batch.objective.kernels.by_row.prediction_and_jacobian, at_0, fits)
+    return contain_constants(batch.gathered(fits), columns)
 
 
-class _Link(NamedTuple):
-    """A link function, as textbooks define it, from the mean to a linear predictor.
-
-    Attributes:
-        predictor: the linear predictor of a mean.
-        slope: the derivative of a mean with respect to its linear predictor.
-    """
-
-    predictor: Callable[[Array], Array]
-    slope: Callable[[Array], Array]
-
-
-_LINKS: dict[Any, _Link] = {
-    exp: _Link(np.log, lambda mean: mean),
-    sigmoid: _Link(lambda mean: np.log(mean / (1 - mean)), lambda mean: mean * (1 - mean)),
-}
-_IDENTITY = _Link(np.asarray, np.ones_like)
-
-
-def contain_constants(objective: Objective, rows: GatheredRows, columns: Array) -> Mask:
-    """Return in which groups a constant is a special case of the model: the derivatives of the prediction are
-    independent and span its change with a constant, and no column is an offset, as `x` is in `a + b*z + x`.
+def contain_constants(rows: GatheredRows, columns: Array) -> Mask:
+    """Return in which groups a constant is a special case of a model that is linear up to its link: the derivatives of
+    the prediction are independent and span a constant, and no column is an offset, as `x` is in `a + b*z + x`.
 
     Args:
         rows: the rows of the groups.
-        columns: the derivatives with respect to the parameters, and the prediction.
+        columns: the derivatives with respect to the parameters, and the prediction, where all parameters are 0.
     """
-    predictor, slope = _LINKS.get(objective.model.program.output.op, _IDENTITY)
-    slopes = slope(columns[-1])
-    with ignore_float_errors():
-        columns = np.vstack((columns[:-1], np.where(slopes == 0, 0.0, predictor(columns[-1]) * slopes), slopes))
+    low, high = (ends.reduceat(columns[-1], rows.starts) for ends in (np.minimum, np.maximum))
+    columns = np.vstack((columns[:-1], np.ones_like(columns[-1])))
     lengths = np.sqrt(rows.totals(np.square(columns)))
     columns /= rows.spread(np.where(lengths > 0, lengths, 1.0))
     triangles = rows.factorize(columns[None])
-    is_known = np.isfinite(triangles).all(axis=(1, 2))
+    is_known = np.isfinite(triangles).all(axis=(1, 2)) & (low == high)
     triangles[~is_known] = 0.0
-    singular_values = np.linalg.svd(triangles[:, :-2, :-2], compute_uv=False)
-    limits = np.finfo(np.float64).eps * np.maximum(rows.sizes, len(columns) - 2) * singular_values[:, 0]
+    singular_values = np.linalg.svd(triangles[:, :-1, :-1], compute_uv=False)
+    limits = np.finfo(np.float64).eps * np.maximum(rows.sizes, len(columns) - 1) * singular_values[:, 0]
     has_rank = (singular_values > limits[:, None]).all(axis=1)
-    return np.asarray(is_known & has_rank & (np.abs(triangles[:, -2:, -2:]) <= _SPAN_TOLERANCE).all(axis=(1, 2)))
+    return np.asarray(is_known & has_rank & (np.abs(triangles[:, -1, -1]) <= _SPAN_TOLERANCE))

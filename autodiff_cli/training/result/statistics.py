@@ -26,7 +26,7 @@ from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, di
 from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, parameters_at_jumps, rounding_squares
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds
-from autodiff_cli.training.result.goodness import GoodnessOfFit, goodness_of_fit, separation_warning
+from autodiff_cli.training.result.goodness import GoodnessOfFit, find_separation, goodness_of_fit
 from autodiff_cli.training.result.row_figures import RowFigures, fisher_factor, likelihood_sums
 
 
@@ -268,6 +268,8 @@ class FitStatistics(GoodnessOfFit):
         definition: a description of `stderr`; empty if all are unknown.
         interval_dof: the degrees of freedom of Student's t distribution for intervals; None for the normal
             distribution.
+        is_perfect: whether the residuals are rounding errors, while their variance is estimated from them. Then there
+            is no likelihood, which has no finite maximum, and no test.
     """
 
     stderr: dict[str, Any | None] = field(metadata=NAN_IS_NULL)
@@ -277,6 +279,7 @@ class FitStatistics(GoodnessOfFit):
     r_squared: float | None = field(metadata=NAN_IS_NULL)
     definition: str = field(metadata=NOT_IN_DOCUMENT)
     interval_dof: int | None = field(default=None, metadata=NOT_IN_DOCUMENT)
+    is_perfect: bool = field(default=False, metadata=NOT_IN_DOCUMENT | {"is_saved": False})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,7 +293,6 @@ class ComputedStatistics(FitStatistics):
         warnings: these reasons, and a sentence for each parameter on a bound and each strongly correlated pair.
         partial_factor: for least squares that determine only combinations of parameters, the factor R and the scale s
             of the covariance inv(RᵀR)·s²; see `combination_variance`.
-        is_perfect: whether the residuals are rounding errors, while their variance is estimated from them.
         minimum_distance: the distance to the minimum in standard errors; see `_minimum_distances`.
         residual_norm: the root of `rss`, without overflow or underflow; None without a target.
     """
@@ -299,30 +301,24 @@ class ComputedStatistics(FitStatistics):
     separation_warning: str = ""
     warnings: tuple[str, ...] = ()
     partial_factor: tuple[Array, float] | None = None
-    is_perfect: bool = False
     minimum_distance: float = math.nan
     residual_norm: float | None = None
 
 
 def compute_statistics(
-    objective: Objective,
-    theta: Array,
-    absolute_sigma: bool = False,
-    is_solved: bool = True,
-    *,
-    with_goodness: bool = False,
+    objective: Objective, theta: Array, absolute_sigma: bool = False, missing: str = "", *, with_goodness: bool = False
 ) -> ComputedStatistics:
     """Return the statistics of a fit that ended at `theta`.
 
     Args:
         absolute_sigma: whether the weights are 1/σ² of known errors, so that the covariance is not scaled by rss/dof.
-        is_solved: whether the fit reached a solution; elsewhere standard errors are meaningless.
+        missing: why there are no standard errors, as a sentence, if they are meaningless where the fit ended.
         with_goodness: add the goodness of fit.
     """
     with ignore_float_errors():
-        key = ("statistics", absolute_sigma, is_solved)
+        key = ("statistics", absolute_sigma, missing)
         statistics = objective.cached_at(
-            key, theta, lambda: _constrained_statistics(objective, theta, absolute_sigma, is_solved)
+            key, theta, lambda: _constrained_statistics(objective, theta, absolute_sigma, missing)
         )
         if not with_goodness:
             return statistics
@@ -334,14 +330,14 @@ def compute_statistics(
 
 
 def _constrained_statistics(
-    objective: Objective, theta: Array, absolute_sigma: bool, is_solved: bool
+    objective: Objective, theta: Array, absolute_sigma: bool, missing: str
 ) -> ComputedStatistics:
     """Return the statistics of a fit, with the covariance on the constraints that hold with equality."""
     slopes = None
     if objective.constraints.active(theta):
         objective, slopes = objective.on_constraints(theta)
     batch = ObjectiveBatch([objective], objective.bounds)
-    statistics = batch_statistics(batch, theta[None], absolute_sigma, is_solved)[0]
+    statistics = batch_statistics(batch, theta[None], absolute_sigma, missing)[0]
     if slopes is None:
         return statistics
     unknown = (slopes != 0) @ np.isnan(np.diag(statistics.covariance)) > 0
@@ -370,11 +366,7 @@ def _goodness_figures(
 
 @ignore_float_errors()
 def batch_statistics(
-    batch: Batch,
-    theta: Array,
-    absolute_sigma: bool,
-    is_solved: bool = True,
-    rows: Sequence[RowFigures | None] | None = None,
+    batch: Batch, theta: Array, absolute_sigma: bool, missing: str = "", rows: Sequence[RowFigures | None] | None = None
 ) -> list[ComputedStatistics]:
     """Return the statistics of the fits of a batch; see `compute_statistics`.
 
@@ -383,7 +375,7 @@ def batch_statistics(
         rows: for the goodness of fit, the figures of the rows of each fit, or None where they have to be computed.
     """
     objective, size, every = batch.objective, theta.shape[1], np.arange(len(theta))
-    reason, dofs = _missing_errors_reason(objective, is_solved), batch.weighted_counts - size
+    reason, dofs = missing or _missing_errors_reason(objective), batch.weighted_counts - size
     is_likelihood, has_residuals = objective.kind is LossKind.LIKELIHOOD, objective.has_residuals
     matrices = _Matrices(batch, theta, has_residuals and size <= MAX_COVARIANCE_SIZE and not objective.is_network)
     lengths = rounding = np.zeros(len(theta))
@@ -419,6 +411,11 @@ def batch_statistics(
             name = objective.layout.element_names[k]
             estimate.reasons[fit] = [f"no standard errors: `{name}` converges to 0, where the loss jumps"]
             estimate.inverses[fit] = math.nan
+    separations = [""] * len(theta)
+    for fit in range(len(theta)) if is_likelihood and not missing else ():
+        separations[fit], is_infinite = find_separation(batch.objective_of(fit), theta[fit])
+        if estimate.definition:
+            estimate.inverses[fit][is_infinite[:, None] | is_infinite] = math.nan
     errors = estimate.standard_errors
     covariances = estimate.inverses if reason else estimate.covariances
     pairs = [()] * len(theta) if reason else _correlation_warnings(objective, theta, estimate)
@@ -428,8 +425,7 @@ def batch_statistics(
         values = objective.layout.values(errors[fit]).items()
         stderr = {name: None if np.isnan(error).all() else error for name, error in values}
         has_errors = any(error is not None for error in stderr.values())
-        separation = separation_warning(batch.objective_of(fit), theta[fit]) if is_solved and is_likelihood else ""
-        reasons = () if separation else tuple(estimate.reasons[fit])
+        reasons = () if separations[fit] else tuple(estimate.reasons[fit])
         others = _bound_warnings(objective, batch.bounds.select(fit), theta[fit], has_errors=has_errors)
         norm_if_known, figures = norm if has_residuals else None, dict[str, Any]()
         if rows is not None:
@@ -447,7 +443,7 @@ def batch_statistics(
                 missing_error_reasons=reasons,
                 partial_factor=_partial_factor(matrices, estimate, fit, on_bound[fit]),
                 warnings=(*reasons, *others, *(pairs[fit] if has_errors else ())),
-                separation_warning=separation,
+                separation_warning=separations[fit],
                 is_perfect=bool(is_perfect[fit]),
                 minimum_distance=float(distances[fit]),
                 residual_norm=norm_if_known,
@@ -591,9 +587,9 @@ def _estimate_covariances(
     if kind is LossKind.SQUARES:
         return _scaled_by_residuals(2 * inverses, lengths, dofs, GAUSSIAN, reasons)
     if kind is LossKind.ROBUST:
-        scores = matrices.of_each(Objective.score_triangle)[:, :, columns] * objective.components
-        meat = inverses @ (scores.swapaxes(1, 2) @ scores) @ inverses
-        return _scaled_by_residuals(meat, np.sqrt(dofs + size), dofs, SANDWICH, reasons)
+        # The products of scores and inverses are squared, for squares of scores alone may underflow.
+        steps = matrices.of_each(Objective.score_triangle)[:, :, columns] * objective.components @ inverses
+        return _scaled_by_residuals(steps.swapaxes(1, 2) @ steps, np.sqrt(dofs + size), dofs, SANDWICH, reasons)
     return _Covariances(inverses, np.ones(count), LIKELIHOOD, reasons)
 
 
@@ -648,12 +644,12 @@ def _penalised_covariances(
     residual_dofs = counts - np.einsum("gij,gji->g", inverses, data)
     if kind is LossKind.ROBUST:
         plain_matrices = _Matrices(plain, theta, has_triangles=False)
-        scores = plain_matrices.of_each(Objective.score_triangle)[:, :, columns] * objective.components
+        steps = plain_matrices.of_each(Objective.score_triangle)[:, :, columns] * objective.components @ inverses
         # At the solution the gradient of the unpenalised loss is not 0: it balances the gradient of the penalty.
         weights = plain.total_weights(matrices.every) * objective.components
         slopes = plain.values_and_gradients(theta, matrices.every)[1][:, columns] * weights[:, None]
-        centred = scores.swapaxes(1, 2) @ scores - slopes[:, :, None] * slopes[:, None, :] / counts[:, None, None]
-        meat = inverses @ centred @ inverses
+        shift = slopes[:, None, :] @ inverses
+        meat = steps.swapaxes(1, 2) @ steps - shift.swapaxes(1, 2) @ shift / counts[:, None, None]
         return _scaled_by_residuals(meat, np.sqrt(counts), residual_dofs, PENALISED_ROBUST, reasons)
     sandwich = inverses @ data @ inverses
     if kind is LossKind.SQUARES and not absolute_sigma:
@@ -776,10 +772,8 @@ def _bound_warnings(objective: Objective, bounds: Bounds, theta: Array, *, has_e
     return (*warnings, f"{rest} more end on a bound") if rest else tuple(warnings)
 
 
-def _missing_errors_reason(objective: Objective, is_solved: bool) -> str:
+def _missing_errors_reason(objective: Objective) -> str:
     """Return why there are no standard errors; empty if there may be some."""
-    if not is_solved:
-        return "no standard errors: the fit did not converge"
     if objective.settings[L1_FACTOR]:
         return (
             "no standard errors: an l1 penalty sets parameters to exactly 0 and shrinks the others, which the "

@@ -11,6 +11,7 @@ import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.comparison import Comparison, NestedTest, assign_folds
+from tests.each import each
 
 X = np.linspace(0, 4, 12)
 Y = [1.17, 2.14, 2.62, 2.53, 4.36, 4.86, 5.1, 6.38, 7.0, 7.69, 8.29, 9.27]
@@ -194,3 +195,16 @@ def test_a_fold_that_has_no_fit_gives_no_cross_validation_error() -> None:
     assert constant.cv_error == pytest.approx(0.9162907318741551, rel=1e-9)
     assert line.cv_error is None
     assert line.fit.warnings == ["no cross-validation error: 2 of 6 folds could not be fitted"]
+
+
+@each("model", ["y ~ a + b*x", "y ~ a*exp(b*x)"])
+def test_of_models_that_fit_exactly_the_smallest_is_first_and_no_likelihood_decides(model: str) -> None:
+    """Their likelihood has no maximum: an AIC would rank them by their rounding errors."""
+    data = {"x": X, "y": [ad.parse(model.partition("~")[2])(x=x, a=1.3, b=0.7) for x in X]}
+    *exact, constant = ad.compare(["y ~ a", f"{model} + d*x^2", model], data, folds=0).models
+    assert [one.fit.model for one in exact] == [model, f"{model} + d*x^2"]
+    assert {(one.delta, one.weight) for one in (*exact, constant)} == {(None, None)}
+    for one in exact:
+        figures = ("log_likelihood", "aic", "aicc", "bic", "null_test", "durbin_watson")
+        assert {getattr(one.fit, name) for name in figures} == {None}
+    assert constant.fit.aicc > 0

@@ -236,6 +236,15 @@ def test_a_model_file_keeps_them(tmp_path: Path) -> None:
     assert ad.load(tmp_path / "model.json").intervals == found.intervals
 
 
+@each("options", [{}, {"family": "gamma"}])
+def test_exact_data_have_no_profile(options: dict[str, Any]) -> None:
+    x = np.arange(10.0)
+    model, y = ("y ~ exp(a + b*x)", np.exp(0.3 + 0.1 * x)) if options else ("y ~ a + b*x", 1 + 2 * x)
+    found = ad.fit(model, {"x": x, "y": y}, profile=True, **options)
+    assert found.intervals["profile"] == {"a": None, "b": None}
+    assert found.warnings[-1] == "no profile intervals: the residual variance is unknown"
+
+
 def test_undetermined_parameters_have_no_ends() -> None:
     found: Any = ad.fit("y ~ a*b*x", FALLING, profile=True)
     assert found.intervals["profile"]["a"] == (-math.inf, math.inf)

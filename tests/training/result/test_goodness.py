@@ -151,10 +151,10 @@ def test_residuals_are_called_rounding_errors_only_where_they_are(noise: float, 
     assert any("the residuals are rounding errors" in text for text in found.warnings) is is_perfect
 
 
-def test_a_perfect_fit_calls_meaningless_only_what_it_has() -> None:
+def test_a_perfect_fit_says_only_what_it_lacks() -> None:
     few = {"x": [1.0, 2.0], "y": [2.0, 3.0]}
     (_, words) = fit("y ~ a + b*x", few).warnings
-    assert words == "the residuals are rounding errors, so likelihood and AIC are meaningless"
+    assert words == "the residuals are rounding errors, so there is no likelihood and no AIC"
     assert "the residuals are rounding errors" in fit("y ~ exp(a + b*x)", few, family="quasipoisson").warnings
     (reason, _) = fit("y ~ exp(a + b*x)", few, loss="gamma").warnings
     assert reason.startswith("no standard errors: there are no more rows than parameters")
@@ -541,13 +541,40 @@ def test_a_class_that_is_separated_from_two_that_are_not() -> None:
     assert not found.failure
 
 
+@each("family", ["binomial", "quasibinomial"])
+@each("rows", [10, 60])
+def test_separated_classes_have_the_test_of_the_limit_and_no_errors(rows: int, family: str) -> None:
+    """The deviance goes to 0, so the statistic is the null deviance; a dispersion cannot be estimated."""
+    x, z = np.random.default_rng(rows).normal(0, 1, (2, rows))
+    k = (x + z > 0).astype(float)
+    found = fit("k ~ sigmoid(a + b*x + c*z)", {"x": x, "z": z, "k": k}, family=family)
+    assert not found.converged
+    assert {*found.stderr.values(), *found.p_values.values()} == {None}
+    share = k.mean()
+    deviance = -2 * rows * (share * math.log(share) + (1 - share) * math.log(1 - share))
+    if family == "binomial":
+        assert found.null_test.statistic == pytest.approx(deviance, rel=1e-6)
+        assert found.null_test.p == pytest.approx(stats.chi2.sf(deviance, 2), rel=1e-5)
+    else:
+        assert found.null_test is None
+
+
+@pytest.mark.slow
+@each("family", ["poisson", "binomial", "negative_binomial"])
+@each("value", [0, 1])
+def test_equal_targets_are_not_tested_against_a_constant(value: int, family: str) -> None:
+    link = "sigmoid" if family == "binomial" else "exp"
+    data = {"x": np.arange(6.0), "k": np.full(6, value)}
+    assert fit(f"k ~ {link}(a + b*x)", data, family=family).null_test is None
+
+
 def test_a_level_all_of_whose_rows_are_of_one_class_is_no_separation_of_all() -> None:
     generator = np.random.default_rng(0)
     g = generator.integers(0, 3, 400)
     k = np.where(g == 2, 1, generator.uniform(size=400) < 0.4).astype(int)
     found = fit("k ~ sigmoid(a[g])", {"g": g, "k": k}, loss="bce")
     assert "some rows completely from those of other classes" in found.warnings[-1]
-    assert "`a[2]` would go to infinity, and the values and errors of such parameters" in found.warnings[-1]
+    assert "`a[2]` would go to infinity, so the values of such parameters" in found.warnings[-1]
 
 
 @each("seed", [1, 3, 22])
