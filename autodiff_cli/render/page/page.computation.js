@@ -230,6 +230,8 @@ class Computation {
         return math(node.name);
       case "label":
         return mathOf(node.inputs[of]);
+      case "label at":
+        return mathOf(of);
       case "chosen":
         return listed(this.#chosen(i).map(({ to }) => mathOf(to)));
       case "lost":
