@@ -595,8 +595,8 @@ def _point_towards(start: Point, end: Point, distance: float, exact: bool = Fals
 def _text_shapes(texts: Sequence[str], place: Point, kind: str) -> Iterator[str]:
     for count, text in enumerate(texts):
         first = " first" if count == 0 and len(texts) > 1 else ""
-        y = place.y + count * _LINE_HEIGHT
-        yield f'<text class="{kind}{first}" x="{place.x:.1f}" y="{y:.1f}" dy=".35em">{escape(text)}</text>'
+        y, shown = place.y + count * _LINE_HEIGHT, escape(formatting.in_print(text))
+        yield f'<text class="{kind}{first}" x="{place.x:.1f}" y="{y:.1f}" dy=".35em">{shown}</text>'
 
 
 def _fit_label(label: str) -> str:

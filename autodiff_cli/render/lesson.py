@@ -20,7 +20,7 @@ from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep,
 from autodiff_cli.explain.sentences import NEGLIGIBLE, StepSentences, label_with_definition
 from autodiff_cli.graph.op import Gate
 from autodiff_cli.render.drawing import SVG_STYLE, Drawing, Role, View, build_drawing, graph_shapes, safe_label
-from autodiff_cli.render.formatting import NumberFormat, number_formats, shortest_text, single_line
+from autodiff_cli.render.formatting import NumberFormat, in_print, number_formats, shortest_text
 from autodiff_cli.render.gradient import assignments_text
 from autodiff_cli.render.html_page import PageAddition, plain_page, to_html
 from autodiff_cli.render.javascript import page_file
@@ -207,8 +207,8 @@ def exercise_sheet(trace: Trace, view: View, digits: int | None = None) -> str:
     Raises:
         GraphTooLargeError: if the graph has too many nodes to draw.
     """
-    text = safe_label(single_line(trace.expression.text))
-    body = "\n".join(["<main>", *_Sheet(trace, view, digits).pages(escape(text)), "</main>"])
+    text = safe_label(trace.expression.text)
+    body = "\n".join(["<main>", *_Sheet(trace, view, digits).pages(), "</main>"])
     count = sum(1 for _ in trace.forward)
     size = count if count <= _MAX_PAGE_OPERATIONS else _MAX_FULL_SIZE_OPERATIONS
     style = f"{SVG_STYLE}{page_file('lessons/exercise.css')}:root {{ --operations: {size}; }}"
@@ -231,14 +231,14 @@ class _Sheet:
         self._size, self._shapes, _ = graph_shapes(drawing, self._format_brief, room)
         self._given_hints: set[str] = set()
 
-    def pages(self, text: str) -> Iterator[str]:
+    def pages(self) -> Iterator[str]:
         """Yield the worksheet with all steps, and the key."""
-        values = (f"{_escaped(key)} = {escape(self._format_full(x))}" for key, x in self._trace.point.items())
+        values = (f"{_escaped(key)} = {_escaped(self._format_full(x))}" for key, x in self._trace.point.items())
         slopes = (f"<li>d/d{_escaped(key)} = {_blank_field(f'd/d{key}')}</li>" for key in self._trace.gradient)
         yield _section(
             "Backpropagation, an exercise",
             '<p class="name">Name <span class="line"></span> Date <span class="line"></span></p>',
-            f'<p class="formula">{text}</p>',
+            f'<p class="formula">{_escaped(self._trace.expression.text)}</p>',
             f"<p>at {', '.join(values)}</p>" if self._trace.point else "",
             "<p>In the forward pass, fill in the value of each operation. In the backward pass, fill in the adjoint of "
             "each node and its contribution to each input: local derivative × adjoint.</p>",
@@ -312,7 +312,7 @@ class _Sheet:
     def _key_page(self) -> str:
         forward = (f"<li>{_escaped(self._sentences.forward(step))}</li>" for step in self._trace.forward)
         gradient = self._trace.gradient.items()
-        slopes = (f"<li>d/d{_escaped(key)} = {escape(self._format_full(x))}</li>" for key, x in gradient)
+        slopes = (f"<li>d/d{_escaped(key)} = {_escaped(self._format_full(x))}</li>" for key, x in gradient)
         return _section(
             "Key",
             *_titled_list("Forward", "ol", forward),
@@ -323,7 +323,7 @@ class _Sheet:
 
     def _backward_answer(self, step: BackwardStep) -> str:
         label = _escaped(self._trace.labels[step.node])
-        adjoint = escape(self._format_brief(step.adjoint))
+        adjoint = _escaped(self._format_brief(step.adjoint))
         sentence = self._sentences.backward(step)
         reason = "" if sentence in self._given_hints else f": {_escaped(sentence)}"
         self._given_hints.add(sentence)
@@ -351,8 +351,8 @@ def _titled_list(title: str, tag: str, items: Iterable[str], level: int = 3) -> 
 
 
 def _blank_field(label: str) -> str:
-    return f'<input class="blank" autocomplete="off" aria-label="{_escaped(label)}">'
+    return f'<input class="blank" autocomplete="off" aria-label="{escape(safe_label(label))}">'
 
 
 def _escaped(text: str) -> str:
-    return escape(safe_label(text))
+    return escape(in_print(safe_label(text)))

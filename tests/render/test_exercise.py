@@ -48,7 +48,7 @@ def test_answers_stand_only_in_the_key(sheet: str) -> None:
         assert ("value ____" in shown[0]) == (node["op"] not in ("input", "constant"))
         assert ("adjoint ____" in shown[0]) == (node["adjoint"] is not None)
     assert not re.search(r"data-(value|adjoint|local)", sheet)
-    for sentence in ("w*x = 3 × 2 = 6", "h: 1 × 4 = 4", "d/dw = 9"):
+    for sentence in ("w·x = 3 × 2 = 6", "h: 1 × 4 = 4", "d/dw = 9"):
         assert sentence in words(key)
         assert sentence not in words(worksheet)
 
