@@ -106,14 +106,14 @@ def drop_double_negations(formula: str) -> str:
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _PRINTED = {"-": "−", "*": "·", "**": "^", "<=": "≤", ">=": "≥", "!=": "≠"}
 # A minus sign stands between blanks, or before an operand; others belong to names and to powers of ten.
-_SIGN = re.compile(r"`[^`]*`|(?:\^|\*\*)-?\d+(?![\w.^(*])|\*\*?|[<>!]=|(?<![^\s(\[,=*/^<>-])-")
+_SIGN = re.compile(r"`[^`]*`|(?:\^|\*\*)-?\d+(?![\w.^(]|\*\*)|\*\*?|[<>!]=|(?<![^\s(\[,=*/^<>-])-")
 
 
 def in_print(text: str) -> str:
     """Return a formula or a number with the signs of mathematics, which the language also reads.
 
-    >>> [in_print(text) for text in ("x^2 - 3*y", "-1e-05", "`a-b`*x^-1", "2^x^2", "2**n")]
-    ['x² − 3·y', '−1e-05', '`a-b`·x⁻¹', '2^x²', '2^n']
+    >>> [in_print(text) for text in ("x^2*y - 3", "-1e-05", "`a-b`*x^-1", "2^x^2", "2**n")]
+    ['x²·y − 3', '−1e-05', '`a-b`·x⁻¹', '2^x²', '2^n']
     """
 
     def sign(match: re.Match[str]) -> str:
