@@ -85,8 +85,6 @@ class View(NamedTuple):
         only: draw only nodes that depend on this variable.
         hide_constants: leave out nodes that depend on no variable.
         fold: draw each frame without the output as one node.
-        find: draw only nodes whose label or operation matches this text, highlighted, and their neighbours. If a
-            label matches because that of an input does, only the input counts.
         seed: for forward mode, the variable whose tangent is 1; nodes show tangents in place of adjoints.
     """
 
@@ -94,7 +92,6 @@ class View(NamedTuple):
     only: str | None = None
     hide_constants: bool = False
     fold: bool = False
-    find: str | None = None
     seed: str | None = None
 
 
@@ -138,12 +135,7 @@ def build_drawing(trace: Trace, view: View = WHOLE_GRAPH) -> Drawing:
     drawing = Drawing(trace, boxes, arrows, [frame._replace(label=safe_label(frame.label)) for frame in around])
     if view.fold:
         drawing = _fold_frames(drawing)
-    return _drop_call_names(drawing) if view.find is None else _matching_part(drawing, view.find)
-
-
-def searchable_names(drawing: Drawing) -> set[str]:
-    """Return the labels and operation names that `View.find` can match."""
-    return {name for box in drawing.boxes for name in (box.label, *_operation_names(drawing.trace, box))}
+    return _drop_call_names(drawing)
 
 
 def box_lines(box: Box, show: NumberFormat, *, brief: bool = False) -> list[str]:
@@ -271,28 +263,6 @@ def _drop_call_names(drawing: Drawing) -> Drawing:
         for box in drawing.boxes
     ]
     return drawing._replace(boxes=boxes)
-
-
-def _matching_part(drawing: Drawing, text: str) -> Drawing:
-    """Return the nodes that match a text, highlighted, and their neighbours, without frames."""
-    text = text.casefold()
-    # The first nodes on each path whose label contains the text, and those whose operation name does.
-    labelled = {box.id for box in drawing.boxes if text in box.label.casefold()}
-    later = {arrow.target for arrow in drawing.arrows if arrow.source in labelled}
-    named = {box.id for box in drawing.boxes if any(text in name for name in _operation_names(drawing.trace, box))}
-    hits = labelled - later | named
-    arrows = [arrow for arrow in drawing.arrows if arrow.source in hits or arrow.target in hits]
-    near = hits.union(*((arrow.source, arrow.target) for arrow in arrows))
-    boxes = [
-        box._replace(is_highlighted=box.is_highlighted or box.id in hits) for box in drawing.boxes if box.id in near
-    ]
-    return Drawing(drawing.trace, boxes, arrows, [])
-
-
-def _operation_names(trace: Trace, box: Box) -> Iterator[str]:
-    op = trace.tape.nodes[box.id].op
-    if op is not None and box.role is not Role.FOLDED:
-        yield from filter(None, (op.name, op.symbol, op.spelling))
 
 
 def _statements(
