@@ -90,7 +90,7 @@ class Format(NamedTuple):
 _VIEWS = ("paths", "tape", "mode")
 
 FORMATS = {
-    "text": Format((), _VIEWS),
+    "text": Format((".txt",), _VIEWS),
     "json": Format((".json",), _VIEWS),
     "mermaid": Format((".mmd", ".mermaid"), ("mode",), _drawing("to_mermaid")),
     "dot": Format((".dot", ".gv"), ("mode",), _drawing("to_dot")),
@@ -102,8 +102,6 @@ FormatName = StrEnum("FormatName", [(name.upper(), name) for name in FORMATS])  
 
 _DRAWINGS = [name for name in FORMATS if name not in ("text", "json", "latex")]
 _DEFAULT_LIMIT = 10  # paths listed per variable
-# Suffixes of formats that other tools write, which users may expect here.
-_BINARY_SUFFIXES = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".ps")
 
 # The options that need others, or a format of the output; `format name` stands for the format that was found.
 _RESTRICTIONS = (
@@ -283,8 +281,9 @@ def _select_format(requested: FormatName | None, json: bool, output: str | None)
         return requested or "json"
     suffix = PurePath(output or "").suffix.lower()
     by_suffix = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
-    if suffix in _BINARY_SUFFIXES:
-        raise BadInput(f"-o {output}: trace cannot write {suffix} files; it can write {', '.join(by_suffix)}")
+    if suffix and suffix not in by_suffix:
+        kinds = ", ".join(by_suffix)
+        raise BadInput(f"-o {output}: trace cannot write {suffix} files; it can write {kinds}, others with --format")
     return by_suffix.get(suffix, "text")
 
 

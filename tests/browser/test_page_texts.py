@@ -404,7 +404,7 @@ SHOWN = r"""() => {
   table.refresh();
   for (let position = 0; position <= playback.length; position++) {
     go(position);
-    [graph.svg, byId("explanation"), byId("details"), byId("table")].forEach(look);
+    [graph.svg, ...["explanation", "details", "table", "result"].map(byId)].forEach(look);
   }
   return [...shown];
 }"""

@@ -27,7 +27,7 @@ function draw(nodes) {
     slope.title = plain(slopeOf(variable, inFull));
   }
   const value = inFull(playback.computation.values[record.output]);
-  byId("result").textContent = playback.isComputed(record.output) ? `value = ${value}` : "";
+  setText(byId("result"), playback.isComputed(record.output) ? `value = ${value}` : "");
   highlight(playback.focus);
   remark();
   byId("where").textContent = where();
