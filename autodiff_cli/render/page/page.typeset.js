@@ -23,7 +23,7 @@ function typesetText(text) {
 
 /** A formula as it is typed, in nodes. */
 function typedText(text) {
-  return text.split(RIGHT_TO_LEFT).map((part, k) => (k % 2 ? htmlElement("bdi", part) : new Text(part)));
+  return text.split(RIGHT_TO_LEFT).map((part, k) => (k % 2 ? htmlElement("bdi", part) : document.createTextNode(part)));
 }
 
 /** Put a text into an element, with its formulas typeset. */
