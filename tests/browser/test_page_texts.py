@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.support import measure, opened, resize
+from tests.browser.support import measure, opened, press, resize, wait_until
 from tests.browser.test_page_layout import ARRAYS, PAGES, XOR, sizes
 from tests.browser.test_page_movements import drawn
 from tests.each import amount
@@ -429,13 +429,14 @@ def test_minus_signs_are_no_hyphens(page: Page, words: list[str]) -> None:
 def test_names_with_signs_are_no_formulas(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
     names = ["my-col", "x^2", "a*b", "2theta", "{b}", "m~1"]
-    formula = " + ".join(f"{k}*`{name}`^3" for k, name in enumerate(names, 2))
+    formula = " + ".join(f"{k}*`{name}`^3*`my-col`" for k, name in enumerate(names, 2))
     opened(page, [formula, *(w for name in names for w in ("--set", f"`{name}`=2"))])
     shown = page.evaluate(SHOWN)
     title = page.locator("#typeset").evaluate("(element) => element.textContent")
     for name in names:
         assert name in shown
         assert name in title
+    assert "col" not in shown
 
 
 def test_words_joined_by_lines_are_one_name(page: Page) -> None:
@@ -471,3 +472,10 @@ def test_letters_from_right_to_left_do_not_turn_what_follows(page: Page) -> None
       return [...new Set(turned)];
     }"""
     assert page.evaluate(script) == []
+
+
+def test_elements_of_arrays_are_names_with_an_index(page: Page) -> None:
+    opened(page, ["sum(W*`a-b`)", "--W=[1, 2]", "--set", "`a-b`=3"])
+    press(page, "Scalars")
+    wait_until(page, "location.hash.includes('scalars')")
+    assert page.evaluate("[...LITERAL_NAMES]") == ["a-b"]

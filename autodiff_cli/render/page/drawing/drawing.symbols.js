@@ -22,7 +22,7 @@ function symbolOf({ op, inputs }) {
 
 const LETTERS_AND_INDEX = /^((?:\p{L}\p{M}*)+)([_.]?)([\p{L}\p{M}\p{Nd}₀-₉_.]*)$/u; // letters and an index, perhaps behind a separator
 const TOKEN_OF_FORMULA = /^(?:`[^`]*`|[\p{L}…][\p{L}\p{M}\p{N}_.…]*|\d+\.?\d*(?:e[-+]?\d+)?|[<>!]=|.)/su;
-const LITERAL_NAMES = new Set(record.variables.map(({ name }) => name).filter((name) => !/^[\p{L}_][\p{L}\p{M}\p{N}_.]*$/u.test(name))); // such as `my-col`
+const LITERAL_NAMES = new Set(record.variables.map(({ name }) => name).filter((name) => !/^[\p{L}_][\p{L}\p{M}\p{N}_.]*(\[[\d, ]+\])?$/u.test(name))); // such as `my-col`
 const RIGHT_TO_LEFT = /((?:[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]\p{M}*)+)/u;
 const MINUS = /((?<![\p{L}\p{M}\p{N}_)])-(?=[\d.]|inf))/u; // of a number
 const ROOT = "√"; // in fonts of mathematics it hangs below the line
