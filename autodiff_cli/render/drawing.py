@@ -21,7 +21,7 @@ from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.views import Frame, fold_frames, forward_mode, frame_derivatives, frames
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render import formatting, layout
-from autodiff_cli.render.formatting import NumberFormat
+from autodiff_cli.render.formatting import NumberFormat, in_print
 from autodiff_cli.render.layout import FrameSpec, LayoutWithCopies, Point, Rectangle, Route, Size
 
 # --- Nodes, edges and frames ---
@@ -377,7 +377,7 @@ def to_svg(drawing: Drawing, show: NumberFormat) -> str:
         f"<desc>{escape(_description(drawing, show))}</desc>",
         f"<style>{SVG_STYLE}</style>",
         f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
-        *_text_shapes(heading, Point(_MARGIN, _MARGIN + _LINE_HEIGHT / 2), "heading"),
+        *_text_shapes([in_print(heading[0]), heading[1]], Point(_MARGIN, _MARGIN + _LINE_HEIGHT / 2), "heading"),
         f'<g transform="translate({_MARGIN:g} {top:g})">',
         *shapes,
         "</g>",
@@ -407,10 +407,13 @@ def graph_shapes(drawing: Drawing, show: NumberFormat, min_number_width: int = 0
 
     def lines(least: int) -> list[list[str]]:
         def write(x: Any) -> str:
-            return formatting.text_within(x, show, _MAX_LABEL_LENGTH - len("adjoint ")).ljust(least)
+            return in_print(formatting.text_within(x, show, _MAX_LABEL_LENGTH - len("adjoint "))).ljust(least)
 
-        texts = (box_lines(box, write, brief=True) for box in drawing.boxes)
-        return [[_fit_label(label), *numbers] for label, *numbers in texts]
+        texts = ((box, box_lines(box, write, brief=True)) for box in drawing.boxes)
+        return [
+            [_fit_label(label if box.role is Role.INPUT else in_print(label)), *numbers]  # `a-b` may be a name
+            for box, (label, *numbers) in texts
+        ]
 
     texts, padded = lines(0), lines(min_number_width)
     sizes = [_box_size(box.role, lines) for box, lines in zip(drawing.boxes, padded, strict=True)]
@@ -459,9 +462,9 @@ def _box_size(role: Role, texts: Sequence[str]) -> Size:
 
 def _heading(drawing: Drawing, show: NumberFormat) -> list[str]:
     trace = drawing.trace
-    result = f"value = {show(trace.value)}"
+    result = f"value = {in_print(show(trace.value))}"
     for k, (name, slope) in enumerate(trace.gradient.items()):
-        entry = f"{', ' if k else '; '}d/d{name} = {show(slope)}"
+        entry = f"{', ' if k else '; '}d/d{name} = {in_print(show(slope))}"
         if len(result) + len(entry) > _MAX_TITLE_LENGTH:
             result += f" and {pluralize(len(trace.gradient) - k, 'more derivative')}"
             break
@@ -481,7 +484,7 @@ def _description(drawing: Drawing, show: NumberFormat) -> str:
 def _frame_shape(frame: Frame, place: Rectangle) -> str:
     (x, y), (width, height) = place
     title = Point(x - width / 2 + layout.TITLE_HEIGHT / 2, y - height / 2 + layout.TITLE_HEIGHT / 2)
-    text = "".join(_text_shapes([_fit_label(frame.label)], title, "small"))
+    text = "".join(_text_shapes([_fit_label(in_print(frame.label))], title, "small"))
     shape = _rectangle("enclosure", *place, _INPUT_RADIUS / 2)
     return f'<g class="group"><title>{escape(frame.label)}</title>{shape}{text}</g>'
 
@@ -520,10 +523,8 @@ def _edge_shape(arrow: Arrow, route: Route, show: NumberFormat) -> str:
 
 def _local_text(local: Any, show: NumberFormat) -> str:
     """Return a local derivative for an edge: a number, or only the shape of an array."""
-    if isinstance(local, float):
-        return show(local)
-    if local.size == 1:
-        return show(float(local.flat[0]))
+    if isinstance(local, float) or local.size == 1:
+        return in_print(show(local if isinstance(local, float) else float(local.flat[0])))
     return f"{local.size} numbers" if local.ndim == 1 else "×".join(map(str, local.shape))
 
 
@@ -565,8 +566,8 @@ def _point_towards(start: Point, end: Point, distance: float, exact: bool = Fals
 def _text_shapes(texts: Sequence[str], place: Point, kind: str) -> Iterator[str]:
     for count, text in enumerate(texts):
         first = " first" if count == 0 and len(texts) > 1 else ""
-        y, shown = place.y + count * _LINE_HEIGHT, escape(formatting.in_print(text))
-        yield f'<text class="{kind}{first}" x="{place.x:.1f}" y="{y:.1f}" dy=".35em">{shown}</text>'
+        y = place.y + count * _LINE_HEIGHT
+        yield f'<text class="{kind}{first}" x="{place.x:.1f}" y="{y:.1f}" dy=".35em">{escape(text)}</text>'
 
 
 def _fit_label(label: str) -> str:
