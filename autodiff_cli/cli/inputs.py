@@ -77,7 +77,7 @@ def insert_products(text: str) -> str:
     A text with another error, or with very many products, is returned as it is from there on.
 
     >>> [insert_products(text) for text in ("2x", "3(x + 1)y", "x(y + 1)", "2 sin(x) x^2", "xy")]
-    ['2*x', '3*(x + 1)*y', 'x*(y + 1)', '2 *sin(x) *x^2', 'xy']
+    ['2*x', '3*(x + 1)*y', 'x*(y + 1)', '2*sin(x)*x^2', 'xy']
     """
     for _ in range(_MAX_PRODUCTS):
         try:
@@ -87,7 +87,7 @@ def insert_products(text: str) -> str:
             if error.start is None or "multiplication is written `*`" not in error.message:
                 break
             at = text.index("(", error.start) if "not a function" in error.message else error.start
-            text = f"{text[:at]}*{text[at:]}"
+            text = f"{text[:at].rstrip()}*{text[at:]}"
     return text
 
 

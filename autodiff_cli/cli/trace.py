@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from autodiff_cli.cli import command_line as cli
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.language.errors import suggest
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.options import (
     CheckedOptions,
@@ -91,7 +90,7 @@ class Format(NamedTuple):
 _VIEWS = ("paths", "tape", "mode")
 
 FORMATS = {
-    "text": Format((), _VIEWS),
+    "text": Format((".txt",), _VIEWS),
     "json": Format((".json",), _VIEWS),
     "mermaid": Format((".mmd", ".mermaid"), ("mode",), _drawing("to_mermaid")),
     "dot": Format((".dot", ".gv"), ("mode",), _drawing("to_dot")),
@@ -103,8 +102,6 @@ FormatName = StrEnum("FormatName", [(name.upper(), name) for name in FORMATS])  
 
 _DRAWINGS = [name for name in FORMATS if name not in ("text", "json", "latex")]
 _DEFAULT_LIMIT = 10  # paths listed per variable
-# Suffixes of formats that other tools write, which users may expect here.
-_BINARY_SUFFIXES = (".png", ".pdf", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".ps")
 
 # The options that need others, or a format of the output; `format name` stands for the format that was found.
 _RESTRICTIONS = (
@@ -140,7 +137,7 @@ _RESTRICTIONS = (
             lambda explicit: explicit["format name"] not in _DRAWINGS,
             f"{command_words(option)} needs a drawing; add --format, one of {', '.join(_DRAWINGS)}",
         )
-        for option in ("highlight", "only", "hide_constants", "fold", "find")
+        for option in ("highlight", "only", "hide_constants", "fold")
     ),
     Restriction(
         "exercise",
@@ -167,7 +164,6 @@ class ViewRequest(CheckedOptions):
 
 
 _ROW_HELP = "Trace the loss of model EXPR (or MODEL.json) at row N of DATA, counted after --where."
-_FIND_HELP = "Draw only the smallest parts that contain TEXT, and their neighbours."
 
 
 @cli.command(views=ViewRequest, uncertainty=cli.UncertaintyRequest, reading=FileOptions)
@@ -194,7 +190,6 @@ def trace(
     only: str | None = drawing_option("--only VAR", "Draw only nodes that depend on VAR."),
     hide_constants: bool = drawing_option("--hide-constants", "Do not draw nodes that depend on no variable."),
     fold: bool = drawing_option("--fold", "Draw named intermediates, calls and layers as one node each."),
-    find: str | None = drawing_option("--find TEXT", _FIND_HELP),
     exercise: bool = cli.output_option("--exercise", "Write an exercise sheet with blanks and an answer key (HTML)."),
 ) -> Output:
     """Show backpropagation step by step.
@@ -269,11 +264,11 @@ def trace(
     from autodiff_cli.render.layout import GraphTooLargeError
 
     seed = _seed_variable(trace_record) if is_forward else None
-    view = View(highlight, only, hide_constants, fold, find)
+    view = View(highlight, only, hide_constants, fold)
     try:
         text = draw(trace_record, view, environment.digits, seed=seed, exercise=exercise)
     except GraphTooLargeError as error:
-        hint = "reduce the drawing with --fold, --only VAR, --find TEXT or --hide-constants"
+        hint = "reduce the drawing with --fold, --only VAR or --hide-constants"
         raise BadInput(f"{error}; {hint}, or use --format dot, which has no limit") from error
     return Output(text_report(text), path=output)
 
@@ -286,8 +281,9 @@ def _select_format(requested: FormatName | None, json: bool, output: str | None)
         return requested or "json"
     suffix = PurePath(output or "").suffix.lower()
     by_suffix = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
-    if suffix in _BINARY_SUFFIXES:
-        raise BadInput(f"-o {output}: trace cannot write {suffix} files; it can write {', '.join(by_suffix)}")
+    if suffix and suffix not in by_suffix:
+        kinds = ", ".join(by_suffix)
+        raise BadInput(f"-o {output}: trace cannot write {suffix} files; it can write {kinds}, others with --format")
     return by_suffix.get(suffix, "text")
 
 
@@ -362,15 +358,9 @@ def _build_drawing(trace: Trace, view: View) -> Drawing:
     from autodiff_cli.render import drawing
 
     selected = drawing.build_drawing(trace, view)
-    if selected.boxes:
-        return selected
-    graph = drawing.build_drawing(trace, view._replace(find=None))
-    if not graph.boxes:
+    if not selected.boxes:
         raise BadInput(f"--only {view.only}: the output does not depend on `{view.only}`, so there is nothing to draw")
-    text = view.find or ""
-    close = suggest(text, drawing.searchable_names(graph))
-    hint = f"; did you mean `{close}`?" if close else ""
-    raise BadInput(f"--find {text}: no label in the drawing contains `{text}`{hint}")
+    return selected
 
 
 def trace_row(

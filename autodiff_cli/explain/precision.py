@@ -228,20 +228,22 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
     tape = Tape([formula.output, *slopes])
     names = [VALUE, *wrt]
     ends: dict[str, list[Interval]] = {name: [] for name in names}
+    boxes = [*_boxes(intervals, moving)]
     with interval_arithmetic(_BITS) as kind:
-        for box in _boxes(intervals, moving):
+        for box, known in zip(boxes, _ends_without_balls(tape, boxes), strict=True):
             values = _evaluate_over(tape, kind, box)
-            results = [_ball_ends(values[i]) for i in tape.outputs]
-            if not all(ball.is_finite(values[i]) for i in tape.outputs):
-                results = _one_sided_ends(tape, box)
+            results = known
+            if all(ball.is_finite(values[i]) for i in tape.outputs):
+                pairs = zip(map(_ball_ends, [values[i] for i in tape.outputs]), known, strict=True)
+                results = [(max(a[0], b[0]), min(a[1], b[1])) for a, b in pairs]
             of_moving = dict(zip(moving, results[len(names) :], strict=True))
             results[0] = _bounds_at_corners(formula.tape, kind, box, of_moving) or results[0]
             for name, interval in zip(names, results, strict=False):
                 ends[name].append(interval)
         # The tightest floats that enclose the numbers of all boxes.
         bounds = {
-            name: (min(ball.float_below(low) for low, _ in boxes), -min(ball.float_below(-high) for _, high in boxes))
-            for name, boxes in ends.items()
+            name: (min(ball.float_below(low) for low, _ in pairs), -min(ball.float_below(-high) for _, high in pairs))
+            for name, pairs in ends.items()
         }
     return ProvenBounds(bounds, any(math.isinf(end) for interval in bounds.values() for end in interval))
 
@@ -256,19 +258,21 @@ def _ball_ends(x: Number) -> Interval:
     return (ball.as_ball(x).lower(), ball.as_ball(x).upper()) if ball.is_finite(x) else (ball.NEGATIVE_INF, ball.INF)
 
 
-def _one_sided_ends(tape: Tape, box: Mapping[str, Interval]) -> list[Interval]:
-    """Return the ends of the outputs over a box at an edge of a domain, which a ball would cross; infinite where the
-    first output may be undefined, since a function without a value has no derivative."""
+def _ends_without_balls(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> Iterator[list[Interval]]:
+    """Yield the ends of the outputs over each box in arithmetic of intervals, in which squares are never negative, and
+    which ends at the edge of a domain; infinite where the first output may jump or be undefined."""
     import numpy as np
 
     from autodiff_cli.numbers.intervals import INTERVALS, Intervals, float_bounds
 
-    ends = {name: [float_bounds(end) for end in sides] for name, sides in box.items()}
+    ends = {name: np.array([[float_bounds(end) for end in box[name]] for box in boxes]) for name in boxes[0]}
     with np.errstate(all="ignore"):
-        values = forward(tape, INTERVALS, {name: Intervals.between(a[0], b[1]) for name, (a, b) in ends.items()})
-    is_defined = values[tape.outputs[0]].is_continuous.all()
-    pairs = [[float(end) for end in values[i][:2]] for i in tape.outputs]
-    return [(arb(a), arb(b)) if is_defined and a <= b else (ball.NEGATIVE_INF, ball.INF) for a, b in pairs]
+        values = forward(tape, INTERVALS, {name: Intervals.between(x[:, 0, 0], x[:, 1, 1]) for name, x in ends.items()})
+    is_defined = np.broadcast_to(values[tape.outputs[0]].is_continuous, len(boxes))
+    sides = np.array([[np.broadcast_to(end, len(boxes)) for end in values[i][:2]] for i in tape.outputs])
+    for of_box, is_known in zip(sides.T.tolist(), is_defined, strict=True):
+        pairs = zip(*of_box, strict=True)
+        yield [(arb(a), arb(b)) if is_known and a <= b else (ball.NEGATIVE_INF, ball.INF) for a, b in pairs]
 
 
 def _boxes(intervals: Mapping[str, Interval], moving: Sequence[str]) -> Iterator[dict[str, Interval]]:

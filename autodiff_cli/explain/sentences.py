@@ -54,7 +54,7 @@ class Slot(NamedTuple):
             `jacobian`; `chosen`, the labels of the inputs that a choice selects, and `share`, the part of the adjoint
             that each of them gets; `lost`, how many digits of the output rounding its inputs can destroy. Of an input:
             `label` and `value`. Of the contribution to an input: `local`, `amount`, `total`, `use`, `uses`. Of any
-            node: `value at` and `adjoint at`.
+            node: `label at`, `value at` and `adjoint at`.
         of: the position of the input, or the id of the node.
         is_loose: whether a negative number is put in brackets.
     """
@@ -471,15 +471,17 @@ def closing_phrases(trace: Trace) -> list[Phrase]:
     for name in trace.wrt:
         leaf = trace.expression.leaves[name]
         if leaf in index:
-            others = " The same holds for the other variables." if count > 1 else ""
+            label, others = (
+                Slot("label at", index[leaf]),
+                " The same holds for the other variables." if count > 1 else "",
+            )
             rough = "At a kink, or where it is not finite, a derivative does not predict the change of the output."
             if array_shape(trace.point[name]):
-                each = f"Each element of d/d{name} is the rate at which the output changes with that element of {name}"
-                return [*phrases, (Cases("smooth", ((rough,), (f"{each}.{others}",)), index[leaf]),)]
+                rate = (" is the rate at which the output changes with that element of ", label, f".{others}")
+                return [*phrases, (Cases("smooth", ((rough,), ("Each element of d/d", label, *rate)), index[leaf]),)]
             slope = Slot("adjoint at", index[leaf])
-            moves = f": if {name} changes by a small h, the output changes by about "
-            prediction = Cases("smooth", ((f". {rough}",), (moves, slope, f" × h.{others}")), index[leaf])
-            return [*phrases, (f"d/d{name} = ", slope, prediction)]
+            moves = (": if ", label, " changes by a small h, the output changes by about ", slope, f" × h.{others}")
+            return [*phrases, ("d/d", label, " = ", slope, Cases("smooth", ((f". {rough}",), moves), index[leaf]))]
     return phrases
 
 
@@ -583,6 +585,7 @@ _WORDS: Mapping[str, Callable[[_StepFacts, int], str]] = {
     "name": lambda facts, of: label_with_definition(facts.trace, facts.node),
     "chosen": lambda facts, of: join_words([facts.trace.labels[each.to] for each in facts.selected]),
     "label": lambda facts, of: facts.trace.labels[facts.input(of)],
+    "label at": lambda facts, of: facts.trace.labels[of],
     "use": lambda facts, of: str(facts.contribution(of).use),
     "uses": lambda facts, of: str(facts.contribution(of).uses),
 }

@@ -31,7 +31,7 @@ _ACCENTS = {
 }  # fmt: skip
 _MARKS = "[\u0300-\u036f\u20d0-\u20ff]*"  # combining marks over or under a letter
 _LETTER = re.compile(f"(.)({_MARKS})", re.DOTALL)
-_NAME = re.compile(rf"((?:[^\W\d_]{_MARKS})+)[_.]?([^\[]*)(?:\[([\d, ]*)\])?")
+_NAME = re.compile(rf"((?:[^\W\d_]{_MARKS})+)[_.]?((?:[\w.]{_MARKS})*)(?:\[([\d, ]*)\])?")
 
 # All names can be typeset; only the name of the function is checked.
 LATEX_NAMES = NamingRules(frozenset(), lambda name: name.replace("_", "").isalnum())
@@ -71,17 +71,21 @@ def _second_partial(name: str, first: str, second: str) -> str:
 
 
 def latex_symbol(name: str, *, has_all_letters: bool = False) -> str:
-    r"""Return a name as a mathematical symbol: a letter, Latin or Greek, with the rest as its index.
+    r"""Return a name as a mathematical symbol: a letter, Latin or Greek, with an index, or words.
 
     Args:
         has_all_letters: whether letters of other scripts can be typeset, as browsers do; TeX's fonts lack them.
 
     >>> [latex_symbol(name) for name in ("x", "λ", "theta_0", "x₁", "x̂", "rate", "señal", "v[0, 1]")]
     ['x', '\\lambda', '\\theta_{0}', 'x_{1}', '\\hat{x}', '\\mathrm{rate}', '\\mathrm{se\\tilde{n}al}', 'v_{0, 1}']
+    >>> [latex_symbol(name) for name in ("x_max", "rate_2", "learning_rate", "my-col")]
+    ['x_{\\mathrm{max}}', '\\mathrm{rate}_{2}', '\\mathrm{learning\\_rate}', '\\mathrm{my-col}']
     """
     letters = "".join(str(unicodedata.digit(each, each)) for each in unicodedata.normalize("NFD", name))
     match = _NAME.fullmatch(letters)
     stem, index, place = match.groups() if match else (letters, "", None)
+    if index and not index.isdigit() and _stem(stem, has_all_letters).startswith(r"\mathrm"):
+        stem, index = letters.partition("[")[0], ""  # the index of a word would be a word of its own
     text = _stem(stem, has_all_letters)
     below = ", ".join(filter(None, [index if index.isdigit() or not index else _stem(index, has_all_letters), place]))
     return f"{text}_{{{below}}}" if below else text
@@ -110,7 +114,7 @@ def _accented(text: str, accents: str) -> str:
     return reduce(lambda inside, accent: rf"\{_ACCENTS[accent]}{{{inside}}}", filter(_ACCENTS.get, accents), text)
 
 
-_ESCAPES = {"\\": r"\backslash ", "~": r"\sim ", "^": r"\wedge "} | {mark: rf"\{mark}" for mark in "_%&#${}"}
+_ESCAPES = {"\\": r"{\backslash}", "~": r"{\sim}", "^": r"{\wedge}"} | {mark: rf"\{mark}" for mark in "_%&#${}"}
 
 
 def _escape(text: str) -> str:

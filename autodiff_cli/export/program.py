@@ -139,8 +139,8 @@ def is_plain_name(name: str) -> bool:
 def transliterate(name: str) -> str:
     """Return a name in ASCII letters.
 
-    >>> [transliterate(name) for name in ("λ", "Δt", "θ_0", "x₁", "x̂", "né", "ł", "ж", "Temp [°C]")]
-    ['lambda', 'Deltat', 'theta_0', 'x1', 'x_hat', 'ne', 'l', 'zhe', 'Temp_degree_sign_C']
+    >>> [transliterate(name) for name in ("λ", "Δt", "θ_0", "x₁", "x̂", "né", "ł", "ж", "שם", "温", "[°C]")]
+    ['lambda', 'Deltat', 'theta_0', 'x1', 'x_hat', 'ne', 'l', 'zhe', 'shinmem', 'u6e29', 'degree_sign_C']
     """
     letters = "".join(map(_transliterate_character, unicodedata.normalize("NFD", name)))
     words = "_".join(filter(None, letters.split("_")))
@@ -156,12 +156,11 @@ def _transliterate_character(character: str) -> str:
     if digit is not None:
         return str(digit)
     described = unicodedata.name(character, f"u{ord(character):x}")
+    if not re.search("LETTER|SYLLABLE|IDEOGRAPH|HANGUL", described):
+        return f"_{described.lower().replace(' ', '_').replace('-', '_')}_"
     letter = described.partition(" WITH ")[0].rpartition(" ")[2].replace("LAMDA", "LAMBDA")
-    if "SMALL LETTER" in described or "SUBSCRIPT" in described:
-        return letter.lower()
-    if "CAPITAL LETTER" in described:
-        return letter.capitalize()
-    return f"_{described.lower().replace(' ', '_').replace('-', '_')}_"
+    letter = letter.lower() if letter.isalnum() else f"u{ord(character):x}"  # as of an ideograph
+    return letter.capitalize() if "CAPITAL LETTER" in described else letter
 
 
 # --- Graphs

@@ -227,9 +227,9 @@ def _where_call(text: str) -> str:
     return "where(condition, a, b)"
 
 
-def unknown_character(text: str, last: Lexeme | None, unexpected: Lexeme) -> Message:
-    """Return the message for a character that is not in the language."""
-    character = unexpected.text
+def unknown_character(text: str, before: list[Lexeme], unexpected: Lexeme) -> Message:
+    """Return the message for a character that is not in the language, after the lexemes `before`."""
+    character, last = unexpected.text, before[-1] if before else None
     doubled = text.startswith(character * 2, unexpected.start)
     if character == "|":
         is_operator = last is not None and last.type in ENDS_OPERAND
@@ -261,17 +261,22 @@ def unknown_character(text: str, last: Lexeme | None, unexpected: Lexeme) -> Mes
     if character == "?":
         return "`?` is not in the language; use the function `where`", _where_call(text)
     if character == "{" and (braces := _BRACES.match(text, unexpected.start)):
-        call = f"{last.text if last is not None and last.type == 'NAME' else ''}({braces[1]})"
+        name = last.text if last is not None and last.type == "NAME" else ""
+        call = f"{name}{braces[1]}" if name.endswith("_") else f"{name}({braces[1]})"  # `x_{1}` is an index in LaTeX
         return "`{` is not in the language; arguments and operands go in round brackets", if_quotable(call, "(")
     if character in FOREIGN_CHARACTERS:
         quoted = character * 2 if character == "&" and doubled else character
         return f"`{quoted}` is not in the language", FOREIGN_CHARACTERS[character]
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
         return f"the character U+{ord(character):04X} is not allowed in an expression", None
-    if character in "⁺⁻⁼⁽⁾ⁱⁿ":
-        return "only integers can be written as superscripts", "^"
     plain = unicodedata.normalize("NFKC", character).replace("⁄", "/")
-    if plain.isascii() and plain != character:
+    if character in "⁺⁻⁼⁽⁾ⁱⁿ":
+        return "only integers can be written as superscripts", f"^{plain}" if plain.isalpha() else "^"
+    if "/" in plain[1:] and last is not None and last.type in ENDS_OPERAND:  # 2½ is a sum
+        is_mixed = last.type == "NUMBER" and last.end == unexpected.start
+        whole = quote_operand_before(text, before)
+        return f"`{character}` is not in the language", f"({whole} + {plain})" if is_mixed else f"{whole}*({plain})"
+    if plain.isascii() and plain != character and (len(plain) == 1 or plain[0].isalnum()):
         return f"`{character}` is not in the language", f"({plain})" if len(plain) > 1 else plain
     digit = unicodedata.decimal(character, None)
     if digit is not None:
@@ -282,6 +287,8 @@ def unknown_character(text: str, last: Lexeme | None, unexpected: Lexeme) -> Mes
 # --- Syntax errors
 
 _BETWEEN = re.compile(r"\s*[,;]\s*|\s+")  # what separates numbers that are meant as an array
+
+_FIRST_DIGITS, _THREE_DIGITS = re.compile(r"[1-9]\d{0,2}"), re.compile(r"\d{3}")  # as in 12,500
 
 BEGINS_OPERAND = {"NUMBER", "NAME", "TEXT", "LPAR"}
 ENDS_EXPRESSION = {"RPAR", "RSQB", "SEPARATOR", "COMMA"}
@@ -343,7 +350,7 @@ def _explain(
     if foreign is not None:
         return foreign
     if unexpected.type == "OTHER":
-        message, suggestion = unknown_character(text, last, unexpected)
+        message, suggestion = unknown_character(text, before, unexpected)
         is_complete = suggestion or not message.startswith("`")
         return message if is_complete else f"{message}; expected {expected_terminals(accepts)}", suggestion
     if last is not None:
@@ -376,7 +383,10 @@ def _explain(
         return "an array of numbers goes in square brackets", row
     if unexpected.type == "COMMA" and opening is None:
         if last is not None and last.type == "NUMBER" and after and after[0].type == "NUMBER":
-            return "numbers have a decimal point, not a comma", f"{last.text}.{after[0].text}"
+            whole, decimals = last.text, after[0].text
+            if _FIRST_DIGITS.fullmatch(whole) and _THREE_DIGITS.fullmatch(decimals):
+                return f"numbers have no comma within them: write `{whole}{decimals}` or `{whole}.{decimals}`", None
+            return "numbers have a decimal point, not a comma", f"{whole}.{decimals}"
         row = None if "~" in text or ";" in text else if_quotable(f"[{text.strip()}]", None)
         return "several formulas are one list, in square brackets", row
     if row is not None and unexpected.text == ";" and opening is not None and opening.type == "LSQB":
@@ -443,10 +453,12 @@ def _missing_operator(
     if last.type == "NUMBER" and unexpected.type == "NUMBER":
         if adjacent:
             return "a number has only one decimal point", None
-        if re.fullmatch(r"[1-9]\d{0,2}", last.text) and re.fullmatch(r"\d{3}", unexpected.text):
+        if _FIRST_DIGITS.fullmatch(last.text) and _THREE_DIGITS.fullmatch(unexpected.text):
             return "digits cannot have separators, and an array goes in square brackets", last.text + unexpected.text
         row = _array_literal(text, opening, before) if opening is None else None
         return f"expected an operator between {_quoted_lexeme(last)} and {_quoted_lexeme(unexpected)}", row
+    if adjacent and last.text == "0" and re.fullmatch("[xX][0-9a-fA-F]+", unexpected.text):
+        return "numbers are decimal", str(int(unexpected.text[1:], 16))
     if unexpected.text in FOREIGN_WORDS and after and after[0].type in BEGINS_OPERAND:
         return f"`{unexpected.text}` is not an operator", _between(text, before, FOREIGN_WORDS[unexpected.text], after)
     product = f"{quote_operand_before(text, before)}*{operand}"

@@ -483,9 +483,8 @@ def missing_output_error(lexemes: Lexemes, statement: Statement, number: int) ->
         return lexemes.error(f"{words} declares a shape", number)
     call = lexemes.text[lexemes.start(number) : lexemes.end(number)]
     example = f"; add a last line such as `{call}`" if is_quotable(call) else ""
-    return lexemes.error(
-        f"{words} defines a function{example}", number, if_quotable(f"{lexemes.text.strip()}; {call}", None)
-    )
+    called = if_quotable(f"{lexemes.text.strip().rstrip('; ')}; {call}", None)
+    return lexemes.error(f"{words} defines a function{example}", number, called)
 
 
 def arity_text(accepted: list[tuple[int, int | None]]) -> str:

@@ -21,7 +21,7 @@ from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.views import Frame, fold_frames, forward_mode, frame_derivatives, frames
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render import formatting, layout
-from autodiff_cli.render.formatting import NumberFormat
+from autodiff_cli.render.formatting import NumberFormat, in_print
 from autodiff_cli.render.layout import FrameSpec, LayoutWithCopies, Point, Rectangle, Route, Size
 
 # --- Nodes, edges and frames ---
@@ -85,8 +85,6 @@ class View(NamedTuple):
         only: draw only nodes that depend on this variable.
         hide_constants: leave out nodes that depend on no variable.
         fold: draw each frame without the output as one node.
-        find: draw only nodes whose label or operation matches this text, highlighted, and their neighbours. If a
-            label matches because that of an input does, only the input counts.
         seed: for forward mode, the variable whose tangent is 1; nodes show tangents in place of adjoints.
     """
 
@@ -94,7 +92,6 @@ class View(NamedTuple):
     only: str | None = None
     hide_constants: bool = False
     fold: bool = False
-    find: str | None = None
     seed: str | None = None
 
 
@@ -138,12 +135,7 @@ def build_drawing(trace: Trace, view: View = WHOLE_GRAPH) -> Drawing:
     drawing = Drawing(trace, boxes, arrows, [frame._replace(label=safe_label(frame.label)) for frame in around])
     if view.fold:
         drawing = _fold_frames(drawing)
-    return _drop_call_names(drawing) if view.find is None else _matching_part(drawing, view.find)
-
-
-def searchable_names(drawing: Drawing) -> set[str]:
-    """Return the labels and operation names that `View.find` can match."""
-    return {name for box in drawing.boxes for name in (box.label, *_operation_names(drawing.trace, box))}
+    return _drop_call_names(drawing)
 
 
 def box_lines(box: Box, show: NumberFormat, *, brief: bool = False) -> list[str]:
@@ -273,28 +265,6 @@ def _drop_call_names(drawing: Drawing) -> Drawing:
     return drawing._replace(boxes=boxes)
 
 
-def _matching_part(drawing: Drawing, text: str) -> Drawing:
-    """Return the nodes that match a text, highlighted, and their neighbours, without frames."""
-    text = text.casefold()
-    # The first nodes on each path whose label contains the text, and those whose operation name does.
-    labelled = {box.id for box in drawing.boxes if text in box.label.casefold()}
-    later = {arrow.target for arrow in drawing.arrows if arrow.source in labelled}
-    named = {box.id for box in drawing.boxes if any(text in name for name in _operation_names(drawing.trace, box))}
-    hits = labelled - later | named
-    arrows = [arrow for arrow in drawing.arrows if arrow.source in hits or arrow.target in hits]
-    near = hits.union(*((arrow.source, arrow.target) for arrow in arrows))
-    boxes = [
-        box._replace(is_highlighted=box.is_highlighted or box.id in hits) for box in drawing.boxes if box.id in near
-    ]
-    return Drawing(drawing.trace, boxes, arrows, [])
-
-
-def _operation_names(trace: Trace, box: Box) -> Iterator[str]:
-    op = trace.tape.nodes[box.id].op
-    if op is not None and box.role is not Role.FOLDED:
-        yield from filter(None, (op.name, op.symbol, op.spelling))
-
-
 def _statements(
     drawing: Drawing,
     node: Callable[[Box], str],
@@ -407,7 +377,7 @@ def to_svg(drawing: Drawing, show: NumberFormat) -> str:
         f"<desc>{escape(_description(drawing, show))}</desc>",
         f"<style>{SVG_STYLE}</style>",
         f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
-        *_text_shapes(heading, Point(_MARGIN, _MARGIN + _LINE_HEIGHT / 2), "heading"),
+        *_text_shapes([in_print(heading[0]), heading[1]], Point(_MARGIN, _MARGIN + _LINE_HEIGHT / 2), "heading"),
         f'<g transform="translate({_MARGIN:g} {top:g})">',
         *shapes,
         "</g>",
@@ -437,10 +407,13 @@ def graph_shapes(drawing: Drawing, show: NumberFormat, min_number_width: int = 0
 
     def lines(least: int) -> list[list[str]]:
         def write(x: Any) -> str:
-            return formatting.text_within(x, show, _MAX_LABEL_LENGTH - len("adjoint ")).ljust(least)
+            return in_print(formatting.text_within(x, show, _MAX_LABEL_LENGTH - len("adjoint "))).ljust(least)
 
-        texts = (box_lines(box, write, brief=True) for box in drawing.boxes)
-        return [[_fit_label(label), *numbers] for label, *numbers in texts]
+        texts = ((box, box_lines(box, write, brief=True)) for box in drawing.boxes)
+        return [
+            [_fit_label(label if box.role is Role.INPUT else in_print(label)), *numbers]  # `a-b` may be a name
+            for box, (label, *numbers) in texts
+        ]
 
     texts, padded = lines(0), lines(min_number_width)
     sizes = [_box_size(box.role, lines) for box, lines in zip(drawing.boxes, padded, strict=True)]
@@ -489,9 +462,9 @@ def _box_size(role: Role, texts: Sequence[str]) -> Size:
 
 def _heading(drawing: Drawing, show: NumberFormat) -> list[str]:
     trace = drawing.trace
-    result = f"value = {show(trace.value)}"
+    result = f"value = {in_print(show(trace.value))}"
     for k, (name, slope) in enumerate(trace.gradient.items()):
-        entry = f"{', ' if k else '; '}d/d{name} = {show(slope)}"
+        entry = f"{', ' if k else '; '}d/d{name} = {in_print(show(slope))}"
         if len(result) + len(entry) > _MAX_TITLE_LENGTH:
             result += f" and {pluralize(len(trace.gradient) - k, 'more derivative')}"
             break
@@ -511,7 +484,7 @@ def _description(drawing: Drawing, show: NumberFormat) -> str:
 def _frame_shape(frame: Frame, place: Rectangle) -> str:
     (x, y), (width, height) = place
     title = Point(x - width / 2 + layout.TITLE_HEIGHT / 2, y - height / 2 + layout.TITLE_HEIGHT / 2)
-    text = "".join(_text_shapes([_fit_label(frame.label)], title, "small"))
+    text = "".join(_text_shapes([_fit_label(in_print(frame.label))], title, "small"))
     shape = _rectangle("enclosure", *place, _INPUT_RADIUS / 2)
     return f'<g class="group"><title>{escape(frame.label)}</title>{shape}{text}</g>'
 
@@ -550,10 +523,8 @@ def _edge_shape(arrow: Arrow, route: Route, show: NumberFormat) -> str:
 
 def _local_text(local: Any, show: NumberFormat) -> str:
     """Return a local derivative for an edge: a number, or only the shape of an array."""
-    if isinstance(local, float):
-        return show(local)
-    if local.size == 1:
-        return show(float(local.flat[0]))
+    if isinstance(local, float) or local.size == 1:
+        return in_print(show(local if isinstance(local, float) else float(local.flat[0])))
     return f"{local.size} numbers" if local.ndim == 1 else "×".join(map(str, local.shape))
 
 

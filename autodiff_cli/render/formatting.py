@@ -103,6 +103,27 @@ def drop_double_negations(formula: str) -> str:
     return _DOUBLE_NEGATION.sub(lambda match: match[1] or "", formula)
 
 
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_PRINTED = {"-": "−", "*": "·", "**": "^", "<=": "≤", ">=": "≥", "!=": "≠"}
+# A minus sign stands between blanks, or before an operand; others belong to names and to powers of ten.
+_SIGN = re.compile(r"`[^`]*`|(?:\^|\*\*)-?\d+(?![\w.^(]|\*\*)|\*\*?|[<>!]=|(?<![^\s(\[,=*/^<>-])-")
+
+
+def in_print(text: str) -> str:
+    """Return a formula or a number with the signs of mathematics, which the language also reads.
+
+    >>> [in_print(text) for text in ("x^2*y - 3", "-1e-05", "`a-b`*x^-1", "2^x^2", "2**n")]
+    ['x²·y − 3', '−1e-05', '`a-b`·x⁻¹', '2^x²', '2^n']
+    """
+
+    def sign(match: re.Match[str]) -> str:
+        if match[0][-1].isdigit():
+            return match[0].lstrip("^*").translate(_RAISED)
+        return _PRINTED.get(match[0], match[0])
+
+    return _SIGN.sub(sign, text)
+
+
 def display_width(text: str) -> int:
     """Number of terminal columns that a text occupies; wide characters take two, combining ones none."""
     return len(text) if text.isascii() else sum(map(character_width, text))

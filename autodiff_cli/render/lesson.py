@@ -19,8 +19,9 @@ from autodiff_cli.explain.lessons import Lesson, Question, is_session
 from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace
 from autodiff_cli.explain.sentences import NEGLIGIBLE, StepSentences, label_with_definition
 from autodiff_cli.graph.op import Gate
+from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.render.drawing import SVG_STYLE, Drawing, Role, View, build_drawing, graph_shapes, safe_label
-from autodiff_cli.render.formatting import NumberFormat, number_formats, shortest_text, single_line
+from autodiff_cli.render.formatting import NumberFormat, in_print, number_formats, shortest_text
 from autodiff_cli.render.gradient import assignments_text
 from autodiff_cli.render.html_page import PageAddition, plain_page, to_html
 from autodiff_cli.render.javascript import page_file
@@ -207,8 +208,8 @@ def exercise_sheet(trace: Trace, view: View, digits: int | None = None) -> str:
     Raises:
         GraphTooLargeError: if the graph has too many nodes to draw.
     """
-    text = safe_label(single_line(trace.expression.text))
-    body = "\n".join(["<main>", *_Sheet(trace, view, digits).pages(escape(text)), "</main>"])
+    text = safe_label(trace.expression.text)
+    body = "\n".join(["<main>", *_Sheet(trace, view, digits).pages(), "</main>"])
     count = sum(1 for _ in trace.forward)
     size = count if count <= _MAX_PAGE_OPERATIONS else _MAX_FULL_SIZE_OPERATIONS
     style = f"{SVG_STYLE}{page_file('lessons/exercise.css')}:root {{ --operations: {size}; }}"
@@ -230,15 +231,20 @@ class _Sheet:
             drawing, room = _without_results(drawing), 0
         self._size, self._shapes, _ = graph_shapes(drawing, self._format_brief, room)
         self._given_hints: set[str] = set()
+        self._has_plain_names = all(quote_name(name) == name for name in trace.point)
 
-    def pages(self, text: str) -> Iterator[str]:
+    def _text(self, text: str) -> str:
+        """Return a text for the sheet, with the signs of mathematics unless names have signs, as `a-b` does."""
+        return escape(in_print(safe_label(text)) if self._has_plain_names else safe_label(text))
+
+    def pages(self) -> Iterator[str]:
         """Yield the worksheet with all steps, and the key."""
-        values = (f"{_escaped(key)} = {escape(self._format_full(x))}" for key, x in self._trace.point.items())
-        slopes = (f"<li>d/d{_escaped(key)} = {_blank_field(f'd/d{key}')}</li>" for key in self._trace.gradient)
+        values = (f"{self._text(key)} = {self._text(self._format_full(x))}" for key, x in self._trace.point.items())
+        slopes = (f"<li>d/d{self._text(key)} = {_blank_field(f'd/d{key}')}</li>" for key in self._trace.gradient)
         yield _section(
             "Backpropagation, an exercise",
             '<p class="name">Name <span class="line"></span> Date <span class="line"></span></p>',
-            f'<p class="formula">{text}</p>',
+            f'<p class="formula">{self._text(self._trace.expression.text)}</p>',
             f"<p>at {', '.join(values)}</p>" if self._trace.point else "",
             "<p>In the forward pass, fill in the value of each operation. In the backward pass, fill in the adjoint of "
             "each node and its contribution to each input: local derivative × adjoint.</p>",
@@ -254,15 +260,15 @@ class _Sheet:
 
     def _forward_item(self, step: ForwardStep) -> str:
         question = self._questions.forward(step._replace(value=None)).rpartition(_BLANK)[0]
-        return f"<li>{_escaped(question)}{_blank_field(f'Value of {self._trace.labels[step.node]}')}</li>"
+        return f"<li>{self._text(question)}{_blank_field(f'Value of {self._trace.labels[step.node]}')}</li>"
 
     def _backward_item(self, step: BackwardStep) -> str:
         label = self._trace.labels[step.node]
-        task = _escaped(label_with_definition(self._trace, step.node))
+        task = self._text(label_with_definition(self._trace, step.node))
         adjoint = "1" if step.node in self._trace.tape.outputs else _blank_field(f"Adjoint of {label}")
         text = self._hint(step)
         rule = " ".join(text.split()[:3])  # as in "A product swaps: x gets …"
-        hint = "" if rule in self._given_hints else f'<p class="hint">{_escaped(text)}</p>'
+        hint = "" if rule in self._given_hints else f'<p class="hint">{self._text(text)}</p>'
         self._given_hints.add(rule)
         items = "".join(self._contribution_item(step, contribution) for contribution in step.contributions)
         return f"<li>{task}: adjoint {adjoint}{hint}<ul>{items}</ul></li>"
@@ -279,13 +285,13 @@ class _Sheet:
         label = self._trace.labels[contribution.to]
         if contribution.local is None:
             rule = self._sentences.contribution(step, contribution).partition(": ")[2].partition(" = ")[0]
-            product = f"{_escaped(rule)} = "
+            product = f"{self._text(rule)} = "
         else:
             product = f"{_blank_field(f'Local derivative towards {label}')} × adjoint = "
         total = ""
         if contribution.uses > 1 and not contribution.is_structural_zero:
             total = f"; total after use {contribution.use} of {contribution.uses}: {_blank_field(f'Total of {label}')}"
-        return f"<li>{_escaped(label)}: {product}{_blank_field(f'Amount for {label}')}{total}</li>"
+        return f"<li>{self._text(label)}: {product}{_blank_field(f'Amount for {label}')}{total}</li>"
 
     def _drawing(self) -> str:
         """Return the drawing of the graph with the values of its leaves, and room for all other numbers."""
@@ -310,9 +316,9 @@ class _Sheet:
         return _NUMBER.sub("", shape)
 
     def _key_page(self) -> str:
-        forward = (f"<li>{_escaped(self._sentences.forward(step))}</li>" for step in self._trace.forward)
+        forward = (f"<li>{self._text(self._sentences.forward(step))}</li>" for step in self._trace.forward)
         gradient = self._trace.gradient.items()
-        slopes = (f"<li>d/d{_escaped(key)} = {escape(self._format_full(x))}</li>" for key, x in gradient)
+        slopes = (f"<li>d/d{self._text(key)} = {self._text(self._format_full(x))}</li>" for key, x in gradient)
         return _section(
             "Key",
             *_titled_list("Forward", "ol", forward),
@@ -322,13 +328,13 @@ class _Sheet:
         )
 
     def _backward_answer(self, step: BackwardStep) -> str:
-        label = _escaped(self._trace.labels[step.node])
-        adjoint = escape(self._format_brief(step.adjoint))
+        label = self._text(self._trace.labels[step.node])
+        adjoint = self._text(self._format_brief(step.adjoint))
         sentence = self._sentences.backward(step)
-        reason = "" if sentence in self._given_hints else f": {_escaped(sentence)}"
+        reason = "" if sentence in self._given_hints else f": {self._text(sentence)}"
         self._given_hints.add(sentence)
         contributions = step.contributions if self._sentences.has_contributions(step) else ()
-        items = "".join(f"<li>{_escaped(self._sentences.contribution(step, term))}</li>" for term in contributions)
+        items = "".join(f"<li>{self._text(self._sentences.contribution(step, term))}</li>" for term in contributions)
         return f"<li>{label}, adjoint {adjoint}{reason}<ul>{items}</ul></li>"
 
 
@@ -351,8 +357,4 @@ def _titled_list(title: str, tag: str, items: Iterable[str], level: int = 3) -> 
 
 
 def _blank_field(label: str) -> str:
-    return f'<input class="blank" autocomplete="off" aria-label="{_escaped(label)}">'
-
-
-def _escaped(text: str) -> str:
-    return escape(safe_label(text))
+    return f'<input class="blank" autocomplete="off" aria-label="{escape(safe_label(label))}">'

@@ -34,7 +34,6 @@ MAX_LINE_WIDTH = 78  # characters of a formula that fit on a line of the documen
 _MAX_OPERANDS = 8  # of a variadic operation such as max; more are abbreviated
 _MATRIX_MARGIN = 18  # characters reserved for the left side of an equation with a matrix
 _MAX_MATRIX_SIDE = 8  # rows and columns of a matrix that is written out
-_PLAIN_NAME = re.compile(r"[^\W\d_][\w\u0300-\u036f\u20d7]*(?:\[[\w, ]*\])?")
 _COMMAND = re.compile(r"\\[a-zA-Z]+\*?")
 _FRACTION = re.compile(r"\\frac\{((?:[^{}]|\{[^{}]*\})*)\}\{((?:[^{}]|\{[^{}]*\})*)\}")
 _ENVIRONMENT = re.compile(r"\\begin\{\w+\}((?:(?!\\begin|\\end).)*)\\end\{\w+\}", re.DOTALL)
@@ -72,10 +71,8 @@ def latex_symbols(names: Iterable[str]) -> dict[str, str]:
     """
     symbols: dict[str, str] = {}
     for name in names:
-        symbol = latex_symbol(name) if _PLAIN_NAME.fullmatch(name) else ""
-        if not symbol.isascii() or not symbol:
-            symbol = rf"\text{{{latex_text(name)}}}"
-        elif symbol in symbols.values():
+        symbol = latex_symbol(name)
+        if symbol in symbols.values():
             symbol = rf"\mathrm{{{latex_text(name).replace('$', '')}}}"
         while symbol in symbols.values():
             symbol += "'"

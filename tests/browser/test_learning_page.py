@@ -55,6 +55,9 @@ def test_every_epoch_has_the_parameters_of_the_fit(page: Page, decay: Path, tmp_
         scrub(page, k)
         assert (parameter(page, "a"), parameter(page, "b")) == tuple(seen[k][1:])
         assert page.locator("#epoch-text").inner_text().startswith(f"epoch {k}, loss {seen[k][0]:.6g}")
+        shown = "[...document.querySelectorAll('td, td *')].flatMap((cell) => [...cell.childNodes])"
+        texts = page.evaluate(f"{shown}.filter(({{ data }}) => /^(?!-$).*-/.test(data)).map(({{ data }}) => data)")
+        assert texts == []  # no hyphens in place of minus signs
 
 
 def test_a_row_and_an_epoch_open_the_trace_of_its_loss(page: Page, decay: Path, tmp_path: Path) -> None:

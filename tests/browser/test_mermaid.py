@@ -20,7 +20,7 @@ FORMULAS = [
     ["f(t) = sin(t)^2; g(u) = f(u)*u; a = g(x) + g(x*y); a*x", "--x", "2", "--y", "3"],
     ["f(t) = sin(t)^2; g(u) = f(u)*u; a = g(x) + g(x*y); a*x", "--x", "2", "--y", "3", "--fold"],
     ["subgraph(end) = end^2 + 1; click = subgraph(x) + pi; click*x", "--x", "2"],
-    ["subgraph(end) = end^2 + 1; click = subgraph(x) + pi; click*x", "--x", "2", "--fold", "--find", "x"],
+    ["subgraph(end) = end^2 + 1; click = subgraph(x) + pi; click*x", "--x", "2", "--fold"],
     ['变量*λ₁ + θ_0 # "]; </div><script>&quot; #quot; `%% \u202e\x1b', "--变量", "1", "--λ₁", "2", "--θ_0", "3"],
 ]
 

@@ -192,7 +192,7 @@ def test_local_times_adjoint_travels_back_along_the_edges(page: Page) -> None:
     page.evaluate("document.getElementById('speed').value = -2")
     for _ in range(5):
         page.keyboard.press("ArrowRight")
-    assert page.locator(".traveller").all_text_contents() == ["-0.416147 × 1 = -0.416147"]
+    assert page.locator(".traveller").all_text_contents() == ["−0.416147 × 1 = −0.416147"]
 
 
 def test_a_negative_adjoint_stands_in_brackets(page: Page) -> None:
@@ -201,14 +201,14 @@ def test_a_negative_adjoint_stands_in_brackets(page: Page) -> None:
     for _ in range(4):
         page.keyboard.press("ArrowRight")
     assert "x: -3 × (-1) = 3" in says(page)
-    assert page.locator(".traveller").all_text_contents() == ["-3 × (-1) = 3", "2 × (-1) = -2"]
+    assert page.locator(".traveller").all_text_contents() == ["−3 × (−1) = 3", "2 × (−1) = −2"]
 
 
 def test_contributions_add_up_where_paths_meet(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
     document = opened(page, ["x^2 + 3*x + sin(x)", "--x", "2"])
     totals = [given["total"] for step in document["backward"] for given in step["contributions"] if given["to"] == 0]
-    shown = [f"{total:.4g} …" for total in totals[:-1]] + [f"{totals[-1]:.4g}"]
+    shown = [text.replace("-", "−") for text in [*(f"{total:.4g} …" for total in totals[:-1]), f"{totals[-1]:.4g}"]]
     seen = []
     for _ in document["forward"] + document["backward"]:
         page.keyboard.press("ArrowRight")
@@ -248,7 +248,7 @@ def test_edges_show_the_local_derivatives_that_the_document_has(page: Page) -> N
     titles = {(to, j): title.partition("local derivative ")[2].partition(",")[0] for to, j, _, title in shown}
     texts = {(to, j): text for to, j, text, _ in shown if text}
     assert {ends: float(title) for ends, title in titles.items() if title} == wanted
-    assert texts.items() <= {k: f"{x:.4g}" for k, x in wanted.items()}.items()
+    assert texts.items() <= {k: f"{x:.4g}".replace("-", "−") for k, x in wanted.items()}.items()
     assert len(texts) >= len(wanted) / 2
 
 
@@ -293,7 +293,7 @@ def test_a_folded_part_shows_how_fast_it_changes_with_what_goes_in(page: Page) -
     document = run_cli(["grad", "x*exp(sin(x))", "--x", "3", "--json"]).json
     page.get_by_label("x", exact=True).fill("3")
     rate = page.locator("[data-from='0'][data-to='5'] text").first.text_content()
-    assert rate == f"{document['gradient']['x']:.4g}"
+    assert rate == f"{document['gradient']['x']:.4g}".replace("-", "−")
 
 
 def test_find_matches_labels_and_operations(page: Page) -> None:

@@ -44,12 +44,12 @@ def highlighted(page: Page) -> set[tuple[int, str, int, int]]:
 
 def test_arrays_stand_in_the_drawing_number_by_number(page: Page) -> None:
     nodes = walked(page, SOFTMAX)
-    assert grid(page, nodes["W"], "value") == ["1", "2", "0.5", "3", "4", "-1"]
+    assert grid(page, nodes["W"], "value") == ["1", "2", "0.5", "3", "4", "−1"]
     for label in ("W", "x", "W @ x", "b", "softmax(W @ x + b)"):
         for kind in ("value", "adjoint"):
             numbers = nodes[label][kind]
             flat = [x for row in numbers for x in row] if label == "W" else numbers
-            assert grid(page, nodes[label], kind) == [f"{x:.3g}" for x in flat]
+            assert grid(page, nodes[label], kind) == [f"{x:.3g}".replace("-", "−") for x in flat]
 
 
 def test_numbers_come_when_they_are_computed(page: Page) -> None:
@@ -57,7 +57,7 @@ def test_numbers_come_when_they_are_computed(page: Page) -> None:
     nodes = {node["label"]: node for node in opened(page, SOFTMAX)["nodes"]}
     assert grid(page, nodes["W @ x"], "value") == ["", ""]
     press(page, "Step")
-    assert grid(page, nodes["W @ x"], "value") == ["0", "-3"]
+    assert grid(page, nodes["W @ x"], "value") == ["0", "−3"]
     assert grid(page, nodes["W @ x"], "adjoint") == ["", ""]
 
 

@@ -90,7 +90,8 @@ def test_no_label_is_wider_than_its_box(page: Page, name: str) -> None:
 def test_a_name_has_the_same_letters_and_index_in_its_node_as_in_the_formula(page: Page, name: str) -> None:
     opened(page, [f"{name}*sin({name})", f"--{name}=1.25"])
     parts = "([...document.querySelector('.node.input .name').childNodes].map((part) => part.textContent))"
-    header = "[...document.querySelector('#typeset msub').children].map((part) => part.textContent)"
+    header = """[...document.querySelector("#typeset msub")?.children
+      ?? [document.querySelector("#typeset mi[mathvariant=normal]")]].map((part) => part.textContent)"""
     assert page.evaluate(parts) == page.evaluate(header)
 
 

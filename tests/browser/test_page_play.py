@@ -52,13 +52,13 @@ def test_the_total_is_in_the_node_when_what_moves_has_arrived(page: Page) -> Non
     shown = page.locator("[data-node='0'] .adjoint")
     for _ in range(5):
         press(page, "Step")
-    assert page.locator(".traveller").all_text_contents() == ["-0.416147 × 1 = -0.416147"]
+    assert page.locator(".traveller").all_text_contents() == ["−0.416147 × 1 = −0.416147"]
     assert shown.text_content() == ""
     page.clock.run_for(2000)
     assert page.locator(".traveller").count() == 0
-    assert shown.text_content() == "-0.4161 …"
+    assert shown.text_content() == "−0.4161 …"
     press(page, "Step")
-    assert shown.text_content() == "-0.4161 …"
+    assert shown.text_content() == "−0.4161 …"
     page.clock.run_for(2000)
     assert shown.text_content() == "2.584"
 
@@ -99,7 +99,9 @@ def test_edges_keep_their_contributions(page: Page, width: int) -> None:
     document = opened(page, ["(x + 1)^2", "--x", "2"])
     page.emulate_media(reduced_motion="reduce")
     press(page, "Backward pass")
-    wanted = {f"{term['amount']:.4g}" for step in document["backward"] for term in step["contributions"]}
+    wanted = {
+        f"{term['amount']:.4g}".replace("-", "−") for step in document["backward"] for term in step["contributions"]
+    }
     shown = [text for text in page.locator(".edge .amount").all_text_contents() if text]
     assert shown
     assert set(shown) <= wanted

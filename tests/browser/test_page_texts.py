@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.support import measure, opened, resize
+from tests.browser.support import measure, opened, press, resize, wait_until
 from tests.browser.test_page_layout import ARRAYS, PAGES, XOR, sizes
 from tests.browser.test_page_movements import drawn
 from tests.each import amount
@@ -388,3 +389,93 @@ def test_formulas_in_sentences_are_read_and_copied_as_they_are_typed(page: Page)
     assert status.locator(".sup").inner_text() == "theta_1"
     assert sentence in status.aria_snapshot()
     assert page.get_by_label("theta_1", exact=True).input_value() == "1.5"
+
+
+SHOWN = r"""() => {
+  const shown = new Set();
+  const look = (root) => {
+    const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+      const { parentElement, data } = walker.currentNode;
+      if (!parentElement.closest(".keyboard, title")) shown.add(data);
+    }
+  };
+  byId("table").open = true;
+  table.refresh();
+  for (let position = 0; position <= playback.length; position++) {
+    go(position);
+    [graph.svg, ...["explanation", "details", "table", "result"].map(byId)].forEach(look);
+  }
+  return [...shown];
+}"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["(a - b)^2/(c - 1) - exp(-a*b)*1e-7", "--a=-1.5", "--b=2e-9", "--c=-3"],
+        pytest.param(["sum(tanh(W @ x)^-2)", "--W=[[1,-2],[-0.5,1]]", "--x=[-1,-3]"], marks=pytest.mark.slow),
+        pytest.param(["log(x) + 1/y", "--x=0", "--y=-0.0"], marks=pytest.mark.slow),
+    ],
+    ids=["scalars", "arrays", "infinite"],
+)
+def test_minus_signs_are_no_hyphens(page: Page, words: list[str]) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, words)
+    hyphens = [text for text in page.evaluate(SHOWN) if re.search(r"(?<!\de)-(\d|\.|inf)", text)]
+    assert hyphens == []
+
+
+def test_names_with_signs_are_no_formulas(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    names = ["my-col", "x^2", "a*b", "2theta", "{b}", "m~1"]
+    formula = " + ".join(f"{k}*`{name}`^3*`my-col`" for k, name in enumerate(names, 2))
+    opened(page, [formula, *(w for name in names for w in ("--set", f"`{name}`=2"))])
+    shown = page.evaluate(SHOWN)
+    title = page.locator("#typeset").evaluate("(element) => element.textContent")
+    for name in names:
+        assert name in shown
+        assert name in title
+    assert "col" not in shown
+
+
+def test_words_joined_by_lines_are_one_name(page: Page) -> None:
+    opened(
+        page,
+        ["learning_rate*x_max + theta_1*rate_2 + y₁", *(f"--{n}=2" for n in ("learning_rate", "x_max"))]
+        + [f"--{n}=3" for n in ("theta_1", "rate_2", "y₁")],
+    )
+    indices = page.evaluate('[...document.querySelectorAll("#details .sub, #panels .sub")].map((e) => e.innerText)')
+    shown = page.evaluate(SHOWN)
+    assert "learning_rate" in shown
+    assert {"max", "1", "2"} <= {*shown}, indices
+
+
+def test_letters_from_right_to_left_do_not_turn_what_follows(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, ["2*שלום^2/x + نص*3", "--שלום=3", "--x=4", "--نص=-1"])
+    script = r"""() => {
+      const isIn = (element) => element.closest("bdi, .bdi, mi, mtext");
+      const turned = [];
+      for (let position = 0; position <= playback.length; position++) {
+        go(position);
+        const places = [graph.svg, byId("explanation"), byId("details"), byId("formula")];
+        for (const place of places) {
+          const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+          while (walker.nextNode()) {
+            const { parentElement, data } = walker.currentNode;
+            if (/[\u0590-\u06ff]/.test(data) && /[\d/=×]/.test(place.textContent) && !isIn(parentElement)
+              && !parentElement.closest("title, desc, .keyboard")) turned.push(data);
+          }
+        }
+      }
+      return [...new Set(turned)];
+    }"""
+    assert page.evaluate(script) == []
+
+
+def test_elements_of_arrays_are_names_with_an_index(page: Page) -> None:
+    opened(page, ["sum(W*`a-b`)", "--W=[1, 2]", "--set", "`a-b`=3"])
+    press(page, "Scalars")
+    wait_until(page, "location.hash.includes('scalars')")
+    assert page.evaluate("[...LITERAL_NAMES]") == ["a-b"]

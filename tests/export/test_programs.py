@@ -7,6 +7,7 @@ import json
 import math
 import re
 import subprocess
+import unicodedata
 from collections.abc import Callable, Sequence
 from itertools import pairwise, product
 from pathlib import Path
@@ -18,7 +19,13 @@ import pytest
 
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.export.languages import EXPORTERS, ExportError, export
-from autodiff_cli.export.program import MAX_HESSIAN_SIZE, ExportOptions, TooLargeError, simplify_for_autodiff
+from autodiff_cli.export.program import (
+    MAX_HESSIAN_SIZE,
+    ExportOptions,
+    TooLargeError,
+    simplify_for_autodiff,
+    transliterate,
+)
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import constant, is_literal, variable
 from autodiff_cli.graph.tape import Tape
@@ -228,6 +235,15 @@ def test_a_function_has_no_name_of_a_function_that_it_calls(target: str) -> None
     if target == "fortran":
         with pytest.raises(ExportError, match="is not a legal name"):
             export(parse("exp(x)"), target, ExportOptions("value"))
+
+
+@each("name", ["温度", "שלום", "درجة", "한글", "のべる", "Жук", "ქართული", "Ωμέγα", "łódź", "ნ_ა", "ß"])
+def test_letters_of_every_script_become_few_latin_ones(name: str) -> None:
+    latin = transliterate(name)
+    assert latin.isascii()
+    assert latin.isidentifier()
+    assert len(latin) <= 6.5 * len(unicodedata.normalize("NFD", name))
+    assert len(name) == 1 or latin != transliterate(name[::-1])
 
 
 def test_a_comment_lists_renamed_variables() -> None:

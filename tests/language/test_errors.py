@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import pickle
+import re
 import unicodedata
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import autodiff_cli as ad
 from autodiff_cli.language import parser
 from autodiff_cli.language import program as building
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError, suggest
@@ -190,7 +194,7 @@ BAD = [
     ("x＋y", 1, 2, "`＋` is not in the language", "+"),
     ("٣ + x", 1, 1, "only the digits 0 to 9", "3"),
     ("x½", 1, 2, "`½` is not in the language", "(1/2)"),
-    ("xⁿ", 1, 2, "only integers can be written as superscripts", "^"),
+    ("xⁿ", 1, 2, "only integers can be written as superscripts", "^n"),
     ("²", 1, 1, "unexpected `²`", None),
     ("x + \x00", 1, 5, "U+0000", None),
     ("x\u202ey", 1, 2, "U+202E", None),
@@ -536,3 +540,41 @@ def refusal(text: str) -> ExpressionError | None:
     except ExpressionError as error:
         return error
     return None
+
+
+# A text with one habit from elsewhere, and what its author means at x = 3, y = 5, x_1 = 7, n = 2.
+HABITS = {
+    "2½*x": 7.5, "½*x": 1.5, "(x)½": 1.5, "2 ½": 1.0, "x*0x1F": 93.0, "x_{1} + 1": 8.0, "x^{2}": 9.0, "xⁿ": 9.0,
+    "1,5*x": 4.5, "|x - y|": 2.0, "2x": 6.0, "x!": 6.0, "sin²(x)": math.sin(3) ** 2, "√x": math.sqrt(3), "x•y": 15.0,
+    "x ⁄ y": 0.6, "x – y": -2.0, "x && y": 1.0, "x <> y": 1.0, "180° - x": math.pi - 3, "x mod n": 1.0,
+    "x if x > y else n": 2.0,
+    "[1; 2]": None, "1 000*x": 3000.0, "1_000*x": 3000.0, "x ** ** y": None, "x…": None, "1,000*x": None,
+    "12,500": None,
+}  # fmt: skip
+
+
+def obeyed(text: str, error: ExpressionError) -> str | None:
+    """Put the suggestion in the place of the shortest part around the error with which the text can be read."""
+    if error.start is None or error.suggestion is None:
+        return None
+    parts = [(i, j) for i in range(error.start + 1) for j in range(error.start, len(text) + 1)]
+    for i, j in sorted(parts, key=lambda part: part[1] - part[0]):
+        pieces = [text[:i], error.suggestion, text[j:]]
+        is_joined = any(re.search(r"\w$", a) and re.match(r"\w", b) for a, b in itertools.pairwise(pieces))
+        if not is_joined and refusal("".join(pieces)) is None:
+            return "".join(pieces)
+    return None
+
+
+@each("text", HABITS)
+def test_a_suggestion_that_is_obeyed_means_what_its_author_meant(text: str) -> None:
+    error = refusal(text)
+    assert error is not None
+    corrected = obeyed(text, error)
+    if HABITS[text] is None:
+        assert corrected is None or not read(corrected).leaves
+        return
+    assert corrected is not None, error.suggestion
+    f = ad.parse(corrected)
+    values = {"x": 3, "y": 5, "x_1": 7, "n": 2}
+    assert f({name: values[name] for name in f.variables}) == pytest.approx(HABITS[text])

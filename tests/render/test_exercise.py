@@ -48,7 +48,7 @@ def test_answers_stand_only_in_the_key(sheet: str) -> None:
         assert ("value ____" in shown[0]) == (node["op"] not in ("input", "constant"))
         assert ("adjoint ____" in shown[0]) == (node["adjoint"] is not None)
     assert not re.search(r"data-(value|adjoint|local)", sheet)
-    for sentence in ("w*x = 3 × 2 = 6", "h: 1 × 4 = 4", "d/dw = 9"):
+    for sentence in ("w·x = 3 × 2 = 6", "h: 1 × 4 = 4", "d/dw = 9"):
         assert sentence in words(key)
         assert sentence not in words(worksheet)
 
@@ -104,3 +104,14 @@ def test_hints_are_sentences_and_names_of_functions_stay_as_they_are() -> None:
     assert len(hints) == 3
     assert all(re.search(r"\w[.?]$", hint) for hint in hints)
     assert "sin scales by its slope." in hints
+
+
+def test_names_with_signs_stay_as_they_are() -> None:
+    words_of = ["trace", "`a*b`^2*`c - d`*x", "--set", "`a*b`=-2", "--set", "`c - d`=3", "--x=1"]
+    for kind in (["--format", "svg"], ["--format", "html", "--exercise"]):
+        written = str(run_cli([*words_of, *kind]))
+        assert ">a*b<" in written
+        assert ">c - d<" in written
+        assert "a·b" not in written
+        assert "c − d" not in written
+    assert ">value −2<" in str(run_cli([*words_of, "--format", "svg"]))

@@ -8,7 +8,17 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.render.formatting import display_width, number_formats, shortest_text, text_within, wrap_line
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.language.program import read
+from autodiff_cli.render.formatting import (
+    display_width,
+    in_print,
+    number_formats,
+    shortest_text,
+    text_within,
+    wrap_line,
+)
+from tests.texts import formulas
 
 
 @given(st.floats(allow_nan=False))
@@ -72,3 +82,27 @@ def test_a_word_that_is_longer_than_a_line_is_broken() -> None:
         assert "".join(text.strip() for text in lines) == "漢字" * 20
         assert {display_width(text) for text in lines[1:-1]} <= {width, width - 1}
         assert lines[0].startswith("  漢")
+
+
+FORMS = [
+    "{} - {}",
+    "-{}",
+    "{}*{}",
+    "{}^{}",
+    "{}**2",
+    "{}^-2",
+    "{}^2^3",
+    "{}^x",
+    "2^-{}",
+    "{} <= {}",
+    "{} != {}",
+    "{}*`a-b`",
+    "1e-5*{}",
+]
+
+
+@given(formulas(FORMS) | formulas(FORMS).map(lambda text: to_text(read(text).output, share=False)))
+def test_a_formula_in_print_is_the_same_formula(text: str) -> None:
+    printed = in_print(text)
+    assert to_text(read(printed).output) == to_text(read(text).output)
+    assert not any(sign in printed.replace("`a-b`", "").replace("e-5", "") for sign in ("*", "-", "<=", "!="))

@@ -145,7 +145,7 @@ function learnAgain() {
   };
   const finish = (words) => {
     learning = 0;
-    byId("again-text").textContent = words;
+    setText(byId("again-text"), words);
     if (recording.epochs.length) showLast();
     else showOriginal();
   };

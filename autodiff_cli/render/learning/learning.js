@@ -45,25 +45,25 @@ function showEpoch() {
   byId("row").setAttribute("aria-invalid", String(!isRow));
   const selected = nearest(isRow ? typed : 1);
   const { number, loss } = recording.epochs[k];
-  byId("epoch-text").textContent = `epoch ${number}, loss ${brief(loss)}`;
+  setText(byId("epoch-text"), `epoch ${number}, loss ${brief(loss)}`);
   byId("epoch").setAttribute("aria-valuetext", `epoch ${number}`);
   const row = rowPoints[selected];
   const cells = Object.entries(row).map(([name, x]) => `${name} = ${name === className() ? recording.classes[x] : brief(x)}`);
   const which = recording.rows[selected] === typed ? "" : isRow ? `row ${recording.rows[selected]} is the nearest here: ` : `rows are 1 to ${recording.count}; here is row ${recording.rows[selected]}: `;
-  byId("row-text").textContent = `${which}${cells.join(", ")}`;
+  setText(byId("row-text"), `${which}${cells.join(", ")}`);
   recording.adjoints = recording.evaluator.run({ ...parameters, ...row }).adjoints;
   if (recording.evaluator === evaluator) setValues({ ...parameters, ...row });
   for (const { name, value, elements, slope } of valueCells) {
     value.dataset.value = inFull(parameters[name]);
-    if (!elements.length) value.textContent = brief(parameters[name]);
+    if (!elements.length) setText(value, brief(parameters[name]));
     for (const { position, element } of elements) {
       const number = elementAt(parameters[name], position);
       element.dataset.value = inFull(number);
-      element.textContent = toDigits(number, 3);
+      setText(element, toDigits(number, 3));
     }
     value.title = shapeOf(parameters[name]);
     const gradient = gradientOf(name);
-    slope.textContent = Object.hasOwn(recording.fixed, name) ? "fixed" : `gradient ${gradient === null ? "0" : brief(gradient)}`;
+    setText(slope, Object.hasOwn(recording.fixed, name) ? "fixed" : `gradient ${gradient === null ? "0" : brief(gradient)}`);
   }
   drawLoss(k);
   drawFit(parameters, selected);

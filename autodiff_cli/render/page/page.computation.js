@@ -230,6 +230,8 @@ class Computation {
         return math(node.name);
       case "label":
         return mathOf(node.inputs[of]);
+      case "label at":
+        return mathOf(of);
       case "chosen":
         return listed(this.#chosen(i).map(({ to }) => mathOf(to)));
       case "lost":
@@ -371,6 +373,7 @@ function labelled(i, part, before, after) {
   if (typeof part === "string") return part;
   const [what, of] = part;
   const { label } = record.nodes[what === "output" ? i : record.nodes[i].inputs[of]];
+  if (LITERAL_NAMES.has(label)) return `\`${label}\``;
   const isAlone = /[(,] ?$/.test(before ?? "(") && /^[),]/.test(after ?? ")");
   return isAlone || /^[\p{L}\p{M}\p{N}_.]+(\([^()]*\)|\[[\d, ]+\])?$/u.test(label) ? label : `(${label})`;
 }

@@ -222,7 +222,7 @@ class Graph {
     const place = this.svg.labelPlaces.beside(edge.path, widthOfNumbers(numbers), this.#annotations.map((annotation) => annotation.place));
     if (!place) return;
     const texts = edgeTexts(place);
-    texts.forEach((text, k) => { text.textContent = numbers[k]; });
+    texts.forEach((text, k) => { text.textContent = inPrint(numbers[k]); });
     this.#annotations.push({ place, texts });
     edge.element.append(...texts);
   }
@@ -422,15 +422,9 @@ class Graph {
 
   /** A number that moves along an edge, and its width. */
   #traveller(text, isBackward) {
-    const group = document.createElementNS(SVG, "g");
-    const [room, words] = [document.createElementNS(SVG, "rect"), document.createElementNS(SVG, "text")];
     const width = widthOf(text) + 12;
-    const place = { x: -width / 2, y: -10, width, height: 20, rx: 10 };
-    for (const [name, value] of Object.entries(place)) room.setAttribute(name, value);
-    words.setAttribute("dy", ".35em");
-    words.textContent = text;
-    group.setAttribute("class", `traveller ${isBackward ? "returning" : "flowing"}`);
-    group.append(room, words);
+    const room = svgElement("rect", { x: -width / 2, y: -10, width, height: 20, rx: 10 });
+    const group = svgElement("g", { class: `traveller ${isBackward ? "returning" : "flowing"}` }, [room, svgElement("text", { dy: ".35em" }, text)]);
     this.travellers.append(group);
     return { element: group, width };
   }
@@ -471,7 +465,7 @@ function reachable(element) {
 /** Set a text, squeezed where it needs more room than there is. */
 function write(element, text, room) {
   const fits = widthOf(text, element.getAttribute("class")) <= room;
-  element.textContent = text;
+  element.textContent = inPrint(text);
   setOrRemove(element, "textLength", fits ? null : room);
   setOrRemove(element, "lengthAdjust", fits ? null : "spacingAndGlyphs");
 }

@@ -1,7 +1,7 @@
 // The page: what it shows at each step, and its controls.
 
 const LONG = 120; // characters that may need scrolling on a phone
-byId("formula").textContent = record.text; // the drawing asks how much room is left
+byId("formula").append(...typedText(record.text)); // the drawing asks how much room is left
 const playback = new Playback();
 const graph = new Graph(byId("stage"), playback, byId("map"));
 const panel = new Panel(byId("details"), playback);
@@ -27,7 +27,7 @@ function draw(nodes) {
     slope.title = plain(slopeOf(variable, inFull));
   }
   const value = inFull(playback.computation.values[record.output]);
-  byId("result").textContent = playback.isComputed(record.output) ? `value = ${value}` : "";
+  setText(byId("result"), playback.isComputed(record.output) ? `value = ${value}` : "");
   highlight(playback.focus);
   remark();
   byId("where").textContent = where();
@@ -57,8 +57,8 @@ function where() {
 /** Mark the part of the formula that a node was read from. */
 function highlight(i) {
   const [from, to] = (i !== null && record.nodes[i].span) || [0, 0];
-  const marked = htmlElement("mark", record.text.slice(from, to), playback.isBackward ? "backward" : "forward");
-  byId("formula").replaceChildren(record.text.slice(0, from), ...(to ? [marked] : []), record.text.slice(to));
+  const marked = htmlElement("mark", typedText(record.text.slice(from, to)), playback.isBackward ? "backward" : "forward");
+  byId("formula").replaceChildren(...typedText(record.text.slice(0, from)), ...(to ? [marked] : []), ...typedText(record.text.slice(to)));
   const line = parseFloat(getComputedStyle(byId("formula")).lineHeight);
   byId("formula").scrollTop = to ? Math.floor((marked.offsetTop + line / 2) / line) * line : 0; // whole lines
 }

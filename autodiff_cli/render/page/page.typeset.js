@@ -5,6 +5,7 @@ const LATEX_SYMBOLS = {
   cdot: "·", le: "≤", ge: "≥", ne: "≠", land: "∧", lor: "∨", lnot: "¬", bmod: "mod", infty: "∞", partial: "∂", sum: "∑",
   lfloor: "⌊", rfloor: "⌋", lceil: "⌈", rceil: "⌉", top: "⊤", "|": "‖",
 };
+const LETTERS = { "\\backslash": "\\", "\\sim": "~", "\\wedge": "^" }; // characters that LaTeX has as symbols
 const ACCENTS = { hat: "^", tilde: "~", bar: "¯", dot: "˙", ddot: "¨", vec: "→", grave: "`", acute: "´", breve: "˘", mathring: "˚", check: "ˇ" };
 
 function mathElement(tag, children = []) {
@@ -15,9 +16,14 @@ function mathElement(tag, children = []) {
 
 /** A text in nodes, its formulas (see `math`) as mathematics on the line; copies and screen readers get the text as it is. */
 function typesetText(text) {
-  return text.split(/(\u2068[^\u2069]*\u2069)/u).filter(Boolean).map((part) => {
-    return part.startsWith("\u2068") ? htmlElement("span", inlineOf(partsOf(plain(part))), "math") : part;
+  return text.split(/(\u2068[^\u2069]*\u2069)/u).filter(Boolean).flatMap((part) => {
+    return part.startsWith("\u2068") ? htmlElement("span", inlineOf(partsOf(plain(part))), "math") : inlineOf(partsOfNumbers(part));
   });
+}
+
+/** A formula as it is typed, in nodes. */
+function typedText(text) {
+  return text.split(RIGHT_TO_LEFT).map((part, k) => (k % 2 ? htmlElement("bdi", part) : document.createTextNode(part)));
 }
 
 /** Put a text into an element, with its formulas typeset. */
@@ -28,7 +34,7 @@ function setText(element, text) {
 function inlineOf(parts) {
   return parts.flatMap((part) => {
     if (typeof part === "string") return part;
-    if (part.parts) return htmlElement("span", inlineOf(part.parts), part.tag);
+    if (part.parts) return htmlElement(part.tag === "bdi" ? "bdi" : "span", inlineOf(part.parts), part.tag);
     const sign = htmlElement("span");
     sign.dataset.sign = part.shown; // which only the style sheet shows
     return [sign, htmlElement("span", part.text, "keyboard")];
@@ -87,7 +93,7 @@ class Typesetter {
       const token = this.#tokens[this.#at++];
       if (token === "{") depth++;
       else if (token === "}") depth--;
-      else text += token.replace(/^\\(?=\W|_)/, "");
+      else text += LETTERS[token] ?? token.replace(/^\\(?=\W|_)/, "");
     } while (depth > 0 && this.#at < this.#tokens.length);
     return text;
   }

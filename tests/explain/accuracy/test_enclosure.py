@@ -183,3 +183,11 @@ def test_what_is_no_interval_is_refused(words: str, message: str) -> None:
     answer = run_cli(words)
     assert (answer.status, answer) == (2, "")
     assert message in answer.stderr
+
+
+def test_a_slope_that_is_0_at_one_end_leaves_the_bounds_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "_MAX_BOXES", 4)
+    for text in ("x^2", "x^4*3", "exp(-x^2)", "abs(x)", "cosh(x)", "hypot(x, 1)", "relu(x)*2", "x*x", "1 - cos(x)"):
+        f = parse(text)
+        exact = sorted(f(x=x) for x in (0, 0.75))
+        assert bounds(f, {"x": (0, 0.75)})[VALUE] == pytest.approx(exact, rel=1e-15, abs=0), text

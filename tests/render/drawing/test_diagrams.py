@@ -263,32 +263,6 @@ def test_every_path_goes_through_the_folded_nodes(text: str, x: float) -> None:
             assert summed[box.id] == pytest.approx(box.adjoint, rel=1e-9, abs=1e-9 * sizes[box.id])
 
 
-def test_finding_keeps_what_has_the_text_and_its_neighbours() -> None:
-    found = at("log(x*y) + sin(x)*cos(y)", x=2, y=3)
-    drawn = build_drawing(found, View(find="LOG"))
-    assert [(box.label, box.is_highlighted) for box in drawn.boxes] == [
-        ("x*y", False),
-        ("log(x*y)", True),
-        ("log(x*y) + sin(x)*cos(y)", False),
-    ]
-    assert len(drawn.arrows) == 2
-
-
-@pytest.mark.parametrize(
-    ("text", "labels"),
-    [
-        ("mul", ["x*y", "sin(x)*cos(y)"]),
-        ("*", ["x*y", "sin(x)*cos(y)"]),
-        ("cos(y)", ["cos(y)"]),
-        ("y", ["y"]),
-        ("?", []),
-    ],
-)
-def test_find_selects_the_smallest_part_with_the_text(text: str, labels: list[str]) -> None:
-    drawn = build_drawing(at("log(x*y) + sin(x)*cos(y)", x=2, y=3), View(find=text))
-    assert [box.label for box in drawn.boxes if box.is_highlighted] == labels
-
-
 def test_an_svg_is_titled_and_self_contained() -> None:
     svg = to_svg(build_drawing(at("x*y + sin(x)", x=2, y=3)), number_formats(None)[1])
     image = ElementTree.fromstring(svg)

@@ -23,7 +23,7 @@ const DOUBLE = 4; // between the double borders of the output and of folded part
 function svgElement(tag, attributes = {}, children = []) {
   const element = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
-  element.append(...[children].flat());
+  element.append(...[children].flat().map((child) => (tag === "text" && typeof child === "string" ? inPrint(child) : child)));
   return element;
 }
 

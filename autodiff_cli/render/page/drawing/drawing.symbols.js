@@ -20,8 +20,11 @@ function symbolOf({ op, inputs }) {
   return Object.hasOwn(SYMBOLS, op) ? SYMBOLS[op] : op;
 }
 
-const LETTERS_AND_INDEX = /^((?:\p{L}\p{M}*)+)([_.]?)([\p{L}\p{M}\p{Nd}_.]*)$/u; // letters and an index, perhaps behind a separator
-const TOKEN_OF_FORMULA = /^(?:\p{L}[\p{L}\p{M}\p{N}_.]*|\d+\.?\d*(?:e[-+]?\d+)?|[<>!]=|.)/su;
+const LETTERS_AND_INDEX = /^((?:\p{L}\p{M}*)+)([_.]?)([\p{L}\p{M}\p{Nd}₀-₉_.]*)$/u; // letters and an index, perhaps behind a separator
+const TOKEN_OF_FORMULA = /^(?:`[^`]*`|[\p{L}…][\p{L}\p{M}\p{N}_.…]*|\d+\.?\d*(?:e[-+]?\d+)?|[<>!]=|.)/su;
+const LITERAL_NAMES = new Set(record.variables.map(({ name }) => name).filter((name) => !/^[\p{L}_][\p{L}\p{M}\p{N}_.]*(\[[\d, ]+\])?$/u.test(name))); // such as `my-col`
+const RIGHT_TO_LEFT = /((?:[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]\p{M}*)+)/u;
+const MINUS = /((?<![\p{L}\p{M}\p{N}_)])-(?=[\d.]|inf))/u; // of a number
 const ROOT = "√"; // in fonts of mathematics it hangs below the line
 const SIGNS = { "*": "·", "√": ROOT, "-": "−", "<=": "≤", ">=": "≥", "!=": "≠", sqrt: ROOT, normal_cdf: "Φ" }; // of a keyboard and of mathematics
 const hidden = (text) => ({ text, shown: "" });
@@ -30,6 +33,7 @@ const signFor = (signs, text) => (Object.hasOwn(signs, text) ? { text, shown: si
 /** A formula on one line in parts, as mathematics shows it: texts; signs (`shown` in place of a `text`); and names of one letter (`i`),
  * exponents (`sup`) and indices (`sub`) with parts of their own. All texts together are the formula as it is typed. */
 function partsOf(formula) {
+  if (LITERAL_NAMES.has(formula)) return [isolated(formula)];
   const parts = [];
   for (let rest = formula; rest;) {
     const [token] = TOKEN_OF_FORMULA.exec(rest);
@@ -37,17 +41,34 @@ function partsOf(formula) {
     rest = rest.slice(token.length + power.length);
     if (power) parts.push(hidden(token), { tag: "sup", parts: unbracketed(power) });
     else if (LETTERS_AND_INDEX.test(token) && rest[0] !== "(") parts.push(...partsOfName(token));
-    else parts.push(signFor(SIGNS, token));
+    else parts.push(isolated(signFor(SIGNS, token)));
   }
   return parts;
 }
 
-/** A name in parts: its letters, Greek ones for their names, and its index below the line. */
+/** A text in parts: the minus signs of numbers as mathematics writes them. */
+function partsOfNumbers(text) {
+  return text.split(MINUS).map((part, k) => (k % 2 ? signFor(SIGNS, part) : part)).filter(Boolean);
+}
+
+/** A text with numbers as the drawing shows it. */
+function inPrint(text) {
+  return partsOfNumbers(text).map((part) => part.shown ?? part).join("");
+}
+
+/** A part; with letters written from right to left it is apart from what follows, which browsers would write to its left. */
+function isolated(part) {
+  return RIGHT_TO_LEFT.test(part) ? { tag: "bdi", parts: [part] } : part;
+}
+
+/** A name in parts: its letters, Greek ones for their names, and its index below the line; several words stay together. */
 function partsOfName(name) {
   const [, letters, separator, index] = LETTERS_AND_INDEX.exec(name);
   const base = signFor(GREEK, letters);
+  if (!/^\p{L}\p{M}*$/u.test(base.shown ?? base) && /\P{N}/u.test(index)) return [isolated(name)];
   const isOne = /^[\p{Ll}A-Z]\p{M}*$/u.test(base.shown ?? base);
-  return [isOne ? { tag: "i", parts: [base] } : base, ...(separator ? [hidden(separator)] : []), ...(index ? [{ tag: "sub", parts: [signFor(GREEK, index)] }] : [])];
+  const below = /^[₀-₉]+$/.test(index) ? { text: index, shown: index.normalize("NFKC") } : signFor(GREEK, index);
+  return [isOne ? { tag: "i", parts: [base] } : isolated(base), ...(separator ? [hidden(separator)] : []), ...(index ? [{ tag: "sub", parts: [below] }] : [])];
 }
 
 /** Where the exponent at the beginning of a text, behind its sign `^`, ends. */
@@ -80,10 +101,10 @@ function runsOf(text, kind) {
   const runs = [];
   const add = (parts, size, below, style) => parts.forEach((part) => {
     if (!part.parts) runs.push({ letters: part.shown ?? part, size, below, style: part.shown === ROOT ? "root" : style });
-    else if (part.tag === "i") add(part.parts, size, below, "i");
+    else if (part.tag === "i" || part.tag === "bdi") add(part.parts, size, below, part.tag);
     else add(part.parts, size * INDEX, below + size * BELOW[part.tag], style);
   });
-  add(FORMULAS.test(kind) ? partsOf(text) : [text], 1, 0);
+  add(FORMULAS.test(kind) ? partsOf(text) : partsOfNumbers(text), 1, 0);
   return runs.filter(({ letters }) => letters);
 }
 

@@ -132,8 +132,8 @@ class Descent {
     byId("restart").disabled = this.#trail.length === 1;
     const values = this.#trail.map(({ value }) => brief(value));
     const earlier = values.length > LATEST ? "… → " : "";
-    byId("trail").textContent = values.length > 1
-      ? `output: ${values[0]} → ${earlier}${values.slice(Math.max(1, values.length - LATEST)).join(" → ")}` : "";
+    setText(byId("trail"), values.length > 1
+      ? `output: ${values[0]} → ${earlier}${values.slice(Math.max(1, values.length - LATEST)).join(" → ")}` : "");
     const trail = this.#trail.map(({ point, value }) => {
       return { value, xs: elements.map(({ variable: { key }, at }) => elementAt(point[key], at)) };
     });
