@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.algebra.simplify import Sign, sign_of, simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.node import Node
@@ -16,7 +16,7 @@ from autodiff_cli.graph.tape import Tape, infer_shapes, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.floats import FLOATS
-from tests.each import examples
+from tests.each import each, examples
 from tests.graphs import SHAPES, array_graphs, graphs
 
 points = st.fixed_dictionaries(dict.fromkeys("xyz", st.floats(-3, 3, allow_subnormal=False)))
@@ -30,6 +30,20 @@ def test_simplifying_keeps_every_finite_value(drawn: Drawn, point: dict[str, flo
     before, after = (forward(Tape([root]), FLOATS, point)[-1] for root in (output, simplify([output])[0]))
     if math.isfinite(before):
         assert math.isclose(before, after, rel_tol=1e-9, abs_tol=1e-9)
+
+
+@each(
+    "text",
+    [
+        f"{name}({number})"
+        for name in ("log", "cbrt", "tanh", "abs", "exp")
+        for number in ("1/2", "0.5", "1", "2", "-3")
+    ],
+)
+def test_the_sign_of_a_constant_is_that_of_its_value(text: str) -> None:
+    node = read(text).output
+    value, sign = forward(Tape([node]), FLOATS, {})[-1], sign_of(node)
+    assert sign is Sign.UNKNOWN or value > 0 or (value == 0 and sign is Sign.NONNEGATIVE) or math.isnan(value)
 
 
 @examples(200)

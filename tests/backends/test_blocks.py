@@ -29,6 +29,10 @@ FORMULAS = (
     "s = sin(a*x); s*s + s/(1 + s^2)",
     "sigmoid(a*x + b)*exp(c) + log(c)*x",
     "a + b*c",
+    # In NumPy, the sum of two conditions is their logical or, and none has a negative.
+    "(x > 0) + (x > a) - (x < b)",
+    "-(x > a)*c + (x > 0)^2",
+    "where((x > a) + (x > b), x, -x) + where(x > a, x > b, not x < c)",
 )
 
 numbers = st.floats(-3, 3)

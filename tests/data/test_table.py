@@ -13,11 +13,16 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.data import batches
-from autodiff_cli.data.batches import arrow_floats
+from autodiff_cli.data.batches import LabelColumn, arrow_floats, join_labels
 from autodiff_cli.data.table import DataError, MemoryDataset
 from tests.support import run_cli
 
 pytestmark = pytest.mark.usefixtures("size")
+
+
+def test_labels_of_several_columns_are_whole_numbers_or_as_they_are() -> None:
+    numbers, words = LabelColumn.of(np.array([1.0, 3.0, 2.5])), LabelColumn.of(np.array(["inf", "b", "c"]))
+    assert {*join_labels([numbers, words]).values} == {"1, inf", "3, b", "2.5, c"}
 
 
 def test_numbers_stay_what_they_are_if_kernels_can_read_them_and_become_float64_if_not() -> None:

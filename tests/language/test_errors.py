@@ -107,6 +107,13 @@ BAD = [
     ("v: 3", 1, 1, "only declares a shape", None),
     ("f(t) = sine(t)\n2", 1, 8, "there is no function `sine`", "sin"),
     ("f(t) = f(t - 1); f(2)", 1, 8, "cannot call itself, directly or through others: f → f", None),
+    (
+        "; ".join(f"f{k}(t) = f{(k + 1) % 8}(t)" for k in range(8)) + "; f0(x)",
+        1,
+        9,
+        "through others: f1 → f2 → f3 → … → f0 → f1",
+        None,
+    ),
     ("f(t) = g(t); g(t) = f(t); f(x)", 1, 8, "through others: g → f → g", None),
     ("f(t) = g(t); g(t) = t; f(x)", 1, 8, "called before its definition in line 1, column 14", None),
     # bindings

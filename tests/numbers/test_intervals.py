@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from mpmath import mp, mpf
 
 from autodiff_cli import parse
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.graph.op import Op
 from autodiff_cli.numbers import ball_arithmetic as ball
+from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.intervals import INTERVALS, INVERSES, Intervals
-from autodiff_cli.ops import get_op
+from autodiff_cli.ops import all_ops, get_op
 from autodiff_cli.solving.search import Propagation
 from tests.each import each
 from tests.fuzz.references import references
@@ -120,6 +124,17 @@ def test_a_step_function_is_continuous_only_between_its_jumps() -> None:
     enclosed = forward(tape, INTERVALS, {"x": Intervals.between([0.2, 0.2], [0.9, 1.0])})[1]
     assert enclosed.is_continuous.tolist() == [True, False]
     assert (enclosed.lower.tolist(), enclosed.upper.tolist()) == ([0, 0], [0, 1])
+
+
+@each("op", [op for op in all_ops() if op.min_inputs == 1 == op.max_inputs and op.domain is not None])
+def test_a_function_is_continuous_from_the_end_of_its_domain_only_if_it_has_a_value_there(op: Op) -> None:
+    value = FLOATS.function(op, 1)
+    for end in (-1.0, 0.0, 1.0):
+        for other in (end - 0.25, end + 0.25):
+            with np.errstate(all="ignore"):
+                beside = Intervals.between(min(end, other), max(end, other))
+                is_continuous = bool(INTERVALS.function(op, 1)(beside).is_continuous)
+            assert not is_continuous or (math.isfinite(value(end)) and math.isfinite(value(other))), (end, other)
 
 
 def test_constants_are_exact_decimals() -> None:

@@ -252,15 +252,9 @@ def _descend(samples: Batch, requests: dict[int, Descent]) -> dict[int, list[Sta
     return replies
 
 
-def has_kinks(objective: Objective) -> bool:
-    """Whether the prediction has kinks or jumps, as `abs`, `max`, `relu` and `where` have."""
-    nodes = topological_order([objective.model.program.output])
-    return any(node.op is not None and node.op.kink is not None for node in nodes)
-
-
 def has_rivals(objective: Objective) -> bool:
     """Whether the model has frequencies, exponents or kinks, so that a good fit may have better rivals elsewhere."""
-    return bool(Sinusoids(objective).frequencies or _exponents(objective)) or has_kinks(objective)
+    return bool(Sinusoids(objective).frequencies or _exponents(objective)) or objective.has_kinks
 
 
 def _exponents(objective: Objective) -> list[int]:
@@ -618,7 +612,7 @@ class Multistart:
 
     def kink_points(self) -> Proposals:
         """Yield points with kinks between other rows than at the start, where further minima may be."""
-        if has_kinks(self._objective):
+        if self._objective.has_kinks:
             yield Descent(self.points_near(self._start))
 
     def few_points(self) -> Proposals:

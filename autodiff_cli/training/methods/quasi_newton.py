@@ -35,6 +35,7 @@ class QuasiNewtonSettings:
     """Tolerances and limits of L-BFGS, of its line search, and of Newton's method."""
 
     max_epochs: int = 10_000  # steps, if no number of epochs is given
+    epochs_per_parameter: int = 100  # and as for 10 parameters more: after so many, nearly no fit ends at a minimum
     memory: int = 10  # pairs of steps and gradient changes from which the Hessian is approximated
     negligible_decrease: float = 1e-12  # promised decrease relative to the loss or its decrease so far
     # after this many steps, plus so many per parameter, Newton's method is tried
@@ -230,8 +231,10 @@ class _Iterates:
             low, high = some[is_low], some[~is_low]
             far[high] = length[high]
             beyond = np.where(near[high] == 0, loss[~is_low], np.nan)
-            backwards = _backtracking_factors(base[~is_low], slope[high] * length[high], beyond)
-            length[high] = near[high] + (far[high] - near[high]) * backwards
+            # The minimisers of parabolas through the known values, as shares of the steps.
+            fall = slope[high] * length[high]
+            shares = np.clip(-fall / (2 * (beyond - base[~is_low] - fall)), 0.1, 0.5)
+            length[high] = near[high] + (far[high] - near[high]) * np.where(np.isfinite(beyond), shares, 0.5)
             best_theta[low], best_loss[low], best_gradient[low] = theta[is_low], loss[is_low], gradient[is_low]
             is_reached[low] = True
             is_flat = dots(gradient[is_low], directions[low]) >= SETTINGS.wolfe * slope[low]
@@ -478,11 +481,6 @@ class _Iterates:
         return point if loss[0] <= largest and not gradient[0, is_small].any() else theta
 
 
-def _backtracking_factors(loss: Array, slope: Array, beyond: Array) -> Array:
-    """The minimisers of parabolas through the known values, as shares of the steps, between 0.1 and 0.5."""
-    return np.where(np.isfinite(beyond), np.clip(-slope / (2 * (beyond - loss - slope)), 0.1, 0.5), 0.5)
-
-
 def _is_finite(loss: Array, gradient: Array) -> Mask:
     return np.isfinite(loss) & np.isfinite(gradient).all(axis=1)
 
@@ -544,7 +542,8 @@ def _fit_without_kinks(
     batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None, *, is_near: bool
 ) -> list[Outcome]:
     """Minimise smooth losses; see `fit_smooth`."""
-    limit = SETTINGS.max_epochs if stop.epochs is None else stop.epochs
+    most = min(SETTINGS.max_epochs, SETTINGS.epochs_per_parameter * (10 + start.shape[1]))
+    limit = most if stop.epochs is None else stop.epochs
     iterates = _Iterates(batch, start, on_step, limit, stop.tolerance, unit)
     if limit == 0:
         iterates.is_limited[:] = True

@@ -25,7 +25,7 @@ from autodiff_cli.backends import protocol
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.data.table import DataError, Dataset, Table
 from autodiff_cli.graph.node import Node, as_node
-from autodiff_cli.graph.tape import Tape, leaf_names
+from autodiff_cli.graph.tape import Tape, leaf_names, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import explicit_options, takes_options
@@ -641,6 +641,12 @@ class Objective(ModelOverRows):
             return self.data.run_epoch(EpochRun(kernel, request, generator))
 
         return run
+
+    @property
+    def has_kinks(self) -> bool:
+        """Whether the prediction has kinks or jumps, as `abs`, `max`, `relu` and `where` have."""
+        nodes = topological_order([self.model.program.output])
+        return any(node.op is not None and node.op.kink is not None for node in nodes)
 
     def without_kinks(self) -> Objective | None:
         """Return the objective with its kinks smoothed, at first with radius 0; None if it has no kinks.

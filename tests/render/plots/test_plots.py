@@ -23,6 +23,7 @@ from autodiff_cli.data.table import Dataset
 from autodiff_cli.options import OptionError
 from autodiff_cli.render.plots import (
     _draw_posterior,
+    _Scales,
     check_plot_path,
     draw_figure,
     fit_panels,
@@ -398,6 +399,12 @@ def test_the_legend_of_losses_has_their_ends() -> None:
     text = "\n".join(in_characters(found))
     for name in ("loss", "validation_loss"):
         assert f"{name.replace('_', ' ')}: ends at {found.history[-1][name]:.4g}" in text  # type: ignore[literal-required]
+
+
+def test_seconds_stand_at_their_dates() -> None:
+    origin, tomorrow = datetime(2024, 2, 29), datetime(2024, 3, 1, 0, 0, 1, 500_000)
+    scales = _Scales("t", "y", origin, is_x_log=False, is_y_log=False, zero=None)
+    assert scales.x(np.array([0.0, 86_401.5])).tolist() == [origin, tomorrow]
 
 
 @pytest.mark.parametrize(

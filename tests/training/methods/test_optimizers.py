@@ -53,6 +53,12 @@ def test_the_first_two_steps(name: str, first: float, second: float) -> None:
     assert one - two == pytest.approx(second, rel=1e-7)
 
 
+@each("name", [name for name in OPTIMIZERS if name != "adamw"])
+def test_a_slope_of_0_moves_nothing(name: str) -> None:
+    """The root of a mean of squares is 0 there."""
+    assert Walk(name, RATE, [5.0]).step([0.0]).tolist() == [5.0]
+
+
 @pytest.mark.parametrize(("name", "share"), [("rmsprop", 0.1), ("adam", 1.0)])
 def test_the_smallest_gradients_make_smaller_steps(name: str, share: float) -> None:
     """The 1e-8 that keeps from a division by 0 stands beside the root."""

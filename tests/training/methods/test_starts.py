@@ -250,10 +250,12 @@ def test_units_of_weights_do_not_decide_which_minimum_is_better() -> None:
 
 
 def test_a_multiple_of_a_parameter_meets_a_column_with_the_power_of_the_parameter() -> None:
-    model = "y ~ log(a/2 + x) + exp(3/b - x) + sqrt(c^2*4 + x)"
+    model = "y ~ log(a/2 + x) + exp(3/b - x) + sqrt(c^2*4 + x) + x^(2*d) + 2^g^2"
     partners = _find_partners(Objective(model, {"x": np.arange(9.0), "y": np.arange(9.0)}))
     assert [(each.parameter, each.operation, each.power) for each in partners] == [
         (0, "add", 1.0),
         (1, "sub", -1.0),
         (2, "add", 2.0),
+        (3, "pow", 1.0),
+        (4, "pow", 2.0),
     ]
