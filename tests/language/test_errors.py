@@ -370,6 +370,7 @@ def test_a_bad_text(text: str, line: int, column: int, message: str, suggestion:
         read(text)
     error = caught.value
     assert message in error.message
+    assert "→" not in message or error.message.endswith(message)  # a circle of calls
     assert (error.line, error.column, error.suggestion) == (line, column, suggestion)
 
 
