@@ -16,7 +16,9 @@ from scipy.optimize import least_squares
 from autodiff_cli import Objective, fit, fit_by
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.options import OptionError
+from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting.row_loss import row_loss_formula
+from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
@@ -309,3 +311,13 @@ def test_the_traced_loss_of_a_row_reads_as_in_textbooks(loss: str, tmp_path: Pat
     labels = [node["label"] for node in document["nodes"]]
     assert [label for label in labels if "hypot" in label or ")/1" in label or "square(1)" in label] == []
     assert "a*x/1" in labels  # what was typed stays
+
+
+@each("theta", [[3.9e-42, -95.35, -0.0035], [5e-15, -32.9, -0.0099]])
+def test_a_slope_of_a_smooth_loss_is_no_minimum_at_a_kink(theta: list[float]) -> None:
+    """Parameters on their way to infinity, in a valley that is far steeper across than along."""
+    x = np.linspace(0.1, 3, 30)
+    y = 3 * np.exp(-4 * np.exp(-1.5 * x)) + np.random.default_rng(0).normal(size=30)
+    objective = Objective("y ~ A*exp(-b*exp(-c*x))", {"x": x, "y": y}, loss="huber")
+    stuck = Outcome(np.array(theta), converged=False, failure="on a slope", is_stuck=True)
+    assert not minimization._checked_end(objective, stuck).converged
