@@ -368,13 +368,12 @@ def check_report(check: GradientCheck, referee: FrameworkGradient | None = None)
 
 
 def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient | None, agrees: bool) -> None:
-    in_full = paper.in_full
     write_title(paper, check.trace.expression, check.trace.point)
     paper.line()
     rows = [
         (
             finding.variable,
-            in_full(finding.gradient),
+            paper.in_full(finding.gradient),
             _short_reference(finding.reference),
             NO_VALUE if finding.relative_error is None else f"{finding.relative_error:.1e}",
             NO_VALUE if (order := finding.order) is None else "exact" if math.isinf(order) else f"{order:.3f}",
@@ -385,17 +384,18 @@ def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient 
     paper.table(TextTable(_COLUMNS, rows))
     paper.line("  order: f(x + h) - f(x) - h*gradient shrinks like h^order; correct: 2 or exact")
     _write_check_notes(paper, [finding for finding in check.findings if finding.note])
-    better = [] if check.rewriting is None else [check.rewriting]
-    paper.section("an equivalent formula that is more accurate here", better)
+    paper.section("an equivalent formula that is more accurate here", [check.rewriting] if check.rewriting else [])
     if referee is not None:
         compared = []
         for name, ours in ((finding.variable, finding.gradient) for finding in check.findings):
             verdict = "agrees" if referee.agrees(name, ours) else "differs"
-            compared.append((name, in_full(referee.gradient[name]), in_full(ours), verdict))
+            compared.append((name, paper.in_full(referee.gradient[name]), paper.in_full(ours), verdict))
         table = TextTable((Column("variable"), *number_columns("gradient", "ours"), Column("")), compared)
         paper.titled_table(f"{referee.framework} {referee.version}", table)
     paper.line()
-    paper.line("The gradient is correct." if agrees else "The gradient is wrong.", Style.STRONG)
+    is_smooth = all(finding.verdict.value not in ("kink", "undefined") for finding in check.findings)
+    correct = "correct" if is_smooth else "correct where there is a derivative"
+    paper.line(f"The gradient is {correct if agrees else 'wrong'}.", Style.STRONG)
 
 
 def _write_check_notes(paper: Paper, findings: Sequence[Finding]) -> None:

@@ -328,3 +328,15 @@ def test_flint_is_imported_only_when_needed() -> None:
     for words, expected in (["grad", "x", "--x", "2"], 0), (["grad", "x", "--x", "2", "--precision", "30"], 1):
         done = subprocess.run([sys.executable, "-c", program, *words], check=False, capture_output=True)
         assert done.returncode == expected
+
+
+@each(
+    ("text", "x", "conclusion"),
+    [
+        ("log(x)", "1", "correct"),
+        ("log(x)", "-1", "correct where there is a derivative"),
+        ("abs(x)", "0", "correct where there is a derivative"),
+    ],
+)
+def test_no_gradient_is_called_correct_where_there_is_none(text: str, x: str, conclusion: str) -> None:
+    assert str(run_cli(["check", text, "--x", x])).splitlines()[-1] == f"The gradient is {conclusion}."
