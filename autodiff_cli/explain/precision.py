@@ -227,23 +227,22 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
     slopes = gradient_nodes(with_pairwise_choices(formula.output), [formula.leaves[name] for name in [*wrt, *moving]])
     tape = Tape([formula.output, *slopes])
     names = [VALUE, *wrt]
-    ends: dict[str, list[Interval]] = {name: [] for name in names}
-    boxes = [*_boxes(intervals, moving)]
+    boxes, without_balls, ends = [*_boxes(intervals, moving)], list[list[Interval]](), list[list[Interval]]()
     with interval_arithmetic(_BITS) as kind:
-        for box, known in zip(boxes, _ends_without_balls(tape, boxes), strict=True):
-            values = _evaluate_over(tape, kind, box)
-            results = known
-            if all(ball.is_finite(values[i]) for i in tape.outputs):
-                pairs = zip(map(_ball_ends, [values[i] for i in tape.outputs]), known, strict=True)
-                results = [(max(a[0], b[0]), min(a[1], b[1])) for a, b in pairs]
+        for k, box in enumerate(boxes):
+            values = [*map(_evaluate_over(tape, kind, box).__getitem__, tape.outputs)]
+            results, is_finite = [*map(_ball_ends, values)], all(map(ball.is_finite, values))
+            if not is_finite or not all(low >= 0 or high <= 0 for low, high in results[len(names) :]):
+                without_balls = without_balls or [*_ends_without_balls(tape, boxes)]
+                pairs = zip(results, without_balls[k], strict=True)
+                results = [(max(a[0], b[0]), min(a[1], b[1])) if is_finite else b for a, b in pairs]
             of_moving = dict(zip(moving, results[len(names) :], strict=True))
             results[0] = _bounds_at_corners(formula.tape, kind, box, of_moving) or results[0]
-            for name, interval in zip(names, results, strict=False):
-                ends[name].append(interval)
+            ends.append(results)
         # The tightest floats that enclose the numbers of all boxes.
         bounds = {
             name: (min(ball.float_below(low) for low, _ in pairs), -min(ball.float_below(-high) for _, high in pairs))
-            for name, pairs in ends.items()
+            for name, pairs in zip(names, zip(*ends, strict=True), strict=False)
         }
     return ProvenBounds(bounds, any(math.isinf(end) for interval in bounds.values() for end in interval))
 
