@@ -57,6 +57,11 @@ class Verdict(Enum):
         """Whether the printed number can be trusted."""
         return self not in (Verdict.INACCURATE, Verdict.DIFFERS)
 
+    @property
+    def has_derivative(self) -> bool:
+        """Whether there is a derivative, of which there is one value."""
+        return self not in (Verdict.KINK, Verdict.UNDEFINED)
+
 
 @dataclass(frozen=True)
 class Finding:

@@ -232,8 +232,8 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
         for k, box in enumerate(boxes):
             values = [*map(_evaluate_over(tape, kind, box).__getitem__, tape.outputs)]
             results, is_finite = [*map(_ball_ends, values)], all(map(ball.is_finite, values))
-            if not is_finite or not all(low >= 0 or high <= 0 for low, high in results[len(names) :]):
-                without_balls = without_balls or [*_ends_without_balls(tape, boxes)]
+            if not is_finite or not all(map(_keeps_sign, results[len(names) :])):
+                without_balls = without_balls or _ends_without_balls(tape, boxes)
                 pairs = zip(results, without_balls[k], strict=True)
                 results = [(max(a[0], b[0]), min(a[1], b[1])) if is_finite else b for a, b in pairs]
             of_moving = dict(zip(moving, results[len(names) :], strict=True))
@@ -247,6 +247,10 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
     return ProvenBounds(bounds, any(math.isinf(end) for interval in bounds.values() for end in interval))
 
 
+def _keeps_sign(interval: Interval) -> bool:
+    return bool(interval[0] >= 0 or interval[1] <= 0)
+
+
 def _evaluate_over(tape: Tape, kind: Kind[Number], box: Mapping[str, Interval]) -> list[Number]:
     """Return enclosures of the values of all nodes over a box."""
     return forward(tape, kind, {name: ball.interval_between(*sides) for name, sides in box.items()})
@@ -257,8 +261,8 @@ def _ball_ends(x: Number) -> Interval:
     return (ball.as_ball(x).lower(), ball.as_ball(x).upper()) if ball.is_finite(x) else (ball.NEGATIVE_INF, ball.INF)
 
 
-def _ends_without_balls(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> Iterator[list[Interval]]:
-    """Yield the ends of the outputs over each box in arithmetic of intervals, in which squares are never negative, and
+def _ends_without_balls(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> list[list[Interval]]:
+    """Return the ends of the outputs over each box in arithmetic of intervals, in which squares are never negative, and
     which ends at the edge of a domain; infinite where the first output may jump or be undefined."""
     import numpy as np
 
@@ -269,9 +273,10 @@ def _ends_without_balls(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> 
         values = forward(tape, INTERVALS, {name: Intervals.between(x[:, 0, 0], x[:, 1, 1]) for name, x in ends.items()})
     is_defined = np.broadcast_to(values[tape.outputs[0]].is_continuous, len(boxes))
     sides = np.array([[np.broadcast_to(end, len(boxes)) for end in values[i][:2]] for i in tape.outputs])
-    for of_box, is_known in zip(sides.T.tolist(), is_defined, strict=True):
-        pairs = zip(*of_box, strict=True)
-        yield [(arb(a), arb(b)) if is_known and a <= b else (ball.NEGATIVE_INF, ball.INF) for a, b in pairs]
+    return [
+        [(arb(a), arb(b)) if is_known and a <= b else (ball.NEGATIVE_INF, ball.INF) for a, b in zip(*box, strict=True)]
+        for box, is_known in zip(sides.T.tolist(), is_defined, strict=True)
+    ]
 
 
 def _boxes(intervals: Mapping[str, Interval], moving: Sequence[str]) -> Iterator[dict[str, Interval]]:
@@ -294,10 +299,10 @@ def _bounds_at_corners(
 ) -> Interval | None:
     """Return the range over a box from its corners; None if a slope may change its sign or a value may jump."""
     least, most = dict(box), dict(box)
-    for name, (low, high) in slopes.items():
-        if not (low >= 0 or high <= 0):
+    for name, slope in slopes.items():
+        if not _keeps_sign(slope):
             return None
-        first, last = box[name] if low >= 0 else box[name][::-1]
+        first, last = box[name] if slope[0] >= 0 else box[name][::-1]
         least[name], most[name] = (first, first), (last, last)
     reset_jumps()
     output = tape.outputs[0]

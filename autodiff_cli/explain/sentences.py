@@ -471,10 +471,8 @@ def closing_phrases(trace: Trace) -> list[Phrase]:
     for name in trace.wrt:
         leaf = trace.expression.leaves[name]
         if leaf in index:
-            label, others = (
-                Slot("label at", index[leaf]),
-                " The same holds for the other variables." if count > 1 else "",
-            )
+            label = Slot("label at", index[leaf])
+            others = " The same holds for the other variables." if count > 1 else ""
             rough = "At a kink, or where it is not finite, a derivative does not predict the change of the output."
             if array_shape(trace.point[name]):
                 rate = (" is the rate at which the output changes with that element of ", label, f".{others}")

@@ -355,10 +355,8 @@ def check_report(check: GradientCheck, referee: FrameworkGradient | None = None)
         referee: the gradient that another framework computes. At a kink it may use another convention, so
             differences there do not count.
     """
-    from autodiff_cli.explain.gradient_check import Verdict
-
     is_confirmed = referee is None or all(
-        referee.agrees(finding.variable, finding.gradient) or finding.verdict in (Verdict.KINK, Verdict.UNDEFINED)
+        referee.agrees(finding.variable, finding.gradient) or not finding.verdict.has_derivative
         for finding in check.findings
     )
     agrees = check.agrees and is_confirmed
@@ -393,7 +391,7 @@ def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient 
         table = TextTable((Column("variable"), *number_columns("gradient", "ours"), Column("")), compared)
         paper.titled_table(f"{referee.framework} {referee.version}", table)
     paper.line()
-    is_smooth = all(finding.verdict.value not in ("kink", "undefined") for finding in check.findings)
+    is_smooth = all(finding.verdict.has_derivative for finding in check.findings)
     correct = "correct" if is_smooth else "correct where there is a derivative"
     paper.line(f"The gradient is {correct if agrees else 'wrong'}.", Style.STRONG)
 

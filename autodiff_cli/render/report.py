@@ -396,8 +396,7 @@ def empty_plot(size: tuple[int, int], x_limits: tuple[float, float], y_limits: t
 
 def plot_lines(figure: Any) -> list[str]:
     """Return the lines of a figure of plotille."""
-    text: list[str] = figure.show().splitlines()[1:]
-    return [line.removesuffix("-> ()").rstrip() for line in text]
+    return [line.removesuffix("-> ()").rstrip() for line in figure.show().splitlines()[1:]]
 
 
 def tick_label(value: float, span: float, is_exponent: bool) -> str:

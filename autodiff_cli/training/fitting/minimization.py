@@ -125,9 +125,9 @@ def _checked_end(objective: Objective, outcome: Outcome) -> Outcome:
     radius, theta = MINIMIZATION.kink_radius * np.abs(outcome.theta), outcome.theta
     radii = (np.maximum(radius, MINIMIZATION.kink_radius), radius)
     if outcome.is_stuck:
-        may_have_kinks = objective.kind is not LossKind.ROBUST or objective.kernels.without_kinks is not None
-        may_have_kinks |= objective.has_kinks  # likelihoods may end at the edge of their domain
-        is_minimum = may_have_kinks and any(_is_minimum_at_kink(objective, theta, each) for each in radii)
+        # Likelihoods may end at the edge of their domain, which is as a kink is.
+        is_smooth = objective.kind is LossKind.ROBUST and not (objective.has_kinks or objective.kernels.without_kinks)
+        is_minimum = not is_smooth and any(_is_minimum_at_kink(objective, theta, each) for each in radii)
         return Outcome(theta, True) if is_minimum else outcome
     listed = " and ".join(f"`{objective.layout.element_names[k]}`" for k in outcome.kinks)
     verb = "ends at a kink" if len(outcome.kinks) == 1 else "end at kinks"

@@ -338,9 +338,8 @@ def leave_one_out(objective: Objective, draws: Mapping[str, Array]) -> LeaveOneO
             densities = densities / (2 * np.square(sigma)) - components * normaliser
         elif objective.loss in DISTRIBUTIONS:  # their losses leave out terms of the target alone
             target, mean = np.split(plain.evaluate_rows(plain.kernels.target_and_prediction, theta[0, 0]), 2)
-            rows = row_likelihoods(
-                objective.loss, target, mean, np.broadcast_to(weight, target.shape), 1.0, plain.scale
-            )
+            weights = np.broadcast_to(weight, target.shape)
+            rows = row_likelihoods(objective.loss, target, mean, weights, 1.0, plain.scale)
             densities = densities + (rows.log_likelihood + rows.log_combinations).sum(axis=0) - densities[0, 0]
         chosen = np.moveaxis(densities[..., is_used], 2, 0)
         elpd, k, p = (np.asarray(each) for each in array_stats.loo(chosen))

@@ -231,10 +231,8 @@ class _Iterates:
             low, high = some[is_low], some[~is_low]
             far[high] = length[high]
             beyond = np.where(near[high] == 0, loss[~is_low], np.nan)
-            # The minimisers of parabolas through the known values, as shares of the steps.
-            fall = slope[high] * length[high]
-            shares = np.clip(-fall / (2 * (beyond - base[~is_low] - fall)), 0.1, 0.5)
-            length[high] = near[high] + (far[high] - near[high]) * np.where(np.isfinite(beyond), shares, 0.5)
+            backwards = _backtracking_factors(base[~is_low], slope[high] * length[high], beyond)
+            length[high] = near[high] + (far[high] - near[high]) * backwards
             best_theta[low], best_loss[low], best_gradient[low] = theta[is_low], loss[is_low], gradient[is_low]
             is_reached[low] = True
             is_flat = dots(gradient[is_low], directions[low]) >= SETTINGS.wolfe * slope[low]
@@ -479,6 +477,11 @@ class _Iterates:
         loss, gradient = self._batch.values_and_gradients(point[None], one)
         largest = self.loss[fit] + ZERO_LOSS_TOLERANCE * self.loss_scale(one)[0]
         return point if loss[0] <= largest and not gradient[0, is_small].any() else theta
+
+
+def _backtracking_factors(loss: Array, slope: Array, beyond: Array) -> Array:
+    """The minimisers of parabolas through the known values, as shares of the steps, between 0.1 and 0.5."""
+    return np.where(np.isfinite(beyond), np.clip(-slope / (2 * (beyond - loss - slope)), 0.1, 0.5), 0.5)
 
 
 def _is_finite(loss: Array, gradient: Array) -> Mask:
