@@ -27,6 +27,7 @@ from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import cos, sin
 from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_squares
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters
@@ -40,6 +41,7 @@ _MAX_PARAMETERS = 20  # joint symmetries are searched up to this many parameters
 _MAX_COMPARED_ROWS = 500  # rows on which predictions are compared
 _PREDICTION_TOLERANCE = 1e-9  # difference, relative to the range of the predictions, that counts as rounding
 _EXCHANGE_TOLERANCE = 1e-7  # relative difference of the predictions of a second fit that counts as rounding
+_MAX_EXCHANGE_EVALUATIONS = 100  # of a second fit; one that predicts the same is reached within 40
 _MAX_EXCHANGED_LEVELS = 20  # levels for each of which an exchange of parameters is tried
 _MAX_LISTED = 6  # parameters of another solution that are listed
 _MAX_JOINT_FLIPS = 3  # parameters whose signs are flipped together
@@ -277,9 +279,7 @@ class _Symmetries:
 
     def _count_preferred(self, theta: Array) -> int:
         """The number of parameters, except for phases, with the preferred sign."""
-        agree = theta * self._signs > 0
-        agree[self._phases] = False
-        return int(np.count_nonzero(agree))
+        return int(np.count_nonzero(np.delete(theta * self._signs > 0, self._phases)))
 
     def _mirror_images(self, indices: list[int]) -> Iterator[Array]:
         """Yield the point with some signs flipped; also with a phase shifted by half a turn."""
@@ -377,12 +377,12 @@ class _Symmetries:
 
     def _exchanged(self, pairs: Sequence[Positions]) -> Array:
         """Return, for each pair, the point with its parameters exchanged and all others fitted."""
-        start, low, high = (
-            np.tile(each, (len(pairs), 1)) for each in (self._theta, self._bounds.low, self._bounds.high)
-        )
+        each = np.array([self._theta, self._bounds.low, self._bounds.high])
+        start, low, high = np.tile(each[:, None], (len(pairs), 1))
         for row, pair in enumerate(pairs):
             start[row, pair] = low[row, pair] = high[row, pair] = self._theta[pair[::-1]]
-        ends = fit_squares(repeat_objective(self._objective, len(pairs), Bounds(low, high)), start)
+        batch = repeat_objective(self._objective, len(pairs), Bounds(low, high))
+        ends = fit_squares(batch, start, stop=StoppingRule(evaluations=_MAX_EXCHANGE_EVALUATIONS))
         return np.array([end.theta for end in ends])
 
     def is_equivalent(self, theta: Array, relative: float = _PREDICTION_TOLERANCE) -> bool:
