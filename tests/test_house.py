@@ -114,6 +114,7 @@ def test_the_package_stays_within_its_budget_of_files_and_code() -> None:
     assert sum(map(code_lines, FILES)) <= MAX_CODE_LINES
 
 
+@pytest.mark.slow
 def test_training_has_few_floors_and_its_folders_import_in_one_direction() -> None:
     """A room is a folder or a module directly in `training`; imports between rooms form no circle and a short stack."""
     prefix = "autodiff_cli.training."
@@ -135,6 +136,7 @@ def test_floors_have_no_exceptions() -> None:
         assert not {"ignore_imports", "allow_indirect_imports"} & {*contract}
 
 
+@pytest.mark.slow
 def test_names_are_the_terms_of_the_field() -> None:
     """No function, class, parameter or attribute is named by a word that only its authors understand."""
     names: set[tuple[Path, str]] = set()
@@ -158,6 +160,7 @@ def test_names_are_the_terms_of_the_field() -> None:
     assert private == set()
 
 
+@pytest.mark.slow
 def test_random_data_depend_on_no_other_test() -> None:
     """A generator of a module is used while the module is loaded only: in tests, its numbers depend on those before."""
     generators = re.compile(r"^(\w+) = (?:np\.random\.default_rng|random\.Random)\(\d*\)$", re.MULTILINE)
@@ -170,6 +173,7 @@ def test_random_data_depend_on_no_other_test() -> None:
     assert shared == []
 
 
+@pytest.mark.slow
 def test_docstrings_stand_alone() -> None:
     """A docstring says what a thing is or returns: it is no noun clause, and needs no neighbour in the file."""
     dependent_beginnings = re.compile(r"(The same|As above|What|How|Which|Where|That|Of)\b")
@@ -204,6 +208,7 @@ def test_continuous_integration_installs_versions_that_are_written_down_and_allo
         assert Version(pinned[requirement.name]) in requirement.specifier, requirement
 
 
+@pytest.mark.slow
 def test_a_class_name_has_one_meaning() -> None:
     places: dict[str, list[str]] = {}
     for file in FILES:
@@ -213,6 +218,7 @@ def test_a_class_name_has_one_meaning() -> None:
     assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
 
 
+@pytest.mark.slow
 def test_common_types_are_declared_once() -> None:
     aliases = re.compile(r"^(\w+) = NDArray\[", re.MULTILINE)
     places: dict[str, list[str]] = {}

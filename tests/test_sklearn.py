@@ -108,6 +108,7 @@ def test_without_the_extra_the_message_names_what_to_install() -> None:
     assert done.stderr.rstrip().endswith("pip install scikit-learn")
 
 
+@pytest.mark.slow
 def test_frames_tables_and_structured_arrays() -> None:
     pandas, polars, pa = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
     columns = {"x": X[:, 0], "y": Y}

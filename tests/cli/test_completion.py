@@ -82,6 +82,7 @@ def test_each_shell_has_a_script(shell: str) -> None:
 OLD_BASH = 'compopt() { return 127; }; complete() { case "$*" in *nosort*) return 2;; esac; builtin complete "$@"; }; '
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prelude", ["", OLD_BASH], ids=["newest", "3.2"])
 def test_bash_runs_it(prelude: str, data: str) -> None:
     bash = program("bash", "bash")

@@ -18,6 +18,7 @@ def flat(output: dict[str, Any]) -> str:
     return json.dumps(output, ensure_ascii=False, sort_keys=True)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:IPython", "ignore::ResourceWarning")
 def test_every_cell_gives_what_is_stored() -> None:
     code = [cell for cell in cells() if cell["cell_type"] == "code"]

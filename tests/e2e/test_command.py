@@ -66,6 +66,7 @@ def test_the_exponent_of_a_negative_base_does_not_spoil_the_other_slope() -> Non
     assert [warning["kind"] for warning in document["warnings"]] == ["domain"]
 
 
+@pytest.mark.slow
 def test_the_module_is_the_command() -> None:
     words = ["grad", "x^2", "--x", "3"]
     done = subprocess.run([sys.executable, "-m", "autodiff_cli", *words], capture_output=True, encoding="utf-8")

@@ -56,6 +56,7 @@ def test_a_checkout_has_the_grammar_beside_the_package() -> None:
     assert tables.grammar_path() == PACKAGE.parent / "grammars" / "expression.lark"
 
 
+@pytest.mark.slow
 def test_an_installed_package_has_the_grammar_inside(tmp_path: Path) -> None:
     installed = tmp_path / "autodiff_cli"
     shutil.copytree(PACKAGE, installed)

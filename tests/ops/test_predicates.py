@@ -146,7 +146,7 @@ def is_degenerate(name: str, point: Sequence[float]) -> bool:
     return name == "beta" and sum(point) <= 0 and sum(point) == round(sum(point))  # both are infinite there
 
 
-@each("row", ROWS, ids=lambda row: row.name)
+@each("row", ROWS, ids=lambda row: row.name, sampled=True)
 def test_predicates_and_slopes_at_edges(row: Row) -> None:
     check_predicates(row)
     check_slopes(row)

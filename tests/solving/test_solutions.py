@@ -356,6 +356,7 @@ def test_kinks_and_multiple_zeros_of_the_gradient(
     assert only.kind == kind
 
 
+@pytest.mark.slow
 @each(
     "text, kind",
     [

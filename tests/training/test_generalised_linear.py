@@ -119,6 +119,7 @@ def test_a_gamma_family_with_reciprocal_and_logarithmic_links_of_raw_columns() -
     np.testing.assert_allclose([*logarithmic.parameters.values()], values, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_softmax_of_raw_columns_reaches_its_optimum() -> None:
     columns, design = survey(300)
     scores = design @ np.array([[0, 0, 0, 0], [-2, 0.05, 1e-5, 0], [1, -0.03, 3e-5, -4e-7]]).T
@@ -152,6 +153,7 @@ def test_links_that_are_not_defined_at_the_default_start() -> None:
         assert found.stderr["d"] == pytest.approx(better.stderr["d"] / columns["both"].std(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_predictions_that_hardly_depend_on_parameters_are_no_crash() -> None:
     generator = np.random.default_rng(8)
     x = generator.normal(10, 1, 100)

@@ -39,7 +39,7 @@ def network(theta: Any, inputs: Any, widths: tuple[int, ...]) -> Any:
     return inputs
 
 
-@pytest.mark.parametrize("rows", [1, 7, 3000])
+@pytest.mark.parametrize("rows", [1, 7, pytest.param(3000, marks=pytest.mark.slow)])
 def test_value_and_gradient_of_a_network(rows: int) -> None:
     columns = {**wave(rows), "w": np.random.default_rng(1).uniform(0, 2, rows)}
     objective = Objective("y ~ mlp([x, z], [5, 4], tanh)", columns, weights="w")

@@ -134,6 +134,7 @@ def test_the_prior_of_sigma_is_one_of_numbers_above_0() -> None:
         ad.fit("y ~ a", {"y": [1.2, 0.1, -0.7]}, priors={"sigma": "uniform(-3, 0)"}, posterior=10)
 
 
+@pytest.mark.slow
 def test_no_mode_is_reported_under_hierarchical_priors(tmp_path: Path) -> None:
     path = tmp_path / "levels.csv"
     path.write_text("g,y\n" + "".join(f"{'ABC'[k % 3]},{k % 7}\n" for k in range(21)), encoding="utf-8")
@@ -213,6 +214,7 @@ def test_hierarchical_prior_whose_scale_is_flat() -> None:
     assert abs(fit.posterior["a[A]"].mean) < 0.5
 
 
+@pytest.mark.slow
 def test_a_deviation_of_too_few_levels_needs_a_prior() -> None:
     """Its density falls as 1/s or slower (Gelman 2006): no draws say that by themselves."""
     data = {"y": [0.1, 0.5, 0.2, 0.4, 0.3, 0.9], "g": [*"ABABAB"]}
@@ -260,6 +262,7 @@ def test_chains_resume_with_the_same_draws(tmp_path: Path, monkeypatch: pytest.M
         ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=60, resume=path, priors={"a": "normal(2, 3)"})
 
 
+@pytest.mark.slow
 def test_chains_resume_from_a_checkpoint_in_their_midst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, copy, options = tmp_path / "chains", tmp_path / "copy", {"posterior": 50, "chains": 2}
     record_draw, lock = Progress.record_draw, threading.Lock()
@@ -340,6 +343,7 @@ def test_levels_as_an_array_have_the_density_of_sums(
         np.testing.assert_allclose([*points[0].values()], [*points[1].values()])
 
 
+@pytest.mark.slow
 def test_without_compiled_code_the_draws_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the density is not defined, too: the standard deviation is 2 - a."""
     generator = np.random.default_rng(5)
@@ -393,6 +397,7 @@ def test_diagnostics_are_those_of_arviz() -> None:
         np.testing.assert_array_equal(part, expected)
 
 
+@pytest.mark.slow
 def test_an_improper_posterior_is_said() -> None:
     options = {"bounds": {"p": (0, 1)}, "start": {"p": 0.5}, "posterior": 300}
     on_bound = ad.fit("k ~ p", {"k": [1, 1]}, family="binomial", **options)
@@ -535,6 +540,7 @@ def test_an_interrupted_posterior_says_what_it_has(monkeypatch: pytest.MonkeyPat
     assert f"interrupted: 1 of 1 chains are used, with {count} of 1000000 draws each" in fit.warnings
 
 
+@pytest.mark.slow
 def test_groups_show_their_posteriors(tmp_path: Path) -> None:
     path = tmp_path / "groups.csv"
     rows = ["c,1,1", *(f"{'ab'[k % 2]},{k},{k % 2 + k * k / 10}" for k in range(12))]
@@ -549,6 +555,7 @@ def test_groups_show_their_posteriors(tmp_path: Path) -> None:
     assert len(shown) == 2  # the single row of c leaves no scatter to draw from
 
 
+@pytest.mark.slow
 def test_predictive_bands() -> None:
     """With flat priors they are those of least squares and of maximum likelihood."""
     generator = np.random.default_rng(5)

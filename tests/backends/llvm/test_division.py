@@ -166,6 +166,7 @@ def test_poles_and_signs_of_exact_quotients_are_those_of_numpy(text: str) -> Non
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(1, 10**6), st.integers(1, 10**6), st.sampled_from([1.0, 0.1, 1e-300, 1e290])),

@@ -128,6 +128,7 @@ def test_json_and_a_file(model: str, tmp_path: Path) -> None:
     assert path.read_text() == run_cli(["predict", model, "-"], stdin="x\n1\n2\n")
 
 
+@pytest.mark.slow
 def test_text_of_another_encoding_comes_back_as_utf_8(model: str, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_bytes(b"note,x\ncaf\xe9,1\n")
     assert run_cli(["predict", model, str(tmp_path / "new.csv"), "-o", str(tmp_path / "out.csv")]).status == 0

@@ -149,6 +149,7 @@ class TestApplication:
         assert '<pre class="message" role="alert" tabindex="0">error: line 1, column 1' in mistake.text
         assert "<b>" not in mistake.text
 
+    @pytest.mark.slow
     def test_a_fit_is_answered_and_its_rows_can_be_traced(self) -> None:
         from autodiff_cli.cli.server import application
 
@@ -210,6 +211,7 @@ class TestApplication:
         assert found.status in (403, 404, 405)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_extra")
 def test_the_command_serves_on_this_machine_alone_until_it_is_interrupted() -> None:
     words = [sys.executable, "-m", "autodiff_cli", "serve", "--port", "0", "--no-browser"]

@@ -16,7 +16,7 @@ from autodiff_cli.explain.precision import Interval, enclosure
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
 from autodiff_cli.numbers.ball_arithmetic import ONE, from_float
-from tests.each import each, examples
+from tests.each import amount, each, examples
 from tests.graphs import graphs
 from tests.support import run_cli
 
@@ -59,8 +59,9 @@ def test_value_and_gradient_lie_between_the_bounds(graph: tuple[Node, list[Node]
     expression = Expression(output, {leaf.text: leaf for leaf in leaves})
     ends = {"x": (-0.75, 1.25), "y": (0.5, 0.625)}
     found = bounds(expression, {name: ends[name] for name in expression.variables})
-    inside = [(low + (high - low) * part for part in (0.0, 0.3, 0.5, 0.875, 1.0)) for low, high in ends.values()]
-    for x, y in itertools.product(*map(list, inside)):
+    parts = (0.0, 0.3, 0.5, 0.875, 1.0)[:: amount(2, 1, 1)]
+    inside = [[low + (high - low) * part for part in parts] for low, high in ends.values()]
+    for x, y in itertools.product(*inside):
         point = {"x": x, "y": y}
         value, slopes = expression.value_and_grad({name: point[name] for name in expression.variables})
         for name, number in {VALUE: value, **slopes}.items():
@@ -85,7 +86,7 @@ PLACES = [1.9, 1.95, 1.99999, 2 - 1e-9, 2 - 2**-52, 2.0, 2 + 2**-51, 2 + 1e-9, 2
 def test_bounds_hold_at_ties_and_jumps(text: str) -> None:
     f = parse(text)
     found = bounds(f, dict.fromkeys(f.variables, (1.9, 2.1)))
-    for place in itertools.product(PLACES, repeat=len(f.variables)):
+    for place in itertools.product(PLACES[:: amount(5, 1, 1)], repeat=len(f.variables)):
         point = dict(zip(f.variables, place, strict=True))
         value, slopes = f.value_and_grad(point)
         for name, number in {VALUE: value, **slopes}.items():

@@ -102,6 +102,7 @@ def test_groups_have_the_same_bits(options: dict[str, Any], client: Any) -> None
     assert repr(ad.fit_by(MODEL, DATA, "g", cluster=client, **options)) == repr(here)
 
 
+@pytest.mark.slow
 @each("rows", [1, 7, 8192, 8193, 3 * 8192 + 1, ROWS])
 def test_any_number_of_rows_has_the_bits_of_memory(rows: int, client: Any) -> None:
     some = {name: DATA[name][:rows] for name in ("x", "y", "w")}
@@ -115,6 +116,7 @@ def test_any_number_of_rows_has_the_bits_of_memory(rows: int, client: Any) -> No
         np.testing.assert_array_equal(there.hessian(theta), here.hessian(theta))
 
 
+@pytest.mark.slow
 @each("options", [{}, {"backend": "llvm"}], ids=str)
 def test_workers_with_several_threads_have_the_same_bits(options: dict[str, Any]) -> None:
     here = ad.fit(MODEL, DATA, **options)

@@ -180,6 +180,7 @@ def test_a_file_that_a_worker_does_not_find_is_named(
     assert "each worker must find the file under this name" in said
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_before_it_is_read_again_is_an_error(folder: Path, client: Any) -> None:
     path = folder / "changing.csv"
     path.write_text(text())

@@ -159,6 +159,7 @@ def test_a_bend_of_each_of_many_groups_is_found_as_alone() -> None:
         assert group.fit.rss == pytest.approx(alone("y ~ a + b*x + c*relu(x - k)", data, int(group.by)).rss, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_an_exponent_of_the_other_sign_is_found_as_alone() -> None:
     """The first group ends at another minimum otherwise, which explains nearly as much."""
     generator, x, count = np.random.default_rng(4), np.linspace(0.05, 10, 40), 4

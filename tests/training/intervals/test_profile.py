@@ -166,6 +166,7 @@ def test_a_profile_ends_where_the_exact_one_does_or_nowhere(model: str, seed: in
             assert steps[first - 1] - 1e-6 <= end <= steps[first] + 1e-6 or steps[first] <= end <= steps[first - 1]
 
 
+@pytest.mark.slow
 def test_an_estimate_is_not_its_own_end_where_no_fit_beyond_it_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
     data = {"x": [0.0, 1, 2, 3], "y": [2.02, 0.72, 0.28, 0.09]}
     estimate = ad.fit("y ~ a*exp(-b*x)", data).parameters["b"]
@@ -182,6 +183,7 @@ def test_an_estimate_is_not_its_own_end_where_no_fit_beyond_it_succeeds(monkeypa
     assert f"the data set no upper limit for `b`: no fit succeeds beyond {estimate:.6g}" in found.warnings
 
 
+@pytest.mark.slow
 def test_a_missing_end_is_null_and_words(tmp_path: Path) -> None:
     path = tmp_path / "falling.csv"
     path.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in zip(FALLING["x"], FALLING["y"], strict=True)))
@@ -230,6 +232,7 @@ def test_a_missing_profile_has_a_reason() -> None:
     assert "no profile intervals: the residual variance is unknown" in exact.warnings
 
 
+@pytest.mark.slow
 def test_a_model_file_keeps_them(tmp_path: Path) -> None:
     found = ad.fit("y ~ a*exp(-b*x)", FALLING, profile=True)
     found.save(tmp_path / "model.json")

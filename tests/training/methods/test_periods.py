@@ -134,6 +134,7 @@ def test_sines_and_cosines_of_julian_days_reach_the_fit_by_phase(seed: int, rows
     assert found.parameters["w"] == pytest.approx(by_phase.parameters["w"], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_an_alias_at_evenly_spaced_places_is_no_doubt() -> None:
     generator = np.random.default_rng([7105, 6])
     values = [generator.uniform(*limits) for limits in ((2, 5), (0.8, 3), (15, 80), (-3, 3), (-1, 1))]

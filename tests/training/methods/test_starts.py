@@ -102,6 +102,7 @@ def test_a_line_through_noise_is_not_doubtful_but_its_best_frequency_is() -> Non
     assert any("frequencies does so in pure noise with probability" in warning for warning in wave.warnings)
 
 
+@pytest.mark.slow
 def test_the_seed_decides_which_are_tried() -> None:
     model, x, y, _ = CASES["a peak at 550 nm"]
     first, again = (fit(model, {"x": x, "y": y}, seed=5) for _ in range(2))

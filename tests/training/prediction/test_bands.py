@@ -152,6 +152,7 @@ def test_rows_in_parts_have_the_predictions_of_all_at_once(monkeypatch: pytest.M
             np.testing.assert_array_equal(np.concatenate([part.columns[name] for part in found]), column)
 
 
+@pytest.mark.slow
 def test_a_reading_leads_back_to_its_cause_as_in_fiellers_theorem() -> None:
     x = np.linspace(1, 10, 12)
     y = 1.5 + 2 * x + np.random.default_rng(2).normal(0, 0.3, 12)

@@ -541,6 +541,7 @@ def test_a_class_that_is_separated_from_two_that_are_not() -> None:
     assert not found.failure
 
 
+@pytest.mark.slow
 @each("family", ["binomial", "quasibinomial"])
 @each("rows", [10, 60])
 def test_separated_classes_have_the_test_of_the_limit_and_no_errors(rows: int, family: str) -> None:

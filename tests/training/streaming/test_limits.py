@@ -180,6 +180,7 @@ def test_too_little_memory_for_one_block(tmp_path: Path, monkeypatch: pytest.Mon
     expect_refusal(run_cli(["train", CURVE, str(path), "--stream"]), "the smallest block of 8192 rows")
 
 
+@pytest.mark.slow
 def test_what_is_larger_than_half_of_the_memory_is_streamed_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

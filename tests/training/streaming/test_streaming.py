@@ -210,6 +210,7 @@ def test_cells_that_only_careful_reading_understands(tmp_path: Path) -> None:
     assert streamed == whole
 
 
+@pytest.mark.slow
 def test_checkpoints_go_on_whether_rows_are_streamed_or_not(folder: Path, tmp_path: Path) -> None:
     path, kept = str(folder / "d.parquet"), str(tmp_path / "fit.checkpoint")
     whole = ad.fit(CURVE, path, optimizer="adam", epochs=8)
