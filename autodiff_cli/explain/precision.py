@@ -25,7 +25,7 @@ from autodiff_cli.autodiff.arbitrary_precision import (
     bits_for_digits,
     evaluate_to_digits,
 )
-from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.autodiff.sweeps import ForwardPass, forward
 from autodiff_cli.explain.accuracy import VALUE
 from autodiff_cli.explain.record import NodeWarning, Trace
 from autodiff_cli.explain.tracing import SweepGraphs, sweep_graphs
@@ -39,7 +39,6 @@ from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number
 from autodiff_cli.numbers.balls import has_possible_jump, interval_arithmetic, reset_jumps
-from autodiff_cli.numbers.kind import Kind
 
 _GUARD_BITS = 64  # extra bits for running totals, so that their sums round only once
 _UNPROVEN_MESSAGE = (
@@ -229,15 +228,16 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
     names = [VALUE, *wrt]
     boxes, without_balls, ends = [*_boxes(intervals, moving)], list[list[Interval]](), list[list[Interval]]()
     with interval_arithmetic(_BITS) as kind:
+        evaluate, evaluate_value = ForwardPass(tape, kind), ForwardPass(formula.tape, kind)
         for k, box in enumerate(boxes):
-            values = [*map(_evaluate_over(tape, kind, box).__getitem__, tape.outputs)]
+            values = [*map(_evaluate_over(evaluate, box).__getitem__, tape.outputs)]
             results, is_finite = [*map(_ball_ends, values)], all(map(ball.is_finite, values))
             if not is_finite or not all(map(_keeps_sign, results[len(names) :])):
                 without_balls = without_balls or _ends_without_balls(tape, boxes)
                 pairs = zip(results, without_balls[k], strict=True)
                 results = [(max(a[0], b[0]), min(a[1], b[1])) if is_finite else b for a, b in pairs]
             of_moving = dict(zip(moving, results[len(names) :], strict=True))
-            results[0] = _bounds_at_corners(formula.tape, kind, box, of_moving) or results[0]
+            results[0] = _bounds_at_corners(evaluate_value, box, of_moving) or results[0]
             ends.append(results)
         # The tightest floats that enclose the numbers of all boxes.
         bounds = {
@@ -251,9 +251,9 @@ def _keeps_sign(interval: Interval) -> bool:
     return bool(interval[0] >= 0 or interval[1] <= 0)
 
 
-def _evaluate_over(tape: Tape, kind: Kind[Number], box: Mapping[str, Interval]) -> list[Number]:
+def _evaluate_over(evaluate: ForwardPass[Number], box: Mapping[str, Interval]) -> list[Number]:
     """Return enclosures of the values of all nodes over a box."""
-    return forward(tape, kind, {name: ball.interval_between(*sides) for name, sides in box.items()})
+    return evaluate({name: ball.interval_between(*sides) for name, sides in box.items()})
 
 
 def _ball_ends(x: Number) -> Interval:
@@ -295,7 +295,7 @@ def _boxes(intervals: Mapping[str, Interval], moving: Sequence[str]) -> Iterator
 
 
 def _bounds_at_corners(
-    tape: Tape, kind: Kind[Number], box: Mapping[str, Interval], slopes: Mapping[str, Interval]
+    evaluate: ForwardPass[Number], box: Mapping[str, Interval], slopes: Mapping[str, Interval]
 ) -> Interval | None:
     """Return the range over a box from its corners; None if a slope may change its sign or a value may jump."""
     least, most = dict(box), dict(box)
@@ -305,8 +305,7 @@ def _bounds_at_corners(
         first, last = box[name] if slope[0] >= 0 else box[name][::-1]
         least[name], most[name] = (first, first), (last, last)
     reset_jumps()
-    output = tape.outputs[0]
-    if not ball.is_finite(_evaluate_over(tape, kind, box)[output]) or has_possible_jump():
+    if not ball.is_finite(_evaluate_over(evaluate, box)[-1]) or has_possible_jump():
         return None
-    corners = [_evaluate_over(tape, kind, corner)[output] for corner in (least, most)]
+    corners = [_evaluate_over(evaluate, corner)[-1] for corner in (least, most)]
     return (_ball_ends(corners[0])[0], _ball_ends(corners[1])[1]) if all(map(ball.is_finite, corners)) else None
