@@ -46,6 +46,7 @@ def test_the_last_content_counts(home: Path) -> None:
     assert os.listdir(home) == ["a"]
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_noticed_wherever_it_is(home: Path) -> None:
     store("a", CONTENT)
     whole = (home / "a").read_bytes()

@@ -29,6 +29,7 @@ def variables(kind: str, **given: str) -> list[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32" or has_memory_limits(), reason="the test sets a limit of its own")
 def test_under_a_memory_limit_linear_algebra_has_one_thread_unless_the_user_says_otherwise() -> None:
     assert variables("limited") == ["1", "18", "system"]

@@ -102,6 +102,7 @@ def test_labels_that_are_measured_numbers_are_refused() -> None:
         FormulaClassifier("sigmoid(a*x0 + b)").fit([[0.0], [1.0], [2.0]], [0.5, 1.5, 2.25])
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_message_names_what_to_install() -> None:
     code = "import sys; sys.modules['sklearn'] = None; import autodiff_cli.sklearn"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

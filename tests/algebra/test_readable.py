@@ -342,6 +342,7 @@ def test_what_is_used_twice_at_every_step_takes_no_exponential_time() -> None:
     assert len(topological_order(readable([node]))) < 1000
 
 
+@pytest.mark.slow
 def test_a_long_product_of_symbolic_powers() -> None:
     text = "*".join(f"x{i}^a*x{i}^b" for i in range(500))
     assert written(text) == "t1 = a + b; " + "*".join(f"x{i}^t1" for i in range(500))

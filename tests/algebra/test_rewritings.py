@@ -226,6 +226,7 @@ FORMS += "|tanh({})|{}^{}|atan({})|tan({})|exp(-{})|1 + exp({})"
 NUMBERS = st.one_of(st.floats(-3, 3), st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0]))
 
 
+@pytest.mark.slow
 @examples(300)
 @given(
     formulas(FORMS.split("|"), ["x", "y", "1", "2", "(x + y)", "(x + 1)", "x^2"], most=6),

@@ -40,6 +40,7 @@ def test_what_a_block_gives_is_not_overwritten_by_the_next(monkeypatch: pytest.M
             np.testing.assert_array_equal(found, kernel.evaluate_block(prepared, {"x": x})[0])
 
 
+@pytest.mark.slow
 @given(st.integers(1, 20))
 def test_computing_again_gives_the_same_bits(every: int) -> None:
     columns = data(30)

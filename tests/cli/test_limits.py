@@ -117,6 +117,7 @@ def test_memory_that_is_not_there_is_a_failure(monkeypatch: pytest.MonkeyPatch, 
     assert output.stderr == f"error: not enough memory ({error})\n"
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "line", ["grad x --set {}", "grad x --x 1 --mode {}", "lesson {}", "train y~x {}", "trace x --x 1 -o {}/"]

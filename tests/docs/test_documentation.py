@@ -36,7 +36,10 @@ def _skip_without_sampler(page: Path) -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=[pytest.mark.slow] if page.name == "networks.md" else []) for page in PAGES],
+    [
+        pytest.param(page, marks=[pytest.mark.slow] if page.name in ("networks.md", "fitting-reference.md") else [])
+        for page in PAGES
+    ],
     ids=lambda page: page.name,
 )
 def test_python_blocks_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,7 @@ def test_worked_examples(text: str, point: dict[str, float], value: float, gradi
     assert document["gradient"] == pytest.approx(gradient, rel=1e-11, abs=0)
 
 
+@pytest.mark.slow
 def test_the_exponent_of_a_negative_base_does_not_spoil_the_other_slope() -> None:
     document = json.loads(autodiff("grad", "x^n", "--x", "-2", "--n", "3", "--json").stdout)
     assert document["gradient"] == {"x": 12.0, "n": "nan"}

@@ -33,7 +33,7 @@ def limited_to(size: int) -> None:
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("ending", ["html", "svg", "json"])
+@pytest.mark.parametrize("ending", ["html", "json", "svg"])
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"page.{ending}"
     path.write_text("old")

@@ -523,6 +523,7 @@ def test_latex_is_balanced(text: str) -> None:
     assert source.count(r"\begin{") == source.count(r"\end{")
 
 
+@pytest.mark.slow
 def test_latex_compiles(tmp_path: Path) -> None:
     body = "".join(export(parse(text), "latex", ExportOptions()) for text in [*FORMULAS, *(text for text, _ in ARRAYS)])
     document = rf"\documentclass{{article}}\usepackage{{amsmath,amssymb}}\begin{{document}}{body}\end{{document}}"
@@ -532,6 +533,7 @@ def test_latex_compiles(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-2000:]
 
 
+@pytest.mark.slow
 def test_latex_of_names_in_any_script_compiles_with_amsmath_alone(tmp_path: Path) -> None:
     names = [
         "Λ",

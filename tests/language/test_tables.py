@@ -65,6 +65,7 @@ def test_an_installed_package_has_the_grammar_inside(tmp_path: Path) -> None:
     assert run(code, tmp_path, AUTODIFF_CACHE="off") == str(installed / "grammars" / "expression.lark")
 
 
+@pytest.mark.slow
 def test_lark_is_loaded_only_where_there_are_no_tables_yet(tmp_path: Path) -> None:
     code = "import sys; from autodiff_cli.language.program import read; read('x + 1'); print('lark' in sys.modules)"
     assert run(code, XDG_CACHE_HOME=str(tmp_path), AUTODIFF_CACHE="") == "True"

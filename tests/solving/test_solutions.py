@@ -161,6 +161,7 @@ def test_curves_that_touch_or_nearly(seed: int) -> None:
     assert [near.point["x"] for near in found.nearly] == pytest.approx([float(a)] * (not is_decided), abs=1e-14)
 
 
+@pytest.mark.slow
 @each(
     "text, names, points",
     [
@@ -181,6 +182,7 @@ def test_systems_with_singular_zeros(text: str, names: str, points: list[tuple[f
     ]
 
 
+@pytest.mark.slow
 @each(
     "text, x, y, z",
     [
@@ -507,6 +509,7 @@ def test_a_face_where_the_slope_is_zero_everywhere_takes_few_boxes() -> None:
     assert len(found.global_.points) == 2
 
 
+@pytest.mark.slow
 def test_poles_of_the_gamma_function_take_few_boxes() -> None:
     found = ad.parse("lgamma(x)").minimize(x=(-3, 3), max_boxes=2000)
     assert (found.boxes < 1500, len(found.points)) == (True, 4)

@@ -125,6 +125,7 @@ def test_a_parameter_of_either_sign_is_not_bounded() -> None:
     assert found.parameters["p"] == pytest.approx(-0.6, abs=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "model",

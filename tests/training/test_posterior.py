@@ -63,6 +63,7 @@ def assert_drawn_from(fit: ad.Fit, name: str, exact: scipy.stats.rv_continuous) 
         assert quantile == pytest.approx(exact.ppf(share), abs=MCSE * width)
 
 
+@pytest.mark.slow
 @each(
     ("prior", "bounds", "exact"),
     [
@@ -122,6 +123,7 @@ def test_unknown_variance() -> None:
     assert np.mean(fit.draws["sigma"] ** 2) == pytest.approx(variance.mean(), rel=0.1)
 
 
+@pytest.mark.slow
 def test_the_prior_of_sigma_is_one_of_numbers_above_0() -> None:
     """Chains that have to stay above 0 by themselves diverge, here 40 times."""
     whole, half = (

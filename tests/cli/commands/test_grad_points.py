@@ -109,6 +109,7 @@ def test_more_rows_than_a_block_holds() -> None:
     assert len(output.splitlines()) == count + 1
 
 
+@pytest.mark.slow
 def test_errors_far_down_are_reported_before_anything_is_written(tmp_path: Path) -> None:
     file = tmp_path / "points.csv"
     file.write_text("x\n" + "1\n" * 20_000 + "a\n")

@@ -229,6 +229,7 @@ def test_another_size_is_drawn_at_once(terminal: Terminal) -> None:
     assert terminal.end() == 0
 
 
+@pytest.mark.slow
 def test_the_expression_may_come_through_a_pipe(terminal: Terminal) -> None:
     source, target = os.pipe()
     os.write(target, b"x*y + sin(x)")
@@ -270,6 +271,7 @@ def test_options_apply_to_the_step_view(terminal: Terminal) -> None:
     assert terminal.end() == 0
 
 
+@pytest.mark.slow
 def test_a_terminal_that_cannot_be_drawn_on_gets_the_plain_trace(terminal: Terminal) -> None:
     terminal.start(AUTODIFF, *LINE, "--step", TERM="dumb")
     shown = terminal.until("d/dy = 2")

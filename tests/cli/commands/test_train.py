@@ -120,6 +120,7 @@ def test_starts_fixed_values_weights_and_sigma(csv: str) -> None:
     assert report("--sigma s --absolute-sigma")["stderr"] != sigma["stderr"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_document(csv: str) -> None:
     line = ["train", "y ~ a + b*x", csv, "--optimizer", "adam", "--batch-size", "2", "--json"]
     assert run_cli([*line, "--seed", "5"]) == run_cli([*line, "--seed", "5"])

@@ -283,6 +283,7 @@ def test_zeros_on_a_logarithmic_axis_stand_left_of_a_break() -> None:
     assert axes_of(hidden, log="x")[0].get_legend_handles_labels()[1][0] == "4 rows, 1 not above 0"
 
 
+@pytest.mark.slow
 @each("least", [1e-9, 2e-9, 5e-9, 0.3, 70], sampled=True)
 def test_zero_stands_half_a_decade_left_of_every_mark_and_point(least: float) -> None:
     dose = np.concatenate([[0, 0], np.geomspace(least, 5e3 * least, 12)])

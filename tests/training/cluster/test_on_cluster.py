@@ -223,6 +223,7 @@ def test_a_cluster_without_workers_is_reported_at_once() -> None:
             ad.fit(MODEL, DATA, cluster=client)
 
 
+@pytest.mark.slow
 def test_workers_that_go_for_good_end_the_fit() -> None:
     with (
         local_cluster(1) as local,

@@ -127,6 +127,7 @@ def test_workers_read_what_one_reader_reads(name: str, folder: Path, client: Any
     assert ways == [ClusterData]
 
 
+@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     ("file", "how", "given"),

@@ -157,6 +157,7 @@ def test_all_models_have_the_same_rows() -> None:
     assert {one.fit.rows for one in found.models} == {11}
 
 
+@pytest.mark.slow
 def test_classes_compare_by_their_deviance() -> None:
     kind = ["u", "v", "u", "u", "v", "u", "v", "v", "u", "v", "v", "v"]
     found = ad.compare(["kind ~ softmax(dense(x, 2))", "kind ~ softmax(dense([x, x^2], 2))"], {"x": X, "kind": kind})

@@ -77,6 +77,7 @@ def test_every_group_is_as_if_it_were_alone(options: dict[str, Any]) -> None:
         )
 
 
+@pytest.mark.slow
 def test_rows_in_order_have_the_figure_of_durbin_and_watson() -> None:
     data = decays([20, 7, 33, 20, 12, 100])
     order = np.lexsort((data["x"], data["group"]))

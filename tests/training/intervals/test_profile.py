@@ -70,6 +70,7 @@ def test_absolute_errors_have_the_normal_level() -> None:
     assert found.intervals["profile"]["K"] == pytest.approx(tuple(ends), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_likelihood_falls_by_half_of_the_quantile() -> None:
     x = np.linspace(0, 2, 15)
     y = np.array([1, 0, 0, 4, 2, 1, 2, 2, 0, 2, 7, 2, 5, 3, 3])

@@ -110,6 +110,7 @@ def test_several_targets_have_bands_each() -> None:
     assert (both.confidence_low[:, 0] < both.prediction[:, 0]).all()
 
 
+@pytest.mark.slow
 def test_a_missing_band_has_a_reason() -> None:
     absolute = ad.fit("y ~ a + b*x", {"x": X, "y": Y}, loss="mae")
     with pytest.raises(OptionError, match="mae is not a likelihood"):

@@ -204,6 +204,7 @@ def test_a_reported_pole_is_far_more_likely_than_a_minimum_without_one(seed: int
             assert 8 * math.log(other.rss / fit.rss) > 2.9
 
 
+@pytest.mark.slow
 def test_the_curve_of_each_label_is_followed_between_its_own_rows() -> None:
     data = {"x": np.tile(ROWS, 2), "site": np.repeat(["A", "B"], len(ROWS))}
     for pole, is_reported in ((4.3, True), (0.5, False)):
