@@ -1,6 +1,7 @@
 // The drawing: the texts of nodes and edges at a step, numbers that move along edges, zooming and scrolling.
 
 const MOST_TRAVELLERS = 24; // more moving numbers cannot be followed
+const TRAVELLER_LANE = 22; // pixels between the middles of moving numbers above one another; they are 20 high
 const ZOOM = { step: 1.25, least: 0.05, most: 4 };
 const LARGEST = 2; // scale at which a drawing opens
 const LEAST_NEAR = 0.8; // the smallest scale at which the nodes of a step are shown together; text of 12 pixels has 9.6 there
@@ -248,8 +249,8 @@ class Graph {
   /** Let the numbers of a step travel along the edges into a node, or back; see `markCurrent`. */
   travel(i, isBackward, duration, textOf) {
     const moving = this.#movements(i, textOf).slice(0, MOST_TRAVELLERS).map(({ edge: { path }, text }) => {
-      return { track: path.track, ...this.#traveller(text, isBackward) };
-    });
+      return { track: path.track, middle: path.track.at(path.track.length / 2).y, ...this.#traveller(text, isBackward) };
+    }).sort((a, b) => b.middle - a.middle);
     if (moving.length === 0) {
       this.finishTravel();
       return;
@@ -257,11 +258,15 @@ class Graph {
     const start = performance.now();
     const move = (now) => {
       const share = Math.min((now - start) / duration, 1);
-      for (const { track, element, width } of moving) {
+      for (const traveller of moving) {
+        const { track, width } = traveller;
         const { x, y } = track.at(track.length * (isBackward ? 1 - share : share));
         const [first, last] = [this.size.x + width / 2, this.size.x + this.size.width - width / 2]; // whole at the margins
-        element.setAttribute("transform", `translate(${Math.max(Math.min(x, last), first).toFixed(1)} ${y.toFixed(1)})`);
+        Object.assign(traveller, { x: Math.max(Math.min(x, last), first), y });
       }
+      moving.forEach((own, k) => liftAbove(own, moving.slice(0, k)));
+      const down = Math.max(0, this.size.y + TRAVELLER_LANE / 2 - Math.min(...moving.map(({ y }) => y)));
+      for (const { element, x, y } of moving) element.setAttribute("transform", `translate(${x.toFixed(1)} ${(y + down).toFixed(1)})`);
       if (share < 1) this.#frame = requestAnimationFrame(move);
       else this.finishTravel();
     };
@@ -432,6 +437,15 @@ class Graph {
   #mark(element, kind) {
     element.classList.add(kind);
     this.#marked.push(element);
+  }
+}
+
+/** Lift a moving number above others that it would cover, by more the less room there is beside them: it does not jump. */
+function liftAbove(own, others) {
+  for (const other of others.toSorted((a, b) => b.y - a.y)) {
+    const gap = Math.abs(own.x - other.x) - (own.width + other.width) / 2;
+    const lane = Math.min(TRAVELLER_LANE, TRAVELLER_LANE - gap);
+    if (Math.abs(own.y - other.y) < lane) own.y = other.y - lane;
   }
 }
 
