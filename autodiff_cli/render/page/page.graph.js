@@ -6,7 +6,7 @@ const ZOOM = { step: 1.25, least: 0.05, most: 4 };
 const LARGEST = 2; // scale at which a drawing opens
 const LEAST_NEAR = 0.8; // the smallest scale at which the nodes of a step are shown together; text of 12 pixels has 9.6 there
 const AIR = 6; // pixels around the nodes of a step
-const SHEET = { width: 690, height: 930 }; // pixels of a printed page
+const SHEET = { width: 690, height: 930, half: 420 }; // pixels of a printed page; a drawing that fits in half of it leaves room for a table
 const NOTES = ["data-tangent", "data-change", "data-predicted", "data-error"]; // attributes of texts that replace an adjoint
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -145,7 +145,8 @@ class Graph {
       parts.fold(most);
       ways = waysOf(parts);
     }
-    this.use(ways.readable(SHEET.width, SHEET.height));
+    const beside = ways.best(SHEET.width, SHEET.half);
+    this.use(beside.scale >= READABLE ? beside : ways.readable(SHEET.width, SHEET.height));
     redraw();
     this.stage.replaceChildren(...sheets(this.svg, this.#arrangement, SHEET));
     parts.state = this.#base;
