@@ -11,7 +11,6 @@ import dataclasses
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 from typing import Any
 
 from autodiff_cli.data.json_records import pick, to_json
@@ -21,7 +20,7 @@ from autodiff_cli.explain.sentences import NEGLIGIBLE, StepSentences, label_with
 from autodiff_cli.graph.op import Gate
 from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.render.drawing import SVG_STYLE, Drawing, Role, View, build_drawing, graph_shapes, safe_label
-from autodiff_cli.render.formatting import NumberFormat, in_print, number_formats, shortest_text
+from autodiff_cli.render.formatting import NumberFormat, in_print, markup, number_formats, shortest_text
 from autodiff_cli.render.gradient import assignments_text
 from autodiff_cli.render.html_page import PageAddition, plain_page, to_html
 from autodiff_cli.render.javascript import page_file
@@ -134,19 +133,19 @@ def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> s
         links: the markup of links to other pages of a course.
     """
     tags = (("pre", ' tabindex="0"') if is_session(text) else ("p", "") for text in lesson.text)
-    texts = (re.sub("`([^`]+)`", r"<code>\1</code>", escape(text)) for text in lesson.text)
+    texts = (re.sub("`([^`]+)`", r"<code>\1</code>", markup(text)) for text in lesson.text)
     pairs = zip(tags, texts, strict=True)
     paragraphs = "\n".join(f"<{tag}{attributes}>{text}</{tag}>" for (tag, attributes), text in pairs)
-    markup = page_file("lessons/lesson.html").format(
-        title=escape(lesson.title),
+    text = page_file("lessons/lesson.html").format(
+        title=markup(lesson.title),
         paragraphs=paragraphs,
-        questions=escape(questions_heading(lesson, number_formats(digits)[0]).capitalize()),
+        questions=markup(questions_heading(lesson, number_formats(digits)[0]).capitalize()),
         links=links,
     )
     questions = [question_document(question) for question in lesson.questions]
     data = {"lesson": lesson.name, "questions": questions, "isInCourse": bool(links)}
     style, script = page_file("lessons/lesson.css"), page_file("lessons/lesson.js")
-    addition = PageAddition(lesson.title, markup.rstrip(), style, script, data, is_panel=True)
+    addition = PageAddition(lesson.title, text.rstrip(), style, script, data, is_panel=True)
     return to_html(lesson.trace, digits=digits, addition=addition)
 
 
@@ -155,21 +154,21 @@ def course_pages(lessons: Sequence[Lesson], digits: int | None = None) -> Iterat
     in_full, brief = number_formats(digits)
     for before, lesson, after in zip([None, *lessons], lessons, [*lessons[1:], None], strict=False):
         others = [(f"{way}: {page.title}", page.name) for way, page in (("Previous", before), ("Next", after)) if page]
-        links = [f'<a href="{name}.html">{escape(text)}</a>' for text, name in [*others, ("All lessons", "index")]]
+        links = [f'<a href="{name}.html">{markup(text)}</a>' for text, name in [*others, ("All lessons", "index")]]
         navigation = f'<nav class="course" aria-label="Course">{"".join(links)}</nav>\n'
         yield f"{lesson.name}.html", lesson_page(lesson, digits, navigation)
     items = (
-        f'<li><a href="{lesson.name}.html">{escape(lesson.title)}</a> '
-        f"<code>{escape(lesson.trace.expression.text)}</code> "
+        f'<li><a href="{lesson.name}.html">{markup(lesson.title)}</a> '
+        f"<code>{markup(lesson.trace.expression.text)}</code> "
         f'<span class="progress" data-lesson="{lesson.name}" data-count="{len(lesson.questions)}"></span></li>'
         for lesson in lessons
     )
     start = "<p>In each lesson: read, predict what the next step gives, play it, then answer the questions.</p>"
     yield "index.html", _course_page("Backpropagation, a course", f"{start}<ol>{''.join(items)}</ol>")
     answers = "".join(
-        f"<h2>{escape(lesson.title)}</h2><p>{escape(questions_heading(lesson, in_full).capitalize())}</p><ol>"
+        f"<h2>{markup(lesson.title)}</h2><p>{markup(questions_heading(lesson, in_full).capitalize())}</p><ol>"
         + "".join(
-            f"<li>{escape(question.text)} <strong>{escape(answer_text(question, brief))}</strong></li>"
+            f"<li>{markup(question.text)} <strong>{markup(answer_text(question, brief))}</strong></li>"
             for question in lesson.questions
         )
         + "</ol>"
@@ -235,7 +234,7 @@ class _Sheet:
 
     def _text(self, text: str) -> str:
         """Return a text for the sheet, with the signs of mathematics unless names have signs, as `a-b` does."""
-        return escape(in_print(safe_label(text)) if self._has_plain_names else safe_label(text))
+        return markup(in_print(safe_label(text)) if self._has_plain_names else safe_label(text))
 
     def pages(self) -> Iterator[str]:
         """Yield the worksheet with all steps, and the key."""
@@ -357,4 +356,4 @@ def _titled_list(title: str, tag: str, items: Iterable[str], level: int = 3) -> 
 
 
 def _blank_field(label: str) -> str:
-    return f'<input class="blank" autocomplete="off" aria-label="{escape(safe_label(label))}">'
+    return f'<input class="blank" autocomplete="off" aria-label="{markup(safe_label(label))}">'
