@@ -69,7 +69,7 @@ _MAX_FORMULA_PARTS = 25  # longer formulas of local derivatives are not shown
 _RESERVED_CHARACTERS = 9  # characters of space for each number, since numbers on a page change
 _GRAPH_MARGIN = 16  # pixels around the graph
 _MAX_STATIC_NODES = 1000  # a larger static drawing would be most of the page
-_TITLE_LENGTHS = {"caption": 24, "short": 14}  # characters of a node's label in the drawing, by the room that there is
+_TITLE_LENGTHS = {"caption": 24, "short": 18}  # characters of a node's label in the drawing, by the room that there is
 
 
 class PageAddition(NamedTuple):
