@@ -19,7 +19,7 @@ from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep,
 from autodiff_cli.explain.sentences import NEGLIGIBLE, StepSentences, label_with_definition
 from autodiff_cli.graph.op import Gate
 from autodiff_cli.language.lexer import quote_name
-from autodiff_cli.render.drawing import SVG_STYLE, Drawing, Role, View, build_drawing, graph_shapes, safe_label
+from autodiff_cli.render.drawing import SVG_STYLE, Drawing, View, build_drawing, graph_shapes, safe_label
 from autodiff_cli.render.formatting import NumberFormat, in_print, markup, number_formats, shortest_text
 from autodiff_cli.render.gradient import assignments_text
 from autodiff_cli.render.html_page import PageAddition, plain_page, to_html
@@ -187,14 +187,11 @@ def _course_page(title: str, content: str) -> str:
 
 _DRAWING_MARGIN = 8  # pixels
 _RESERVED_CHARACTERS = 9  # characters of space for each number, so that blanks have room
-_NODE = re.compile(r'data-(?:node|copy)="(\d+)"')
-_NUMBER = re.compile(r' data-(?:value|adjoint|local)="[^"]*"')
+_DATA = re.compile(r' data-(?:value|adjoint)="[^"]*"')
 _MAX_BLANK_OPERATIONS = 6  # of a drawing with blanks: in larger ones these would be too small to be filled in
 _MAX_PAGE_OPERATIONS = 23  # of a sheet that fits on a page, if it is set smaller; others take several in full size
 _MAX_FULL_SIZE_OPERATIONS = 11  # of a sheet that fits on a page in full size
 _BLANK = "____"
-_NUMBER_LINES = {kind: re.compile(rf">{kind} [^<]*</text>") for kind in ("value", "adjoint")}
-_LOCAL = re.compile(r'(<text class="local"[^>]*>)[^<]*</text>')
 
 
 def exercise_sheet(trace: Trace, view: View, digits: int | None = None) -> str:
@@ -225,10 +222,10 @@ class _Sheet:
         point = [None if node.op else value for node, value in zip(trace.tape.nodes, trace.values, strict=True)]
         blanked = dataclasses.replace(trace, values=point)
         self._questions = StepSentences(blanked, lambda x: _BLANK if x is None else self._format_brief(x))
-        drawing, room = build_drawing(trace, view), _RESERVED_CHARACTERS
-        if sum(1 for _ in trace.forward) > _MAX_BLANK_OPERATIONS:
-            drawing, room = _without_results(drawing), 0
-        self._size, self._shapes, _ = graph_shapes(drawing, self._format_brief, room)
+        has_blanks = sum(1 for _ in trace.forward) <= _MAX_BLANK_OPERATIONS
+        drawing = _without_results(build_drawing(trace, view), _BLANK if has_blanks else None)
+        room = _RESERVED_CHARACTERS if has_blanks else 0
+        self._size, self._shapes, _ = graph_shapes(drawing, lambda x: x if x is _BLANK else self._format_brief(x), room)
         self._given_hints: set[str] = set()
         self._has_plain_names = all(quote_name(name) == name for name in trace.point)
 
@@ -294,25 +291,15 @@ class _Sheet:
 
     def _drawing(self) -> str:
         """Return the drawing of the graph with the values of its leaves, and room for all other numbers."""
-        leaves = {i for i, node in enumerate(self._trace.tape.nodes) if node.op is None}
         width, height = self._size.width + 2 * _DRAWING_MARGIN, self._size.height + 2 * _DRAWING_MARGIN
         kind = "tall" if height > width else "wide"
-        shapes = "\n".join(self._hide_results(shape, leaves) for shape in self._shapes)
+        shapes = _DATA.sub("", "\n".join(self._shapes))
         return (
             f'<div class="drawing {kind}" tabindex="0" role="group" aria-label="Drawing">\n'
             '<svg class="autodiff" role="img" aria-label="The graph, with the values of its inputs" '
             f'width="{width:.0f}" viewBox="{-_DRAWING_MARGIN} {-_DRAWING_MARGIN} {width:.0f} {height:.0f}">\n'
             f"{shapes}\n</svg>\n</div>"
         )
-
-    @staticmethod
-    def _hide_results(shape: str, leaves: set[int]) -> str:
-        """Remove the numbers that are to be computed from one shape of the drawing."""
-        shape = _LOCAL.sub(r"\1</text>", shape)
-        if (node := _NODE.search(shape)) is not None:
-            for kind in ("adjoint",) if int(node[1]) in leaves else ("value", "adjoint"):
-                shape = _NUMBER_LINES[kind].sub(f">{kind} {_BLANK}</text>", shape)
-        return _NUMBER.sub("", shape)
 
     def _key_page(self) -> str:
         forward = (f"<li>{self._text(self._sentences.forward(step))}</li>" for step in self._trace.forward)
@@ -337,10 +324,13 @@ class _Sheet:
         return f"<li>{label}, adjoint {adjoint}{reason}<ul>{items}</ul></li>"
 
 
-def _without_results(drawing: Drawing) -> Drawing:
-    """Return a drawing without the numbers that are to be computed, which needs less room."""
-    leaves = (Role.INPUT, Role.CONSTANT)
-    boxes = [box._replace(adjoint=None, value=box.value if box.role in leaves else None) for box in drawing.boxes]
+def _without_results(drawing: Drawing, blank: str | None) -> Drawing:
+    """Return a drawing with `blank` in place of the numbers that are to be computed; with None it needs less room."""
+    nodes = drawing.trace.tape.nodes
+    boxes = [
+        box._replace(value=blank if nodes[box.id].op else box.value, adjoint=None if box.adjoint is None else blank)
+        for box in drawing.boxes
+    ]
     return drawing._replace(boxes=boxes, arrows=[arrow._replace(local=None) for arrow in drawing.arrows])
 
 
