@@ -424,3 +424,18 @@ def test_large_formulas_can_be_stepped_through(page: Page, count: int) -> None:
     found = numbers(page)
     for i, (value, adjoint) in in_document(changed).items():
         assert found[i] == (pytest.approx(value, rel=1e-9), adjoint and pytest.approx(adjoint, rel=1e-9))
+
+
+def test_a_long_formula_is_printed_whole_above_the_drawing(page: Page) -> None:
+    values = [f"--x{k}={k / 4}" for k in range(36)]
+    opened(page, ["+".join(f"x{k}*sin(x{k + 1})" for k in range(35)), *values])
+    resize(page, 696, 1024)  # a sheet of A4 without its margins
+    page.emulate_media(media="print", reduced_motion="reduce")
+    page.locator("table").wait_for(state="visible")
+    ends = """(() => {
+      const range = document.createRange();
+      const endOf = (element) => (range.selectNodeContents(element), range.getBoundingClientRect().bottom);
+      return ["typeset", "formula"].map((id) => endOf(byId(id)) - byId(id).getBoundingClientRect().bottom);
+    })()"""
+    assert max(measure(page, ends)) <= 2
+    assert measure(page, "graph.svg.getBoundingClientRect().top - byId('formula').getBoundingClientRect().bottom") >= 0

@@ -133,23 +133,16 @@ class Graph {
     reachable(this.svg.querySelector("[data-node]"));
   }
 
-  /** Show the drawing on a sheet of paper, with fewer boxes if that helps, else on as many sheets as it needs. */
+  /** Show the drawing on a sheet of paper, folded as little as possible; in half of the sheet where it can be read there. */
   print(redraw) {
     this.#isOnPaper = true;
-    const { parts } = this;
-    parts.state = this.#base;
-    if (!parts.areChosen) openFor(parts, { clientWidth: SHEET.width, clientHeight: SHEET.height });
-    let ways = waysOf(parts);
-    for (const most of parts.boxes.length > BOXES ? FEWER : []) {
-      if (ways.best(SHEET.width, SHEET.height).scale >= READABLE) break; // on paper that is 8 points
-      parts.fold(most);
-      ways = waysOf(parts);
-    }
+    this.parts.state = this.#base;
+    const ways = openFor(this.parts, { clientWidth: SHEET.width, clientHeight: SHEET.height });
     const beside = ways.best(SHEET.width, SHEET.half);
-    this.use(beside.scale >= READABLE ? beside : ways.readable(SHEET.width, SHEET.height));
+    this.use(beside.scale >= READABLE ? beside : ways.best(SHEET.width, SHEET.height));
+    this.zoom(Math.min(this.#arrangement.scale, 1));
     redraw();
-    this.stage.replaceChildren(...sheets(this.svg, this.#arrangement, SHEET));
-    parts.state = this.#base;
+    this.parts.state = this.#base;
   }
 
   /** Whether the whole drawing is in view. */
