@@ -126,6 +126,11 @@ def question_document(question: Question) -> dict[str, Any]:
     return document | ({"choices": [*question.choices], "right": [*question.correct]} if question.choices else {})
 
 
+def _printed(text: str) -> str:
+    """Return the markup of a text with the signs of mathematics, and code between backticks."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", markup(in_print(text)))
+
+
 def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> str:
     """Return a lesson as a self-contained HTML page: its text and questions beside the steps of its formula.
 
@@ -133,13 +138,13 @@ def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> s
         links: the markup of links to other pages of a course.
     """
     tags = (("pre", ' tabindex="0"') if is_session(text) else ("p", "") for text in lesson.text)
-    texts = (re.sub("`([^`]+)`", r"<code>\1</code>", markup(text)) for text in lesson.text)
+    texts = (markup(text) if is_session(text) else _printed(text) for text in lesson.text)
     pairs = zip(tags, texts, strict=True)
     paragraphs = "\n".join(f"<{tag}{attributes}>{text}</{tag}>" for (tag, attributes), text in pairs)
     text = page_file("lessons/lesson.html").format(
-        title=markup(lesson.title),
+        title=_printed(lesson.title),
         paragraphs=paragraphs,
-        questions=markup(questions_heading(lesson, number_formats(digits)[0]).capitalize()),
+        questions=_printed(questions_heading(lesson, number_formats(digits)[0]).capitalize()),
         links=links,
     )
     questions = [question_document(question) for question in lesson.questions]
@@ -154,21 +159,21 @@ def course_pages(lessons: Sequence[Lesson], digits: int | None = None) -> Iterat
     in_full, brief = number_formats(digits)
     for before, lesson, after in zip([None, *lessons], lessons, [*lessons[1:], None], strict=False):
         others = [(f"{way}: {page.title}", page.name) for way, page in (("Previous", before), ("Next", after)) if page]
-        links = [f'<a href="{name}.html">{markup(text)}</a>' for text, name in [*others, ("All lessons", "index")]]
+        links = [f'<a href="{name}.html">{_printed(text)}</a>' for text, name in [*others, ("All lessons", "index")]]
         navigation = f'<nav class="course" aria-label="Course">{"".join(links)}</nav>\n'
         yield f"{lesson.name}.html", lesson_page(lesson, digits, navigation)
     items = (
-        f'<li><a href="{lesson.name}.html">{markup(lesson.title)}</a> '
-        f"<code>{markup(lesson.trace.expression.text)}</code> "
+        f'<li><a href="{lesson.name}.html">{_printed(lesson.title)}</a> '
+        f"<code>{_printed(lesson.trace.expression.text)}</code> "
         f'<span class="progress" data-lesson="{lesson.name}" data-count="{len(lesson.questions)}"></span></li>'
         for lesson in lessons
     )
     start = "<p>In each lesson: read, predict what the next step gives, play it, then answer the questions.</p>"
     yield "index.html", _course_page("Backpropagation, a course", f"{start}<ol>{''.join(items)}</ol>")
     answers = "".join(
-        f"<h2>{markup(lesson.title)}</h2><p>{markup(questions_heading(lesson, in_full).capitalize())}</p><ol>"
+        f"<h2>{_printed(lesson.title)}</h2><p>{_printed(questions_heading(lesson, in_full).capitalize())}</p><ol>"
         + "".join(
-            f"<li>{markup(question.text)} <strong>{markup(answer_text(question, brief))}</strong></li>"
+            f"<li>{_printed(question.text)} <strong>{_printed(answer_text(question, brief))}</strong></li>"
             for question in lesson.questions
         )
         + "</ol>"
