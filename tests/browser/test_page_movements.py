@@ -104,7 +104,8 @@ def _receivers(step: dict[str, Any]) -> set[int]:
     return {term["to"] for term in step["contributions"] if np.any(term["amount"])}
 
 
-# The numbers that cover one another at moments of every step. A frame is made at the time that is asked for.
+# The numbers that cover one another, or that the explanation covers, at moments of every step. Frames are made when
+# they are asked for.
 COVERED = """() => {
   let frame = null;
   const asked = window.requestAnimationFrame;
@@ -115,7 +116,8 @@ COVERED = """() => {
     const start = performance.now();
     for (const share of [0, 0.1, 0.25, 0.5, 0.75, 0.9]) {
       if (share) frame?.(start + 1000 * share);
-      const boxes = [...document.querySelectorAll(".traveller")].map((element) => element.getBoundingClientRect());
+      const shown = document.querySelectorAll(".traveller, .callout");
+      const boxes = Array.from(shown, (element) => element.getBoundingClientRect());
       const pairs = boxes.flatMap((a, k) => boxes.slice(k + 1).filter((b) =>
         a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom));
       if (pairs.length) covered.push([position, share, pairs.length]);
@@ -137,6 +139,6 @@ COVERED = """() => {
     ids=["decay", "call", "sums"],
 )
 def test_numbers_that_move_do_not_cover_one_another(page: Page, text: str, point: dict[str, Any], width: int) -> None:
-    resize(page, width, 844)
+    resize(page, width, 800)
     opened(page, [text, *(f"--{name}={value}" for name, value in point.items())])
     assert page.evaluate(COVERED) == []

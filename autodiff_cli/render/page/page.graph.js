@@ -1,7 +1,7 @@
 // The drawing: the texts of nodes and edges at a step, numbers that move along edges, zooming and scrolling.
 
 const MOST_TRAVELLERS = 24; // more moving numbers cannot be followed
-const TRAVELLER_LANE = 22; // pixels between the middles of moving numbers above one another; they are 20 high
+const TRAVELLER = { height: 20, lane: 22 }; // pixels: of a moving number, and between the middles of two above one another
 const ZOOM = { step: 1.25, least: 0.05, most: 4 };
 const LARGEST = 2; // scale at which a drawing opens
 const LEAST_NEAR = 0.8; // the smallest scale at which the nodes of a step are shown together; text of 12 pixels has 9.6 there
@@ -240,11 +240,35 @@ class Graph {
     if (i !== null) this.draw(i);
   }
 
+  /** The moving numbers of a step with their tracks, the lowest first; see `markCurrent`. */
+  #moving(i, textOf) {
+    return this.#movements(i, textOf).slice(0, MOST_TRAVELLERS).map(({ edge: { path: { track } }, text }) => {
+      return { text, track, width: widthOf(text) + 12, middle: track.at(track.length / 2).y };
+    }).sort((a, b) => b.middle - a.middle);
+  }
+
+  /** Place moving numbers at a share of their tracks: within the drawing, and above one another. */
+  #placeAt(share, moving) {
+    moving.forEach((own, k) => {
+      const { x, y } = own.track.at(own.track.length * share);
+      const [first, last] = [this.size.x + own.width / 2, this.size.x + this.size.width - own.width / 2]; // whole at the margins
+      Object.assign(own, { x: Math.max(Math.min(x, last), first), y });
+      liftAbove(own, moving.slice(0, k));
+    });
+    const down = Math.max(0, this.size.y + TRAVELLER.lane / 2 - Math.min(...moving.map(({ y }) => y)));
+    return moving.map((own) => ({ ...own, y: own.y + down }));
+  }
+
+  /** Where the numbers of a step are in the window on their way. */
+  courses(i, textOf) {
+    const moving = this.#moving(i, textOf);
+    const places = Array.from({ length: 11 }, (_, k) => this.#placeAt(k / 10, moving)).flat();
+    return places.map(({ x, y, width }) => this.onScreen({ x, y, width, height: TRAVELLER.height }));
+  }
+
   /** Let the numbers of a step travel along the edges into a node, or back; see `markCurrent`. */
   travel(i, isBackward, duration, textOf) {
-    const moving = this.#movements(i, textOf).slice(0, MOST_TRAVELLERS).map(({ edge: { path }, text }) => {
-      return { track: path.track, middle: path.track.at(path.track.length / 2).y, ...this.#traveller(text, isBackward) };
-    }).sort((a, b) => b.middle - a.middle);
+    const moving = this.#moving(i, textOf).map((own) => ({ ...own, element: this.#traveller(own, isBackward) }));
     if (moving.length === 0) {
       this.finishTravel();
       return;
@@ -252,15 +276,9 @@ class Graph {
     const start = performance.now();
     const move = (now) => {
       const share = Math.min((now - start) / duration, 1);
-      for (const traveller of moving) {
-        const { track, width } = traveller;
-        const { x, y } = track.at(track.length * (isBackward ? 1 - share : share));
-        const [first, last] = [this.size.x + width / 2, this.size.x + this.size.width - width / 2]; // whole at the margins
-        Object.assign(traveller, { x: Math.max(Math.min(x, last), first), y });
+      for (const { element, x, y } of this.#placeAt(isBackward ? 1 - share : share, moving)) {
+        element.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
       }
-      moving.forEach((own, k) => liftAbove(own, moving.slice(0, k)));
-      const down = Math.max(0, this.size.y + TRAVELLER_LANE / 2 - Math.min(...moving.map(({ y }) => y)));
-      for (const { element, x, y } of moving) element.setAttribute("transform", `translate(${x.toFixed(1)} ${(y + down).toFixed(1)})`);
       if (share < 1) this.#frame = requestAnimationFrame(move);
       else this.finishTravel();
     };
@@ -419,13 +437,12 @@ class Graph {
     if (!writeNumbers(edge, contribution)) this.isCramped = true;
   }
 
-  /** A number that moves along an edge, and its width. */
-  #traveller(text, isBackward) {
-    const width = widthOf(text) + 12;
-    const room = svgElement("rect", { x: -width / 2, y: -10, width, height: 20, rx: 10 });
-    const group = svgElement("g", { class: `traveller ${isBackward ? "returning" : "flowing"}` }, [room, svgElement("text", { dy: ".35em" }, text)]);
+  /** The element of a number that moves along an edge. */
+  #traveller({ text, width }, isBackward) {
+    const room = rectangle("", { x: 0, y: 0, width, height: TRAVELLER.height }, TRAVELLER.height / 2);
+    const group = svgElement("g", { class: `traveller ${isBackward ? "returning" : "flowing"}` }, [room, textShape(text, 0, 0, "")]);
     this.travellers.append(group);
-    return { element: group, width };
+    return group;
   }
 
   #mark(element, kind) {
@@ -438,7 +455,7 @@ class Graph {
 function liftAbove(own, others) {
   for (const other of others.toSorted((a, b) => b.y - a.y)) {
     const gap = Math.abs(own.x - other.x) - (own.width + other.width) / 2;
-    const lane = Math.min(TRAVELLER_LANE, TRAVELLER_LANE - gap);
+    const lane = Math.min(TRAVELLER.lane, TRAVELLER.lane - gap);
     if (Math.abs(own.y - other.y) < lane) own.y = other.y - lane;
   }
 }
