@@ -91,6 +91,15 @@ def test_a_network_is_seen_with_the_settings_with_which_it_learns(page: Page, tm
     assert max(page.evaluate(ends)) > 1700  # pictures take the width
 
 
+def test_a_fit_whose_loss_is_not_a_number_opens_without_errors(page: Page, tmp_path: Path) -> None:
+    data, file = tmp_path / "data.csv", tmp_path / "page.html"
+    data.write_text("x,y\n1,0\n2,1\n3,0\n4,1\n")
+    run_cli(f'train "y ~ a*x" {data} --a=-1 --family binomial --optimizer adam --epochs 3 --page {file}')
+    page.goto(file.as_uri())  # the fixture notes errors
+    page.get_by_label("Row", exact=True).fill("2")
+    assert page.locator("#row-text").inner_text() == "y = 1, x = 2"
+
+
 def test_play_and_pause(page: Page, decay: Path, tmp_path: Path) -> None:
     learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM}')
     page.get_by_role("button", name="Play", exact=True).click()
