@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Collection, Iterator, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -299,13 +298,13 @@ def _statements(
 
 def _mermaid_text(text: str) -> str:
     """Escape a text for quotes in Mermaid: possible markup becomes character codes."""
-    return "".join(c if c in _MERMAID_SAFE or c.isalnum() else f"#{ord(c)};" for c in text)
+    return "".join(c if c in _MERMAID_SAFE or c.isalnum() else f"#{ord(c)};" for c in formatting.left_to_right(text))
 
 
 def _dot_string(*texts: str) -> str:
     """Return several lines as one quoted string of DOT."""
     joined = "\\n".join(text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
-    return f'"{joined}"'
+    return f'"{formatting.left_to_right(joined)}"'
 
 
 _MERMAID_SHAPES = {
@@ -373,8 +372,8 @@ def to_svg(drawing: Drawing, show: NumberFormat) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="autodiff" role="img" width="{width:.0f}" '
         f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">',
-        f"<title>{escape(heading[0])}</title>",
-        f"<desc>{escape(_description(drawing, show))}</desc>",
+        f"<title>{formatting.markup(heading[0])}</title>",
+        f"<desc>{formatting.markup(_description(drawing, show))}</desc>",
         f"<style>{SVG_STYLE}</style>",
         f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
         *_text_shapes([in_print(heading[0]), heading[1]], Point(_MARGIN, _MARGIN + _LINE_HEIGHT / 2), "heading"),
@@ -486,7 +485,7 @@ def _frame_shape(frame: Frame, place: Rectangle) -> str:
     title = Point(x - width / 2 + layout.TITLE_HEIGHT / 2, y - height / 2 + layout.TITLE_HEIGHT / 2)
     text = "".join(_text_shapes([_fit_label(in_print(frame.label))], title, "small"))
     shape = _rectangle("enclosure", *place, _INPUT_RADIUS / 2)
-    return f'<g class="group"><title>{escape(frame.label)}</title>{shape}{text}</g>'
+    return f'<g class="group"><title>{formatting.markup(frame.label)}</title>{shape}{text}</g>'
 
 
 def _node_shape(box: Box, centre: Point, size: Size, texts: Sequence[str], is_copy: bool) -> str:
@@ -502,7 +501,7 @@ def _node_shape(box: Box, centre: Point, size: Size, texts: Sequence[str], is_co
     data = f' data-copy="{box.id}"'
     if not is_copy:
         data = f' data-node="{box.id}" data-value="{_data_attribute(box.value)}"{adjoint}'
-    return f'<g class="{kind}"{data}><title>{escape(box.label)}</title>{shapes}</g>'
+    return f'<g class="{kind}"{data}><title>{formatting.markup(box.label)}</title>{shapes}</g>'
 
 
 def _rectangle(kind: str, centre: Point, size: Size, radius: float = 0) -> str:
@@ -567,7 +566,7 @@ def _text_shapes(texts: Sequence[str], place: Point, kind: str) -> Iterator[str]
     for count, text in enumerate(texts):
         first = " first" if count == 0 and len(texts) > 1 else ""
         y = place.y + count * _LINE_HEIGHT
-        yield f'<text class="{kind}{first}" x="{place.x:.1f}" y="{y:.1f}" dy=".35em">{escape(text)}</text>'
+        yield f'<text class="{kind}{first}" x="{place.x:.1f}" y="{y:.1f}" dy=".35em">{formatting.markup(text)}</text>'
 
 
 def _fit_label(label: str) -> str:
@@ -577,4 +576,4 @@ def _fit_label(label: str) -> str:
 def _data_attribute(x: Any) -> str:
     """Return a number or an array as an attribute value, with all digits."""
     value = to_json(x)
-    return formatting.shortest_text(value) if isinstance(value, float) else escape(str(value))
+    return formatting.shortest_text(value) if isinstance(value, float) else formatting.markup(str(value))

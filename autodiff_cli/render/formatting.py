@@ -13,6 +13,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from html import escape
 from typing import Any, TypeAlias
 
 from autodiff_cli.language.errors import character_width
@@ -21,6 +22,8 @@ from autodiff_cli.language.errors import character_width
 
 # Unicode categories that are escaped: control characters, direction marks, lone surrogates, line separators.
 _CONTROL_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]+")
 
 HANGING_INDENT = 2  # columns by which continuation lines are indented further than the first line
 
@@ -122,6 +125,20 @@ def in_print(text: str) -> str:
         return _PRINTED.get(match[0], match[0])
 
     return _SIGN.sub(sign, text)
+
+
+def left_to_right(text: str) -> str:
+    """Return a text in which signs and numbers stay behind names that are written from right to left.
+
+    >>> left_to_right("א - 2").encode("ascii", "backslashreplace")
+    b'\\\\u05d0\\\\u200e - 2'
+    """
+    return _RIGHT_TO_LEFT.sub("\\g<0>\u200e", text)
+
+
+def markup(text: str) -> str:
+    """Return a text escaped for HTML and SVG, in the order of `left_to_right`."""
+    return escape(left_to_right(text))
 
 
 def display_width(text: str) -> int:

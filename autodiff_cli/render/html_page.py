@@ -32,12 +32,13 @@ from autodiff_cli.export.latex import latex_symbol
 from autodiff_cli.graph.codegen import Fragment
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Gate
-from autodiff_cli.graph.tape import expand_helpers, topological_order
+from autodiff_cli.graph.tape import expand_helpers
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.render import formatting
 from autodiff_cli.render.drawing import SVG_STYLE, WHOLE_GRAPH, Drawing, View, build_drawing, graph_shapes, safe_label
 from autodiff_cli.render.javascript import evaluator, evaluators, optimizer_equations, optimizer_functions, page_file
 from autodiff_cli.render.layout import MAX_NODES
+from autodiff_cli.render.solution import latex_formula
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
 from autodiff_cli.targets.translation import GraphWriter
 
@@ -69,7 +70,7 @@ _MAX_FORMULA_PARTS = 25  # longer formulas of local derivatives are not shown
 _RESERVED_CHARACTERS = 9  # characters of space for each number, since numbers on a page change
 _GRAPH_MARGIN = 16  # pixels around the graph
 _MAX_STATIC_NODES = 1000  # a larger static drawing would be most of the page
-_TITLE_LENGTHS = {"caption": 24, "short": 14}  # characters of a node's label in the drawing, by the room that there is
+_TITLE_LENGTHS = {"caption": 24, "short": 18}  # characters of a node's label in the drawing, by the room that there is
 
 
 class PageAddition(NamedTuple):
@@ -355,7 +356,7 @@ def _latex_document(trace: Trace) -> dict[str, Any]:
     writer = GraphWriter(LatexLibrary(LATEX))
     formula = r", \quad ".join(_typeset_nodes(writer, trace, _MAX_FORMULA_LENGTH)[1])
     parts, _ = _typeset_nodes(writer, trace, _MAX_LATEX_LENGTH)
-    slopes = [[*_local_formulas(writer, trace, i, parts)] for i in range(len(trace.tape))]
+    slopes = [[*_local_formulas(trace, i, parts)] for i in range(len(trace.tape))]
     nodes = [LATEX.coerce(parts[node]).text for node in trace.tape.nodes]
     return {"formula": "" if "n_{" in formula else formula, "nodes": nodes, "slopes": slopes}
 
@@ -382,7 +383,7 @@ def _typeset_nodes(writer: GraphWriter, trace: Trace, limit: int) -> tuple[dict[
     return parts, equations
 
 
-def _local_formulas(writer: GraphWriter, trace: Trace, i: int, parts: dict[Node, Fragment]) -> Iterator[str | None]:
+def _local_formulas(trace: Trace, i: int, parts: dict[Node, Fragment]) -> Iterator[str | None]:
     """Yield the local derivatives of a node, one for each input."""
     node = trace.tape.nodes[i]
     if node.op is None or node.op.is_structural:
@@ -391,18 +392,9 @@ def _local_formulas(writer: GraphWriter, trace: Trace, i: int, parts: dict[Node,
     rule = node.op.derivative_rule(len(node.inputs))
     places = {rule.output: parts[node], **{leaf: parts[of] for leaf, of in zip(rule.inputs, node.inputs, strict=True)}}
     for partial in rule.partials:
-        yield _local_formula(writer, partial.local, places)
-
-
-def _local_formula(writer: GraphWriter, local: Node, places: dict[Node, Fragment]) -> str | None:
-    root = expand_helpers([local])[local]
-    fragments = dict(places)
-    for part in topological_order([root]):
-        if part not in fragments:
-            fragments[part] = writer.write(part, [fragments[child] for child in part.inputs])
-            if len(fragments[part].text) > 2 * _MAX_LATEX_LENGTH:
-                return None
-    return LATEX.coerce(fragments[root]).text
+        local = expand_helpers([partial.local])[partial.local]
+        text, _ = latex_formula(local, places, lambda _: "", widest=2 * _MAX_LATEX_LENGTH)
+        yield text if len(text) <= 2 * _MAX_LATEX_LENGTH else None
 
 
 # --- Pages of `autodiff serve` ---

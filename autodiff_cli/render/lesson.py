@@ -11,7 +11,6 @@ import dataclasses
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 from typing import Any
 
 from autodiff_cli.data.json_records import pick, to_json
@@ -20,8 +19,8 @@ from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep,
 from autodiff_cli.explain.sentences import NEGLIGIBLE, StepSentences, label_with_definition
 from autodiff_cli.graph.op import Gate
 from autodiff_cli.language.lexer import quote_name
-from autodiff_cli.render.drawing import SVG_STYLE, Drawing, Role, View, build_drawing, graph_shapes, safe_label
-from autodiff_cli.render.formatting import NumberFormat, in_print, number_formats, shortest_text
+from autodiff_cli.render.drawing import SVG_STYLE, Drawing, View, build_drawing, graph_shapes, safe_label
+from autodiff_cli.render.formatting import NumberFormat, in_print, markup, number_formats, shortest_text
 from autodiff_cli.render.gradient import assignments_text
 from autodiff_cli.render.html_page import PageAddition, plain_page, to_html
 from autodiff_cli.render.javascript import page_file
@@ -127,6 +126,11 @@ def question_document(question: Question) -> dict[str, Any]:
     return document | ({"choices": [*question.choices], "right": [*question.correct]} if question.choices else {})
 
 
+def _printed(text: str) -> str:
+    """Return the markup of a text with the signs of mathematics, and code between backticks."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", markup(in_print(text)))
+
+
 def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> str:
     """Return a lesson as a self-contained HTML page: its text and questions beside the steps of its formula.
 
@@ -134,19 +138,19 @@ def lesson_page(lesson: Lesson, digits: int | None = None, links: str = "") -> s
         links: the markup of links to other pages of a course.
     """
     tags = (("pre", ' tabindex="0"') if is_session(text) else ("p", "") for text in lesson.text)
-    texts = (re.sub("`([^`]+)`", r"<code>\1</code>", escape(text)) for text in lesson.text)
+    texts = (markup(text) if is_session(text) else _printed(text) for text in lesson.text)
     pairs = zip(tags, texts, strict=True)
     paragraphs = "\n".join(f"<{tag}{attributes}>{text}</{tag}>" for (tag, attributes), text in pairs)
-    markup = page_file("lessons/lesson.html").format(
-        title=escape(lesson.title),
+    text = page_file("lessons/lesson.html").format(
+        title=_printed(lesson.title),
         paragraphs=paragraphs,
-        questions=escape(questions_heading(lesson, number_formats(digits)[0]).capitalize()),
+        questions=_printed(questions_heading(lesson, number_formats(digits)[0]).capitalize()),
         links=links,
     )
     questions = [question_document(question) for question in lesson.questions]
     data = {"lesson": lesson.name, "questions": questions, "isInCourse": bool(links)}
     style, script = page_file("lessons/lesson.css"), page_file("lessons/lesson.js")
-    addition = PageAddition(lesson.title, markup.rstrip(), style, script, data, is_panel=True)
+    addition = PageAddition(lesson.title, text.rstrip(), style, script, data, is_panel=True)
     return to_html(lesson.trace, digits=digits, addition=addition)
 
 
@@ -155,21 +159,21 @@ def course_pages(lessons: Sequence[Lesson], digits: int | None = None) -> Iterat
     in_full, brief = number_formats(digits)
     for before, lesson, after in zip([None, *lessons], lessons, [*lessons[1:], None], strict=False):
         others = [(f"{way}: {page.title}", page.name) for way, page in (("Previous", before), ("Next", after)) if page]
-        links = [f'<a href="{name}.html">{escape(text)}</a>' for text, name in [*others, ("All lessons", "index")]]
+        links = [f'<a href="{name}.html">{_printed(text)}</a>' for text, name in [*others, ("All lessons", "index")]]
         navigation = f'<nav class="course" aria-label="Course">{"".join(links)}</nav>\n'
         yield f"{lesson.name}.html", lesson_page(lesson, digits, navigation)
     items = (
-        f'<li><a href="{lesson.name}.html">{escape(lesson.title)}</a> '
-        f"<code>{escape(lesson.trace.expression.text)}</code> "
+        f'<li><a href="{lesson.name}.html">{_printed(lesson.title)}</a> '
+        f"<code>{_printed(lesson.trace.expression.text)}</code> "
         f'<span class="progress" data-lesson="{lesson.name}" data-count="{len(lesson.questions)}"></span></li>'
         for lesson in lessons
     )
     start = "<p>In each lesson: read, predict what the next step gives, play it, then answer the questions.</p>"
     yield "index.html", _course_page("Backpropagation, a course", f"{start}<ol>{''.join(items)}</ol>")
     answers = "".join(
-        f"<h2>{escape(lesson.title)}</h2><p>{escape(questions_heading(lesson, in_full).capitalize())}</p><ol>"
+        f"<h2>{_printed(lesson.title)}</h2><p>{_printed(questions_heading(lesson, in_full).capitalize())}</p><ol>"
         + "".join(
-            f"<li>{escape(question.text)} <strong>{escape(answer_text(question, brief))}</strong></li>"
+            f"<li>{_printed(question.text)} <strong>{_printed(answer_text(question, brief))}</strong></li>"
             for question in lesson.questions
         )
         + "</ol>"
@@ -188,14 +192,11 @@ def _course_page(title: str, content: str) -> str:
 
 _DRAWING_MARGIN = 8  # pixels
 _RESERVED_CHARACTERS = 9  # characters of space for each number, so that blanks have room
-_NODE = re.compile(r'data-(?:node|copy)="(\d+)"')
-_NUMBER = re.compile(r' data-(?:value|adjoint|local)="[^"]*"')
+_DATA = re.compile(r' data-(?:value|adjoint)="[^"]*"')
 _MAX_BLANK_OPERATIONS = 6  # of a drawing with blanks: in larger ones these would be too small to be filled in
 _MAX_PAGE_OPERATIONS = 23  # of a sheet that fits on a page, if it is set smaller; others take several in full size
 _MAX_FULL_SIZE_OPERATIONS = 11  # of a sheet that fits on a page in full size
 _BLANK = "____"
-_NUMBER_LINES = {kind: re.compile(rf">{kind} [^<]*</text>") for kind in ("value", "adjoint")}
-_LOCAL = re.compile(r'(<text class="local"[^>]*>)[^<]*</text>')
 
 
 def exercise_sheet(trace: Trace, view: View, digits: int | None = None) -> str:
@@ -226,16 +227,16 @@ class _Sheet:
         point = [None if node.op else value for node, value in zip(trace.tape.nodes, trace.values, strict=True)]
         blanked = dataclasses.replace(trace, values=point)
         self._questions = StepSentences(blanked, lambda x: _BLANK if x is None else self._format_brief(x))
-        drawing, room = build_drawing(trace, view), _RESERVED_CHARACTERS
-        if sum(1 for _ in trace.forward) > _MAX_BLANK_OPERATIONS:
-            drawing, room = _without_results(drawing), 0
-        self._size, self._shapes, _ = graph_shapes(drawing, self._format_brief, room)
+        has_blanks = sum(1 for _ in trace.forward) <= _MAX_BLANK_OPERATIONS
+        drawing = _without_results(build_drawing(trace, view), _BLANK if has_blanks else None)
+        room = _RESERVED_CHARACTERS if has_blanks else 0
+        self._size, self._shapes, _ = graph_shapes(drawing, lambda x: x if x is _BLANK else self._format_brief(x), room)
         self._given_hints: set[str] = set()
         self._has_plain_names = all(quote_name(name) == name for name in trace.point)
 
     def _text(self, text: str) -> str:
         """Return a text for the sheet, with the signs of mathematics unless names have signs, as `a-b` does."""
-        return escape(in_print(safe_label(text)) if self._has_plain_names else safe_label(text))
+        return markup(in_print(safe_label(text)) if self._has_plain_names else safe_label(text))
 
     def pages(self) -> Iterator[str]:
         """Yield the worksheet with all steps, and the key."""
@@ -295,25 +296,15 @@ class _Sheet:
 
     def _drawing(self) -> str:
         """Return the drawing of the graph with the values of its leaves, and room for all other numbers."""
-        leaves = {i for i, node in enumerate(self._trace.tape.nodes) if node.op is None}
         width, height = self._size.width + 2 * _DRAWING_MARGIN, self._size.height + 2 * _DRAWING_MARGIN
         kind = "tall" if height > width else "wide"
-        shapes = "\n".join(self._hide_results(shape, leaves) for shape in self._shapes)
+        shapes = _DATA.sub("", "\n".join(self._shapes))
         return (
             f'<div class="drawing {kind}" tabindex="0" role="group" aria-label="Drawing">\n'
             '<svg class="autodiff" role="img" aria-label="The graph, with the values of its inputs" '
             f'width="{width:.0f}" viewBox="{-_DRAWING_MARGIN} {-_DRAWING_MARGIN} {width:.0f} {height:.0f}">\n'
             f"{shapes}\n</svg>\n</div>"
         )
-
-    @staticmethod
-    def _hide_results(shape: str, leaves: set[int]) -> str:
-        """Remove the numbers that are to be computed from one shape of the drawing."""
-        shape = _LOCAL.sub(r"\1</text>", shape)
-        if (node := _NODE.search(shape)) is not None:
-            for kind in ("adjoint",) if int(node[1]) in leaves else ("value", "adjoint"):
-                shape = _NUMBER_LINES[kind].sub(f">{kind} {_BLANK}</text>", shape)
-        return _NUMBER.sub("", shape)
 
     def _key_page(self) -> str:
         forward = (f"<li>{self._text(self._sentences.forward(step))}</li>" for step in self._trace.forward)
@@ -338,10 +329,13 @@ class _Sheet:
         return f"<li>{label}, adjoint {adjoint}{reason}<ul>{items}</ul></li>"
 
 
-def _without_results(drawing: Drawing) -> Drawing:
-    """Return a drawing without the numbers that are to be computed, which needs less room."""
-    leaves = (Role.INPUT, Role.CONSTANT)
-    boxes = [box._replace(adjoint=None, value=box.value if box.role in leaves else None) for box in drawing.boxes]
+def _without_results(drawing: Drawing, blank: str | None) -> Drawing:
+    """Return a drawing with `blank` in place of the numbers that are to be computed; with None it needs less room."""
+    nodes = drawing.trace.tape.nodes
+    boxes = [
+        box._replace(value=blank if nodes[box.id].op else box.value, adjoint=None if box.adjoint is None else blank)
+        for box in drawing.boxes
+    ]
     return drawing._replace(boxes=boxes, arrows=[arrow._replace(local=None) for arrow in drawing.arrows])
 
 
@@ -357,4 +351,4 @@ def _titled_list(title: str, tag: str, items: Iterable[str], level: int = 3) -> 
 
 
 def _blank_field(label: str) -> str:
-    return f'<input class="blank" autocomplete="off" aria-label="{escape(safe_label(label))}">'
+    return f'<input class="blank" autocomplete="off" aria-label="{markup(safe_label(label))}">'

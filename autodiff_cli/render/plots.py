@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from html import escape
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from autodiff_cli.language.errors import pluralize
 from autodiff_cli.language.lexer import is_level_name
 from autodiff_cli.options import OptionError
 from autodiff_cli.render.fit import estimate_cells, has_short_formula
-from autodiff_cli.render.formatting import drop_double_negations, shorten_middle, single_line
+from autodiff_cli.render.formatting import drop_double_negations, markup, shorten_middle, single_line
 from autodiff_cli.render.progress import step_noun
 from autodiff_cli.render.report import Paper, Report, Style, empty_plot, plot_lines, tick_label
 from autodiff_cli.system import open_atomic_bytes
@@ -625,12 +624,12 @@ def plot_html(fits: Mapping[str, FittedModel], options: FigureOptions = DEFAULT_
     if len(fits) == 1:
         (fit,) = fits.values()
         names = [name for name, value in fit.parameters.items() if isinstance(value, float)]
-        cells = [map(escape, (name, *estimate_cells(fit, name, None, []))) for name in names]
+        cells = [map(markup, (name, *estimate_cells(fit, name, None, []))) for name in names]
         rows = [f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in cells]
         head = "<tr><th>parameter</th><th>value</th><th>standard error</th></tr>"
         parts += [f"<table>{head}", *rows, "</table>"] if rows else []
         if has_short_formula(fit):
-            parts.append(f"<p><code>{escape(drop_double_negations(single_line(fit.formula)))}</code></p>")
+            parts.append(f"<p><code>{markup(drop_double_negations(single_line(fit.formula)))}</code></p>")
     return "\n".join(parts)
 
 
@@ -639,7 +638,7 @@ _PAGE_STYLE = "body{font:15px system-ui,sans-serif;margin:1.5rem auto;max-width:
 
 def _plot_page(fits: Mapping[str, FittedModel], options: FigureOptions) -> bytes:
     """Return a page with the plot of fits."""
-    title = escape(single_line(next(iter(fits.values())).model))
+    title = markup(single_line(next(iter(fits.values())).model))
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
     page = f"""<!doctype html>
 <html lang="en"><head>{head}<style>{_PAGE_STYLE}</style></head>

@@ -261,8 +261,8 @@ _PREAMBLE = r"""\documentclass{article}
 \begin{document}
 """
 _MAX_ALIGNED_ROWS = 40  # TeX needs much memory for one environment with very many rows
-_MAX_DERIVATIVE_NODES = 80  # derivatives of larger formulas are only contribution as numbers
-_MAX_DERIVATIVE_PARTS = 4  # a derivative that needs more named parts is only contribution as a number
+_MAX_DERIVATIVE_NODES = 80  # derivatives of larger formulas are given as numbers only
+_MAX_DERIVATIVE_PARTS = 4  # a derivative that needs more named parts is given as a number only
 _WHERE_WIDTH = 14  # characters of "where t_1 = " before a part
 _MAX_TITLE_LENGTH = 300  # characters of the formula in the comment at the top
 _BACKWARD_TITLE = "The chain rule, from the output back"

@@ -7,7 +7,7 @@ The other views are forward mode, the paths from each variable to the output, an
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, TextIO
@@ -532,26 +532,9 @@ class TraceDisplay:
         except GraphTooLargeError:
             return None
 
-    def _repr_mimebundle_(
-        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-    ) -> dict[str, str]:
-        """Return the trace in all available forms, by media type.
-
-        Args:
-            include: the media types to return; all by default.
-            exclude: media types not to return.
-        """
-        renderers = {
-            "text/plain": lambda: self._report_text(NotebookPaper),
-            "text/html": self._repr_html_,
-            "image/svg+xml": self._repr_svg_,
-        }
-        forms = {
-            kind: render()
-            for kind, render in renderers.items()
-            if (include is None or kind in include) and kind not in (exclude or ())
-        }
-        return {kind: form for kind, form in forms.items() if form is not None}
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - a trace never contains itself
+        """Write the report, shortened if it is long, where a notebook shows text."""
+        printer.text(self._report_text(NotebookPaper))
 
     def _title(self) -> str:
         show = formatting.number_formats(None)[1]

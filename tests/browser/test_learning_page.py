@@ -77,6 +77,29 @@ def test_a_row_and_an_epoch_open_the_trace_of_its_loss(page: Page, decay: Path, 
             assert shown[node["id"]][1] == pytest.approx(document["gradient"][node["label"]], rel=1e-12)
 
 
+def test_a_network_is_seen_with_the_settings_with_which_it_learns(page: Page, tmp_path: Path) -> None:
+    file = tmp_path / "data.csv"
+    file.write_text("x,y,z\n" + "".join(f"{x},{y},{(x * y > 0) + 0}\n" for x in (-2, -1, 1, 2) for y in (-2, -1, 1, 2)))
+    learned(
+        page, tmp_path, f'"z ~ sigmoid(mlp([x, y], [6], tanh))" {file} --family binomial --optimizer adam --epochs 3'
+    )
+    assert page.get_by_role("button", name="Learn again").bounding_box()["y"] < 760  # type: ignore[index]
+    resize(page, 1920, 1080)
+    ends = (
+        "[...document.querySelectorAll('.pictures svg:not(.swatch)')].map((svg) => svg.getBoundingClientRect().right)"
+    )
+    assert max(page.evaluate(ends)) > 1700  # pictures take the width
+
+
+def test_a_fit_whose_loss_is_not_a_number_opens_without_errors(page: Page, tmp_path: Path) -> None:
+    data, file = tmp_path / "data.csv", tmp_path / "page.html"
+    data.write_text("x,y\n1,0\n2,1\n3,0\n4,1\n")
+    run_cli(f'train "y ~ a*x" {data} --a=-1 --family binomial --optimizer adam --epochs 3 --page {file}')
+    page.goto(file.as_uri())  # the fixture notes errors
+    page.get_by_label("Row", exact=True).fill("2")
+    assert page.locator("#row-text").inner_text() == "y = 1, x = 2"
+
+
 def test_play_and_pause(page: Page, decay: Path, tmp_path: Path) -> None:
     learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM}')
     page.get_by_role("button", name="Play", exact=True).click()

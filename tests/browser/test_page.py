@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.support import in_document, numbers, opened, press, says, wait_for
+from tests.browser.support import in_document, numbers, opened, press, resize, says, wait_for
+from tests.browser.test_page_movements import CALL
 from tests.support import run_cli
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def test_a_negative_adjoint_stands_in_brackets(page: Page) -> None:
     for _ in range(4):
         page.keyboard.press("ArrowRight")
     assert "x: -3 × (-1) = 3" in says(page)
-    assert page.locator(".traveller").all_text_contents() == ["−3 × (−1) = 3", "2 × (−1) = −2"]
+    assert {*page.locator(".traveller").all_text_contents()} == {"−3 × (−1) = 3", "2 × (−1) = −2"}
 
 
 def test_contributions_add_up_where_paths_meet(page: Page) -> None:
@@ -309,6 +310,21 @@ def test_find_matches_labels_and_operations(page: Page) -> None:
     find.fill("nowhere")
     assert page.locator("#matches").text_content() == "no match"
     assert page.locator(".node.match").count() == 0
+
+
+@pytest.mark.parametrize("width", [640, 1280])
+def test_find_opens_the_folded_part_of_a_match(page: Page, width: int) -> None:
+    resize(page, width, 800)
+    opened(page, [CALL, "--S=100", "--K=95", "--r=0.02", "--sigma=0.3", "--T=0.5"])
+    page.evaluate("fold(true)")
+    find = page.get_by_label("Find a node")
+    for text, count in (("log", 2), ("sqrt", 12)):  # labels of users have the text too
+        find.fill(text)
+        for k in range(count):
+            assert page.locator("#matches").text_content() == f"{k + 1} of {count}"
+            assert text in f"{page.locator('.node.match').get_attribute('aria-label')}"
+            assert "folded" not in f"{page.locator('.node.match').get_attribute('class')}"
+            find.press("Enter")
 
 
 def test_only_requested_nodes_are_drawn(page: Page, tmp_path: Path) -> None:

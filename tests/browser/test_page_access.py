@@ -10,6 +10,7 @@ import pytest
 
 from tests.browser.support import in_document, measure, numbers, opened, press, resize, says, wait_for
 from tests.browser.test_page_layout import PAGES
+from tests.browser.test_page_movements import CALL
 from tests.support import run_cli
 
 if TYPE_CHECKING:
@@ -324,6 +325,22 @@ def test_print_has_all_numbers_and_sentences_and_then_goes_back(page: Page) -> N
     assert (numbers(page), says(page)) == before
 
 
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [
+        (XY, 1),
+        (["1/(1 + exp(-(w1*x1 + w2*x2 + b)))", "--w1=2", "--x1=-1", "--w2=-3", "--x2=-2", "--b=-3"], 1),
+        (["(a - b)^2*exp(-k*x)/λ", "--a=2", "--b=3", "--k=0.5", "--x=1.5", "--λ=2"], 1),
+        ([CALL, "--S=100", "--K=95", "--r=0.02", "--sigma=0.3", "--T=0.5"], 3),
+    ],
+    ids=["sum", "neuron", "decay", "thirty"],
+)
+def test_a_page_is_printed_on_few_sheets(page: Page, words: list[str], most: int) -> None:
+    opened(page, words)
+    printed = page.pdf(format="A4", margin=dict.fromkeys(("top", "right", "bottom", "left"), "10mm"))
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) <= most
+
+
 def test_the_table_agrees_with_the_drawing(page: Page) -> None:
     document = opened(page, XY)
     page.emulate_media(reduced_motion="reduce")
@@ -407,3 +424,18 @@ def test_large_formulas_can_be_stepped_through(page: Page, count: int) -> None:
     found = numbers(page)
     for i, (value, adjoint) in in_document(changed).items():
         assert found[i] == (pytest.approx(value, rel=1e-9), adjoint and pytest.approx(adjoint, rel=1e-9))
+
+
+def test_a_long_formula_is_printed_whole_above_the_drawing(page: Page) -> None:
+    values = [f"--x{k}={k / 4}" for k in range(36)]
+    opened(page, ["+".join(f"x{k}*sin(x{k + 1})" for k in range(35)), *values])
+    resize(page, 696, 1024)  # a sheet of A4 without its margins
+    page.emulate_media(media="print", reduced_motion="reduce")
+    page.locator("table").wait_for(state="visible")
+    ends = """(() => {
+      const range = document.createRange();
+      const endOf = (element) => (range.selectNodeContents(element), range.getBoundingClientRect().bottom);
+      return ["typeset", "formula"].map((id) => endOf(byId(id)) - byId(id).getBoundingClientRect().bottom);
+    })()"""
+    assert max(measure(page, ends)) <= 2
+    assert measure(page, "graph.svg.getBoundingClientRect().top - byId('formula').getBoundingClientRect().bottom") >= 0

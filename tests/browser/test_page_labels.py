@@ -130,6 +130,13 @@ def test_a_definition_without_room_for_its_call_keeps_its_name(page: Page) -> No
     assert names == ["h3 = f(h2, x3)", "h3 = f(…)", "h3", "h3"]
 
 
+def test_a_call_that_is_cut_is_still_recognized(page: Page) -> None:
+    opened(page, PAGES["xy"])
+    wanted = ["temperature(a, b)", "temperature(…)", "temperature", "temp…ure", ""]
+    names = f"{[*wanted[:-1], 't…e']}.map((text) => callIn('temperature(a, b)', widthOf(text) + 0.1, 'value'))"
+    assert page.evaluate(names) == wanted
+
+
 @pytest.mark.parametrize("text", ["x", "3"])
 def test_an_output_that_is_a_leaf_shows_its_name(page: Page, text: str) -> None:
     opened(page, [text, *(["--x", "2"] if text == "x" else [])])

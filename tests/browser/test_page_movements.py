@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.browser.support import opened
+from tests.browser.support import opened, resize
 from tests.each import amount
 
 if TYPE_CHECKING:
@@ -102,3 +102,43 @@ def test_each_step_moves_its_own_numbers_only(page: Page, text: str, point: dict
 def _receivers(step: dict[str, Any]) -> set[int]:
     """The inputs to which a step contributes. At these points only structural zeros are 0."""
     return {term["to"] for term in step["contributions"] if np.any(term["amount"])}
+
+
+# The numbers that cover one another, or that the explanation covers, at moments of every step. Frames are made when
+# they are asked for.
+COVERED = """() => {
+  let frame = null;
+  const asked = window.requestAnimationFrame;
+  window.requestAnimationFrame = (callback) => { frame = callback; return 0; };
+  const covered = [];
+  for (let position = 1; position <= playback.length; position++) {
+    go(position, () => 1000);
+    const start = performance.now();
+    for (const share of [0, 0.1, 0.25, 0.5, 0.75, 0.9]) {
+      if (share) frame?.(start + 1000 * share);
+      const shown = document.querySelectorAll(".traveller, .callout");
+      const boxes = Array.from(shown, (element) => element.getBoundingClientRect());
+      const pairs = boxes.flatMap((a, k) => boxes.slice(k + 1).filter((b) =>
+        a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom));
+      if (pairs.length) covered.push([position, share, pairs.length]);
+    }
+  }
+  window.requestAnimationFrame = asked;
+  return covered;
+}"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(
+    ("text", "point"),
+    [
+        ("(a - b)^2*exp(-k_1*x)/λ", {"a": 2, "b": 3, "k_1": 0.5, "x": 1.5, "λ": 2}),
+        (CALL, {"S": 100, "K": 95, "r": 0.02, "sigma": 0.3, "T": 0.5}),
+        ("sum(v) + a + b + max(a, b, c, d) + (a + c)*d", {"v": "[1, 2]", "a": 1, "b": 2, "c": 3, "d": 4}),
+    ],
+    ids=["decay", "call", "sums"],
+)
+def test_numbers_that_move_do_not_cover_one_another(page: Page, text: str, point: dict[str, Any], width: int) -> None:
+    resize(page, width, 800)
+    opened(page, [text, *(f"--{name}={value}" for name, value in point.items())])
+    assert page.evaluate(COVERED) == []

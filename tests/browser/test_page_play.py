@@ -93,6 +93,14 @@ def test_the_backward_pass_begins_with_its_reason_and_ends_with_the_gradient(pag
     assert remark.inner_text() == ""
 
 
+def test_the_backward_pass_begins_with_its_reason_also_as_the_first_thing_that_is_played(page: Page) -> None:
+    opened(page, XY)
+    page.reload()
+    stopped(page)
+    press(page, "Backward pass")
+    assert "at a rate of exactly 1" in page.locator("#remark").inner_text()
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_edges_keep_their_contributions(page: Page, width: int) -> None:
     resize(page, width, 844)

@@ -139,6 +139,13 @@ def test_on_a_phone_nothing_scrolls_sideways(page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+def test_on_a_phone_the_drawing_has_as_much_room_as_in_a_file(page: Page) -> None:
+    resize(page, 390, 844)
+    type_formula(page, "p = softmax(W @ x); -log(p[0])", "W=[[1, -1], [0, 2]], x=[1, 0.5]")
+    page.get_by_role("button", name="Backward pass", exact=True).wait_for()
+    assert {0, 1} <= numbers(page).keys()  # W and x
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(page: Page, tmp_path: Path, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")

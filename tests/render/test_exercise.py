@@ -115,3 +115,9 @@ def test_names_with_signs_stay_as_they_are() -> None:
         assert "a·b" not in written
         assert "c − d" not in written
     assert ">value −2<" in str(run_cli([*words_of, "--format", "svg"]))
+
+
+def test_signs_stay_behind_names_that_are_written_from_right_to_left() -> None:
+    sheet = run_cli(["trace", "א - ب", "--א", "2", "--ب", "3", "--format", "html", "--exercise"])
+    shown = re.sub('="[^"]*"|<desc>.*</desc>|<title>.*</title>', "", sheet)
+    assert re.findall("[אب](?!\u200e)", shown) == []

@@ -20,7 +20,7 @@ const valueRows = () => Object.entries(parametersAt(0)).map(([name, begun]) => {
   if (elements.length) {
     const grid = htmlElement("div", elements.map(({ element }) => element), "grid");
     grid.style.setProperty("--columns", begun[0].length ?? Math.min(MOST_COLUMNS, begun.length));
-    byId("parameters").closest(".of-parameters").classList.add("wide");
+    byId("again").after(byId("parameters").closest(".of-parameters"));
     value.append(grid);
   }
   const [title, slope] = [htmlElement("th", name), htmlElement("td", "", "slope")];

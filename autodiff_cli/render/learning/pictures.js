@@ -127,7 +127,7 @@ function drawLoss(k) {
     svg.append(svgElement("path", { class: "validation", d: line(points("validation")) }));
   }
   const [x, y] = points("loss")[k];
-  svg.append(svgElement("circle", { class: "here", cx: x, cy: y, r: 6 }));
+  if (Number.isFinite(y)) svg.append(svgElement("circle", { class: "here", cx: x, cy: y, r: 6 }));
   const { validation } = epochs[k];
   const heldOut = validation === null ? "" : `; dashed: held-out rows, ${brief(validation)}`;
   picture("loss-picture", svg, `loss ${brief(epochs[k].loss)}${heldOut}`);

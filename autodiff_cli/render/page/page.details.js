@@ -87,9 +87,9 @@ class Table {
 
   #build() {
     const body = this.details.querySelector("tbody");
-    this.#rows = record.nodes.map(({ label, op }) => {
+    this.#rows = record.nodes.map(({ label, op, inputs }) => {
       const cells = [op, "", "", "", ""].map((text) => htmlElement("td", text));
-      return htmlElement("tr", [htmlElement("th", math(label)), ...cells]);
+      return htmlElement("tr", [htmlElement("th", math(label)), ...cells], inputs.length ? "" : "leaf");
     });
     for (const row of this.#rows) row.cells[0].setAttribute("scope", "row");
     body.replaceChildren(...this.#rows);

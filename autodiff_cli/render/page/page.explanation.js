@@ -7,6 +7,7 @@ const CALLOUT = { widths: [460, 340, 270, 210], narrow: 25, cell: 8, apart: 6, f
 class Explanation {
   #element = byId("explanation");
   #raster = null;
+  #courses = [];
   #leader = svgElement("path", { class: "leader" });
   #node = null;
 
@@ -47,9 +48,10 @@ class Explanation {
     graph.svg.append(this.#leader);
   }
 
-  /** The nearest place to a node that nothing of the drawing takes; null if there is none. */
+  /** The nearest place to a node that nothing of the drawing takes, and no number that moves; null if there is none. */
   #freePlace(node) {
     this.#element.classList.add("callout");
+    this.#courses = graph.courses(this.#node, movementText);
     const places = CALLOUT.widths.map((width, k) => {
       this.#element.style.maxWidth = `${width}px`;
       return this.#freePlaceFor(this.#element.getBoundingClientRect(), node, CALLOUT.farthest - k * CALLOUT.narrow);
@@ -72,7 +74,7 @@ class Explanation {
         const beside = Math.max(place.left - node.right, node.left - place.right, 0);
         const below = Math.max(place.top - node.bottom, node.top - place.bottom, 0);
         const away = Math.hypot(beside, below) + (place.bottom <= node.top ? above : 0);
-        if (away >= least || count(row, column, row + high, column + wide) > 0) continue;
+        if (away >= least || count(row, column, row + high, column + wide) > 0 || this.#courses.some((course) => meets(course, place))) continue;
         const [from, to] = linkBetween(node, place);
         const isClear = Array.from({ length: Math.ceil(away / cell) - 1 }, (_, k) => (k + 1) * cell / away).every((share) => {
           const [x, y] = [from.x + share * (to.x - from.x) - left, from.y + share * (to.y - from.y) - top].map((at) => Math.floor(at / cell));
@@ -131,6 +133,11 @@ function isCrossed(box, [from, to]) {
 }
 
 /** Whether a cell meets a rectangle. */
-function isOf({ left, right, top, bottom }, x, y, cell) {
-  return x + cell >= left && x <= right && y + cell >= top && y <= bottom;
+function isOf(box, x, y, cell) {
+  return meets(box, { left: x, right: x + cell, top: y, bottom: y + cell });
+}
+
+/** Whether two rectangles meet. */
+function meets(a, b) {
+  return a.left <= b.right && b.left <= a.right && a.top <= b.bottom && b.top <= a.bottom;
 }

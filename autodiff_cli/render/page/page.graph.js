@@ -1,11 +1,12 @@
 // The drawing: the texts of nodes and edges at a step, numbers that move along edges, zooming and scrolling.
 
 const MOST_TRAVELLERS = 24; // more moving numbers cannot be followed
+const TRAVELLER = { height: 20, lane: 22 }; // pixels: of a moving number, and between the middles of two above one another
 const ZOOM = { step: 1.25, least: 0.05, most: 4 };
 const LARGEST = 2; // scale at which a drawing opens
 const LEAST_NEAR = 0.8; // the smallest scale at which the nodes of a step are shown together; text of 12 pixels has 9.6 there
 const AIR = 6; // pixels around the nodes of a step
-const SHEET = { width: 690, height: 930 }; // pixels of a printed page
+const SHEET = { width: 690, height: 930, half: 420 }; // pixels of a printed page; a drawing that fits in half of it leaves room for a table
 const NOTES = ["data-tangent", "data-change", "data-predicted", "data-error"]; // attributes of texts that replace an adjoint
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -132,22 +133,16 @@ class Graph {
     reachable(this.svg.querySelector("[data-node]"));
   }
 
-  /** Show the drawing on a sheet of paper, with fewer boxes if that helps, else on as many sheets as it needs. */
+  /** Show the drawing on a sheet of paper, folded as little as possible; in half of the sheet where it can be read there. */
   print(redraw) {
     this.#isOnPaper = true;
-    const { parts } = this;
-    parts.state = this.#base;
-    if (!parts.areChosen) openFor(parts, { clientWidth: SHEET.width, clientHeight: SHEET.height });
-    let ways = waysOf(parts);
-    for (const most of parts.boxes.length > BOXES ? FEWER : []) {
-      if (ways.best(SHEET.width, SHEET.height).scale >= READABLE) break; // on paper that is 8 points
-      parts.fold(most);
-      ways = waysOf(parts);
-    }
-    this.use(ways.readable(SHEET.width, SHEET.height));
+    this.parts.state = this.#base;
+    const ways = openFor(this.parts, { clientWidth: SHEET.width, clientHeight: SHEET.height });
+    const beside = ways.best(SHEET.width, SHEET.half);
+    this.use(beside.scale >= READABLE ? beside : ways.best(SHEET.width, SHEET.height));
+    this.zoom(Math.min(this.#arrangement.scale, 1));
     redraw();
-    this.stage.replaceChildren(...sheets(this.svg, this.#arrangement, SHEET));
-    parts.state = this.#base;
+    this.parts.state = this.#base;
   }
 
   /** Whether the whole drawing is in view. */
@@ -245,11 +240,35 @@ class Graph {
     if (i !== null) this.draw(i);
   }
 
+  /** The moving numbers of a step with their tracks, the lowest first; see `markCurrent`. */
+  #moving(i, textOf) {
+    return this.#movements(i, textOf).slice(0, MOST_TRAVELLERS).map(({ edge: { path: { track } }, text }) => {
+      return { text, track, width: widthOf(text) + 12, middle: track.at(track.length / 2).y };
+    }).sort((a, b) => b.middle - a.middle);
+  }
+
+  /** Place moving numbers at a share of their tracks: within the drawing, and above one another. */
+  #placeAt(share, moving) {
+    moving.forEach((own, k) => {
+      const { x, y } = own.track.at(own.track.length * share);
+      const [first, last] = [this.size.x + own.width / 2, this.size.x + this.size.width - own.width / 2]; // whole at the margins
+      Object.assign(own, { x: Math.max(Math.min(x, last), first), y });
+      liftAbove(own, moving.slice(0, k));
+    });
+    const down = Math.max(0, this.size.y + TRAVELLER.lane / 2 - Math.min(...moving.map(({ y }) => y)));
+    return moving.map((own) => ({ ...own, y: own.y + down }));
+  }
+
+  /** Where the numbers of a step are in the window on their way. */
+  courses(i, textOf) {
+    const moving = this.#moving(i, textOf);
+    const places = Array.from({ length: 11 }, (_, k) => this.#placeAt(k / 10, moving)).flat();
+    return places.map(({ x, y, width }) => this.onScreen({ x, y, width, height: TRAVELLER.height }));
+  }
+
   /** Let the numbers of a step travel along the edges into a node, or back; see `markCurrent`. */
   travel(i, isBackward, duration, textOf) {
-    const moving = this.#movements(i, textOf).slice(0, MOST_TRAVELLERS).map(({ edge: { path }, text }) => {
-      return { track: path.track, ...this.#traveller(text, isBackward) };
-    });
+    const moving = this.#moving(i, textOf).map((own) => ({ ...own, element: this.#traveller(own, isBackward) }));
     if (moving.length === 0) {
       this.finishTravel();
       return;
@@ -257,10 +276,8 @@ class Graph {
     const start = performance.now();
     const move = (now) => {
       const share = Math.min((now - start) / duration, 1);
-      for (const { track, element, width } of moving) {
-        const { x, y } = track.at(track.length * (isBackward ? 1 - share : share));
-        const [first, last] = [this.size.x + width / 2, this.size.x + this.size.width - width / 2]; // whole at the margins
-        element.setAttribute("transform", `translate(${Math.max(Math.min(x, last), first).toFixed(1)} ${y.toFixed(1)})`);
+      for (const { element, x, y } of this.#placeAt(isBackward ? 1 - share : share, moving)) {
+        element.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
       }
       if (share < 1) this.#frame = requestAnimationFrame(move);
       else this.finishTravel();
@@ -420,18 +437,26 @@ class Graph {
     if (!writeNumbers(edge, contribution)) this.isCramped = true;
   }
 
-  /** A number that moves along an edge, and its width. */
-  #traveller(text, isBackward) {
-    const width = widthOf(text) + 12;
-    const room = svgElement("rect", { x: -width / 2, y: -10, width, height: 20, rx: 10 });
-    const group = svgElement("g", { class: `traveller ${isBackward ? "returning" : "flowing"}` }, [room, svgElement("text", { dy: ".35em" }, text)]);
+  /** The element of a number that moves along an edge. */
+  #traveller({ text, width }, isBackward) {
+    const room = rectangle("", { x: 0, y: 0, width, height: TRAVELLER.height }, TRAVELLER.height / 2);
+    const group = svgElement("g", { class: `traveller ${isBackward ? "returning" : "flowing"}` }, [room, textShape(text, 0, 0, "")]);
     this.travellers.append(group);
-    return { element: group, width };
+    return group;
   }
 
   #mark(element, kind) {
     element.classList.add(kind);
     this.#marked.push(element);
+  }
+}
+
+/** Lift a moving number above others that it would cover, by more the less room there is beside them: it does not jump. */
+function liftAbove(own, others) {
+  for (const other of others.toSorted((a, b) => b.y - a.y)) {
+    const gap = Math.abs(own.x - other.x) - (own.width + other.width) / 2;
+    const lane = Math.min(TRAVELLER.lane, TRAVELLER.lane - gap);
+    if (Math.abs(own.y - other.y) < lane) own.y = other.y - lane;
   }
 }
 

@@ -230,18 +230,19 @@ function foldHere(element) {
 
 let matchIndex = 0;
 
-/** Show a node whose label or operation contains the search text; `way` is 1 for the next match. */
+/** Show a node whose label or operation contains the search text, also in a folded part; `way` is 1 for the next match. */
 function find(way) {
   const text = byId("find").value.trim().toLowerCase();
-  if (text && graph.follow(null)) drawAll();
-  const isHit = ({ label, op }) => `${label} ${op}`.toLowerCase().includes(text);
-  const matches = text ? graph.ids.filter((i) => isHit(record.nodes[i])) : [];
+  const isHit = (i) => graph.isDrawn(i) && `${record.nodes[i].label} ${record.nodes[i].op}`.toLowerCase().includes(text);
+  const matches = text ? [...record.nodes.keys()].filter(isHit) : [];
   matchIndex = way && matches.length ? (matchIndex + way) % matches.length : 0;
-  for (const i of graph.ids) graph.element(i).classList.toggle("match", i === matches[matchIndex]);
+  const match = matches[matchIndex];
+  if (match !== undefined && graph.follow(match)) drawAll();
+  for (const i of graph.ids) graph.element(i).classList.toggle("match", i === match);
   byId("matches").textContent = text ? (matches.length ? `${matchIndex + 1} of ${matches.length}` : "no match") : "";
-  if (matches.length === 0) return;
-  graph.show(matches[matchIndex]);
-  panel.show(matches[matchIndex]);
+  if (match === undefined) return;
+  graph.show(match);
+  panel.show(match);
 }
 
 // A printed page has all numbers and the table; afterwards the reader's position is restored.

@@ -92,6 +92,7 @@ function play(button, start, end) {
 
 /** Show the state before the first backward step: only the output has an adjoint. */
 function seed() {
+  isUntouched = false;
   playback.isSeeded = true;
   draw([record.output]);
   graph.markCurrent(record.output, true);

@@ -92,6 +92,8 @@ def test_a_course_is_a_folder_whose_links_lead_to_its_pages(tmp_path: Path) -> N
     assert {"index.html", *(f"{name}.html" for name in lesson_titles())} < {*pages}
     for text in pages.values():
         assert {*re.findall(r'<a href="([^"#]*)"', text)} <= {*pages}
+        shown = re.sub(r"<(script|style|svg|pre)\b.*?</\1>|<[^>]*>", "", text, flags=re.DOTALL)
+        assert not re.search(r"(?<!\w)-[\d.]|\w[*^]\w", shown)  # minus signs are minus signs
     for line in ("lesson --course", f"lesson chain --course -o {tmp_path / 'other'}"):
         expect_refusal(run_cli(line), "--course writes all lessons to a folder")
     assert not (tmp_path / "other").exists()

@@ -300,3 +300,13 @@ def test_no_number_of_an_array_is_cut(text: str) -> None:
 def test_labels_with_signs_of_markup_are_text_in_an_svg() -> None:
     svg = ElementTree.fromstring(to_svg(build_drawing(at("where(x < y, x, y)", x=2, y=3)), SHOW).encode())
     assert "x < y" in {title.text for title in svg.iter(f"{SVG}title")}
+
+
+@pytest.mark.parametrize("write", [to_svg, to_dot, to_mermaid])
+def test_signs_and_numbers_stay_behind_names_that_are_written_from_right_to_left(write: Any) -> None:
+    for first, second in (("א", "ب"), ("שם", "ߒ"), ("ܐ", "ދ"), ("𞤀", "𐤀")):
+        drawing = build_drawing(trace(parse(f"{first} - 2^{second}"), {first: 2.0, second: 3.0}))
+        text = re.sub('="[^"]*"|<desc>.*</desc>', "", write(drawing, SHOW)) if write is to_svg else write(drawing, SHOW)
+        for name in (first, second):
+            assert name in text
+            assert re.findall(f"{name}(?!\u200e|#8206;)", text) == []

@@ -43,7 +43,7 @@ class Overview {
     const corner = CORNERS.find((sides) => {
       Object.assign(element.style, { left: "", right: "", top: "", bottom: "" }, ...sides.map((side) => ({ [side]: "10px" })));
       const own = element.getBoundingClientRect();
-      return !avoided.some(({ left, right, top, bottom }) => left < own.right && own.left < right && top < own.bottom && own.top < bottom);
+      return !avoided.some((box) => meets(box, own));
     });
     element.toggleAttribute("hidden", corner === undefined);
   }

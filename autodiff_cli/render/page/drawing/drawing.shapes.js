@@ -342,31 +342,3 @@ function overlap(a, b) {
   const [x, y] = [["x", "width"], ["y", "height"]].map(([at, size]) => (a[size] + b[size]) / 2 - Math.abs(a[at] - b[at]));
   return x > 0 && y > 0 ? x * y : 0;
 }
-
-/** A drawing in parts that fit on sheets of paper, cut where the fewest boxes are. */
-function sheets(svg, { places, width, height, scale }, sheet) {
-  const least = Math.min(scale, 1);
-  const boxes = [...places.values()];
-  const rows = pages(height, sheet.height / least, boxes.map((box) => [box.y, box.height / 2]));
-  const columns = pages(width, sheet.width / least, boxes.map((box) => [box.x, box.width / 2]));
-  return rows.flatMap(([top, bottom]) => columns.map(([left, right]) => {
-    const part = svg.cloneNode(true);
-    part.setAttribute("viewBox", `${left} ${top} ${right - left} ${bottom - top}`);
-    part.style.width = `${(right - left) * least}px`;
-    part.style.height = `${(bottom - top) * least}px`;
-    return part;
-  }));
-}
-
-/** The start and end of each sheet along a side, given the centres of the boxes. */
-function pages(length, room, boxes) {
-  const cutBy = (at) => boxes.filter(([middle, half]) => Math.abs(middle - at) < half + 6).length;
-  const ranges = [];
-  for (let from = 0; from < length - 1;) {
-    const ends = from + room >= length ? [length] : Array.from({ length: 60 }, (_, k) => from + room * (1 - k / 120));
-    const to = ends.reduce((a, b) => (cutBy(b) < cutBy(a) ? b : a));
-    ranges.push([from, to]);
-    from = to;
-  }
-  return ranges;
-}

@@ -135,18 +135,18 @@ function kindOf(box, text) {
   return text === record.nodes[box.id].op ? "middle first symbol" : NAME;
 }
 
-/** The name of a folded part in so many pixels: a call that is longer loses its arguments, whole, so that no number is cut, and then
- * is called by what it defines. */
+/** The name of a folded part in so many pixels: one that is longer loses its definition or its arguments, whole, so that no number is
+ * cut, and then the middle of the name itself. */
 function callIn(name, room, kind = "caption") {
-  const call = name.replace(/\(.*\)$/su, "(…)");
-  return [name, call].find((text) => widthOf(text, kind) <= room) ?? cut(call.replace(/ = .*$/su, ""), room, kind);
+  const own = name.replace(/ = .*$/su, "").replace(/\(.*\)$/su, "");
+  return [name, name.replace(/\(.*\)$/su, "(…)"), own].find((text) => widthOf(text, kind) <= room) ?? cut(own, room, kind);
 }
 
-/** A text in so many pixels: a long one loses its middle; empty if not even its ends fit. */
+/** A text in so many pixels: a long one loses its middle; empty if too little is left to recognize it. */
 function cut(text, room, kind = "caption") {
   if (widthOf(text, kind) <= room) return text;
   const letters = [...text];
-  for (let kept = letters.length - 1; kept > 1; kept--) {
+  for (let kept = letters.length - 1; kept >= LEAST_LETTERS; kept--) {
     const first = Math.ceil(kept / 2);
     const shorter = `${letters.slice(0, first).join("")}…${letters.slice(letters.length - kept + first).join("")}`;
     if (widthOf(shorter, kind) <= room) return shorter;
@@ -154,6 +154,7 @@ function cut(text, room, kind = "caption") {
   return "";
 }
 
+const LEAST_LETTERS = 5; // of a name without its middle
 const INDEX = 0.72; // the size of an index or exponent relative to what it stands at
 const SLANT = 2; // pixels by which a slanted letter stands out at its end
 const BELOW = { sub: 0.22, sup: -0.35 }; // how far it is below the line, in the size of that
