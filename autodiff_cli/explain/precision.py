@@ -14,9 +14,9 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from heapq import heapreplace
 from typing import Any, NamedTuple, TypeAlias
-
-from flint import arb
 
 from autodiff_cli.algebra.conditions import with_pairwise_choices
 from autodiff_cli.autodiff.arbitrary_precision import (
@@ -39,6 +39,7 @@ from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number
 from autodiff_cli.numbers.balls import has_possible_jump, interval_arithmetic, reset_jumps
+from autodiff_cli.numbers.kind import Kind
 
 _GUARD_BITS = 64  # extra bits for running totals, so that their sums round only once
 _UNPROVEN_MESSAGE = (
@@ -208,8 +209,8 @@ class ProvenBounds(NamedTuple):
 def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence[str]) -> ProvenBounds:
     """Return proven bounds of the value and of the derivatives with respect to `wrt`.
 
-    The intervals are cut into boxes, and each box is evaluated in ball arithmetic. On a box where no derivative changes
-    its sign and nothing jumps, the minimum and the maximum of the value are at corners.
+    The intervals are cut into boxes, and each box is evaluated in ball arithmetic. Those in which the least or the
+    greatest number may lie are examined by its own derivatives: without a change of sign or a jump, it is at corners.
 
     Args:
         formula: the formula, of numbers.
@@ -222,33 +223,58 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
     >>> enclosed.bounds["value"]
     (2.25, 4.0)
     """
-    moving = [name for name, (low, high) in intervals.items() if low is not high]
-    slopes = gradient_nodes(with_pairwise_choices(formula.output), [formula.leaves[name] for name in [*wrt, *moving]])
-    tape = Tape([formula.output, *slopes])
-    names = [VALUE, *wrt]
-    boxes, without_balls, ends = [*_boxes(intervals, moving)], list[list[Interval]](), list[list[Interval]]()
+    moving = {name: formula.leaves[name] for name, (low, high) in intervals.items() if low is not high}
+    slopes = gradient_nodes(with_pairwise_choices(formula.output), [formula.leaves[name] for name in wrt])
+    outputs, boxes = [formula.output, *slopes], [*_boxes(intervals, [*moving])]
     with interval_arithmetic(_BITS) as kind:
-        evaluate, evaluate_value = ForwardPass(tape, kind), ForwardPass(formula.tape, kind)
-        for k, box in enumerate(boxes):
-            values = [*map(_evaluate_over(evaluate, box).__getitem__, tape.outputs)]
-            results, is_finite = [*map(_ball_ends, values)], all(map(ball.is_finite, values))
-            if not is_finite or not all(map(_keeps_sign, results[len(names) :])):
-                without_balls = without_balls or _ends_without_balls(tape, boxes)
-                pairs = zip(results, without_balls[k], strict=True)
-                results = [(max(a[0], b[0]), min(a[1], b[1])) if is_finite else b for a, b in pairs]
-            of_moving = dict(zip(moving, results[len(names) :], strict=True))
-            results[0] = _bounds_at_corners(evaluate_value, box, of_moving) or results[0]
-            ends.append(results)
-        # The tightest floats that enclose the numbers of all boxes.
+        tape = Tape(outputs)
+        evaluate = ForwardPass(tape, kind)
+        ends = zip(*(_output_ends(tape, evaluate, box) for box in boxes), strict=True)
         bounds = {
-            name: (min(ball.float_below(low) for low, _ in pairs), -min(ball.float_below(-high) for _, high in pairs))
-            for name, pairs in zip(names, zip(*ends, strict=True), strict=False)
+            name: _extremes(formula, output, moving, kind, boxes, own)
+            for name, output, own in zip([VALUE, *wrt], outputs, ends, strict=True)
         }
     return ProvenBounds(bounds, any(math.isinf(end) for interval in bounds.values() for end in interval))
 
 
-def _keeps_sign(interval: Interval) -> bool:
-    return bool(interval[0] >= 0 or interval[1] <= 0)
+def _extremes(
+    formula: Formula,
+    output: Node,
+    moving: Mapping[str, Node],
+    kind: Kind[Number],
+    boxes: Sequence[Mapping[str, Interval]],
+    ends: Sequence[FloatBounds],
+) -> FloatBounds:
+    """Return the least lower and the greatest upper end of an output over all boxes.
+
+    Only the boxes in which these may lie are examined: there, the output is least and greatest at corners if it has
+    slopes of one sign and no jump. Elsewhere arithmetic of intervals may have tighter ends than balls.
+
+    Args:
+        ends: what balls say of the output over each box.
+    """
+    slopes = gradient_nodes(with_pairwise_choices(output), [*moving.values()])
+    tape = Tape([formula.output, output, *slopes])
+    evaluate, evaluate_all = ForwardPass(Tape([output]), kind), ForwardPass(tape, kind)
+    without_balls = cache(lambda: _ends_without_balls(tape, boxes))
+    examined: dict[int, FloatBounds] = {}
+
+    def examine(k: int) -> FloatBounds:
+        found = _output_ends(tape, evaluate_all, boxes[k])
+        if (exact := _bounds_at_corners(evaluate, boxes[k], zip(moving, found[2:], strict=True))) is None:
+            found = [(max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(found, without_balls()[k], strict=True)]
+            exact = _bounds_at_corners(evaluate, boxes[k], zip(moving, found[2:], strict=True))
+        return exact or found[1]
+
+    def extreme(side: int, sign: int) -> float:
+        queue = sorted((sign * examined.get(k, pair)[side], k not in examined, k) for k, pair in enumerate(ends))
+        while queue[0][1]:
+            k = queue[0][2]
+            examined[k] = examine(k)
+            heapreplace(queue, (sign * examined[k][side], False, k))
+        return sign * queue[0][0] + 0.0  # without the sign of a zero
+
+    return extreme(0, 1), extreme(1, -1)
 
 
 def _evaluate_over(evaluate: ForwardPass[Number], box: Mapping[str, Interval]) -> list[Number]:
@@ -256,12 +282,20 @@ def _evaluate_over(evaluate: ForwardPass[Number], box: Mapping[str, Interval]) -
     return evaluate({name: ball.interval_between(*sides) for name, sides in box.items()})
 
 
-def _ball_ends(x: Number) -> Interval:
-    """Return the ends of a ball; infinite if the number may be undefined."""
-    return (ball.as_ball(x).lower(), ball.as_ball(x).upper()) if ball.is_finite(x) else (ball.NEGATIVE_INF, ball.INF)
+def _output_ends(tape: Tape, evaluate: ForwardPass[Number], box: Mapping[str, Interval]) -> list[FloatBounds]:
+    """Return the ends of all outputs over a box."""
+    values = _evaluate_over(evaluate, box)
+    return [_float_ends(values[i]) for i in tape.outputs]
 
 
-def _ends_without_balls(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> list[list[Interval]]:
+def _float_ends(x: Number) -> FloatBounds:
+    """Return the tightest floats that enclose a ball; infinite if the number may be undefined."""
+    if not ball.is_finite(x):
+        return -math.inf, math.inf
+    return ball.float_below(ball.as_ball(x).lower()), -ball.float_below(-ball.as_ball(x).upper())
+
+
+def _ends_without_balls(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> list[list[FloatBounds]]:
     """Return the ends of the outputs over each box in arithmetic of intervals, in which squares are never negative, and
     which ends at the edge of a domain; infinite where the first output may jump or be undefined."""
     import numpy as np
@@ -274,7 +308,7 @@ def _ends_without_balls(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> 
     is_defined = np.broadcast_to(values[tape.outputs[0]].is_continuous, len(boxes))
     sides = np.array([[np.broadcast_to(end, len(boxes)) for end in values[i][:2]] for i in tape.outputs])
     return [
-        [(arb(a), arb(b)) if is_known and a <= b else (ball.NEGATIVE_INF, ball.INF) for a, b in zip(*box, strict=True)]
+        [(a, b) if is_known and a <= b else (-math.inf, math.inf) for a, b in zip(*box, strict=True)]
         for box, is_known in zip(sides.T.tolist(), is_defined, strict=True)
     ]
 
@@ -295,12 +329,12 @@ def _boxes(intervals: Mapping[str, Interval], moving: Sequence[str]) -> Iterator
 
 
 def _bounds_at_corners(
-    evaluate: ForwardPass[Number], box: Mapping[str, Interval], slopes: Mapping[str, Interval]
-) -> Interval | None:
+    evaluate: ForwardPass[Number], box: Mapping[str, Interval], slopes: Iterable[tuple[str, FloatBounds]]
+) -> FloatBounds | None:
     """Return the range over a box from its corners; None if a slope may change its sign or a value may jump."""
     least, most = dict(box), dict(box)
-    for name, slope in slopes.items():
-        if not _keeps_sign(slope):
+    for name, slope in slopes:
+        if not (slope[0] >= 0 or slope[1] <= 0):
             return None
         first, last = box[name] if slope[0] >= 0 else box[name][::-1]
         least[name], most[name] = (first, first), (last, last)
@@ -308,4 +342,4 @@ def _bounds_at_corners(
     if not ball.is_finite(_evaluate_over(evaluate, box)[-1]) or has_possible_jump():
         return None
     corners = [_evaluate_over(evaluate, corner)[-1] for corner in (least, most)]
-    return (_ball_ends(corners[0])[0], _ball_ends(corners[1])[1]) if all(map(ball.is_finite, corners)) else None
+    return (_float_ends(corners[0])[0], _float_ends(corners[1])[1]) if all(map(ball.is_finite, corners)) else None

@@ -28,6 +28,23 @@ def bounds(expression: Expression, ends: dict[str, Ends]) -> dict[str, Ends]:
     return enclosure(expression, intervals, expression.variables).bounds
 
 
+@each(
+    ("text", "ends"),
+    [
+        ("x^2*sin(x)", {"x": (1.9, 2.1)}),
+        ("x*y - log(y)", {"x": (-1.0, 2.0), "y": (1.0, 3.0)}),
+        ("exp(x)/(1 + y)", {"x": (-3.0, 0.1), "y": (0.3, 7.0)}),
+        ("sqrt(x) + atan(x)", {"x": (0.1, 0.9)}),
+    ],
+)
+def test_numbers_that_rise_or_fall_have_exact_bounds(text: str, ends: dict[str, Ends]) -> None:
+    f = parse(text)
+    corners = [f.value_and_grad(dict(zip(ends, corner, strict=True))) for corner in itertools.product(*ends.values())]
+    for name, (low, high) in bounds(f, ends).items():
+        numbers = [value if name == VALUE else slopes[name] for value, slopes in corners]
+        assert (low, high) == pytest.approx((min(numbers), max(numbers)), rel=1e-14)
+
+
 @pytest.mark.slow
 @each(
     ("text", "ends", "value", "slope"),
