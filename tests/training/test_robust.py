@@ -318,6 +318,49 @@ def test_a_slope_of_a_smooth_loss_is_no_minimum_at_a_kink(theta: list[float]) ->
     """Parameters on their way to infinity, in a valley that is far steeper across than along."""
     x = np.linspace(0.1, 3, 30)
     y = 3 * np.exp(-4 * np.exp(-1.5 * x)) + np.random.default_rng(0).normal(size=30)
-    objective = Objective("y ~ A*exp(-b*exp(-c*x))", {"x": x, "y": y}, loss="huber")
+    assert not _is_minimum("y ~ A*exp(-b*exp(-c*x))", x, y, theta, loss="huber")
+
+
+def test_a_slope_of_a_likelihood_is_no_minimum_at_a_kink() -> None:
+    """Counts grow as an exponential, which a logistic curve is in the limit."""
+    x, y = np.linspace(0.87, 10, 15), [1, 1, 0, 3, 2, 0, 1, 0, 1, 1, 6, 3, 2, 4, 8]
+    assert not _is_minimum("y ~ a/(1 + exp(-b*(x - c)))", x, y, [319812.544, 0.247911202, 54.3228073], loss="poisson")
+
+
+def _is_minimum(model: str, x: Any, y: Any, theta: list[float], loss: str) -> bool:
+    objective = Objective(model, {"x": x, "y": y}, loss=loss)
     stuck = Outcome(np.array(theta), converged=False, failure="on a slope", is_stuck=True)
-    assert not minimization._checked_end(objective, stuck).converged
+    return minimization._checked_end(objective, stuck).converged
+
+
+@pytest.mark.slow
+def test_a_minimum_that_is_met_on_the_way_is_reported_instead_of_a_fit_without_one() -> None:
+    """The best fit from the start is a line, a limit without a minimum; another minimum is more likely."""
+    x = np.linspace(0.86, 10, 21)
+    y = [
+        28.2,
+        48.3,
+        29,
+        30,
+        21.7,
+        -8.6,
+        23,
+        22.5,
+        19.5,
+        41.3,
+        17.1,
+        28.8,
+        25.7,
+        24.3,
+        18.4,
+        7.9,
+        5.7,
+        9.1,
+        3.9,
+        6.9,
+        28.3,
+    ]
+    found = fit("y ~ a*exp(-b*x) + c", {"x": x, "y": y}, loss="soft_l1")
+    assert found.converged
+    assert found.parameters == pytest.approx({"a": -31.1, "b": -0.0586, "c": 63.3}, rel=0.05)
+    assert any(note.startswith("a better minimum was found") for note in found.notes)

@@ -38,10 +38,10 @@ from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, repea
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.objective.parameters import Bounds, Constraints
-from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.options import FitOptions, describe_bounds
 from autodiff_cli.training.result.goodness import MAD_TO_STD, has_no_finite_minimum, robust_scale
 from autodiff_cli.training.result.row_figures import estimate_theta, likelihood_sums
-from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
+from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,8 @@ def _checked_end(objective: Objective, outcome: Outcome) -> Outcome:
     radius, theta = MINIMIZATION.kink_radius * np.abs(outcome.theta), outcome.theta
     radii = (np.maximum(radius, MINIMIZATION.kink_radius), radius)
     if outcome.is_stuck:
-        # Likelihoods may end at the edge of their domain, which is as a kink is.
-        is_smooth = objective.kind is LossKind.ROBUST and not (objective.has_kinks or objective.kernels.without_kinks)
-        is_minimum = not is_smooth and any(_is_minimum_at_kink(objective, theta, each) for each in radii)
+        has_kinks = objective.has_kinks or objective.kernels.without_kinks
+        is_minimum = bool(has_kinks) and any(_is_minimum_at_kink(objective, theta, each) for each in radii)
         return Outcome(theta, True) if is_minimum else outcome
     listed = " and ".join(f"`{objective.layout.element_names[k]}`" for k in outcome.kinks)
     verb = "ends at a kink" if len(outcome.kinks) == 1 else "end at kinks"
@@ -163,6 +162,17 @@ def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | No
     slices, names = objective.layout.slices, objective.scalar_parameters
     listed = [name for name in names if chosen is None or slices[name].start in chosen]
     return ", ".join(f"{name} = {theta[slices[name].start]:.4g}" for name in listed)
+
+
+def natural_ranges(objective: Objective) -> str:
+    """Return the ranges in which parameters are kept because the model has a meaning there only; empty if there are
+    none.
+    """
+    box, layout, given = objective.bounds, objective.layout, objective.bounds_by_name
+    indices = {name: layout.slices[name].start for name in objective.scalar_parameters}
+    ranges = {name: (float(box.low[k]), float(box.high[k])) for name, k in indices.items()}
+    natural = {name: pair for name, pair in ranges.items() if pair != given.get(name, (-math.inf, math.inf))}
+    return ", ".join(f"`{name}` {describe_bounds(pair)}" for name, pair in natural.items())
 
 
 def minimize_batch(
@@ -472,6 +482,22 @@ def judge_end(objective: Objective, end: Outcome) -> Outcome:
         return dataclasses.replace(end, failure="")
     hint = unbounded_loss_hint(objective.model, objective.is_likelihood) if end.is_unbounded else ""
     return dataclasses.replace(end, failure=f"{end.failure}. {hint}") if hint else end
+
+
+def end_loss(objective: Objective, end: Outcome) -> float:
+    """Return the loss at the end of a fit; infinite if it failed, breaks constraints, or has no limit."""
+    is_allowed = not end.failure and objective.constraints.are_met(end.theta)
+    if not is_allowed or unbounded_reason(objective, end.theta):
+        return math.inf
+    return objective.value(end.theta)
+
+
+def is_no_minimum(objective: Objective, first: Outcome) -> bool:
+    """Whether a fit failed, or its parameters are undetermined or at the edge of the ranges that have a meaning."""
+    if not first.converged or unbounded_reason(objective, first.theta):
+        return True
+    reasons = compute_statistics(objective, first.theta).missing_error_reasons
+    return bool(reasons or objective.bounds.active(first.theta).any())
 
 
 def start_failure(error: Diverged, objective: Objective) -> str:

@@ -52,7 +52,7 @@ from autodiff_cli.training.objective.batch import (
 )
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
-from autodiff_cli.training.options import FitOptions, describe_bounds
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result import goodness
 from autodiff_cli.training.result.diagnosis import curve_warning, explain_divergence, residual_structures
 from autodiff_cli.training.result.row_figures import figures_of_groups
@@ -81,6 +81,7 @@ RESTARTS = RestartSettings()
 _BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
 _BETTER_MINIMUM = "a better minimum was found from other starting values:"
 _RIVAL = "another minimum is nearly as likely"
+_LIKELIER_RIVAL = "another minimum, where the median of the residuals is larger, is more likely"
 
 # How to look for other minima of models with exponents, kinks or frequencies, near the end of a fit.
 _RIVALS = (search.Multistart.exponent_points, search.Multistart.kink_points, search.Multistart.frequency_points)
@@ -101,7 +102,7 @@ class BatchedFit:
     Attributes:
         outcomes: the ends of the fits.
         theta: the parameters there, of shape (fits, P).
-        rivals: for each fit, ends that may be other minima; see `rival_warnings`.
+        rivals: for each fit, ends that may be other minima; see `settle_rivals`.
     """
 
     def __init__(
@@ -145,7 +146,7 @@ class BatchedFit:
 
     def restart_everywhere(self) -> None:
         """Repeat fits that may not have ended at their best minimum, unless the options limit epochs or draw starts."""
-        if self._objective.is_likelihood and (ranges := _natural_ranges(self._objective)):
+        if self._objective.is_likelihood and (ranges := minimization.natural_ranges(self._objective)):
             for each in self._notes:
                 each.append(f"parameters are kept in the ranges where the model is meaningful: {ranges}")
         for strategy in RESTART_STRATEGIES if self._options.epochs is self._options.starts is None else ():
@@ -322,12 +323,12 @@ class BatchedFit:
             return
         for fit, end in enumerate(self.outcomes):
             objective = self._batch.objective_of(fit)
-            is_minimum = not _is_no_minimum(objective, end)
+            is_minimum = not minimization.is_no_minimum(objective, end)
             if is_minimum and not minimization.has_several_minima(objective):
                 continue
             if (point := _likely_point(objective, end.theta, self._options.seed)) is None:
                 continue
-            losses = np.array([_end_loss(objective, each) for each in (end, Outcome(point, True))])
+            losses = np.array([minimization.end_loss(objective, each) for each in (end, Outcome(point, True))])
             gains = minimization.likelihood_gains(self._batch, *losses)
             if not is_minimum or gains[fit] > RESTARTS.likelihood_gain:
                 self._fit(np.array([fit]), point[None], _BETTER_MINIMUM if is_minimum else _BETTER)
@@ -393,6 +394,28 @@ class BatchedFit:
             is_elsewhere = self._are_better(better, ends)
             self._fit(better[is_elsewhere], ends[is_elsewhere])
 
+    @ignore_float_errors()
+    def settle_rivals(self) -> list[list[str]]:
+        """Move each fit to the best of its rivals where that is better, and return the warnings of minima that are
+        nearly as likely as a fit, but another curve.
+        """
+        warnings, batch = [list[str]() for _ in self._every], self._batch
+        searched = [fit for fit, met in enumerate(self.rivals) if met]
+        points = [np.array([self.theta[fit], *self.rivals[fit]]) for fit in searched]
+        rivals = [search.rivals_near(batch.objective_of(k), each) for k, each in zip(searched, points, strict=True)]
+        if not (fits := np.repeat(searched, [*map(len, rivals)])).size:
+            return warnings
+        several = repeat_objective(self._objective, len(fits)) if batch.count == 1 else batch.take(fits)
+        outcomes = iter(refit(several, np.concatenate([*filter(len, rivals)]), None))
+        for fit, found in zip(searched, rivals, strict=True):
+            ends = [self.theta[fit].copy(), *(end.theta for end in islice(outcomes, len(found)) if end.converged)]
+            has_converged, objective = self.outcomes[fit].converged, batch.objective_of(fit)
+            if best := _best_end(objective, np.array(ends), has_converged=has_converged):
+                self._fit(np.array([fit]), ends[best][None], _BETTER_MINIMUM)
+                ends = [self.theta[fit], *ends[not has_converged :]]
+            warnings[fit] = _rival_warning(objective, np.array(ends))
+        return warnings
+
     def _are_better(self, fits: Fits, theta: Array, least_gain: float = RESTARTS.likelihood_gain) -> Mask:
         """Return which of some fits end clearly lower from other points; for least squares the points themselves do."""
         if not len(fits):
@@ -442,20 +465,17 @@ def refit(
     return fitted.outcomes
 
 
-@ignore_float_errors()
-def rival_warnings(batch: Batch, theta: Array, points: Sequence[Sequence[Array] | Array]) -> list[list[str]]:
-    """Return for each fit of a batch the warning of a minimum near some points of it that is nearly as likely as the
-    one at `theta`, but another curve; empty if there is none.
+def _best_end(objective: Objective, ends: Array, *, has_converged: bool) -> int:
+    """Return the index of the best of some minima; 0, for an end that may not have converged, if none is better.
+
+    Robust fits that have converged are compared by `comparison_losses`, since likelihoods follow outliers.
     """
-    warnings, searched = [list[str]() for _ in points], [fit for fit, met in enumerate(points) if len(met)]
-    rivals = [search.rivals_near(batch.objective_of(fit), np.array([theta[fit], *points[fit]])) for fit in searched]
-    if fits := [fit for fit, found in zip(searched, rivals, strict=True) for _ in found]:
-        several = repeat_objective(batch.objective, len(fits)) if batch.count == 1 else batch.take(np.array(fits))
-        outcomes = iter(refit(several, np.concatenate([*filter(len, rivals)]), None))
-        for fit, found in zip(searched, rivals, strict=True):
-            ends = [theta[fit], *(end.theta for end in islice(outcomes, len(found)) if end.converged)]
-            warnings[fit] = _rival_warning(batch.objective_of(fit), np.array(ends)) if len(ends) > 1 else []
-    return warnings
+    batch = repeat_objective(objective, len(ends))
+    losses = (
+        minimization.comparison_losses(batch, ends) if has_converged else minimization.density_losses(objective, ends)
+    )
+    gains = minimization.likelihood_gains(batch, losses[0], losses)
+    return int(np.argmax(np.where(gains > RESTARTS.likelihood_gain * has_converged, gains, 0.0)))
 
 
 def _rival_warning(objective: Objective, ends: Array) -> list[str]:
@@ -463,16 +483,18 @@ def _rival_warning(objective: Objective, ends: Array) -> list[str]:
     losses = minimization.density_losses(objective, ends)
     rows = [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
     gains = minimization.likelihood_gains(ObjectiveBatch([objective], objective.bounds), losses, losses[0])
-    gains /= search.dispersion_of(objective, ends[0])
+    dispersion = search.dispersion_of(objective, ends[0])
     for k in np.argsort(losses).tolist():
         is_other = np.abs(rows[k] - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum()
         end = StartCandidate(ends[k], ends[k], losses[k])
-        if is_other and gains[k] < RIVAL_LOG_RATIO and _is_whole(objective, end):
-            likely, start = f"likelihood ratio {math.exp(gains[k]):.3g}", minimization.format_starts(objective, ends[k])
+        if is_other and gains[k] < RIVAL_LOG_RATIO * dispersion and _is_whole(objective, end):
+            likely = f"likelihood ratio {math.exp(gains[k] / dispersion):.3g}"
+            start = minimization.format_starts(objective, ends[k])
             has_penalty = objective.is_penalised and not objective.has_priors
+            words = _RIVAL if gains[k] >= -RESTARTS.likelihood_gain else _LIKELIER_RIVAL
             if has_penalty or objective.kind in (LossKind.ROBUST, LossKind.OTHER):
                 likely += ", if the loss is minus a log-likelihood"
-            return [f"{_RIVAL} ({likely}), and the standard errors do not include it; compare the fit from {start}"]
+            return [f"{words} ({likely}), and the standard errors do not include it; compare the fit from {start}"]
     return []
 
 
@@ -510,17 +532,6 @@ def _is_whole(objective: Objective, found: StartCandidate) -> bool:
     return bool(is_determined) and not curve_warning(objective, found.end)
 
 
-def _natural_ranges(objective: Objective) -> str:
-    """Return the ranges in which parameters are kept because the model has a meaning there only; empty if there are
-    none.
-    """
-    box, layout, given = objective.bounds, objective.layout, objective.bounds_by_name
-    indices = {name: layout.slices[name].start for name in objective.scalar_parameters}
-    ranges = {name: (float(box.low[k]), float(box.high[k])) for name, k in indices.items()}
-    natural = {name: pair for name, pair in ranges.items() if pair != given.get(name, (-math.inf, math.inf))}
-    return ", ".join(f"`{name}` {describe_bounds(pair)}" for name, pair in natural.items())
-
-
 def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None:
     """Return the best end of fits from random points, for a model that is itself minus a log-likelihood; None if none
     has an end.
@@ -536,7 +547,7 @@ def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None
         batch = repeat_objective(sample, len(points))
         ends = minimization.minimize_batch("lbfgs", batch, points, stop=StoppingRule(epochs))
         order = np.argsort(minimization.comparison_losses(batch, np.array([end.theta for end in ends])))
-        usable = (ends[k].theta for k in order if math.isfinite(_end_loss(sample, ends[k])))
+        usable = (ends[k].theta for k in order if math.isfinite(minimization.end_loss(sample, ends[k])))
         points = np.array([*islice(usable, most)])
     return minimization.shares_of_stick(objective, points)[0] if len(points) else None
 
@@ -596,26 +607,16 @@ def _simplest_start(objective: Objective) -> Array | None:
     return points[best] if losses[best] < math.inf else None
 
 
-def _end_loss(objective: Objective, end: Outcome) -> float:
-    """Return the loss at the end of a fit; infinite if it failed, breaks constraints, or has no limit."""
-    is_allowed = not end.failure and objective.constraints.are_met(end.theta)
-    if not is_allowed or minimization.unbounded_reason(objective, end.theta):
-        return math.inf
-    return objective.value(end.theta)
+def optimize(
+    method: str, objective: Objective, options: FitOptions, progress: Progress, met: Sequence[Array] = ()
+) -> Outcome:
+    """Run a method to its end. A divergence is an outcome too, at the last parameters before it.
 
-
-def _is_no_minimum(objective: Objective, first: Outcome) -> bool:
-    """Whether a fit failed, or its parameters are undetermined or at the edge of the ranges that have a meaning."""
-    if not first.converged or minimization.unbounded_reason(objective, first.theta):
-        return True
-    reasons = compute_statistics(objective, first.theta).missing_error_reasons
-    return bool(reasons or objective.bounds.active(first.theta).any())
-
-
-def optimize(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
-    """Run a method to its end. A divergence is an outcome too, at the last parameters before it."""
+    Args:
+        met: points that may be near other minima.
+    """
     try:
-        outcome = _run_method(method, objective, options, progress)
+        outcome = _run_method(method, objective, options, progress, met)
     except PatienceExhausted:
         outcome = Outcome(progress.latest.theta, True)
     except Diverged as error:
@@ -632,14 +633,17 @@ def optimize(method: str, objective: Objective, options: FitOptions, progress: P
     return outcome if outcome.divergence is not None else progress.restore_best(outcome)
 
 
-def _run_method(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
+def _run_method(
+    method: str, objective: Objective, options: FitOptions, progress: Progress, met: Sequence[Array]
+) -> Outcome:
     if method not in OPTIMIZERS and (progress.checkpoint_writer is not None or progress.resumed_from is not None):
         objective.evaluation_log = progress.evaluations
     if method not in OPTIMIZERS:
         batch = ObjectiveBatch([objective], objective.bounds)
         fit = BatchedFit(batch, method, options, report_single_fit(progress.record), [progress.notes])
         fit.restart_everywhere()
-        progress.warnings += rival_warnings(batch, fit.theta, fit.rivals)[0]
+        fit.rivals[0] += met
+        progress.warnings += fit.settle_rivals()[0]
         return minimization.judge_end(objective, fit.outcomes[0])
     drawn = options.batch_size is not None
     descending = _gradient_method(method, objective, options, progress)
@@ -695,10 +699,11 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
         return optimize(method, objective, options, progress)
     starts = np.array([objective.start, *search.sample_starts(objective, options.seed, options.starts - 1)])
     options = dataclasses.replace(options, starts=None)
-    losses, order = [math.inf] * len(starts), range(len(starts))
+    losses, order, met = [math.inf] * len(starts), range(len(starts)), list[Array]()
     is_surveyed = method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1
     if is_surveyed:
         starts, losses, ends = _survey(method, objective, starts, options, progress)
+        met += [*ends[np.isfinite(losses)]]
         ranked = np.where(search.is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses)
         order = np.argsort(ranked)[: SURVEY.max_runs].tolist()
     runs: list[_StartRun] = []
@@ -708,16 +713,13 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
             started.start = starts[number]
             own = Progress(epochs.append, progress.validation)
             runs.append(run := _StartRun(started, own, epochs, Outcome(starts[number], False)))
-            run.outcome = optimize(method, started, options, own)
+            run.outcome = optimize(method, started, options, own, met)
             losses[number] = run.loss = _final_loss(started, run.outcome, own)
             if is_surveyed and not run.outcome.failure:
                 break
     finally:  # also after Ctrl-C
         best = min(runs, key=lambda run: run.loss)
         _adopt(progress, objective, best)
-    if is_surveyed and not math.isinf(best.loss) and not any(each.startswith(_RIVAL) for each in progress.warnings):
-        met = ends[np.isfinite(losses)]
-        progress.warnings += rival_warnings(repeat_objective(objective, 1), best.outcome.theta[None], [met])[0]
     (progress.warnings if math.isinf(best.loss) else progress.notes).append(_multistart_summary(losses, best.loss))
     return best.outcome
 

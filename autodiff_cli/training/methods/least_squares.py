@@ -22,6 +22,7 @@ from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
     Outcome,
+    RunawayDetector,
     StoppingRule,
     ignore_steps,
 )
@@ -103,7 +104,8 @@ def fit_squares(
         elif is_limited[fit] or (method.is_finished[fit] and not is_stuck[fit]):
             outcomes.append(Outcome(theta, bool(method.is_finished[fit] and not is_stuck[fit])))
         elif not method.is_finished[fit]:
-            outcomes.append(Outcome(theta, False, f"no convergence within {fits.evaluations[fit]} evaluations"))
+            reason = f"no convergence within {fits.evaluations[fit]} evaluations"
+            outcomes.append(Outcome(theta, False, RunawayDetector.REASON if method.runaways.is_found[fit] else reason))
         else:
             outcomes.append(method.end_of_stuck_fit(fit, most, may_search=stop.evaluations is None))
     return outcomes
@@ -187,6 +189,7 @@ class _LevenbergMarquardt:
         self.fits = _Fits(every, start.copy(), triangles, sizes, slopes, scale, radius, np.zeros(count), *counts)
         self.is_usable = _is_usable(sizes)
         self.is_finished, self.is_near = np.zeros((2, count), np.bool_)
+        self.runaways = RunawayDetector(start)
         self._report(self.fits, _at(self.is_usable))
 
     def run(self, numbers: Fits, max_evaluations: int, epochs: int | None = None, *, hands_over: bool = False) -> None:
@@ -199,6 +202,9 @@ class _LevenbergMarquardt:
         while len(fits.numbers):
             is_done = self._is_stationary(fits)
             is_limited = fits.evaluations >= max_evaluations
+            if epochs is None:
+                squares = np.square(fits.norms[:, -1])
+                is_limited |= self.runaways.examine(fits.numbers, fits.epochs, squares, fits.theta, squares)
             fits = self._retire(fits, is_done, is_limited if epochs is None else is_limited | (fits.epochs == epochs))
             if len(fits.numbers):
                 is_done = self._step(fits, hands_over)
