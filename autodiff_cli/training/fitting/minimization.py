@@ -75,7 +75,7 @@ class MinimizationSettings:
     # Where a likelihood has no limit.
     vanished_scale: float = 1e-9  # size of a positive parameter, relative to its start, below which it went to 0
     shrinkage: float = 1e3  # share of a parameter at which it should matter
-    growth_factors: tuple[float, ...] = (3.0, 10.0)  # multiples of a parameter that may go to infinity
+    growth_factors: tuple[float, ...] = (3.0, 10.0, 1000.0)  # multiples of a parameter that may go to infinity
     likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is none
     few_rows_per_parameter: int = 4  # rows per parameter; with so few, several frequencies may fit the data
 

@@ -48,7 +48,6 @@ class LevenbergMarquardtSettings:
     polish_reduction: float = 0.9  # a polishing step must reduce the projected residuals to less than this share
     polished: float = 1e-12  # at a minimum, the parameters can remove less than this share of the residuals
     max_polish_rise: float = 1.1  # ratio of the residuals in a polishing step; tiny residuals change by rounding errors
-    probe_step: float = 1e-6  # relative to the parameters or their starts: a step to a neighbouring point
     max_kink_rounds: int = 10  # fits of the parameters that are not at a kink
     kink_probe: float = 1e-7  # relative change of a parameter that shows on which side of a kink the loss falls
     max_usable: float = 1e150  # larger residuals count as infinite, because their squares overflow
@@ -337,24 +336,12 @@ class _LevenbergMarquardt:
         return is_stuck
 
     def end_of_stuck_fit(self, fit: int, max_evaluations: int, *, may_search: bool) -> Outcome:
-        """Return the end of a fit that stopped at a slope: the edge of the domain, a kink, or no minimum."""
-        if self._is_at_domain_edge(fit):
-            reason = "stuck at the edge of the model's domain: the loss falls towards where it is undefined"
-            return Outcome(self.fits.theta[fit].copy(), False, reason)
+        """Return the end of a fit that stopped at a slope: a kink, or no minimum."""
         kinks = self._find_kinks(fit, max_evaluations) if may_search else None
         theta = self.fits.theta[fit].copy()
         if kinks is None:
             return Outcome(theta, False, "no minimum was found: the loss has a slope there, but no step reduces it")
         return Outcome(theta, True, kinks=tuple(kinks.nonzero()[0].tolist()))
-
-    def _is_at_domain_edge(self, fit: int) -> bool:
-        """Whether the residuals are undefined at the neighbouring point in the direction of descent."""
-        theta, triangle, lengths = self.fits.theta[fit], self.fits.triangles[fit], self.fits.norms[fit, :-1]
-        step = -np.linalg.lstsq(triangle[:, :-1], triangle[:, -1], rcond=DEPENDENCE_TOLERANCE)[0]
-        probe = SETTINGS.probe_step * np.maximum(np.abs(theta), np.abs(self._start[fit]))
-        near, far = norms(np.array([lengths * probe, lengths * step])).tolist()
-        point = self._batch.bounds.select(np.array([fit])).clip((theta + min(1.0, near / (far or 1.0)) * step)[None])
-        return not _is_usable(norms(self._batch.triangles(point, np.array([fit])).swapaxes(1, 2))).all()
 
     def snap_to_zero(self, fit: int) -> bool:
         """Set parameters of a fit to 0 that every step halves, and return whether there are any.

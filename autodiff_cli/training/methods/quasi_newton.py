@@ -104,7 +104,7 @@ class _Iterates:
         step_count: the number of steps taken.
         is_usable: which fits have a finite loss and gradient at the start.
         is_limited, is_unbounded: which fits ended after the last step, or because the loss decreases without bound.
-        is_at_minimum, is_convex: which fits ended at a minimum, and at a point without negative curvature.
+        is_at_minimum: which fits ended at a minimum.
     """
 
     def __init__(
@@ -126,7 +126,6 @@ class _Iterates:
         self._reference_loss = self.loss.copy()
         self.step_count = np.zeros(count, np.intp)
         self.is_limited, self.is_unbounded, self.is_at_minimum = (np.zeros(count, np.bool_) for _ in range(3))
-        self.is_convex = np.ones(count, np.bool_)
         self._runaways = RunawayDetector(start)
         # The last steps and changes of the gradient of each fit, the newest last.
         self._moves, self._changes = (np.zeros((SETTINGS.memory, count, size)) for _ in range(2))
@@ -379,7 +378,7 @@ class _Iterates:
         if not len(fits):
             return
         newton = self._newton_steps(fits)
-        self._assess(fits, newton)
+        self.is_at_minimum[fits] = self._is_minimum(fits, newton)
         for _ in range(SETTINGS.max_newton_steps):
             is_open = (newton.gradient_norm != 0) | ~newton.is_convex
             fits, newton = fits[is_open], newton.select(is_open)
@@ -390,12 +389,9 @@ class _Iterates:
             if not len(fits):
                 return
             newton = self._newton_steps(fits)
-            self._assess(fits, newton)
+            self.is_at_minimum[fits] = self._is_minimum(fits, newton)
             is_done = self.is_at_minimum[fits] & (newton.gradient_norm > SETTINGS.min_gradient_reduction * before)
             fits, newton = fits[~is_done], newton.select(~is_done)
-
-    def _assess(self, fits: Fits, newton: _NewtonSteps) -> None:
-        self.is_at_minimum[fits], self.is_convex[fits] = self._is_minimum(fits, newton), newton.is_convex
 
     def _take_steps(self, fits: Fits, newton: _NewtonSteps) -> Mask:
         """Take a step of each fit, and return which made progress."""
@@ -453,8 +449,7 @@ class _Iterates:
             return Outcome(theta, False, "the loss has no minimum: it decreases without bound", is_unbounded=True)
         if self.is_at_minimum[fit]:
             return Outcome(self._snapped_point(fit, start), True)
-        kind_of_point = "a slope" if self.is_convex[fit] else "a saddle point"
-        reason = f"no minimum was found: after {count} iterations it is on {kind_of_point} that no step leaves"
+        reason = f"no minimum was found: after {count} iterations it is on a slope or saddle that no step leaves"
         return Outcome(theta, False, reason, is_stuck=True)
 
     def _snapped_point(self, fit: int, start: Array) -> Array:
