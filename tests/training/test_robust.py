@@ -364,3 +364,17 @@ def test_a_minimum_that_is_met_on_the_way_is_reported_instead_of_a_fit_without_o
     assert found.converged
     assert found.parameters == pytest.approx({"a": -31.1, "b": -0.0586, "c": 63.3}, rel=0.05)
     assert any(note.startswith("a better minimum was found") for note in found.notes)
+
+
+@pytest.mark.slow
+@each("loss", ["huber", "soft_l1", "logcosh", "cauchy"])
+def test_one_outlier_among_exact_rows_leaves_no_scale_and_no_standard_errors(loss: str) -> None:
+    for seed in range(4):
+        generator = np.random.default_rng(seed)
+        x = np.sort(generator.uniform(0, 5, 10))
+        y = 2 * x + 1
+        y[generator.integers(10)] += 10 ** generator.uniform(-1, 1.5)
+        found = fit("y ~ a*x + b", {"x": x, "y": y}, loss=loss)
+        assert found.parameters == pytest.approx({"a": 2, "b": 1}, rel=1e-6)
+        assert found.stderr == {"a": None, "b": None}
+        assert found.scale is None

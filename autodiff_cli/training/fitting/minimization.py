@@ -57,6 +57,7 @@ class MinimizationSettings:
     near: float = 0.1  # relative change of the scale from which on the secant method is used
     max_acceleration: float = 50.0  # ratio of a step of the secant method to the plain step to the estimate
     zero_scale: float = 1e-12  # relative to the spread of the target: a smaller scale counts as 0
+    zero_robust_scale: float = 1e-9  # the same with outliers, beside whose loss smaller residuals have no weight
     first_scale: float = 0.1  # least scale, relative to the spread of the target, with which priors are weighed first
     l1_slope_share: float = 1 - 1e-6  # a parameter is 0 if the loss pulls with less than this share of the l1 penalty
 
@@ -82,7 +83,10 @@ class MinimizationSettings:
 
 MINIMIZATION = MinimizationSettings()
 _EXACT = "the model fits the rows exactly, so the posterior density of the residuals' variance has no maximum"
-NO_SCALE = "at least half of the rows are fitted exactly, so the residuals have no scale; set one with --scale"
+NO_SCALE = (
+    "at least half of the rows are fitted exactly, to 1e-9 of the target's spread, so the residuals have no scale; "
+    "set one with --scale"
+)
 
 
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
@@ -294,7 +298,8 @@ def _fit_with_scale(
         scales = batch.scales[active] if is_known else estimated_scales(batch, theta[active], active)
         if number == 0 and objective.has_priors:  # at a poor start the priors would outweigh the data
             scales = np.fmin(scales, MINIMIZATION.first_scale * spreads[active])
-        is_exact = scales <= MINIMIZATION.zero_scale * spreads[active]
+        least = MINIMIZATION.zero_scale if objective.has_priors else MINIMIZATION.zero_robust_scale
+        is_exact = scales <= least * spreads[active]
         for fit in active[is_exact].tolist():
             outcome = outcomes[fit] if epochs_done[fit] else Outcome(theta[fit], True)
             outcomes[fit] = dataclasses.replace(outcome, note=_EXACT if objective.has_priors else NO_SCALE)
