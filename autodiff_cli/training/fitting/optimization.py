@@ -74,7 +74,6 @@ class RestartSettings:
     break_gain: float = 3.0  # gain from which on the data exclude curves without a pole: a likelihood ratio of 20
     equal_curves: float = 1e-3  # relative difference of the losses of rows up to which two curves are the same
     chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
-    max_unit_starts: int = 20  # parameters that are set to 1 alone, with all others at 0, as simplest starts
 
 
 RESTARTS = RestartSettings()
@@ -156,11 +155,9 @@ class BatchedFit:
         """Repeat fits that failed from other starting values, if the data do not exclude where these lead; or all fits,
         if that leads to better minima.
         """
-        self.restart_failed_likelihoods()
-        if self._objective.has_residuals:
-            fits = np.flatnonzero(self.select(lambda end: are_all_searched or not end.converged))
-            least_gain = RESTARTS.likelihood_gain if are_all_searched else -RESTARTS.break_gain
-            self._search(fits, self._origin, effort=effort, least_gain=least_gain)
+        fits = np.flatnonzero(self.select(lambda end: are_all_searched or not end.converged))
+        least_gain = RESTARTS.likelihood_gain if are_all_searched else -RESTARTS.break_gain
+        self._search(fits, self._origin, effort=effort, least_gain=least_gain)
 
     def _note(self, fits: Fits, theta: Array, reason: str) -> None:
         """Note for some fits why they start where they do."""
@@ -239,17 +236,6 @@ class BatchedFit:
         if is_squares:
             is_open &= self._counts > self.theta.shape[1]
         return is_poor & is_open, is_doubtful & ~is_poor & is_open
-
-    def restart_failed_likelihoods(self) -> None:
-        """Repeat likelihood fits that failed, from zeros and ones."""
-        if self._objective.kind is not LossKind.LIKELIHOOD:
-            return
-        for fit in np.flatnonzero(self.select(lambda end: bool(end.failure) and not end.is_unbounded)).tolist():
-            objective = self._batch.objective_of(fit)
-            if self.outcomes[fit].divergence is None and goodness.has_no_finite_minimum(objective, self.theta[fit]):
-                continue
-            if (start := _simplest_start(objective)) is not None:
-                self._fit(np.array([fit]), start[None], "the fit from the starting values failed; restarted from")
 
     def restart_poor_fits(self) -> None:
         """Repeat poor fits of residuals from starting values that are estimated from the data.
@@ -433,7 +419,6 @@ class BatchedFit:
 
 # Ways to repeat fits that ended badly, in the order in which they are tried.
 RESTART_STRATEGIES = (
-    BatchedFit.restart_failed_likelihoods,
     BatchedFit.restart_poor_fits,
     BatchedFit.restart_broken_curves,
     BatchedFit.restart_robust_fits,
@@ -460,7 +445,7 @@ def refit(
     """
     method = minimization.converging_method(batch.objective)
     fitted = BatchedFit(batch, method, _PLAIN_OPTIONS, starts=starts, stop=stop)
-    if effort:
+    if effort and batch.objective.has_residuals:
         fitted.restart_failed(effort, are_all_searched)
     return fitted.outcomes
 
@@ -468,13 +453,13 @@ def refit(
 def _best_end(objective: Objective, ends: Array, *, has_converged: bool) -> int:
     """Return the index of the best of some minima; 0, for an end that may not have converged, if none is better.
 
-    Robust fits that have converged are compared by `comparison_losses`, since likelihoods follow outliers.
+    A robust fit that has converged is only replaced by one that is both more likely and of smaller scale.
     """
+    losses = [minimization.density_losses(objective, ends)]
     batch = repeat_objective(objective, len(ends))
-    losses = (
-        minimization.comparison_losses(batch, ends) if has_converged else minimization.density_losses(objective, ends)
-    )
-    gains = minimization.likelihood_gains(batch, losses[0], losses)
+    if has_converged:
+        losses.append(minimization.comparison_losses(batch, ends))
+    gains = np.min([minimization.likelihood_gains(batch, each[0], each) for each in losses], axis=0)
     return int(np.argmax(np.where(gains > RESTARTS.likelihood_gain * has_converged, gains, 0.0)))
 
 
@@ -565,16 +550,21 @@ def default_starts(objective: Objective, batch: Batch) -> tuple[Array, bool]:
     """Return where the fits of a batch start by default, and whether these points were estimated from the columns.
 
     The loss of a generalised linear model has a single minimum, but may be undefined at the given start: `exp(a + b*x)`
-    overflows at 1 for large x. Then unset parameters are 0. If dimensional scales are not all about 1, other fits of
-    residuals start where least squares leads from these, or from the given start if that ends lower.
+    overflows at 1 for large x. Then unset parameters are 0, or all but one, which is 1. If dimensional scales are not
+    all about 1, other fits of residuals start where least squares leads from these, or from the given start if that
+    ends lower.
     """
     free = objective.layout.mask(objective.unset_parameters)
     every = np.arange(batch.count)
     starts = np.tile(objective.start, (batch.count, 1))
     if objective.is_generalised_linear:
-        at_0 = np.broadcast_to(objective.bounds.clip(np.where(free, 0.0, objective.start)), starts.shape)
-        is_better = ~_are_defined(batch, starts, every) & _are_defined(batch, at_0, every)
-        return np.where(is_better[:, None], at_0, starts), False
+        is_undefined, size = ~_are_defined(batch, starts, every), len(free)
+        for point in objective.bounds.clip(np.where(free, np.eye(1 + size, size, -1), objective.start)):
+            if not is_undefined.any():
+                break
+            is_better = is_undefined & _are_defined(batch, np.broadcast_to(point, starts.shape), every)
+            starts, is_undefined = np.where(is_better[:, None], point, starts), is_undefined & ~is_better
+        return starts, False
     scaled = search.start_at_scales(objective, objective.start, free)
     if scaled is None or not objective.has_residuals:
         return starts, False
@@ -588,23 +578,6 @@ def _are_defined(batch: Batch, theta: Array, fits: Fits) -> Mask:
     """Return at which points the losses of some fits and their gradients are finite."""
     losses, gradients = batch.values_and_gradients(theta, fits)
     return np.asarray(np.isfinite(losses) & np.isfinite(gradients).all(axis=1))
-
-
-def _simplest_start(objective: Objective) -> Array | None:
-    """Return the best of the simplest starts: all unset parameters at 0, or all but one, which is 1.
-
-    There, a link of a sum of columns is that of a constant, whatever the size of the columns. The result is None if the
-    loss is undefined at all of them.
-    """
-    unset = objective.layout.mask(objective.unset_parameters)
-    indices = np.flatnonzero(unset)[: RESTARTS.max_unit_starts]
-    points = np.tile(np.where(unset, 0.0, objective.start), (1 + len(indices), 1))
-    points[range(1, len(points)), indices] = 1.0
-    points = objective.bounds.clip(points)
-    batch, every = repeat_objective(objective, len(points)), np.arange(len(points))
-    losses = np.where(_are_defined(batch, points, every), batch.losses(points, every), math.inf)
-    best = int(np.argmin(losses))
-    return points[best] if losses[best] < math.inf else None
 
 
 def optimize(
@@ -645,8 +618,10 @@ def _run_method(
         fit.rivals[0] += met
         progress.warnings += fit.settle_rivals()[0]
         return minimization.judge_end(objective, fit.outcomes[0])
-    drawn = options.batch_size is not None
-    descending = _gradient_method(method, objective, options, progress)
+    epochs, drawn = DEFAULT_EPOCHS if options.epochs is None else options.epochs, options.batch_size is not None
+    update, rates = OPTIMIZERS[method], LearningRateSchedule(options.lr_schedule, options.learning_rate, epochs)
+    arguments = options.batch_size, options.clip_norm, options.seed, progress.on_progress
+    descending = GradientMethod(objective, update, rates, *arguments)
     progress.method_state = descending.checkpoint_state
     if progress.resumed_from is not None:
         descending.resume(progress.resumed_from)
@@ -656,13 +631,6 @@ def _run_method(
         if options.tolerance is not None and has_plateaued(progress.selection_losses, options.tolerance, drawn=drawn):
             return Outcome(epoch.theta, True)
     return Outcome(progress.latest.theta, has_converged([record["loss"] for record in progress.history]))
-
-
-def _gradient_method(method: str, objective: Objective, options: FitOptions, progress: Progress) -> GradientMethod:
-    epochs = DEFAULT_EPOCHS if options.epochs is None else options.epochs
-    update, rates = OPTIMIZERS[method], LearningRateSchedule(options.lr_schedule, options.learning_rate, epochs)
-    size, longest = options.batch_size, options.clip_norm
-    return GradientMethod(objective, update, rates, size, longest, options.seed, progress.on_progress)
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,12 +150,15 @@ class RunawayDetector:
         start: the starting points, of shape (fits, P).
     """
 
+    STEPS_PER_PARAMETER = 48  # steps before the first verdict, for each parameter and one more
+    GROWTH = 2.0  # least factor by which a parameter changes while the number of steps doubles, twice
+    LEAST_FALL = 1e-6  # decrease of the loss meanwhile, relative to its size, below which a fit is about to converge
     REASON = "the loss falls ever more slowly, as if it had no minimum, while parameters run to infinity or to 0"
 
     def __init__(self, start: Array) -> None:
         count, size = start.shape
         self._origin = np.log(np.where(start != 0, np.abs(start), 1.0))
-        self._next = np.full(count, RUNAWAYS.steps_per_parameter * (size + 1) // 4)
+        self._next = np.full(count, self.STEPS_PER_PARAMETER * (size + 1) // 4)
         self._logs, self._losses = np.full((3, count, size), np.nan), np.full((3, count), np.nan)
         self.is_found = np.zeros(count, np.bool_)
 
@@ -172,29 +175,13 @@ class RunawayDetector:
         if len(due):
             some = fits[due]
             self._next[some] *= 2
-            for kept, new in ((self._logs, np.log(np.abs(theta[due]))), (self._losses, losses[due])):
-                kept[:-1, some] = kept[1:, some]
-                kept[-1, some] = new
+            self._logs[:, some] = [*self._logs[1:, some], np.log(np.abs(theta[due]))]
+            self._losses[:, some] = [*self._losses[1:, some], losses[due]]
             moves = np.diff(self._logs[:, some], axis=0) * np.sign(self._logs[-1, some] - self._origin[some])
             first, second = -np.diff(self._losses[:, some], axis=0)
-            is_slower = (second < np.fmin(first, RUNAWAYS.max_fall * unit[due])) & (
-                second > RUNAWAYS.min_fall * unit[due]
-            )
-            self.is_found[some] = is_slower & (moves > math.log(RUNAWAYS.growth)).all(axis=0).any(axis=1)
+            is_slower = (second < first) & (second > self.LEAST_FALL * unit[due])
+            self.is_found[some] = is_slower & (moves > math.log(self.GROWTH)).all(axis=0).any(axis=1)
         return self.is_found[fits]
-
-
-@dataclass(frozen=True, slots=True)
-class RunawaySettings:
-    """Criteria for parameters on their way to infinity."""
-
-    steps_per_parameter: int = 48  # steps before the first verdict, for each parameter and one more
-    growth: float = 2.0  # least factor by which a parameter changes while the number of steps doubles, twice
-    max_fall: float = 0.1  # decrease of the loss meanwhile, relative to its size, of fits that may still turn
-    min_fall: float = 1e-6  # decrease of the loss, relative to its size, below which a fit is about to converge
-
-
-RUNAWAYS = RunawaySettings()
 
 
 class Diverged(ArithmeticError):  # noqa: N818 - named after the event

@@ -105,8 +105,12 @@ def fit_squares(
         elif not method.is_finished[fit]:
             reason = f"no convergence within {fits.evaluations[fit]} evaluations"
             outcomes.append(Outcome(theta, False, RunawayDetector.REASON if method.runaways.is_found[fit] else reason))
+        elif (kinks := method.find_kinks(fit, most) if stop.evaluations is None else None) is not None:
+            at = tuple(kinks.nonzero()[0].tolist())
+            outcomes.append(Outcome(fits.theta[fit].copy(), True, kinks=at))
         else:
-            outcomes.append(method.end_of_stuck_fit(fit, most, may_search=stop.evaluations is None))
+            reason = "no minimum was found: the loss has a slope there, but no step reduces it"
+            outcomes.append(Outcome(fits.theta[fit].copy(), False, reason))
     return outcomes
 
 
@@ -335,14 +339,6 @@ class _LevenbergMarquardt:
             is_stuck[candidates] = np.square(ends.norms[:, -1]) > rounding
         return is_stuck
 
-    def end_of_stuck_fit(self, fit: int, max_evaluations: int, *, may_search: bool) -> Outcome:
-        """Return the end of a fit that stopped at a slope: a kink, or no minimum."""
-        kinks = self._find_kinks(fit, max_evaluations) if may_search else None
-        theta = self.fits.theta[fit].copy()
-        if kinks is None:
-            return Outcome(theta, False, "no minimum was found: the loss has a slope there, but no step reduces it")
-        return Outcome(theta, True, kinks=tuple(kinks.nonzero()[0].tolist()))
-
     def snap_to_zero(self, fit: int) -> bool:
         """Set parameters of a fit to 0 that every step halves, and return whether there are any.
 
@@ -364,7 +360,7 @@ class _LevenbergMarquardt:
         self._move_to(fit, point[0], triangles[0], sizes[0])
         return True
 
-    def _find_kinks(self, fit: int, max_evaluations: int) -> Mask | None:
+    def find_kinks(self, fit: int, max_evaluations: int) -> Mask | None:
         """Find a minimum at kinks of the loss: no parameter at one can move without a rise, and the others are optimal.
 
         Steps along one side of a kink end where they cross it. So the parameters at kinks are fixed while the others

@@ -40,7 +40,6 @@ class QuasiNewtonSettings:
     negligible_decrease: float = 1e-12  # promised decrease relative to the loss or its decrease so far
     # after this many steps, plus so many per parameter, Newton's method is tried
     steps_before_newton: tuple[int, ...] = 50, 2
-    max_restarts: int = 3  # restarts with an empty memory after a failed line search
     # of kinks, relative to the mean size of their arguments; each fit starts from the last
     smoothing_radii: tuple[float, ...] = tuple(10.0**-k for k in range(1, 9))
 
@@ -125,7 +124,8 @@ class _Iterates:
         self.is_usable = _is_finite(self.loss, self.gradient)
         self._reference_loss = self.loss.copy()
         self.step_count = np.zeros(count, np.intp)
-        self.is_limited, self.is_unbounded, self.is_at_minimum = (np.zeros(count, np.bool_) for _ in range(3))
+        self.is_unbounded, self.is_at_minimum = (np.zeros(count, np.bool_) for _ in range(2))
+        self.is_limited = np.full(count, self._max_steps == 0)
         self._runaways = RunawayDetector(start)
         # The last steps and changes of the gradient of each fit, the newest last.
         self._moves, self._changes = (np.zeros((SETTINGS.memory, count, size)) for _ in range(2))
@@ -138,7 +138,7 @@ class _Iterates:
         """Take L-BFGS steps, and then Newton steps, until each fit ends; first Newton steps if the starts are near the
         minima.
         """
-        fits = self.is_usable.nonzero()[0]
+        fits = (self.is_usable & ~self.is_limited).nonzero()[0]
         while len(fits):
             is_slow = np.ones(len(fits), np.bool_) if is_near and self._is_refined else self._descend(fits)
             is_near = False
@@ -250,7 +250,7 @@ class _Iterates:
         Returns:
             Which fits stopped because of the number of steps.
         """
-        restarts, is_slow = np.zeros(len(self.theta), np.intp), np.zeros(len(self.theta), np.bool_)
+        is_slow = np.zeros(len(self.theta), np.bool_)
         last_step = np.full(len(self.theta), np.iinfo(np.intp).max)
         if self._is_refined:
             per_fit, per_parameter = SETTINGS.steps_before_newton
@@ -274,10 +274,8 @@ class _Iterates:
             self._store(
                 accepted, self.theta[accepted] - theta[is_reached], self.gradient[accepted] - gradient[is_reached]
             )
-            restarts[accepted] = 0
-            failed = active[~is_reached & self._is_running(active)]
-            restarts[failed] += 1
-            again = failed[(restarts[failed] <= SETTINGS.max_restarts) & self._is_stored[-1, failed]]
+            # A failed line search is repeated with an empty memory.
+            again = active[~is_reached & self._is_running(active) & self._is_stored[-1, active]]
             if len(again):
                 diagonal[again] = self._initial_diagonals(again)
                 self._is_stored[:, again] = False
@@ -535,8 +533,5 @@ def _fit_without_kinks(
 ) -> list[Outcome]:
     """Minimise smooth losses; see `fit_smooth`."""
     iterates = _Iterates(batch, start, on_step, stop, unit)
-    if stop.epochs == 0:
-        iterates.is_limited[:] = True
-    else:
-        iterates.run(is_near=is_near)
+    iterates.run(is_near=is_near)
     return [iterates.outcome(fit, point) for fit, point in enumerate(start)]

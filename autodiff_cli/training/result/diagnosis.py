@@ -491,7 +491,7 @@ class FailureLimits:
 FAILURE_LIMITS = FailureLimits()
 
 
-_PROBE_STEPS = tuple(10.0**-k for k in range(6, 12))  # relative steps that are tried for the edge of a domain
+_PROBE_STEP = 1e-6  # relative step in the direction of descent that shows the edge of a domain
 
 
 def explain_divergence(error: Diverged, objective: Objective) -> str:
@@ -525,17 +525,12 @@ def explain_failure(objective: Objective, outcome: Outcome, losses: list[float])
             )
         if not outcome.failure:
             return sentences
-        has_squares = (
-            objective.kind is LossKind.SQUARES
-            and objective.layout.size <= MAX_COVARIANCE_SIZE
-            and not objective.is_network
-        )
         dependent: list[str] = []
-        if losses and outcome.divergence is None and not objective.is_network:
+        if losses and objective.layout.size <= MAX_COVARIANCE_SIZE and not objective.is_network:
             sentences += _describe_domain_edge(objective, outcome.theta)
-        if has_squares and losses:
-            conditioning, dependent = _describe_conditioning(objective, outcome.theta)
-            sentences += conditioning
+            if objective.kind is LossKind.SQUARES:
+                conditioning, dependent = _describe_conditioning(objective, outcome.theta)
+                sentences += conditioning
     if losses and not objective.is_network and not outcome.is_unbounded:
         sentences.append(_advice([*diverging], dependent))
     return sentences
@@ -560,15 +555,9 @@ def _describe_domain_edge(objective: Objective, theta: Array) -> Iterator[str]:
     scale = np.maximum(np.abs(theta), np.abs(objective.start))
     scale[scale == 0] = 1.0
     slopes = scale * objective.value_and_grad(theta)[1]
-    step = -scale * slopes / np.linalg.norm(slopes)
-    nearest = None
-    for part in _PROBE_STEPS:
-        undefined = find_undefined(objective, objective.bounds.clip(theta + part * step))
-        if undefined is None:
-            break
-        nearest = undefined
-    if nearest is not None:
-        yield f"the loss falls towards the edge of the model's domain: {nearest}; --bounds may keep it inside"
+    step = -_PROBE_STEP * scale * slopes / np.linalg.norm(slopes)
+    if undefined := find_undefined(objective, objective.bounds.clip(theta + step)):
+        yield f"the loss falls towards the edge of the model's domain: {undefined}; --bounds may keep it inside"
 
 
 def _describe_conditioning(objective: Objective, theta: Array) -> tuple[list[str], list[str]]:
