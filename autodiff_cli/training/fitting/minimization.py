@@ -83,10 +83,7 @@ class MinimizationSettings:
 
 MINIMIZATION = MinimizationSettings()
 _EXACT = "the model fits the rows exactly, so the posterior density of the residuals' variance has no maximum"
-NO_SCALE = (
-    "at least half of the rows are fitted exactly, to 1e-9 of the target's spread, so the residuals have no scale; "
-    "set one with --scale"
-)
+NO_SCALE = "at least half of the rows are fitted exactly, to 1e-9 of their spread: there is no scale; use --scale"
 
 
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
