@@ -152,6 +152,7 @@ class RunawayDetector:
 
     STEPS_PER_PARAMETER = 48  # steps before the first verdict, for each parameter and one more
     GROWTH = 2.0  # least factor by which a parameter changes while the number of steps doubles, twice
+    MOST_FALL = 0.1  # decrease of the loss meanwhile, relative to its size, above which a fit may still turn
     LEAST_FALL = 1e-6  # decrease of the loss meanwhile, relative to its size, below which a fit is about to converge
     REASON = "the loss falls ever more slowly, as if it had no minimum, while parameters run to infinity or to 0"
 
@@ -179,7 +180,7 @@ class RunawayDetector:
             self._losses[:, some] = [*self._losses[1:, some], losses[due]]
             moves = np.diff(self._logs[:, some], axis=0) * np.sign(self._logs[-1, some] - self._origin[some])
             first, second = -np.diff(self._losses[:, some], axis=0)
-            is_slower = (second < first) & (second > self.LEAST_FALL * unit[due])
+            is_slower = (second < np.fmin(first, self.MOST_FALL * unit[due])) & (second > self.LEAST_FALL * unit[due])
             self.is_found[some] = is_slower & (moves > math.log(self.GROWTH)).all(axis=0).any(axis=1)
         return self.is_found[fits]
 
