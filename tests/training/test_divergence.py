@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from autodiff_cli.training.fitting import minimization
+from autodiff_cli.training.methods.gradient_descent import RunawayDetector
+from autodiff_cli.training.objective.batch import ObjectiveBatch
+from tests.each import each
 
 X = np.linspace(0, 4, 30)
 NOISE = np.random.default_rng(0).standard_normal(30)
@@ -82,3 +86,46 @@ def test_high_correlations_of_well_known_parameters_do_not_matter() -> None:
     assert abs(found.stderr["b"] / found.parameters["b"]) < 0.1
     few = ad.fit("y ~ a + b*t", {"t": years, "y": 3 * (years - 2000) + 5000 + NOISE})
     assert "hardly" in said(few) or all(few.stderr[name] < 0.1 * abs(few.parameters[name]) for name in "ab")
+
+
+# The sum of squares of `a*exp(-b*x) + c` falls as b goes to 0, and a and c to infinity: its curve is then a line.
+PLACES = np.linspace(-3, 3, 13)
+ALMOST_A_LINE = {"x": PLACES, "y": 2 * PLACES - 0.05 * PLACES**3}
+
+
+@pytest.mark.slow
+@each("loss", ["mse", "huber", "cauchy"])
+def test_a_fit_that_runs_to_infinity_is_recognised_by_its_path(loss: str) -> None:
+    objective = ad.Objective("y ~ a*exp(-b*x) + c", ALMOST_A_LINE, loss=loss)
+    batch, steps = ObjectiveBatch([objective], objective.bounds), list[int]()
+    method = "lm" if loss == "mse" else "lbfgs"
+    (end,) = minimization.minimize_batch(
+        method, batch, objective.start[None], lambda *step: steps.append(int(step[1][0]))
+    )
+    assert not end.converged
+    assert end.failure == RunawayDetector.REASON
+    assert max(steps) < 500
+
+
+@pytest.mark.slow
+def test_a_slow_fit_converges_although_its_parameters_change_by_factors() -> None:
+    """On a plateau, `k` grows from 1e-93 by a factor in each of hundreds of steps."""
+    x = [0.43, 1.06, 1.7, 2.34, 2.98, 3.62, 4.26, 4.89, 5.53, 6.17, 6.81, 7.45, 8.09, 8.72, 9.36, 10.0]
+    y = [0, 0, 0, 0, 0, 2, 3, 5, 13, 9, 12, 11, 7, 18, 11, 18]
+    found = ad.fit("y ~ a*x^n/(k^n + x^n)", {"x": x, "y": y}, family="poisson", start={"a": 1.0, "n": 1.0, "k": 1.0})
+    assert found.converged
+    assert found.parameters == pytest.approx({"a": 13.271, "n": 7.443, "k": 4.934}, rel=1e-3)
+
+
+@pytest.mark.slow
+def test_the_edge_of_the_domain_of_a_likelihood_is_named() -> None:
+    found = ad.fit("y ~ a + b*x", {"x": range(5), "y": [0, 2, 5, 6, 9]}, family="poisson")
+    assert not found.converged
+    assert re.search(r"towards the edge of the model's domain: .* in row 1 \(y = 0, x = 0\), .*--bounds", said(found))
+
+
+@pytest.mark.slow
+def test_a_fit_at_the_edge_of_its_domain_has_no_parameter_at_infinity() -> None:
+    """The location of a shifted exponential is best at the first row; the search for its scale stops there too."""
+    found = ad.fit("log(s) + (y - m)/s + 0*log(y - m)", {"y": [0.1, 2, 5, 6, 9]}, likelihood=True)
+    assert "infinity" not in said(found)

@@ -19,6 +19,7 @@ from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting.row_loss import row_loss_formula
 from autodiff_cli.training.methods.gradient_descent import Outcome
+from autodiff_cli.training.objective.batch import ObjectiveBatch
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
@@ -322,3 +323,59 @@ def test_a_slope_of_a_smooth_loss_is_no_minimum_at_a_kink(theta: list[float]) ->
     objective = Objective("y ~ A*exp(-b*exp(-c*x))", {"x": x, "y": y}, loss="huber")
     stuck = Outcome(np.array(theta), converged=False, failure="on a slope", is_stuck=True)
     assert not minimization._checked_end(objective, stuck).converged
+
+
+@pytest.mark.slow
+def test_a_slope_of_a_likelihood_is_no_minimum_at_a_kink() -> None:
+    """Counts grow as an exponential, which a logistic curve is in the limit."""
+    x, y = np.linspace(0.87, 10, 15), [1, 1, 0, 3, 2, 0, 1, 0, 1, 1, 6, 3, 2, 4, 8]
+    objective = Objective("y ~ a/(1 + exp(-b*(x - c)))", {"x": x, "y": y}, loss="poisson")
+    batch = ObjectiveBatch([objective], objective.bounds)
+    assert not minimization.minimize_each("lbfgs", batch, objective.start[None])[0].converged
+
+
+@pytest.mark.slow
+def test_a_minimum_that_is_met_on_the_way_is_reported_instead_of_a_fit_without_one() -> None:
+    """The best fit from the start is a line, a limit without a minimum; another minimum is more likely."""
+    x = np.linspace(0.86, 10, 21)
+    y = [
+        28.2,
+        48.3,
+        29,
+        30,
+        21.7,
+        -8.6,
+        23,
+        22.5,
+        19.5,
+        41.3,
+        17.1,
+        28.8,
+        25.7,
+        24.3,
+        18.4,
+        7.9,
+        5.7,
+        9.1,
+        3.9,
+        6.9,
+        28.3,
+    ]
+    found = fit("y ~ a*exp(-b*x) + c", {"x": x, "y": y}, loss="soft_l1")
+    assert found.converged
+    assert found.parameters == pytest.approx({"a": -31.1, "b": -0.0586, "c": 63.3}, rel=0.05)
+    assert any(note.startswith("a better minimum was found") for note in found.notes)
+
+
+@pytest.mark.slow
+@each("loss", ["huber", "soft_l1", "logcosh", "cauchy"])
+def test_one_outlier_among_exact_rows_leaves_no_scale_and_no_standard_errors(loss: str) -> None:
+    for seed in range(4):
+        generator = np.random.default_rng(seed)
+        x = np.sort(generator.uniform(0, 5, 10))
+        y = 2 * x + 1
+        y[generator.integers(10)] += 10 ** generator.uniform(-1, 1.5)
+        found = fit("y ~ a*x + b", {"x": x, "y": y}, loss=loss)
+        assert found.parameters == pytest.approx({"a": 2, "b": 1}, rel=1e-6)
+        assert found.stderr == {"a": None, "b": None}
+        assert found.scale is None

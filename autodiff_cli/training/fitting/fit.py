@@ -376,6 +376,7 @@ def build_fit(
         known = compute_statistics(
             objective, outcome.theta, options.absolute_sigma, missing_errors(outcome), with_goodness=True
         )
+    has_scale = objective.loss and LOSSES[objective.loss].has_scale and outcome.note != minimization.NO_SCALE
     model, dropped_rows = objective.model, objective.data.dropped
     layout, first = objective.layout, progress.first
     verdict = judge(run, outcome, known)
@@ -416,7 +417,7 @@ def build_fit(
         confidence_level=options.confidence,
         settings=fit_settings(objective, options),
         penalty=_penalty_value(objective, outcome.theta),
-        scale=objective.scale if objective.loss and LOSSES[objective.loss].has_scale else None,
+        scale=objective.scale if has_scale else None,
         diagnosis=diagnose(objective, first.theta, outcome.theta) if options.diagnosis and first else None,
         **({} if progress.validation is None else progress.validation.summary(outcome.theta)),
         **{name: getattr(known, name) for name in _STATISTICS},

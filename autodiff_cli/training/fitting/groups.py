@@ -31,7 +31,7 @@ from autodiff_cli.training.fitting.fit import (
 )
 from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import judge_end
-from autodiff_cli.training.fitting.optimization import BatchedFit, rival_warnings
+from autodiff_cli.training.fitting.optimization import BatchedFit
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, Sinusoids, canonical_parameters, order_terms
 from autodiff_cli.training.objective.batch import Fits, GroupBatch, rows_by_group
@@ -242,13 +242,13 @@ class GroupFits:
         self._notes: list[list[str]] = [[] for _ in every]
         fitted = BatchedFit(batch, method, options, log.record, self._notes)
         fitted.restart_everywhere()
+        self._rivals = fitted.settle_rivals()
         converged = fitted.select(lambda end: end.converged)
         with ignore_float_errors():
             ordered = fitted.theta if objective.is_penalised else order_terms(objective, fitted.theta)
         for group in np.flatnonzero(converged & (ordered != fitted.theta).any(axis=1)).tolist():
             fitted.move(group, dataclasses.replace(fitted.outcomes[group], theta=ordered[group]))
             self._notes[group].append(TERMS_NOTE)
-        self._rivals = rival_warnings(batch, fitted.theta, fitted.rivals)
         self._theta, self._outcomes, self._histories = fitted.theta, fitted.outcomes, log.histories(batch.count)
         self._end_losses = None if method == "lm" else batch.losses(self._theta, every)
         names = numeric_predictors(objective.model)

@@ -38,10 +38,10 @@ from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, repea
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.objective.parameters import Bounds, Constraints
-from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.options import FitOptions, describe_bounds
 from autodiff_cli.training.result.goodness import MAD_TO_STD, has_no_finite_minimum, robust_scale
 from autodiff_cli.training.result.row_figures import estimate_theta, likelihood_sums
-from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
+from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,7 @@ class MinimizationSettings:
     near: float = 0.1  # relative change of the scale from which on the secant method is used
     max_acceleration: float = 50.0  # ratio of a step of the secant method to the plain step to the estimate
     zero_scale: float = 1e-12  # relative to the spread of the target: a smaller scale counts as 0
+    zero_robust_scale: float = 1e-9  # the same with outliers, beside whose loss smaller residuals have no weight
     first_scale: float = 0.1  # least scale, relative to the spread of the target, with which priors are weighed first
     l1_slope_share: float = 1 - 1e-6  # a parameter is 0 if the loss pulls with less than this share of the l1 penalty
 
@@ -75,14 +76,14 @@ class MinimizationSettings:
     # Where a likelihood has no limit.
     vanished_scale: float = 1e-9  # size of a positive parameter, relative to its start, below which it went to 0
     shrinkage: float = 1e3  # share of a parameter at which it should matter
-    growth_factors: tuple[float, ...] = (3.0, 10.0)  # multiples of a parameter that may go to infinity
+    growth_factors: tuple[float, ...] = (3.0, 10.0, 1000.0)  # multiples of a parameter that may go to infinity
     likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is none
     few_rows_per_parameter: int = 4  # rows per parameter; with so few, several frequencies may fit the data
 
 
 MINIMIZATION = MinimizationSettings()
 _EXACT = "the model fits the rows exactly, so the posterior density of the residuals' variance has no maximum"
-NO_SCALE = "at least half of the rows are fitted exactly, so the residuals have no scale; set one with --scale"
+NO_SCALE = "at least half of the rows are fitted exactly, to 1e-9 of their spread: there is no scale; use --scale"
 
 
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
@@ -125,9 +126,8 @@ def _checked_end(objective: Objective, outcome: Outcome) -> Outcome:
     radius, theta = MINIMIZATION.kink_radius * np.abs(outcome.theta), outcome.theta
     radii = (np.maximum(radius, MINIMIZATION.kink_radius), radius)
     if outcome.is_stuck:
-        # Likelihoods may end at the edge of their domain, which is as a kink is.
-        is_smooth = objective.kind is LossKind.ROBUST and not (objective.has_kinks or objective.kernels.without_kinks)
-        is_minimum = not is_smooth and any(_is_minimum_at_kink(objective, theta, each) for each in radii)
+        has_kinks = objective.has_kinks or objective.kernels.without_kinks
+        is_minimum = bool(has_kinks) and any(_is_minimum_at_kink(objective, theta, each) for each in radii)
         return Outcome(theta, True) if is_minimum else outcome
     listed = " and ".join(f"`{objective.layout.element_names[k]}`" for k in outcome.kinks)
     verb = "ends at a kink" if len(outcome.kinks) == 1 else "end at kinks"
@@ -163,6 +163,17 @@ def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | No
     slices, names = objective.layout.slices, objective.scalar_parameters
     listed = [name for name in names if chosen is None or slices[name].start in chosen]
     return ", ".join(f"{name} = {theta[slices[name].start]:.4g}" for name in listed)
+
+
+def natural_ranges(objective: Objective) -> str:
+    """Return the ranges in which parameters are kept because the model has a meaning there only; empty if there are
+    none.
+    """
+    box, layout, given = objective.bounds, objective.layout, objective.bounds_by_name
+    indices = {name: layout.slices[name].start for name in objective.scalar_parameters}
+    ranges = {name: (float(box.low[k]), float(box.high[k])) for name, k in indices.items()}
+    natural = {name: pair for name, pair in ranges.items() if pair != given.get(name, (-math.inf, math.inf))}
+    return ", ".join(f"`{name}` {describe_bounds(pair)}" for name, pair in natural.items())
 
 
 def minimize_batch(
@@ -284,7 +295,8 @@ def _fit_with_scale(
         scales = batch.scales[active] if is_known else estimated_scales(batch, theta[active], active)
         if number == 0 and objective.has_priors:  # at a poor start the priors would outweigh the data
             scales = np.fmin(scales, MINIMIZATION.first_scale * spreads[active])
-        is_exact = scales <= MINIMIZATION.zero_scale * spreads[active]
+        least = MINIMIZATION.zero_scale if objective.has_priors else MINIMIZATION.zero_robust_scale
+        is_exact = scales <= least * spreads[active]
         for fit in active[is_exact].tolist():
             outcome = outcomes[fit] if epochs_done[fit] else Outcome(theta[fit], True)
             outcomes[fit] = dataclasses.replace(outcome, note=_EXACT if objective.has_priors else NO_SCALE)
@@ -472,6 +484,22 @@ def judge_end(objective: Objective, end: Outcome) -> Outcome:
         return dataclasses.replace(end, failure="")
     hint = unbounded_loss_hint(objective.model, objective.is_likelihood) if end.is_unbounded else ""
     return dataclasses.replace(end, failure=f"{end.failure}. {hint}") if hint else end
+
+
+def end_loss(objective: Objective, end: Outcome) -> float:
+    """Return the loss at the end of a fit; infinite if it failed, breaks constraints, or has no limit."""
+    is_allowed = not end.failure and objective.constraints.are_met(end.theta)
+    if not is_allowed or unbounded_reason(objective, end.theta):
+        return math.inf
+    return objective.value(end.theta)
+
+
+def is_no_minimum(objective: Objective, first: Outcome) -> bool:
+    """Whether a fit failed, or its parameters are undetermined or at the edge of the ranges that have a meaning."""
+    if not first.converged or unbounded_reason(objective, first.theta):
+        return True
+    reasons = compute_statistics(objective, first.theta).missing_error_reasons
+    return bool(reasons or objective.bounds.active(first.theta).any())
 
 
 def start_failure(error: Diverged, objective: Objective) -> str:

@@ -52,7 +52,7 @@ from autodiff_cli.training.objective.batch import (
 )
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
-from autodiff_cli.training.options import FitOptions, describe_bounds
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result import goodness
 from autodiff_cli.training.result.diagnosis import curve_warning, explain_divergence, residual_structures
 from autodiff_cli.training.result.row_figures import figures_of_groups
@@ -74,13 +74,13 @@ class RestartSettings:
     break_gain: float = 3.0  # gain from which on the data exclude curves without a pole: a likelihood ratio of 20
     equal_curves: float = 1e-3  # relative difference of the losses of rows up to which two curves are the same
     chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
-    max_unit_starts: int = 20  # parameters that are set to 1 alone, with all others at 0, as simplest starts
 
 
 RESTARTS = RestartSettings()
 _BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
 _BETTER_MINIMUM = "a better minimum was found from other starting values:"
 _RIVAL = "another minimum is nearly as likely"
+_LIKELIER_RIVAL = "another minimum, where the median of the residuals is larger, is more likely"
 
 # How to look for other minima of models with exponents, kinks or frequencies, near the end of a fit.
 _RIVALS = (search.Multistart.exponent_points, search.Multistart.kink_points, search.Multistart.frequency_points)
@@ -101,7 +101,7 @@ class BatchedFit:
     Attributes:
         outcomes: the ends of the fits.
         theta: the parameters there, of shape (fits, P).
-        rivals: for each fit, ends that may be other minima; see `rival_warnings`.
+        rivals: for each fit, ends that may be other minima; see `settle_rivals`.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class BatchedFit:
 
     def restart_everywhere(self) -> None:
         """Repeat fits that may not have ended at their best minimum, unless the options limit epochs or draw starts."""
-        if self._objective.is_likelihood and (ranges := _natural_ranges(self._objective)):
+        if self._objective.is_likelihood and (ranges := minimization.natural_ranges(self._objective)):
             for each in self._notes:
                 each.append(f"parameters are kept in the ranges where the model is meaningful: {ranges}")
         for strategy in RESTART_STRATEGIES if self._options.epochs is self._options.starts is None else ():
@@ -155,11 +155,9 @@ class BatchedFit:
         """Repeat fits that failed from other starting values, if the data do not exclude where these lead; or all fits,
         if that leads to better minima.
         """
-        self.restart_failed_likelihoods()
-        if self._objective.has_residuals:
-            fits = np.flatnonzero(self.select(lambda end: are_all_searched or not end.converged))
-            least_gain = RESTARTS.likelihood_gain if are_all_searched else -RESTARTS.break_gain
-            self._search(fits, self._origin, effort=effort, least_gain=least_gain)
+        fits = np.flatnonzero(self.select(lambda end: are_all_searched or not end.converged))
+        least_gain = RESTARTS.likelihood_gain if are_all_searched else -RESTARTS.break_gain
+        self._search(fits, self._origin, effort=effort, least_gain=least_gain)
 
     def _note(self, fits: Fits, theta: Array, reason: str) -> None:
         """Note for some fits why they start where they do."""
@@ -239,17 +237,6 @@ class BatchedFit:
             is_open &= self._counts > self.theta.shape[1]
         return is_poor & is_open, is_doubtful & ~is_poor & is_open
 
-    def restart_failed_likelihoods(self) -> None:
-        """Repeat likelihood fits that failed, from zeros and ones."""
-        if self._objective.kind is not LossKind.LIKELIHOOD:
-            return
-        for fit in np.flatnonzero(self.select(lambda end: bool(end.failure) and not end.is_unbounded)).tolist():
-            objective = self._batch.objective_of(fit)
-            if self.outcomes[fit].divergence is None and goodness.has_no_finite_minimum(objective, self.theta[fit]):
-                continue
-            if (start := _simplest_start(objective)) is not None:
-                self._fit(np.array([fit]), start[None], "the fit from the starting values failed; restarted from")
-
     def restart_poor_fits(self) -> None:
         """Repeat poor fits of residuals from starting values that are estimated from the data.
 
@@ -322,12 +309,12 @@ class BatchedFit:
             return
         for fit, end in enumerate(self.outcomes):
             objective = self._batch.objective_of(fit)
-            is_minimum = not _is_no_minimum(objective, end)
+            is_minimum = not minimization.is_no_minimum(objective, end)
             if is_minimum and not minimization.has_several_minima(objective):
                 continue
             if (point := _likely_point(objective, end.theta, self._options.seed)) is None:
                 continue
-            losses = np.array([_end_loss(objective, each) for each in (end, Outcome(point, True))])
+            losses = np.array([minimization.end_loss(objective, each) for each in (end, Outcome(point, True))])
             gains = minimization.likelihood_gains(self._batch, *losses)
             if not is_minimum or gains[fit] > RESTARTS.likelihood_gain:
                 self._fit(np.array([fit]), point[None], _BETTER_MINIMUM if is_minimum else _BETTER)
@@ -393,6 +380,28 @@ class BatchedFit:
             is_elsewhere = self._are_better(better, ends)
             self._fit(better[is_elsewhere], ends[is_elsewhere])
 
+    @ignore_float_errors()
+    def settle_rivals(self) -> list[list[str]]:
+        """Move each fit to the best of its rivals where that is better, and return the warnings of minima that are
+        nearly as likely as a fit, but another curve.
+        """
+        warnings, batch = [list[str]() for _ in self._every], self._batch
+        searched = [fit for fit, met in enumerate(self.rivals) if met]
+        points = [np.array([self.theta[fit], *self.rivals[fit]]) for fit in searched]
+        rivals = [search.rivals_near(batch.objective_of(k), each) for k, each in zip(searched, points, strict=True)]
+        if not (fits := np.repeat(searched, [*map(len, rivals)])).size:
+            return warnings
+        several = repeat_objective(self._objective, len(fits)) if batch.count == 1 else batch.take(fits)
+        outcomes = iter(refit(several, np.concatenate([*filter(len, rivals)]), None))
+        for fit, found in zip(searched, rivals, strict=True):
+            ends = [self.theta[fit].copy(), *(end.theta for end in islice(outcomes, len(found)) if end.converged)]
+            has_converged, objective = self.outcomes[fit].converged, batch.objective_of(fit)
+            if best := _best_end(objective, np.array(ends), has_converged=has_converged):
+                self._fit(np.array([fit]), ends[best][None], _BETTER_MINIMUM)
+                ends = [self.theta[fit], *ends[not has_converged :]]
+            warnings[fit] = _rival_warning(objective, np.array(ends))
+        return warnings
+
     def _are_better(self, fits: Fits, theta: Array, least_gain: float = RESTARTS.likelihood_gain) -> Mask:
         """Return which of some fits end clearly lower from other points; for least squares the points themselves do."""
         if not len(fits):
@@ -410,7 +419,6 @@ class BatchedFit:
 
 # Ways to repeat fits that ended badly, in the order in which they are tried.
 RESTART_STRATEGIES = (
-    BatchedFit.restart_failed_likelihoods,
     BatchedFit.restart_poor_fits,
     BatchedFit.restart_broken_curves,
     BatchedFit.restart_robust_fits,
@@ -437,25 +445,22 @@ def refit(
     """
     method = minimization.converging_method(batch.objective)
     fitted = BatchedFit(batch, method, _PLAIN_OPTIONS, starts=starts, stop=stop)
-    if effort:
+    if effort and batch.objective.has_residuals:
         fitted.restart_failed(effort, are_all_searched)
     return fitted.outcomes
 
 
-@ignore_float_errors()
-def rival_warnings(batch: Batch, theta: Array, points: Sequence[Sequence[Array] | Array]) -> list[list[str]]:
-    """Return for each fit of a batch the warning of a minimum near some points of it that is nearly as likely as the
-    one at `theta`, but another curve; empty if there is none.
+def _best_end(objective: Objective, ends: Array, *, has_converged: bool) -> int:
+    """Return the index of the best of some minima; 0, for an end that may not have converged, if none is better.
+
+    A robust fit that has converged is only replaced by one that is both more likely and of smaller scale.
     """
-    warnings, searched = [list[str]() for _ in points], [fit for fit, met in enumerate(points) if len(met)]
-    rivals = [search.rivals_near(batch.objective_of(fit), np.array([theta[fit], *points[fit]])) for fit in searched]
-    if fits := [fit for fit, found in zip(searched, rivals, strict=True) for _ in found]:
-        several = repeat_objective(batch.objective, len(fits)) if batch.count == 1 else batch.take(np.array(fits))
-        outcomes = iter(refit(several, np.concatenate([*filter(len, rivals)]), None))
-        for fit, found in zip(searched, rivals, strict=True):
-            ends = [theta[fit], *(end.theta for end in islice(outcomes, len(found)) if end.converged)]
-            warnings[fit] = _rival_warning(batch.objective_of(fit), np.array(ends)) if len(ends) > 1 else []
-    return warnings
+    losses = [minimization.density_losses(objective, ends)]
+    batch = repeat_objective(objective, len(ends))
+    if has_converged:
+        losses.append(minimization.comparison_losses(batch, ends))
+    gains = np.min([minimization.likelihood_gains(batch, each[0], each) for each in losses], axis=0)
+    return int(np.argmax(np.where(gains > RESTARTS.likelihood_gain * has_converged, gains, 0.0)))
 
 
 def _rival_warning(objective: Objective, ends: Array) -> list[str]:
@@ -463,16 +468,18 @@ def _rival_warning(objective: Objective, ends: Array) -> list[str]:
     losses = minimization.density_losses(objective, ends)
     rows = [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
     gains = minimization.likelihood_gains(ObjectiveBatch([objective], objective.bounds), losses, losses[0])
-    gains /= search.dispersion_of(objective, ends[0])
+    dispersion = search.dispersion_of(objective, ends[0])
     for k in np.argsort(losses).tolist():
         is_other = np.abs(rows[k] - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum()
         end = StartCandidate(ends[k], ends[k], losses[k])
-        if is_other and gains[k] < RIVAL_LOG_RATIO and _is_whole(objective, end):
-            likely, start = f"likelihood ratio {math.exp(gains[k]):.3g}", minimization.format_starts(objective, ends[k])
+        if is_other and gains[k] < RIVAL_LOG_RATIO * dispersion and _is_whole(objective, end):
+            likely = f"likelihood ratio {math.exp(gains[k] / dispersion):.3g}"
+            start = minimization.format_starts(objective, ends[k])
             has_penalty = objective.is_penalised and not objective.has_priors
+            words = _RIVAL if gains[k] >= -RESTARTS.likelihood_gain else _LIKELIER_RIVAL
             if has_penalty or objective.kind in (LossKind.ROBUST, LossKind.OTHER):
                 likely += ", if the loss is minus a log-likelihood"
-            return [f"{_RIVAL} ({likely}), and the standard errors do not include it; compare the fit from {start}"]
+            return [f"{words} ({likely}), and the standard errors do not include it; compare the fit from {start}"]
     return []
 
 
@@ -510,17 +517,6 @@ def _is_whole(objective: Objective, found: StartCandidate) -> bool:
     return bool(is_determined) and not curve_warning(objective, found.end)
 
 
-def _natural_ranges(objective: Objective) -> str:
-    """Return the ranges in which parameters are kept because the model has a meaning there only; empty if there are
-    none.
-    """
-    box, layout, given = objective.bounds, objective.layout, objective.bounds_by_name
-    indices = {name: layout.slices[name].start for name in objective.scalar_parameters}
-    ranges = {name: (float(box.low[k]), float(box.high[k])) for name, k in indices.items()}
-    natural = {name: pair for name, pair in ranges.items() if pair != given.get(name, (-math.inf, math.inf))}
-    return ", ".join(f"`{name}` {describe_bounds(pair)}" for name, pair in natural.items())
-
-
 def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None:
     """Return the best end of fits from random points, for a model that is itself minus a log-likelihood; None if none
     has an end.
@@ -536,7 +532,7 @@ def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None
         batch = repeat_objective(sample, len(points))
         ends = minimization.minimize_batch("lbfgs", batch, points, stop=StoppingRule(epochs))
         order = np.argsort(minimization.comparison_losses(batch, np.array([end.theta for end in ends])))
-        usable = (ends[k].theta for k in order if math.isfinite(_end_loss(sample, ends[k])))
+        usable = (ends[k].theta for k in order if math.isfinite(minimization.end_loss(sample, ends[k])))
         points = np.array([*islice(usable, most)])
     return minimization.shares_of_stick(objective, points)[0] if len(points) else None
 
@@ -554,16 +550,21 @@ def default_starts(objective: Objective, batch: Batch) -> tuple[Array, bool]:
     """Return where the fits of a batch start by default, and whether these points were estimated from the columns.
 
     The loss of a generalised linear model has a single minimum, but may be undefined at the given start: `exp(a + b*x)`
-    overflows at 1 for large x. Then unset parameters are 0. If dimensional scales are not all about 1, other fits of
-    residuals start where least squares leads from these, or from the given start if that ends lower.
+    overflows at 1 for large x. Then unset parameters are 0, or all but one, which is 1. If dimensional scales are not
+    all about 1, other fits of residuals start where least squares leads from these, or from the given start if that
+    ends lower.
     """
     free = objective.layout.mask(objective.unset_parameters)
     every = np.arange(batch.count)
     starts = np.tile(objective.start, (batch.count, 1))
     if objective.is_generalised_linear:
-        at_0 = np.broadcast_to(objective.bounds.clip(np.where(free, 0.0, objective.start)), starts.shape)
-        is_better = ~_are_defined(batch, starts, every) & _are_defined(batch, at_0, every)
-        return np.where(is_better[:, None], at_0, starts), False
+        is_undefined, size = ~_are_defined(batch, starts, every), len(free)
+        for point in objective.bounds.clip(np.where(free, np.eye(1 + size, size, -1), objective.start)):
+            if not is_undefined.any():
+                break
+            is_better = is_undefined & _are_defined(batch, np.broadcast_to(point, starts.shape), every)
+            starts, is_undefined = np.where(is_better[:, None], point, starts), is_undefined & ~is_better
+        return starts, False
     scaled = search.start_at_scales(objective, objective.start, free)
     if scaled is None or not objective.has_residuals:
         return starts, False
@@ -579,43 +580,16 @@ def _are_defined(batch: Batch, theta: Array, fits: Fits) -> Mask:
     return np.asarray(np.isfinite(losses) & np.isfinite(gradients).all(axis=1))
 
 
-def _simplest_start(objective: Objective) -> Array | None:
-    """Return the best of the simplest starts: all unset parameters at 0, or all but one, which is 1.
+def optimize(
+    method: str, objective: Objective, options: FitOptions, progress: Progress, met: Sequence[Array] = ()
+) -> Outcome:
+    """Run a method to its end. A divergence is an outcome too, at the last parameters before it.
 
-    There, a link of a sum of columns is that of a constant, whatever the size of the columns. The result is None if the
-    loss is undefined at all of them.
+    Args:
+        met: points that may be near other minima.
     """
-    unset = objective.layout.mask(objective.unset_parameters)
-    indices = np.flatnonzero(unset)[: RESTARTS.max_unit_starts]
-    points = np.tile(np.where(unset, 0.0, objective.start), (1 + len(indices), 1))
-    points[range(1, len(points)), indices] = 1.0
-    points = objective.bounds.clip(points)
-    batch, every = repeat_objective(objective, len(points)), np.arange(len(points))
-    losses = np.where(_are_defined(batch, points, every), batch.losses(points, every), math.inf)
-    best = int(np.argmin(losses))
-    return points[best] if losses[best] < math.inf else None
-
-
-def _end_loss(objective: Objective, end: Outcome) -> float:
-    """Return the loss at the end of a fit; infinite if it failed, breaks constraints, or has no limit."""
-    is_allowed = not end.failure and objective.constraints.are_met(end.theta)
-    if not is_allowed or minimization.unbounded_reason(objective, end.theta):
-        return math.inf
-    return objective.value(end.theta)
-
-
-def _is_no_minimum(objective: Objective, first: Outcome) -> bool:
-    """Whether a fit failed, or its parameters are undetermined or at the edge of the ranges that have a meaning."""
-    if not first.converged or minimization.unbounded_reason(objective, first.theta):
-        return True
-    reasons = compute_statistics(objective, first.theta).missing_error_reasons
-    return bool(reasons or objective.bounds.active(first.theta).any())
-
-
-def optimize(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
-    """Run a method to its end. A divergence is an outcome too, at the last parameters before it."""
     try:
-        outcome = _run_method(method, objective, options, progress)
+        outcome = _run_method(method, objective, options, progress, met)
     except PatienceExhausted:
         outcome = Outcome(progress.latest.theta, True)
     except Diverged as error:
@@ -632,17 +606,22 @@ def optimize(method: str, objective: Objective, options: FitOptions, progress: P
     return outcome if outcome.divergence is not None else progress.restore_best(outcome)
 
 
-def _run_method(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
+def _run_method(
+    method: str, objective: Objective, options: FitOptions, progress: Progress, met: Sequence[Array]
+) -> Outcome:
     if method not in OPTIMIZERS and (progress.checkpoint_writer is not None or progress.resumed_from is not None):
         objective.evaluation_log = progress.evaluations
     if method not in OPTIMIZERS:
         batch = ObjectiveBatch([objective], objective.bounds)
         fit = BatchedFit(batch, method, options, report_single_fit(progress.record), [progress.notes])
         fit.restart_everywhere()
-        progress.warnings += rival_warnings(batch, fit.theta, fit.rivals)[0]
+        fit.rivals[0] += met
+        progress.warnings += fit.settle_rivals()[0]
         return minimization.judge_end(objective, fit.outcomes[0])
-    drawn = options.batch_size is not None
-    descending = _gradient_method(method, objective, options, progress)
+    epochs, drawn = DEFAULT_EPOCHS if options.epochs is None else options.epochs, options.batch_size is not None
+    update, rates = OPTIMIZERS[method], LearningRateSchedule(options.lr_schedule, options.learning_rate, epochs)
+    arguments = options.batch_size, options.clip_norm, options.seed, progress.on_progress
+    descending = GradientMethod(objective, update, rates, *arguments)
     progress.method_state = descending.checkpoint_state
     if progress.resumed_from is not None:
         descending.resume(progress.resumed_from)
@@ -652,13 +631,6 @@ def _run_method(method: str, objective: Objective, options: FitOptions, progress
         if options.tolerance is not None and has_plateaued(progress.selection_losses, options.tolerance, drawn=drawn):
             return Outcome(epoch.theta, True)
     return Outcome(progress.latest.theta, has_converged([record["loss"] for record in progress.history]))
-
-
-def _gradient_method(method: str, objective: Objective, options: FitOptions, progress: Progress) -> GradientMethod:
-    epochs = DEFAULT_EPOCHS if options.epochs is None else options.epochs
-    update, rates = OPTIMIZERS[method], LearningRateSchedule(options.lr_schedule, options.learning_rate, epochs)
-    size, longest = options.batch_size, options.clip_norm
-    return GradientMethod(objective, update, rates, size, longest, options.seed, progress.on_progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -695,10 +667,11 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
         return optimize(method, objective, options, progress)
     starts = np.array([objective.start, *search.sample_starts(objective, options.seed, options.starts - 1)])
     options = dataclasses.replace(options, starts=None)
-    losses, order = [math.inf] * len(starts), range(len(starts))
+    losses, order, met = [math.inf] * len(starts), range(len(starts)), list[Array]()
     is_surveyed = method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1
     if is_surveyed:
         starts, losses, ends = _survey(method, objective, starts, options, progress)
+        met += [*ends[np.isfinite(losses)]]
         ranked = np.where(search.is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses)
         order = np.argsort(ranked)[: SURVEY.max_runs].tolist()
     runs: list[_StartRun] = []
@@ -708,16 +681,13 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
             started.start = starts[number]
             own = Progress(epochs.append, progress.validation)
             runs.append(run := _StartRun(started, own, epochs, Outcome(starts[number], False)))
-            run.outcome = optimize(method, started, options, own)
+            run.outcome = optimize(method, started, options, own, met)
             losses[number] = run.loss = _final_loss(started, run.outcome, own)
             if is_surveyed and not run.outcome.failure:
                 break
     finally:  # also after Ctrl-C
         best = min(runs, key=lambda run: run.loss)
         _adopt(progress, objective, best)
-    if is_surveyed and not math.isinf(best.loss) and not any(each.startswith(_RIVAL) for each in progress.warnings):
-        met = ends[np.isfinite(losses)]
-        progress.warnings += rival_warnings(repeat_objective(objective, 1), best.outcome.theta[None], [met])[0]
     (progress.warnings if math.isinf(best.loss) else progress.notes).append(_multistart_summary(losses, best.loss))
     return best.outcome
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.backends.gradient_descent import Stepper, clip_gradient
 from autodiff_cli.backends.protocol import OptimizerState, Update
 from autodiff_cli.backends.selection import make_backend
@@ -138,6 +138,51 @@ class Outcome:
         """Return the outcome of a fit that could not begin."""
         error = Diverged(0, loss)
         return cls(start, False, str(error), divergence=error)
+
+
+class RunawayDetector:
+    """Recognises fits by their paths whose parameters run to infinity or 0, so that they end at no minimum.
+
+    A path is examined whenever the number of steps has doubled. On the way to infinity, parameters change by a factor
+    with every doubling, while the loss falls ever less, but does not come to rest.
+
+    Args:
+        start: the starting points, of shape (fits, P).
+    """
+
+    STEPS_PER_PARAMETER = 48  # steps before the first verdict, for each parameter and one more
+    GROWTH = 2.0  # least factor by which a parameter changes while the number of steps doubles, twice
+    MOST_FALL = 0.1  # decrease of the loss meanwhile, relative to its size, above which a fit may still turn
+    LEAST_FALL = 1e-6  # decrease of the loss meanwhile, relative to its size, below which a fit is about to converge
+    REASON = "the loss falls ever more slowly, as if it had no minimum, while parameters run to infinity or to 0"
+
+    def __init__(self, start: Array) -> None:
+        count, size = start.shape
+        self._origin = np.log(np.where(start != 0, np.abs(start), 1.0))
+        self._next = np.full(count, self.STEPS_PER_PARAMETER * (size + 1) // 4)
+        self._logs, self._losses = np.full((3, count, size), np.nan), np.full((3, count), np.nan)
+        self.is_found = np.zeros(count, np.bool_)
+
+    def examine(
+        self, fits: NDArray[np.intp], steps: NDArray[np.intp], losses: Array, theta: Array, unit: Array
+    ) -> Mask:
+        """Return the mask of those of some fits that run away.
+
+        Args:
+            steps: the numbers of steps so far.
+            unit: the size of each loss.
+        """
+        due = np.flatnonzero(steps == self._next[fits])
+        if len(due):
+            some = fits[due]
+            self._next[some] *= 2
+            self._logs[:, some] = [*self._logs[1:, some], np.log(np.abs(theta[due]))]
+            self._losses[:, some] = [*self._losses[1:, some], losses[due]]
+            moves = np.diff(self._logs[:, some], axis=0) * np.sign(self._logs[-1, some] - self._origin[some])
+            first, second = -np.diff(self._losses[:, some], axis=0)
+            is_slower = (second < np.fmin(first, self.MOST_FALL * unit[due])) & (second > self.LEAST_FALL * unit[due])
+            self.is_found[some] = is_slower & (moves > math.log(self.GROWTH)).all(axis=0).any(axis=1)
+        return self.is_found[fits]
 
 
 class Diverged(ArithmeticError):  # noqa: N818 - named after the event

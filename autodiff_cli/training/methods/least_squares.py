@@ -22,6 +22,7 @@ from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
     Outcome,
+    RunawayDetector,
     StoppingRule,
     ignore_steps,
 )
@@ -47,7 +48,6 @@ class LevenbergMarquardtSettings:
     polish_reduction: float = 0.9  # a polishing step must reduce the projected residuals to less than this share
     polished: float = 1e-12  # at a minimum, the parameters can remove less than this share of the residuals
     max_polish_rise: float = 1.1  # ratio of the residuals in a polishing step; tiny residuals change by rounding errors
-    probe_step: float = 1e-6  # relative to the parameters or their starts: a step to a neighbouring point
     max_kink_rounds: int = 10  # fits of the parameters that are not at a kink
     kink_probe: float = 1e-7  # relative change of a parameter that shows on which side of a kink the loss falls
     max_usable: float = 1e150  # larger residuals count as infinite, because their squares overflow
@@ -103,9 +103,14 @@ def fit_squares(
         elif is_limited[fit] or (method.is_finished[fit] and not is_stuck[fit]):
             outcomes.append(Outcome(theta, bool(method.is_finished[fit] and not is_stuck[fit])))
         elif not method.is_finished[fit]:
-            outcomes.append(Outcome(theta, False, f"no convergence within {fits.evaluations[fit]} evaluations"))
+            reason = f"no convergence within {fits.evaluations[fit]} evaluations"
+            outcomes.append(Outcome(theta, False, RunawayDetector.REASON if method.runaways.is_found[fit] else reason))
+        elif (kinks := method.find_kinks(fit, most) if stop.evaluations is None else None) is not None:
+            at = tuple(kinks.nonzero()[0].tolist())
+            outcomes.append(Outcome(fits.theta[fit].copy(), True, kinks=at))
         else:
-            outcomes.append(method.end_of_stuck_fit(fit, most, may_search=stop.evaluations is None))
+            reason = "no minimum was found: the loss has a slope there, but no step reduces it"
+            outcomes.append(Outcome(fits.theta[fit].copy(), False, reason))
     return outcomes
 
 
@@ -187,6 +192,7 @@ class _LevenbergMarquardt:
         self.fits = _Fits(every, start.copy(), triangles, sizes, slopes, scale, radius, np.zeros(count), *counts)
         self.is_usable = _is_usable(sizes)
         self.is_finished, self.is_near = np.zeros((2, count), np.bool_)
+        self.runaways = RunawayDetector(start)
         self._report(self.fits, _at(self.is_usable))
 
     def run(self, numbers: Fits, max_evaluations: int, epochs: int | None = None, *, hands_over: bool = False) -> None:
@@ -199,6 +205,9 @@ class _LevenbergMarquardt:
         while len(fits.numbers):
             is_done = self._is_stationary(fits)
             is_limited = fits.evaluations >= max_evaluations
+            if epochs is None:
+                squares = np.square(fits.norms[:, -1])
+                is_limited |= self.runaways.examine(fits.numbers, fits.epochs, squares, fits.theta, squares)
             fits = self._retire(fits, is_done, is_limited if epochs is None else is_limited | (fits.epochs == epochs))
             if len(fits.numbers):
                 is_done = self._step(fits, hands_over)
@@ -330,26 +339,6 @@ class _LevenbergMarquardt:
             is_stuck[candidates] = np.square(ends.norms[:, -1]) > rounding
         return is_stuck
 
-    def end_of_stuck_fit(self, fit: int, max_evaluations: int, *, may_search: bool) -> Outcome:
-        """Return the end of a fit that stopped at a slope: the edge of the domain, a kink, or no minimum."""
-        if self._is_at_domain_edge(fit):
-            reason = "stuck at the edge of the model's domain: the loss falls towards where it is undefined"
-            return Outcome(self.fits.theta[fit].copy(), False, reason)
-        kinks = self._find_kinks(fit, max_evaluations) if may_search else None
-        theta = self.fits.theta[fit].copy()
-        if kinks is None:
-            return Outcome(theta, False, "no minimum was found: the loss has a slope there, but no step reduces it")
-        return Outcome(theta, True, kinks=tuple(kinks.nonzero()[0].tolist()))
-
-    def _is_at_domain_edge(self, fit: int) -> bool:
-        """Whether the residuals are undefined at the neighbouring point in the direction of descent."""
-        theta, triangle, lengths = self.fits.theta[fit], self.fits.triangles[fit], self.fits.norms[fit, :-1]
-        step = -np.linalg.lstsq(triangle[:, :-1], triangle[:, -1], rcond=DEPENDENCE_TOLERANCE)[0]
-        probe = SETTINGS.probe_step * np.maximum(np.abs(theta), np.abs(self._start[fit]))
-        near, far = norms(np.array([lengths * probe, lengths * step])).tolist()
-        point = self._batch.bounds.select(np.array([fit])).clip((theta + min(1.0, near / (far or 1.0)) * step)[None])
-        return not _is_usable(norms(self._batch.triangles(point, np.array([fit])).swapaxes(1, 2))).all()
-
     def snap_to_zero(self, fit: int) -> bool:
         """Set parameters of a fit to 0 that every step halves, and return whether there are any.
 
@@ -371,7 +360,7 @@ class _LevenbergMarquardt:
         self._move_to(fit, point[0], triangles[0], sizes[0])
         return True
 
-    def _find_kinks(self, fit: int, max_evaluations: int) -> Mask | None:
+    def find_kinks(self, fit: int, max_evaluations: int) -> Mask | None:
         """Find a minimum at kinks of the loss: no parameter at one can move without a rise, and the others are optimal.
 
         Steps along one side of a kink end where they cross it. So the parameters at kinks are fixed while the others

@@ -22,6 +22,7 @@ from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
     Outcome,
+    RunawayDetector,
     StoppingRule,
     ignore_steps,
     renumber,
@@ -34,13 +35,11 @@ from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Boun
 class QuasiNewtonSettings:
     """Tolerances and limits of L-BFGS, of its line search, and of Newton's method."""
 
-    max_epochs: int = 10_000  # steps, if no number of epochs is given
     epochs_per_parameter: int = 100  # and as for 10 parameters more: after so many, nearly no fit ends at a minimum
     memory: int = 10  # pairs of steps and gradient changes from which the Hessian is approximated
     negligible_decrease: float = 1e-12  # promised decrease relative to the loss or its decrease so far
     # after this many steps, plus so many per parameter, Newton's method is tried
     steps_before_newton: tuple[int, ...] = 50, 2
-    max_restarts: int = 3  # restarts with an empty memory after a failed line search
     # of kinks, relative to the mean size of their arguments; each fit starts from the last
     smoothing_radii: tuple[float, ...] = tuple(10.0**-k for k in range(1, 9))
 
@@ -96,8 +95,7 @@ class _Iterates:
 
     Args:
         on_step: is called with the starts and with every step.
-        max_steps: the number of steps after which a fit ends.
-        tolerance: the predicted decrease, relative to the loss, at which to stop; 0 to find the minimum.
+        stop: when the fits stop; without a number of steps also where their parameters run to infinity.
         unit: the unit of the loss, if it has one: a larger decrease is measured as one unit.
 
     Attributes:
@@ -105,35 +103,30 @@ class _Iterates:
         step_count: the number of steps taken.
         is_usable: which fits have a finite loss and gradient at the start.
         is_limited, is_unbounded: which fits ended after the last step, or because the loss decreases without bound.
-        is_at_minimum, is_convex: which fits ended at a minimum, and at a point without negative curvature.
+        is_at_minimum: which fits ended at a minimum.
     """
 
     def __init__(
-        self,
-        batch: Batch,
-        start: Array,
-        on_step: BatchCallback,
-        max_steps: int,
-        tolerance: float | None,
-        unit: float | None,
+        self, batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None
     ) -> None:
         count, size = start.shape
         self._batch = batch
         self._is_bounded = batch.bounds.has_bounds
         self._loss_unit = unit
         self._on_step = on_step
-        self._max_steps = max_steps
-        self._tolerance = tolerance or 0.0
+        self._epochs, self._tolerance = stop.epochs, stop.tolerance or 0.0
+        self._max_steps = SETTINGS.epochs_per_parameter * (10 + size) if stop.epochs is None else stop.epochs
         self._has_curvatures = size <= MAX_HESSIAN_SIZE
-        self._is_refined = self._has_curvatures and tolerance is None
+        self._is_refined = self._has_curvatures and stop.tolerance is None
         every = np.arange(count)
         self.theta = start.copy()
         self.loss, self.gradient = batch.values_and_gradients(start, every)
         self.is_usable = _is_finite(self.loss, self.gradient)
         self._reference_loss = self.loss.copy()
         self.step_count = np.zeros(count, np.intp)
-        self.is_limited, self.is_unbounded, self.is_at_minimum = (np.zeros(count, np.bool_) for _ in range(3))
-        self.is_convex = np.ones(count, np.bool_)
+        self.is_unbounded, self.is_at_minimum = (np.zeros(count, np.bool_) for _ in range(2))
+        self.is_limited = np.full(count, self._max_steps == 0)
+        self._runaways = RunawayDetector(start)
         # The last steps and changes of the gradient of each fit, the newest last.
         self._moves, self._changes = (np.zeros((SETTINGS.memory, count, size)) for _ in range(2))
         self._is_stored = np.zeros((SETTINGS.memory, count), np.bool_)
@@ -145,7 +138,7 @@ class _Iterates:
         """Take L-BFGS steps, and then Newton steps, until each fit ends; first Newton steps if the starts are near the
         minima.
         """
-        fits = self.is_usable.nonzero()[0]
+        fits = (self.is_usable & ~self.is_limited).nonzero()[0]
         while len(fits):
             is_slow = np.ones(len(fits), np.bool_) if is_near and self._is_refined else self._descend(fits)
             is_near = False
@@ -156,7 +149,7 @@ class _Iterates:
             fits = fits[is_pending & self._is_running(fits)]
 
     def _is_running(self, fits: Fits) -> Mask:
-        return ~(self.is_limited[fits] | self.is_unbounded[fits])
+        return ~(self.is_limited[fits] | self.is_unbounded[fits] | self._runaways.is_found[fits])
 
     def _bounds(self, fits: Fits) -> Bounds:
         return self._batch.bounds.select(fits)
@@ -177,6 +170,9 @@ class _Iterates:
         self.theta[fits], self.loss[fits], self.gradient[fits] = theta[is_sane], loss[is_sane], gradient[is_sane]
         self.step_count[fits] += 1
         self.is_limited[fits] = self.step_count[fits] == self._max_steps
+        if self._epochs is None:
+            sizes = np.abs(self.loss[fits]) if self._loss_unit is None else np.full(len(fits), self._loss_unit)
+            self._runaways.examine(fits, self.step_count[fits], self.loss[fits], self.theta[fits], sizes)
         self._on_step(fits, self.step_count[fits], self.loss[fits], self.theta[fits])
 
     def loss_scale(self, fits: Fits) -> Array:
@@ -254,7 +250,7 @@ class _Iterates:
         Returns:
             Which fits stopped because of the number of steps.
         """
-        restarts, is_slow = np.zeros(len(self.theta), np.intp), np.zeros(len(self.theta), np.bool_)
+        is_slow = np.zeros(len(self.theta), np.bool_)
         last_step = np.full(len(self.theta), np.iinfo(np.intp).max)
         if self._is_refined:
             per_fit, per_parameter = SETTINGS.steps_before_newton
@@ -278,10 +274,8 @@ class _Iterates:
             self._store(
                 accepted, self.theta[accepted] - theta[is_reached], self.gradient[accepted] - gradient[is_reached]
             )
-            restarts[accepted] = 0
-            failed = active[~is_reached & self._is_running(active)]
-            restarts[failed] += 1
-            again = failed[(restarts[failed] <= SETTINGS.max_restarts) & self._is_stored[-1, failed]]
+            # A failed line search is repeated with an empty memory.
+            again = active[~is_reached & self._is_running(active) & self._is_stored[-1, active]]
             if len(again):
                 diagonal[again] = self._initial_diagonals(again)
                 self._is_stored[:, again] = False
@@ -382,7 +376,7 @@ class _Iterates:
         if not len(fits):
             return
         newton = self._newton_steps(fits)
-        self._assess(fits, newton)
+        self.is_at_minimum[fits] = self._is_minimum(fits, newton)
         for _ in range(SETTINGS.max_newton_steps):
             is_open = (newton.gradient_norm != 0) | ~newton.is_convex
             fits, newton = fits[is_open], newton.select(is_open)
@@ -393,12 +387,9 @@ class _Iterates:
             if not len(fits):
                 return
             newton = self._newton_steps(fits)
-            self._assess(fits, newton)
+            self.is_at_minimum[fits] = self._is_minimum(fits, newton)
             is_done = self.is_at_minimum[fits] & (newton.gradient_norm > SETTINGS.min_gradient_reduction * before)
             fits, newton = fits[~is_done], newton.select(~is_done)
-
-    def _assess(self, fits: Fits, newton: _NewtonSteps) -> None:
-        self.is_at_minimum[fits], self.is_convex[fits] = self._is_minimum(fits, newton), newton.is_convex
 
     def _take_steps(self, fits: Fits, newton: _NewtonSteps) -> Mask:
         """Take a step of each fit, and return which made progress."""
@@ -443,24 +434,20 @@ class _Iterates:
                 is_left[left] = True
         return is_left
 
-    def outcome(self, fit: int, start: Array, epochs: int | None) -> Outcome:
-        """Return the end of a fit.
-
-        Args:
-            start: the starting point.
-            epochs: the maximum number of steps that was asked for; None without one.
-        """
+    def outcome(self, fit: int, start: Array) -> Outcome:
+        """Return the end of a fit from a starting point."""
         if not self.is_usable[fit]:
             return Outcome.of_undefined_start(start, float(self.loss[fit]))
         theta, count = self.theta[fit].copy(), self.step_count[fit]
         if self.is_limited[fit]:
-            return Outcome(theta, False, "" if epochs is not None else f"no convergence after {count} iterations")
+            return Outcome(theta, False, "" if self._epochs is not None else f"no convergence after {count} iterations")
+        if self._runaways.is_found[fit]:
+            return Outcome(theta, False, RunawayDetector.REASON)
         if self.is_unbounded[fit]:
             return Outcome(theta, False, "the loss has no minimum: it decreases without bound", is_unbounded=True)
         if self.is_at_minimum[fit]:
             return Outcome(self._snapped_point(fit, start), True)
-        kind_of_point = "a slope" if self.is_convex[fit] else "a saddle point"
-        reason = f"no minimum was found: after {count} iterations it is on {kind_of_point} that no step leaves"
+        reason = f"no minimum was found: after {count} iterations it is on a slope or saddle that no step leaves"
         return Outcome(theta, False, reason, is_stuck=True)
 
     def _snapped_point(self, fit: int, start: Array) -> Array:
@@ -545,11 +532,6 @@ def _fit_without_kinks(
     batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None, *, is_near: bool
 ) -> list[Outcome]:
     """Minimise smooth losses; see `fit_smooth`."""
-    most = min(SETTINGS.max_epochs, SETTINGS.epochs_per_parameter * (10 + start.shape[1]))
-    limit = most if stop.epochs is None else stop.epochs
-    iterates = _Iterates(batch, start, on_step, limit, stop.tolerance, unit)
-    if limit == 0:
-        iterates.is_limited[:] = True
-    else:
-        iterates.run(is_near=is_near)
-    return [iterates.outcome(fit, point, stop.epochs) for fit, point in enumerate(start)]
+    iterates = _Iterates(batch, start, on_step, stop, unit)
+    iterates.run(is_near=is_near)
+    return [iterates.outcome(fit, point) for fit, point in enumerate(start)]

@@ -491,7 +491,7 @@ class FailureLimits:
 FAILURE_LIMITS = FailureLimits()
 
 
-_PROBE_STEPS = tuple(10.0**-k for k in range(12))  # fractions of a step that are tried for the edge of a domain
+_PROBE_STEP = 1e-6  # relative step in the direction of descent that shows the edge of a domain
 
 
 def explain_divergence(error: Diverged, objective: Objective) -> str:
@@ -525,16 +525,12 @@ def explain_failure(objective: Objective, outcome: Outcome, losses: list[float])
             )
         if not outcome.failure:
             return sentences
-        has_squares = (
-            objective.kind is LossKind.SQUARES
-            and objective.layout.size <= MAX_COVARIANCE_SIZE
-            and not objective.is_network
-        )
         dependent: list[str] = []
-        if has_squares and losses:
+        if losses and objective.layout.size <= MAX_COVARIANCE_SIZE and not objective.is_network:
             sentences += _describe_domain_edge(objective, outcome.theta)
-            conditioning, dependent = _describe_conditioning(objective, outcome.theta)
-            sentences += conditioning
+            if objective.kind is LossKind.SQUARES:
+                conditioning, dependent = _describe_conditioning(objective, outcome.theta)
+                sentences += conditioning
     if losses and not objective.is_network and not outcome.is_unbounded:
         sentences.append(_advice([*diverging], dependent))
     return sentences
@@ -555,19 +551,13 @@ def _describe_runaways(objective: Objective, theta: Array) -> dict[str, str]:
 
 
 def _describe_domain_edge(objective: Objective, theta: Array) -> Iterator[str]:
-    """Yield sentences on values that are undefined next to the end of a fit, in the direction of descent."""
-    triangle = objective.triangle(theta)
-    if not np.isfinite(triangle).all():
-        return
-    step = -np.linalg.lstsq(triangle[:, :-1], triangle[:, -1], rcond=1e-10)[0]
-    nearest = None
-    for part in _PROBE_STEPS:
-        undefined = find_undefined(objective, objective.bounds.clip(theta + part * step))
-        if undefined is None:
-            break
-        nearest = undefined
-    if nearest is not None:
-        yield f"the loss falls towards the edge of the model's domain: {nearest}"
+    """Yield a sentence on a value that is undefined next to the end of a fit, in the direction of descent."""
+    scale = np.maximum(np.abs(theta), np.abs(objective.start))
+    scale[scale == 0] = 1.0
+    slopes = scale * objective.value_and_grad(theta)[1]
+    step = -_PROBE_STEP * scale * slopes / np.linalg.norm(slopes)
+    if undefined := find_undefined(objective, objective.bounds.clip(theta + step)):
+        yield f"the loss falls towards the edge of the model's domain: {undefined}; --bounds may keep it inside"
 
 
 def _describe_conditioning(objective: Objective, theta: Array) -> tuple[list[str], list[str]]:
