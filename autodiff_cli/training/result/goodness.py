@@ -715,7 +715,7 @@ def family_warnings(goodness: GoodnessOfFit, loss: str | None) -> list[str]:
     if goodness.theta == math.inf:
         return ["theta has no finite estimate: the counts scatter no more than Poisson counts; use --family poisson"]
     dispersion, p = goodness.dispersion or 0.0, goodness.overdispersion_p
-    if p is None or p > RESIDUALS.overdispersion_p or dispersion < RESIDUALS.min_overdispersion:
+    if p is None or p > RESIDUALS.overdispersion_p or not RESIDUALS.min_overdispersion <= dispersion < math.inf:
         return []
     subject, advice = "counts scatter more than Poisson counts", "quasipoisson or negative_binomial"
     if loss == "bce":

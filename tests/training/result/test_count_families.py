@@ -139,6 +139,11 @@ def test_counts_of_their_family_give_no_warning(mean: float) -> None:
     assert warned <= 1
 
 
+def test_counts_that_a_mean_of_0_excludes_do_not_scatter() -> None:
+    found = ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [3, 6, 9]}, family="poisson", start={"a": 0}, epochs=1)
+    assert not any("scatter" in text for text in found.warnings)
+
+
 @pytest.mark.parametrize(("theta", "rows", "is_warned"), [(20.0, 2000, True), (100.0, 20_000, False)])
 def test_counts_are_called_overdispersed_where_it_matters(theta: float, rows: int, is_warned: bool) -> None:
     """At a mean of 10, the dispersion is 1.5, or 1.1, which is certain but changes errors by 5 %."""
