@@ -89,6 +89,7 @@ def test_the_value_and_that_of_the_text_stay(drawn: Drawn, derived: bool, point:
     assert math.isclose(after[-1], again, abs_tol=1e-9 * scale)
 
 
+@pytest.mark.slow
 @examples(300)
 @given(st.integers(0, 2), st.data(), points(SPECIAL))
 def test_the_value_is_exactly_the_same_at_special_points(
@@ -147,6 +148,7 @@ def test_the_printed_derivative_of_every_operation_is_its_gradient(op: Op) -> No
             assert found == pytest.approx(slope, rel=1e-12), place
 
 
+@pytest.mark.slow
 @examples(200)
 @given(array_graphs(ARITHMETIC))
 def test_shapes_stay(drawn: Drawn) -> None:

@@ -110,6 +110,7 @@ def test_common_subexpressions_are_assigned_once() -> None:
     assert [result.text for result in results] == ["t1 - t0", "t1", "x"]
 
 
+@pytest.mark.slow
 def test_a_long_chain_needs_no_recursion_and_linear_size() -> None:
     x = variable("x")
     output = x

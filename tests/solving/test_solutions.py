@@ -297,6 +297,7 @@ def test_a_search_that_is_cut_short_bounds_the_global_minimum_well() -> None:
     assert 1 - 1e-2 < low <= 1 <= high < 1 + 1e-9
 
 
+@pytest.mark.slow
 @each("equations, box, count", SYSTEMS, sampled=True)
 def test_systems_of_the_literature(equations: str, box: dict[str, tuple[float, float]], count: int) -> None:
     f = ad.parse(equations)
@@ -530,6 +531,7 @@ def test_the_zero_of_one_factor_is_none_where_another_is_undefined(text: str, ze
     assert not any(low <= x <= high for x in undefined for low, high in (root.enclosure["x"] for root in found.roots))
 
 
+@pytest.mark.slow
 @each(
     "text, start, end",
     [

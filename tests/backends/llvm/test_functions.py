@@ -90,6 +90,7 @@ def test_signs_of_zero_survive(width: int) -> None:
         )
 
 
+@pytest.mark.slow
 @every_width
 def test_sine_and_cosine_keep_their_digits_next_to_their_zeros(width: int) -> None:
     row = {row.name: row for row in ROWS}

@@ -200,6 +200,7 @@ def test_helpers_who_come_in_vain_are_seldom_called(monkeypatch: pytest.MonkeyPa
     assert 0 < len(shared) < 30
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_kernels_of_several_callers_share_helpers() -> None:
     kernels = [LlvmBackend(threads).sum_kernel(GRAPHS) for threads in (2, 3, 4, 8)]

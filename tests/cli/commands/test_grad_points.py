@@ -102,6 +102,7 @@ def test_points_that_are_not_finite_are_counted() -> None:
     assert output.stderr == "points where the value or a derivative is not finite: 2\n"
 
 
+@pytest.mark.slow
 def test_more_rows_than_a_block_holds() -> None:
     count = 20_000
     output = run_cli("grad x^2 --at -", stdin="x\n" + "".join(f"{k}\n" for k in range(count)))

@@ -45,6 +45,7 @@ PRODUCTS = ["x*y - z", "y*x - z", "sum([x, 1]*[y, 2]) - z - 2", "dot([x, 0], [y,
 POWERS = ["x^2 - z", "x^y - z", "square(x) - z", "sum([x, 1]^2) - z - 1", "sum(v^y) - z", "sum(v^2) - z"]
 
 
+@pytest.mark.slow
 @each("bits", range(38, 56), sampled=True)
 @each("text", PRODUCTS + POWERS)
 def test_products_of_short_numbers_are_exact_only_without_an_error(text: str, bits: int) -> None:

@@ -179,6 +179,7 @@ def test_a_sample_of_many_rows_is_plotted_with_a_note() -> None:
     assert "dots: 2000 of 5000 rows, chosen at random" in "\n".join(in_characters(found))
 
 
+@pytest.mark.slow
 def test_numbers_that_are_not_finite_leave_gaps() -> None:
     with np.errstate(all="ignore"):
         x = np.linspace(-1, 3, 30)
@@ -268,6 +269,7 @@ def test_errors_are_bars_and_units_of_residuals() -> None:
         assert residuals.lines[1].get_ydata() == pytest.approx(found.residuals(data) / data["error"])
 
 
+@pytest.mark.slow
 def test_zeros_on_a_logarithmic_axis_stand_left_of_a_break() -> None:
     dose = np.repeat([0, 1e-9, 1e-8, 1e-7, 1e-6], 3)
     data = {"dose": dose, "y": 2 + 90 * dose**1.2 / (3e-8**1.2 + dose**1.2)}

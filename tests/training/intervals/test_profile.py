@@ -87,6 +87,7 @@ def test_a_likelihood_falls_by_half_of_the_quantile() -> None:
     assert found.intervals["profile"]["b"] == pytest.approx(ends, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_mean_of_a_normal_sample_with_unknown_width() -> None:
     y = np.array([1.0, 2, 4, 7, 1, 3])
     found = ad.fit("((y - m)/s)^2/2 + log(s)", {"y": y}, likelihood=True, profile=True)

@@ -49,6 +49,7 @@ def test_the_period_of_an_uneven_series_is_found(kind: str, seed: int) -> None:
     assert found.r_squared > 0.85  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_a_wave_upon_a_trend_is_found_although_the_trend_explains_nearly_all() -> None:
     generator = np.random.default_rng(4)
     t = np.sort(generator.uniform(0, 100, 80))
