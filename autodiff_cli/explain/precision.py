@@ -225,14 +225,13 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
     """
     moving = {name: formula.leaves[name] for name, (low, high) in intervals.items() if low is not high}
     slopes = gradient_nodes(with_pairwise_choices(formula.output), [formula.leaves[name] for name in wrt])
-    outputs, boxes = [formula.output, *slopes], [*_boxes(intervals, [*moving])]
+    tape, boxes = Tape([formula.output, *slopes]), [*_boxes(intervals, [*moving])]
     with interval_arithmetic(_BITS) as kind:
-        tape = Tape(outputs)
         evaluate = ForwardPass(tape, kind)
         ends = zip(*(_output_ends(tape, evaluate, box) for box in boxes), strict=True)
         bounds = {
             name: _extremes(formula, output, moving, kind, boxes, own)
-            for name, output, own in zip([VALUE, *wrt], outputs, ends, strict=True)
+            for name, output, own in zip([VALUE, *wrt], [formula.output, *slopes], ends, strict=True)
         }
     return ProvenBounds(bounds, any(math.isinf(end) for interval in bounds.values() for end in interval))
 

@@ -350,7 +350,7 @@ def test_divergence_gives_the_parameters_before_it_and_advice() -> None:
 @each("optimizer", ["lm", "lbfgs", "adam"])
 def test_a_loss_that_is_not_defined_at_the_start(optimizer: str) -> None:
     found = fit("y ~ log(a) + b*x", line(), start={"a": -1, "b": 2}, optimizer=optimizer)
-    if optimizer == "lm":
+    if optimizer != "adam":
         assert any("better ones were estimated" in note for note in found.notes)
         assert found.converged
         return

@@ -303,3 +303,10 @@ def test_negative_binomial_fits_are_compared_with_their_own_theta() -> None:
     starts = ({"a": a, "m": m, "s": 1.0, "b": 10.0} for a, m in ((20.0, 1.0), (20.0, 9.0), (-8.0, 5.0)))
     best = max(fit(PEAK, data, family="negative_binomial", start=start).log_likelihood or 0 for start in starts)
     assert fit(PEAK, data, family="negative_binomial").log_likelihood >= best - 1e-3
+
+
+@each("options", [{}, {"optimizer": "lbfgs"}, {"loss": "huber"}, {"family": "poisson"}])
+def test_a_given_start_without_slopes_and_curvatures_is_left(options: dict[str, Any]) -> None:
+    data = {"x": np.arange(1, 9), "y": np.round(np.exp(0.3 * np.arange(1, 9)))}
+    found = fit("y ~ exp(a^2*b^2*x/10)", data, start={"a": 0, "b": 0}, **options)
+    assert found.parameters["a"] * found.parameters["b"] == pytest.approx(3**0.5, rel=0.02)

@@ -39,7 +39,7 @@ from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.objective.parameters import Bounds, Constraints
 from autodiff_cli.training.options import FitOptions, describe_bounds
-from autodiff_cli.training.result.goodness import MAD_TO_STD, has_no_finite_minimum, robust_scale
+from autodiff_cli.training.result.goodness import MAD_TO_STD, find_separation, has_no_finite_minimum, robust_scale
 from autodiff_cli.training.result.row_figures import estimate_theta, likelihood_sums
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
 
@@ -128,6 +128,7 @@ def _checked_end(objective: Objective, outcome: Outcome) -> Outcome:
     if outcome.is_stuck:
         has_kinks = objective.has_kinks or objective.kernels.without_kinks
         is_minimum = bool(has_kinks) and any(_is_minimum_at_kink(objective, theta, each) for each in radii)
+        is_minimum |= bool(find_separation(objective, theta)[0])  # at the edge of means that are all best at 0
         return Outcome(theta, True) if is_minimum else outcome
     listed = " and ".join(f"`{objective.layout.element_names[k]}`" for k in outcome.kinks)
     verb = "ends at a kink" if len(outcome.kinks) == 1 else "end at kinks"

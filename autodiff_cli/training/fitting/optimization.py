@@ -244,7 +244,7 @@ class BatchedFit:
         row, and from frequencies. Noisy fits are compared with fits from random points.
         """
         objective, is_lm = self._objective, self._method == "lm"
-        if not objective.scalar_parameters or not objective.has_residuals or not (self._unset or is_lm):
+        if not objective.scalar_parameters or not objective.has_residuals:
             return
         poor, doubtful = self._poor_masks()
         origin = self._origin
@@ -453,14 +453,17 @@ def refit(
 def _best_end(objective: Objective, ends: Array, *, has_converged: bool) -> int:
     """Return the index of the best of some minima; 0, for an end that may not have converged, if none is better.
 
-    A robust fit that has converged is only replaced by one that is both more likely and of smaller scale.
+    A robust fit that has converged is only replaced by one that is both more likely and of smaller scale, and a curve
+    without a pole only by one without, unless the data exclude it.
     """
     losses = [minimization.density_losses(objective, ends)]
     batch = repeat_objective(objective, len(ends))
     if has_converged:
         losses.append(minimization.comparison_losses(batch, ends))
     gains = np.min([minimization.likelihood_gains(batch, each[0], each) for each in losses], axis=0)
-    return int(np.argmax(np.where(gains > RESTARTS.likelihood_gain * has_converged, gains, 0.0)))
+    chosen = [0, *np.flatnonzero(gains > RESTARTS.likelihood_gain * has_converged).tolist()]
+    breaks = [len(chosen) > 1 and bool(curve_warning(objective, ends[k])) for k in chosen]
+    return chosen[np.argmax(gains[chosen] - RESTARTS.break_gain * has_converged * np.array(breaks))]
 
 
 def _rival_warning(objective: Objective, ends: Array) -> list[str]:
