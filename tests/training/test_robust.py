@@ -123,7 +123,7 @@ def test_errors_are_those_of_the_sandwich_formula(loss: str) -> None:
 
 
 @pytest.mark.slow
-@each("loss", ROBUST)
+@each("loss", ROBUST, sampled=True)
 def test_errors_are_those_of_many_samples(loss: str) -> None:
     samples, x = 100, np.linspace(-1, 1, 60)
     noise = np.random.default_rng(1).standard_t(2, (samples, len(x)))

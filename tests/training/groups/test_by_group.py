@@ -287,7 +287,7 @@ def test_from_python_groups_have_summaries_and_labels_of_any_kind() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("as_text", [False, True])
+@pytest.mark.parametrize("as_text", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 def test_rows_of_groups_stay_where_they_are(as_text: bool) -> None:
     rows, count = 1_200_000, 300
     generator = np.random.default_rng(1)

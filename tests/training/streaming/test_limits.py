@@ -121,7 +121,7 @@ def test_a_fit_under_any_limit_ends_in_a_result_or_a_message(tmp_path: Path, lim
         assert run.stderr.splitlines()[-1].startswith("error: not enough memory"), run.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_limit_between_two_that_suffice_suffices(tmp_path: Path) -> None:
     """Whatever is loaded where there is room for it, LLVM above all, leaves enough for the rest of the fit."""
     pytest.importorskip("resource")
