@@ -230,6 +230,10 @@ def test_a_variable_that_wrt_leaves_out_has_no_paths() -> None:
     expect_refusal(run_cli("trace x*y --x 2 --y 3 --wrt x --paths y"), "--paths y: `y` is not in --wrt")
 
 
+def test_forward_mode_of_a_constant_has_no_variable() -> None:
+    expect_refusal(run_cli("trace 2+3 --mode forward"), "--mode forward needs a variable, and the expression has none")
+
+
 def test_a_dash_is_standard_output() -> None:
     assert run_cli("trace x*y --x 2 --y 3 --format svg -o -") == run_cli("trace x*y --x 2 --y 3 --format svg")
 

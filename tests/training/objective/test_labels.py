@@ -95,6 +95,12 @@ def test_a_label_that_is_not_utf_8_is_named_by_line_and_column(tmp_path: Path) -
         Objective(MODEL, open_data([str(path)], options=FileOptions(encoding="utf-8")))
 
 
+@pytest.mark.parametrize("labels", [[*range(20), *range(10)], [*range(30), *range(30)]], ids=["20 of 30", "30 of 60"])
+def test_values_for_two_rows_each_or_few_values_are_classes(labels: list[int]) -> None:
+    objective = Objective("k ~ softmax(mlp(x, [2]))", {"x": np.arange(float(len(labels))), "k": labels})
+    assert objective.classes == tuple(range(max(labels) + 1))
+
+
 def test_many_values_for_a_few_rows_are_hardly_classes() -> None:
     labels = [*range(30), *range(20)]
     with pytest.raises(DataError, match="30 different values in 50 rows"):
