@@ -256,7 +256,7 @@ def _extremes(
     tape = Tape([formula.output, output, *slopes])
     evaluate, evaluate_all = ForwardPass(Tape([output]), kind), ForwardPass(tape, kind)
     without_balls = cache(lambda: _ends_without_balls(tape, boxes))
-    examined: dict[int, FloatBounds] = {}
+    tight_ends: dict[int, FloatBounds] = {}
 
     def examine(k: int) -> FloatBounds:
         found = _output_ends(tape, evaluate_all, boxes[k])
@@ -266,11 +266,11 @@ def _extremes(
         return exact or found[1]
 
     def extreme(side: int, sign: int) -> float:
-        queue = sorted((sign * examined.get(k, pair)[side], k not in examined, k) for k, pair in enumerate(ends))
+        queue = sorted((sign * tight_ends.get(k, pair)[side], k not in tight_ends, k) for k, pair in enumerate(ends))
         while queue[0][1]:
             k = queue[0][2]
-            examined[k] = examine(k)
-            heapreplace(queue, (sign * examined[k][side], False, k))
+            tight_ends[k] = examine(k)
+            heapreplace(queue, (sign * tight_ends[k][side], False, k))
         return sign * queue[0][0] + 0.0  # without the sign of a zero
 
     return extreme(0, 1), extreme(1, -1)

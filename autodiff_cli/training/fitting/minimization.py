@@ -127,8 +127,8 @@ def _checked_end(objective: Objective, outcome: Outcome) -> Outcome:
     radii = (np.maximum(radius, MINIMIZATION.kink_radius), radius)
     if outcome.is_stuck:
         has_kinks = objective.has_kinks or objective.kernels.without_kinks
-        is_minimum = bool(has_kinks) and any(_is_minimum_at_kink(objective, theta, each) for each in radii)
-        is_minimum |= bool(find_separation(objective, theta)[0])  # at the edge of means that are all best at 0
+        is_at_kink = has_kinks and any(_is_minimum_at_kink(objective, theta, each) for each in radii)
+        is_minimum = is_at_kink or find_separation(objective, theta)[0]  # at the edge of means that are all best at 0
         return Outcome(theta, True) if is_minimum else outcome
     listed = " and ".join(f"`{objective.layout.element_names[k]}`" for k in outcome.kinks)
     verb = "ends at a kink" if len(outcome.kinks) == 1 else "end at kinks"

@@ -386,7 +386,7 @@ class BatchedFit:
         nearly as likely as a fit, but another curve.
         """
         warnings, batch = [list[str]() for _ in self._every], self._batch
-        searched = [fit for fit, met in enumerate(self.rivals) if met]
+        searched = [fit for fit, points in enumerate(self.rivals) if points]
         points = [np.array([self.theta[fit], *self.rivals[fit]]) for fit in searched]
         rivals = [search.rivals_near(batch.objective_of(k), each) for k, each in zip(searched, points, strict=True)]
         if not (fits := np.repeat(searched, [*map(len, rivals)])).size:
@@ -461,9 +461,9 @@ def _best_end(objective: Objective, ends: Array, *, has_converged: bool) -> int:
     if has_converged:
         losses.append(minimization.comparison_losses(batch, ends))
     gains = np.min([minimization.likelihood_gains(batch, each[0], each) for each in losses], axis=0)
-    chosen = [0, *np.flatnonzero(gains > RESTARTS.likelihood_gain * has_converged).tolist()]
-    breaks = [len(chosen) > 1 and bool(curve_warning(objective, ends[k])) for k in chosen]
-    return chosen[np.argmax(gains[chosen] - RESTARTS.break_gain * has_converged * np.array(breaks))]
+    candidates = [0, *np.flatnonzero(gains > RESTARTS.likelihood_gain * has_converged).tolist()]
+    has_pole = [len(candidates) > 1 and bool(curve_warning(objective, ends[k])) for k in candidates]
+    return candidates[np.argmax(gains[candidates] - RESTARTS.break_gain * has_converged * np.array(has_pole))]
 
 
 def _rival_warning(objective: Objective, ends: Array) -> list[str]:
@@ -584,15 +584,15 @@ def _are_defined(batch: Batch, theta: Array, fits: Fits) -> Mask:
 
 
 def optimize(
-    method: str, objective: Objective, options: FitOptions, progress: Progress, met: Sequence[Array] = ()
+    method: str, objective: Objective, options: FitOptions, progress: Progress, rivals: Sequence[Array] = ()
 ) -> Outcome:
     """Run a method to its end. A divergence is an outcome too, at the last parameters before it.
 
     Args:
-        met: points that may be near other minima.
+        rivals: points that may be near other minima.
     """
     try:
-        outcome = _run_method(method, objective, options, progress, met)
+        outcome = _run_method(method, objective, options, progress, rivals)
     except PatienceExhausted:
         outcome = Outcome(progress.latest.theta, True)
     except Diverged as error:
@@ -610,7 +610,7 @@ def optimize(
 
 
 def _run_method(
-    method: str, objective: Objective, options: FitOptions, progress: Progress, met: Sequence[Array]
+    method: str, objective: Objective, options: FitOptions, progress: Progress, rivals: Sequence[Array]
 ) -> Outcome:
     if method not in OPTIMIZERS and (progress.checkpoint_writer is not None or progress.resumed_from is not None):
         objective.evaluation_log = progress.evaluations
@@ -618,7 +618,7 @@ def _run_method(
         batch = ObjectiveBatch([objective], objective.bounds)
         fit = BatchedFit(batch, method, options, report_single_fit(progress.record), [progress.notes])
         fit.restart_everywhere()
-        fit.rivals[0] += met
+        fit.rivals[0] += rivals
         progress.warnings += fit.settle_rivals()[0]
         return minimization.judge_end(objective, fit.outcomes[0])
     epochs, drawn = DEFAULT_EPOCHS if options.epochs is None else options.epochs, options.batch_size is not None
@@ -670,11 +670,11 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
         return optimize(method, objective, options, progress)
     starts = np.array([objective.start, *search.sample_starts(objective, options.seed, options.starts - 1)])
     options = dataclasses.replace(options, starts=None)
-    losses, order, met = [math.inf] * len(starts), range(len(starts)), list[Array]()
+    losses, order, rivals = [math.inf] * len(starts), range(len(starts)), list[Array]()
     is_surveyed = method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1
     if is_surveyed:
         starts, losses, ends = _survey(method, objective, starts, options, progress)
-        met += [*ends[np.isfinite(losses)]]
+        rivals += [*ends[np.isfinite(losses)]]
         ranked = np.where(search.is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses)
         order = np.argsort(ranked)[: SURVEY.max_runs].tolist()
     runs: list[_StartRun] = []
@@ -684,7 +684,7 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
             started.start = starts[number]
             own = Progress(epochs.append, progress.validation)
             runs.append(run := _StartRun(started, own, epochs, Outcome(starts[number], False)))
-            run.outcome = optimize(method, started, options, own, met)
+            run.outcome = optimize(method, started, options, own, rivals)
             losses[number] = run.loss = _final_loss(started, run.outcome, own)
             if is_surveyed and not run.outcome.failure:
                 break

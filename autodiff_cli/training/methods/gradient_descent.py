@@ -141,7 +141,7 @@ class Outcome:
 
 
 class RunawayDetector:
-    """Recognises fits by their paths whose parameters run to infinity or 0, so that they end at no minimum.
+    """Recognises fits whose parameters run to infinity or to 0, and that so end at no minimum, by their paths.
 
     A path is examined whenever the number of steps has doubled. On the way to infinity, parameters change by a factor
     with every doubling, while the loss falls ever less, but does not come to rest.
