@@ -3,6 +3,7 @@ const browser = [
   "document", "window", "location", "history", "navigator", "localStorage", "performance", "console", "getComputedStyle",
   "matchMedia", "addEventListener", "setTimeout", "clearTimeout", "requestAnimationFrame", "cancelAnimationFrame", "fetch",
   "ResizeObserver", "IntersectionObserver", "CustomEvent", "DOMPoint", "SVGElement", "URLSearchParams", "structuredClone",
+  "getSelection", "Range",
 ];
 const errors = [
   "no-undef", "no-dupe-keys", "no-dupe-class-members", "no-dupe-else-if", "no-duplicate-case", "no-const-assign",

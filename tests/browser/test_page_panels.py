@@ -342,3 +342,36 @@ def test_a_derivation_calls_parts_that_are_too_long_by_what_the_page_calls_them(
     found = "record.nodes.flatMap((_, i) => { panel.show(i); return why.latex().match(/partial n_.*/) ?? []; })"
     assert page.evaluate("record.latex.nodes.some((text) => /^n_/.test(text))")
     assert page.evaluate(found) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "label"),
+    [
+        ("d1 = x*y; d2 = d1 - 2*y; sin(d1)*exp(d2 + 𝑧)", "sin", "sin(d1)"),
+        ("d1 = x*y; d2 = d1 - 2*y; sin(d1)*exp(d2 + 𝑧)", "exp", "exp(d2 + 𝑧)"),
+        ("d1 = x*y; d2 = d1 - 2*y; sin(d1)*exp(d2 + 𝑧)", "2 + 𝑧", "d2"),
+        ("d1 = x*y; d2 = d1 - 2*y; sin(d1)*exp(d2 + 𝑧)", "+ 𝑧", "d2 + 𝑧"),
+        ("x*tanh(x)", "x)", "x"),  # drawn once, and read from its first place
+    ],
+)
+def test_a_click_on_a_part_of_the_formula_shows_its_node(page: Page, text: str, place: str, label: str) -> None:
+    opened(page, [text, *(f"--{name}=1" for name in "xy𝑧" if name in text)])
+    at = page.evaluate(
+        """(place) => {
+          const range = new Range();
+          const walker = document.createTreeWalker(byId("formula"), NodeFilter.SHOW_TEXT);
+          let [before, node] = [0, walker.nextNode()];
+          const start = byId("formula").textContent.indexOf(place);
+          for (; before + node.data.length <= start; node = walker.nextNode()) before += node.data.length;
+          range.setStart(node, start - before);
+          range.setEnd(node, start - before + 1);
+          const { right, top, bottom } = range.getBoundingClientRect();
+          return [right - 1, (top + bottom) / 2];
+        }""",
+        place,
+    )
+    page.mouse.click(*at)
+    outlined = "record.nodes.filter((_, i) => graph.element(i)?.matches('.match')).map((node) => node.label)"
+    assert page.evaluate(outlined) == [label]
+    typeset = page.evaluate("(label) => htmlElement('p', math(label)).textContent", label)
+    assert (page.locator("#details h3").text_content() or "").startswith(typeset)

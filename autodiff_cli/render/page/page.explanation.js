@@ -63,7 +63,7 @@ class Explanation {
 
   /** The free place of a size that is nearest to a node, and how much nearer than the farthest; null if there is none. */
   #freePlaceFor({ width, height }, node, farthest) {
-    const { left, top, columns, rows, count } = this.#rasterOf(graph.svg);
+    const { left, top, columns, rows, count } = this.#rasterOf(graph.svg, graph.stage.getBoundingClientRect());
     const { cell, apart, above } = CALLOUT;
     const [wide, high] = [width, height].map((length) => Math.ceil((length + 2 * apart) / cell));
     let [best, least] = [null, farthest];
@@ -77,7 +77,8 @@ class Explanation {
         if (away >= least || count(row, column, row + high, column + wide) > 0 || this.#courses.some((course) => meets(course, place))) continue;
         const [from, to] = linkBetween(node, place);
         const isClear = Array.from({ length: Math.ceil(away / cell) - 1 }, (_, k) => (k + 1) * cell / away).every((share) => {
-          const [x, y] = [from.x + share * (to.x - from.x) - left, from.y + share * (to.y - from.y) - top].map((at) => Math.floor(at / cell));
+          const at = [from.x + share * (to.x - from.x) - left, from.y + share * (to.y - from.y) - top];
+          const [x, y] = [columns, rows].map((cells, k) => Math.min(Math.max(Math.floor(at[k] / cell), 0), cells - 1));
           return isOf(node, left + x * cell, top + y * cell, cell) || count(y, x, y + 1, x + 1) < 2;
         });
         if (isClear) [best, least] = [{ ...place, merit: farthest - away }, away];
@@ -87,10 +88,10 @@ class Explanation {
   }
 
   /** The raster of a drawing, with a count of what takes the cells of a rectangle: 2 for boxes, numbers and lines, 1 for borders of
-   * frames, which the line to the node may cross; made once for a drawing. */
-  #rasterOf(svg) {
-    if (this.#raster?.svg === svg && this.#raster.scale === svg.getScreenCTM().a) return this.#raster;
-    const { left, top, width } = graph.stage.getBoundingClientRect();
+   * frames, which the line to the node may cross; made once for a drawing at a place in the window. */
+  #rasterOf(svg, { left, top, width }) {
+    const key = [left, top, width, svg.getScreenCTM().a].join();
+    if (this.#raster?.svg === svg && this.#raster.key === key) return this.#raster;
     const height = document.querySelector(".controls").getBoundingClientRect().top - top; // what is below the drawing is free too
     const { cell } = CALLOUT;
     const [columns, rows] = [width, height].map((length) => Math.floor(length / cell));
@@ -110,7 +111,7 @@ class Explanation {
     }
     for (let row = 1; row <= rows; row++) for (let column = 1; column <= columns; column++) cells[row][column] += cells[row - 1][column] + cells[row][column - 1] - cells[row - 1][column - 1];
     const count = (row, column, bottom, right) => cells[bottom][right] - cells[row][right] - cells[bottom][column] + cells[row][column];
-    this.#raster = { svg, scale: svg.getScreenCTM().a, left, top, columns, rows, count };
+    this.#raster = { svg, key, left, top, columns, rows, count };
     return this.#raster;
   }
 }

@@ -123,6 +123,7 @@ byId("position").addEventListener("input", ({ target }) => {
   go(Number(target.value));
 });
 byId("question").addEventListener("submit", check);
+byId("formula").addEventListener("click", findInFormula);
 byId("find").addEventListener("input", () => find(0));
 byId("find").addEventListener("keydown", (event) => { if (event.key === "Enter") find(1); });
 
@@ -236,13 +237,35 @@ function find(way) {
   const isHit = (i) => graph.isDrawn(i) && `${record.nodes[i].label} ${record.nodes[i].op}`.toLowerCase().includes(text);
   const matches = text ? [...record.nodes.keys()].filter(isHit) : [];
   matchIndex = way && matches.length ? (matchIndex + way) % matches.length : 0;
-  const match = matches[matchIndex];
+  showFound(matches[matchIndex]);
+  byId("matches").textContent = text ? (matches.length ? `${matchIndex + 1} of ${matches.length}` : "no match") : "";
+}
+
+/** Outline a node, bring it into view, also out of a folded part, and explain it; `undefined` for none. */
+function showFound(match) {
   if (match !== undefined && graph.follow(match)) drawAll();
   for (const i of graph.ids) graph.element(i).classList.toggle("match", i === match);
-  byId("matches").textContent = text ? (matches.length ? `${matchIndex + 1} of ${matches.length}` : "no match") : "";
   if (match === undefined) return;
   graph.show(match);
   panel.show(match);
+}
+
+/** Show the node of the name at a place in the formula, else of the smallest part around it. A click puts the caret there. */
+function findInFormula() {
+  const { anchorNode, anchorOffset, isCollapsed } = getSelection();
+  if (!isCollapsed || !byId("formula").contains(anchorNode)) return;
+  const before = new Range();
+  before.setStart(byId("formula"), 0);
+  before.setEnd(anchorNode, anchorOffset);
+  const at = before.toString().length;
+  const [head] = /[\p{L}\p{M}\p{N}_]*$/u.exec(record.text.slice(0, at));
+  const [tail] = /^[\p{L}\p{M}\p{N}_]*/u.exec(record.text.slice(at));
+  const spans = [...record.nodes.entries()].filter(([i]) => graph.isDrawn(i)).map(([i, { label, span }]) => {
+    const isAround = span && span[0] <= at && at <= span[1];
+    return { i, length: label === head + tail ? 0 : isAround ? span[1] - span[0] : Infinity };
+  });
+  const nearest = spans.reduce((a, b) => (b.length < a.length ? b : a));
+  if (nearest.length < Infinity) showFound(nearest.i);
 }
 
 // A printed page has all numbers and the table; afterwards the reader's position is restored.
