@@ -19,6 +19,7 @@ BLACK_SCHOLES = f"{D1}; S*normal_cdf(d1) - K*normal_cdf(d1 - s*sqrt(T))"
 TRACES = {
     "arrays": ["W: 2x3; norm(tanh(W@x))", "--W=[[1, 2, 3], [0.5, -1, 2]]", "--x=[0.1, 0.2, -0.3]"],
     "folds": [BLACK_SCHOLES, "--S=100", "--K=95", "--r=0.02", "--s=0.2", "--T=0.5"],
+    "constants": ["2^10 + pi"],
     "kinks": ["where(x > 0, sqrt(x), 5*x) + max(x, y) + abs(y)", "--x=0", "--y=0"],
 }
 SIZES = ((1280, 800), (390, 844), (844, 390))

@@ -29,7 +29,7 @@ function restoreState() {
     return isLike(restored, value) ? [[key, restored]] : [];
   });
   if (fitting.length) setValues(Object.fromEntries(fitting));
-  if (state.has("forward")) {
+  if (state.has("forward") && forwardMode.seed) {
     forwardMode.seed = state.get("forward");
     forwardMode.use(true);
   }
