@@ -9,10 +9,9 @@ class Explanation {
   #raster = null;
   #courses = [];
   #leader = svgElement("path", { class: "leader" });
-  #node = null;
 
   constructor() {
-    document.addEventListener("zoomed", () => this.follow(this.#node));
+    document.addEventListener("zoomed", () => this.follow());
   }
 
   /** Bring the explanation to the top of the panels, if it is one of them. */
@@ -20,19 +19,20 @@ class Explanation {
     if (narrow.matches) tabs.show(this.#element);
   }
 
-  /** Put the explanation to a node, null for none. */
-  follow(i) {
-    this.#node = i;
+  /** Put the explanation to the node of the step, if there is one. */
+  follow() {
+    const i = playback.quiz ? null : playback.isSeeded ? record.output : playback.current;
     this.#element.classList.remove("callout", "under");
     Object.assign(this.#element.style, { translate: "", maxWidth: "" });
     this.#leader.remove();
-    if (!narrow.matches && i !== null && graph.isInSight(i)) this.#place(graph.element(i));
+    if (!narrow.matches && i !== null && graph.isInSight(i)) this.#place(i);
   }
 
-  #place(element) {
+  #place(i) {
+    const element = graph.element(i);
     const [app, node, outline] = [byId("app"), element.querySelector(".reach"), element.querySelector(".outline")].map((one) => one.getBoundingClientRect());
     const isAboutTheStep = graph.isWhole && !playback.quiz && !byId("remark").hasChildNodes();
-    const place = isAboutTheStep ? this.#freePlace(node) : null;
+    const place = isAboutTheStep ? this.#freePlace(i, node) : null;
     this.#element.classList.toggle("callout", place !== null);
     this.#element.classList.toggle("under", place === null);
     if (place === null) {
@@ -49,9 +49,9 @@ class Explanation {
   }
 
   /** The nearest place to a node that nothing of the drawing takes, and no number that moves; null if there is none. */
-  #freePlace(node) {
+  #freePlace(i, node) {
     this.#element.classList.add("callout");
-    this.#courses = graph.courses(this.#node, movementText);
+    this.#courses = graph.courses(i, movementText);
     const places = CALLOUT.widths.map((width, k) => {
       this.#element.style.maxWidth = `${width}px`;
       return this.#freePlaceFor(this.#element.getBoundingClientRect(), node, CALLOUT.farthest - k * CALLOUT.narrow);

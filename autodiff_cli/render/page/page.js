@@ -106,7 +106,7 @@ function explain() {
   } else {
     showStatus(computation.forwardSentence(i));
   }
-  explanation.follow(i);
+  explanation.follow();
 }
 
 const clicks = {
@@ -198,7 +198,7 @@ function refold() {
   graph.refold();
   graph.follow(isUntouched ? null : playback.focus, "whole");
   drawAll();
-  explanation.follow(playback.quiz ? null : playback.current);
+  explanation.follow();
 }
 
 /** Fold all named parts (and others of a large graph), or open all parts. */
@@ -303,7 +303,7 @@ byId("fold").hidden = !graph.parts.canFold;
 byId("fold").setAttribute("aria-pressed", String(graph.parts.areFolded));
 graph.watch(() => {
   drawAll();
-  explanation.follow(playback.quiz ? null : playback.current);
+  explanation.follow();
 });
 byId("backward-pass").disabled = !hasBackward;
 byId("quiz").disabled = !record.nodes.some((_, i) => takesGradient(i));

@@ -99,7 +99,7 @@ function seed() {
   highlight(record.output);
   panel.show(record.output);
   showStatus("The backward pass begins at the output.");
-  explanation.follow(record.output);
+  explanation.follow();
   explanation.show();
 }
 

@@ -96,7 +96,7 @@ function ask(message) {
   for (const id of ["question-title", "answer"]) byId(id).hidden = question === undefined || choices.length > 0;
   byId("question").querySelector("button").hidden = question === undefined;
   showStatus(message);
-  explanation.follow(null);
+  explanation.follow();
   explanation.show();
   byId("answer").value = "";
   setText(byId("question-title"), question === undefined || choices.length ? "" : question.title);
