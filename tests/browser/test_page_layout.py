@@ -431,6 +431,19 @@ TOUCHED = """() => {
 }"""
 
 
+# Steps whose explanation is joined to its node by a line that runs through a box, a number or a name.
+CROSSED = """() => Array.from({ length: playback.length }, (_, k) => k + 1).filter((position) => {
+  go(position);
+  const line = document.querySelector(".leader");
+  if (!line) return false;
+  const inside = [0.15, 0.85].map((share) => share * line.getTotalLength());
+  const points = Array.from({ length: 40 }, (_, k) => inside[0] + (k / 39) * (inside[1] - inside[0]))
+    .map((at) => line.getPointAtLength(at).matrixTransform(graph.svg.getScreenCTM()));
+  const own = graph.element(playback.current).querySelector(".outline");
+  return [...graph.svg.querySelectorAll(".node .outline, .node text, .edge text")].filter((part) => part !== own)
+    .map((part) => part.getBoundingClientRect()).some(({ left, right, top, bottom }) =>
+      points.some(({ x, y }) => x > left && x < right && y > top + 2 && y < bottom - 2));
+})"""
 # Steps whose explanation stands away from its node, on a line that does not begin at the box or at its numbers.
 FLOATING = """() => Array.from({ length: playback.length }, (_, k) => k + 1).filter((position) => {
   go(position);
@@ -449,6 +462,13 @@ def test_the_line_to_an_explanation_begins_at_its_node(page: Page) -> None:
     opened(page, words)
     assert measure(page, FLOATING) == []
     assert page.evaluate("go(4) ?? document.querySelectorAll('.leader').length") == 1
+
+
+@pytest.mark.parametrize("words", [["f(t) = t^2*exp(-t); f(f(f(f(x)))) + f(y)", "--x=0.5", "--y=2"]])
+def test_the_line_to_an_explanation_crosses_nothing(page: Page, words: list[str]) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, words)
+    assert measure(page, CROSSED) == []
 
 
 def test_on_a_phone_the_closing_remark_is_in_sight(page: Page) -> None:

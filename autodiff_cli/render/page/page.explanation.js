@@ -32,7 +32,8 @@ class Explanation {
     const element = graph.element(i);
     const [app, node, outline] = [byId("app"), element.querySelector(".reach"), element.querySelector(".outline")].map((one) => one.getBoundingClientRect());
     const isAboutTheStep = graph.isWhole && !playback.quiz && !byId("remark").hasChildNodes();
-    const place = isAboutTheStep ? this.#freePlace(i, node) : null;
+    const texts = [...element.querySelectorAll("text")].map((text) => text.getBoundingClientRect());
+    const place = isAboutTheStep ? this.#freePlace(i, { node, outline, texts }) : null;
     this.#element.classList.toggle("callout", place !== null);
     this.#element.classList.toggle("under", place === null);
     if (place === null) {
@@ -41,20 +42,19 @@ class Explanation {
     }
     this.#element.style.translate = `${place.left - app.left}px ${place.top - app.top}px`;
     const matrix = graph.svg.getScreenCTM().inverse();
-    const texts = [...element.querySelectorAll("text")].map((text) => text.getBoundingClientRect());
-    const link = [outline, node].map((box) => linkBetween(box, place)).find((ends) => !texts.some((text) => isCrossed(text, ends)));
-    const [from, to] = (link ?? linkBetween(node, place)).map(({ x, y }) => new DOMPoint(x, y).matrixTransform(matrix));
+    const [from, to] = place.link.map(({ x, y }) => new DOMPoint(x, y).matrixTransform(matrix));
     this.#leader.setAttribute("d", `M${from.x.toFixed(1)} ${from.y.toFixed(1)}L${to.x.toFixed(1)} ${to.y.toFixed(1)}`);
     graph.svg.append(this.#leader);
   }
 
-  /** The nearest place to a node that nothing of the drawing takes, and no number that moves; null if there is none. */
-  #freePlace(i, node) {
+  /** The nearest place to a node, of which we have rectangles, that nothing of the drawing takes, and no number that moves, with
+   * the `link` between both; null if there is none. */
+  #freePlace(i, boxes) {
     this.#element.classList.add("callout");
     this.#courses = graph.courses(i, movementText);
     const places = CALLOUT.widths.map((width, k) => {
       this.#element.style.maxWidth = `${width}px`;
-      return this.#freePlaceFor(this.#element.getBoundingClientRect(), node, CALLOUT.farthest - k * CALLOUT.narrow);
+      return this.#freePlaceFor(this.#element.getBoundingClientRect(), boxes, CALLOUT.farthest - k * CALLOUT.narrow);
     }).filter((place) => place !== null);
     const best = places.reduce((a, b) => (b.merit > a.merit ? b : a), { merit: 0 });
     this.#element.style.maxWidth = best.merit ? `${Math.ceil(best.right - best.left)}px` : "";
@@ -62,10 +62,14 @@ class Explanation {
   }
 
   /** The free place of a size that is nearest to a node, and how much nearer than the farthest; null if there is none. */
-  #freePlaceFor({ width, height }, node, farthest) {
+  #freePlaceFor({ width, height }, { node, outline, texts }, farthest) {
     const { left, top, columns, rows, count } = this.#rasterOf(graph.svg, graph.stage.getBoundingClientRect());
     const { cell, apart, above } = CALLOUT;
     const [wide, high] = [width, height].map((length) => Math.ceil((length + 2 * apart) / cell));
+    const isClear = (ends) => alongLine(ends, cell).every(({ x, y }) => {
+      const [column, row] = [[x - left, columns], [y - top, rows]].map(([at, most]) => Math.min(Math.max(Math.floor(at / cell), 0), most - 1));
+      return isOf(node, left + column * cell, top + row * cell, cell) || count(row, column, row + 1, column + 1) < 2;
+    });
     let [best, least] = [null, farthest];
     for (let row = 0; row + high <= rows; row++) {
       for (let column = 0; column + wide <= columns; column++) {
@@ -75,13 +79,8 @@ class Explanation {
         const below = Math.max(place.top - node.bottom, node.top - place.bottom, 0);
         const away = Math.hypot(beside, below) + (place.bottom <= node.top ? above : 0);
         if (away >= least || count(row, column, row + high, column + wide) > 0 || this.#courses.some((course) => meets(course, place))) continue;
-        const [from, to] = linkBetween(node, place);
-        const isClear = Array.from({ length: Math.ceil(away / cell) - 1 }, (_, k) => (k + 1) * cell / away).every((share) => {
-          const at = [from.x + share * (to.x - from.x) - left, from.y + share * (to.y - from.y) - top];
-          const [x, y] = [columns, rows].map((cells, k) => Math.min(Math.max(Math.floor(at[k] / cell), 0), cells - 1));
-          return isOf(node, left + x * cell, top + y * cell, cell) || count(y, x, y + 1, x + 1) < 2;
-        });
-        if (isClear) [best, least] = [{ ...place, merit: farthest - away }, away];
+        const link = [outline, node].map((box) => linkBetween(box, place)).find((ends) => isClear(ends) && !texts.some((text) => isCrossed(text, ends)));
+        if (link) [best, least] = [{ ...place, link, merit: farthest - away }, away];
       }
     }
     return best;
@@ -127,10 +126,17 @@ function linkBetween(a, b) {
   return [0, 1].map((k) => ({ x: ends[0][k], y: ends[1][k] }));
 }
 
+/** Points on a line, at most some pixels from one another, without its beginning and its end. */
+function alongLine([from, to], apart) {
+  const count = Math.ceil(Math.hypot(to.x - from.x, to.y - from.y) / apart);
+  return Array.from({ length: Math.max(count - 1, 0) }, (_, k) => (k + 1) / count).map((share) => {
+    return { x: from.x + share * (to.x - from.x), y: from.y + share * (to.y - from.y) };
+  });
+}
+
 /** Whether a line between two points meets a rectangle, looked at every few pixels. */
-function isCrossed(box, [from, to]) {
-  const count = Math.ceil(Math.hypot(to.x - from.x, to.y - from.y) / 3);
-  return Array.from({ length: count }, (_, k) => (k + 1) / count).some((share) => isOf(box, from.x + share * (to.x - from.x), from.y + share * (to.y - from.y), 0));
+function isCrossed(box, ends) {
+  return alongLine(ends, 3).some(({ x, y }) => isOf(box, x, y, 0));
 }
 
 /** Whether a cell meets a rectangle. */
