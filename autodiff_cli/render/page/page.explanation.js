@@ -32,8 +32,8 @@ class Explanation {
     const element = graph.element(i);
     const [app, node, outline] = [byId("app"), element.querySelector(".reach"), element.querySelector(".outline")].map((one) => one.getBoundingClientRect());
     const isAboutTheStep = graph.isWhole && !playback.quiz && !byId("remark").hasChildNodes();
-    const texts = [...element.querySelectorAll("text")].map((text) => text.getBoundingClientRect());
-    const place = isAboutTheStep ? this.#freePlace(i, { node, outline, texts }) : null;
+    const parts = [outline, ...[...element.querySelectorAll("text")].map((text) => text.getBoundingClientRect())];
+    const place = isAboutTheStep ? this.#freePlace(i, node, parts) : null;
     this.#element.classList.toggle("callout", place !== null);
     this.#element.classList.toggle("under", place === null);
     if (place === null) {
@@ -47,14 +47,14 @@ class Explanation {
     graph.svg.append(this.#leader);
   }
 
-  /** The nearest place to a node, of which we have rectangles, that nothing of the drawing takes, and no number that moves, with
-   * the `link` between both; null if there is none. */
-  #freePlace(i, boxes) {
+  /** The nearest place to a node that nothing of the drawing takes, and no number that moves, with the line to a part of the node
+   * as its `link`; null if there is none. */
+  #freePlace(i, node, parts) {
     this.#element.classList.add("callout");
     this.#courses = graph.courses(i, movementText);
     const places = CALLOUT.widths.map((width, k) => {
       this.#element.style.maxWidth = `${width}px`;
-      return this.#freePlaceFor(this.#element.getBoundingClientRect(), boxes, CALLOUT.farthest - k * CALLOUT.narrow);
+      return this.#freePlaceFor(this.#element.getBoundingClientRect(), node, parts, CALLOUT.farthest - k * CALLOUT.narrow);
     }).filter((place) => place !== null);
     const best = places.reduce((a, b) => (b.merit > a.merit ? b : a), { merit: 0 });
     this.#element.style.maxWidth = best.merit ? `${Math.ceil(best.right - best.left)}px` : "";
@@ -62,7 +62,7 @@ class Explanation {
   }
 
   /** The free place of a size that is nearest to a node, and how much nearer than the farthest; null if there is none. */
-  #freePlaceFor({ width, height }, { node, outline, texts }, farthest) {
+  #freePlaceFor({ width, height }, node, parts, farthest) {
     const { left, top, columns, rows, count } = this.#rasterOf(graph.svg, graph.stage.getBoundingClientRect());
     const { cell, apart, above } = CALLOUT;
     const [wide, high] = [width, height].map((length) => Math.ceil((length + 2 * apart) / cell));
@@ -79,7 +79,7 @@ class Explanation {
         const below = Math.max(place.top - node.bottom, node.top - place.bottom, 0);
         const away = Math.hypot(beside, below) + (place.bottom <= node.top ? above : 0);
         if (away >= least || count(row, column, row + high, column + wide) > 0 || this.#courses.some((course) => meets(course, place))) continue;
-        const link = [outline, node].map((box) => linkBetween(box, place)).find((ends) => isClear(ends) && !texts.some((text) => isCrossed(text, ends)));
+        const link = parts.map((part) => linkBetween(part, place)).find((ends) => isClear(ends) && !parts.some((part) => isCrossed(part, ends)));
         if (link) [best, least] = [{ ...place, link, merit: farthest - away }, away];
       }
     }
