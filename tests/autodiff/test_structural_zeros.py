@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -207,6 +208,16 @@ def test_what_is_absent_among_arrays_in_forward_mode(text: str, expected: float)
 @each("text", ["[x, y]", "concat([x], [y])", "[[x, 2], [3, y]]", "where([x, y] > 0, [x, y], 0)"])
 def test_an_element_that_does_not_move_is_absent(text: str) -> None:
     assert parse(f"sum(sqrt({text}))").jvp({"x": 1}, x=1, y=0)[1] == 0.5
+
+
+@each("text", ["norm([x, y])", "[x, y] @ [y, x]", "dot([x, 1], [1, y])", "prod([x, y, x])", "logsumexp([x, y])",
+               "max([x, y])", "mean([1/x, y])", "sum([x, y]*[y, 2])"])  # fmt: skip
+def test_forward_mode_ignores_elements_that_do_not_move_wherever_they_are(text: str) -> None:
+    """Along one variable it computes the derivative that reverse mode computes, at infinity and beyond overflow too."""
+    f = parse(text)
+    for x, y in itertools.product([0.0, -1.0, 1e300, math.inf], repeat=2):
+        for name, slope in f.grad(x=x, y=y).items():
+            assert f.jvp({name: 1}, x=x, y=y)[1] == pytest.approx(slope, nan_ok=True), (name, x, y)
 
 
 def test_a_jacobian_has_zeros_beside_what_is_infinite() -> None:
