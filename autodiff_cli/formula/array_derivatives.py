@@ -47,11 +47,7 @@ def directional_derivative(expression: Formula, rates: Mapping[str, Any], values
 
 
 def hessian_vector_product(
-    expression: Formula,
-    rates: Mapping[str, Any],
-    values: Mapping[str, Any],
-    wrt: Iterable[str] | None = None,
-    is_sparse: bool = False,
+    expression: Formula, rates: Mapping[str, Any], values: Mapping[str, Any], wrt: Iterable[str] | None = None
 ) -> list[Any]:
     """Return the product of the Hessian and a direction: the gradient of the derivative along the direction.
 
@@ -60,8 +56,6 @@ def hessian_vector_product(
         rates: the direction, by variable.
         values: the values of all variables.
         wrt: the variables of the result; by default all.
-        is_sparse: whether components that are 0 are left out, so that an infinite slope there does not give nan. It
-            takes about 1.5 times as long.
 
     Returns:
         The product, one number or array for each variable.
@@ -70,8 +64,13 @@ def hessian_vector_product(
         ExpressionError: if the output is an array.
     """
     point = DirectionalPoint(expression, rates, values)
-    product = point.hessian_product(expression.variables if wrt is None else wrt, is_sparse)
-    return expression.evaluate(product, point.values, point.shapes)
+    names = expression.variables if wrt is None else tuple(wrt)
+    for is_sparse in (False, True):  # a nan may be 0 times an infinite slope
+        graphs = point.hessian_product(names, is_sparse)
+        product = expression.evaluate(graphs, point.values, point.shapes)
+        if not any(np.isnan(part).any() for part in product):
+            break
+    return product
 
 
 def hessian(expression: Formula, values: Mapping[str, Any], wrt: Iterable[str] | None = None) -> Array:
@@ -89,9 +88,6 @@ def hessian(expression: Formula, values: Mapping[str, Any], wrt: Iterable[str] |
         return np.zeros((0, 0))
     basis = basis_directions(expression, values, names)
     rows = _concatenate(hessian_vector_product(expression, basis, values, names), expression, values)
-    if np.isnan(rows).any():  # possibly 0 times an infinite slope
-        product = hessian_vector_product(expression, basis, values, names, is_sparse=True)
-        rows = _concatenate(product, expression, values)
     matrix = np.moveaxis(rows, 0, -2)
     other = matrix.swapaxes(-1, -2)
     return np.where(matrix == other, matrix, matrix / 2 + other / 2)  # the sum may leave the range of floats
@@ -203,7 +199,13 @@ class DirectionalPoint:
             return tangent(self._expression.output, self.seeds, self.shapes)
 
     def hessian_product(self, wrt: Iterable[str], is_sparse: bool) -> list[Node]:
-        """Return the product of the Hessian and the direction, as graphs: see `hessian_vector_product`."""
+        """Return the product of the Hessian and the direction, as graphs: see `hessian_vector_product`.
+
+        Args:
+            wrt: the variables of the result.
+            is_sparse: whether components that are 0 are left out, so that an infinite slope there does not give nan. It
+                takes about 1.5 times as long.
+        """
         expression = self._expression
         expression.check_scalar_output(self.shapes)
         along = ZERO

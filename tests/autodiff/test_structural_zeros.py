@@ -225,3 +225,14 @@ def test_a_jacobian_has_zeros_beside_what_is_infinite() -> None:
     assert found["x"].tolist() == [math.inf, 0]
     assert found["y"].tolist() == [0, 1]
     assert parse("v: 2; sqrt(v)").jacobian(v=[0, 1])["v"].tolist() == [[math.inf, 0], [0, 0.5]]
+
+
+@each("text", ["sum(sqrt(v))", "norm(sqrt(v))", "log(v[0]) + v[1]^3", "max(sqrt(v[0]), 1)*v[1]^2"])
+def test_a_product_with_the_hessian_is_its_row_where_other_rows_are_infinite(text: str) -> None:
+    """Also where directions are a batch. What the direction leaves out contributes exactly 0."""
+    f = parse(f"v: 2; {text}")
+    for at in ([0, 1], [0, 4]):
+        matrix = f.hessian(v=at)
+        for direction, row in zip(np.eye(2), matrix, strict=True):
+            np.testing.assert_allclose(f.hvp({"v": direction}, v=at)["v"], row)
+        np.testing.assert_allclose(f.hvp({"v": np.eye(2)}, v=at)["v"], matrix)
