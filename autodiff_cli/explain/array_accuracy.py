@@ -355,7 +355,7 @@ def check_directional(
     """Return whether a directional derivative is inaccurate; its name is `directional`."""
     moving = DirectionalPoint(formula, direction, point, unrepresentable)
     values = {name: x if isinstance(x, float) else np.asarray(x, dtype=float) for name, x in moving.values.items()}
-    graphs = {"directional": moving.derivative()}
+    graphs = {"directional": moving.derivative(is_sparse=True)}
     return inaccurate_elements(graphs, {"directional": slope}, values, moving.leaves, unrepresentable)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import choose_backend
-from autodiff_cli.graph.gradient import gradient_nodes, tangent
+from autodiff_cli.graph.gradient import gradient_nodes, tangents
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import ZERO, Partial, Shape
 from autodiff_cli.graph.tape import Tape, format_shape
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def directional_derivative(expression: Formula, rates: Mapping[str, Any], values: Mapping[str, Any]) -> tuple[Any, Any]:
     """Return the value at a point, and the derivative along the direction `rates`, by forward mode."""
     point = DirectionalPoint(expression, rates, values)
-    value, slope = expression.evaluate([expression.output, point.derivative()], point.values, point.shapes)
+    value, slope = point.evaluate(lambda is_sparse: [expression.output, point.derivative(is_sparse)])
     return value, slope
 
 
@@ -65,12 +65,7 @@ def hessian_vector_product(
     """
     point = DirectionalPoint(expression, rates, values)
     names = expression.variables if wrt is None else tuple(wrt)
-    for is_sparse in (False, True):  # a nan may be 0 times an infinite slope
-        graphs = point.hessian_product(names, is_sparse)
-        product = expression.evaluate(graphs, point.values, point.shapes)
-        if not any(np.isnan(part).any() for part in product):
-            break
-    return product
+    return point.evaluate(lambda is_sparse: point.hessian_product(names, is_sparse))
 
 
 def hessian(expression: Formula, values: Mapping[str, Any], wrt: Iterable[str] | None = None) -> Array:
@@ -193,19 +188,27 @@ class DirectionalPoint:
         self.values = {**values, **{rate: rates[name] for name, rate in names.items()}}
         self.shapes: dict[str, Shape] = sizes | {rate: sizes[name] for name, rate in names.items() if name in sizes}
 
-    def derivative(self) -> Node:
-        """Return the derivative of the output along the direction, as a graph, by forward mode."""
-        with self._expression.locate_errors():
-            return tangent(self._expression.output, self.seeds, self.shapes)
-
-    def hessian_product(self, wrt: Iterable[str], is_sparse: bool) -> list[Node]:
-        """Return the product of the Hessian and the direction, as graphs: see `hessian_vector_product`.
+    def evaluate(self, graphs: Callable[[bool], Sequence[Node]]) -> list[Any]:
+        """Evaluate graphs along the direction. Components that are 0 have no effect where slopes are infinite.
 
         Args:
-            wrt: the variables of the result.
-            is_sparse: whether components that are 0 are left out, so that an infinite slope there does not give nan. It
-                takes about 1.5 times as long.
+            graphs: returns the graphs; its argument says whether they leave out components that are 0. Such graphs take
+                about 1.5 times as long, so they are evaluated only after a nan.
         """
+        for is_sparse in (False, True):
+            numbers = self._expression.evaluate(graphs(is_sparse), self.values, self.shapes)
+            if not any(np.isnan(number).any() for number in numbers):
+                break
+        return numbers
+
+    def derivative(self, is_sparse: bool = False) -> Node:
+        """Return the derivative of the output along the direction, as a graph, by forward mode; see `evaluate`."""
+        masks = {leaf: not_equal(rate, 0) for leaf, rate in self.seeds.items() if is_sparse}
+        with self._expression.locate_errors():
+            return tangents([self._expression.output], self.seeds, self.shapes, masks)[0]
+
+    def hessian_product(self, wrt: Iterable[str], is_sparse: bool) -> list[Node]:
+        """Return the product of the Hessian and the direction towards variables, as graphs; see `evaluate`."""
         expression = self._expression
         expression.check_scalar_output(self.shapes)
         along = ZERO

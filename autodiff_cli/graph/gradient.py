@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from autodiff_cli.graph.node import Node, get_op, is_literal, variable
 from autodiff_cli.graph.op import ONE, ZERO, Op, Partial, Shape, StructuralRule
@@ -219,13 +220,11 @@ def _zeros_like(node: Node, shape: Shape) -> Node:
     return get_op("broadcast_like")(ZERO, node) if shape else ZERO
 
 
-def tangent(output: Node, seeds: Mapping[Node, Node], leaves: Mapping[str, Shape] | None = None) -> Node:
-    """Return the directional derivative of one output; see `tangents`."""
-    return tangents([output], seeds, leaves)[0]
-
-
 def tangents(
-    outputs: Sequence[Node], seeds: Mapping[Node, Node], leaves: Mapping[str, Shape] | None = None
+    outputs: Sequence[Node],
+    seeds: Mapping[Node, Node],
+    leaves: Mapping[str, Shape] | None = None,
+    masks: Mapping[Node, Node] = MappingProxyType({}),
 ) -> list[Node]:
     """Return the directional derivatives of `outputs` by forward mode, as graphs with the shapes of the outputs.
 
@@ -233,6 +232,7 @@ def tangents(
         outputs: the nodes to differentiate.
         seeds: the tangent of each leaf along the direction; leaves without an entry are held constant.
         leaves: the shapes of input leaves by name; leaves without an entry are scalars.
+        masks: for some leaves, where their tangents are not 0.
 
     Raises:
         ShapeError: if shapes are incompatible.
@@ -242,7 +242,7 @@ def tangents(
     partials: list[Partial | None] = []
     for i, node in enumerate(tape.nodes):
         if node in seeds:
-            partials.append(Partial(seeds[node]))
+            partials.append(Partial(seeds[node], masks.get(node), is_masked=node in masks))
             continue
         inputs = tape.inputs[i]
         rates = {k: rate for k in tape.active_inputs[i] if (rate := partials[inputs[k]]) is not None}
