@@ -355,7 +355,7 @@ def check_directional(
     """Return whether a directional derivative is inaccurate; its name is `directional`."""
     moving = DirectionalPoint(formula, direction, point, unrepresentable)
     values = {name: x if isinstance(x, float) else np.asarray(x, dtype=float) for name, x in moving.values.items()}
-    graphs = {"directional": moving.derivative(is_sparse=True)}
+    graphs = {"directional": moving.derivative()}
     return inaccurate_elements(graphs, {"directional": slope}, values, moving.leaves, unrepresentable)
 
 
@@ -413,7 +413,7 @@ def _doubtful_second_derivatives(
     moving = DirectionalPoint(formula, basis, point)
     leaf_values = with_row_axis(point)
     leaf_values |= {moving.seeds[formula.leaves[name]].text: np.moveaxis(rates, 0, -1) for name, rates in basis.items()}
-    tape = Tape(moving.hessian_product(rows_of_hessian, is_sparse=False))
+    tape = Tape(moving.hessian_product(rows_of_hessian))
     distances = perturbation_distances(tape, [*rows_of_hessian.values()], leaf_values)
     return {
         row: _is_doubtful(x, distance) for (row, x), distance in zip(rows_of_hessian.items(), distances, strict=True)
