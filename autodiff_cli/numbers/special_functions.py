@@ -83,12 +83,8 @@ SINC_SLOPE_SERIES = [(-1.0) ** k * 2 * k / math.factorial(2 * k + 1) for k in ra
 
 def sinc_slope(x: float) -> float:
     """The derivative of sin(x)/x; by its power series between -1 and 1."""
-    if abs(x) < 1:
-        return _sinc_slope_near_0(x)
-    return 0.0 if math.isinf(x) else (cos(x) - sin(x) / x) / x
-
-
-def _sinc_slope_near_0(x: float) -> float:
+    if not abs(x) < 1:
+        return 0.0 if math.isinf(x) else (cos(x) - sin(x) / x) / x
     total = 0.0
     square = x * x
     for coefficient in SINC_SLOPE_SERIES:
