@@ -106,7 +106,12 @@ def sinc_derivative(n: float, x: float) -> float:
     if math.isinf(x):
         return 0.0
     if abs(x) > n + 1:
-        return _sinc_forward_recurrence(n, x)
+        value = math.sin(x) / x
+        k = 1.0
+        while k <= n:
+            value = (_sine_derivative(k, x) - k * value) / x
+            k += 1
+        return value
     k = n + 2
     left = abs(x) / (n + 1)
     while left > 1e-19:
@@ -116,15 +121,6 @@ def sinc_derivative(n: float, x: float) -> float:
     while k > n:
         value = (_sine_derivative(k, x) - x * value) / k
         k -= 1
-    return value
-
-
-def _sinc_forward_recurrence(n: float, x: float) -> float:
-    value = math.sin(x) / x
-    k = 1.0
-    while k <= n:
-        value = (_sine_derivative(k, x) - k * value) / x
-        k += 1
     return value
 
 
