@@ -7,7 +7,7 @@ collected once, at its root. Nodes with other users as well are inlined only if 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from autodiff_cli.algebra.collection import power_product, root_product
 from autodiff_cli.algebra.conditions import BOOLEAN_OPS, add_guards, truth_value, write_condition, write_guard
@@ -213,12 +213,17 @@ def _write_graphs(
         if node.op is None:
             new[node] = forms.add_leaf(node)
         elif node in sums:
-            terms = _chain_terms(forms, node, links, new)
+            terms: Terms = {}
+            for member, sign in _chain_members(node, links, sub):
+                assert member is not None
+                add_terms(terms, forms.terms_of(new[member]), sign)
             new[node] = _unchanged(forms, node, new) if _loses_shape(forms, terms.values()) else forms.sum(terms)
         elif node.op is mul or node.op is div or node.op is neg:
-            product = _chain_factors(forms, node, links, new)
-            vanishes = _loses_shape(forms, (product.number, *product.factors.values()))
-            new[node] = _unchanged(forms, node, new) if vanishes else forms.product(product)
+            number, factors = UNIT, Factors()
+            for member, sign in _chain_members(node, links, div):
+                number = -number if member is None else forms.multiply(number, factors, new[member], sign)
+            vanishes = _loses_shape(forms, (number, *factors.values()))
+            new[node] = _unchanged(forms, node, new) if vanishes else forms.product(Product(number, factors))
         elif node.op is pow_ or node.op is square:
             exponent = new[node.inputs[1]] if node.op is pow_ else forms.leaf(TWO)
             product_or_none = power_product(forms, new[node.inputs[0]], exponent)
@@ -241,35 +246,23 @@ def _loses_shape(forms: FormTable, numbers: Iterable[ExactNumber]) -> bool:
     return not forms.scalar and any(number.value == 0 for number in numbers)
 
 
-def _chain_terms(forms: FormTable, root: Node, links: set[Node], new: dict[Node, Node]) -> Terms:
-    """Return the terms of a chain of sums."""
-    terms: Terms = {}
+def _chain_members(root: Node, links: set[Node], inverse: Op) -> Iterator[tuple[Node | None, ExactNumber]]:
+    """Yield the members of a chain of sums or products, each with its sign or the sign of its exponent.
+
+    Args:
+        root: the last operation of the chain.
+        links: its other operations.
+        inverse: `sub` for a chain of sums, `div` for one of products. There, None stands for the factor -1.
+    """
     stack: list[tuple[Node, ExactNumber]] = [(root, UNIT)]
     while stack:
         node, sign = stack.pop()
         if node is not root and node not in links:
-            add_terms(terms, forms.terms_of(new[node]), sign)
+            yield node, sign
         elif node.op is neg:
-            stack.append((node.inputs[0], -sign))
+            stack.append((node.inputs[0], -sign if inverse is sub else sign))
+            if inverse is div:
+                yield None, UNIT
         else:
             a, b = node.inputs
-            stack += [(b, -sign if node.op is sub else sign), (a, sign)]
-    return terms
-
-
-def _chain_factors(forms: FormTable, root: Node, links: set[Node], new: dict[Node, Node]) -> Product:
-    """Return the factors of a chain of products."""
-    total = UNIT
-    factors: Factors = {}
-    stack: list[tuple[Node, ExactNumber]] = [(root, UNIT)]
-    while stack:
-        node, side = stack.pop()
-        if node is not root and node not in links:
-            total = forms.multiply(total, factors, new[node], side)
-        elif node.op is neg:
-            total = -total
-            stack.append((node.inputs[0], side))
-        else:
-            a, b = node.inputs
-            stack += [(b, -side if node.op is div else side), (a, side)]
-    return Product(total, factors)
+            stack += [(b, -sign if node.op is inverse else sign), (a, sign)]

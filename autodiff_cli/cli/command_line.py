@@ -192,7 +192,9 @@ class Parameter(NamedTuple):
             plain = text.removesuffix("%").replace(",", "." if self.kind is float else "")
             is_number = self.kind in (int, float) and is_signed_number(plain)
             meant = float(plain) / (100 if text.endswith("%") else 1) if is_number else math.nan
-            hint = f"; did you mean {meant:.15g}?" if meant.is_integer() or (is_number and self.kind is float) else ""
+            is_meant = meant.is_integer() or (is_number and self.kind is float)
+            is_allowed = is_meant and (self.option.check is None or self.option.check.holds(meant))
+            hint = f"; did you mean {meant:.15g}?" if is_allowed else ""
             raise BadInput(f"{name} takes {join_words(accepted, 'or')}, not `{text}`{hint}") from None
 
     def accepts(self, text: str | None) -> bool:
@@ -500,9 +502,11 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
         if not _is_option(name, declared) or (equals and name in NEVER_EXPRESSIONS):
             may_be_expression = takes_expression and not arguments.positionals
             if re.fullmatch(r"-\w[\w.-]*", word) and not may_be_expression and not is_signed_number(word):
-                raise _unknown_option_error(command, word, None, words)
+                raise _unknown_option_error(command, word, queue[-1] if queue else None, words)
             arguments.positionals.append(word)
             continue
+        if re.search(r"\s--\w[\w.-]*=", text):
+            raise BadInput(f"`{word}` has several options in one pair of quotes; put each in its own")
         option = declared.get(name)
         value = (
             text if equals else queue[-1] if queue and not _is_option(queue[-1].partition("=")[0], declared) else None
@@ -647,6 +651,9 @@ def check_not_a_number(word: str) -> None:
         raise BadInput(f"unexpected argument `{word}`; to set a variable, use `--x {word}`")
 
 
+_DASHES = "–—−"  # a word processor may have put them in place of hyphens
+
+
 def _check_count(command: Command, arguments: Arguments) -> None:
     """Raise BadInput for the wrong number of positional arguments.
 
@@ -669,10 +676,14 @@ def _check_count(command: Command, arguments: Arguments) -> None:
         raise BadInput(f"missing {missing}; usage: autodiff {command.name} {usage}")
     extra = arguments.positionals[len(names)]
     name, equals, value = extra.lstrip("-").partition("=")
+    if extra.startswith("--"):
+        raise BadInput(f"unexpected argument `{extra}`; options go {'without quotes' if ' ' in extra else 'before --'}")
     if command.takes_values and (equals or extra.startswith("-")) and is_name(name):
         raise BadInput(f"unexpected argument `{extra}`; to set a variable, use `--{name} {value or 2}`")
     if command.takes_values:
         check_not_a_number(extra)
+    if extra[:1] in _DASHES and is_name(name.lstrip(f"{_DASHES}-")):
+        raise BadInput(f"unexpected argument `{extra}`; options begin with hyphens: --{extra.lstrip(f'{_DASHES}-')}")
     if not least:
         raise BadInput(f"unexpected argument `{extra}`; autodiff {command.name} --help has examples")
     words = f"{command.name} takes one expression, in quotes, such as"

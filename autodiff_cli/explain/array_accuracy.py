@@ -413,7 +413,7 @@ def _doubtful_second_derivatives(
     moving = DirectionalPoint(formula, basis, point)
     leaf_values = with_row_axis(point)
     leaf_values |= {moving.seeds[formula.leaves[name]].text: np.moveaxis(rates, 0, -1) for name, rates in basis.items()}
-    tape = Tape(moving.hessian_product(rows_of_hessian, is_sparse=False))
+    tape = Tape(moving.hessian_product(rows_of_hessian))
     distances = perturbation_distances(tape, [*rows_of_hessian.values()], leaf_values)
     return {
         row: _is_doubtful(x, distance) for (row, x), distance in zip(rows_of_hessian.items(), distances, strict=True)

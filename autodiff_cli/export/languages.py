@@ -137,16 +137,10 @@ def _c_array(name: str, count: int) -> str:
 
 
 def _c_body(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
-    used = layout.used_variables
-    start = 0
-    for variable in program.variables:
-        if variable in used:
-            name = layout.names[variable.name]
-            is_array = bool(variable.shape)
-            place = f"x + {start}" if start else "x"
-            yield f"const double *const {name} = {place};" if is_array else f"const double {name} = x[{start}];"
-        start += variable.size
-    if not used:
+    for name, variable, start in layout.used_slices:
+        place = f"x + {start}" if start else "x"
+        yield f"const double *const {name} = {place};" if variable.shape else f"const double {name} = x[{start}];"
+    if not layout.used_variables:
         yield "(void)x;"
     if program.has_gradient and not program.wrt:
         yield "(void)gradient;"
@@ -242,12 +236,8 @@ def _fortran_statements(program: ExportProgram, layout: SourceLayout) -> Iterato
         yield "if (size(x) < 0) return  ! x is not used"
     if program.has_gradient and not program.wrt:
         yield "gradient = 0.0_dp  ! there is nothing in it"
-    start = 1
-    for variable in program.variables:
-        if variable in layout.used_variables:
-            stop = start + variable.size - 1
-            yield f"{layout.names[variable.name]} = x({f'{start}:{stop}' if variable.shape else start})"
-        start += variable.size
+    for name, variable, start in layout.used_slices:
+        yield f"{name} = x({f'{start + 1}:{start + variable.size}' if variable.shape else start + 1})"
     for name, part in layout.lines:
         yield f"{name} = {part.text}"
     if not program.shape and layout.value != VALUE_NAME:

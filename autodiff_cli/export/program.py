@@ -13,7 +13,7 @@ import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import chain, count, islice
+from itertools import accumulate, chain, count, islice
 from typing import TYPE_CHECKING, TypeVar
 
 from autodiff_cli.algebra.simplify import simplify
@@ -583,6 +583,13 @@ class SourceLayout:
         texts = (*(part.text for _, part in self.lines), *self.results)
         words = {word for text in texts for word in re.findall(r"\w+", text)}
         return [variable for variable in self.program.variables if self.names[variable.name] in words]
+
+    @property
+    def used_slices(self) -> list[tuple[str, ExportVariable, int]]:
+        """The variables that the code reads, each after its legal name, and where it begins in an array of all."""
+        variables, used = self.program.variables, self.used_variables
+        starts = accumulate((variable.size for variable in variables), initial=0)
+        return [(self.names[each.name], each, k) for each, k in zip(variables, starts, strict=False) if each in used]
 
     @property
     def value(self) -> str:

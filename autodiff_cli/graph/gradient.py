@@ -16,9 +16,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from autodiff_cli.graph.node import Node, get_op, is_literal
-from autodiff_cli.graph.op import ONE, ZERO, Op, Partial, Shape
+from autodiff_cli.graph.node import Node, get_op, is_literal, variable
+from autodiff_cli.graph.op import ONE, ZERO, Op, Partial, Shape, StructuralRule
 from autodiff_cli.graph.tape import ShapeInference, Tape, Template, has_array_operations, infer_shapes, substitute
 
 LinearMap = Callable[[Node], Node]  # instantiates a graph that depends linearly on its placeholder
@@ -219,13 +220,11 @@ def _zeros_like(node: Node, shape: Shape) -> Node:
     return get_op("broadcast_like")(ZERO, node) if shape else ZERO
 
 
-def tangent(output: Node, seeds: Mapping[Node, Node], leaves: Mapping[str, Shape] | None = None) -> Node:
-    """Return the directional derivative of one output; see `tangents`."""
-    return tangents([output], seeds, leaves)[0]
-
-
 def tangents(
-    outputs: Sequence[Node], seeds: Mapping[Node, Node], leaves: Mapping[str, Shape] | None = None
+    outputs: Sequence[Node],
+    seeds: Mapping[Node, Node],
+    leaves: Mapping[str, Shape] | None = None,
+    masks: Mapping[Node, Node] = MappingProxyType({}),
 ) -> list[Node]:
     """Return the directional derivatives of `outputs` by forward mode, as graphs with the shapes of the outputs.
 
@@ -233,6 +232,7 @@ def tangents(
         outputs: the nodes to differentiate.
         seeds: the tangent of each leaf along the direction; leaves without an entry are held constant.
         leaves: the shapes of input leaves by name; leaves without an entry are scalars.
+        masks: for some leaves, where their tangents are not 0.
 
     Raises:
         ShapeError: if shapes are incompatible.
@@ -242,7 +242,7 @@ def tangents(
     partials: list[Partial | None] = []
     for i, node in enumerate(tape.nodes):
         if node in seeds:
-            partials.append(Partial(seeds[node]))
+            partials.append(Partial(seeds[node], masks.get(node), is_masked=node in masks))
             continue
         inputs = tape.inputs[i]
         rates = {k: rate for k in tape.active_inputs[i] if (rate := partials[inputs[k]]) is not None}
@@ -303,21 +303,61 @@ def _structural_contributions(
     tape: Tape, i: int, arguments: Mapping[int, Partial], shapes: TapeShapes, is_forward: bool
 ) -> Iterator[tuple[int, Partial]]:
     """Yield the contributions along the edges of a structural operation: see `_contributions`."""
-    node = tape.nodes[i]
-    rule = node.operation.structural_rule(tuple(shapes[j] for j in tape.inputs[i]))
+    node, input_shapes = tape.nodes[i], tuple(shapes[j] for j in tape.inputs[i])
+    rule = node.operation.structural_rule(input_shapes)
     known = {rule.output: node, **dict(zip(rule.inputs, node.inputs, strict=True))}
+    sizes = {rule.output: shapes[i], rule.adjoint: shapes[i], **dict(zip(rule.inputs, input_shapes, strict=True))}
     for k, argument in arguments.items():
-        partial = rule.jvps[k] if is_forward else rule.vjps[k]
+        partial = rule.vjps[k]
         if partial is None:
             continue
-        placeholder, like = (rule.tangents[k], node.inputs[k]) if is_forward else (rule.adjoint, node)
-        own = None
-        if partial.mask is not None:
-            own = Partial(partial.local, _instantiate(partial.mask, known, placeholder, like), partial.is_masked)
-        linear_map = functools.partial(_instantiate, partial.local, known, placeholder)
-        amount = shapes.apply_linear(argument, linear_map, like, node.operation.propagates_masks, own)
+        if is_forward:
+            mask_shape = () if argument.mask is None else shapes.shape_of(argument.mask)
+            places = {**sizes, _TANGENT: input_shapes[k], _MASK: mask_shape}
+            amount = _transposed(rule, k, argument, known, places)
+        else:
+            own = None
+            if partial.mask is not None:
+                own = Partial(partial.local, _instantiate(partial.mask, known, rule.adjoint, node), partial.is_masked)
+            linear_map = functools.partial(_instantiate, partial.local, known, rule.adjoint)
+            amount = shapes.apply_linear(argument, linear_map, node, node.operation.propagates_masks, own)
         if not is_literal(amount.local, 0):
             yield k, amount
+
+
+_TANGENT, _MASK = variable("d"), variable("m")  # placeholders for a tangent and its mask
+
+
+def _transposed(
+    rule: StructuralRule, k: int, tangent: Partial, known: Mapping[Node, Node], places: Mapping[Node, Shape]
+) -> Partial:
+    """Return the contribution of the tangent of an input of a structural operation to the tangent of its output.
+
+    The map from tangents to tangents is the transpose of the map from adjoints to adjoints, so it is the reverse sweep
+    over the graph of the latter.
+
+    Args:
+        rule: the rule of the operation.
+        k: the position of the input.
+        tangent: the tangent of the input.
+        known: the nodes for the placeholders of the output and the inputs.
+        places: the shapes of all placeholders.
+    """
+    vjp = rule.vjps[k]
+    assert vjp is not None
+    own_mask = None if vjp.is_masked else vjp.mask
+    mask = intersect_masks(None if tangent.mask is None else _MASK, own_mask)
+    literals = {place: node for place, node in known.items() if node.is_constant}  # an index determines a shape
+    sizes = {place.text: shape for place, shape in places.items()}
+    seed = Partial(_TANGENT, mask, tangent.is_masked and own_mask is None)
+    transposed = gradient(substitute([vjp.local], literals)[0], [rule.adjoint], sizes, seed)[0]
+    assert transposed is not None
+    like = known[rule.output]  # it has the shape of the adjoint
+    nodes = {**known, rule.adjoint: like, _TANGENT: tangent.local}
+    if tangent.mask is not None:
+        nodes[_MASK] = tangent.mask
+    local, *masks = substitute([graph for graph in (transposed.local, transposed.mask) if graph is not None], nodes)
+    return Partial(local, masks[0] if masks else None, transposed.is_masked)
 
 
 def _instantiate(graph: Node, known: Mapping[Node, Node], placeholder: Node, argument: Node) -> Node:

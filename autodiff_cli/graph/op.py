@@ -94,17 +94,13 @@ class StructuralRule:
         output: the placeholder for the output.
         inputs: the placeholders for the inputs.
         adjoint: the placeholder for the adjoint of the output.
-        tangents: the placeholders for the tangents of the inputs.
         vjps: for each input, the contribution of `adjoint` to its adjoint; None if there is none.
-        jvps: for each input, the contribution of its tangent to the output's tangent; None if there is none.
     """
 
     output: Node
     inputs: tuple[Node, ...]
     adjoint: Node
-    tangents: tuple[Node, ...]
     vjps: tuple[Partial | None, ...]
-    jvps: tuple[Partial | None, ...]
 
     @property
     def vjp_graphs(self) -> tuple[Node | None, ...]:
@@ -125,9 +121,9 @@ class Op:
       input. A selecting operation returns a `Partial` with a mask; where the mask is false, the contribution is a
       structural zero.
     - A *structural* operation (`matmul`, `sum`) works on whole arrays. Its `shape(node, *shapes)` returns the shape of
-      the output. `vjp(shapes, g, z, *inputs)` and `jvp(shapes, tangents, z, *inputs)` return one contribution per
+      the output. `vjp(shapes, g, z, *inputs)` returns the contribution of the output's adjoint `g` to that of each
       input, or None where there is none; `shapes` are the shapes of the inputs. A contribution that reaches only some
-      elements (at least one) is a `Partial` with the mask of these elements.
+      elements (at least one) is a `Partial` with the mask of these elements. Forward mode is the transpose.
 
     `expansion(*inputs)` defines the operation in terms of others. A composite has nothing else: its value is the value
     of its expansion, and its rule is the gradient of its expansion. It is still a single node of a graph.
@@ -146,7 +142,6 @@ class Op:
     is_composite: bool = False
     shape: Callable[..., Shape] | None = None
     vjp: Callable[..., Sequence[Node | Partial | None]] | None = None
-    jvp: Callable[..., Sequence[Node | Partial | None]] | None = None
 
     # notation
     spelling: str = ""  # its name in calls; empty for operators and helpers
@@ -268,16 +263,10 @@ class Op:
 
     def _trace_structural_rule(self, shapes: tuple[Shape, ...]) -> StructuralRule:
         assert self.vjp is not None
-        assert self.jvp is not None
         output, adjoint = variable("z"), variable("g")
         inputs = self.placeholders(len(shapes))
-        tangents = tuple(variable(f"d{i}") for i in range(len(shapes)))
-        vjps, jvps = self.vjp(shapes, adjoint, output, *inputs), self.jvp(shapes, tangents, output, *inputs)
-        return StructuralRule(output, inputs, adjoint, tangents, _as_partials(vjps), _as_partials(jvps))
-
-
-def _as_partials(contributions: Sequence[Node | Partial | None]) -> tuple[Partial | None, ...]:
-    return tuple(None if contribution is None else _as_partial(contribution) for contribution in contributions)
+        vjps = [None if vjp is None else _as_partial(vjp) for vjp in self.vjp(shapes, adjoint, output, *inputs)]
+        return StructuralRule(output, inputs, adjoint, tuple(vjps))
 
 
 def _as_partial(value: Operand | Partial) -> Partial:

@@ -66,16 +66,17 @@ FOREIGN_OPERATORS = {
 FOREIGN_WORDS = {"mod": "{} % {}", "rem": "{} % {}", "div": "floor(a/b)", "xor": "{} != {}", "pow": "{}^{}"}
 QUOTATION_MARKS = {"`": "a name of any characters", "'": "text", '"': "text"}  # what a pair of each encloses
 
-# What to write here for functions of other languages, by name; `{}` stands for the argument where it changes.
+# What to write here for functions of other languages, by name; `{}` or `{0}` stands for the argument where it changes.
 FOREIGN_FUNCTIONS = {
     name: ours
     for ours, names in {
         "abs": "fabs", "acosh": "arcosh", "asinh": "arsinh", "atan": "arctg", "atanh": "artanh", "cos": "cosine",
-        "cosh": "ch", "cot": "ctg cotan", "csc": "cosec", "digamma": "ψ Ψ", "floor": "int", "gamma": "Γ",
+        "cosh": "ch", "cot": "ctg cotan", "csc": "cosec", "digamma": "ψ Ψ", "gamma": "Γ",
         "gamma({} + 1)": "factorial", "[{}]": "c list vector", "heaviside": "θ Θ H step", "lambertw": "W",
         "log10": "lg", "log2": "lb ld", "mean": "average avg", "normal_cdf": "Phi N pnorm", "normal_pdf": "φ phi dnorm",
         "pow": "power", "prod": "product Π", "sigmoid": "σ expit", "sign": "sgn", "sinh": "sh", "sum": "Σ",
         "tan": "tangent tg", "tanh": "th", "where": "if ifelse iif piecewise",
+        "sign({0})*floor(abs({0}))": "int trunc fix",
     }.items()
     for name in names.split()
 }  # fmt: skip
@@ -91,6 +92,12 @@ UNAVAILABLE_FUNCTIONS: dict[str, Message] = {
     **dict.fromkeys(("lim", "limit"), ("limits are not in the language", None)),
     **dict.fromkeys(("PI", "Pi", "pi"), ("the constant `pi` is written without brackets", None)),
     **dict.fromkeys(("complex", "re", "im", "Re", "Im", "real", "imag", "conj", "arg"), (_COMPLEX_MESSAGE, None)),
+    **dict.fromkeys(
+        ("det", "inv", "trace", "eig"), ("determinants, inverses and traces are not in the language", None)
+    ),
+    **dict.fromkeys(("rand", "randn", "random"), ("random numbers are not in the language", None)),
+    "len": ("the length of an array is not in the language", None),
+    "print": ("the last statement is the output; it is printed without a call", "{}"),
     "I": ("operators in a model have their usual meaning, without `I`", "({})"),
     **dict.fromkeys(("factor", "as.factor"), ("a parameter for each level of a column is written", "a[{}]")),
     **dict.fromkeys(("bs", "ns"), ("a smooth curve is written with its knots: `spline(x, [0, 1, 2], h)`", None)),
@@ -127,7 +134,7 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
         operand = first if template in ("{}", "({})") or first.isidentifier() else f"({first})"
         return words, template.replace("{}", operand) if template is not None and first else None
     translation = FOREIGN_FUNCTIONS.get(name) or FOREIGN_FUNCTIONS.get(name.lower(), "")  # spreadsheets: `IF(…)`
-    if "{}" in translation and (count > 1 or len(name) > 1):  # a letter before one operand is rather a factor
+    if "{" in translation and (count > 1 or len(name) > 1):  # a letter before one operand is rather a factor
         return "", translation.format(inside or "x")
     accepts = any(op.accepts(count) for op in ops.overloads(translation))
     return ("", f"{translation}{arguments}") if accepts else None
@@ -160,10 +167,28 @@ def foreign_notation(text: str, before: list[Lexeme], unexpected: Lexeme, after:
         return "a function without a name is not in the language; give the function a name: `f(x) = x^2; f(3)`", None
     if [lexeme.text for lexeme in before[:2]] == ["d", "/"] and len(before) == 3 and last.text.startswith("d"):
         return DERIVATIVE_MESSAGE, if_quotable(text[unexpected.start :].strip(), None)
-    if unexpected.type == "COMMA" and [lexeme.type for lexeme in after[:2]] == ["NAME", "EQUAL"]:
+    if text.endswith(f" --{last.text}", 0, last.end):
+        return f"`--{last.text}` is an option; it goes outside of the quotes around the expression", None
+    words = _STATEMENT_WORDS.get(last.text)
+    if words is not None and unexpected.type == "NAME" and (len(before) == 1 or before[-2].type == "SEPARATOR"):
+        return words, if_quotable(text[unexpected.start :].strip(), None) if "leave" in words else None
+    is_before_value = unexpected.type == "COMMA" or unexpected.text in _WORDS_BEFORE_VALUES
+    if is_before_value and [lexeme.type for lexeme in after[:2]] == ["NAME", "EQUAL"]:
         name = after[0].text
         return f"values of variables are not part of the expression; give one by the option `--{name} 2`", None
+    if unexpected.text == "for":
+        return "loops are not in the language; operations apply to each element of an array", None
     return _power_of_function(text, before, unexpected, after)
+
+
+# Words of other languages before a statement: a message.
+_STATEMENT_WORDS = {
+    **{word: f"`{word}` is not in the language; leave it out" for word in ("return", "let", "var", "const")},
+    **dict.fromkeys(("def", "function"), "a function is defined as in `f(x) = x^2; f(3)`"),
+    **dict.fromkeys(("import", "from"), "all functions are built in; nothing is imported"),
+    "lim": UNAVAILABLE_FUNCTIONS["lim"][0],
+}
+_WORDS_BEFORE_VALUES = ("at", "for", "where", "when", "with")
 
 
 def _power_of_function(text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Lexeme]) -> Message | None:
@@ -200,6 +225,7 @@ def _quotation_mark(text: str, unexpected: Lexeme, follows_name: bool) -> Messag
 
 _OPERAND = re.compile(r"\s*(?:\(([^()]*)\)|(\w+))")
 _ANGLE = re.compile(r"([\w.]+|\([^()]*\))\s*$")
+_LENGTH = re.compile(rf"\|\|([^|]{{1,{MAX_QUOTE}}})\|\|")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _PARTIAL = re.compile(r"∂\w*\s*/\s*∂\w+")
 # Conditional expressions of other languages, with the condition and the two alternatives.
@@ -235,6 +261,9 @@ def unknown_character(text: str, before: list[Lexeme], unexpected: Lexeme) -> Me
         is_operator = last is not None and last.type in ENDS_OPERAND
         if is_operator and "~" in text and re.match(r"\|\s*\w+\s*\)", text[unexpected.start :]):
             return "a random effect of each level of `g` is written `u[g]`, with the option --laplace u", None
+        length = _LENGTH.match(text, unexpected.start)
+        if length and not is_operator:
+            return "`|` is not in the language; use the function `norm` for a length", f"norm({length[1].strip()})"
         if doubled or is_operator:
             return "`|` is not in the language; the logical operator is a word", "or"
         return _BAR_MESSAGE, _absolute_value(text, unexpected)
@@ -364,6 +393,8 @@ def _explain(
         return "arguments cannot be given by name; `autodiff ops` lists the arguments of each function", None
     if unexpected.type == "EQUAL" and last is None:
         return "a formula does not begin with `=`", if_quotable(text[unexpected.end :].strip(), None)
+    if unexpected.type == "EQUAL" and last is not None and last.text in "+-*/^%" and last.end == unexpected.start:
+        return f"`{last.text}=` is not in the language: a name has one value, which is bound by `=`", None
     if unexpected.type == "EQUAL":
         return "`=` binds one name, at the start of a statement; use `==` to compare two values", "=="
     if unexpected.type == "TILDE":

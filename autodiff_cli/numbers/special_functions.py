@@ -83,12 +83,8 @@ SINC_SLOPE_SERIES = [(-1.0) ** k * 2 * k / math.factorial(2 * k + 1) for k in ra
 
 def sinc_slope(x: float) -> float:
     """The derivative of sin(x)/x; by its power series between -1 and 1."""
-    if abs(x) < 1:
-        return _sinc_slope_near_0(x)
-    return 0.0 if math.isinf(x) else (cos(x) - sin(x) / x) / x
-
-
-def _sinc_slope_near_0(x: float) -> float:
+    if not abs(x) < 1:
+        return 0.0 if math.isinf(x) else (cos(x) - sin(x) / x) / x
     total = 0.0
     square = x * x
     for coefficient in SINC_SLOPE_SERIES:
@@ -110,7 +106,12 @@ def sinc_derivative(n: float, x: float) -> float:
     if math.isinf(x):
         return 0.0
     if abs(x) > n + 1:
-        return _sinc_forward_recurrence(n, x)
+        value = math.sin(x) / x
+        k = 1.0
+        while k <= n:
+            value = (_sine_derivative(k, x) - k * value) / x
+            k += 1
+        return value
     k = n + 2
     left = abs(x) / (n + 1)
     while left > 1e-19:
@@ -120,15 +121,6 @@ def sinc_derivative(n: float, x: float) -> float:
     while k > n:
         value = (_sine_derivative(k, x) - x * value) / k
         k -= 1
-    return value
-
-
-def _sinc_forward_recurrence(n: float, x: float) -> float:
-    value = math.sin(x) / x
-    k = 1.0
-    while k <= n:
-        value = (_sine_derivative(k, x) - k * value) / x
-        k += 1
     return value
 
 
@@ -399,7 +391,7 @@ def _fresnel_oscillation(x: float, real: float, imaginary: float) -> float:
     (1 + i)/2·(1 - exp(iπx²/2)·w).
     """
     place = math.sqrt(pi) / 2 * x
-    return _faddeeva(place, place, real, imaginary) / 2
+    return _faddeeva(place, place, real, imaginary, 0.0) / 2
 
 
 # --- The Faddeeva function ---
@@ -409,28 +401,28 @@ FADDEEVA_STEP = math.sqrt(pi / 12)
 
 def wofz_real(x: float, y: float) -> float:
     """The real part of w(x + iy) = exp(-z²)·erfc(-iz) for y >= 0."""
-    return _faddeeva(abs(x), y, 1.0, 0.0)
+    return _faddeeva(abs(x), y, 1.0, 0.0, 0.0)
 
 
 def wofz_imag(x: float, y: float) -> float:
     """The imaginary part of w(x + iy)."""
-    return copysign(_faddeeva(abs(x), y, 0.0, 1.0), x)
+    return copysign(_faddeeva(abs(x), y, 0.0, 1.0, 0.0), x)
 
 
 def wofz_slope_real(x: float, y: float) -> float:
     """The real part of the derivative of w."""
-    return copysign(_faddeeva_slope(abs(x), y, 1.0, 0.0), -x)
+    return copysign(_faddeeva(abs(x), y, 1.0, 0.0, 1.0), -x)
 
 
 def wofz_slope_imag(x: float, y: float) -> float:
     """The imaginary part of the derivative of w."""
-    return _faddeeva_slope(abs(x), y, 0.0, 1.0)
+    return _faddeeva(abs(x), y, 0.0, 1.0, 1.0)
 
 
-def _faddeeva(x: float, y: float, real: float, imaginary: float) -> float:
+def _faddeeva(x: float, y: float, real: float, imaginary: float, order: float) -> float:
     """real·Re(w) + imaginary·Im(w) for x >= 0, by the midpoint or the trapezoidal rule for i/π·∫ exp(-t²)/(z - t) dt,
     with the residue of the rule: Al Azah & Chandler-Wilde 2021, "Computation of the complex error function using
-    modified trapezoidal rules".
+    modified trapezoidal rules". If the order is 1, the derivative of w takes the place of w.
 
     The two parts of each term are written without cancellation.
     """
@@ -440,31 +432,10 @@ def _faddeeva(x: float, y: float, real: float, imaginary: float) -> float:
     if r > 1e8:
         u = x / r
         v = y / r
-        return 0.0 if math.isinf(r) else (real * v + imaginary * u) / r / (u * u + v * v) / math.sqrt(pi)
-    shift = _faddeeva_shift(x, y)
-    total = 0.0
-    for k in range(15):
-        t = (k + shift) * FADDEEVA_STEP
-        q = (x - t) * (x + t) - y * y
-        weight = math.exp(-t * t) / (q * q + 4 * x * x * y * y)
-        if t == 0:
-            weight /= 2
-        total += weight * (real * y * (t * t + x * x + y * y) + imaginary * x * ((x - t) * (x + t) + y * y))
-    return 2 * FADDEEVA_STEP / pi * total + _faddeeva_residue(x, y, shift, real, imaginary, 0.0)
-
-
-def _faddeeva_slope(x: float, y: float, real: float, imaginary: float) -> float:
-    """real·Re(-w') + imaginary·Im(w') for x >= 0, by the derivatives of the terms of `_faddeeva`."""
-    if not (x >= 0 and y >= 0):
-        return nan
-    r = max(x, y)
-    if r > 1e8:
-        u = x / r
-        v = y / r
-        s = u * u + v * v
-        return (
-            0.0 if math.isinf(r) else (2 * real * u * v - imaginary * (u - v) * (u + v)) / r / r / s / s / math.sqrt(pi)
-        )
+        s = (u * u + v * v) * r
+        if order == 0:
+            return 0.0 if math.isinf(r) else (real * v + imaginary * u) / s / math.sqrt(pi)
+        return 0.0 if math.isinf(r) else -(2 * real * u * v + imaginary * (u - v) * (u + v)) / s / s / math.sqrt(pi)
     shift = _faddeeva_shift(x, y)
     b = 2 * x * y
     total = 0.0
@@ -473,12 +444,15 @@ def _faddeeva_slope(x: float, y: float, real: float, imaginary: float) -> float:
         q = (x - t) * (x + t) - y * y
         p = (x - y) * (x + y) + t * t
         size = q * q + b * b
-        weight = math.exp(-t * t) / size / size
+        weight = math.exp(-t * t) / size
         if t == 0:
             weight /= 2
-        slope = real * b * (b * b + q * (2 * p - q)) - imaginary * (p * (q - b) * (q + b) + 2 * q * b * b)
-        total += weight * slope
-    return 2 * FADDEEVA_STEP / pi * total + _faddeeva_residue(x, y, shift, -real, imaginary, 1.0)
+        if order == 0:
+            term = real * y * (t * t + x * x + y * y) + imaginary * x * ((x - t) * (x + t) + y * y)
+        else:
+            term = -(real * b * (b * b + q * (2 * p - q)) + imaginary * (p * (q - b) * (q + b) + 2 * q * b * b)) / size
+        total += weight * term
+    return 2 * FADDEEVA_STEP / pi * total + _faddeeva_residue(x, y, shift, real, imaginary, order)
 
 
 def _faddeeva_shift(x: float, y: float) -> float:

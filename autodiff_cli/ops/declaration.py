@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from autodiff_cli.graph.gradient import gradient, tangent
+from autodiff_cli.graph.gradient import gradient
 from autodiff_cli.graph.node import Node, Operand, as_node, register, variable
 from autodiff_cli.graph.op import Op, Partial, Precedence, Shape
 from autodiff_cli.graph.tape import ShapeError, Tape, infer_shapes
@@ -48,8 +48,8 @@ def composite(name: str, expansion: Callable[..., Node], *, is_structural: bool 
     Args:
         name: the name of the operation.
         expansion: its definition in terms of other operations.
-        is_structural: whether it works on whole arrays, as its expansion does. The fields `vjp` and `jvp` may then
-            override the derivatives of the expansion with simpler ones.
+        is_structural: whether it works on whole arrays, as its expansion does. The field `vjp` may then override
+            the derivatives of the expansion with simpler ones.
         fields: other fields of the `Op`.
     """
     if is_structural:
@@ -61,19 +61,14 @@ def composite(name: str, expansion: Callable[..., Node], *, is_structural: bool 
 
 
 def structural(
-    name: str,
-    shape: Callable[..., Shape],
-    *,
-    vjp: Callable[..., Sequence[Node | Partial | None]],
-    jvp: Callable[..., Sequence[Node | Partial | None]],
-    **fields: Any,
+    name: str, shape: Callable[..., Shape], *, vjp: Callable[..., Sequence[Node | Partial | None]], **fields: Any
 ) -> Op:
     """Declare an operation on whole arrays.
 
-    `shape(node, *shapes)` returns the shape of the output. `vjp(shapes, g, z, *inputs)` and `jvp(shapes, tangents, z,
-    *inputs)` return the contribution to each input's adjoint, and of each input's tangent.
+    `shape(node, *shapes)` returns the shape of the output, and `vjp(shapes, g, z, *inputs)` the contribution of the
+    output's adjoint `g` to the adjoint of each input.
     """
-    return _declare_op(name, shape=shape, vjp=vjp, jvp=jvp, **(_input_fields(vjp, 3) | fields))
+    return _declare_op(name, shape=shape, vjp=vjp, **(_input_fields(vjp, 3) | fields))
 
 
 def helper(name: str, rule: Callable[..., Any] | None, expansion: Callable[..., Node], **fields: Any) -> Op:
@@ -122,11 +117,7 @@ def _structural_fields(expansion: Callable[..., Node]) -> OpFields:
         derivatives = gradient(expansion(*inputs), inputs, _leaf_shapes(inputs, input_shapes), Partial(g))
         return [None if partial is None else partial.masked_graph for partial in derivatives]
 
-    def jvp(input_shapes: Sequence[Shape], d: Sequence[Node], _: Node, *inputs: Node) -> Sequence[Node]:
-        graph, sizes = expansion(*inputs), _leaf_shapes((*inputs, *d), (*input_shapes, *input_shapes))
-        return [tangent(graph, {x: dx}, sizes) for x, dx in zip(inputs, d, strict=True)]
-
-    return {"shape": shape, "vjp": vjp, "jvp": jvp}
+    return {"shape": shape, "vjp": vjp}
 
 
 def _leaf_shapes(leaves: Sequence[Node], leaf_shapes: Sequence[Shape]) -> dict[str, Shape]:

@@ -1,8 +1,8 @@
 """Structural operations, which work on whole arrays: products, reductions, slices and rearrangements.
 
-Each declares its shape, its vector-Jacobian product and its Jacobian-vector product; Jacobians and second derivatives
-follow from these. In the rules, `s` are the shapes of the inputs, `g` is the adjoint of the output, and `d` are the
-tangents of the inputs. Rows of data are not a dimension of these arrays.
+Each declares its shape and its vector-Jacobian product; forward mode, Jacobians and second derivatives follow from
+these. In the rules, `s` are the shapes of the inputs, and `g` is the adjoint of the output. Rows of data are not a
+dimension of these arrays.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ def _sum_like_shape(_: Node, x: Shape, like: Shape) -> Shape:
 broadcast_like = structural(
     "broadcast_like", _broadcast_like_shape, gate=Gate.DISTRIBUTE, array_inputs=(), shape_only_inputs=(1,), keeps_all_elements=True,
     returns_array=lambda x, like: bool(like),
-    vjp=lambda s, g, z, x, like: (sum_like(g, x), None), jvp=lambda s, d, z, x, like: (broadcast_like(d[0], like), None),
+    vjp=lambda s, g, z, x, like: (sum_like(g, x), None),
     summary="x stretched to the shape of another array",
 )  # fmt: skip
 sum_like = structural(
     "sum_like", _sum_like_shape, gate=Gate.DISTRIBUTE, array_inputs=(), shape_only_inputs=(1,), returns_array=lambda x, like: bool(like),
-    vjp=lambda s, g, z, x, like: (broadcast_like(g, x), None), jvp=lambda s, d, z, x, like: (sum_like(d[0], like), None),
+    vjp=lambda s, g, z, x, like: (broadcast_like(g, x), None),
     summary="x summed over the axes along which another array was stretched to it",
 )  # fmt: skip
 
@@ -95,23 +95,23 @@ sum_like = structural(
 
 sum_ = structural(
     "sum", lambda node, s: (), gate=Gate.DISTRIBUTE,
-    vjp=lambda s, g, z, x: (broadcast_like(g, x),), jvp=lambda s, d, z, x: (sum_(d[0]),),
+    vjp=lambda s, g, z, x: (broadcast_like(g, x),),
     summary="the sum of all elements",
 )  # fmt: skip
 size = structural(
     "size", lambda node, s: (), gate=Gate.BLOCK, shape_only_inputs=(0,),
-    vjp=lambda s, g, z, x: (None,), jvp=lambda s, d, z, x: (None,),
+    vjp=lambda s, g, z, x: (None,),
     summary="the number of elements",
 )  # fmt: skip
 norm = structural(
     "norm", lambda node, s: (),
-    vjp=lambda s, g, z, x: (g * direction(x, z),), jvp=lambda s, d, z, x: (sum_(direction(x, z) * d[0]),),
+    vjp=lambda s, g, z, x: (g * direction(x, z),),
     kink=lambda x: equal(norm(x), 0), kink_note="it is the tip of a cone; gradient 0 is taken",
     summary="the length: the root of the sum of squares",
 )  # fmt: skip
 logsumexp = structural(
     "logsumexp", lambda node, s: (),
-    vjp=lambda s, g, z, x: (g * softmax(x),), jvp=lambda s, d, z, x: (sum_(softmax(x) * d[0]),),
+    vjp=lambda s, g, z, x: (g * softmax(x),),
     summary="log(sum(exp(x))), without overflow",
 )  # fmt: skip
 
@@ -126,19 +126,15 @@ def _extremum_vjp(loses_to: Op, g: Node, z: Node, x: Node) -> MaskedContribution
     return (Partial(g * (equal(x, z) / _tie_count(x, z)), not_(loses_to(x, z))),)
 
 
-def _extremum_jvp(_: Sequence[Shape], d: Sequence[Node], z: Node, x: Node) -> NodeContributions:
-    return (sum_(where(equal(x, z), d[0], 0)) / _tie_count(x, z),)
-
-
 largest = structural(
     "largest", lambda node, s: (), spelling="max", gate=Gate.ROUTE,
-    vjp=lambda s, g, z, x: _extremum_vjp(less, g, z, x), jvp=_extremum_jvp,
+    vjp=lambda s, g, z, x: _extremum_vjp(less, g, z, x),
     kink=lambda x: _tie_count(x, largest(x)) > 1, kink_note="two or more are the largest; they get equal shares",
     summary="the largest element",
 )  # fmt: skip
 smallest = structural(
     "smallest", lambda node, s: (), spelling="min", gate=Gate.ROUTE,
-    vjp=lambda s, g, z, x: _extremum_vjp(greater, g, z, x), jvp=_extremum_jvp,
+    vjp=lambda s, g, z, x: _extremum_vjp(greater, g, z, x),
     kink=lambda x: _tie_count(x, smallest(x)) > 1, kink_note="two or more are the smallest; they get equal shares",
     summary="the smallest element",
 )  # fmt: skip
@@ -173,7 +169,7 @@ def _matmul_vjp(s: Sequence[Shape], g: Node, _: Node, a: Node, b: Node) -> NodeC
 matmul = structural(
     "matmul", _matmul_shape, spelling="", symbol="@", precedence=Precedence.PRODUCT, gate=Gate.SWAP,
     returns_array=lambda *s: any(len(x or ()) == 2 for x in s), title="a product of arrays",
-    vjp=_matmul_vjp, jvp=lambda s, d, z, a, b: (matmul(d[0], b), matmul(a, d[1])),
+    vjp=_matmul_vjp,
 )  # fmt: skip
 
 
@@ -185,7 +181,6 @@ def _outer_shape(_: Node, a: Shape, b: Shape) -> Shape:
 outer = structural(
     "outer", _outer_shape, gate=Gate.SWAP, returns_array=_always,
     vjp=lambda s, g, z, a, b: (matmul(g, b), matmul(transpose(g), a)),
-    jvp=lambda s, d, z, a, b: (outer(d[0], b), outer(a, d[1])),
     summary="the matrix of all products of two vectors' elements",
 )  # fmt: skip
 
@@ -200,7 +195,7 @@ def _dot_shape(node: Node, a: Shape, b: Shape) -> Shape:
 
 dot = structural(
     "dot", _dot_shape, gate=Gate.SWAP,
-    vjp=lambda s, g, z, a, b: (g * b, g * a), jvp=lambda s, d, z, a, b: (dot(d[0], b), dot(a, d[1])),
+    vjp=lambda s, g, z, a, b: (g * b, g * a),
     summary="the sum of the products of corresponding elements",
 )  # fmt: skip
 
@@ -232,16 +227,8 @@ def _prod_vjp(s: Sequence[Shape], g: Node, _: Node, x: Node) -> NodeContribution
     return (g * (stack(*others) if s[0] else others[0]),)
 
 
-def _prod_jvp(s: Sequence[Shape], d: Sequence[Node], _: Node, x: Node) -> NodeContributions:
-    total: Node | None = None
-    for tangent, others in zip(_elements(s[0], d[0]), _products_of_others(s[0], x), strict=True):
-        amount = others * tangent
-        total = amount if total is None else total + amount
-    return (total,)
-
-
 prod = structural(
-    "prod", lambda node, s: (), vjp=_prod_vjp, jvp=_prod_jvp, gate=Gate.SWAP,
+    "prod", lambda node, s: (), vjp=_prod_vjp, gate=Gate.SWAP,
     summary="the product of all elements",
 )  # fmt: skip
 
@@ -249,7 +236,7 @@ prod = structural(
 
 softmax = structural(
     "softmax", lambda node, s: s, returns_array=_always,
-    vjp=lambda s, g, z, x: (z * (g - sum_(g * z)),), jvp=lambda s, d, z, x: (z * (d[0] - sum_(z * d[0])),),
+    vjp=lambda s, g, z, x: (z * (g - sum_(g * z)),),
     summary="exp(x) over its sum",
 )  # fmt: skip
 
@@ -267,7 +254,7 @@ def _logsoftmax(x: Node) -> Node:
 
 logsoftmax = composite(
     "logsoftmax", _logsoftmax, is_structural=True, returns_array=_always,
-    vjp=lambda s, g, z, x: (g - exp(z) * sum_(g),), jvp=lambda s, d, z, x: (d[0] - sum_(exp(z) * d[0]),),
+    vjp=lambda s, g, z, x: (g - exp(z) * sum_(g),),
     summary="log(softmax(x)), computed accurately",
 )  # fmt: skip
 
@@ -294,7 +281,6 @@ def _stack_shape(_: Node, *s: Shape) -> Shape:
 stack = structural(
     "stack", _stack_shape, min_inputs=1, max_inputs=None, spelling="", title="an array", gate=Gate.ROUTE, array_inputs=(), returns_array=_always,
     vjp=lambda s, g, z, *xs: tuple(index(g, k) for k in range(len(xs))),
-    jvp=lambda s, d, z, *xs: tuple(_embed(place, s[k], d[k], z, constant(k)) for k in range(len(xs))),
     summary="an array of its parts, written `[a, b]`",
 )  # fmt: skip
 
@@ -327,14 +313,12 @@ def _place_shape(node: Node, x: Shape, like: Shape, *_: Shape) -> Shape:
 index = structural(
     "index", lambda node, s, *_: _shape_at(s, _positions(node, 1)), min_inputs=2, max_inputs=3, spelling="", gate=Gate.ROUTE, array_inputs=(0,), title="an index",
     vjp=lambda s, g, z, x, *at: (_embed(place, s[0][len(at) :], g, x, *at), *(None for _ in at)),
-    jvp=lambda s, d, z, x, *at: (index(d[0], *at), *(None for _ in at)),
     summary="an element, or a row, written `v[0]`, `M[i, j]`; counted from 0",
 )  # fmt: skip
 place = structural(
     "place", _place_shape, min_inputs=3, max_inputs=4, gate=Gate.ROUTE, array_inputs=(1,), returns_array=_always, shape_only_inputs=(1,),
     keeps_all_elements=True,
     vjp=lambda s, g, z, x, like, *at: (index(g, *at), None, *(None for _ in at)),
-    jvp=lambda s, d, z, x, like, *at: (_embed(place, s[0], d[0], like, *at), None, *(None for _ in at)),
     summary="zeros of the shape of another array, with x at one index",
 )  # fmt: skip
 
@@ -354,15 +338,9 @@ def _offsets(s: Sequence[Shape]) -> list[int]:
     return starts
 
 
-def _concat_jvp(s: Sequence[Shape], d: Sequence[Node], z: Node, *_: Node) -> MaskedContributions:
-    ends = [constant(start) for start in _offsets(s)]
-    return [_embed(pad, s[k], dx, ends[k], ends[k + 1], z) for k, dx in enumerate(d)]
-
-
 concat = structural(
     "concat", _concat_shape, min_inputs=1, max_inputs=None, gate=Gate.ROUTE, returns_array=_always,
     vjp=lambda s, g, z, *xs: tuple(part(g, a, b) for a, b in zip(_offsets(s), _offsets(s)[1:], strict=False)),
-    jvp=_concat_jvp,
     summary="its arguments one after the other, along their first axis",
 )  # fmt: skip
 
@@ -386,18 +364,16 @@ def _pad_shape(node: Node, s: Shape, like: Shape) -> Shape:
 part = structural(
     "part", lambda node, s, *_: _slice_shape(node, s), gate=Gate.ROUTE, array_inputs=(0,), returns_array=_always,
     vjp=lambda s, g, z, x, a, b: (_embed(pad, s[0], g, a, b, x), None, None),
-    jvp=lambda s, d, z, x, a, b: (part(d[0], a, b), None, None),
     summary="the elements from one index up to another",
 )  # fmt: skip
 pad = structural(
     "pad", lambda node, s, start, stop, like: _pad_shape(node, s, like), gate=Gate.ROUTE, array_inputs=(0, 3),
     returns_array=_always, shape_only_inputs=(3,), keeps_all_elements=True,
     vjp=lambda s, g, z, x, a, b, like: (part(g, a, b), None, None, None),
-    jvp=lambda s, d, z, x, a, b, like: (_embed(pad, s[0], d[0], a, b, like), None, None, None),
     summary="zeros of the shape of another array, with x from one index up to another",
 )  # fmt: skip
 transpose = structural(
     "transpose", lambda node, s: s[::-1], gate=Gate.ROUTE, returns_array=_always, keeps_all_elements=True,
-    vjp=lambda s, g, z, x: (transpose(g),), jvp=lambda s, d, z, x: (transpose(d[0]),),
+    vjp=lambda s, g, z, x: (transpose(g),),
     summary="rows made columns",
 )  # fmt: skip

@@ -378,7 +378,10 @@ class TorchLibrary(ArrayLibrary):
     """Converts numbers to tensors, because some functions of PyTorch accept only tensors."""
 
     def _needs_floats(self, op: str, operands: Sequence[Fragment], are_all_numbers: bool) -> bool:
-        takes_numbers = op in ARITHMETIC or op in ("pow", "where", "clip", "stack", *_INDEXING)
+        numbers = [k for k, part in enumerate(operands) if _NUMBERS.fullmatch(part.text)]
+        is_literal = op == "stack" and self.target.literal_array(operands) is not None
+        is_range = op == "clip" and numbers == [1, 2]  # the bounds are two numbers or two tensors
+        takes_numbers = op in ARITHMETIC or op in ("pow", "where", *_INDEXING) or is_literal or is_range
         return not takes_numbers or super()._needs_floats(op, operands, are_all_numbers)
 
     def _float(self, number: Fragment) -> Fragment:

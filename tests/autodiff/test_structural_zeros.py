@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -10,7 +11,8 @@ import pytest
 
 from autodiff_cli.autodiff.sweeps import forward, reverse, tangents
 from autodiff_cli.expression import parse
-from autodiff_cli.graph.gradient import gradient_nodes, tangent
+from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.gradient import tangents as tangent_graphs
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import ONE
 from autodiff_cli.graph.tape import Tape
@@ -20,6 +22,7 @@ from autodiff_cli.ops.arithmetic import clip, floor, max_, min_, relu, where
 from autodiff_cli.ops.elementary import exp, log, sqrt
 from autodiff_cli.ops.special import hardtanh, relu6
 from tests.each import each
+from tests.support import run_cli
 
 x, y = variable("x"), variable("y")
 
@@ -39,7 +42,7 @@ def by_gradient_graph(output: Node, point: dict[str, float]) -> float:
 
 
 def by_tangent_graph(output: Node, point: dict[str, float]) -> float:
-    return forward(Tape((tangent(output, {x: ONE}),)), FLOATS, point)[-1]
+    return forward(Tape((*tangent_graphs([output], {x: ONE}),)), FLOATS, point)[-1]
 
 
 def by_arrays(output: Node, point: dict[str, float]) -> float:
@@ -209,8 +212,37 @@ def test_an_element_that_does_not_move_is_absent(text: str) -> None:
     assert parse(f"sum(sqrt({text}))").jvp({"x": 1}, x=1, y=0)[1] == 0.5
 
 
+@each("text", ["norm([x, y])", "[x, y] @ [y, x]", "dot([x, 1], [1, y])", "prod([x, y, x])", "logsumexp([x, y])",
+               "max([x, y])", "mean([1/x, y])", "sum([x, y]*[y, 2])"])  # fmt: skip
+def test_forward_mode_ignores_elements_that_do_not_move_wherever_they_are(text: str) -> None:
+    """Along one variable it computes the derivative that reverse mode computes, at infinity and beyond overflow too."""
+    f = parse(text)
+    for x, y in itertools.product([0.0, -1.0, 1e300, math.inf], repeat=2):
+        for name, slope in f.grad(x=x, y=y).items():
+            assert f.jvp({name: 1}, x=x, y=y)[1] == pytest.approx(slope, nan_ok=True), (name, x, y)
+
+
 def test_a_jacobian_has_zeros_beside_what_is_infinite() -> None:
     found = parse("[sqrt(x), y]").jacobian(x=0, y=1)
     assert found["x"].tolist() == [math.inf, 0]
     assert found["y"].tolist() == [0, 1]
     assert parse("v: 2; sqrt(v)").jacobian(v=[0, 1])["v"].tolist() == [[math.inf, 0], [0, 0.5]]
+
+
+@each("text", ["sum(sqrt(v))", "norm(sqrt(v))", "log(v[0]) + v[1]^3", "max(sqrt(v[0]), 1)*v[1]^2"])
+def test_products_along_one_element_are_its_derivatives_where_others_are_infinite(text: str) -> None:
+    """Also where directions are a batch. What the direction leaves out contributes exactly 0."""
+    f = parse(f"v: 2; {text}")
+    for at in ([0, 1], [0, 4]):
+        matrix = f.hessian(v=at)
+        for direction, row, slope in zip(np.eye(2), matrix, f.grad(v=at)["v"], strict=True):
+            np.testing.assert_allclose(f.hvp({"v": direction}, v=at)["v"], row)
+            np.testing.assert_allclose(f.jvp({"v": direction}, v=at)[1], slope)
+        np.testing.assert_allclose(f.hvp({"v": np.eye(2)}, v=at)["v"], matrix)
+        np.testing.assert_allclose(f.jvp({"v": np.eye(2)}, v=at)[1], f.grad(v=at)["v"])
+
+
+def test_a_direction_that_leaves_out_an_infinite_slope_is_not_called_inaccurate() -> None:
+    output = run_cli("grad 'v: 2; sum(sqrt(v))' --v [0,1] --direction v=[0,1] --json").json
+    assert output["directional"] == 0.5
+    assert [warning["kind"] for warning in output["warnings"]] == ["singular"]

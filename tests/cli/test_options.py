@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 import shlex
@@ -272,6 +273,21 @@ def test_a_suggestion_works_when_it_is_obeyed(name: str) -> None:
     assert suggested > 0 or not command.options
 
 
+@each("name", COMMANDS)
+def test_a_suggested_number_is_one_that_the_option_takes(name: str) -> None:
+    """Also where the option has limits."""
+    for flag, option in find_command(name).options.items():
+        for text in ("1e9", "1e3", "1,000", "2.0", "0,5", "20%", "150%") if option.kind in (int, float) else ():
+            with contextlib.suppress(BadInput):
+                option.convert(text, flag)
+                continue
+            with pytest.raises(BadInput) as caught:
+                option.convert(text, flag)
+            meant = re.search(r"did you mean (.*)\?", str(caught.value))
+            check = option.option.check
+            assert meant is None or check is None or check.holds(option.convert(meant[1], flag)), (flag, text)
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -300,6 +316,12 @@ def test_a_suggestion_works_when_it_is_obeyed(name: str) -> None:
         ("train y~a*x d.csv --epochs 1e3", "not `1e3`; did you mean 1000?"),
         ("train y~a*x d.csv --validation 20%", "not `20%`; did you mean 0.2?"),
         ("lm y~x d.csv", "did you mean `train`?"),
+        ("grad x^2 --x 3 -order 2", "did you mean --order?"),
+        ("grad x^2 –x 3", "options begin with hyphens: --x"),
+        ("grad x^2 '--x 3'", "options go without quotes"),
+        ("grad x*y '--x=3 --y=2'", "several options in one pair of quotes"),
+        ("grad -- x^2 --x 3", "options go before --"),
+        ("grad 'x^2 --x 3'", "`--x` is an option; it goes outside of the quotes"),
         ("grad x*y --x 2 --X 3", "--X is not an option, and the expression has no variable `X`, only `x`, `y`"),
     ],
 )

@@ -7,6 +7,7 @@ import json
 import math
 import re
 import subprocess
+import types
 import unicodedata
 from collections.abc import Callable, Sequence
 from itertools import pairwise, product
@@ -472,6 +473,63 @@ def test_frameworks_differentiate_formulas(tmp_path: Path, target: str, runner: 
     for f, ((value, slopes),) in zip(formulas, runner(cases, tmp_path), strict=True):
         expected, gradient = f.value_and_grad(dict(zip(f.variables, (0.3, 1.7), strict=False)))
         assert [value, *slopes] == pytest.approx([expected, *gradient.values()], rel=1e-12)
+
+
+class Tensor(float):
+    """A number of a stand-in for PyTorch. Its functions refuse numbers where PyTorch does."""
+
+
+def strict_torch() -> types.SimpleNamespace:
+    def elements(parts: Sequence[Any]) -> np.ndarray:
+        assert all(isinstance(part, (Tensor, np.ndarray)) for part in parts), parts
+        return np.array(parts, dtype=float)
+
+    def clamp(x: Any, low: Any, high: Any) -> Tensor:
+        assert isinstance(x, Tensor)
+        assert isinstance(low, Tensor) == isinstance(high, Tensor), (low, high)
+        return Tensor(min(max(x, low), high))
+
+    def tensor(x: Any, dtype: type) -> Any:
+        return np.array(x, dtype) if isinstance(x, list) else Tensor(x)
+
+    def where(condition: bool, a: Any, b: Any) -> Tensor:
+        return Tensor(a if condition else b)
+
+    names = {"sum": np.sum, "float64": float, "inf": math.inf}
+    return types.SimpleNamespace(tensor=tensor, as_tensor=tensor, stack=elements, clamp=clamp, where=where, **names)
+
+
+@each(
+    "text",
+    [
+        "clip(x, 0, y)", "clip(x, y, 1)", "clip(1, x, y)", "clip(x, -1, 1)", "[1, x] @ [x, 2]",
+        "[x > 0, -inf] @ [1, 0.5]", "sum([[1, 2], [x, 3]])", "sum([[1, -2.5], [1e-9, 3]] @ [x, 1])",
+        "where(x > 0, 3, 2)^60*y",
+    ],
+)  # fmt: skip
+def test_pytorch_gets_tensors_where_it_takes_no_numbers(text: str) -> None:
+    f = parse(text)
+    source = export(f, "torch")
+    scope: dict[str, Any] = {"torch": strict_torch()}
+    exec(source.replace("import torch", ""), scope)
+    point = {name: {"x": 0.25, "y": 0.5}[name] for name in f.variables}
+    assert float(scope["f"](*point.values())) == pytest.approx(f(point)), source
+
+
+def test_numbers_of_choices_and_arrays_are_floats_in_numpy(tmp_path: Path) -> None:
+    """Integers would overflow."""
+    texts = ["where(x > 0, 3, 2)^60*y", "[[10, -2.5], [1e-9, 3]] @ [x, y] @ [1, 7]^30", "max([10, 3])^30*x"]
+    agree("numpy", tmp_path, texts, {"x": 1.5, "y": 0.5})
+    assert "np.array([[10, -2.5], [1e-9, 3]], dtype=float)" in export(parse(texts[1]), "numpy")
+
+
+@each("text", ["max([sqrt(x), log(y)])", "min([sqrt(x), log(y), x/y])", "max(sqrt([x, y]))", "min(1/[x, y])"])
+def test_guarded_elements_leave_the_value_as_it_is(text: str) -> None:
+    f = parse(text)
+    tape = Tape(simplify_for_autodiff([f.output], {}))
+    for x, y in product([0.25, 1.0, 4.0], repeat=2):
+        values = forward(tape, arrays.ARRAYS, {"x": np.array([x]), "y": np.array([y])})
+        assert values[tape.outputs[0]] == pytest.approx(f(x=x, y=y))
 
 
 # --- LaTeX

@@ -556,6 +556,10 @@ HABITS = {
     "1,5*x": 4.5, "|x - y|": 2.0, "2x": 6.0, "x!": 6.0, "sin²(x)": math.sin(3) ** 2, "√x": math.sqrt(3), "x•y": 15.0,
     "x ⁄ y": 0.6, "x – y": -2.0, "x && y": 1.0, "x <> y": 1.0, "180° - x": math.pi - 3, "x mod n": 1.0,
     "x if x > y else n": 2.0,
+    "return sin(x)": math.sin(3), "y = n; return sin(y)": math.sin(2), "let z = x; z": 3.0, "print(x + 1)": 4.0,
+    "int(-x/n)": -1.0,
+    "2*||[x, y]||": 2*math.sqrt(34), "x += 1": None, "x^2 at x = 3": None, "sum(x for x in y)": None, "det(x)": None,
+    "x^2 --x 3": None, "import math": None, "def f(x): return x^2": None, "lim x": None,
     "[1; 2]": None, "1 000*x": 3000.0, "1_000*x": 3000.0, "x ** ** y": None, "x…": None, "1,000*x": None,
     "12,500": None,
 }  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from autodiff_cli.autodiff.sweeps import forward
-from autodiff_cli.graph.gradient import gradient_nodes, tangent
+from autodiff_cli.graph.gradient import gradient_nodes, tangents
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import ShapeError, Tape, infer_shapes
@@ -209,7 +209,7 @@ def test_value_and_derivatives_are_those_of_the_formula(case: Case, fixed: int |
     agree(np.concatenate(setting.in_arrays(*slopes)), setting.in_numbers(*written_slopes))
 
     rates = dict(zip(setting.leaves, setting.directions, strict=True))
-    rate = tangent(setting.total, rates, setting.sizes)
+    rate = tangents([setting.total], rates, setting.sizes)[0]
     written_rates = [s * d for s, d in zip(written_slopes, setting.number_directions, strict=True)]
     written_rate = sum(written_rates, start=constant("0"))
     agree(setting.in_arrays(rate)[0], setting.in_numbers(written_rate))

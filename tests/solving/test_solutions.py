@@ -375,6 +375,12 @@ def test_points_with_a_singular_hessian_are_told_from_values_all_around(text: st
     assert [(p.point, p.kind) for p in found.points if not p.on_edge] == [({"x": 0.0, "y": 0.0}, kind)]
 
 
+@each(("text", "kind"), [("x^4 + y^4", "minimum"), ("-x^4 - 2*y^4", "maximum"), ("x^4 - y^4", "degenerate")])
+def test_a_flat_point_is_an_optimum_if_the_whole_border_around_it_is_on_one_side(text: str, kind: str) -> None:
+    found = ad.parse(text).minimize(dict.fromkeys("xy", (-1, 2)))
+    assert [point.kind for point in found.points if not point.on_edge] == [kind]
+
+
 def test_a_flat_minimum_is_told_from_its_surroundings_alone() -> None:
     """Farther away the function is lower."""
     found = ad.parse("(x - 1)^4*(1.3 - x) + (y - 1)^4*(1.3 - y)").minimize({"x": (0.2, 1.2), "y": (0.1, 1.1)})
