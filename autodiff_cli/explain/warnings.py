@@ -68,9 +68,11 @@ def element_contexts(trace: Trace, i: int, contributing: Any) -> Iterator[Elemen
     def at(number: Any, element_index: Index) -> float:
         return float(np.broadcast_to(number, shape)[element_index])
 
+    selected = _selected_inputs(trace, i, op)
     for element_index in _suspect_elements(trace, i, op, contributing, slopes.values()):
         adjoint = None if trace.adjoints_or_none[i] is None else at(trace.adjoints_or_none[i], element_index)
-        local_slopes = {k: at(local, element_index) for k, local in slopes.items()}
+        used = [k for k in slopes if at(selected[k], element_index)]
+        local_slopes = {k: at(slopes[k], element_index) for k in used}
         elements, value = [at(x, element_index) for x in numbers], at(trace.values[i], element_index)
         yield ElementContext(i, op, elements, value, adjoint, local_slopes, element_index)
 
