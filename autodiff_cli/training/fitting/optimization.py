@@ -25,8 +25,9 @@ from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting import starts as search
+from autodiff_cli.training.fitting.minimization import MINIMIZATION
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
-from autodiff_cli.training.fitting.starts import RIVAL_LOG_RATIO, Effort, StartCandidate, StartStrategy
+from autodiff_cli.training.fitting.starts import Effort, StartCandidate, StartStrategy
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
@@ -68,10 +69,8 @@ class RestartSettings:
     noisy_r_squared: float = 0.97  # R² below which noise may make another minimum the least one
     poor_robust_r_squared: float = 0.95  # the threshold for R² by medians, which is higher for bad fits
     perfect_r_squared: float = 1 - 1e-12  # R² above which residuals are rounding, so that no other start can help
-    likelihood_gain: float = 0.01  # gain in log-likelihood by which a minimum is another and better one
     few_residuals_per_parameter: int = 8  # with fewer, residuals of another minimum may look random
     frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
-    break_gain: float = 3.0  # gain from which on the data exclude curves without a pole: a likelihood ratio of 20
     equal_curves: float = 1e-3  # relative difference of the losses of rows up to which two curves are the same
     chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
 
@@ -156,7 +155,7 @@ class BatchedFit:
         if that leads to better minima.
         """
         fits = np.flatnonzero(self.select(lambda end: are_all_searched or not end.converged))
-        least_gain = RESTARTS.likelihood_gain if are_all_searched else -RESTARTS.break_gain
+        least_gain = MINIMIZATION.clear_gain if are_all_searched else -MINIMIZATION.exclusion
         self._search(fits, self._origin, effort=effort, least_gain=least_gain)
 
     def _note(self, fits: Fits, theta: Array, reason: str) -> None:
@@ -273,9 +272,9 @@ class BatchedFit:
         """
         for fit in self._every.tolist() if self._method == "lm" and self._unset and not self._is_large else ():
             objective = self._batch.objective_of(fit)
-            if self.outcomes[fit].divergence is None and (broken := curve_warning(objective, self.theta[fit])):
-                arguments = search.Multistart.few_points, search.SETTINGS.check
-                self._search(np.array([fit]), self.theta, *arguments, broken)
+            if self.outcomes[fit].divergence is None and curve_warning(objective, self.theta[fit]):
+                is_whole = functools.partial(_is_whole, objective)
+                self._search(np.array([fit]), self.theta, search.Multistart.few_points, is_usable=is_whole)
 
     def restart_robust_fits(self) -> None:
         """Repeat fits with outliers from fits of few rows, if one of these leads to a better minimum."""
@@ -314,9 +313,7 @@ class BatchedFit:
                 continue
             if (point := _likely_point(objective, end.theta, self._options.seed)) is None:
                 continue
-            losses = np.array([minimization.end_loss(objective, each) for each in (end, Outcome(point, True))])
-            gains = minimization.likelihood_gains(self._batch, *losses)
-            if not is_minimum or gains[fit] > RESTARTS.likelihood_gain:
+            if end.failure or minimization.best_rival(objective, end, [point]) is not None:
                 self._fit(np.array([fit]), point[None], _BETTER_MINIMUM if is_minimum else _BETTER)
 
     @property
@@ -342,16 +339,16 @@ class BatchedFit:
         origin: Array,
         strategy: StartStrategy | None = None,
         effort: Effort | None = None,
-        broken: str = "",
-        least_gain: float = RESTARTS.likelihood_gain,
+        is_usable: Callable[[StartCandidate], bool] | None = None,
+        least_gain: float = MINIMIZATION.clear_gain,
     ) -> None:
-        """Fit some fits anew from the best points of a strategy, or of a whole search, where these are clearly better.
+        """Fit some fits anew from the best points of a strategy, or of a whole search, where these rank higher.
 
         Args:
             origin: the starting points of the searches, of shape (all fits, P).
             effort: the work for each fit; by default it depends on how many there are.
-            broken: why the curve of the only fit is broken; then another one is better if the data do not exclude it.
-            least_gain: the gain in log-likelihood from which on a point is better.
+            is_usable: whether a candidate counts.
+            least_gain: the gain from which on a point ranks higher; see `rank_gains`.
         """
         if not len(fits):
             return
@@ -359,13 +356,8 @@ class BatchedFit:
         if len(fits) > search.SETTINGS.max_thorough_fits and strategy not in _RIVALS:
             default = search.SETTINGS.quick
         reason = _BETTER_MINIMUM if strategy else _BETTER
-        part, is_usable = self._batch.take(fits), None
-        if broken:
-            rival = broken.replace("the fitted curve", "the best curve")
-            reason = f"{rival}, but the data do not exclude the one reported, which started from"
-            is_usable, least_gain = functools.partial(_is_whole, part.objective_of(0)), -RESTARTS.break_gain
         arguments = self._free, self._options.seed, effort or default, strategy, is_usable
-        found = search.multistart(part, origin[fits], *arguments)
+        found = search.multistart(self._batch.take(fits), origin[fits], *arguments)
         for fit, candidate in zip(fits.tolist(), found, strict=True):
             self.rivals[fit] += [self.theta[fit].copy(), candidate.end, *candidate.rivals] if candidate else []
         chosen = fits[[candidate is not None for candidate in found]]
@@ -394,27 +386,26 @@ class BatchedFit:
         several = repeat_objective(self._objective, len(fits)) if batch.count == 1 else batch.take(fits)
         outcomes = iter(refit(several, np.concatenate([*filter(len, rivals)]), None))
         for fit, found in zip(searched, rivals, strict=True):
-            ends = [self.theta[fit].copy(), *(end.theta for end in islice(outcomes, len(found)) if end.converged)]
-            has_converged, objective = self.outcomes[fit].converged, batch.objective_of(fit)
-            if best := _best_end(objective, np.array(ends), has_converged=has_converged):
-                self._fit(np.array([fit]), ends[best][None], _BETTER_MINIMUM)
-                ends = [self.theta[fit], *ends[not has_converged :]]
-            warnings[fit] = _rival_warning(objective, np.array(ends))
+            end, objective = self.outcomes[fit], batch.objective_of(fit)
+            others = [other.theta for other in islice(outcomes, len(found)) if other.converged]
+            if (best := minimization.best_rival(objective, end, others)) is not None:
+                self._fit(np.array([fit]), best[None], _BETTER_MINIMUM)
+            others += [end.theta] * end.converged
+            ends = np.array([self.theta[fit], *others])
+            warnings[fit], notes = _describe_rivals(objective, ends)
+            self._notes[fit] += notes
         return warnings
 
-    def _are_better(self, fits: Fits, theta: Array, least_gain: float = RESTARTS.likelihood_gain) -> Mask:
-        """Return which of some fits end clearly lower from other points; for least squares the points themselves do."""
+    def _are_better(self, fits: Fits, theta: Array, least_gain: float = MINIMIZATION.clear_gain) -> Mask:
+        """Return which of some fits end better from other points; for least squares the points themselves are ends."""
         if not len(fits):
             return np.zeros(0, np.bool_)
-        part, objective = self._batch.take(fits), self._objective
-        before = minimization.comparison_losses(part, self.theta[fits])
+        part, objective, scales = self._batch.take(fits), self._objective, self._batch.scales[fits]
         if objective.is_scale_estimated and not objective.has_theta:
-            scales = part.scales.copy()
             theta = np.array([end.theta for end in minimization.minimize_batch("lbfgs", part, theta)])
             part.set_scales(np.arange(len(fits)), scales)
-        is_undefined = self.select(lambda end: end.divergence is not None)[fits]
-        gains = minimization.likelihood_gains(part, before, minimization.comparison_losses(part, theta))
-        return np.asarray(is_undefined | (gains > least_gain))
+        gains = minimization.rank_gains(part, self.theta[fits], theta)
+        return np.asarray(self.select(lambda end: end.divergence is not None)[fits] | (gains > least_gain))
 
 
 # Ways to repeat fits that ended badly, in the order in which they are tried.
@@ -450,40 +441,34 @@ def refit(
     return fitted.outcomes
 
 
-def _best_end(objective: Objective, ends: Array, *, has_converged: bool) -> int:
-    """Return the index of the best of some minima; 0, for an end that may not have converged, if none is better.
-
-    A robust fit that has converged is only replaced by one that is both more likely and of smaller scale, and a curve
-    without a pole only by one without, unless the data exclude it.
+def _describe_rivals(objective: Objective, ends: Array) -> tuple[list[str], list[str]]:
+    """Return the warning that a minimum is nearly as likely as the first one, but another curve, if there is one, and
+    notes on likelier curves that have a pole, unlike the first one.
     """
-    losses = [minimization.density_losses(objective, ends)]
-    batch = repeat_objective(objective, len(ends))
-    if has_converged:
-        losses.append(minimization.comparison_losses(batch, ends))
-    gains = np.min([minimization.likelihood_gains(batch, each[0], each) for each in losses], axis=0)
-    candidates = [0, *np.flatnonzero(gains > RESTARTS.likelihood_gain * has_converged).tolist()]
-    has_pole = [len(candidates) > 1 and bool(curve_warning(objective, ends[k])) for k in candidates]
-    return candidates[np.argmax(gains[candidates] - RESTARTS.break_gain * has_converged * np.array(has_pole))]
-
-
-def _rival_warning(objective: Objective, ends: Array) -> list[str]:
-    """Return the warning that a minimum is nearly as likely as the first one, but another curve, if there is one."""
-    losses = minimization.density_losses(objective, ends)
+    losses = minimization.density_losses(repeat_objective(objective, len(ends)), ends)
     rows = [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
     gains = minimization.likelihood_gains(ObjectiveBatch([objective], objective.bounds), losses, losses[0])
-    dispersion = search.dispersion_of(objective, ends[0])
+    dispersion, is_whole, notes = (
+        search.dispersion_of(objective, ends[0]),
+        not curve_warning(objective, ends[0]),
+        list[str](),
+    )
     for k in np.argsort(losses).tolist():
         is_other = np.abs(rows[k] - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum()
+        broken = curve_warning(objective, ends[k]) if is_other else ""
+        if broken and is_whole and gains[k] < -MINIMIZATION.clear_gain:
+            notes = [f"{broken.replace('the fitted', 'the best')}, but the data do not exclude the one reported"]
         end = StartCandidate(ends[k], ends[k], losses[k])
-        if is_other and gains[k] < RIVAL_LOG_RATIO * dispersion and _is_whole(objective, end):
+        if is_other and gains[k] < MINIMIZATION.exclusion * dispersion and _is_whole(objective, end):
             likely = f"likelihood ratio {math.exp(gains[k] / dispersion):.3g}"
             start = minimization.format_starts(objective, ends[k])
             has_penalty = objective.is_penalised and not objective.has_priors
-            words = _RIVAL if gains[k] >= -RESTARTS.likelihood_gain else _LIKELIER_RIVAL
+            words = _RIVAL if gains[k] >= -MINIMIZATION.clear_gain else _LIKELIER_RIVAL
             if has_penalty or objective.kind in (LossKind.ROBUST, LossKind.OTHER):
                 likely += ", if the loss is minus a log-likelihood"
-            return [f"{words} ({likely}), and the standard errors do not include it; compare the fit from {start}"]
-    return []
+            words = f"{words} ({likely}), and the standard errors do not include it; compare the fit from {start}"
+            return [words], notes
+    return [], notes
 
 
 def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex]) -> list[Outcome]:
@@ -535,7 +520,11 @@ def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None
         batch = repeat_objective(sample, len(points))
         ends = minimization.minimize_batch("lbfgs", batch, points, stop=StoppingRule(epochs))
         order = np.argsort(minimization.comparison_losses(batch, np.array([end.theta for end in ends])))
-        usable = (ends[k].theta for k in order if math.isfinite(minimization.end_loss(sample, ends[k])))
+        usable = (
+            ends[k].theta
+            for k in order
+            if not ends[k].failure and math.isfinite(minimization.end_loss(sample, ends[k].theta))
+        )
         points = np.array([*islice(usable, most)])
     return minimization.shares_of_stick(objective, points)[0] if len(points) else None
 

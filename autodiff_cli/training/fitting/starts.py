@@ -32,6 +32,7 @@ from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.training.fitting import minimization
+from autodiff_cli.training.fitting.minimization import MINIMIZATION
 from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, linear_mask, separate_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
@@ -43,7 +44,6 @@ from autodiff_cli.training.result.diagnosis import residual_structure
 from autodiff_cli.training.result.goodness import RESIDUALS, sampled_rows, subsample
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
 
-RIVAL_LOG_RATIO = 3.0  # logarithm of a likelihood ratio, 20 to 1, from which on another minimum is excluded
 _RIDGE = 1e-12  # added to the diagonal of normal equations with unit diagonal, which may be singular
 
 
@@ -137,7 +137,7 @@ def _is_equal_end(one: StartCandidate, other: StartCandidate) -> bool:
 def rivals_of(best: StartCandidate, met: Sequence[StartCandidate], objective: Objective) -> tuple[Array, ...]:
     """Return the ends of candidates for an objective that are nearly as likely as the best one, the best first."""
     rivals, batch = [best], ObjectiveBatch([objective], objective.bounds)
-    limit = RIVAL_LOG_RATIO * dispersion_of(objective, best.end)
+    limit = MINIMIZATION.exclusion * dispersion_of(objective, best.end)
     for each in sorted(met, key=lambda candidate: candidate.loss):
         if minimization.likelihood_gains(batch, each.loss, best.loss) < limit and not any(
             _is_equal_end(each, known) for known in rivals
@@ -148,7 +148,8 @@ def rivals_of(best: StartCandidate, met: Sequence[StartCandidate], objective: Ob
 
 def rivals_near(objective: Objective, points: Array) -> tuple[Array, ...]:
     """Return the points that are nearly as likely as the first one; see `rivals_of`."""
-    best, *met = map(StartCandidate, points, points, minimization.density_losses(objective, points).tolist())
+    batch = repeat_objective(objective, len(points))
+    best, *met = map(StartCandidate, points, points, minimization.density_losses(batch, points).tolist())
     return rivals_of(best, met, objective)
 
 
