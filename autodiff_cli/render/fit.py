@@ -60,19 +60,23 @@ def has_short_formula(fit: FittedModel) -> bool:
     return 0 < len(fit.formula) <= MAX_FORMULA_LENGTH
 
 
-def _write_outcome(paper: Paper, fit: FittedModel) -> None:
-    show = paper.brief
+def verdict_lines(fit: FittedModel, show: NumberFormat) -> list[str]:
+    """Return the sentences on how a fit ended, and on what to beware of; the last one says why it failed."""
+    return [
+        _outcome(fit, show),
+        *(each for each in fit.warnings if each != fit.failure),
+        *[f"error: {fit.failure}"] * bool(fit.failure),
+    ]
+
+
+def _outcome(fit: FittedModel, show: NumberFormat) -> str:
     has_mixed = all(each.has_converged for each in fit.posterior.values())
     end = "converged" if fit.converged else "stopped" if has_mixed else "ended"
     change = f": loss {show(fit.history[0]['loss'])} before, {show(fit.loss)} after" if fit.history else ""
-    steps = pluralize(fit.epochs, step_noun(fit.optimizer))
-    paper.line()
-    outcome = f"{method_name(fit.optimizer)} {end} after {steps}{change}"
+    outcome = f"{method_name(fit.optimizer)} {end} after {pluralize(fit.epochs, step_noun(fit.optimizer))}{change}"
     if fit.definition == DRAWN:  # under hierarchical priors no mode is searched
         outcome = "The parameters are the means of draws by the No-U-Turn sampler"
-    if not has_mixed:
-        outcome += "; the chains have not converged"
-    paper.line(outcome, Style.STRONG)
+    return outcome if has_mixed else f"{outcome}; the chains have not converged"
 
 
 def _write_parameters(paper: Paper, fit: FittedModel) -> None:
@@ -486,6 +490,11 @@ def _problem_sentence(problem: Problem) -> str:
 def _write_diagnosis(paper: Paper, fit: FittedModel) -> None:
     if fit.diagnosis is not None:
         write_diagnosis(paper, fit.diagnosis)
+
+
+def _write_outcome(paper: Paper, fit: FittedModel) -> None:
+    paper.line()
+    paper.line(_outcome(fit, paper.brief), Style.STRONG)
 
 
 _SECTIONS = (
