@@ -115,6 +115,15 @@ class CellParser:
             self.number_note = f"{quoted_cell(cell)} is too small for a float and is read as 0"
         return value
 
+    def plain_text(self, cell: str) -> str:
+        """Return a cell as text; a number has a decimal point, and no thousands separators if the file has commas.
+
+        >>> CellParser(",").plain_text("1.234,5"), CellParser().plain_text("1,234.5")
+        ('1234.5', '1,234.5')
+        """
+        number = parse_number(cell, ",") is not None or _THOUSANDS_PATTERNS[","].fullmatch(cell)
+        return cell.replace(".", "").replace(",", ".") if number and self._decimal == "," else cell
+
     def note(self) -> str | None:
         """Return a sentence on how the column was converted to numbers; None for plain numbers."""
         if self.kind is CellKind.DATETIME and self.origin is not None:
