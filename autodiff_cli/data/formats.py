@@ -286,8 +286,8 @@ class JsonLines(ArrowFormat):
                     raise DataError(f"{self._source.name}: line {number}: nested more than {_MAX_JSON_DEPTH} levels")
 
     def _parse_objects(self, content: bytes, before: int) -> Iterator[dict[str, Any]]:
-        """Yield the objects one by one. Raises DataError that names the line of anything else, and of a value that is not
-        of the type of its column.
+        """Yield the objects one by one. Raises DataError that names the line of anything else, and of a value that has
+        another type than its column.
         """
         kinds: dict[str, str] = {}
         for number, line in enumerate(content.splitlines(), before + 1):
