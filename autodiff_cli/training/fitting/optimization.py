@@ -27,7 +27,7 @@ from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting import starts as search
 from autodiff_cli.training.fitting.minimization import MINIMIZATION
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
-from autodiff_cli.training.fitting.starts import Effort, StartCandidate, StartStrategy
+from autodiff_cli.training.fitting.starts import Effort, StartStrategy
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
@@ -55,7 +55,12 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result import goodness
-from autodiff_cli.training.result.diagnosis import curve_warning, explain_divergence, residual_structures
+from autodiff_cli.training.result.diagnosis import (
+    curve_warning,
+    curve_warnings,
+    explain_divergence,
+    residual_structures,
+)
 from autodiff_cli.training.result.row_figures import figures_of_groups
 from autodiff_cli.training.result.statistics import ComputedStatistics, batch_statistics, compute_statistics
 from autodiff_cli.training.rows import RowIndex, row_numbers
@@ -240,7 +245,8 @@ class BatchedFit:
         """Repeat poor fits of residuals from starting values that are estimated from the data.
 
         Fits of least squares are repeated from dimensional scales as well, because even a high R² may be due to one
-        row, and from frequencies. Noisy fits are compared with fits from random points.
+        row, and from frequencies. Noisy fits, and curves with a pole between two rows, are compared with fits from
+        random points.
         """
         objective, is_lm = self._objective, self._method == "lm"
         if not objective.scalar_parameters or not objective.has_residuals:
@@ -258,23 +264,14 @@ class BatchedFit:
         explained = self._explained()
         if not (objective.is_generalised_linear or objective.is_linear or objective.is_penalised):
             is_noisy = (explained < RESTARTS.noisy_r_squared) | (objective.kind is LossKind.LIKELIHOOD)
-            noisy = np.flatnonzero(is_noisy & ~(poor | doubtful) & is_defined)
+            is_broken = curve_warnings(self._batch, self.theta, self._every) != ""
+            noisy = np.flatnonzero((is_noisy & ~(poor | doubtful) | is_broken) & is_defined)
             self._search_in_turns(noisy, self.theta, search.Multistart.few_points)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
         if is_lm and search.has_rivals(objective):
             imperfect = np.flatnonzero(is_defined & ~(explained > RESTARTS.perfect_r_squared))
             for strategy in _RIVALS:
                 self._search(imperfect, self.theta, strategy)
-
-    def restart_broken_curves(self) -> None:
-        """Repeat least squares whose curve is infinite or undefined between two rows, if there is a minimum at which it
-        is not, and the data do not exclude that one.
-        """
-        for fit in self._every.tolist() if self._method == "lm" and self._unset and not self._is_large else ():
-            objective = self._batch.objective_of(fit)
-            if self.outcomes[fit].divergence is None and curve_warning(objective, self.theta[fit]):
-                is_whole = functools.partial(_is_whole, objective)
-                self._search(np.array([fit]), self.theta, search.Multistart.few_points, is_usable=is_whole)
 
     def restart_robust_fits(self) -> None:
         """Repeat fits with outliers from fits of few rows, if one of these leads to a better minimum."""
@@ -339,7 +336,6 @@ class BatchedFit:
         origin: Array,
         strategy: StartStrategy | None = None,
         effort: Effort | None = None,
-        is_usable: Callable[[StartCandidate], bool] | None = None,
         least_gain: float = MINIMIZATION.clear_gain,
     ) -> None:
         """Fit some fits anew from the best points of a strategy, or of a whole search, where these rank higher.
@@ -347,7 +343,6 @@ class BatchedFit:
         Args:
             origin: the starting points of the searches, of shape (all fits, P).
             effort: the work for each fit; by default it depends on how many there are.
-            is_usable: whether a candidate counts.
             least_gain: the gain from which on a point ranks higher; see `rank_gains`.
         """
         if not len(fits):
@@ -356,7 +351,7 @@ class BatchedFit:
         if len(fits) > search.SETTINGS.max_thorough_fits and strategy not in _RIVALS:
             default = search.SETTINGS.quick
         reason = _BETTER_MINIMUM if strategy else _BETTER
-        arguments = self._free, self._options.seed, effort or default, strategy, is_usable
+        arguments = self._free, self._options.seed, effort or default, strategy
         found = search.multistart(self._batch.take(fits), origin[fits], *arguments)
         for fit, candidate in zip(fits.tolist(), found, strict=True):
             self.rivals[fit] += [self.theta[fit].copy(), candidate.end, *candidate.rivals] if candidate else []
@@ -411,7 +406,6 @@ class BatchedFit:
 # Ways to repeat fits that ended badly, in the order in which they are tried.
 RESTART_STRATEGIES = (
     BatchedFit.restart_poor_fits,
-    BatchedFit.restart_broken_curves,
     BatchedFit.restart_robust_fits,
     BatchedFit.restart_likelihoods_at_random,
 )
@@ -443,23 +437,20 @@ def refit(
 
 def _describe_rivals(objective: Objective, ends: Array) -> tuple[list[str], list[str]]:
     """Return the warning that a minimum is nearly as likely as the first one, but another curve, if there is one, and
-    notes on likelier curves that have a pole, unlike the first one.
+    the note on a likelier curve that has a pole, unlike the first one.
     """
     losses = minimization.density_losses(repeat_objective(objective, len(ends)), ends)
     rows = [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
     gains = minimization.likelihood_gains(ObjectiveBatch([objective], objective.bounds), losses, losses[0])
-    dispersion, is_whole, notes = (
-        search.dispersion_of(objective, ends[0]),
-        not curve_warning(objective, ends[0]),
-        list[str](),
-    )
-    for k in np.argsort(losses).tolist():
-        is_other = np.abs(rows[k] - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum()
-        broken = curve_warning(objective, ends[k]) if is_other else ""
-        if broken and is_whole and gains[k] < -MINIMIZATION.clear_gain:
-            notes = [f"{broken.replace('the fitted', 'the best')}, but the data do not exclude the one reported"]
-        end = StartCandidate(ends[k], ends[k], losses[k])
-        if is_other and gains[k] < MINIMIZATION.exclusion * dispersion and _is_whole(objective, end):
+    dispersion, notes = search.dispersion_of(objective, ends[0]), list[str]()
+    is_other = [np.abs(each - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum() for each in rows]
+    for k in (k for k in np.argsort(losses) if is_other[k] and gains[k] < MINIMIZATION.exclusion * dispersion):
+        if broken := curve_warning(objective, ends[k]):
+            if gains[k] < -MINIMIZATION.clear_gain and not curve_warning(objective, ends[0]):
+                words = broken.replace("the fitted curve", "the best curve")
+                notes = [f"{words}, but the data do not exclude the one reported"]
+        # An l1 penalty determines parameters: there are no standard errors for another reason.
+        elif objective.settings[L1_FACTOR] or not compute_statistics(objective, ends[k]).missing_error_reasons:
             likely = f"likelihood ratio {math.exp(gains[k] / dispersion):.3g}"
             start = minimization.format_starts(objective, ends[k])
             has_penalty = objective.is_penalised and not objective.has_priors
@@ -495,14 +486,6 @@ def _judged(objective: Objective, end: Outcome) -> Outcome:
     end = minimization.judge_end(objective, end)
     is_separated = end.converged and goodness.find_separation(objective, end.theta)[0]
     return dataclasses.replace(end, converged=False) if is_separated else end
-
-
-def _is_whole(objective: Objective, found: StartCandidate) -> bool:
-    """Whether the curve at the end of a candidate is finite between all rows, and determined by the data. An l1 penalty
-    determines it: there are no standard errors for another reason.
-    """
-    is_determined = objective.settings[L1_FACTOR] or not compute_statistics(objective, found.end).missing_error_reasons
-    return bool(is_determined) and not curve_warning(objective, found.end)
 
 
 def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None:

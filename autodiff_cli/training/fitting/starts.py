@@ -177,7 +177,6 @@ def multistart(
     seed: int,
     effort: Effort = SETTINGS.thorough,
     rivals: StartStrategy | None = None,
-    is_usable: Callable[[StartCandidate], bool] | None = None,
 ) -> list[StartCandidate | None]:
     """Return the best of many starting points for each fit of a batch; None if none is usable.
 
@@ -190,7 +189,6 @@ def multistart(
         effort: the work for each fit.
         rivals: the search for rivals of fits that ended at `starts`, such as `Multistart.kink_points`; by default the
             whole search.
-        is_usable: whether a rival counts.
     """
     found: list[StartCandidate | None] = []
     for part in block_slices(len(starts), SETTINGS.max_searched_fits if isinstance(batch, GroupBatch) else 1):
@@ -199,7 +197,7 @@ def multistart(
             Multistart(some.objective_of(k), start, free, seed, some.bounds.select(k), effort)
             for k, start in enumerate(starts[part])
         ]
-        proposals = [search.best_of([rivals], is_usable) if rivals else search.best() for search in searches]
+        proposals = [search.best_of([rivals]) if rivals else search.best() for search in searches]
         best = _run_searches(sampled(some), proposals)
         found += [search.on_all_rows(candidate) for search, candidate in zip(searches, best, strict=True)]
     return found
@@ -506,10 +504,8 @@ class Multistart:
             best = least([best, *(yield Descent(np.concatenate(near)))])
         return best
 
-    def best_of(
-        self, strategies: Sequence[StartStrategy], is_usable: Callable[[StartCandidate], bool] | None = None
-    ) -> Search:
-        """Return the best usable candidate of some strategies; None if there is none."""
+    def best_of(self, strategies: Sequence[StartStrategy]) -> Search:
+        """Return the best candidate of some strategies; None if there is none."""
         best: StartCandidate | None = None
         met, confirmations, reply = list[StartCandidate](), 0, None
         proposals = self._propose(strategies)
@@ -517,11 +513,10 @@ class Multistart:
             while confirmations < SETTINGS.confirmations and not (best and self._is_good(best)):
                 descent = proposals.send(reply)
                 reply = yield descent
-                usable = [each for each in reply if is_usable is None or is_usable(each)]
-                candidate = least([] if descent.box else usable)
+                candidate = least([] if descent.box else reply)
                 if candidate is None:
                     continue
-                met += usable
+                met += reply
                 if best is None or least([best, candidate]) is candidate:
                     best, confirmations = candidate, 1
                 elif is_equal_loss(candidate.loss, best.loss):
