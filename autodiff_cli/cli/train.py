@@ -336,8 +336,7 @@ def learning_page(
     import numpy as np
 
     from autodiff_cli.explain.tracing import trace
-    from autodiff_cli.render.fit import verdict_lines
-    from autodiff_cli.render.formatting import number_formats
+    from autodiff_cli.render.fit import verdict_text
     from autodiff_cli.render.html_page import FitRecording, fit_page, sample_rows
     from autodiff_cli.render.layout import GraphTooLargeError
     from autodiff_cli.training.fitting.posterior import parameter_draws
@@ -373,7 +372,7 @@ def learning_page(
         networks,
         fit.units,
         parameter_draws(objective, fit.draws) if fit.draws else None,
-        verdict_lines(fit, number_formats(digits)[1]),
+        verdict_text(fit, digits),
     )
     try:
         return fit_page(recording, digits)

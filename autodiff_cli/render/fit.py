@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,23 +61,28 @@ def has_short_formula(fit: FittedModel) -> bool:
     return 0 < len(fit.formula) <= MAX_FORMULA_LENGTH
 
 
-def verdict_lines(fit: FittedModel, show: NumberFormat) -> list[str]:
-    """Return the sentences on how a fit ended, and on what to beware of; the last one says why it failed."""
-    return [
-        _outcome(fit, show),
-        *(each for each in fit.warnings if each != fit.failure),
-        *[f"error: {fit.failure}"] * bool(fit.failure),
-    ]
+def verdict_text(fit: FittedModel, digits: int | None) -> str:
+    """Return how a fit ended, with the notes and warnings of its report, and the reason of a failure."""
+    paper = Paper(io.StringIO(), digits)
+    _write_outcome(paper, fit)
+    _write_remarks(paper, fit)
+    paper.line(f"error: {fit.failure}" * bool(fit.failure))
+    return cast(io.StringIO, paper.stream).getvalue().strip()
 
 
-def _outcome(fit: FittedModel, show: NumberFormat) -> str:
+def _write_outcome(paper: Paper, fit: FittedModel) -> None:
+    show = paper.brief
     has_mixed = all(each.has_converged for each in fit.posterior.values())
     end = "converged" if fit.converged else "stopped" if has_mixed else "ended"
     change = f": loss {show(fit.history[0]['loss'])} before, {show(fit.loss)} after" if fit.history else ""
-    outcome = f"{method_name(fit.optimizer)} {end} after {pluralize(fit.epochs, step_noun(fit.optimizer))}{change}"
+    steps = pluralize(fit.epochs, step_noun(fit.optimizer))
+    paper.line()
+    outcome = f"{method_name(fit.optimizer)} {end} after {steps}{change}"
     if fit.definition == DRAWN:  # under hierarchical priors no mode is searched
         outcome = "The parameters are the means of draws by the No-U-Turn sampler"
-    return outcome if has_mixed else f"{outcome}; the chains have not converged"
+    if not has_mixed:
+        outcome += "; the chains have not converged"
+    paper.line(outcome, Style.STRONG)
 
 
 def _write_parameters(paper: Paper, fit: FittedModel) -> None:
@@ -490,11 +496,6 @@ def _problem_sentence(problem: Problem) -> str:
 def _write_diagnosis(paper: Paper, fit: FittedModel) -> None:
     if fit.diagnosis is not None:
         write_diagnosis(paper, fit.diagnosis)
-
-
-def _write_outcome(paper: Paper, fit: FittedModel) -> None:
-    paper.line()
-    paper.line(_outcome(fit, paper.brief), Style.STRONG)
 
 
 _SECTIONS = (

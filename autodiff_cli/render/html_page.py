@@ -451,7 +451,7 @@ class FitRecording(NamedTuple):
             `2 tanh`: the page lets these learn too.
         units: the units of columns, as far as the file has them.
         draws: draws of the parameter vector from the posterior, of shape (chains, draws, numbers).
-        verdict: the sentences on how the fit ended.
+        verdict: how the fit ended, with its warnings.
     """
 
     trace: Trace
@@ -466,7 +466,7 @@ class FitRecording(NamedTuple):
     networks: Mapping[str, tuple[Trace, Model]] = {}
     units: Mapping[str, str] = {}
     draws: NDArray[np.float64] | None = None
-    verdict: Sequence[str] = ()
+    verdict: str = ""
 
 
 def fit_page(recording: FitRecording, digits: int | None = None) -> str:
@@ -481,7 +481,7 @@ def fit_page(recording: FitRecording, digits: int | None = None) -> str:
     files = ("pictures.js", "network.js", "learning.js", "again.js")
     script = evaluators({key: trace for key, (trace, _) in recording.networks.items()}, "networks")
     script += "\n".join(page_file(f"learning/{file}") for file in files)
-    verdict = escape(formatting.escape_controls("\n".join(recording.verdict)))
+    verdict = escape(formatting.escape_controls(recording.verdict))
     markup = page_file("learning/learning.html").format(verdict=verdict)
     title = f"learning {escape(formatting.shorten_middle(safe_label(recording.model.text), _MAX_MODEL_LENGTH))}"
     addition = PageAddition(title, markup, style, script, _recording_document(recording))
