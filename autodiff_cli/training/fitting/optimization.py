@@ -12,14 +12,12 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -68,7 +66,7 @@ from autodiff_cli.training.rows import RowIndex, row_numbers
 
 @dataclass(frozen=True, slots=True)
 class RestartSettings:
-    """Thresholds that decide whether a fit starts again from better starting values."""
+    """Thresholds that decide whether a fit starts again from better starting values, and limits of fits from many."""
 
     poor_r_squared: float = 0.9  # R² below which a fit from default starts is not trusted
     noisy_r_squared: float = 0.97  # R² below which noise may make another minimum the least one
@@ -78,6 +76,11 @@ class RestartSettings:
     frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
     equal_curves: float = 1e-3  # relative difference of the losses of rows up to which two curves are the same
     chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
+    # Of fits from many starts: epochs of each round, and the share of all fits that continue after it, the best ones.
+    survey_rounds: tuple[tuple[int, float], ...] = ((20, 0.25), (20, 0.05), (100, 0.0))
+    evaluations_per_epoch: int = 2  # evaluations of Levenberg-Marquardt per epoch; an evaluation may lead to no step
+    survey_tolerance: float = 1e-10  # relative decrease of the loss at which these fits stop
+    max_runs: int = 3  # starts that are then fitted to the last digits, as long as these fits fail
 
 
 RESTARTS = RestartSettings()
@@ -133,19 +136,35 @@ class BatchedFit:
         self._fit(self._every, starts)
 
     def _default_starts(self) -> Array:
-        """Return the points where the fits start by default."""
-        objective, options = self._objective, self._options
-        is_estimable = objective.has_residuals and options.epochs is options.starts is None
-        if self._method == "lbfgs" and (objective.is_generalised_linear or is_estimable):
-            starts, is_estimated = default_starts(objective, self._batch)
-            if is_estimated:
-                self._note(self._every, starts, "starting values estimated from the columns:")
-            return starts
-        return self._origin
+        """Return the points where the fits start by default.
 
-    @functools.cached_property
-    def _counts(self) -> NDArray[np.intp]:
-        return self._batch.weighted_counts
+        The loss of a generalised linear model has a single minimum, but may be undefined at the given start:
+        `exp(a + b*x)` overflows at 1 for large x. Then unset parameters are 0, or all but one, which is 1. If
+        dimensional scales are not all about 1, other fits of residuals by lbfgs start where least squares leads from
+        these, or from the given start if that ends lower.
+        """
+        objective, options, batch, starts = self._objective, self._options, self._batch, self._origin
+        free, scaled = objective.layout.mask(self._unset), None
+        if self._method == "lbfgs" and objective.is_generalised_linear:
+            is_undefined, size = ~self._are_defined(starts), len(free)
+            for point in objective.bounds.clip(np.where(free, np.eye(1 + size, size, -1), objective.start)):
+                if is_undefined.any():
+                    is_better = is_undefined & self._are_defined(np.broadcast_to(point, starts.shape))
+                    starts, is_undefined = np.where(is_better[:, None], point, starts), is_undefined & ~is_better
+        elif self._method == "lbfgs" and objective.has_residuals and options.epochs is options.starts is None:
+            scaled = search.start_at_scales(objective, objective.start, free)
+        if scaled is not None:
+            points = (starts, np.broadcast_to(scaled, starts.shape))
+            ends = [search.warm_starts(batch, objective, point) for point in points]
+            sums = [np.sum(np.square(batch.triangles(end, self._every)[:, :, -1]), axis=1) for end in ends]
+            starts = np.where((sums[0] < sums[1])[:, None], *ends)
+            self._note(self._every, starts, "starting values estimated from the columns:")
+        return starts
+
+    def _are_defined(self, theta: Array) -> Mask:
+        """Return at which points the losses of all fits and their gradients are finite."""
+        losses, gradients = self._batch.values_and_gradients(theta, self._every)
+        return np.asarray(np.isfinite(losses) & np.isfinite(gradients).all(axis=1))
 
     def restart_everywhere(self) -> None:
         """Repeat fits that may not have ended at their best minimum, unless the options limit epochs or draw starts."""
@@ -154,14 +173,6 @@ class BatchedFit:
                 each.append(f"parameters are kept in the ranges where the model is meaningful: {ranges}")
         for strategy in RESTART_STRATEGIES if self._options.epochs is self._options.starts is None else ():
             strategy(self)
-
-    def restart_failed(self, effort: Effort, are_all_searched: bool) -> None:
-        """Repeat fits that failed from other starting values, if the data do not exclude where these lead; or all fits,
-        if that leads to better minima.
-        """
-        fits = np.flatnonzero(self.select(lambda end: are_all_searched or not end.converged))
-        least_gain = MINIMIZATION.clear_gain if are_all_searched else -MINIMIZATION.exclusion
-        self._search(fits, self._origin, effort=effort, least_gain=least_gain)
 
     def _note(self, fits: Fits, theta: Array, reason: str) -> None:
         """Note for some fits why they start where they do."""
@@ -234,11 +245,11 @@ class BatchedFit:
         is_poor = is_failed | (is_bad & bool(self._unset))
         if not objective.is_penalised:  # interchangeable parameters with equal starting values stay equal
             is_poor |= [bool(statistics.missing_error_reasons) for statistics in self.statistics_of(every)]
-        few = is_squares & (self._counts <= RESTARTS.few_residuals_per_parameter * self.theta.shape[1])
+        few = is_squares & (self._batch.weighted_counts <= RESTARTS.few_residuals_per_parameter * self.theta.shape[1])
         is_doubtful = few | (structure > goodness.RESIDUALS.suspect_sigmas)
         is_open = ~((explained > RESTARTS.perfect_r_squared) & is_squares)
         if is_squares:
-            is_open &= self._counts > self.theta.shape[1]
+            is_open &= self._batch.weighted_counts > self.theta.shape[1]
         return is_poor & is_open, is_doubtful & ~is_poor & is_open
 
     def restart_poor_fits(self) -> None:
@@ -253,7 +264,7 @@ class BatchedFit:
             return
         poor, doubtful = self._poor_masks()
         origin = self._origin
-        self._search(np.flatnonzero(poor), origin)
+        self.restart(np.flatnonzero(poor), origin)
         if not self._unset:
             return
         self._search_in_turns(np.flatnonzero(doubtful), origin)
@@ -271,7 +282,7 @@ class BatchedFit:
         if is_lm and search.has_rivals(objective):
             imperfect = np.flatnonzero(is_defined & ~(explained > RESTARTS.perfect_r_squared))
             for strategy in _RIVALS:
-                self._search(imperfect, self.theta, strategy)
+                self.restart(imperfect, self.theta, strategy)
 
     def restart_robust_fits(self) -> None:
         """Repeat fits with outliers from fits of few rows, if one of these leads to a better minimum."""
@@ -326,11 +337,11 @@ class BatchedFit:
         """
         sample = fits[:: len(fits) // search.SETTINGS.max_sampled_fits + 1] if self._is_large else fits
         before = self.theta[sample].copy()
-        self._search(sample, origin, strategy, search.SETTINGS.quick if self._is_large else None)
+        self.restart(sample, origin, strategy, search.SETTINGS.quick if self._is_large else None)
         if (self.theta[sample] != before).any():
-            self._search(np.setdiff1d(fits, sample), origin, strategy)
+            self.restart(np.setdiff1d(fits, sample), origin, strategy)
 
-    def _search(
+    def restart(
         self,
         fits: Fits,
         origin: Array,
@@ -421,17 +432,20 @@ def refit(
     are_all_searched: bool = False,
     stop: StoppingRule = CONVERGENCE,
 ) -> list[Outcome]:
-    """Fit a batch to the last digits from points near the ends of similar fits, and search again what failed.
+    """Fit a batch to the last digits from points near the ends of similar fits. Fits that failed are searched again,
+    and end elsewhere if the data do not exclude that.
 
     Args:
         effort: the work of the search for each fit that failed; None for no search.
-        are_all_searched: whether fits that converged are searched again too.
+        are_all_searched: whether all fits are searched again, for better ends.
         stop: when the fits stop.
     """
     method = minimization.converging_method(batch.objective)
     fitted = BatchedFit(batch, method, _PLAIN_OPTIONS, starts=starts, stop=stop)
     if effort and batch.objective.has_residuals:
-        fitted.restart_failed(effort, are_all_searched)
+        fits = np.flatnonzero(fitted.select(lambda end: are_all_searched or not end.converged))
+        least_gain = MINIMIZATION.clear_gain if are_all_searched else -MINIMIZATION.exclusion
+        fitted.restart(fits, starts, effort=effort, least_gain=least_gain)
     return fitted.outcomes
 
 
@@ -521,40 +535,6 @@ def explained_variance(objective: Objective, theta: Array, known: ComputedStatis
     return compute_statistics(objective, theta).r_squared if r_squared is None else r_squared
 
 
-def default_starts(objective: Objective, batch: Batch) -> tuple[Array, bool]:
-    """Return where the fits of a batch start by default, and whether these points were estimated from the columns.
-
-    The loss of a generalised linear model has a single minimum, but may be undefined at the given start: `exp(a + b*x)`
-    overflows at 1 for large x. Then unset parameters are 0, or all but one, which is 1. If dimensional scales are not
-    all about 1, other fits of residuals start where least squares leads from these, or from the given start if that
-    ends lower.
-    """
-    free = objective.layout.mask(objective.unset_parameters)
-    every = np.arange(batch.count)
-    starts = np.tile(objective.start, (batch.count, 1))
-    if objective.is_generalised_linear:
-        is_undefined, size = ~_are_defined(batch, starts, every), len(free)
-        for point in objective.bounds.clip(np.where(free, np.eye(1 + size, size, -1), objective.start)):
-            if not is_undefined.any():
-                break
-            is_better = is_undefined & _are_defined(batch, np.broadcast_to(point, starts.shape), every)
-            starts, is_undefined = np.where(is_better[:, None], point, starts), is_undefined & ~is_better
-        return starts, False
-    scaled = search.start_at_scales(objective, objective.start, free)
-    if scaled is None or not objective.has_residuals:
-        return starts, False
-    points = (starts, np.broadcast_to(scaled, starts.shape))
-    ends = [search.warm_starts(batch, objective, point) for point in points]
-    sums = [np.sum(np.square(batch.triangles(end, every)[:, :, -1]), axis=1) for end in ends]
-    return np.where((sums[0] < sums[1])[:, None], *ends), True
-
-
-def _are_defined(batch: Batch, theta: Array, fits: Fits) -> Mask:
-    """Return at which points the losses of some fits and their gradients are finite."""
-    losses, gradients = batch.values_and_gradients(theta, fits)
-    return np.asarray(np.isfinite(losses) & np.isfinite(gradients).all(axis=1))
-
-
 def optimize(
     method: str, objective: Objective, options: FitOptions, progress: Progress, rivals: Sequence[Array] = ()
 ) -> Outcome:
@@ -608,20 +588,6 @@ def _run_method(
     return Outcome(progress.latest.theta, has_converged([record["loss"] for record in progress.history]))
 
 
-@dataclass(frozen=True, slots=True)
-class SurveySettings:
-    """Limits of the fits from many starting points, of which the best is repeated to the last digits."""
-
-    # Epochs of each round, and the share of all fits that continue after it: the best that have not converged.
-    rounds: tuple[tuple[int, float], ...] = ((20, 0.25), (20, 0.05), (100, 0.0))
-    evaluations_per_epoch: int = 2  # evaluations of Levenberg-Marquardt per epoch; an evaluation may lead to no step
-    tolerance: float = 1e-10  # relative decrease of the loss at which fits stop
-    max_runs: int = 3  # starts that are fitted to the last digits, as long as these fits fail
-
-
-SURVEY = SurveySettings()
-
-
 @dataclass(slots=True)
 class _StartRun:
     """A fit from one starting point; its loss is infinite until it ends, and if it fails."""
@@ -648,7 +614,7 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
         starts, losses, ends = _survey(method, objective, starts, options, progress)
         rivals += [*ends[np.isfinite(losses)]]
         ranked = np.where(search.is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses)
-        order = np.argsort(ranked)[: SURVEY.max_runs].tolist()
+        order = np.argsort(ranked)[: RESTARTS.max_runs].tolist()
     runs: list[_StartRun] = []
     try:
         for number in order:
@@ -680,7 +646,7 @@ def _survey(
     batch = repeat_objective(objective, len(starts))
     if method != "lm":
         starts = np.vstack((starts[:1], search.warm_starts(batch, objective, starts)[1:]))
-    tolerance = SURVEY.tolerance if options.tolerance is None else options.tolerance
+    tolerance = RESTARTS.survey_tolerance if options.tolerance is None else options.tolerance
     best = Epoch(0, math.inf, objective.start)
 
     def keep_best(_: Fits, __: Fits, step_losses: Array, points: Array) -> None:
@@ -690,10 +656,10 @@ def _survey(
             best = Epoch(0, float(step_losses[least]), points[least].copy())
 
     theta, losses, fits = starts.copy(), np.full(len(starts), math.inf), every
-    for epochs, share in SURVEY.rounds if options.epochs is None else ((options.epochs, 0.0),):
+    for epochs, share in RESTARTS.survey_rounds if options.epochs is None else ((options.epochs, 0.0),):
         part = batch.take(fits)
         try:
-            stop = StoppingRule(epochs, tolerance, SURVEY.evaluations_per_epoch * epochs)
+            stop = StoppingRule(epochs, tolerance, RESTARTS.evaluations_per_epoch * epochs)
             outcomes = minimization.minimize_batch(method, part, theta[fits], keep_best, stop)
         except KeyboardInterrupt:
             progress.record(best)
