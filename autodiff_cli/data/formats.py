@@ -359,7 +359,6 @@ _LEADING_WHITESPACE = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks bef
 # An object with a name in quotes and a colon, as far as the first bytes show; `{x},y` is the header of a table.
 _JSON_TYPES: Mapping[type, str] = {str: "text", bool: "true or false", list: "a list", dict: "an object"}
 _JSON_START = re.compile(rb'\{\s*(\}|$|"([^"\\]|\\.)*(\\?$|"\s*(:|$)))')
-_JSON_ARRAY = re.compile(rb"\[\s*\{")
 _ZIP_MAGIC = b"PK\x03\x04"  # first bytes of a workbook
 _MAX_UNPACKING = 200  # ratio of unpacked to packed size; 5 to 20 for tables, up to 1000 for zip bombs
 _MAX_SHEET_CHARS = 1 << 28  # characters of a sheet as text; a single cell far out makes every row long
@@ -375,7 +374,7 @@ def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
         return DelimitedText(_workbook_text(source, dialect.sheet), dialect, "workbook (.xlsx)")
     start = source.first_text_bytes.lstrip(_LEADING_WHITESPACE)
     is_json = start.startswith(JsonLines.MAGIC) and (".json" in source.name or _JSON_START.match(start))
-    if _JSON_ARRAY.match(start):
+    if re.match(rb"\[\s*\{", start):
         raise DataError(f"{source.name}: JSON data have an object per line, and no list around them")
     typed: list[type[ArrowFormat]] = [
         kind for kind in (Parquet, Feather) if source.first_bytes.startswith(kind.MAGIC)
