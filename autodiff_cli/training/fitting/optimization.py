@@ -263,14 +263,13 @@ class BatchedFit:
         if not objective.scalar_parameters or not objective.has_residuals:
             return
         poor, doubtful = self._poor_masks()
-        origin = self._origin
-        self.restart(np.flatnonzero(poor), origin)
+        self.restart(np.flatnonzero(poor), self._origin)
         if not self._unset:
             return
-        self._search_in_turns(np.flatnonzero(doubtful), origin)
+        self._search_in_turns(np.flatnonzero(doubtful), self._origin)
         others = np.flatnonzero(~(poor | doubtful))
         if is_lm and search.start_at_scales(objective, objective.start, self._free) is not None:
-            self._search_in_turns(others, origin, search.Multistart.scaled_points)
+            self._search_in_turns(others, self._origin, search.Multistart.scaled_points)
         is_defined = self.select(lambda end: end.divergence is None)
         explained = self._explained()
         if not (objective.is_generalised_linear or objective.is_linear or objective.is_penalised):
