@@ -186,7 +186,8 @@ def train(
             text = learning_page(objective, recorder, fit, options, environment.digits)
             _write_file(environment, page, "page of the fit written to", lambda path: write_text(path, text))
         if fit.failure and status is ExitStatus.DONE:
-            raise Failure(fit.failure if save is None else f"{fit.failure}. {save} was not written")
+            missing = [f"{path} was not written" for path in outputs if path != page]
+            raise Failure(". ".join([fit.failure, *missing]))
         if save is not None:
             _write_file(environment, save, "model saved to", fit.save)
         if draws is not None and fit.draws:
@@ -335,6 +336,7 @@ def learning_page(
     import numpy as np
 
     from autodiff_cli.explain.tracing import trace
+    from autodiff_cli.render.fit import verdict_text
     from autodiff_cli.render.html_page import FitRecording, fit_page, sample_rows
     from autodiff_cli.render.layout import GraphTooLargeError
     from autodiff_cli.training.fitting.posterior import parameter_draws
@@ -370,6 +372,7 @@ def learning_page(
         networks,
         fit.units,
         parameter_draws(objective, fit.draws) if fit.draws else None,
+        verdict_text(fit, digits),
     )
     try:
         return fit_page(recording, digits)

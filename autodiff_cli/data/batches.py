@@ -24,7 +24,7 @@ from autodiff_cli.language.names import JOINT_SEPARATOR
 _BLOCK_VALUES = 65_536  # values per block: temporary arrays stay in the cache
 _LABEL_LIMIT = 2**63  # labels are stored as 64-bit integers
 _MAX_PROBLEMS_SHOWN = 5  # problems in one message: enough to see the pattern
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,20}")
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,300}")  # of a size that a float can have
 
 T = TypeVar("T")
 C = TypeVar("C", bound="NDArray[Any] | LabelColumn")
@@ -95,7 +95,8 @@ class LabelColumn:
 
         Args:
             name: the name of the column.
-            are_whole: whether other numbers are errors; without it, all are floats if there are any.
+            are_whole: whether other numbers are errors; without it, all are floats if there are any, unless some labels
+                would be equal then.
 
         Raises:
             DataError: for numbers that are not whole, and for text that is not valid Unicode.
@@ -104,7 +105,8 @@ class LabelColumn:
             for code, value in enumerate(self.values):
                 if abs(value) >= _LABEL_LIMIT or value != round(value):
                     if not are_whole:
-                        return np.array(self.values, np.float64)
+                        floats = np.array(self.values, np.float64)
+                        return floats if len({*floats}) == len({*self.values}) else np.array([*map(str, self.values)])
                     reason = f"a label must be a whole number below 2^63 or text, not {value:g}"
                     raise DataError(f"{self._location(code, name)}: {reason}")
             return np.array([int(value) for value in self.values], np.int64)

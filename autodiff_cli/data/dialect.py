@@ -31,7 +31,7 @@ MISSING_VALUES = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
 _BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 _DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
 _TIME_PATTERN = re.compile(r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?")
-_OTHER_DATE = re.compile(r"(\d{1,2})[/.](\d{1,2})[/.]\d{2,4}\b.*")
+_OTHER_DATE = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d\d)( \d{1,2}:\d\d(?::\d\d)?)?")
 # Labels such as 12D4 have neither a point nor a sign.
 _FORTRAN_NUMBER = re.compile(r"\s*[+-]?((\d+\.\d*|\.\d+)[dD][+-]?|\d+[dD][+-])\d+\s*")
 _NONZERO_NUMBER = re.compile(r"[-+.,0]*[1-9]")
@@ -114,6 +114,15 @@ class CellParser:
         if value == 0 and _NONZERO_NUMBER.match(cell):
             self.number_note = f"{quoted_cell(cell)} is too small for a float and is read as 0"
         return value
+
+    def plain_text(self, cell: str) -> str:
+        """Return a cell as text; a number has a decimal point, and no thousands separators if the file has commas.
+
+        >>> CellParser(",").plain_text("1.234,5"), CellParser().plain_text("1,234.5")
+        ('1234.5', '1,234.5')
+        """
+        number = parse_number(cell, ",") is not None or _THOUSANDS_PATTERNS[","].fullmatch(cell)
+        return cell.replace(".", "").replace(",", ".") if number and self._decimal == "," else cell
 
     def note(self) -> str | None:
         """Return a sentence on how the column was converted to numbers; None for plain numbers."""
@@ -217,7 +226,10 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
     """Return the problem of a cell that does not fit its column, in words."""
     hint = ""
     if date := _OTHER_DATE.fullmatch(cell):
-        form = "MM/DD/YYYY" if int(date[1]) <= 12 < int(date[2]) else "DD/MM/YYYY"
+        first, mark, second, year, time = date.groups("")
+        days = ("MM", "DD") if int(first) <= 12 < int(second) else ("DD", "MM")
+        form = mark.join((*days, "Y" * len(year)))
+        form = f'"{form} {"hh:mm:ss"[: 2 + 3 * time.count(":")]}"' if time else form
         hint = f"; if it is a date, say so: --date-format {form}"
     return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}{hint}" if cell else "empty"
 

@@ -283,11 +283,13 @@ class DataFile:
                     yield RowBlock(columns, part)
                     done += len(part)
                 return
+        plain = self.format.new_parser().plain_text
         with contextlib.closing(self.format.iter_records()) as records:
             rest = itertools.islice(records, done, None)
             while block := list(itertools.islice(rest, size)):
                 problems = ProblemList(f"{self.name}: ")
-                batch, cells = parse_records(block, len(self.header), request, problems), [each.cells for each in block]
+                batch = parse_records(block, len(self.header), request, problems)
+                cells = [[*map(plain, each.cells)] for each in block]
                 problems.raise_if_any()
                 if row_filter is not None:
                     mask = self._apply_filter(row_filter, batch, counts)

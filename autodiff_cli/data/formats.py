@@ -286,7 +286,10 @@ class JsonLines(ArrowFormat):
                     raise DataError(f"{self._source.name}: line {number}: nested more than {_MAX_JSON_DEPTH} levels")
 
     def _parse_objects(self, content: bytes, before: int) -> Iterator[dict[str, Any]]:
-        """Yield the objects one by one. Raises DataError that names the line of anything else."""
+        """Yield the objects one by one. Raises DataError that names the line of anything else, and of a value that has
+        another type than its column.
+        """
+        kinds: dict[str, str] = {}
         for number, line in enumerate(content.splitlines(), before + 1):
             if not line.strip():
                 continue
@@ -296,6 +299,11 @@ class JsonLines(ArrowFormat):
                 raise self._source.read_error(error, number) from None
             if not isinstance(record, dict):
                 raise DataError(f"{self._source.name}: line {number}: expected an object with a value for each column")
+            for name, value in record.items():
+                kind = _JSON_TYPES.get(type(value), "a number")
+                if value is not None and kinds.setdefault(name, kind) != kind:
+                    place = f"{self._source.name}: line {number}, column `{name}`"
+                    raise DataError(f"{place}: {json.dumps(value)} is {kind}, but the column holds {kinds[name]}")
             yield record
 
 
@@ -349,6 +357,7 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
 ColumnFormat: TypeAlias = DelimitedText | ArrowFormat
 _LEADING_WHITESPACE = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks before the first character
 # An object with a name in quotes and a colon, as far as the first bytes show; `{x},y` is the header of a table.
+_JSON_TYPES: Mapping[type, str] = {str: "text", bool: "true or false", list: "a list", dict: "an object"}
 _JSON_START = re.compile(rb'\{\s*(\}|$|"([^"\\]|\\.)*(\\?$|"\s*(:|$)))')
 _ZIP_MAGIC = b"PK\x03\x04"  # first bytes of a workbook
 _MAX_UNPACKING = 200  # ratio of unpacked to packed size; 5 to 20 for tables, up to 1000 for zip bombs
@@ -365,6 +374,8 @@ def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
         return DelimitedText(_workbook_text(source, dialect.sheet), dialect, "workbook (.xlsx)")
     start = source.first_text_bytes.lstrip(_LEADING_WHITESPACE)
     is_json = start.startswith(JsonLines.MAGIC) and (".json" in source.name or _JSON_START.match(start))
+    if re.match(rb"\[\s*\{", start):
+        raise DataError(f"{source.name}: JSON data have an object per line, and no list around them")
     typed: list[type[ArrowFormat]] = [
         kind for kind in (Parquet, Feather) if source.first_bytes.startswith(kind.MAGIC)
     ] or [JsonLines] * bool(is_json)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import io
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,15 @@ def fit_report(fit: FittedModel, is_saved: bool = False) -> Report:
 def has_short_formula(fit: FittedModel) -> bool:
     """Whether the fitted formula is short enough to be shown."""
     return 0 < len(fit.formula) <= MAX_FORMULA_LENGTH
+
+
+def verdict_text(fit: FittedModel, digits: int | None) -> str:
+    """Return how a fit ended, with the notes and warnings of its report, and the reason of a failure."""
+    paper = Paper(io.StringIO(), digits)
+    _write_outcome(paper, fit)
+    _write_remarks(paper, fit)
+    paper.line(f"error: {fit.failure}" * bool(fit.failure))
+    return cast(io.StringIO, paper.stream).getvalue().strip()
 
 
 def _write_outcome(paper: Paper, fit: FittedModel) -> None:

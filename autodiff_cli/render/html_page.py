@@ -451,6 +451,7 @@ class FitRecording(NamedTuple):
             `2 tanh`: the page lets these learn too.
         units: the units of columns, as far as the file has them.
         draws: draws of the parameter vector from the posterior, of shape (chains, draws, numbers).
+        verdict: how the fit ended, with its warnings.
     """
 
     trace: Trace
@@ -465,6 +466,7 @@ class FitRecording(NamedTuple):
     networks: Mapping[str, tuple[Trace, Model]] = {}
     units: Mapping[str, str] = {}
     draws: NDArray[np.float64] | None = None
+    verdict: str = ""
 
 
 def fit_page(recording: FitRecording, digits: int | None = None) -> str:
@@ -479,7 +481,7 @@ def fit_page(recording: FitRecording, digits: int | None = None) -> str:
     files = ("pictures.js", "network.js", "learning.js", "again.js")
     script = evaluators({key: trace for key, (trace, _) in recording.networks.items()}, "networks")
     script += "\n".join(page_file(f"learning/{file}") for file in files)
-    markup = page_file("learning/learning.html")
+    markup = page_file("learning/learning.html").format(verdict=escape(formatting.escape_controls(recording.verdict)))
     title = f"learning {escape(formatting.shorten_middle(safe_label(recording.model.text), _MAX_MODEL_LENGTH))}"
     addition = PageAddition(title, markup, style, script, _recording_document(recording))
     return to_html(recording.trace, WHOLE_GRAPH, digits, addition=addition)

@@ -91,6 +91,9 @@ def test_every_form_of_the_same_data(content: bytes) -> None:
         (b"1,2\n3,4\n", "standard input: the first line holds numbers, not column names"),
         (b"x,y\n1,\xff\n", 'line 2, column `y`: "ÿ" is not a number'),
         (b"x,y\n1,13/02/2024\n", 'line 2, column `y`: "13/02/2024" is not a number; if it is a date, .*--date-format'),
+        (b'[{"x": 1, "y": 2}]', "standard input: JSON data have an object per line"),
+        (b'{"x": 1}\n{"x": null}\n\n{"x": "2"}', 'line 4, column `x`: "2" is text, but the column holds a number'),
+        (b'{"x": 1, "y": true}\n{"y": 0}', "line 2, column `y`: 0 is a number, but the column holds true or false"),
         (b"x,y,x\n1,2,3\n", "the header names the column `x` more than once"),
         (b"a,b\n1,2\n", r"the model uses none of its columns, which are a, b"),
         (b"x,y\n1,2\n3\n\n5,6,7\n", r"2 problems:\n  line 3: 1 cell, but .* 2\n  line 5: 3 cells, but .* 2$"),
@@ -248,5 +251,5 @@ def test_options_of_files_in_python_and_for_points(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="skip"):
         ad.read_data(path, skip=-1)
     options = ["--skip", "1", "--units-row", "--where", "g == 'b' and x < 3"]
-    assert str(run_cli(["grad", "x^2", "--at", str(path), *options])).splitlines()[1:] == ['"2,5",b,6.25,5']
+    assert str(run_cli(["grad", "x^2", "--at", str(path), *options])).splitlines()[1:] == ["2.5,b,6.25,5"]
     expect_refusal(run_cli(["grad", "x^2", "--x", "2", "--skip", "1"]), "--skip needs --at FILE")

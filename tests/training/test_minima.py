@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from autodiff_cli import fit, fit_by
+from autodiff_cli import Objective, fit, fit_by
+from autodiff_cli.training.fitting.minimization import MINIMIZATION, best_rival, rank_gains
+from autodiff_cli.training.methods.gradient_descent import Outcome
+from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
+from autodiff_cli.training.objective.loading import as_dataset
+from autodiff_cli.training.options import FitOptions
 from tests.each import each
 
 TIMES = np.sort(np.random.default_rng(7).uniform(0, 20, 80))
@@ -310,3 +315,30 @@ def test_a_given_start_without_slopes_and_curvatures_is_left(options: dict[str, 
     data = {"x": np.arange(1, 9), "y": np.round(np.exp(0.3 * np.arange(1, 9)))}
     found = fit("y ~ exp(a^2*b^2*x/10)", data, start={"a": 0, "b": 0}, **options)
     assert found.parameters["a"] * found.parameters["b"] == pytest.approx(3**0.5, rel=0.02)
+
+
+RANKED = {"x": np.arange(1.0, 9), "y": np.array([0.3, -0.2, 0.5, 0.1, -0.6, 0.2, 0.4, -0.3])}
+
+
+@pytest.mark.slow
+@each("loss", ["mse", "huber", "mae"])
+def test_all_searches_rank_ends_alike(loss: str) -> None:
+    """What one end gains on another, the other loses; a pole between rows counts as an exclusion, 20 to 1."""
+    objective = Objective("y ~ a + b/(x - c)", RANKED, loss=loss)
+    whole, broken = np.array([[0.05, 1e-3, 0.4], [0.05, 1e-3, 4.4]])
+    for batch in (ObjectiveBatch([objective], objective.bounds), repeat_objective(objective, 1)):
+        gain = rank_gains(batch, whole[None], broken[None])
+        assert gain == pytest.approx([-MINIMIZATION.exclusion], abs=0.05)
+        assert rank_gains(batch, broken[None], whole[None]) == pytest.approx(-gain)
+        assert rank_gains(batch, np.array([[1, 1e-3, 0.4]]), whole[None]) > MINIMIZATION.clear_gain
+    assert best_rival(objective, Outcome(whole, True), [broken, whole]) is None
+    assert best_rival(objective, Outcome(broken, True), [broken, whole]) is whole
+
+
+def test_a_likelihood_without_a_limit_ranks_below_any_minimum() -> None:
+    model = "-log(0.5*normal_pdf(y, 0, 1) + 0.5*normal_pdf(y, m, s))"
+    objective = Objective.of(model, as_dataset(RANKED), FitOptions(likelihood=True))
+    minimum, spike = np.array([[0.05, 0.4], [0.3, 1e-12]])
+    assert objective.value(spike) < objective.value(minimum)
+    assert best_rival(objective, Outcome(minimum, True), [spike]) is None
+    assert best_rival(objective, Outcome(spike, True), [minimum]) is minimum

@@ -48,11 +48,11 @@ from autodiff_cli.training.result.statistics import (
 
 _MAX_COMPARED_LEVELS = 8  # levels whose values are tried for all levels
 _MAX_ADOPTED_FITS = 10  # better fits that profiles lead to, one after the other
-_BETTER_LOSS_TOLERANCE = 1e-6  # relative difference of two losses that counts as rounding
 
 
 _STATISTICS = tuple(each.name for each in dataclasses.fields(FitStatistics))
 _UNSOLVED = "no standard errors: the fit did not converge"
+_NO_SCALE = "no standard errors: the residuals have no scale"
 _NEGLIGIBLE_DISTANCE = 1e-3  # standard errors from the minimum, at which any method counts as converged
 _NOT_CONVERGED = "not converged: the loss was still falling at the last epoch"
 
@@ -351,12 +351,10 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
 
 
 def _better_end(method: str, objective: Objective, starts: Array) -> Outcome | None:
-    """Return the best end of fits from some points if it is clearly better than that from the first; None otherwise."""
-    batch = repeat_objective(objective, len(starts))
-    ends = minimization.minimize_batch(method, batch, starts)
-    losses = minimization.comparison_losses(batch, np.array([end.theta for end in ends]))
-    best = int(np.argmin(losses))
-    return ends[best] if losses[best] < losses[0] - _BETTER_LOSS_TOLERANCE * abs(losses[0]) else None
+    """Return the best end of fits from some points if it ranks above that from the first; None otherwise."""
+    first, *ends = minimization.minimize_batch(method, repeat_objective(objective, len(starts)), starts)
+    best = minimization.best_rival(objective, first, [end.theta for end in ends])
+    return next((end for end in ends if end.theta is best), None)
 
 
 def build_fit(
@@ -373,10 +371,9 @@ def build_fit(
     choices: list[str] = []
     if known is None:
         outcome, choices = _canonical_outcome(objective, method, outcome)
-        known = compute_statistics(
-            objective, outcome.theta, options.absolute_sigma, missing_errors(outcome), with_goodness=True
-        )
-    has_scale = objective.loss and LOSSES[objective.loss].has_scale and outcome.note != minimization.NO_SCALE
+        reason = missing_errors(outcome)
+        known = compute_statistics(objective, outcome.theta, options.absolute_sigma, reason, with_goodness=True)
+    has_scale = objective.loss and LOSSES[objective.loss].has_scale and known.missing_error_reasons != (_NO_SCALE,)
     model, dropped_rows = objective.model, objective.data.dropped
     layout, first = objective.layout, progress.first
     verdict = judge(run, outcome, known)
@@ -429,8 +426,7 @@ def build_fit(
 
 def missing_errors(end: Outcome) -> str:
     """Return why the end of a fit has no standard errors, as a sentence; empty if it may have some."""
-    has_no_scale = end.note == minimization.NO_SCALE
-    return _UNSOLVED if end.failure else "no standard errors: the residuals have no scale" if has_no_scale else ""
+    return _UNSOLVED if end.failure else _NO_SCALE * (end.note == minimization.NO_SCALE)
 
 
 class FitVerdict(NamedTuple):

@@ -194,32 +194,6 @@ def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: ND
     )
 
 
-class StepLog:
-    """The losses of all steps of a batch of fits."""
-
-    def __init__(self) -> None:
-        self._fits: list[Fits] = []
-        self._numbers: list[NDArray[np.intp]] = []
-        self._losses: list[Array] = []
-
-    def record(self, fits: Fits, numbers: NDArray[np.intp], losses: Array, theta: Array) -> None:  # noqa: ARG002 - a callback
-        """Add a step of some fits."""
-        self._fits.append(fits.copy())
-        self._numbers.append(numbers.copy())
-        self._losses.append(losses.copy())
-
-    def histories(self, count: int) -> list[list[float]]:
-        """Return the losses of each fit in the order of its steps, from the last step with number 0 on."""
-        fits, numbers = (np.concatenate([np.empty(0, np.intp), *some]) for some in (self._fits, self._numbers))
-        order = np.argsort(fits, kind="stable")
-        ends = np.cumsum(np.bincount(fits, minlength=count))
-        starts = ends - np.bincount(fits, minlength=count)  # no fit may have a step
-        begun = np.flatnonzero(numbers[order] == 0)
-        starts[fits[order[begun]]] = begun
-        losses = np.concatenate([np.empty(0), *self._losses])[order].tolist()
-        return [losses[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-
-
 class GroupFits:
     """The fits of groups in one batch, with the statistics and losses that their results need.
 
@@ -238,9 +212,9 @@ class GroupFits:
         self._batch, self._method, self._options = batch, method, options
         objective, every = batch.objective, np.arange(batch.count)
         self._quantities = DerivedQuantities(options.quantities, objective.model, objective.layout)
-        log = StepLog()
+        self._histories: list[list[float]] = [[] for _ in every]
         self._notes: list[list[str]] = [[] for _ in every]
-        fitted = BatchedFit(batch, method, options, log.record, self._notes)
+        fitted = BatchedFit(batch, method, options, self._record, self._notes)
         fitted.restart_everywhere()
         self._rivals = fitted.settle_rivals()
         converged = fitted.select(lambda end: end.converged)
@@ -249,7 +223,7 @@ class GroupFits:
         for group in np.flatnonzero(converged & (ordered != fitted.theta).any(axis=1)).tolist():
             fitted.move(group, dataclasses.replace(fitted.outcomes[group], theta=ordered[group]))
             self._notes[group].append(TERMS_NOTE)
-        self._theta, self._outcomes, self._histories = fitted.theta, fitted.outcomes, log.histories(batch.count)
+        self._theta, self._outcomes = fitted.theta, fitted.outcomes
         self._end_losses = None if method == "lm" else batch.losses(self._theta, every)
         names = numeric_predictors(objective.model)
         self._ranges = {name: batch.ranges(name) for name in names}
@@ -259,6 +233,11 @@ class GroupFits:
         regular = np.flatnonzero(converged & (batch.weighted_counts > objective.layout.size))
         if len(regular) and not self._has_equivalent_points(regular):
             self._known = dict(zip(regular.tolist(), fitted.statistics_of(regular), strict=True))
+
+    def _record(self, fits: Fits, numbers: NDArray[np.intp], losses: Array, _: Array) -> None:
+        """Add a step of some fits to their histories, which begin again with step 0."""
+        for fit, number, loss in zip(fits.tolist(), numbers.tolist(), losses.tolist(), strict=True):
+            self._histories[fit][number:] = [loss]
 
     def fit(self, group: int) -> FittedModel:
         """Return the fit of a group. Raises DataError if all of its weights are 0."""

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,6 +39,7 @@ from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.objective.parameters import Bounds, Constraints
 from autodiff_cli.training.options import FitOptions, describe_bounds
+from autodiff_cli.training.result.diagnosis import curve_warnings
 from autodiff_cli.training.result.goodness import MAD_TO_STD, find_separation, has_no_finite_minimum, robust_scale
 from autodiff_cli.training.result.row_figures import estimate_theta, likelihood_sums
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
@@ -46,8 +47,10 @@ from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute
 
 @dataclass(frozen=True, slots=True)
 class MinimizationSettings:
-    """Estimation of the residual scale along with a robust fit, exact zeros of an l1 penalty, and kinks."""
+    """Ranking of ends, estimation of the residual scale of a robust fit, exact zeros of an l1 penalty, and kinks."""
 
+    clear_gain: float = 0.01  # gain in log-likelihood by which an end is another and better minimum
+    exclusion: float = 3.0  # gain, a likelihood ratio of 20 to 1, from which on the data exclude the other end
     rows_of_component: float = 2.5  # a width that depends on fewer rows is that of a density with a peak at a row
     rows_of_narrow_component: float = 4.0  # rows for a width that is below `narrow_component` of the largest
     narrow_component: float = 0.05
@@ -239,15 +242,16 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
 
 
 @ignore_float_errors()
-def density_losses(objective: Objective, theta: Array) -> Array:
-    """Return the losses of an objective at some points; see `comparison_losses`. Robust losses are those of densities,
-    as in proposal 2 of Huber 1964, since squares of scales alone depend on few rows.
+def density_losses(batch: Batch, theta: Array) -> Array:
+    """Return the losses of the fits of a batch at some points; see `comparison_losses`. Robust losses are those of
+    densities, as in proposal 2 of Huber 1964, since squares of scales alone depend on few rows.
     """
-    batch, every = repeat_objective(objective, len(theta)), np.arange(len(theta))
     losses = comparison_losses(batch, theta)
-    if objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
+    if batch.objective.kind is LossKind.ROBUST and batch.objective.is_scale_estimated:
+        every, scales = np.arange(len(theta)), batch.scales.copy()
         batch.set_scales(every, np.sqrt(losses))
-        losses *= np.exp(2 / batch.weighted_counts * batch.total_weights(every) * batch.losses(theta, every) / losses)
+        means = batch.total_weights(every) / batch.weighted_counts * batch.losses(theta, every)
+        losses, _ = losses * np.exp(2 * means / losses), batch.set_scales(every, scales)
     return losses
 
 
@@ -273,6 +277,41 @@ def likelihood_gains(batch: Batch, before: Array | float, after: Array | float) 
         return np.asarray(weights / units.get(objective.kind, 1.0) * np.subtract(before, after))
     power = 1.0 if objective.kind is LossKind.OTHER else 0.5  # of the variance, or of the mean size of residuals
     return np.asarray(power * batch.weighted_counts * np.log(np.divide(before, after)))
+
+
+@ignore_float_errors()
+def rank_gains(
+    batch: Batch, ends: Array, others: Array, losses_at: Callable[[Batch, Array], Array] = comparison_losses
+) -> Array:
+    """Return by how much other ends rank above those of the fits of a batch, as logarithms of likelihood ratios: the
+    only ranking of ends.
+
+    A more likely end is better. A likelihood that grows without end is worse than any. A curve that is finite between
+    all rows is better than one with a pole, unless the data exclude it.
+    """
+    every = np.arange(batch.count)
+    if batch.objective.is_likelihood:
+        each = [batch.objective_of(fit) for fit in every.tolist()]
+        before, after = (np.array([*map(end_loss, each, theta)]) for theta in (ends, others))
+    else:
+        before, after = losses_at(batch, ends), losses_at(batch, others)
+    gains = np.nan_to_num(likelihood_gains(batch, before, after), nan=-np.inf)
+    close = every[np.abs(gains) < MINIMIZATION.exclusion + MINIMIZATION.clear_gain]
+    if len(close):
+        broken, other = (curve_warnings(batch, theta[close], close) != "" for theta in (ends, others))
+        gains[close] += MINIMIZATION.exclusion * (broken.astype(np.float64) - other)
+    return np.asarray(gains)
+
+
+def best_rival(objective: Objective, end: Outcome, others: Sequence[Array]) -> Array | None:
+    """Return the best of other minima; None if none ranks above the end of a fit, or not clearly if that converged. The
+    scale of an end that did not converge says little, so that densities are compared; see `density_losses`.
+    """
+    if not len(others):
+        return None
+    batch, own = repeat_objective(objective, len(others)), np.tile(end.theta, (len(others), 1))
+    gains = rank_gains(batch, own, np.array(others), comparison_losses if end.converged else density_losses)
+    return others[int(np.argmax(gains))] if gains.max() > MINIMIZATION.clear_gain * end.converged else None
 
 
 def _fit_with_scale(
@@ -487,12 +526,11 @@ def judge_end(objective: Objective, end: Outcome) -> Outcome:
     return dataclasses.replace(end, failure=f"{end.failure}. {hint}") if hint else end
 
 
-def end_loss(objective: Objective, end: Outcome) -> float:
-    """Return the loss at the end of a fit; infinite if it failed, breaks constraints, or has no limit."""
-    is_allowed = not end.failure and objective.constraints.are_met(end.theta)
-    if not is_allowed or unbounded_reason(objective, end.theta):
+def end_loss(objective: Objective, theta: Array) -> float:
+    """Return the loss at the end of a fit; infinite if it breaks constraints, or if the likelihood has no limit."""
+    if not objective.constraints.are_met(theta) or unbounded_reason(objective, theta):
         return math.inf
-    return objective.value(end.theta)
+    return objective.value(theta)
 
 
 def is_no_minimum(objective: Objective, first: Outcome) -> bool:

@@ -12,21 +12,20 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting import starts as search
+from autodiff_cli.training.fitting.minimization import MINIMIZATION
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
-from autodiff_cli.training.fitting.starts import RIVAL_LOG_RATIO, Effort, StartCandidate, StartStrategy
+from autodiff_cli.training.fitting.starts import Effort, StartStrategy
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
@@ -54,7 +53,12 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result import goodness
-from autodiff_cli.training.result.diagnosis import curve_warning, explain_divergence, residual_structures
+from autodiff_cli.training.result.diagnosis import (
+    curve_warning,
+    curve_warnings,
+    explain_divergence,
+    residual_structures,
+)
 from autodiff_cli.training.result.row_figures import figures_of_groups
 from autodiff_cli.training.result.statistics import ComputedStatistics, batch_statistics, compute_statistics
 from autodiff_cli.training.rows import RowIndex, row_numbers
@@ -62,18 +66,21 @@ from autodiff_cli.training.rows import RowIndex, row_numbers
 
 @dataclass(frozen=True, slots=True)
 class RestartSettings:
-    """Thresholds that decide whether a fit starts again from better starting values."""
+    """Thresholds that decide whether a fit starts again from better starting values, and limits of fits from many."""
 
     poor_r_squared: float = 0.9  # R² below which a fit from default starts is not trusted
     noisy_r_squared: float = 0.97  # R² below which noise may make another minimum the least one
     poor_robust_r_squared: float = 0.95  # the threshold for R² by medians, which is higher for bad fits
     perfect_r_squared: float = 1 - 1e-12  # R² above which residuals are rounding, so that no other start can help
-    likelihood_gain: float = 0.01  # gain in log-likelihood by which a minimum is another and better one
     few_residuals_per_parameter: int = 8  # with fewer, residuals of another minimum may look random
     frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
-    break_gain: float = 3.0  # gain from which on the data exclude curves without a pole: a likelihood ratio of 20
     equal_curves: float = 1e-3  # relative difference of the losses of rows up to which two curves are the same
     chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
+    # Of fits from many starts: epochs of each round, and the share of all fits that continue after it, the best ones.
+    survey_rounds: tuple[tuple[int, float], ...] = ((20, 0.25), (20, 0.05), (100, 0.0))
+    evaluations_per_epoch: int = 2  # evaluations of Levenberg-Marquardt per epoch; an evaluation may lead to no step
+    survey_tolerance: float = 1e-10  # relative decrease of the loss at which these fits stop
+    max_runs: int = 3  # starts that are then fitted to the last digits, as long as these fits fail
 
 
 RESTARTS = RestartSettings()
@@ -129,19 +136,35 @@ class BatchedFit:
         self._fit(self._every, starts)
 
     def _default_starts(self) -> Array:
-        """Return the points where the fits start by default."""
-        objective, options = self._objective, self._options
-        is_estimable = objective.has_residuals and options.epochs is options.starts is None
-        if self._method == "lbfgs" and (objective.is_generalised_linear or is_estimable):
-            starts, is_estimated = default_starts(objective, self._batch)
-            if is_estimated:
-                self._note(self._every, starts, "starting values estimated from the columns:")
-            return starts
-        return self._origin
+        """Return the points where the fits start by default.
 
-    @functools.cached_property
-    def _counts(self) -> NDArray[np.intp]:
-        return self._batch.weighted_counts
+        The loss of a generalised linear model has a single minimum, but may be undefined at the given start:
+        `exp(a + b*x)` overflows at 1 for large x. Then unset parameters are 0, or all but one, which is 1. If
+        dimensional scales are not all about 1, other fits of residuals by lbfgs start where least squares leads from
+        these, or from the given start if that ends lower.
+        """
+        objective, options, batch, starts = self._objective, self._options, self._batch, self._origin
+        free, scaled = objective.layout.mask(self._unset), None
+        if self._method == "lbfgs" and objective.is_generalised_linear:
+            is_undefined, size = ~self._are_defined(starts), len(free)
+            for point in objective.bounds.clip(np.where(free, np.eye(1 + size, size, -1), objective.start)):
+                if is_undefined.any():
+                    is_better = is_undefined & self._are_defined(np.broadcast_to(point, starts.shape))
+                    starts, is_undefined = np.where(is_better[:, None], point, starts), is_undefined & ~is_better
+        elif self._method == "lbfgs" and objective.has_residuals and options.epochs is options.starts is None:
+            scaled = search.start_at_scales(objective, objective.start, free)
+        if scaled is not None:
+            points = (starts, np.broadcast_to(scaled, starts.shape))
+            ends = [search.warm_starts(batch, objective, point) for point in points]
+            sums = [np.sum(np.square(batch.triangles(end, self._every)[:, :, -1]), axis=1) for end in ends]
+            starts = np.where((sums[0] < sums[1])[:, None], *ends)
+            self._note(self._every, starts, "starting values estimated from the columns:")
+        return starts
+
+    def _are_defined(self, theta: Array) -> Mask:
+        """Return at which points the losses of all fits and their gradients are finite."""
+        losses, gradients = self._batch.values_and_gradients(theta, self._every)
+        return np.asarray(np.isfinite(losses) & np.isfinite(gradients).all(axis=1))
 
     def restart_everywhere(self) -> None:
         """Repeat fits that may not have ended at their best minimum, unless the options limit epochs or draw starts."""
@@ -150,14 +173,6 @@ class BatchedFit:
                 each.append(f"parameters are kept in the ranges where the model is meaningful: {ranges}")
         for strategy in RESTART_STRATEGIES if self._options.epochs is self._options.starts is None else ():
             strategy(self)
-
-    def restart_failed(self, effort: Effort, are_all_searched: bool) -> None:
-        """Repeat fits that failed from other starting values, if the data do not exclude where these lead; or all fits,
-        if that leads to better minima.
-        """
-        fits = np.flatnonzero(self.select(lambda end: are_all_searched or not end.converged))
-        least_gain = RESTARTS.likelihood_gain if are_all_searched else -RESTARTS.break_gain
-        self._search(fits, self._origin, effort=effort, least_gain=least_gain)
 
     def _note(self, fits: Fits, theta: Array, reason: str) -> None:
         """Note for some fits why they start where they do."""
@@ -230,52 +245,43 @@ class BatchedFit:
         is_poor = is_failed | (is_bad & bool(self._unset))
         if not objective.is_penalised:  # interchangeable parameters with equal starting values stay equal
             is_poor |= [bool(statistics.missing_error_reasons) for statistics in self.statistics_of(every)]
-        few = is_squares & (self._counts <= RESTARTS.few_residuals_per_parameter * self.theta.shape[1])
+        few = is_squares & (self._batch.weighted_counts <= RESTARTS.few_residuals_per_parameter * self.theta.shape[1])
         is_doubtful = few | (structure > goodness.RESIDUALS.suspect_sigmas)
         is_open = ~((explained > RESTARTS.perfect_r_squared) & is_squares)
         if is_squares:
-            is_open &= self._counts > self.theta.shape[1]
+            is_open &= self._batch.weighted_counts > self.theta.shape[1]
         return is_poor & is_open, is_doubtful & ~is_poor & is_open
 
     def restart_poor_fits(self) -> None:
         """Repeat poor fits of residuals from starting values that are estimated from the data.
 
         Fits of least squares are repeated from dimensional scales as well, because even a high R² may be due to one
-        row, and from frequencies. Noisy fits are compared with fits from random points.
+        row, and from frequencies. Noisy fits, and curves with a pole between two rows, are compared with fits from
+        random points.
         """
         objective, is_lm = self._objective, self._method == "lm"
         if not objective.scalar_parameters or not objective.has_residuals:
             return
         poor, doubtful = self._poor_masks()
-        origin = self._origin
-        self._search(np.flatnonzero(poor), origin)
+        self.restart(np.flatnonzero(poor), self._origin)
         if not self._unset:
             return
-        self._search_in_turns(np.flatnonzero(doubtful), origin)
+        self._search_in_turns(np.flatnonzero(doubtful), self._origin)
         others = np.flatnonzero(~(poor | doubtful))
         if is_lm and search.start_at_scales(objective, objective.start, self._free) is not None:
-            self._search_in_turns(others, origin, search.Multistart.scaled_points)
+            self._search_in_turns(others, self._origin, search.Multistart.scaled_points)
         is_defined = self.select(lambda end: end.divergence is None)
         explained = self._explained()
         if not (objective.is_generalised_linear or objective.is_linear or objective.is_penalised):
             is_noisy = (explained < RESTARTS.noisy_r_squared) | (objective.kind is LossKind.LIKELIHOOD)
-            noisy = np.flatnonzero(is_noisy & ~(poor | doubtful) & is_defined)
+            is_broken = curve_warnings(self._batch, self.theta, self._every) != ""
+            noisy = np.flatnonzero((is_noisy & ~(poor | doubtful) | is_broken) & is_defined)
             self._search_in_turns(noisy, self.theta, search.Multistart.few_points)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
         if is_lm and search.has_rivals(objective):
             imperfect = np.flatnonzero(is_defined & ~(explained > RESTARTS.perfect_r_squared))
             for strategy in _RIVALS:
-                self._search(imperfect, self.theta, strategy)
-
-    def restart_broken_curves(self) -> None:
-        """Repeat least squares whose curve is infinite or undefined between two rows, if there is a minimum at which it
-        is not, and the data do not exclude that one.
-        """
-        for fit in self._every.tolist() if self._method == "lm" and self._unset and not self._is_large else ():
-            objective = self._batch.objective_of(fit)
-            if self.outcomes[fit].divergence is None and (broken := curve_warning(objective, self.theta[fit])):
-                arguments = search.Multistart.few_points, search.SETTINGS.check
-                self._search(np.array([fit]), self.theta, *arguments, broken)
+                self.restart(imperfect, self.theta, strategy)
 
     def restart_robust_fits(self) -> None:
         """Repeat fits with outliers from fits of few rows, if one of these leads to a better minimum."""
@@ -314,9 +320,7 @@ class BatchedFit:
                 continue
             if (point := _likely_point(objective, end.theta, self._options.seed)) is None:
                 continue
-            losses = np.array([minimization.end_loss(objective, each) for each in (end, Outcome(point, True))])
-            gains = minimization.likelihood_gains(self._batch, *losses)
-            if not is_minimum or gains[fit] > RESTARTS.likelihood_gain:
+            if end.failure or minimization.best_rival(objective, end, [point]) is not None:
                 self._fit(np.array([fit]), point[None], _BETTER_MINIMUM if is_minimum else _BETTER)
 
     @property
@@ -332,26 +336,24 @@ class BatchedFit:
         """
         sample = fits[:: len(fits) // search.SETTINGS.max_sampled_fits + 1] if self._is_large else fits
         before = self.theta[sample].copy()
-        self._search(sample, origin, strategy, search.SETTINGS.quick if self._is_large else None)
+        self.restart(sample, origin, strategy, search.SETTINGS.quick if self._is_large else None)
         if (self.theta[sample] != before).any():
-            self._search(np.setdiff1d(fits, sample), origin, strategy)
+            self.restart(np.setdiff1d(fits, sample), origin, strategy)
 
-    def _search(
+    def restart(
         self,
         fits: Fits,
         origin: Array,
         strategy: StartStrategy | None = None,
         effort: Effort | None = None,
-        broken: str = "",
-        least_gain: float = RESTARTS.likelihood_gain,
+        least_gain: float = MINIMIZATION.clear_gain,
     ) -> None:
-        """Fit some fits anew from the best points of a strategy, or of a whole search, where these are clearly better.
+        """Fit some fits anew from the best points of a strategy, or of a whole search, where these rank higher.
 
         Args:
             origin: the starting points of the searches, of shape (all fits, P).
             effort: the work for each fit; by default it depends on how many there are.
-            broken: why the curve of the only fit is broken; then another one is better if the data do not exclude it.
-            least_gain: the gain in log-likelihood from which on a point is better.
+            least_gain: the gain from which on a point ranks higher; see `rank_gains`.
         """
         if not len(fits):
             return
@@ -359,13 +361,8 @@ class BatchedFit:
         if len(fits) > search.SETTINGS.max_thorough_fits and strategy not in _RIVALS:
             default = search.SETTINGS.quick
         reason = _BETTER_MINIMUM if strategy else _BETTER
-        part, is_usable = self._batch.take(fits), None
-        if broken:
-            rival = broken.replace("the fitted curve", "the best curve")
-            reason = f"{rival}, but the data do not exclude the one reported, which started from"
-            is_usable, least_gain = functools.partial(_is_whole, part.objective_of(0)), -RESTARTS.break_gain
-        arguments = self._free, self._options.seed, effort or default, strategy, is_usable
-        found = search.multistart(part, origin[fits], *arguments)
+        arguments = self._free, self._options.seed, effort or default, strategy
+        found = search.multistart(self._batch.take(fits), origin[fits], *arguments)
         for fit, candidate in zip(fits.tolist(), found, strict=True):
             self.rivals[fit] += [self.theta[fit].copy(), candidate.end, *candidate.rivals] if candidate else []
         chosen = fits[[candidate is not None for candidate in found]]
@@ -394,33 +391,31 @@ class BatchedFit:
         several = repeat_objective(self._objective, len(fits)) if batch.count == 1 else batch.take(fits)
         outcomes = iter(refit(several, np.concatenate([*filter(len, rivals)]), None))
         for fit, found in zip(searched, rivals, strict=True):
-            ends = [self.theta[fit].copy(), *(end.theta for end in islice(outcomes, len(found)) if end.converged)]
-            has_converged, objective = self.outcomes[fit].converged, batch.objective_of(fit)
-            if best := _best_end(objective, np.array(ends), has_converged=has_converged):
-                self._fit(np.array([fit]), ends[best][None], _BETTER_MINIMUM)
-                ends = [self.theta[fit], *ends[not has_converged :]]
-            warnings[fit] = _rival_warning(objective, np.array(ends))
+            end, objective = self.outcomes[fit], batch.objective_of(fit)
+            others = [other.theta for other in islice(outcomes, len(found)) if other.converged]
+            if (best := minimization.best_rival(objective, end, others)) is not None:
+                self._fit(np.array([fit]), best[None], _BETTER_MINIMUM)
+            others += [end.theta] * end.converged
+            ends = np.array([self.theta[fit], *others])
+            warnings[fit], notes = _describe_rivals(objective, ends)
+            self._notes[fit] += notes
         return warnings
 
-    def _are_better(self, fits: Fits, theta: Array, least_gain: float = RESTARTS.likelihood_gain) -> Mask:
-        """Return which of some fits end clearly lower from other points; for least squares the points themselves do."""
+    def _are_better(self, fits: Fits, theta: Array, least_gain: float = MINIMIZATION.clear_gain) -> Mask:
+        """Return which of some fits end better from other points; for least squares the points themselves are ends."""
         if not len(fits):
             return np.zeros(0, np.bool_)
-        part, objective = self._batch.take(fits), self._objective
-        before = minimization.comparison_losses(part, self.theta[fits])
+        part, objective, scales = self._batch.take(fits), self._objective, self._batch.scales[fits]
         if objective.is_scale_estimated and not objective.has_theta:
-            scales = part.scales.copy()
             theta = np.array([end.theta for end in minimization.minimize_batch("lbfgs", part, theta)])
             part.set_scales(np.arange(len(fits)), scales)
-        is_undefined = self.select(lambda end: end.divergence is not None)[fits]
-        gains = minimization.likelihood_gains(part, before, minimization.comparison_losses(part, theta))
-        return np.asarray(is_undefined | (gains > least_gain))
+        gains = minimization.rank_gains(part, self.theta[fits], theta)
+        return np.asarray(self.select(lambda end: end.divergence is not None)[fits] | (gains > least_gain))
 
 
 # Ways to repeat fits that ended badly, in the order in which they are tried.
 RESTART_STRATEGIES = (
     BatchedFit.restart_poor_fits,
-    BatchedFit.restart_broken_curves,
     BatchedFit.restart_robust_fits,
     BatchedFit.restart_likelihoods_at_random,
 )
@@ -436,54 +431,48 @@ def refit(
     are_all_searched: bool = False,
     stop: StoppingRule = CONVERGENCE,
 ) -> list[Outcome]:
-    """Fit a batch to the last digits from points near the ends of similar fits, and search again what failed.
+    """Fit a batch to the last digits from points near the ends of similar fits. Fits that failed are searched again,
+    and end elsewhere if the data do not exclude that.
 
     Args:
         effort: the work of the search for each fit that failed; None for no search.
-        are_all_searched: whether fits that converged are searched again too.
+        are_all_searched: whether all fits are searched again, for better ends.
         stop: when the fits stop.
     """
     method = minimization.converging_method(batch.objective)
     fitted = BatchedFit(batch, method, _PLAIN_OPTIONS, starts=starts, stop=stop)
     if effort and batch.objective.has_residuals:
-        fitted.restart_failed(effort, are_all_searched)
+        fits = np.flatnonzero(fitted.select(lambda end: are_all_searched or not end.converged))
+        least_gain = MINIMIZATION.clear_gain if are_all_searched else -MINIMIZATION.exclusion
+        fitted.restart(fits, starts, effort=effort, least_gain=least_gain)
     return fitted.outcomes
 
 
-def _best_end(objective: Objective, ends: Array, *, has_converged: bool) -> int:
-    """Return the index of the best of some minima; 0, for an end that may not have converged, if none is better.
-
-    A robust fit that has converged is only replaced by one that is both more likely and of smaller scale, and a curve
-    without a pole only by one without, unless the data exclude it.
+def _describe_rivals(objective: Objective, ends: Array) -> tuple[list[str], list[str]]:
+    """Return the warning that a minimum is nearly as likely as the first one, but another curve, if there is one, and
+    the note on a likelier curve that has a pole, unlike the first one.
     """
-    losses = [minimization.density_losses(objective, ends)]
-    batch = repeat_objective(objective, len(ends))
-    if has_converged:
-        losses.append(minimization.comparison_losses(batch, ends))
-    gains = np.min([minimization.likelihood_gains(batch, each[0], each) for each in losses], axis=0)
-    candidates = [0, *np.flatnonzero(gains > RESTARTS.likelihood_gain * has_converged).tolist()]
-    has_pole = [len(candidates) > 1 and bool(curve_warning(objective, ends[k])) for k in candidates]
-    return candidates[np.argmax(gains[candidates] - RESTARTS.break_gain * has_converged * np.array(has_pole))]
-
-
-def _rival_warning(objective: Objective, ends: Array) -> list[str]:
-    """Return the warning that a minimum is nearly as likely as the first one, but another curve, if there is one."""
-    losses = minimization.density_losses(objective, ends)
+    losses = minimization.density_losses(repeat_objective(objective, len(ends)), ends)
     rows = [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
     gains = minimization.likelihood_gains(ObjectiveBatch([objective], objective.bounds), losses, losses[0])
-    dispersion = search.dispersion_of(objective, ends[0])
-    for k in np.argsort(losses).tolist():
-        is_other = np.abs(rows[k] - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum()
-        end = StartCandidate(ends[k], ends[k], losses[k])
-        if is_other and gains[k] < RIVAL_LOG_RATIO * dispersion and _is_whole(objective, end):
+    dispersion, notes = search.dispersion_of(objective, ends[0]), list[str]()
+    is_other = [np.abs(each - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum() for each in rows]
+    for k in (k for k in np.argsort(losses) if is_other[k] and gains[k] < MINIMIZATION.exclusion * dispersion):
+        if broken := curve_warning(objective, ends[k]):
+            if gains[k] < -MINIMIZATION.clear_gain and not curve_warning(objective, ends[0]):
+                words = broken.replace("the fitted curve", "the best curve")
+                notes = [f"{words}, but the data do not exclude the one reported"]
+        # An l1 penalty determines parameters: there are no standard errors for another reason.
+        elif objective.settings[L1_FACTOR] or not compute_statistics(objective, ends[k]).missing_error_reasons:
             likely = f"likelihood ratio {math.exp(gains[k] / dispersion):.3g}"
             start = minimization.format_starts(objective, ends[k])
             has_penalty = objective.is_penalised and not objective.has_priors
-            words = _RIVAL if gains[k] >= -RESTARTS.likelihood_gain else _LIKELIER_RIVAL
+            words = _RIVAL if gains[k] >= -MINIMIZATION.clear_gain else _LIKELIER_RIVAL
             if has_penalty or objective.kind in (LossKind.ROBUST, LossKind.OTHER):
                 likely += ", if the loss is minus a log-likelihood"
-            return [f"{words} ({likely}), and the standard errors do not include it; compare the fit from {start}"]
-    return []
+            words = f"{words} ({likely}), and the standard errors do not include it; compare the fit from {start}"
+            return [words], notes
+    return [], notes
 
 
 def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex]) -> list[Outcome]:
@@ -512,14 +501,6 @@ def _judged(objective: Objective, end: Outcome) -> Outcome:
     return dataclasses.replace(end, converged=False) if is_separated else end
 
 
-def _is_whole(objective: Objective, found: StartCandidate) -> bool:
-    """Whether the curve at the end of a candidate is finite between all rows, and determined by the data. An l1 penalty
-    determines it: there are no standard errors for another reason.
-    """
-    is_determined = objective.settings[L1_FACTOR] or not compute_statistics(objective, found.end).missing_error_reasons
-    return bool(is_determined) and not curve_warning(objective, found.end)
-
-
 def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None:
     """Return the best end of fits from random points, for a model that is itself minus a log-likelihood; None if none
     has an end.
@@ -535,7 +516,11 @@ def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None
         batch = repeat_objective(sample, len(points))
         ends = minimization.minimize_batch("lbfgs", batch, points, stop=StoppingRule(epochs))
         order = np.argsort(minimization.comparison_losses(batch, np.array([end.theta for end in ends])))
-        usable = (ends[k].theta for k in order if math.isfinite(minimization.end_loss(sample, ends[k])))
+        usable = (
+            ends[k].theta
+            for k in order
+            if not ends[k].failure and math.isfinite(minimization.end_loss(sample, ends[k].theta))
+        )
         points = np.array([*islice(usable, most)])
     return minimization.shares_of_stick(objective, points)[0] if len(points) else None
 
@@ -547,40 +532,6 @@ def explained_variance(objective: Objective, theta: Array, known: ComputedStatis
             return goodness.robust_r_squared(objective, theta)
     r_squared = None if known is None else known.r_squared
     return compute_statistics(objective, theta).r_squared if r_squared is None else r_squared
-
-
-def default_starts(objective: Objective, batch: Batch) -> tuple[Array, bool]:
-    """Return where the fits of a batch start by default, and whether these points were estimated from the columns.
-
-    The loss of a generalised linear model has a single minimum, but may be undefined at the given start: `exp(a + b*x)`
-    overflows at 1 for large x. Then unset parameters are 0, or all but one, which is 1. If dimensional scales are not
-    all about 1, other fits of residuals start where least squares leads from these, or from the given start if that
-    ends lower.
-    """
-    free = objective.layout.mask(objective.unset_parameters)
-    every = np.arange(batch.count)
-    starts = np.tile(objective.start, (batch.count, 1))
-    if objective.is_generalised_linear:
-        is_undefined, size = ~_are_defined(batch, starts, every), len(free)
-        for point in objective.bounds.clip(np.where(free, np.eye(1 + size, size, -1), objective.start)):
-            if not is_undefined.any():
-                break
-            is_better = is_undefined & _are_defined(batch, np.broadcast_to(point, starts.shape), every)
-            starts, is_undefined = np.where(is_better[:, None], point, starts), is_undefined & ~is_better
-        return starts, False
-    scaled = search.start_at_scales(objective, objective.start, free)
-    if scaled is None or not objective.has_residuals:
-        return starts, False
-    points = (starts, np.broadcast_to(scaled, starts.shape))
-    ends = [search.warm_starts(batch, objective, point) for point in points]
-    sums = [np.sum(np.square(batch.triangles(end, every)[:, :, -1]), axis=1) for end in ends]
-    return np.where((sums[0] < sums[1])[:, None], *ends), True
-
-
-def _are_defined(batch: Batch, theta: Array, fits: Fits) -> Mask:
-    """Return at which points the losses of some fits and their gradients are finite."""
-    losses, gradients = batch.values_and_gradients(theta, fits)
-    return np.asarray(np.isfinite(losses) & np.isfinite(gradients).all(axis=1))
 
 
 def optimize(
@@ -636,20 +587,6 @@ def _run_method(
     return Outcome(progress.latest.theta, has_converged([record["loss"] for record in progress.history]))
 
 
-@dataclass(frozen=True, slots=True)
-class SurveySettings:
-    """Limits of the fits from many starting points, of which the best is repeated to the last digits."""
-
-    # Epochs of each round, and the share of all fits that continue after it: the best that have not converged.
-    rounds: tuple[tuple[int, float], ...] = ((20, 0.25), (20, 0.05), (100, 0.0))
-    evaluations_per_epoch: int = 2  # evaluations of Levenberg-Marquardt per epoch; an evaluation may lead to no step
-    tolerance: float = 1e-10  # relative decrease of the loss at which fits stop
-    max_runs: int = 3  # starts that are fitted to the last digits, as long as these fits fail
-
-
-SURVEY = SurveySettings()
-
-
 @dataclass(slots=True)
 class _StartRun:
     """A fit from one starting point; its loss is infinite until it ends, and if it fails."""
@@ -676,7 +613,7 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
         starts, losses, ends = _survey(method, objective, starts, options, progress)
         rivals += [*ends[np.isfinite(losses)]]
         ranked = np.where(search.is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses)
-        order = np.argsort(ranked)[: SURVEY.max_runs].tolist()
+        order = np.argsort(ranked)[: RESTARTS.max_runs].tolist()
     runs: list[_StartRun] = []
     try:
         for number in order:
@@ -708,7 +645,7 @@ def _survey(
     batch = repeat_objective(objective, len(starts))
     if method != "lm":
         starts = np.vstack((starts[:1], search.warm_starts(batch, objective, starts)[1:]))
-    tolerance = SURVEY.tolerance if options.tolerance is None else options.tolerance
+    tolerance = RESTARTS.survey_tolerance if options.tolerance is None else options.tolerance
     best = Epoch(0, math.inf, objective.start)
 
     def keep_best(_: Fits, __: Fits, step_losses: Array, points: Array) -> None:
@@ -718,10 +655,10 @@ def _survey(
             best = Epoch(0, float(step_losses[least]), points[least].copy())
 
     theta, losses, fits = starts.copy(), np.full(len(starts), math.inf), every
-    for epochs, share in SURVEY.rounds if options.epochs is None else ((options.epochs, 0.0),):
+    for epochs, share in RESTARTS.survey_rounds if options.epochs is None else ((options.epochs, 0.0),):
         part = batch.take(fits)
         try:
-            stop = StoppingRule(epochs, tolerance, SURVEY.evaluations_per_epoch * epochs)
+            stop = StoppingRule(epochs, tolerance, RESTARTS.evaluations_per_epoch * epochs)
             outcomes = minimization.minimize_batch(method, part, theta[fits], keep_best, stop)
         except KeyboardInterrupt:
             progress.record(best)

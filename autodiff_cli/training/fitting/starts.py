@@ -32,6 +32,7 @@ from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.training.fitting import minimization
+from autodiff_cli.training.fitting.minimization import MINIMIZATION
 from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, linear_mask, separate_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
@@ -43,7 +44,6 @@ from autodiff_cli.training.result.diagnosis import residual_structure
 from autodiff_cli.training.result.goodness import RESIDUALS, sampled_rows, subsample
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
 
-RIVAL_LOG_RATIO = 3.0  # logarithm of a likelihood ratio, 20 to 1, from which on another minimum is excluded
 _RIDGE = 1e-12  # added to the diagonal of normal equations with unit diagonal, which may be singular
 
 
@@ -137,7 +137,7 @@ def _is_equal_end(one: StartCandidate, other: StartCandidate) -> bool:
 def rivals_of(best: StartCandidate, met: Sequence[StartCandidate], objective: Objective) -> tuple[Array, ...]:
     """Return the ends of candidates for an objective that are nearly as likely as the best one, the best first."""
     rivals, batch = [best], ObjectiveBatch([objective], objective.bounds)
-    limit = RIVAL_LOG_RATIO * dispersion_of(objective, best.end)
+    limit = MINIMIZATION.exclusion * dispersion_of(objective, best.end)
     for each in sorted(met, key=lambda candidate: candidate.loss):
         if minimization.likelihood_gains(batch, each.loss, best.loss) < limit and not any(
             _is_equal_end(each, known) for known in rivals
@@ -148,7 +148,8 @@ def rivals_of(best: StartCandidate, met: Sequence[StartCandidate], objective: Ob
 
 def rivals_near(objective: Objective, points: Array) -> tuple[Array, ...]:
     """Return the points that are nearly as likely as the first one; see `rivals_of`."""
-    best, *met = map(StartCandidate, points, points, minimization.density_losses(objective, points).tolist())
+    batch = repeat_objective(objective, len(points))
+    best, *met = map(StartCandidate, points, points, minimization.density_losses(batch, points).tolist())
     return rivals_of(best, met, objective)
 
 
@@ -176,7 +177,6 @@ def multistart(
     seed: int,
     effort: Effort = SETTINGS.thorough,
     rivals: StartStrategy | None = None,
-    is_usable: Callable[[StartCandidate], bool] | None = None,
 ) -> list[StartCandidate | None]:
     """Return the best of many starting points for each fit of a batch; None if none is usable.
 
@@ -189,7 +189,6 @@ def multistart(
         effort: the work for each fit.
         rivals: the search for rivals of fits that ended at `starts`, such as `Multistart.kink_points`; by default the
             whole search.
-        is_usable: whether a rival counts.
     """
     found: list[StartCandidate | None] = []
     for part in block_slices(len(starts), SETTINGS.max_searched_fits if isinstance(batch, GroupBatch) else 1):
@@ -198,7 +197,7 @@ def multistart(
             Multistart(some.objective_of(k), start, free, seed, some.bounds.select(k), effort)
             for k, start in enumerate(starts[part])
         ]
-        proposals = [search.best_of([rivals], is_usable) if rivals else search.best() for search in searches]
+        proposals = [search.best_of([rivals]) if rivals else search.best() for search in searches]
         best = _run_searches(sampled(some), proposals)
         found += [search.on_all_rows(candidate) for search, candidate in zip(searches, best, strict=True)]
     return found
@@ -505,10 +504,8 @@ class Multistart:
             best = least([best, *(yield Descent(np.concatenate(near)))])
         return best
 
-    def best_of(
-        self, strategies: Sequence[StartStrategy], is_usable: Callable[[StartCandidate], bool] | None = None
-    ) -> Search:
-        """Return the best usable candidate of some strategies; None if there is none."""
+    def best_of(self, strategies: Sequence[StartStrategy]) -> Search:
+        """Return the best candidate of some strategies; None if there is none."""
         best: StartCandidate | None = None
         met, confirmations, reply = list[StartCandidate](), 0, None
         proposals = self._propose(strategies)
@@ -516,11 +513,10 @@ class Multistart:
             while confirmations < SETTINGS.confirmations and not (best and self._is_good(best)):
                 descent = proposals.send(reply)
                 reply = yield descent
-                usable = [each for each in reply if is_usable is None or is_usable(each)]
-                candidate = least([] if descent.box else usable)
+                candidate = least([] if descent.box else reply)
                 if candidate is None:
                     continue
-                met += usable
+                met += reply
                 if best is None or least([best, candidate]) is candidate:
                     best, confirmations = candidate, 1
                 elif is_equal_loss(candidate.loss, best.loss):

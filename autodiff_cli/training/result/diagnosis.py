@@ -158,10 +158,13 @@ def curve_warning(objective: Objective, theta: Array) -> str:
     return objective.cached_at("break", theta, of_sample)
 
 
-def curve_warnings(batch: GroupBatch, theta: Array, fits: Fits) -> NDArray[Any]:
-    """Return the warnings of groups; see `curve_warning`."""
+def curve_warnings(batch: Batch, theta: Array, fits: Fits) -> NDArray[Any]:
+    """Return the warnings of some fits; see `curve_warning`."""
     if (predictor := _breakable_predictor(batch.objective)) is None:
         return np.full(len(fits), "")
+    if not isinstance(batch, GroupBatch):
+        pairs = zip(fits.tolist(), theta, strict=True)
+        return np.array([curve_warning(batch.objective_of(fit), point) for fit, point in pairs], str)
 
     def of_part(points: Array, part: Fits) -> NDArray[Any]:
         rows, each = batch.gathered(part), np.arange(len(part))

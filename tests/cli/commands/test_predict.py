@@ -118,6 +118,16 @@ def test_every_kind_of_data_gives_the_same(model: str, tmp_path: Path) -> None:
     assert [row["prediction"] for row in rows] == [row["prediction"] for row in table(wanted)[:2]]
 
 
+def test_decimal_commas_come_back_as_points_beside_the_prediction(model: str, tmp_path: Path) -> None:
+    """The output has one decimal mark, and can be read again."""
+    rows = "x,y,note\n0,-1.5,1st\n1250.25,3e-3,2nd\n2,4.5,\n"
+    points, commas = tmp_path / "points.csv", tmp_path / "commas.csv"
+    points.write_text(rows)
+    commas.write_text(rows.replace(",", ";").replace("1250.25", "1.250,25").replace("1.5", "1,5").replace("4.5", "4,5"))
+    predicted = run_cli(["predict", model, str(commas)])
+    assert predicted == run_cli(["predict", model, str(points)])
+
+
 def test_json_and_a_file(model: str, tmp_path: Path) -> None:
     document = run_cli(["predict", model, "-", "--json"], stdin="x\n1\n2\n").json
     assert document["rows"] == 2

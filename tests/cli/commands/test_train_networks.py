@@ -132,12 +132,13 @@ def test_what_cannot_be_saved_is_known_before_the_fit(tmp_path: Path) -> None:
     assert "cannot write" in output.stderr
 
 
-def test_a_fit_that_failed_does_not_replace_a_model(tmp_path: Path) -> None:
-    path = tmp_path / "model.json"
+def test_a_fit_that_failed_writes_no_results(tmp_path: Path) -> None:
+    path, table = tmp_path / "model.json", tmp_path / "table.csv"
     path.write_text("old")
-    output = run_cli(["train", "y ~ a*x", SINE, "--optimizer", "sgd", "--lr", "1e9", "--save", str(path)])
+    failing = ["train", "y ~ a*x", SINE, "--optimizer", "sgd", "--lr", "1e9"]
+    output = run_cli([*failing, "--save", str(path), "-o", str(table)])
     assert output.status == 1
-    assert "was not written" in output.stderr
+    assert all(f"{each} was not written" in output.stderr for each in (path, table))
     assert path.read_text() == "old"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,8 @@ def test_a_fit_that_diverges_shows_how_far_it_came(tmp_path: Path) -> None:
     page = tmp_path / "learning.html"
     output = run_cli(f'train "y ~ a*x" {SINE} --optimizer sgd --lr 1e3 --epochs 200 --page {page}')
     assert output.status == 1
-    assert page.exists()
+    assert "error: diverged" in output.stderr
+    assert output.stderr.strip().splitlines()[-1] in html.unescape(page.read_text(encoding="utf-8"))
 
 
 def test_a_page_that_cannot_be_written_is_reported_before_the_fit() -> None:

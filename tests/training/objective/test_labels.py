@@ -13,6 +13,8 @@ from pyarrow import parquet
 from autodiff_cli import DataError, Objective, fit
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import DataSource, open_data
+from tests.each import each
+from tests.support import run_cli
 
 MODEL = "k ~ softmax([0, a*x + b, c*x])"
 X = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
@@ -126,3 +128,12 @@ def test_predictions_are_labels() -> None:
     assert found.probabilities({"x": X}).shape == (6, 2)
     assert found.rss is None
     assert found.r_squared is None
+
+
+@each("base", [2**53, 2**63, 2**64 - 2, 10**30])
+def test_groups_of_large_whole_numbers_stay_apart(base: int) -> None:
+    """Neighbours are the same float."""
+    rows = [f"{number},{x},{number - base + x}" for number in (base, base + 1) for x in range(3)]
+    document = run_cli(["train", "y ~ a + b*x", "-", "--by", "id", "--json"], stdin="\n".join(["id,x,y", *rows])).json
+    assert [str(group["by"]) for group in document["groups"]] == [str(base), str(base + 1)]
+    assert [group["parameters"]["a"] for group in document["groups"]] == pytest.approx([0, 1], abs=1e-9)
