@@ -250,8 +250,8 @@ def density_losses(batch: Batch, theta: Array) -> Array:
     if batch.objective.kind is LossKind.ROBUST and batch.objective.is_scale_estimated:
         every, scales = np.arange(len(theta)), batch.scales.copy()
         batch.set_scales(every, np.sqrt(losses))
-        means = batch.total_weights(every) / batch.weighted_counts * batch.losses(theta, every)
-        losses, _ = losses * np.exp(2 * means / losses), batch.set_scales(every, scales)
+        losses *= np.exp(2 / batch.weighted_counts * batch.total_weights(every) * batch.losses(theta, every) / losses)
+        batch.set_scales(every, scales)
     return losses
 
 
