@@ -433,7 +433,10 @@ class Model:
         notes = tuple(f"{note}{hint}" if note.startswith("`e` ") else note for note in others)
         defined = [name for name in program.bound if name in names]
         shadowed = [f"the model defines `{name}`, so the column of this name is not read" for name in defined]
-        warnings = (*replaced, *shadowed, *ambiguity_warnings(parameters, names, bases))
+        sides = [[] if side is None else [side] for side in (program.target, program.output)]
+        both = set.intersection(*({*columns_in_graphs(side, program, names)} for side in sides))
+        circular = [f"`{name}` is left and right of `~`: the column is predicted from itself" for name in sorted(both)]
+        warnings = (*replaced, *shadowed, *circular, *ambiguity_warnings(parameters, names, bases))
         unused = tuple(name for name in names if name not in columns)
         labelled = tuple(dict.fromkeys(leaf.column for leaf in program.column_leaves.values()))
         return cls(text, program, columns, parameters, warnings, notes, dict(program.shapes), unused, labelled)
