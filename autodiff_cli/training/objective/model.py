@@ -11,8 +11,10 @@ standard errors work as in any other model.
 from __future__ import annotations
 
 import difflib
+import functools
 import itertools
 import math
+import operator
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -128,7 +130,7 @@ def expand_levels(program: Program, levels: Levels, effects: Collection[str] = (
             if name not in program.bound:
                 order[name] = value
             terms.append(value * nodes.setdefault(str(match), variable(str(match))))
-        replaced[node] = _sum_nodes(terms)
+        replaced[node] = functools.reduce(operator.add, terms)
     order |= {text: nodes[text] for text in matches}
     others: dict[str, TextMatch | LevelParameter | LevelEffect] = {
         text: leaf if isinstance(leaf, TextMatch) else LevelEffect(leaf.parameter, leaf.column)
@@ -155,13 +157,6 @@ def _check_level_names(program: Program, levels: Levels) -> None:
     }
     read = {*program.leaves, *program.bound} - program.column_leaves.keys() - of_levels.keys()
     spread_over_levels(dict.fromkeys(sorted(read)), {name for own in of_levels.values() for name in own}, of_levels)
-
-
-def _sum_nodes(terms: Sequence[Node]) -> Node:
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total
 
 
 def iter_columns_read(program: Program, names: Collection[str]) -> Iterator[str]:
@@ -276,12 +271,10 @@ def ambiguity_warnings(parameters: Sequence[str], names: Sequence[str], user_nam
         user_names: names to which the user gives values.
     """
     for parameter in parameters:
-        if parameter in user_names:
-            continue
         close = [name for name in names if name.casefold() == parameter.casefold()]
         if len(parameter) >= _MIN_COMPARED_LENGTH:
             close += difflib.get_close_matches(parameter, names, n=1, cutoff=_SIMILARITY_CUTOFF)
-        if close:
+        if close and parameter not in user_names:
             yield f"the data have no column `{parameter}`, so it is a parameter; did you mean the column `{close[0]}`?"
 
 
