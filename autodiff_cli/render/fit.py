@@ -67,7 +67,7 @@ def verdict_text(fit: FittedModel, digits: int | None) -> str:
     _write_outcome(paper, fit)
     _write_remarks(paper, fit)
     paper.line(f"error: {fit.failure}" * bool(fit.failure))
-    return cast(io.StringIO, paper.stream).getvalue().strip()
+    return cast(io.StringIO, paper.stream).getvalue().strip().replace("\n\n", "\n")
 
 
 def _write_outcome(paper: Paper, fit: FittedModel) -> None:
