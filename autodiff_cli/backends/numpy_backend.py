@@ -5,7 +5,7 @@ Values that depend on no column are computed once per evaluation, and constants 
 every array.
 
 A plan is a sequence of steps over numbered values. Liveness analysis frees each value after its last use and reuses its
-memory; gradient checkpointing recomputes intermediate values instead of keeping them.
+memory.
 
 `FallbackBackend` compiles kernels, and falls back to NumPy, with a notice, when compilation fails.
 """
@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -115,50 +114,6 @@ def with_liveness(steps: Sequence[PlanStep], live_out: Collection[int]) -> list[
         alive.update(dead)
         needed.append(step._replace(dead=dead, reusable=tuple(i for i in dead if i in own_memory)))
     return needed[::-1]
-
-
-def with_recomputation(
-    steps: Sequence[PlanStep], forward: int, layers: Sequence[int], segment_layers: int, free: int
-) -> list[PlanStep]:
-    """Return a plan that keeps fewer values between the forward and the backward sweep: gradient checkpointing.
-
-    The forward sweep is divided into segments. Values that later segments read are kept; all others are discarded, and
-    recomputed by the same operations when the backward sweep reaches their segment. See Griewank & Walther 2000 and
-    Chen et al. 2016, arXiv 1604.06174.
-
-    Args:
-        steps: the plan, the forward sweep first.
-        forward: the number of steps of the forward sweep.
-        layers: the positions of the steps at which layers begin.
-        segment_layers: the number of layers in a segment.
-        free: the first number that is not in use.
-    """
-    bounds = [0, *layers[segment_layers::segment_layers], forward]
-    segments = [steps[start:stop] for start, stop in pairwise(bounds)]
-    segment_of = {step.output: k for k, segment in enumerate(segments) for step in segment}
-    reads = ((i, k) for k, segment in enumerate(segments) for step in segment for i in step.inputs)
-    shared = {i for i, k in reads if segment_of.get(i, k) < k}
-    new_number: dict[int, int] = {}  # the new number of each recomputed value
-    plan = [*steps[:forward]]
-    available = {len(segments) - 1}  # the last segment, right before the backward sweep
-    for step in steps[forward:]:
-        for i in step.inputs:
-            k = segment_of.get(i)
-            if k is None or k in available or i in shared:
-                continue
-            available.add(k)
-            for recomputed in segments[k]:
-                if recomputed.output not in shared:
-                    new_number[recomputed.output] = free
-                    free += 1
-                    plan.append(_renumber(recomputed, new_number))
-        plan.append(_renumber(step, new_number))
-    return plan
-
-
-def _renumber(step: PlanStep, new_number: dict[int, int]) -> PlanStep:
-    inputs = tuple([new_number.get(i, i) for i in step.inputs])
-    return step._replace(inputs=inputs, output=new_number.get(step.output, step.output))
 
 
 # Rows per block. In measurements, calls of NumPy dominate below 4,096 rows, and arrays leave the cache above 32,768.
@@ -296,13 +251,9 @@ class BlockEvaluator:
         ]
         levels, shapes = _variation_levels(tape, graphs.columns), infer_shapes(tape, graphs.leaf_shapes)
         constant, self._uniform, by_row = _steps_by_stage(tape, levels, shapes)
-        if graphs.recompute_every is not None and levels[tape.outputs[0]] >= _BY_ROW:
-            by_row = _with_checkpoints(tape, by_row, graphs.recompute_every)
         self._by_row = with_liveness(by_row, self._outputs)
         with ignore_float_errors():
             execute(constant, self._constants)
-        slots = max([step.output + 1 for step in by_row], default=0)
-        self._constants += [None] * (slots - len(tape))
         row_sizes = (math.prod(shape) for shape, level in zip(shapes, levels, strict=True) if level == _BY_ROW)
         self._widest = max(row_sizes, default=1)
         # Fewer rows where a value of one row has many elements, so that a block of it stays in the cache.
@@ -381,13 +332,6 @@ def _steps_by_stage(
         if node.op is not None:
             stages[min(levels[i], _BY_ROW)].append(_plan_step(tape, i, levels, shapes, conditions))
     return stages
-
-
-def _with_checkpoints(tape: Tape, steps: Sequence[PlanStep], segment_layers: int) -> list[PlanStep]:
-    """Return the steps by row with gradient checkpointing: values within layers are recomputed for the derivatives."""
-    forward = 1 + next(k for k, step in enumerate(steps) if step.output == tape.outputs[0])
-    layers = [k for k in range(forward) if tape.nodes[steps[k].output].op is matmul]
-    return with_recomputation(steps, forward, layers or range(forward), segment_layers, len(tape))
 
 
 def _boolean_nodes(tape: Tape) -> set[int]:

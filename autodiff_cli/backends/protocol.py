@@ -78,9 +78,6 @@ class RowGraphs:
         leaf_shapes: the shapes of the leaves that are not scalars, by name.
         declared_shapes: the shape of each output, for graphs of a single number that represent an array of equal
             numbers; by default the inferred shapes.
-        recompute_every: how many layers of the first output's forward pass make a segment whose intermediate values are
-            recomputed for the other outputs, its derivatives (gradient checkpointing): slower, with less memory and the
-            same result. Backends that store no values per row ignore it.
 
     Attributes:
         output_shapes: the shape of each output.
@@ -97,7 +94,6 @@ class RowGraphs:
     columns: Set[str]
     leaf_shapes: Mapping[str, Shape] = field(default_factory=dict)
     declared_shapes: Sequence[Shape] | None = None
-    recompute_every: int | None = None
     output_shapes: tuple[Shape, ...] = field(init=False)
     value_count: int = field(init=False)
     output_slices: tuple[slice, ...] = field(init=False)
@@ -115,8 +111,7 @@ class RowGraphs:
         object.__setattr__(self, "output_slices", tuple(slice(*bounds) for bounds in pairwise(ends)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        settings = dict(self.leaf_shapes), self.declared_shapes, self.recompute_every
-        return _unpack_graphs, (pack(self.outputs), sorted(self.columns), *settings)
+        return _unpack_graphs, (pack(self.outputs), sorted(self.columns), dict(self.leaf_shapes), self.declared_shapes)
 
 
 def _unpack_graphs(outputs: PackedGraph, columns: Sequence[str], *rest: Any) -> RowGraphs:

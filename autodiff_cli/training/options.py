@@ -264,8 +264,6 @@ class ObjectiveOptions:
             `l2`, standard errors describe the scatter of the penalised values; with `l1` there are none.
         seed: the seed of the random number generator (arrays, batches, starting values). The same seed gives the same
             fit, bit for bit.
-        recompute_every: recompute intermediate values within this many layers instead of storing them for the gradient.
-            This is slower, needs less memory, and gives the same result.
         backend: `numpy`, `llvm` (compiled kernels), or `auto`: the faster one for the work at hand.
         threads: the maximum number of threads of compiled kernels; all cores by default. The result has the same bits.
     """
@@ -327,9 +325,6 @@ class ObjectiveOptions:
     )
     seed: int = _method(
         "--seed N", "Seed for the random number generator.", at_least(0), identifies=True, compared=True, default=0
-    )
-    recompute_every: int | None = _method(
-        "--recompute-every K", "Store only every K-th layer's values: less memory, more time.", at_least(1, "layer")
     )
     backend: str = _method(
         "--backend auto|numpy|llvm",

@@ -247,7 +247,6 @@ def test_the_defaults_of_auto_for_arrays() -> None:
         ("y ~ a*x", {"loss": "cross_entropy"}, "cross_entropy requires a classification"),
         ("c ~ softmax(mlp(x, [2]))", {"optimizer": "lm"}, "lm minimises squared residuals"),
         ("y ~ mlp(x, [100, 100])", {"optimizer": "lm"}, "lm is limited to 5000 parameters"),
-        ("y ~ mlp(x, [2])", {"recompute_every": 0}, "recompute_every must be at least 1 .layer., not 0"),
         ("y ~ a*x", {"start": {"a": "two"}}, "the value of `a` is neither a number"),
     ],
 )

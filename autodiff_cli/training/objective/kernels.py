@@ -362,7 +362,6 @@ class Kernels:
         graphs: the graphs that the kernels compute.
         columns: the names of the model's columns, to which those of the graphs are added.
         parameters: the leaves of the free parameters.
-        recompute_every: see `RowGraphs`.
         backend: compiles the kernels.
         notes: remarks of the backend so far, as sentences.
         stepping: the backend for mini-batches; by default the same.
@@ -373,7 +372,6 @@ class Kernels:
     graphs: LossGraphs
     columns: Set[str]
     parameters: Sequence[Node]
-    recompute_every: int | None
     backend: protocol.Backend
     notes: Sequence[str] = ()
     stepping: protocol.Backend | None = None
@@ -605,7 +603,7 @@ class Kernels:
     @cached_property
     def _gradient_graphs(self) -> protocol.RowGraphs:
         outputs, shapes = self._with_gradient(self.graphs.weighted_loss), [(), *self._shapes]
-        return protocol.RowGraphs(outputs, self.columns, self.graphs.leaf_shapes, shapes, self.recompute_every)
+        return protocol.RowGraphs(outputs, self.columns, self.graphs.leaf_shapes, shapes)
 
     @property
     def _shapes(self) -> list[Shape]:

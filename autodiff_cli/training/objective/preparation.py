@@ -6,7 +6,6 @@ backend. Models without arrays are cached, so that repeated fits of the same mod
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import math
@@ -218,7 +217,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     notes: list[str] = []
     chosen = choose_backend(options.backend, options.threads, loss_of_row, data.rows, notify=notes.append)
     stepping = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)
-    kernels = compiled.kernels(options.recompute_every, chosen, notes, stepping)
+    kernels = compiled.kernels(chosen, notes, stepping)
     return PreparedObjective(
         model=resolved,
         loss=loss,
@@ -273,22 +272,17 @@ class _CompiledModel:
     layout: ParameterLayout
     loss: RowGraphs
     parsed: Model
-    _kernels: dict[int | None, Kernels] = dataclasses.field(default_factory=dict)
+    _numpy_kernels: Kernels | None = None
 
-    def kernels(
-        self, recompute_every: int | None, backend: Backend, notes: Sequence[str], stepping: Backend
-    ) -> Kernels:
+    def kernels(self, backend: Backend, notes: Sequence[str], stepping: Backend) -> Kernels:
         """Return the kernels of the graphs. Those of the NumPy backend are cached."""
+        is_cached = backend.name == "numpy" and stepping is backend and not notes
+        if is_cached and self._numpy_kernels is not None:
+            return self._numpy_kernels
         leaves = [self.model.program.leaves[name] for name in self.layout.names]
-
-        def build() -> Kernels:
-            return Kernels(self.graphs, {*self.model.row_leaves}, leaves, recompute_every, backend, notes, stepping)
-
-        if backend.name != "numpy" or stepping is not backend or notes:
-            return build()
-        if recompute_every not in self._kernels:
-            self._kernels[recompute_every] = build()
-        return self._kernels[recompute_every]
+        kernels = Kernels(self.graphs, {*self.model.row_leaves}, leaves, backend, notes, stepping)
+        self._numpy_kernels = kernels if is_cached else self._numpy_kernels
+        return kernels
 
 
 def _convolution_values(parsed: Model, data: loading.FitData) -> dict[str, Array]:
