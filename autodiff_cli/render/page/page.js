@@ -41,6 +41,7 @@ function draw(nodes) {
 function drawAll() {
   draw(record.nodes.keys());
   panel.refresh();
+  outlineFound();
 }
 
 function slopeOf({ name, node }, show) {
@@ -241,10 +242,17 @@ function find(way) {
   byId("matches").textContent = text ? (matches.length ? `${matchIndex + 1} of ${matches.length}` : "no match") : "";
 }
 
+let found; // the node that was searched for; undefined for none
+
+function outlineFound() {
+  for (const i of graph.ids) graph.element(i).classList.toggle("match", i === found);
+}
+
 /** Outline a node, bring it into view, also out of a folded part, and explain it; `undefined` for none. */
 function showFound(match) {
+  found = match;
   if (match !== undefined && graph.follow(match)) drawAll();
-  for (const i of graph.ids) graph.element(i).classList.toggle("match", i === match);
+  outlineFound();
   if (match === undefined) return;
   graph.show(match);
   panel.show(match);
