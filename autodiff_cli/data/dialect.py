@@ -121,8 +121,9 @@ class CellParser:
         >>> CellParser(",").plain_text("1.234,5"), CellParser().plain_text("1,234.5")
         ('1234.5', '1,234.5')
         """
-        number = parse_number(cell, ",") is not None or _THOUSANDS_PATTERNS[","].fullmatch(cell)
-        return cell.replace(".", "").replace(",", ".") if number and self._decimal == "," else cell
+        if self._decimal == "," and (parse_number(cell, ",") is not None or _THOUSANDS_PATTERNS[","].fullmatch(cell)):
+            return cell.replace(".", "").replace(",", ".")
+        return cell
 
     def note(self) -> str | None:
         """Return a sentence on how the column was converted to numbers; None for plain numbers."""

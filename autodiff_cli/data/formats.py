@@ -356,8 +356,8 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
 
 ColumnFormat: TypeAlias = DelimitedText | ArrowFormat
 _LEADING_WHITESPACE = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks before the first character
-# An object with a name in quotes and a colon, as far as the first bytes show; `{x},y` is the header of a table.
 _JSON_TYPES: Mapping[type, str] = {str: "text", bool: "true or false", list: "a list", dict: "an object"}
+# An object with a name in quotes and a colon, as far as the first bytes show; `{x},y` is the header of a table.
 _JSON_START = re.compile(rb'\{\s*(\}|$|"([^"\\]|\\.)*(\\?$|"\s*(:|$)))')
 _ZIP_MAGIC = b"PK\x03\x04"  # first bytes of a workbook
 _MAX_UNPACKING = 200  # ratio of unpacked to packed size; 5 to 20 for tables, up to 1000 for zip bombs

@@ -71,8 +71,7 @@ def element_contexts(trace: Trace, i: int, contributing: Any) -> Iterator[Elemen
     selected = _selected_inputs(trace, i, op)
     for element_index in _suspect_elements(trace, i, op, contributing, slopes.values()):
         adjoint = None if trace.adjoints_or_none[i] is None else at(trace.adjoints_or_none[i], element_index)
-        used = [k for k in slopes if at(selected[k], element_index)]
-        local_slopes = {k: at(slopes[k], element_index) for k in used}
+        local_slopes = {k: at(local, element_index) for k, local in slopes.items() if at(selected[k], element_index)}
         elements, value = [at(x, element_index) for x in numbers], at(trace.values[i], element_index)
         yield ElementContext(i, op, elements, value, adjoint, local_slopes, element_index)
 

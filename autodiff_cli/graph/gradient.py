@@ -314,7 +314,7 @@ def _structural_contributions(
         if is_forward:
             mask_shape = () if argument.mask is None else shapes.shape_of(argument.mask)
             places = {**sizes, _TANGENT: input_shapes[k], _MASK: mask_shape}
-            amount = _transposed(rule, k, argument, known, places)
+            amount = _transposed(rule, partial, argument, known, places)
         else:
             own = None
             if partial.mask is not None:
@@ -329,7 +329,7 @@ _TANGENT, _MASK = variable("d"), variable("m")  # placeholders for a tangent and
 
 
 def _transposed(
-    rule: StructuralRule, k: int, tangent: Partial, known: Mapping[Node, Node], places: Mapping[Node, Shape]
+    rule: StructuralRule, vjp: Partial, tangent: Partial, known: Mapping[Node, Node], places: Mapping[Node, Shape]
 ) -> Partial:
     """Return the contribution of the tangent of an input of a structural operation to the tangent of its output.
 
@@ -338,13 +338,11 @@ def _transposed(
 
     Args:
         rule: the rule of the operation.
-        k: the position of the input.
+        vjp: the contribution of the output's adjoint to that of the input, in placeholders.
         tangent: the tangent of the input.
         known: the nodes for the placeholders of the output and the inputs.
         places: the shapes of all placeholders.
     """
-    vjp = rule.vjps[k]
-    assert vjp is not None
     own_mask = None if vjp.is_masked else vjp.mask
     mask = intersect_masks(None if tangent.mask is None else _MASK, own_mask)
     literals = {place: node for place, node in known.items() if node.is_constant}  # an index determines a shape
@@ -352,8 +350,7 @@ def _transposed(
     seed = Partial(_TANGENT, mask, tangent.is_masked and own_mask is None)
     transposed = gradient(substitute([vjp.local], literals)[0], [rule.adjoint], sizes, seed)[0]
     assert transposed is not None
-    like = known[rule.output]  # it has the shape of the adjoint
-    nodes = {**known, rule.adjoint: like, _TANGENT: tangent.local}
+    nodes = {**known, rule.adjoint: known[rule.output], _TANGENT: tangent.local}  # an adjoint has the output's shape
     if tangent.mask is not None:
         nodes[_MASK] = tangent.mask
     local, *masks = substitute([graph for graph in (transposed.local, transposed.mask) if graph is not None], nodes)

@@ -11,7 +11,7 @@ import dataclasses
 import io
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,11 +63,12 @@ def has_short_formula(fit: FittedModel) -> bool:
 
 def verdict_text(fit: FittedModel, digits: int | None) -> str:
     """Return how a fit ended, with the notes and warnings of its report, and the reason of a failure."""
-    paper = Paper(io.StringIO(), digits)
+    stream = io.StringIO()
+    paper = Paper(stream, digits)
     _write_outcome(paper, fit)
     _write_remarks(paper, fit)
     paper.line(f"error: {fit.failure}" * bool(fit.failure))
-    return cast(io.StringIO, paper.stream).getvalue().strip().replace("\n\n", "\n")
+    return stream.getvalue().strip().replace("\n\n", "\n")
 
 
 def _write_outcome(paper: Paper, fit: FittedModel) -> None:

@@ -481,7 +481,7 @@ def fit_page(recording: FitRecording, digits: int | None = None) -> str:
     files = ("pictures.js", "network.js", "learning.js", "again.js")
     script = evaluators({key: trace for key, (trace, _) in recording.networks.items()}, "networks")
     script += "\n".join(page_file(f"learning/{file}") for file in files)
-    markup = page_file("learning/learning.html").format(verdict=escape(formatting.escape_controls(recording.verdict)))
+    markup = page_file("learning/learning.html").format(verdict=escape(recording.verdict))
     title = f"learning {escape(formatting.shorten_middle(safe_label(recording.model.text), _MAX_MODEL_LENGTH))}"
     addition = PageAddition(title, markup, style, script, _recording_document(recording))
     return to_html(recording.trace, WHOLE_GRAPH, digits, addition=addition)

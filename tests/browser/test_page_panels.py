@@ -344,13 +344,16 @@ def test_a_derivation_calls_parts_that_are_too_long_by_what_the_page_calls_them(
     assert page.evaluate(found) == []
 
 
+NAMED = "d1 = x*y; d2 = d1 - 2*y; sin(d1)*exp(d2 + 𝑧)"
+
+
 @pytest.mark.parametrize(
     ("text", "place", "label"),
     [
-        ("d1 = x*y; d2 = d1 - 2*y; sin(d1)*exp(d2 + 𝑧)", "sin", "sin(d1)"),
-        ("d1 = x*y; d2 = d1 - 2*y; sin(d1)*exp(d2 + 𝑧)", "exp", "exp(d2 + 𝑧)"),
-        ("d1 = x*y; d2 = d1 - 2*y; sin(d1)*exp(d2 + 𝑧)", "2 + 𝑧", "d2"),
-        ("d1 = x*y; d2 = d1 - 2*y; sin(d1)*exp(d2 + 𝑧)", "+ 𝑧", "d2 + 𝑧"),
+        (NAMED, "sin", "sin(d1)"),
+        (NAMED, "exp", "exp(d2 + 𝑧)"),
+        (NAMED, "2 + 𝑧", "d2"),
+        (NAMED, "+ 𝑧", "d2 + 𝑧"),
         ("x*tanh(x)", "x)", "x"),  # drawn once, and read from its first place
     ],
 )

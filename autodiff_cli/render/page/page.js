@@ -252,7 +252,7 @@ function outlineFound() {
 function showFound(match) {
   found = match;
   if (match !== undefined && graph.follow(match)) drawAll();
-  outlineFound();
+  else outlineFound();
   if (match === undefined) return;
   graph.show(match);
   panel.show(match);

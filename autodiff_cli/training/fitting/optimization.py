@@ -395,7 +395,7 @@ class BatchedFit:
             others = [other.theta for other in islice(outcomes, len(found)) if other.converged]
             if (best := minimization.best_rival(objective, end, others)) is not None:
                 self._fit(np.array([fit]), best[None], _BETTER_MINIMUM)
-            others += [end.theta] * end.converged
+                others += [end.theta] * end.converged
             ends = np.array([self.theta[fit], *others])
             warnings[fit], notes = _describe_rivals(objective, ends)
             self._notes[fit] += notes
@@ -405,8 +405,9 @@ class BatchedFit:
         """Return which of some fits end better from other points; for least squares the points themselves are ends."""
         if not len(fits):
             return np.zeros(0, np.bool_)
-        part, objective, scales = self._batch.take(fits), self._objective, self._batch.scales[fits]
+        part, objective = self._batch.take(fits), self._objective
         if objective.is_scale_estimated and not objective.has_theta:
+            scales = part.scales.copy()
             theta = np.array([end.theta for end in minimization.minimize_batch("lbfgs", part, theta)])
             part.set_scales(np.arange(len(fits)), scales)
         gains = minimization.rank_gains(part, self.theta[fits], theta)
@@ -516,11 +517,8 @@ def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None
         batch = repeat_objective(sample, len(points))
         ends = minimization.minimize_batch("lbfgs", batch, points, stop=StoppingRule(epochs))
         order = np.argsort(minimization.comparison_losses(batch, np.array([end.theta for end in ends])))
-        usable = (
-            ends[k].theta
-            for k in order
-            if not ends[k].failure and math.isfinite(minimization.end_loss(sample, ends[k].theta))
-        )
+        found = (ends[k].theta for k in order if not ends[k].failure)
+        usable = (point for point in found if math.isfinite(minimization.end_loss(sample, point)))
         points = np.array([*islice(usable, most)])
     return minimization.shares_of_stick(objective, points)[0] if len(points) else None
 

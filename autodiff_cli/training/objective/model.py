@@ -271,10 +271,12 @@ def ambiguity_warnings(parameters: Sequence[str], names: Sequence[str], user_nam
         user_names: names to which the user gives values.
     """
     for parameter in parameters:
+        if parameter in user_names:
+            continue
         close = [name for name in names if name.casefold() == parameter.casefold()]
         if len(parameter) >= _MIN_COMPARED_LENGTH:
             close += difflib.get_close_matches(parameter, names, n=1, cutoff=_SIMILARITY_CUTOFF)
-        if close and parameter not in user_names:
+        if close:
             yield f"the data have no column `{parameter}`, so it is a parameter; did you mean the column `{close[0]}`?"
 
 
@@ -426,9 +428,10 @@ class Model:
         notes = tuple(f"{note}{hint}" if note.startswith("`e` ") else note for note in others)
         defined = [name for name in program.bound if name in names]
         shadowed = [f"the model defines `{name}`, so the column of this name is not read" for name in defined]
-        sides = [[] if side is None else [side] for side in (program.target, program.output)]
-        both = set.intersection(*({*columns_in_graphs(side, program, names)} for side in sides))
-        circular = [f"`{name}` is left and right of `~`: the column is predicted from itself" for name in sorted(both)]
+        left = [] if program.target is None else columns_in_graphs([program.target], program, names)
+        right = columns_in_graphs([program.output], program, names)
+        both = [name for name in left if name in right]
+        circular = [f"`{name}` is left and right of `~`: the column is predicted from itself" for name in both]
         warnings = (*replaced, *shadowed, *circular, *ambiguity_warnings(parameters, names, bases))
         unused = tuple(name for name in names if name not in columns)
         labelled = tuple(dict.fromkeys(leaf.column for leaf in program.column_leaves.values()))

@@ -281,7 +281,8 @@ class _CompiledModel:
             return self._numpy_kernels
         leaves = [self.model.program.leaves[name] for name in self.layout.names]
         kernels = Kernels(self.graphs, {*self.model.row_leaves}, leaves, backend, notes, stepping)
-        self._numpy_kernels = kernels if is_cached else self._numpy_kernels
+        if is_cached:
+            self._numpy_kernels = kernels
         return kernels
 
 
