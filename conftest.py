@@ -34,7 +34,7 @@ collect_ignore = [file for module, file in EXTRAS.items() if importlib.util.find
 
 # No deadline, because a busy machine is no error; the same examples every time, because tests/fuzz looks for new ones.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
-settings.register_profile("slow", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("slow", deadline=None, derandomize=True, max_examples=15)
 settings.register_profile("exhaustive", deadline=None, derandomize=True, max_examples=100)
 # Hypothesis also draws constants from the source code of all modules that are imported by then: other ones in each run
 # with several workers. Reading them all takes each worker seconds.

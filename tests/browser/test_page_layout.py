@@ -844,6 +844,28 @@ def test_few_lines_cross(page: Page, words: list[str]) -> None:
         assert own <= other + 1
 
 
+# The variables in each row and in each column of a drawing, by their places in the formula, from left to right or top to bottom.
+VARIABLES_IN_LINE = """() => {
+  const drawn = [...graph.parts.shown.boxes].filter(({ id }) => record.nodes[id]?.op === "variable").map(({ id }) => {
+    const { x, y, width, height } = document.querySelector(`[data-node="${id}"]`).getBoundingClientRect();
+    return { id, across: x + width / 2, down: y + height / 2 };
+  });
+  return [["down", "across"], ["across", "down"]].flatMap(([same, other]) => [...Map.groupBy(drawn, (at) => Math.round(at[same] / 3)).values()]
+    .map((line) => line.sort((a, b) => a[other] - b[other]).map(({ id }) => id)));
+}"""
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_variables_are_drawn_in_the_order_of_the_formula(page: Page, size: tuple[int, int]) -> None:
+    """Also where another order would have as many crossings."""
+    resize(page, *size)
+    for words in (["(a + b)*(b + c)*(a*c)", "--a=2", "--b=3", "--c=4"], PAGES["extreme"], BLACK_SCHOLES):
+        opened(page, words)
+        lines = measure(page, VARIABLES_IN_LINE)
+        assert max(map(len, lines)) > 1
+        assert lines == [*map(sorted, lines)], words[0]
+
+
 # How often the line that turns most goes back by more than 8 pixels, to the side or down.
 TURNS = """() => Math.max(...[...graph.svg.querySelectorAll(".edge")].flatMap((edge) => ["x", "y"].map((side) => {
   let [turns, way, furthest] = [0, 0, null];

@@ -116,7 +116,7 @@ C_WORDS = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("standard", ["c99", "gnu17"])
+@pytest.mark.parametrize("standard", [pytest.param("c99", marks=pytest.mark.exhaustive), "gnu17"])
 def test_c_compiles_without_warnings_whatever_names_a_formula_has(tmp_path: Path, standard: str) -> None:
     """Also where they are those of macros that the compiler itself lists."""
     gcc = program("gcc", "gcc")

@@ -139,7 +139,7 @@ def test_where_a_function_touches_zero_or_nearly(text: str, points: list[float])
 
 
 @pytest.mark.slow
-@each("seed", range(16))
+@each("seed", range(16), sampled=True)
 def test_curves_that_touch_or_nearly(seed: int) -> None:
     """Two curves whose difference is a known product: their common points are known, and so is how many there are.
 
@@ -348,6 +348,7 @@ def test_kinds_edges_and_global_points() -> None:
         ("x^3 - 3*x*y^2", dict.fromkeys("xy", (-1, 2)), [0, 0], "degenerate"),
         ("(1 + cos(x))^2", {"x": (1, 6)}, [math.pi], "minimum"),
     ],
+    sampled=True,
 )
 def test_kinks_and_multiple_zeros_of_the_gradient(
     text: str, box: dict[str, tuple[float, float]], point: list[float], kind: str

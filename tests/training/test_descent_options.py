@@ -11,7 +11,7 @@ import pytest
 from autodiff_cli import fit, fit_by
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.optimizers import LearningRateSchedule
-from tests.each import each
+from tests.each import amount, each
 
 LINEAR = "y ~ a*x1 + b*x2 + c"
 
@@ -129,6 +129,7 @@ def test_errors_of_penalised_counts_are_those_of_the_sandwich_formula() -> None:
         ("h ~ sigmoid(a*x1 + b*x2)", {"l2": 0.02, "loss": "bce"}),
         ("n ~ exp(a*x1 + b*x2)", {"l2": 0.05, "family": "poisson"}),
     ],
+    sampled=True,
 )
 @pytest.mark.slow
 def test_penalised_values_scatter_as_their_errors_say(model: str, options: dict[str, Any]) -> None:
@@ -299,7 +300,7 @@ def test_no_more_steps_are_taken_than_asked_for(loss: str) -> None:
     x = np.linspace(0, 3, 30)
     data = {"x": x, "y": 2.5 * np.exp(-1.3 * x) + 0.05 * np.cos(9 * np.arange(30)) + (np.arange(30) % 7 == 0)}
     whole = fit("y ~ a*exp(-b*x)", data, loss=loss)
-    for epochs in range(1, whole.epochs + 1, 4):
+    for epochs in range(1, whole.epochs + 1, amount(12, 12, 4)):
         part = fit("y ~ a*exp(-b*x)", data, loss=loss, optimizer="lbfgs", epochs=epochs)
         assert [record["epoch"] for record in part.history] == [*range(part.epochs + 1)]
         assert part.epochs <= epochs

@@ -79,7 +79,7 @@ def test_slopes_of_beta_where_its_arguments_sum_to_a_pole() -> None:
     assert [float(gradient[name]) for name in "ab"] == pytest.approx([float(slope)] * 2, rel=1e-14)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_slopes_of_beta_over_its_zeros_are_bounded() -> None:
     """Sums of the intervals include the pole -2."""
     enclosure = run_cli('grad "beta(a, b)" --a 2.5..2.6 --b -4.5..-4.4 --json').json["enclosure"]

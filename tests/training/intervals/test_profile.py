@@ -209,7 +209,7 @@ def test_a_better_fit_met_on_the_way_is_adopted() -> None:
 
 
 @pytest.mark.slow
-@each("seed", [0, 8])
+@pytest.mark.parametrize("seed", [0, pytest.param(8, marks=pytest.mark.exhaustive)])
 def test_rounding_of_huge_terms_is_no_better_fit(seed: int) -> None:
     """To nearly straight data, `a` and `c` of opposite signs fit well up to infinity. From 1e13 on, rounding alone
     lowers the sum of squares, which is higher in exact arithmetic.

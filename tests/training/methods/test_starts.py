@@ -233,6 +233,7 @@ def test_many_rows_do_not_hide_what_a_fit_misses() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled
 @pytest.mark.parametrize("n", [0.9, 0.6, 1.5])
 @each("model", ["y ~ b + E/(1 + (k/x)^n)", "y ~ b + E*(x/k)^n/(1 + (x/k)^n)"])
 def test_powers_of_ratios_are_fitted_to_rows_at_zero(model: str, n: float) -> None:

@@ -168,7 +168,7 @@ function layered({ boxes, arrows, frames }, sizes, isDown, apart) {
     return [id, { x, y, ...sizes.get(id) }];
   }));
   const layers = layersOf([...places.values()], along, length);
-  const side = isMirrored(places, along, across) ? -1 : 1;
+  const side = used.length && isMirrored(places, along, across) ? -1 : 1;
   for (const place of places.values()) place[across] *= side;
   const layerOf = (at) => layers.find(({ from: a, to: b }) => at[along] > a && at[along] < b);
   // Boxes are not in the middle of their places: how far the nearer end of an edge has its box aside.
@@ -208,8 +208,8 @@ function layered({ boxes, arrows, frames }, sizes, isDown, apart) {
 }
 
 /** Order the boxes of each layer as in the formula, which draws trees without crossings. Where lines would cross, boxes go to the
- * middle of their neighbours in the layer before or behind, layer by layer, and the order with the fewest crossings is kept. Where
- * there are frames, whose boxes have to stay together, dagre does that. */
+ * middle of their neighbours in the layer before or behind, layer by layer, and the order with the fewest crossings and swapped
+ * variables is kept. Where there are frames, whose boxes have to stay together, dagre does that. */
 function orderLayers(graph, order, hasFrames) {
   if (hasFrames) {
     order(graph);
@@ -223,11 +223,13 @@ function orderLayers(graph, order, hasFrames) {
   });
   const layers = [...Map.groupBy(source.keys(), ({ rank }) => rank)].sort(([a], [b]) => a - b).map(([, layer]) => layer);
   const arrange = (layer, isBefore) => layer.sort(isBefore).forEach((node, k) => { node.order = k; });
+  const variables = [...source].filter(([, { v, w }]) => w < 0 && record.nodes[v]?.op === "variable");
+  const wanted = variables.map(([node, { v }]) => [{ rank: `variables of ${node.rank}`, order: v }, node]); // crossed where they are swapped
   let [least, best] = [Infinity, null];
   for (const start of [0, 1]) {
     for (const layer of layers) arrange(layer, (a, b) => source.get(a).v - source.get(b).v || source.get(a).w - source.get(b).w);
     for (let [sweep, last] = [0, 0]; sweep - last <= SWEEPS && least > 0; sweep++) {
-      const count = crossings(edges);
+      const count = crossings([...edges, ...wanted]);
       if (count < least) [least, best, last] = [count, layers.map((layer) => [...layer]), sweep];
       const isForward = sweep % 2 === start;
       const side = sweep % 4 < 2 ? 1 : -1; // of boxes with the same middle
