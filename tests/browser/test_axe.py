@@ -72,6 +72,7 @@ def check(page: Page, act: Callable[[], object], is_small: bool = False) -> None
         assert troubles(page, chosen) == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words", PAGES.values(), ids=PAGES)
 def test_pages_of_formulas(page: Page, tmp_path: Path, words: str) -> None:
     file = tmp_path / "page.html"

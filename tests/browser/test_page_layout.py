@@ -844,14 +844,17 @@ def test_few_lines_cross(page: Page, words: list[str]) -> None:
         assert own <= other + 1
 
 
-# The variables in each row and in each column of a drawing, by their places in the formula, from left to right or top to bottom.
+# The variables in each row and in each column, by their places in the formula, from left to right or top to bottom.
 VARIABLES_IN_LINE = """() => {
-  const drawn = [...graph.parts.shown.boxes].filter(({ id }) => record.nodes[id]?.op === "variable").map(({ id }) => {
+  const isVariable = ({ id }) => record.nodes[id]?.op === "variable";
+  const drawn = graph.parts.shown.boxes.filter(isVariable).map(({ id }) => {
     const { x, y, width, height } = document.querySelector(`[data-node="${id}"]`).getBoundingClientRect();
     return { id, across: x + width / 2, down: y + height / 2 };
   });
-  return [["down", "across"], ["across", "down"]].flatMap(([same, other]) => [...Map.groupBy(drawn, (at) => Math.round(at[same] / 3)).values()]
-    .map((line) => line.sort((a, b) => a[other] - b[other]).map(({ id }) => id)));
+  const lines = (same) => [...Map.groupBy(drawn, (at) => Math.round(at[same] / 3)).values()];
+  const inOrder = (line, other) => line.sort((a, b) => a[other] - b[other]).map(({ id }) => id);
+  const both = [["down", "across"], ["across", "down"]];
+  return both.flatMap(([same, other]) => lines(same).map((line) => inOrder(line, other)));
 }"""
 
 

@@ -128,6 +128,7 @@ COVERED = """() => {
 }"""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize(
     ("text", "point"),

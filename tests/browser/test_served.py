@@ -146,7 +146,7 @@ def test_on_a_phone_the_drawing_has_as_much_room_as_in_a_file(page: Page) -> Non
     assert {0, 1} <= numbers(page).keys()  # W and x
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_finds_nothing(page: Page, tmp_path: Path, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     assert troubles(page) == []
