@@ -607,7 +607,7 @@ def test_the_picture_of_a_slope_leaves_room_for_words(page: Page) -> None:
     opened(page, [f"{STEPS}; (h20 - 1)^2", *(f"--{name}=0.3" for name in names)])
     widths = measure(page, BESIDE_SLOPE)
     assert widths
-    assert min(widths) > 150
+    assert min(widths) > 170
 
 
 @pytest.mark.sampled
