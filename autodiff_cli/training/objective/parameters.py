@@ -57,7 +57,7 @@ class ParameterLayout:
         self.slices = {name: slice(a, b) for name, a, b in zip(names, ends, ends[1:], strict=False)}
         self.size = ends[-1]
 
-    @property
+    @functools.cached_property
     def element_names(self) -> tuple[str, ...]:
         """The name of each number: `a`, `W[0, 1]`."""
         return tuple(text for name, shape in self.shapes.items() for text in _element_names(name, shape))

@@ -129,7 +129,7 @@ def residual_structures(batch: Batch, theta: Array, fits: Fits) -> Array:
 
 def _single_predictor(objective: Objective) -> str | None:
     """Return the name of the only column that the prediction reads; None if there is not exactly one."""
-    names = [name for name in objective.model.predictors() if name in objective.data.names]
+    names = [name for name in objective.model.predictors if name in objective.data.names]
     return names[0] if len(names) == 1 and objective.has_residuals else None
 
 

@@ -370,7 +370,7 @@ def _scatter_trends(rows: GatheredRows, sizes: Array, predictions: Array) -> Arr
 
 def _durbin_watson(objective: Objective, rows: GatheredRows, residuals: Array) -> Array:
     """Return the Durbin–Watson statistics of some groups; nan if their rows are not sorted by the only predictor."""
-    starts, predictors = rows.starts, objective.model.predictors()
+    starts, predictors = rows.starts, objective.model.predictors
     if objective.components != 1 or len(predictors) != 1 or predictors[0] not in objective.data.names:
         return np.full(len(starts), math.nan)
     steps = np.diff(rows.column(predictors[0]).astype(np.float64, copy=False), append=0.0)

@@ -322,7 +322,8 @@ def compute_statistics(
         )
         if not with_goodness:
             return statistics
-        figures = _goodness_figures(objective, theta, statistics.residual_norm, statistics.dof, absolute_sigma)
+        dof = statistics.dof
+        figures = goodness_of_fit(objective, theta, statistics.residual_norm, dof + len(theta), dof, absolute_sigma)
         # With errors in x the weights depend on the parameters, so that R² has no baseline. A search for starting
         # values may still compare it.
         r_squared = None if objective.kernels.graphs.has_scaled_residuals else statistics.r_squared
@@ -346,22 +347,6 @@ def _constrained_statistics(
     errors = objective.layout.values(np.sqrt(np.diag(covariance))).items()
     stderr = {name: None if np.isnan(error).all() else error for name, error in errors}
     return dataclasses.replace(statistics, covariance=covariance, stderr=stderr)
-
-
-_FIGURES = tuple(figure.name for figure in dataclasses.fields(GoodnessOfFit))
-
-
-def _goodness_figures(
-    objective: Objective,
-    theta: Array,
-    norm: float | None,
-    dof: int,
-    absolute_sigma: bool,
-    rows: RowFigures | None = None,
-) -> dict[str, Any]:
-    """Return the figures of `goodness_of_fit` by name."""
-    goodness = goodness_of_fit(objective, theta, norm, dof + len(theta), dof, absolute_sigma, rows)
-    return {name: getattr(goodness, name) for name in _FIGURES}
 
 
 @ignore_float_errors()
@@ -392,6 +377,7 @@ def batch_statistics(
         r_squared[np.abs(r_squared) <= errors] = 0.0
     scatter = np.where(is_perfect, np.fmax(lengths, np.sqrt(rounding)), lengths)  # residuals may be 0 by chance
     on_bound = batch.bounds.active(theta)
+    ends_on_bound = on_bound.any(axis=1).tolist()
     unknown: Array = np.broadcast_to(math.nan, (len(theta), size, size))  # one nan in memory, whatever the size
     estimate = _Covariances(unknown, np.ones(len(theta)), "", [[reason] if reason else [] for _ in theta])
     distances = np.full(len(theta), math.nan)
@@ -426,11 +412,11 @@ def batch_statistics(
         stderr = {name: None if np.isnan(error).all() else error for name, error in values}
         has_errors = any(error is not None for error in stderr.values())
         reasons = () if separations[fit] else tuple(estimate.reasons[fit])
-        others = _bound_warnings(objective, batch.bounds.select(fit), theta[fit], has_errors=has_errors)
+        others = _bound_warnings(batch, fit, theta[fit], on_bound[fit], has_errors) if ends_on_bound[fit] else ()
         norm_if_known, figures = norm if has_residuals else None, dict[str, Any]()
         if rows is not None:
             single = batch.objective_of(fit) if rows[fit] is None else objective
-            figures = _goodness_figures(single, theta[fit], norm_if_known, dof, absolute_sigma, rows[fit])
+            figures = goodness_of_fit(single, theta[fit], norm_if_known, dof + size, dof, absolute_sigma, rows[fit])
         statistics.append(
             ComputedStatistics(
                 rss=norm * norm if has_residuals else None,
@@ -756,12 +742,11 @@ def _partial_factor(
     return np.where(on_bound, 0.0, matrices.triangles[fit, :size, :size]), scale
 
 
-def _bound_warnings(objective: Objective, bounds: Bounds, theta: Array, *, has_errors: bool) -> tuple[str, ...]:
+def _bound_warnings(batch: Batch, fit: int, theta: Array, on_bound: Mask, has_errors: bool) -> tuple[str, ...]:
     """Return a sentence for each of the first elements on a bound, and one that counts the rest."""
-    on_bound = bounds.active(theta)
-    for tied in objective.constraints.active(theta):
+    names, bounds, on_bound = batch.objective.layout.element_names, batch.bounds.select(fit), on_bound.copy()
+    for tied in batch.objective.constraints.active(theta):
         on_bound[tied.positions] = False  # another warning says that these end on a constraint
-    names = objective.layout.element_names
     active = [
         (k, "lower" if theta[k] <= bounds.low[k] else "upper")
         for k in np.flatnonzero(on_bound)[: COVARIANCE.max_bounds_shown]
