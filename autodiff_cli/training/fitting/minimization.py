@@ -67,8 +67,10 @@ class MinimizationSettings:
     # Search for the minimum of a robust loss from least squares of few rows.
     subsets: int = 60  # subsets of the rows: with 30 % of outliers, all subsets of 4 rows have one in 1 of 10⁷ fits
     subset_evaluations: int = 20  # evaluations of each of these fits
+    subset_tolerance: float = 1e-6  # relative change of their parameters that counts as none
     refined_subsets: int = 20  # the best of these fits, which are refined
     refinement_epochs: int = 100  # epochs of a refinement: a fit that needs more has no minimum, or is the best anyway
+    meeting: float = 1e-2  # relative difference of two points from which refinements of one fit lead to one end
 
     # Test of a minimum at which the loss has kinks.
     kink_radius: float = 1e-6  # distance of the points around it, relative to each parameter, or to 1 for smaller ones
@@ -426,18 +428,26 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
     fits = np.repeat(np.arange(count), 2 * half)
     generator = np.random.default_rng(0)
     subsets = batch.take(fits).take_rows(lambda count: generator.permutation(count)[:size])
-    stop = StoppingRule(evaluations=MINIMIZATION.subset_evaluations)
+    stop = StoppingRule(None, MINIMIZATION.subset_tolerance, MINIMIZATION.subset_evaluations)
     ends = np.array([end.theta for end in fit_squares(subsets, starts.reshape(-1, size), stop=stop)])
     losses = comparison_losses(batch.take(fits), ends)
     losses, points = losses.reshape(count, -1), ends.reshape(starts.shape)
     parts = growing_parts(2 * half, MINIMIZATION.refined_subsets)
     order = np.array([np.argmin(losses[:, part], axis=1) + part.start for part in parts]).T
-    refined = batch.take(np.repeat(np.arange(count), order.shape[1]))
-    chosen = np.take_along_axis(points, order[:, :, None], axis=1)
-    stop = StoppingRule(MINIMIZATION.refinement_epochs)
-    ends = np.array([end.theta for end in minimize_batch("lbfgs", refined, chosen.reshape(-1, size), stop=stop)])
-    ranks = np.argsort(comparison_losses(refined, ends).reshape(order.shape), axis=1)
-    return np.take_along_axis(ends.reshape(chosen.shape), ranks[:, :, None], axis=1)
+    refined, stop = np.repeat(np.arange(count), order.shape[1]), StoppingRule(MINIMIZATION.refinement_epochs)
+    chosen = np.take_along_axis(points, order[:, :, None], axis=1).reshape(-1, size)
+    some, same = np.arange(len(refined)), np.arange(len(refined))
+    if batch.objective.is_scale_estimated:
+        part = batch.take(refined)
+        part.set_scales(some, estimated_scales(part, chosen, some))
+        chosen = np.array([end.theta for end in fit_smooth(part, chosen, stop=stop)])
+        met = chosen.reshape(count, -1, 1, size)
+        is_met = (np.abs(met - met.swapaxes(1, 2)) <= MINIMIZATION.meeting * np.abs(met)).all(axis=3)
+        some, same = np.unique(is_met.argmax(axis=2) + np.arange(count)[:, None] * order.shape[1], return_inverse=True)
+    part = batch.take(refined[some])
+    ends = np.array([end.theta for end in minimize_batch("lbfgs", part, chosen[some], stop=stop)])
+    losses, ends = comparison_losses(part, ends)[same].reshape(order.shape), ends[same].reshape(*order.shape, size)
+    return np.take_along_axis(ends, np.argsort(losses, axis=1)[:, :, None], axis=1)
 
 
 def growing_parts(count: int, most: int) -> list[slice]:

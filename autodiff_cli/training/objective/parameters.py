@@ -533,15 +533,13 @@ def complemented_shares(node: Node, program: Program) -> list[tuple[str, ...]]:
     return shares if is_literal(node, 1) else []
 
 
-def snap_to_zero(theta: Array, start: Array, bounds: Bounds) -> tuple[Array, NDArray[np.bool_]] | None:
-    """Set parameters to 0 that have shrunk to a small share of their starting values, such as `a` in `a^2`.
-
-    Returns:
-        The point, and the mask of these parameters; None if there are none, or if 0 is out of bounds.
+def snap_to_zero(theta: Array, start: Array, bounds: Bounds) -> tuple[Array, NDArray[np.bool_]]:
+    """Return points of shape (fits, P) with those parameters set to 0 that have shrunk to a small share of their
+    starting values, such as `a` in `a^2`, unless a point leaves the bounds, and the mask of these parameters.
     """
     is_small = (theta != 0) & (np.abs(theta) < _ZERO_RATIO * np.abs(start))
-    point = np.where(is_small, 0.0, theta)
-    return (point, is_small) if is_small.any() and bounds.contains(point) else None
+    is_small &= bounds.contains_each(np.where(is_small, 0.0, theta))[:, None]
+    return np.where(is_small, 0.0, theta), is_small
 
 
 def parse_bounds(texts: Iterable[str]) -> dict[str, tuple[Any, Any]]:

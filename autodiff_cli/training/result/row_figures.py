@@ -295,9 +295,10 @@ _SPAN_TOLERANCE = 1e-9  # share of a constant outside of the span of a model tha
 def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
     """Return the figures of the groups of a batch; None where they have to be computed one group after the other."""
     objective = batch.objective
-    is_squares = objective.kind is LossKind.SQUARES and not objective.kernels.graphs.has_scaled_residuals
+    has_residuals = objective.kind in (LossKind.SQUARES, LossKind.ROBUST)
+    has_residuals &= not objective.kernels.graphs.has_scaled_residuals
     has_sums = objective.loss == "poisson"
-    if not isinstance(batch, GroupBatch) or objective.is_penalised or not (is_squares or has_sums):
+    if not isinstance(batch, GroupBatch) or objective.is_penalised or not (has_residuals or has_sums):
         return [None] * len(theta)
     figures: list[RowFigures | None] = []
     for fits in batch.parts():

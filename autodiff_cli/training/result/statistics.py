@@ -25,7 +25,6 @@ from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, distinct_masks, fit_squares, norms
 from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, parameters_at_jumps, rounding_squares
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.result.goodness import GoodnessOfFit, find_separation, goodness_of_fit
 from autodiff_cli.training.result.row_figures import RowFigures, fisher_factor, likelihood_sums
 
