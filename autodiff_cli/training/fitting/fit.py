@@ -584,8 +584,9 @@ def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
     names = numeric_predictors(objective.model)
     if not names:
         return {}
-    spreads = objective.spreads(names)
-    return dict(zip(names, zip(spreads.low.tolist(), spreads.high.tolist(), strict=True), strict=True))
+    low, high, *_ = objective.column_spreads
+    ends = dict(zip(objective.read_columns, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+    return {name: ends[name] for name in names}
 
 
 def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedStatistics) -> str:

@@ -282,12 +282,11 @@ def start_at_scales(objective: Objective, start: Array, free: Mask) -> Array | N
 
 def _parameter_scales(objective: Objective) -> Array:
     """Return the dimensional scale of each parameter, estimated from some of the rows; 1 for arrays."""
-    model, layout = objective.model, objective.layout
-    names = tuple(sorted(name for name in model.columns if name in objective.data.names))
+    model, layout, names = objective.model, objective.layout, objective.read_columns
     if not names or model.shapes:
         return np.ones(layout.size)
     objective = subsample(objective, SETTINGS.max_sample_rows)
-    spread = objective.spreads(names)
+    spread = objective.column_spreads
     spreads = np.sqrt(spread.squares / objective.rows)
     sizes = np.where(spreads > 0, spreads, np.maximum(np.abs(spread.high), np.abs(spread.low)))
     columns = {name: float(size) if 0 < size < np.inf else 1.0 for name, size in zip(names, sizes, strict=True)}
@@ -321,10 +320,9 @@ _ColumnRanges = tuple[Array, Array, Array]
 
 def _column_ranges(objective: Objective) -> _ColumnRanges:
     """Return the minimum, the maximum and the typical sizes of the columns; see `Spreads.typical_sizes`."""
-    names = tuple(name for name in objective.model.columns if name in objective.data.names)
-    if not names:
+    if not objective.read_columns:
         return np.zeros(1), np.ones(1), np.ones(1)
-    of_values = objective.spreads(names)
+    of_values = objective.column_spreads
     return of_values.low, of_values.high, of_values.typical_sizes
 
 

@@ -26,7 +26,7 @@ from autodiff_cli.training.methods.gradient_descent import (
     StoppingRule,
     ignore_steps,
 )
-from autodiff_cli.training.objective.batch import Batch, Fits, rounding_squares
+from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, rounding_squares
 from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
 
 # Columns of J, each scaled to length 1, count as dependent if a singular value is this small compared with the largest:
@@ -149,8 +149,9 @@ class _Fits(NamedTuple):
     evaluations: Fits
 
     def select(self, chosen: Fits | Mask) -> _Fits:
-        """Return copies of some fits; the fits themselves if a mask selects all."""
-        if chosen.dtype == np.bool_ and np.count_nonzero(chosen) == len(self.numbers):
+        """Return copies of some fits, selected in order; the fits themselves if these are all."""
+        count = np.count_nonzero(chosen) if chosen.dtype == np.bool_ else len(chosen)
+        if count == len(self.numbers):
             return self
         selected: list[Any] = [values[chosen] for values in self]
         return _Fits(*selected)
@@ -200,7 +201,7 @@ class _LevenbergMarquardt:
         Args:
             hands_over: end fits that are near a minimum too, for `polish`.
         """
-        fits, self.is_near[numbers] = self._taken(numbers), False
+        fits, self.is_near[numbers] = self.fits.select(numbers), False
         while len(fits.numbers):
             is_done = self._is_stationary(fits)
             is_limited = fits.evaluations >= max_evaluations
@@ -211,10 +212,6 @@ class _LevenbergMarquardt:
             if len(fits.numbers):
                 is_done = self._step(fits, hands_over)
                 fits = self._retire(fits, is_done, is_done)
-
-    def _taken(self, numbers: Fits) -> _Fits:
-        """Return copies of some fits, or all fits themselves."""
-        return self.fits if len(numbers) == len(self.is_usable) else self.fits.select(numbers)
 
     def _retire(self, fits: _Fits, is_done: Mask, is_limited: Mask) -> _Fits:
         """Store the fits that end, and return the fits that continue."""
@@ -285,7 +282,7 @@ class _LevenbergMarquardt:
         Polishing reduces what vanishes at the solution instead: the part of the residuals that the parameters can still
         remove.
         """
-        fits, is_polished = self._taken(numbers), np.zeros(len(self.is_usable), np.bool_)
+        fits, is_polished = self.fits.select(numbers), np.zeros(len(self.is_usable), np.bool_)
         free = self._batch.bounds.select(numbers).free_mask(fits.theta, fits.slopes)
         steps, is_unique, before = _gauss_newton_steps(fits.triangles, fits.norms, free)
         is_unique &= before > SETTINGS.polished * fits.norms[:, -1]
@@ -335,6 +332,7 @@ class _LevenbergMarquardt:
         if len(candidates):  # where only rounding errors are left, they may have any direction
             ends = fits.select(candidates)
             rounding = rounding_squares(self._batch, ends.numbers, ends.theta, ends.norms)
+            rounding += BATCH.rounding_share * self._batch.target_variations(ends.numbers)
             is_stuck[candidates] = np.square(ends.norms[:, -1]) > rounding
         return is_stuck
 
@@ -351,8 +349,9 @@ class _LevenbergMarquardt:
         sizes = norms(triangles.swapaxes(1, 2))
         is_zero = _is_usable(sizes) & ~(is_small & (sizes[:, :-1] != 0)).any(axis=1)
         is_zero &= sizes[:, -1] <= self.fits.norms[numbers, -1] * (1 + ZERO_LOSS_TOLERANCE)
-        self._move_to(numbers[is_zero], points[is_zero], triangles[is_zero], sizes[is_zero])
-        return numbers[is_zero]
+        snapped: Fits = numbers[is_zero]
+        self._move_to(snapped, points[is_zero], triangles[is_zero], sizes[is_zero])
+        return snapped
 
     def find_kinks(self, fit: int, max_evaluations: int) -> Mask | None:
         """Find a minimum at kinks of the loss: no parameter at one can move without a rise, and the others are optimal.

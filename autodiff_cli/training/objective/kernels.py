@@ -466,8 +466,7 @@ class Kernels:
         its width. A component that is very wide has no density: what the likelihood of a row loses then is its share.
         """
         (wide,) = substitute([self.graphs.loss], {width: _NO_DENSITY * width})
-        weight = [variable(WEIGHT)] if self.graphs.has_weight else []
-        return self.backend.sum_kernel(self._row_graphs([_product([*weight, -expm1(self.graphs.loss - wide)])]))
+        return self.backend.sum_kernel(self._row_graphs([self._weighted(-expm1(self.graphs.loss - wide))]))
 
     @property
     def row_gradient_graphs(self) -> list[Node]:
@@ -482,10 +481,8 @@ class Kernels:
     @cached_property
     def squared_residuals(self) -> protocol.SumKernel:
         """The sum over rows of the squares of each component of the residual, times the weight of the row."""
-        weight = [variable(WEIGHT)] if self.graphs.has_weight else []
-        return self.backend.sum_kernel(
-            self._row_graphs([_product([*weight, square(node)]) for node in self.graphs.residuals])
-        )
+        squares = [self._weighted(square(node)) for node in self.graphs.residuals]
+        return self.backend.sum_kernel(self._row_graphs(squares))
 
     @cached_property
     def residuals(self) -> protocol.RowKernel:
@@ -517,12 +514,11 @@ class Kernels:
         if len(self.parameters) >= _MAX_PRODUCT_COLUMNS or any(self._shapes):
             return None
         columns = [_gradient_first(self._with_gradient(residual)) for residual in self.graphs.residuals]
-        weight = [variable(WEIGHT)] if self.graphs.has_weight else []
         outputs = []
         for j in range(len(self.parameters) + 1):
             for i in range(j + 1):
                 pairs = [own[i] * own[j] if i != j else square(own[j]) for own in columns]
-                outputs.append(_product([*weight, functools.reduce(operator.add, pairs)]))
+                outputs.append(self._weighted(functools.reduce(operator.add, pairs)))
         return self.backend.sum_kernel(self._row_graphs(outputs, [()] * len(outputs)))
 
     @cached_property
@@ -610,6 +606,9 @@ class Kernels:
         """The shapes of the free parameters."""
         return [self.graphs.leaf_shapes.get(leaf.text, ()) for leaf in self.parameters]
 
+    def _weighted(self, node: Node) -> Node:
+        return variable(WEIGHT) * node if self.graphs.has_weight else node
+
     def _row_graphs(self, outputs: Sequence[Node], filled: Sequence[Shape] | None = None) -> protocol.RowGraphs:
         return protocol.RowGraphs(outputs, self.columns, self.graphs.leaf_shapes, filled)
 
@@ -617,8 +616,3 @@ class Kernels:
 def _gradient_first(value_and_slopes: Sequence[Node]) -> list[Node]:
     value, *slopes = value_and_slopes
     return [*slopes, value]
-
-
-def _product(factors: Sequence[Node]) -> Node:
-    first, *rest = factors
-    return first * rest[0] if rest else first

@@ -184,11 +184,11 @@ def weighted_residuals(objective: Objective, theta: Array) -> Array:
     >>> weighted_residuals(Objective("y ~ a*x", {"x": [1, 2], "y": [2, 5]}), np.array([2.0]))
     array([[0., 1.]])
     """
-    residuals = _unweighted_residuals(objective, theta)
+    residuals = unweighted_residuals(objective, theta)
     return residuals * np.sqrt(objective.column(WEIGHT)) if objective.is_weighted else residuals
 
 
-def _unweighted_residuals(objective: Objective, theta: Array) -> Array:
+def unweighted_residuals(objective: Objective, theta: Array) -> Array:
     """Return target minus prediction, of shape (components, rows)."""
     return objective.cached_at("residuals", theta, lambda: objective.evaluate_rows(objective.kernels.residuals, theta))
 
@@ -243,7 +243,7 @@ def robust_r_squared(objective: Objective, theta: Array) -> float:
 
 def _absolute_residuals(objective: Objective, theta: Array) -> Array:
     """Return the absolute residuals of all rows with a positive weight."""
-    residuals = objective.evaluate_rows(objective.kernels.residuals, theta)
+    residuals = unweighted_residuals(objective, theta)
     return np.abs(residuals[:, objective.column(WEIGHT) > 0] if objective.is_weighted else residuals)
 
 
@@ -541,15 +541,9 @@ def goodness_of_fit(
         has_scaled_residuals = objective.kernels.graphs.has_scaled_residuals
         variation = objective.target_variation() if rows is None else rows.variation
         log_weights = rows.log_weights if rows else sum_log_weights(objective) if objective.is_weighted else 0.0
-        figures = of_residuals | least_squares_goodness(
-            residual_norm,
-            count,
-            dof,
-            criteria_parameters(objective, absolute_sigma),
-            0.0 if has_scaled_residuals else variation,
-            absolute_sigma,
-            log_weights,
-        )
+        k, baseline = criteria_parameters(objective, absolute_sigma), 0.0 if has_scaled_residuals else variation
+        of_sum = least_squares_goodness(residual_norm, count, dof, k, baseline, absolute_sigma, log_weights)
+        figures = {**of_residuals, **of_sum}
         if objective.kernels.graphs.x_errors:
             # The weights depend on the parameters, so the sum of squares is not a likelihood.
             return figures | dict.fromkeys(("log_likelihood", "aic", "aicc", "bic"))
@@ -728,7 +722,9 @@ def scatter_warnings(objective: Objective, theta: Array, goodness: GoodnessOfFit
         return []
     size, sentences = goodness.largest_residual / goodness.residual_std, []
     distance = size * math.sqrt((dof - 1) / (dof - size * size)) if size * size < dof else math.inf
-    if student_tail(distance, dof - 1) * objective.weighted_rows < RESIDUALS.overdispersion_p:
+    limit = RESIDUALS.overdispersion_p / objective.weighted_rows
+    # The normal distribution, which is much faster, has lighter tails than Student's.
+    if math.erfc(distance / math.sqrt(2)) < limit and student_tail(distance, dof - 1) < limit:
         row = int(np.argmax(np.abs(weighted_residuals(objective, theta)).max(axis=0)))
         sentences.append(
             f"{describe_row(objective, row)} is an outlier: its residual is {distance:.3g} standard deviations of the "
@@ -760,7 +756,7 @@ def _residual_summary(objective: Objective, theta: Array) -> dict[str, Any]:
     if objective.rows > RESIDUALS.max_sorted_rows:
         return {}
     counts = objective.column(WEIGHT) > 0 if objective.is_weighted else slice(None)
-    residuals = _unweighted_residuals(objective, theta)[:, counts]
+    residuals = unweighted_residuals(objective, theta)[:, counts]
     sizes = np.array([residuals.shape[1]])
     rows = GatheredRows(lambda name: objective.column(name)[..., counts], sizes, is_weighted=objective.is_weighted)
     predictions = objective.evaluate_rows(objective.kernels.target, theta)[:, counts] - residuals

@@ -9,6 +9,7 @@ a fit that stopped before the minimum.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,14 @@ from autodiff_cli.language.errors import format_names
 from autodiff_cli.numbers.arrays import dots, ignore_float_errors
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, distinct_masks, fit_squares, norms
-from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, parameters_at_jumps, rounding_squares
+from autodiff_cli.training.objective.batch import (
+    BATCH,
+    Batch,
+    Fits,
+    ObjectiveBatch,
+    parameters_at_jumps,
+    rounding_squares,
+)
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.goodness import GoodnessOfFit, find_separation, goodness_of_fit
 from autodiff_cli.training.result.row_figures import RowFigures, fisher_factor, likelihood_sums
@@ -358,15 +366,14 @@ def batch_statistics(
         theta: the ends of the fits, of shape (fits, P).
         rows: for the goodness of fit, the figures of the rows of each fit, or None where they have to be computed.
     """
-    objective, size, every = batch.objective, theta.shape[1], np.arange(len(theta))
+    objective, size = batch.objective, theta.shape[1]
     reason, dofs = missing or _missing_errors_reason(objective), batch.weighted_counts - size
     is_likelihood, has_residuals = objective.kind is LossKind.LIKELIHOOD, objective.has_residuals
     matrices = _Matrices(batch, theta, has_residuals and size <= MAX_COVARIANCE_SIZE and not objective.is_network)
     lengths = rounding = np.zeros(len(theta))
     is_perfect, r_squared = np.zeros(len(theta), np.bool_), np.full(len(theta), math.nan)
     if has_residuals:
-        lengths, variations = matrices.residual_norms(), batch.target_variations(every)
-        rounding = matrices.rounding_squares(0.0)
+        lengths, variations, rounding = matrices.residual_norms(), matrices.variations, matrices.rounding
         if not absolute_sigma and (objective.has_dispersion or not is_likelihood):  # the scatter is estimated
             limits = rounding + COVARIANCE.perfect_variation * variations
             is_perfect = (lengths * lengths <= limits) & (limits < math.inf)
@@ -376,7 +383,7 @@ def batch_statistics(
         r_squared[np.abs(r_squared) <= errors] = 0.0
     scatter = np.where(is_perfect, np.fmax(lengths, np.sqrt(rounding)), lengths)  # residuals may be 0 by chance
     on_bound = batch.bounds.active(theta)
-    ends_on_bound = on_bound.any(axis=1).tolist()
+    ends_on_bound = np.asarray(on_bound.any(axis=1))
     unknown: Array = np.broadcast_to(math.nan, (len(theta), size, size))  # one nan in memory, whatever the size
     estimate = _Covariances(unknown, np.ones(len(theta)), "", [[reason] if reason else [] for _ in theta])
     distances = np.full(len(theta), math.nan)
@@ -465,10 +472,16 @@ class _Matrices:
         is_plain = not self.batch.objective.is_penalised
         return norms((self.triangles if is_plain else batch.triangles(theta, self.every))[:, :, -1])
 
-    def rounding_squares(self, *share: float) -> Array:
-        """Return the sums of squares that rounding errors may leave of residuals."""
+    @functools.cached_property
+    def variations(self) -> Array:
+        """The sums of squares of the targets about their means."""
+        return self.batch.target_variations(self.every)
+
+    @functools.cached_property
+    def rounding(self) -> Array:
+        """The sums of squares that rounding errors may leave of residuals."""
         columns = np.zeros((1, 2, 1)) if self.triangles is None else self.triangles.swapaxes(1, 2)
-        return rounding_squares(self.batch, self.every, self.theta, norms(columns), *share)
+        return rounding_squares(self.batch, self.every, self.theta, norms(columns))
 
     def hessians(self, batch: Batch) -> Array:
         """Return the Hessians of the summed losses of the same fits, with or without their penalty."""
@@ -699,7 +712,7 @@ def _minimum_distances(matrices: _Matrices, estimate: _Covariances) -> Array:
     if objective.kind is LossKind.SQUARES:
         assert matrices.triangles is not None
         residuals = matrices.triangles[:, :, -1]
-        is_known &= dots(residuals, residuals) > matrices.rounding_squares()
+        is_known &= dots(residuals, residuals) > matrices.rounding + BATCH.rounding_share * matrices.variations
         jacobians = matrices.triangles[:, :, :-1].swapaxes(1, 2)
         slopes = (jacobians @ (residuals / scales)[:, :, None])[:, :, 0] / estimate.units
     else:
