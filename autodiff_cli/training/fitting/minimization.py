@@ -50,6 +50,7 @@ class MinimizationSettings:
     """Ranking of ends, estimation of the residual scale of a robust fit, exact zeros of an l1 penalty, and kinks."""
 
     clear_gain: float = 0.01  # gain in log-likelihood by which an end is another and better minimum
+    equal_end: float = 1e-2  # relative difference of two ends, up to signs and order, that count as equal
     exclusion: float = 3.0  # gain, a likelihood ratio of 20 to 1, from which on the data exclude the other end
     rows_of_component: float = 2.5  # a width that depends on fewer rows is that of a density with a peak at a row
     rows_of_narrow_component: float = 4.0  # rows for a width that is below `narrow_component` of the largest
@@ -70,7 +71,6 @@ class MinimizationSettings:
     subset_tolerance: float = 1e-6  # relative change of their parameters that counts as none
     refined_subsets: int = 20  # the best of these fits, which are refined
     refinement_epochs: int = 100  # epochs of a refinement: a fit that needs more has no minimum, or is the best anyway
-    meeting: float = 1e-2  # relative difference of two points from which refinements of one fit lead to one end
 
     # Test of a minimum at which the loss has kinks.
     kink_radius: float = 1e-6  # distance of the points around it, relative to each parameter, or to 1 for smaller ones
@@ -305,6 +305,12 @@ def rank_gains(
     return np.asarray(gains)
 
 
+def are_equal_ends(ends: Array, others: Array) -> Mask:
+    """Return which ends of fits are the same points as others, up to signs and order of the parameters."""
+    one, other = (np.sort(np.abs(points), axis=-1) for points in (ends, others))
+    return np.asarray(np.isclose(one, other, rtol=MINIMIZATION.equal_end).all(axis=-1))
+
+
 def best_rival(objective: Objective, end: Outcome, others: Sequence[Array]) -> Array | None:
     """Return the best of other minima; None if none ranks above the end of a fit, or not clearly if that converged. The
     scale of an end that did not converge says little, so that densities are compared; see `density_losses`.
@@ -350,7 +356,7 @@ def _fit_with_scale(
             break
         scales = scales[is_open]
         batch.set_scales(active, _next_scales(batch.scales[active], scales, gaps, active) if number else scales)
-        report = renumber(on_step, active, epochs_done.copy(), epochs_done)
+        report = renumber(on_step, active, epochs_done)
         remaining = stop.after(int(epochs_done[active].max()))
         near = number > 0  # a slightly different scale moves the minimum little
         ends = fit_smooth(batch.take(active), theta[active], report, remaining, unit, is_near=near)
@@ -441,8 +447,8 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
         part = batch.take(refined)
         part.set_scales(some, estimated_scales(part, chosen, some))
         chosen = np.array([end.theta for end in fit_smooth(part, chosen, stop=stop)])
-        met = chosen.reshape(count, -1, 1, size)
-        is_met = (np.abs(met - met.swapaxes(1, 2)) <= MINIMIZATION.meeting * np.abs(met)).all(axis=3)
+        met = chosen.reshape(count, -1, size)
+        is_met = are_equal_ends(met[:, :, None], met[:, None])
         some, same = np.unique(is_met.argmax(axis=2) + np.arange(count)[:, None] * order.shape[1], return_inverse=True)
     part = batch.take(refined[some])
     ends = np.array([end.theta for end in minimize_batch("lbfgs", part, chosen[some], stop=stop)])

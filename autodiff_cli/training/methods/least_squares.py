@@ -342,9 +342,8 @@ class _LevenbergMarquardt:
         The model is even in such a parameter, as in `a` of `a^2`, and 0 is its best value.
         """
         bounds = self._batch.bounds.select(numbers)
-        points, is_small = snap_to_zero(self.fits.theta[numbers], self._start[numbers], bounds)
-        chosen = is_small.any(axis=1)
-        numbers, points, is_small = numbers[chosen], points[chosen], is_small[chosen]
+        chosen, points, is_small = snap_to_zero(self.fits.theta[numbers], self._start[numbers], bounds)
+        numbers = numbers[chosen]
         triangles = self._batch.triangles(points, numbers)
         sizes = norms(triangles.swapaxes(1, 2))
         is_zero = _is_usable(sizes) & ~(is_small & (sizes[:, :-1] != 0)).any(axis=1)

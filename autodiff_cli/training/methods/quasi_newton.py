@@ -464,10 +464,8 @@ class _Iterates:
         The loss is even in them, as in `a` of `a^2`.
         """
         theta = self.theta.copy()
-        points, is_small = snap_to_zero(theta[fits], start[fits], self._bounds(fits))
-        chosen = is_small.any(axis=1)
-        fits, points, is_small = fits[chosen], points[chosen], is_small[chosen]
-        if len(fits):
+        chosen, points, is_small = snap_to_zero(theta[fits], start[fits], self._bounds(fits))
+        if len(fits := fits[chosen]):
             loss, gradient = self._batch.values_and_gradients(points, fits)
             is_zero = loss <= self.loss[fits] + ZERO_LOSS_TOLERANCE * self.loss_scale(fits)
             is_zero &= ~(is_small & (gradient != 0)).any(axis=1)
@@ -520,7 +518,7 @@ def fit_smooth(
         on_step(fits, numbers, batch.losses(points, fits), points)
 
     for radius in SETTINGS.smoothing_radii:
-        report = renumber(report_with_kinks, active, epochs_done.copy(), epochs_done)
+        report = renumber(report_with_kinks, active, epochs_done)
         part = smooth.take(active).with_smoothing(radius, theta[active])
         remaining = stop.after(int(epochs_done[active].max()))
         # At the smallest radius quadratic models hold only next to the minimum: L-BFGS ends lower.

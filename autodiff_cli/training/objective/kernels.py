@@ -17,7 +17,7 @@ import operator
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -101,25 +101,15 @@ def is_generalised_linear(prediction: Node, parameters: Sequence[Node], leaves: 
     return {leaf.text for leaf in leaf_nodes}.isdisjoint(node.text for node in needed if node.is_input)
 
 
-class SmoothedGraphs(NamedTuple):
-    """Graphs with smoothed kinks.
-
-    Attributes:
-        graphs: the graphs with `hypot(u, e)` in place of `abs(u)`.
-        kinks: each `abs(u)` of the original graphs.
-        radii: the names of the leaves e, one for each kink.
-    """
-
-    graphs: list[Node]
-    kinks: list[Node]
-    radii: list[str]
-
-
-def smooth_kinks(graphs: Sequence[Node], parameters: Collection[Node]) -> SmoothedGraphs:
+def smooth_kinks(graphs: Sequence[Node], parameters: Collection[Node]) -> tuple[list[Node], list[Node], list[str]]:
     """Replace the kinks that depend on parameters by smooth functions.
 
+    Returns:
+        The graphs with `hypot(u, e)` in place of `abs(u)`, each `abs(u)` of the original graphs, and the names of the
+        leaves e, one for each kink.
+
     >>> a = variable("a")
-    >>> smooth_kinks([abs_(a - 1), abs_(variable("x"))], {a}).radii
+    >>> smooth_kinks([abs_(a - 1), abs_(variable("x"))], {a})[2]
     ['radius 0']
     """
     tape = Tape(graphs, wrt=parameters)
@@ -129,7 +119,7 @@ def smooth_kinks(graphs: Sequence[Node], parameters: Collection[Node]) -> Smooth
     for kink, radius in zip(kinks, radii, strict=True):
         (argument,) = substitute(kink.inputs, replacements)
         replacements[kink] = hypot(argument, variable(radius))
-    return SmoothedGraphs(substitute(graphs, replacements), kinks, radii)
+    return substitute(graphs, replacements), kinks, radii
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,12 +403,11 @@ class Kernels:
     @cached_property
     def without_kinks(self) -> Kernels | None:
         """The kernels of the loss with its kinks smoothed; None if it has no kinks."""
-        smoothed = smooth_kinks([self.graphs.weighted_loss, self.graphs.loss], set(self.parameters))
-        if not smoothed.kinks:
+        losses = [self.graphs.weighted_loss, self.graphs.loss]
+        (weighted, loss), kinks, radii = smooth_kinks(losses, set(self.parameters))
+        if not kinks:
             return None
-        weighted, loss = smoothed.graphs
         smooth = dataclasses.replace(self.graphs, weighted_loss=weighted, loss=loss)
-        radii, kinks = smoothed.radii, smoothed.kinks
         return dataclasses.replace(self, graphs=smooth, notes=(), stepping=None, smoothing_radii=radii, kinks=kinks)
 
     @cached_property

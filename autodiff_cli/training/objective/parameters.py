@@ -533,13 +533,14 @@ def complemented_shares(node: Node, program: Program) -> list[tuple[str, ...]]:
     return shares if is_literal(node, 1) else []
 
 
-def snap_to_zero(theta: Array, start: Array, bounds: Bounds) -> tuple[Array, NDArray[np.bool_]]:
-    """Return points of shape (fits, P) with those parameters set to 0 that have shrunk to a small share of their
-    starting values, such as `a` in `a^2`, unless a point leaves the bounds, and the mask of these parameters.
+def snap_to_zero(theta: Array, start: Array, bounds: Bounds) -> tuple[NDArray[np.bool_], Array, NDArray[np.bool_]]:
+    """Return which of some points, of shape (fits, P), have parameters that shrank to a small share of their starting
+    values, such as `a` in `a^2`, these points with 0 for such parameters, and the mask of these parameters.
     """
     is_small = (theta != 0) & (np.abs(theta) < _ZERO_RATIO * np.abs(start))
-    is_small &= bounds.contains_each(np.where(is_small, 0.0, theta))[:, None]
-    return np.where(is_small, 0.0, theta), is_small
+    points = np.where(is_small, 0.0, theta)
+    chosen = is_small.any(axis=1) & bounds.contains_each(points)
+    return chosen, points[chosen], is_small[chosen]
 
 
 def parse_bounds(texts: Iterable[str]) -> dict[str, tuple[Any, Any]]:
