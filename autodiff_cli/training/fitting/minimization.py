@@ -444,6 +444,7 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
     chosen = np.take_along_axis(points, order[:, :, None], axis=1).reshape(-1, size)
     some, same = np.arange(len(refined)), np.arange(len(refined))
     if batch.objective.is_scale_estimated:
+        # With the scales at their starts, most refinements of a fit meet. Of these only the first one continues.
         part = batch.take(refined)
         part.set_scales(some, estimated_scales(part, chosen, some))
         chosen = np.array([end.theta for end in fit_smooth(part, chosen, stop=stop)])

@@ -18,7 +18,7 @@ import autodiff_cli as ad
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import DataError
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting import groups, optimization
+from autodiff_cli.training.fitting import groups, minimization, optimization
 from autodiff_cli.training.fitting.groups import FittedGroups
 from autodiff_cli.training.objective.batch import Fits, GroupBatch
 from autodiff_cli.training.result.fitted_model import FittedModel
@@ -585,15 +585,14 @@ def test_groups_with_much_noise_end_at_good_minima() -> None:
     assert not worse
 
 
-def test_parameters_that_converge_to_0_are_0_in_each_group_as_alone() -> None:
-    data = {"x": np.tile(np.linspace(1, 3, 6), 6), "group": np.repeat(np.arange(6), 6)}
-    noise = 0.1 * np.random.default_rng(0).normal(size=36)
-    data["y"] = np.where(data["group"] % 2, 1 + 4 * data["x"], 5 - 2 * data["x"]) + noise
-    for group, found in enumerate(ad.fit_by("y ~ b + a^2*x", data, "group", optimizer="lbfgs")):
-        assert found.fit is not None
-        assert found.fit.converged
-        assert (found.fit.parameters["a"] == 0) == (group % 2 == 0)
-        assert found.fit.parameters == pytest.approx(alone("y ~ b + a^2*x", data, group).parameters, rel=1e-6)
+@each("method", ["lm", "lbfgs"])
+def test_parameters_that_converge_to_0_are_0_in_each_group(method: str) -> None:
+    x, group = np.tile(np.linspace(1, 3, 6), 6), np.repeat(np.arange(6), 6)
+    y = np.where(group % 2, 1 + 4 * x, 5 - 2 * x) + 0.1 * np.random.default_rng(0).normal(size=36)
+    batch = GroupBatch(ad.Objective("y ~ b + a^2*x", {"x": x, "y": y}), np.arange(36).reshape(6, 6))
+    ends = minimization.minimize_batch(method, batch, np.ones((6, 2)))
+    assert all(end.converged for end in ends)
+    assert [bool(end.theta[1] == 0) for end in ends] == [True, False] * 3
 
 
 @pytest.mark.slow
