@@ -522,7 +522,7 @@ def _recording_document(recording: FitRecording) -> dict[str, Any]:
         "rows": (recording.row_numbers + 1).tolist(),
         "count": recording.row_count,
         "columns": {name: values.tolist() for name, values in recording.columns.items()},
-        "predictors": [name for name in model.predictors() if name in model.numeric],
+        "predictors": [name for name in model.predictors if name in model.numeric],
         "prediction": prediction,
         "link": link,
         "target": None if target is None else index.get(target),

@@ -531,16 +531,17 @@ def _is_frequency_ambiguous(objective: Objective) -> bool:
 
 def _scanned_frequencies(objective: Objective) -> int:
     """Return the number of independent frequencies among which a fit chooses; 0 if the user gave a start for each."""
-    is_searched, most = objective.layout.mask(objective.unset_parameters), SETTINGS.max_frequencies
-    grids = symmetries.Sinusoids(objective).frequency_grids(objective.start, 1, most, objective.bounds)
-    return sum(len(grid.values) for grid in grids if is_searched[grid.parameter])
+    names, given = objective.layout.element_names, objective.user_starts
+    grids = symmetries.Sinusoids(objective).frequency_grids(
+        objective.start, 1, SETTINGS.max_frequencies, objective.bounds
+    )
+    return sum(len(grid.values) for grid in grids if names[grid.parameter] not in given)
 
 
 def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array | None:
     """Return a fit that is far better than one whose frequencies began at given values; None if there is none."""
-    sinusoids = symmetries.Sinusoids(objective)
-    with_start = objective.layout.mask([name for name in objective.scalar_parameters if name in objective.user_starts])
-    if not with_start[sinusoids.frequencies].any():
+    names = objective.layout.element_names
+    if objective.user_starts.isdisjoint([names[k] for k in symmetries.Sinusoids(objective).frequencies]):
         return None
     every = objective.layout.mask(objective.scalar_parameters)
     batch, start = ObjectiveBatch([objective], objective.bounds), outcome.theta[None]
@@ -575,7 +576,7 @@ RANGES = "ranges of predictors"  # key of the ranges in an objective's cache of 
 
 def numeric_predictors(model: Model) -> tuple[str, ...]:
     """Return the names of the predictors that are numbers."""
-    return tuple(name for name in model.predictors() if name in model.numeric)
+    return tuple(name for name in model.predictors if name in model.numeric)
 
 
 def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
@@ -583,8 +584,9 @@ def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
     names = numeric_predictors(objective.model)
     if not names:
         return {}
-    spreads = objective.spreads(names)
-    return dict(zip(names, zip(spreads.low.tolist(), spreads.high.tolist(), strict=True), strict=True))
+    low, high, *_ = objective.column_spreads
+    ends = dict(zip(objective.read_columns, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+    return {name: ends[name] for name in names}
 
 
 def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedStatistics) -> str:

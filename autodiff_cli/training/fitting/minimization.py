@@ -50,6 +50,7 @@ class MinimizationSettings:
     """Ranking of ends, estimation of the residual scale of a robust fit, exact zeros of an l1 penalty, and kinks."""
 
     clear_gain: float = 0.01  # gain in log-likelihood by which an end is another and better minimum
+    equal_end: float = 1e-2  # relative difference of two ends, up to signs and order, that count as equal
     exclusion: float = 3.0  # gain, a likelihood ratio of 20 to 1, from which on the data exclude the other end
     rows_of_component: float = 2.5  # a width that depends on fewer rows is that of a density with a peak at a row
     rows_of_narrow_component: float = 4.0  # rows for a width that is below `narrow_component` of the largest
@@ -67,6 +68,7 @@ class MinimizationSettings:
     # Search for the minimum of a robust loss from least squares of few rows.
     subsets: int = 60  # subsets of the rows: with 30 % of outliers, all subsets of 4 rows have one in 1 of 10⁷ fits
     subset_evaluations: int = 20  # evaluations of each of these fits
+    subset_tolerance: float = 1e-6  # relative change of their parameters that counts as none
     refined_subsets: int = 20  # the best of these fits, which are refined
     refinement_epochs: int = 100  # epochs of a refinement: a fit that needs more has no minimum, or is the best anyway
 
@@ -303,6 +305,12 @@ def rank_gains(
     return np.asarray(gains)
 
 
+def are_equal_ends(ends: Array, others: Array) -> Mask:
+    """Return which ends of fits are the same points as others, up to signs and order of the parameters."""
+    one, other = (np.sort(np.abs(points), axis=-1) for points in (ends, others))
+    return np.asarray(np.isclose(one, other, rtol=MINIMIZATION.equal_end).all(axis=-1))
+
+
 def best_rival(objective: Objective, end: Outcome, others: Sequence[Array]) -> Array | None:
     """Return the best of other minima; None if none ranks above the end of a fit, or not clearly if that converged. The
     scale of an end that did not converge says little, so that densities are compared; see `density_losses`.
@@ -348,7 +356,7 @@ def _fit_with_scale(
             break
         scales = scales[is_open]
         batch.set_scales(active, _next_scales(batch.scales[active], scales, gaps, active) if number else scales)
-        report = renumber(on_step, active, epochs_done.copy(), epochs_done)
+        report = renumber(on_step, active, epochs_done)
         remaining = stop.after(int(epochs_done[active].max()))
         near = number > 0  # a slightly different scale moves the minimum little
         ends = fit_smooth(batch.take(active), theta[active], report, remaining, unit, is_near=near)
@@ -426,18 +434,27 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
     fits = np.repeat(np.arange(count), 2 * half)
     generator = np.random.default_rng(0)
     subsets = batch.take(fits).take_rows(lambda count: generator.permutation(count)[:size])
-    stop = StoppingRule(evaluations=MINIMIZATION.subset_evaluations)
+    stop = StoppingRule(None, MINIMIZATION.subset_tolerance, MINIMIZATION.subset_evaluations)
     ends = np.array([end.theta for end in fit_squares(subsets, starts.reshape(-1, size), stop=stop)])
     losses = comparison_losses(batch.take(fits), ends)
     losses, points = losses.reshape(count, -1), ends.reshape(starts.shape)
     parts = growing_parts(2 * half, MINIMIZATION.refined_subsets)
     order = np.array([np.argmin(losses[:, part], axis=1) + part.start for part in parts]).T
-    refined = batch.take(np.repeat(np.arange(count), order.shape[1]))
-    chosen = np.take_along_axis(points, order[:, :, None], axis=1)
-    stop = StoppingRule(MINIMIZATION.refinement_epochs)
-    ends = np.array([end.theta for end in minimize_batch("lbfgs", refined, chosen.reshape(-1, size), stop=stop)])
-    ranks = np.argsort(comparison_losses(refined, ends).reshape(order.shape), axis=1)
-    return np.take_along_axis(ends.reshape(chosen.shape), ranks[:, :, None], axis=1)
+    refined, stop = np.repeat(np.arange(count), order.shape[1]), StoppingRule(MINIMIZATION.refinement_epochs)
+    chosen = np.take_along_axis(points, order[:, :, None], axis=1).reshape(-1, size)
+    some, same = np.arange(len(refined)), np.arange(len(refined))
+    if batch.objective.is_scale_estimated:
+        # With the scales at their starts, most refinements of a fit meet. Of these only the first one continues.
+        part = batch.take(refined)
+        part.set_scales(some, estimated_scales(part, chosen, some))
+        chosen = np.array([end.theta for end in fit_smooth(part, chosen, stop=stop)])
+        met = chosen.reshape(count, -1, size)
+        is_met = are_equal_ends(met[:, :, None], met[:, None])
+        some, same = np.unique(is_met.argmax(axis=2) + np.arange(count)[:, None] * order.shape[1], return_inverse=True)
+    part = batch.take(refined[some])
+    ends = np.array([end.theta for end in minimize_batch("lbfgs", part, chosen[some], stop=stop)])
+    losses, ends = comparison_losses(part, ends)[same].reshape(order.shape), ends[same].reshape(*order.shape, size)
+    return np.take_along_axis(ends, np.argsort(losses, axis=1)[:, :, None], axis=1)
 
 
 def growing_parts(count: int, most: int) -> list[slice]:

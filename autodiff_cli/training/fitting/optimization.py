@@ -189,8 +189,8 @@ class BatchedFit:
             return
         if reason:
             self._note(fits, starts, reason)
-        part, begun = self._part(fits), np.zeros(self._batch.count, np.intp)
-        on_step = self._on_step if part is self._batch else renumber(self._on_step, fits, begun, begun.copy())
+        part, epochs = self._part(fits), np.zeros(self._batch.count, np.intp)
+        on_step = self._on_step if part is self._batch else renumber(self._on_step, fits, epochs)
         ends = minimization.minimize_each(self._method, part, starts, on_step, self._stop)
         self._batch.set_scales(fits, part.scales)
         for fit, end in zip(fits.tolist(), ends, strict=True):

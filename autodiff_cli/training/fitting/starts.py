@@ -93,7 +93,6 @@ class MultistartSettings:
     descent_evaluations: int = 60  # evaluations of each run
     descent_epochs: int = 30  # epochs of each run of a likelihood after that
     equal_loss_tolerance: float = 1e-6  # relative difference of two losses that count as equal
-    equal_end_tolerance: float = 1e-2  # relative difference of two ends, up to signs and order, that count as equal
     confirmations: int = 3  # the search ends when so many ways to propose points led to the best loss
     min_scale_distance: float = 1.5  # powers of 10 between the scale of a parameter and 1, for 1 to be a bad start
     good_fit_share: float = 0.001  # share of the target's variation below which a loss without structure is good
@@ -128,29 +127,22 @@ def is_equal_loss(loss: float, lowest: float) -> bool:
     return loss <= lowest + SETTINGS.equal_loss_tolerance * abs(lowest)
 
 
-def _is_equal_end(one: StartCandidate, other: StartCandidate) -> bool:
-    """Whether two candidates end at the same point, up to signs and order."""
-    known, end = np.sort(np.abs([one.end, other.end]))
-    return bool(np.allclose(known, end, rtol=SETTINGS.equal_end_tolerance))
-
-
-def rivals_of(best: StartCandidate, met: Sequence[StartCandidate], objective: Objective) -> tuple[Array, ...]:
-    """Return the ends of candidates for an objective that are nearly as likely as the best one, the best first."""
-    rivals, batch = [best], ObjectiveBatch([objective], objective.bounds)
-    limit = MINIMIZATION.exclusion * dispersion_of(objective, best.end)
-    for each in sorted(met, key=lambda candidate: candidate.loss):
-        if minimization.likelihood_gains(batch, each.loss, best.loss) < limit and not any(
-            _is_equal_end(each, known) for known in rivals
-        ):
-            rivals.append(each)
-    return tuple(each.end for each in rivals[1 : 1 + SETTINGS.max_rivals])
+def rivals_of(objective: Objective, ends: Array, losses: Array) -> tuple[Array, ...]:
+    """Return the ends of fits that are nearly as likely as the first one, but not equal to it, the best first."""
+    gains = minimization.likelihood_gains(ObjectiveBatch([objective], objective.bounds), losses, losses[0])
+    order = np.argsort(losses, kind="stable")
+    likely = ends[order[gains[order] < MINIMIZATION.exclusion * dispersion_of(objective, ends[0])]]
+    rivals = [ends[0]]
+    while (
+        len(likely := likely[~minimization.are_equal_ends(likely, rivals[-1])]) and len(rivals) <= SETTINGS.max_rivals
+    ):
+        rivals.append(likely[0])
+    return tuple(rivals[1:])
 
 
 def rivals_near(objective: Objective, points: Array) -> tuple[Array, ...]:
     """Return the points that are nearly as likely as the first one; see `rivals_of`."""
-    batch = repeat_objective(objective, len(points))
-    best, *met = map(StartCandidate, points, points, minimization.density_losses(batch, points).tolist())
-    return rivals_of(best, met, objective)
+    return rivals_of(objective, points, minimization.density_losses(repeat_objective(objective, len(points)), points))
 
 
 def dispersion_of(objective: Objective, theta: Array) -> float:
@@ -282,12 +274,11 @@ def start_at_scales(objective: Objective, start: Array, free: Mask) -> Array | N
 
 def _parameter_scales(objective: Objective) -> Array:
     """Return the dimensional scale of each parameter, estimated from some of the rows; 1 for arrays."""
-    model, layout = objective.model, objective.layout
-    names = tuple(sorted(name for name in model.columns if name in objective.data.names))
+    model, layout, names = objective.model, objective.layout, objective.read_columns
     if not names or model.shapes:
         return np.ones(layout.size)
     objective = subsample(objective, SETTINGS.max_sample_rows)
-    spread = objective.spreads(names)
+    spread = objective.column_spreads
     spreads = np.sqrt(spread.squares / objective.rows)
     sizes = np.where(spreads > 0, spreads, np.maximum(np.abs(spread.high), np.abs(spread.low)))
     columns = {name: float(size) if 0 < size < np.inf else 1.0 for name, size in zip(names, sizes, strict=True)}
@@ -321,10 +312,9 @@ _ColumnRanges = tuple[Array, Array, Array]
 
 def _column_ranges(objective: Objective) -> _ColumnRanges:
     """Return the minimum, the maximum and the typical sizes of the columns; see `Spreads.typical_sizes`."""
-    names = tuple(name for name in objective.model.columns if name in objective.data.names)
-    if not names:
+    if not objective.read_columns:
         return np.zeros(1), np.ones(1), np.ones(1)
-    of_values = objective.spreads(names)
+    of_values = objective.column_spreads
     return of_values.low, of_values.high, of_values.typical_sizes
 
 
@@ -522,8 +512,11 @@ class Multistart:
                 elif is_equal_loss(candidate.loss, best.loss):
                     # Where a parameter has no effect, as a rate that went to infinity, there are many ends of equal
                     # loss.
-                    confirmations += _is_equal_end(best, candidate)
-        return best and dataclasses.replace(best, rivals=rivals_of(best, met, self._sample))
+                    confirmations += bool(minimization.are_equal_ends(best.end, candidate.end))
+        if best is None:
+            return None
+        ends, losses = (np.array([getattr(each, name) for each in (best, *met)]) for name in ("end", "loss"))
+        return dataclasses.replace(best, rivals=rivals_of(self._sample, ends, losses))
 
     def _propose(self, strategies: Sequence[StartStrategy]) -> Proposals:
         """Yield the proposals of strategies, one after the other."""

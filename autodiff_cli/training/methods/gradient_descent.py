@@ -37,17 +37,15 @@ def ignore_steps(*_: object) -> None:
     """Do nothing: the callback of a batch whose steps are not reported."""
 
 
-def renumber(
-    on_step: BatchCallback, active: NDArray[np.intp], done: NDArray[np.intp], reached: NDArray[np.intp]
-) -> BatchCallback:
+def renumber(on_step: BatchCallback, active: NDArray[np.intp], reached: NDArray[np.intp]) -> BatchCallback:
     """Return a callback for some fits of a batch, which continues the numbers of their epochs.
 
     Args:
         on_step: is called with the numbers of the fits in the whole batch. A start is reported only once.
         active: the numbers of these fits in the whole batch.
-        done: the number of epochs of each fit of the whole batch so far.
-        reached: receives the number of the last epoch of each fit of the whole batch.
+        reached: the number of epochs of each fit of the whole batch so far, which the callback keeps up to date.
     """
+    done = reached.copy()
 
     def report(some: NDArray[np.intp], numbers: NDArray[np.intp], losses: Array, theta: Array) -> None:
         fits = active[some]

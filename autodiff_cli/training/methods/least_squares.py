@@ -26,7 +26,7 @@ from autodiff_cli.training.methods.gradient_descent import (
     StoppingRule,
     ignore_steps,
 )
-from autodiff_cli.training.objective.batch import Batch, Fits, rounding_squares
+from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, rounding_squares
 from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
 
 # Columns of J, each scaled to length 1, count as dependent if a singular value is this small compared with the largest:
@@ -90,11 +90,10 @@ def fit_squares(
             method.run(is_open, most)
             method.polish(is_open[method.is_finished[is_open]])
     is_stuck = method.is_stuck()
-    for fit in (method.is_usable & ~is_limited & (~method.is_finished | is_stuck)).nonzero()[0].tolist():
-        if method.snap_to_zero(fit):
-            one = np.array([fit])
-            method.run(one, int(fits.evaluations[fit]) + most)
-            is_stuck[one] = method.is_stuck(one)
+    unsolved = (method.is_usable & ~is_limited & (~method.is_finished | is_stuck)).nonzero()[0]
+    if len(unsolved) and len(snapped := method.snap_to_zero(unsolved)):
+        method.run(snapped, int(fits.evaluations[snapped].max()) + most)
+        is_stuck[snapped] = method.is_stuck(snapped)
     outcomes: list[Outcome] = []
     for fit, theta in enumerate(fits.theta.copy()):
         if not method.is_usable[fit]:
@@ -150,8 +149,9 @@ class _Fits(NamedTuple):
     evaluations: Fits
 
     def select(self, chosen: Fits | Mask) -> _Fits:
-        """Return copies of some fits; the fits themselves if a mask selects all."""
-        if chosen.dtype == np.bool_ and np.count_nonzero(chosen) == len(self.numbers):
+        """Return copies of some fits, selected in order; the fits themselves if these are all."""
+        count = np.count_nonzero(chosen) if chosen.dtype == np.bool_ else len(chosen)
+        if count == len(self.numbers):
             return self
         selected: list[Any] = [values[chosen] for values in self]
         return _Fits(*selected)
@@ -201,7 +201,7 @@ class _LevenbergMarquardt:
         Args:
             hands_over: end fits that are near a minimum too, for `polish`.
         """
-        fits, self.is_near[numbers] = self._taken(numbers), False
+        fits, self.is_near[numbers] = self.fits.select(numbers), False
         while len(fits.numbers):
             is_done = self._is_stationary(fits)
             is_limited = fits.evaluations >= max_evaluations
@@ -212,10 +212,6 @@ class _LevenbergMarquardt:
             if len(fits.numbers):
                 is_done = self._step(fits, hands_over)
                 fits = self._retire(fits, is_done, is_done)
-
-    def _taken(self, numbers: Fits) -> _Fits:
-        """Return copies of some fits, or all fits themselves."""
-        return self.fits if len(numbers) == len(self.is_usable) else self.fits.select(numbers)
 
     def _retire(self, fits: _Fits, is_done: Mask, is_limited: Mask) -> _Fits:
         """Store the fits that end, and return the fits that continue."""
@@ -286,7 +282,7 @@ class _LevenbergMarquardt:
         Polishing reduces what vanishes at the solution instead: the part of the residuals that the parameters can still
         remove.
         """
-        fits, is_polished = self._taken(numbers), np.zeros(len(self.is_usable), np.bool_)
+        fits, is_polished = self.fits.select(numbers), np.zeros(len(self.is_usable), np.bool_)
         free = self._batch.bounds.select(numbers).free_mask(fits.theta, fits.slopes)
         steps, is_unique, before = _gauss_newton_steps(fits.triangles, fits.norms, free)
         is_unique &= before > SETTINGS.polished * fits.norms[:, -1]
@@ -336,29 +332,25 @@ class _LevenbergMarquardt:
         if len(candidates):  # where only rounding errors are left, they may have any direction
             ends = fits.select(candidates)
             rounding = rounding_squares(self._batch, ends.numbers, ends.theta, ends.norms)
+            rounding += BATCH.rounding_share * self._batch.target_variations(ends.numbers)
             is_stuck[candidates] = np.square(ends.norms[:, -1]) > rounding
         return is_stuck
 
-    def snap_to_zero(self, fit: int) -> bool:
-        """Set parameters of a fit to 0 that every step halves, and return whether there are any.
+    def snap_to_zero(self, numbers: Fits) -> Fits:
+        """Set parameters of some fits to 0 that every step halves, and return the fits that have such parameters.
 
         The model is even in such a parameter, as in `a` of `a^2`, and 0 is its best value.
         """
-        one = np.array([fit])
-        snapped = snap_to_zero(self.fits.theta[one], self._start[one], self._batch.bounds.select(one))
-        if snapped is None:
-            return False
-        point, is_small = snapped
-        triangles = self._batch.triangles(point, one)
+        bounds = self._batch.bounds.select(numbers)
+        chosen, points, is_small = snap_to_zero(self.fits.theta[numbers], self._start[numbers], bounds)
+        numbers = numbers[chosen]
+        triangles = self._batch.triangles(points, numbers)
         sizes = norms(triangles.swapaxes(1, 2))
-        if (
-            not _is_usable(sizes).all()
-            or sizes[:, :-1][is_small].any()
-            or sizes[0, -1] > self.fits.norms[fit, -1] * (1 + ZERO_LOSS_TOLERANCE)
-        ):
-            return False
-        self._move_to(fit, point[0], triangles[0], sizes[0])
-        return True
+        is_zero = _is_usable(sizes) & ~(is_small & (sizes[:, :-1] != 0)).any(axis=1)
+        is_zero &= sizes[:, -1] <= self.fits.norms[numbers, -1] * (1 + ZERO_LOSS_TOLERANCE)
+        snapped: Fits = numbers[is_zero]
+        self._move_to(snapped, points[is_zero], triangles[is_zero], sizes[is_zero])
+        return snapped
 
     def find_kinks(self, fit: int, max_evaluations: int) -> Mask | None:
         """Find a minimum at kinks of the loss: no parameter at one can move without a rise, and the others are optimal.
@@ -385,7 +377,7 @@ class _LevenbergMarquardt:
             is_optimal = not others.is_stuck().any()
             end = others.fits
             if end.norms[0, -1] < self.fits.norms[fit, -1]:
-                self._move_to(fit, end.theta[0], end.triangles[0], end.norms[0])
+                self._move_to(one, end.theta, end.triangles, end.norms)
         return None
 
     def _kink_mask(self, fit: int) -> Mask:
@@ -404,11 +396,10 @@ class _LevenbergMarquardt:
         smallest = np.maximum(SETTINGS.orthogonality_tolerance, np.maximum(*smooth))
         return np.asarray((above - below > 2 * smallest) & (above > -smallest) & (below < smallest))
 
-    def _move_to(self, fit: int, *place: Array) -> None:
-        """Move a fit to a point, given its parameters, its triangular factor, and the norms of the columns of that."""
-        one = np.array([fit])
-        self.fits.move(one, *[values[None] for values in place])
-        self._report(self.fits, one)
+    def _move_to(self, numbers: Fits, *places: Array) -> None:
+        """Move fits to points, given the parameters, the triangular factors, and the norms of their columns."""
+        self.fits.move(numbers, *places)
+        self._report(self.fits, numbers)
 
     def _report(self, fits: _Fits, at: Chosen) -> None:
         numbers = fits.numbers[at]

@@ -434,36 +434,43 @@ class _Iterates:
                 is_left[left] = True
         return is_left
 
-    def outcome(self, fit: int, start: Array) -> Outcome:
-        """Return the end of a fit from a starting point."""
+    def outcomes(self, start: Array) -> list[Outcome]:
+        """Return the ends of the fits from their starting points."""
+        every = np.arange(len(start))
+        is_minimum = self.is_usable & self._is_running(every) & self.is_at_minimum
+        theta = self._snapped_points(is_minimum.nonzero()[0], start)
+        return [
+            Outcome(point, True) if is_minimum[fit] else self._failed_outcome(fit, point, start[fit])
+            for fit, point in enumerate(theta)
+        ]
+
+    def _failed_outcome(self, fit: int, theta: Array, start: Array) -> Outcome:
+        """Return the end of a fit that is not at a minimum, or that took as many steps as it may."""
+        count = self.step_count[fit]
         if not self.is_usable[fit]:
             return Outcome.of_undefined_start(start, float(self.loss[fit]))
-        theta, count = self.theta[fit].copy(), self.step_count[fit]
         if self.is_limited[fit]:
             return Outcome(theta, False, "" if self._epochs is not None else f"no convergence after {count} iterations")
         if self._runaways.is_found[fit]:
             return Outcome(theta, False, RunawayDetector.REASON)
         if self.is_unbounded[fit]:
             return Outcome(theta, False, "the loss has no minimum: it decreases without bound", is_unbounded=True)
-        if self.is_at_minimum[fit]:
-            return Outcome(self._snapped_point(fit, start), True)
         reason = f"no minimum was found: after {count} iterations it is on a slope or saddle that no step leaves"
         return Outcome(theta, False, reason, is_stuck=True)
 
-    def _snapped_point(self, fit: int, start: Array) -> Array:
-        """The point of a fit with those parameters set to 0 that converge to 0.
+    def _snapped_points(self, fits: Fits, start: Array) -> Array:
+        """The points of all fits, with those parameters of some set to 0 that converge to 0.
 
         The loss is even in them, as in `a` of `a^2`.
         """
-        one = np.array([fit])
-        theta: Array = self.theta[fit].copy()
-        snapped = snap_to_zero(theta, start, self._batch.bounds.select(fit))
-        if snapped is None:
-            return theta
-        point, is_small = snapped
-        loss, gradient = self._batch.values_and_gradients(point[None], one)
-        largest = self.loss[fit] + ZERO_LOSS_TOLERANCE * self.loss_scale(one)[0]
-        return point if loss[0] <= largest and not gradient[0, is_small].any() else theta
+        theta = self.theta.copy()
+        chosen, points, is_small = snap_to_zero(theta[fits], start[fits], self._bounds(fits))
+        if len(fits := fits[chosen]):
+            loss, gradient = self._batch.values_and_gradients(points, fits)
+            is_zero = loss <= self.loss[fits] + ZERO_LOSS_TOLERANCE * self.loss_scale(fits)
+            is_zero &= ~(is_small & (gradient != 0)).any(axis=1)
+            theta[fits[is_zero]] = points[is_zero]
+        return theta
 
 
 def _backtracking_factors(loss: Array, slope: Array, beyond: Array) -> Array:
@@ -511,7 +518,7 @@ def fit_smooth(
         on_step(fits, numbers, batch.losses(points, fits), points)
 
     for radius in SETTINGS.smoothing_radii:
-        report = renumber(report_with_kinks, active, epochs_done.copy(), epochs_done)
+        report = renumber(report_with_kinks, active, epochs_done)
         part = smooth.take(active).with_smoothing(radius, theta[active])
         remaining = stop.after(int(epochs_done[active].max()))
         # At the smallest radius quadratic models hold only next to the minimum: L-BFGS ends lower.
@@ -534,4 +541,4 @@ def _fit_without_kinks(
     """Minimise smooth losses; see `fit_smooth`."""
     iterates = _Iterates(batch, start, on_step, stop, unit)
     iterates.run(is_near=is_near)
-    return [iterates.outcome(fit, point) for fit, point in enumerate(start)]
+    return iterates.outcomes(start)

@@ -38,6 +38,7 @@ class BatchSettings:
     max_shared_rows: int = 2**13  # rows that fits share: more are evaluated one fit after the other
     max_parameters: int = 30  # parameters of a fit: with more, matrices dominate, which are not faster together
     max_gathered_rows: int = 2**19  # gathered rows of groups that are stored for the next evaluation
+    rounding_share: float = 1e-20  # share of the variation of the target that counts as rounding of residuals
     zero_errors: float = 1e-6  # standard errors from 0 within which a parameter may have converged to 0
 
 
@@ -102,8 +103,7 @@ class ObjectiveBatch:
     def triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""
         width = theta.shape[1] + 1
-        triangles = [self.objectives[fit].triangle(point) for fit, point in zip(fits.tolist(), theta, strict=True)]
-        return np.array(triangles).reshape(len(fits), width, width)
+        return np.asarray(self._each("triangle", fits, theta).reshape(len(fits), width, width))
 
     def residual_matrices(self, theta: Array, fits: Fits) -> Array:
         """Return matrices with the sums of products of [J | r]: their triangular factors."""
@@ -515,16 +515,16 @@ def parameters_at_jumps(batch: Batch, theta: Array, errors: Array) -> Mask:
     return is_zero
 
 
-def rounding_squares(batch: Batch, fits: Fits, theta: Array, sizes: Array, share: float = 1e-20) -> Array:
+def rounding_squares(batch: Batch, fits: Fits, theta: Array, sizes: Array) -> Array:
     """Return the sums of squares that rounding errors may leave of residuals: those of the largest term of each model
-    or of the target, and a share of the variation of the target, which may be 0.
+    or of the target.
 
     Args:
         sizes: the norms of the columns of the triangular factors of [J | r] at theta.
     """
     terms = np.max(sizes[:, :-1] * np.abs(theta), axis=1, initial=0.0)
     largest = np.maximum(np.square(terms), batch.target_variations(fits, about_mean=False))
-    return np.asarray(share * batch.target_variations(fits) + (2 * np.finfo(np.float64).eps) ** 2 * largest)
+    return np.asarray((2 * np.finfo(np.float64).eps) ** 2 * largest)
 
 
 def can_evaluate_together(objective: Objective) -> bool:

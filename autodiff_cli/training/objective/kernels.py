@@ -17,7 +17,7 @@ import operator
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -101,25 +101,15 @@ def is_generalised_linear(prediction: Node, parameters: Sequence[Node], leaves: 
     return {leaf.text for leaf in leaf_nodes}.isdisjoint(node.text for node in needed if node.is_input)
 
 
-class SmoothedGraphs(NamedTuple):
-    """Graphs with smoothed kinks.
-
-    Attributes:
-        graphs: the graphs with `hypot(u, e)` in place of `abs(u)`.
-        kinks: each `abs(u)` of the original graphs.
-        radii: the names of the leaves e, one for each kink.
-    """
-
-    graphs: list[Node]
-    kinks: list[Node]
-    radii: list[str]
-
-
-def smooth_kinks(graphs: Sequence[Node], parameters: Collection[Node]) -> SmoothedGraphs:
+def smooth_kinks(graphs: Sequence[Node], parameters: Collection[Node]) -> tuple[list[Node], list[Node], list[str]]:
     """Replace the kinks that depend on parameters by smooth functions.
 
+    Returns:
+        The graphs with `hypot(u, e)` in place of `abs(u)`, each `abs(u)` of the original graphs, and the names of the
+        leaves e, one for each kink.
+
     >>> a = variable("a")
-    >>> smooth_kinks([abs_(a - 1), abs_(variable("x"))], {a}).radii
+    >>> smooth_kinks([abs_(a - 1), abs_(variable("x"))], {a})[2]
     ['radius 0']
     """
     tape = Tape(graphs, wrt=parameters)
@@ -129,7 +119,7 @@ def smooth_kinks(graphs: Sequence[Node], parameters: Collection[Node]) -> Smooth
     for kink, radius in zip(kinks, radii, strict=True):
         (argument,) = substitute(kink.inputs, replacements)
         replacements[kink] = hypot(argument, variable(radius))
-    return SmoothedGraphs(substitute(graphs, replacements), kinks, radii)
+    return substitute(graphs, replacements), kinks, radii
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,12 +403,11 @@ class Kernels:
     @cached_property
     def without_kinks(self) -> Kernels | None:
         """The kernels of the loss with its kinks smoothed; None if it has no kinks."""
-        smoothed = smooth_kinks([self.graphs.weighted_loss, self.graphs.loss], set(self.parameters))
-        if not smoothed.kinks:
+        losses = [self.graphs.weighted_loss, self.graphs.loss]
+        (weighted, loss), kinks, radii = smooth_kinks(losses, set(self.parameters))
+        if not kinks:
             return None
-        weighted, loss = smoothed.graphs
         smooth = dataclasses.replace(self.graphs, weighted_loss=weighted, loss=loss)
-        radii, kinks = smoothed.radii, smoothed.kinks
         return dataclasses.replace(self, graphs=smooth, notes=(), stepping=None, smoothing_radii=radii, kinks=kinks)
 
     @cached_property
@@ -466,8 +455,7 @@ class Kernels:
         its width. A component that is very wide has no density: what the likelihood of a row loses then is its share.
         """
         (wide,) = substitute([self.graphs.loss], {width: _NO_DENSITY * width})
-        weight = [variable(WEIGHT)] if self.graphs.has_weight else []
-        return self.backend.sum_kernel(self._row_graphs([_product([*weight, -expm1(self.graphs.loss - wide)])]))
+        return self.backend.sum_kernel(self._row_graphs([self._weighted(-expm1(self.graphs.loss - wide))]))
 
     @property
     def row_gradient_graphs(self) -> list[Node]:
@@ -482,10 +470,8 @@ class Kernels:
     @cached_property
     def squared_residuals(self) -> protocol.SumKernel:
         """The sum over rows of the squares of each component of the residual, times the weight of the row."""
-        weight = [variable(WEIGHT)] if self.graphs.has_weight else []
-        return self.backend.sum_kernel(
-            self._row_graphs([_product([*weight, square(node)]) for node in self.graphs.residuals])
-        )
+        squares = [self._weighted(square(node)) for node in self.graphs.residuals]
+        return self.backend.sum_kernel(self._row_graphs(squares))
 
     @cached_property
     def residuals(self) -> protocol.RowKernel:
@@ -517,12 +503,11 @@ class Kernels:
         if len(self.parameters) >= _MAX_PRODUCT_COLUMNS or any(self._shapes):
             return None
         columns = [_gradient_first(self._with_gradient(residual)) for residual in self.graphs.residuals]
-        weight = [variable(WEIGHT)] if self.graphs.has_weight else []
         outputs = []
         for j in range(len(self.parameters) + 1):
             for i in range(j + 1):
                 pairs = [own[i] * own[j] if i != j else square(own[j]) for own in columns]
-                outputs.append(_product([*weight, functools.reduce(operator.add, pairs)]))
+                outputs.append(self._weighted(functools.reduce(operator.add, pairs)))
         return self.backend.sum_kernel(self._row_graphs(outputs, [()] * len(outputs)))
 
     @cached_property
@@ -610,6 +595,9 @@ class Kernels:
         """The shapes of the free parameters."""
         return [self.graphs.leaf_shapes.get(leaf.text, ()) for leaf in self.parameters]
 
+    def _weighted(self, node: Node) -> Node:
+        return variable(WEIGHT) * node if self.graphs.has_weight else node
+
     def _row_graphs(self, outputs: Sequence[Node], filled: Sequence[Shape] | None = None) -> protocol.RowGraphs:
         return protocol.RowGraphs(outputs, self.columns, self.graphs.leaf_shapes, filled)
 
@@ -617,8 +605,3 @@ class Kernels:
 def _gradient_first(value_and_slopes: Sequence[Node]) -> list[Node]:
     value, *slopes = value_and_slopes
     return [*slopes, value]
-
-
-def _product(factors: Sequence[Node]) -> Node:
-    first, *rest = factors
-    return first * rest[0] if rest else first

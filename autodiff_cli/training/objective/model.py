@@ -312,7 +312,7 @@ def check_reads_data(model: Model, names: Sequence[str], named: Collection[str],
         user_names: parameters to which the user gives values.
     """
     others = [name for name in names if name not in model.columns and name not in named]
-    if model.program.target is None or not others or model.predictors():
+    if model.program.target is None or not others or model.predictors:
         return
     unknown = [name for name in model.parameters if name not in user_names]
     products = ((name, f"{name[0]}*{name[1:]}") for name in unknown if name[1:] in others)  # `ax` for `a*x`
@@ -355,7 +355,7 @@ def unbounded_loss_hint(model: Model, is_likelihood: bool) -> str:
 _MAX_FORMULA_NUMBERS = 100  # a formula with more numbers is not shown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for the properties that are computed once
 class Model:
     """The text of a model, parsed for given data.
 
@@ -491,27 +491,27 @@ class Model:
         names = (*self.columns, *self.parameters)
         return read(self.text, names, classes, model_column_names(self.text, self.columns))
 
-    @property
+    @functools.cached_property
     def numeric(self) -> tuple[str, ...]:
         """The columns that are read as numbers."""
         return tuple(name for name in self.columns if name in self.program.leaves)
 
-    @property
+    @functools.cached_property
     def row_leaves(self) -> tuple[str, ...]:
         """The names of the leaves that have a value in each row."""
         return (*self.columns, *self.matches, *self.effects)
 
-    @property
+    @functools.cached_property
     def matches(self) -> dict[str, TextMatch]:
         """The indicators: leaves that are 1 where a column has a label, else 0."""
         return {name: leaf for name, leaf in self.program.column_leaves.items() if isinstance(leaf, TextMatch)}
 
-    @property
+    @functools.cached_property
     def effects(self) -> dict[str, LevelEffect]:
         """The random effects, by the names of their leaves; once levels are known."""
         return {name: leaf for name, leaf in self.program.column_leaves.items() if isinstance(leaf, LevelEffect)}
 
-    @property
+    @functools.cached_property
     def class_column(self) -> str | None:
         """The column of classes, if the model is a classification, `column ~ softmax(…)`; else None."""
         target, output = self.program.target, self.program.output
@@ -592,12 +592,12 @@ class Model:
         start = None if leaf is None else self.program.source.start(leaf)
         return ExpressionError(message, self.text if start is not None else "", start, suggestion)
 
-    @property
+    @functools.cached_property
     def array_parameters(self) -> dict[str, Shape]:
         """The array parameters and their shapes, in order of appearance."""
         return {name: self.shapes[name] for name in self.parameters if name in self.shapes}
 
-    @property
+    @functools.cached_property
     def target_shape(self) -> Shape:
         """The shape of the target, a number or a vector."""
         target = self.program.target
@@ -614,8 +614,9 @@ class Model:
         numbers = {self.program.leaves[name]: constant_graph(value) for name, value in values.items()}
         return to_text(with_subtraction(substitute([self.program.output], numbers)[0]))
 
+    @functools.cached_property
     def predictors(self) -> tuple[str, ...]:
-        """Return the columns that the prediction uses."""
+        """The columns that the prediction uses."""
         return columns_in_graphs([self.program.output], self.program, self.columns)
 
     def targets(self) -> tuple[str, ...]:

@@ -77,7 +77,6 @@ class ModelOverRows(PreparedObjective):
 
     settings: dict[str, float]
     evaluation_log: EvaluationLog | None
-    _triangle_cache: dict[bytes, Array]
     _row_cache: dict[str, Any]  # results that depend on the rows alone
     _point_cache: tuple[Hashable, dict[Hashable, Any]]  # the last point, and results at it
 
@@ -121,7 +120,7 @@ class ModelOverRows(PreparedObjective):
     def with_rows(self, rows: Rows) -> Self:
         """Return the objective over other rows."""
         # A scale that is estimated on some rows holds for these only.
-        caches: dict[str, Any] = {"_triangle_cache": {}, "_row_cache": {}, "_point_cache": ((), {})}
+        caches: dict[str, Any] = {"_row_cache": {}, "_point_cache": ((), {})}
         other = copy_with(self, data=rows, settings=dict(self.settings), evaluation_log=None, **caches)
         if self.settings[PRIOR_FACTOR]:
             other.settings[PRIOR_FACTOR] *= self.total_weight / other.total_weight
@@ -194,9 +193,16 @@ class ModelOverRows(PreparedObjective):
         """Return the result of a reduction of columns, block by block. See `ColumnTask`."""
         return self.data.fold(ColumnTask(frozenset(names), reduce, combine))
 
-    def spreads(self, names: tuple[str, ...]) -> Spreads:
-        """Return the minimum, the maximum and the moments of columns."""
-        return self.fold_columns({*names}, partial(column_spreads, names), join_spreads)
+    @property
+    def read_columns(self) -> tuple[str, ...]:
+        """The columns of the rows that the model reads."""
+        return tuple(name for name in self.model.columns if name in self.data.names)
+
+    @property
+    def column_spreads(self) -> Spreads:
+        """The minimum, the maximum and the moments of each of `read_columns`, without weights."""
+        reduce = partial(column_spreads, self.read_columns)
+        return self.cached("spreads", lambda: self.fold_columns({*self.read_columns}, reduce, join_spreads))
 
     def cached_at(self, key: Hashable, theta: Array, compute: Callable[[], T]) -> T:
         """Return the result of `compute` for a point; results are cached for the last point only."""
@@ -413,8 +419,7 @@ class Objective(ModelOverRows):
         layer_parameters = {*self.model.program.layer_parameters}
         if not self.is_network or not layer_parameters.isdisjoint({*self.user_starts, *self.fixed}):
             return self.model.text
-        names = tuple(name for name in self.model.columns if name in self.data.names)
-        *_, means, squares = self.spreads(names)
+        names, (*_, means, squares) = self.read_columns, self.column_spreads
         deviations, sizes = np.sqrt(squares / self.rows), np.sqrt(np.square(means) + squares / self.rows)
         target = self.model.program.target
         is_off = [target is not None and name == target.text for name in names] & (sizes > _TYPICAL_OFFSET * deviations)
@@ -435,7 +440,6 @@ class Objective(ModelOverRows):
             unit = 2 if self.kind is LossKind.SQUARES else 1
             self.settings[PRIOR_FACTOR] = unit / (self.total_weight * self.components)
             self.is_scale_estimated = self.has_unknown_variance
-        self._triangle_cache: dict[bytes, Array] = {}  # the last triangular factor, by its theta
         self._row_cache, self._point_cache = {}, ((), {})
         self.notes: list[str] = []
         self.evaluation_log: EvaluationLog | None = None  # set during a fit with a checkpoint
@@ -516,7 +520,7 @@ class Objective(ModelOverRows):
         0.5
         """
         kernels = self.kernels.substituted(replaced)
-        return copy_with(self, kernels=kernels, _triangle_cache={}, _point_cache=((), {}), **changes)
+        return copy_with(self, kernels=kernels, _point_cache=((), {}), **changes)
 
     def with_slacks(self, theta: Array) -> Self:
         """Return the objective in which a parameter of each constraint stands for its slack, which is not negative:
@@ -586,7 +590,7 @@ class Objective(ModelOverRows):
         if not self.is_penalised:
             return self
         factors = dict.fromkeys((L1_FACTOR, L2_FACTOR, PRIOR_FACTOR), 0.0)
-        return copy_with(self, settings={**self.settings, **factors}, _triangle_cache={})
+        return copy_with(self, settings={**self.settings, **factors})
 
     @property
     def is_generalised_linear(self) -> bool:
@@ -613,6 +617,12 @@ class Objective(ModelOverRows):
     def has_residuals(self) -> bool:
         """Whether residuals, target minus prediction, are meaningful: not for classes."""
         return self.has_target and self.classes is None
+
+    @cached_property
+    def has_kinks(self) -> bool:
+        """Whether the prediction has kinks or jumps, as `abs`, `max`, `relu` and `where` have."""
+        nodes = topological_order([self.model.program.output])
+        return any(node.op is not None and node.op.kink is not None for node in nodes)
 
     def epoch_runner(self, update: protocol.Update, clip_norm: float | None = None) -> Callable[..., float]:
         """Return a function that runs one epoch of a gradient method over the rows. See `EpochKernel.run`.
@@ -641,12 +651,6 @@ class Objective(ModelOverRows):
             return self.data.run_epoch(EpochRun(kernel, request, generator))
 
         return run
-
-    @property
-    def has_kinks(self) -> bool:
-        """Whether the prediction has kinks or jumps, as `abs`, `max`, `relu` and `where` have."""
-        nodes = topological_order([self.model.program.output])
-        return any(node.op is not None and node.op.kink is not None for node in nodes)
 
     def without_kinks(self) -> Objective | None:
         """Return the objective with its kinks smoothed, at first with radius 0; None if it has no kinks.
@@ -684,7 +688,7 @@ class Objective(ModelOverRows):
         >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).value_and_grad([2])
         (2.0, array([4.]))
         """
-        total = self._logged("slopes", theta, lambda: self.sum_rows(self.kernels.loss_and_gradient, theta))
+        total = self._logged("slopes", theta, partial(self.sum_rows, self.kernels.loss_and_gradient))
         total /= self.total_weight
         return float(total[0]), total[1:]
 
@@ -694,7 +698,7 @@ class Objective(ModelOverRows):
         >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).value([2])
         2.0
         """
-        total = self._logged("loss", theta, lambda: self.sum_rows(self.kernels.loss, theta))
+        total = self._logged("loss", theta, partial(self.sum_rows, self.kernels.loss))
         return float(total[0]) / self.total_weight
 
     def rss(self, theta: ArrayLike) -> float:
@@ -709,14 +713,12 @@ class Objective(ModelOverRows):
         shape (P+1, P+1), has all that least squares needs: `Rᵀ·R = [J | r]ᵀ·[J | r]`. The norm of its last column is
         that of the residuals. An l2 penalty adds a row for each parameter. Requires residuals.
         """
-        key = np.asarray(theta, dtype=np.float64).tobytes()
-        if key not in self._triangle_cache:
-            triangle = self._logged("triangle", theta, lambda: self._factorize(theta))
-            triangle.setflags(write=False)  # because it is cached
-            self._triangle_cache = {key: triangle}
-        return self._triangle_cache[key]
+        theta = as_float_array(theta)
+        triangle = self.cached_at("triangle", theta, lambda: self._logged("triangle", theta, self._factorize))
+        triangle.setflags(write=False)  # because it is cached
+        return triangle
 
-    def _factorize(self, theta: ArrayLike) -> Array:
+    def _factorize(self, theta: Array) -> Array:
         width = self.layout.size + 1
         products = self.kernels.jacobian_products if self.rows > _MIN_PRODUCT_ROWS else None
         factor = None if products is None else cholesky_factor(self.sum_rows(products, theta))
@@ -725,16 +727,16 @@ class Objective(ModelOverRows):
             factor = self.fold_rows(self.kernels.residuals_and_jacobian, theta, reduction, join_triangles)
         if self.settings[L2_FACTOR]:
             weight = math.sqrt(self.settings[L2_FACTOR] * self.total_weight * self.components)
-            rows = weight * np.column_stack((np.eye(width - 1), np.asarray(theta, dtype=np.float64)))
+            rows = weight * np.column_stack((np.eye(width - 1), theta))
             factor = triangular_factor(np.vstack((factor, rows)))
         return factor if len(factor) == width else np.vstack((factor, np.zeros((width - len(factor), width))))
 
-    def _logged(self, name: str, theta: ArrayLike, compute: Callable[[], Array]) -> Array:
-        """Return the result of a computation over all rows, from the evaluation log if there is one."""
+    def _logged(self, name: str, theta: T, compute: Callable[[T], Array]) -> Array:
+        """Return the result of a computation over all rows at a point, from the evaluation log if there is one."""
         if self.evaluation_log is None:
-            return compute()
+            return compute(theta)
         key = np.asarray([*self.settings.values(), *np.asarray(theta, dtype=np.float64)])
-        return self.evaluation_log.evaluate(name.encode() + key.tobytes(), compute)
+        return self.evaluation_log.evaluate(name.encode() + key.tobytes(), lambda: compute(theta))
 
     def mean_square(self, rss: float) -> float:
         """Return the mean loss that corresponds to a weighted sum of squares."""
@@ -755,7 +757,7 @@ class Objective(ModelOverRows):
 
     def hessian(self, theta: ArrayLike) -> Array:
         """Return the Hessian of the (weighted) sum of the rows' losses, of shape (P, P)."""
-        return self._logged("curvature", theta, lambda: self._compute_hessian(theta))
+        return self._logged("curvature", theta, self._compute_hessian)
 
     def _compute_hessian(self, theta: ArrayLike) -> Array:
         layout, kernels = self.layout, self.kernels

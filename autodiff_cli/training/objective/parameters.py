@@ -57,7 +57,7 @@ class ParameterLayout:
         self.slices = {name: slice(a, b) for name, a, b in zip(names, ends, ends[1:], strict=False)}
         self.size = ends[-1]
 
-    @property
+    @functools.cached_property
     def element_names(self) -> tuple[str, ...]:
         """The name of each number: `a`, `W[0, 1]`."""
         return tuple(text for name, shape in self.shapes.items() for text in _element_names(name, shape))
@@ -533,15 +533,14 @@ def complemented_shares(node: Node, program: Program) -> list[tuple[str, ...]]:
     return shares if is_literal(node, 1) else []
 
 
-def snap_to_zero(theta: Array, start: Array, bounds: Bounds) -> tuple[Array, NDArray[np.bool_]] | None:
-    """Set parameters to 0 that have shrunk to a small share of their starting values, such as `a` in `a^2`.
-
-    Returns:
-        The point, and the mask of these parameters; None if there are none, or if 0 is out of bounds.
+def snap_to_zero(theta: Array, start: Array, bounds: Bounds) -> tuple[NDArray[np.bool_], Array, NDArray[np.bool_]]:
+    """Return which of some points, of shape (fits, P), have parameters that shrank to a small share of their starting
+    values, such as `a` in `a^2`, these points with 0 for such parameters, and the mask of these parameters.
     """
     is_small = (theta != 0) & (np.abs(theta) < _ZERO_RATIO * np.abs(start))
-    point = np.where(is_small, 0.0, theta)
-    return (point, is_small) if is_small.any() and bounds.contains(point) else None
+    points = np.where(is_small, 0.0, theta)
+    chosen = is_small.any(axis=1) & bounds.contains_each(points)
+    return chosen, points[chosen], is_small[chosen]
 
 
 def parse_bounds(texts: Iterable[str]) -> dict[str, tuple[Any, Any]]:

@@ -30,7 +30,8 @@ from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
 from autodiff_cli.training.objective.batch import Batch, Fits, GatheredRows, GroupBatch
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective, find_undefined
-from autodiff_cli.training.result.goodness import MAD_TO_STD, RESIDUALS, robust_scale, subsample
+from autodiff_cli.training.result.goodness import MAD_TO_STD, RESIDUALS, robust_scale, subsample, unweighted_residuals
+from autodiff_cli.training.result.row_figures import differences
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 from autodiff_cli.training.rows import ColumnArrays
 
@@ -49,8 +50,7 @@ def von_neumann_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
     starts = np.cumsum(sizes) - sizes
     centred = ordered - np.repeat(np.add.reduceat(ordered, starts, axis=-1) / sizes, sizes, axis=-1)
     totals = np.add.reduceat(np.square(centred), starts, axis=-1)
-    steps = np.square(np.diff(ordered, prepend=0.0))
-    steps[..., starts] = 0.0  # from the last value of another group
+    steps = np.square(differences(ordered, starts))
     counts = np.maximum(sizes, RESIDUALS.min_rows)
     deviations = 2 * np.sqrt((counts - 2) / (counts * counts - 1))
     with ignore_float_errors():
@@ -92,8 +92,7 @@ def _structure(objective: Objective, theta: Array) -> float:
     rows = GatheredRows(objective.column, np.array([objective.rows]), is_weighted=objective.is_weighted)
     with ignore_float_errors():
         scale = robust_scale(objective, theta) if objective.kind is LossKind.ROBUST else math.inf
-        residuals = objective.evaluate_rows(objective.kernels.residuals, theta)
-        return float(_structures(rows, residuals, predictor, np.array([scale]))[0])
+        return float(_structures(rows, unweighted_residuals(objective, theta), predictor, np.array([scale]))[0])
 
 
 def _structures(rows: GatheredRows, residuals: Array, predictor: str, scales: Array) -> Array:
@@ -129,7 +128,7 @@ def residual_structures(batch: Batch, theta: Array, fits: Fits) -> Array:
 
 def _single_predictor(objective: Objective) -> str | None:
     """Return the name of the only column that the prediction reads; None if there is not exactly one."""
-    names = [name for name in objective.model.predictors() if name in objective.data.names]
+    names = [name for name in objective.model.predictors if name in objective.data.names]
     return names[0] if len(names) == 1 and objective.has_residuals else None
 
 

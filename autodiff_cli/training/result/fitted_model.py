@@ -453,7 +453,7 @@ class FittedModel(FitStatistics):
     @property
     def predictors(self) -> tuple[str, ...]:
         """The columns that the prediction reads."""
-        return self.parsed_model.predictors()
+        return self.parsed_model.predictors
 
     @property
     def label_columns(self) -> tuple[str, ...]:
@@ -470,9 +470,7 @@ class FittedModel(FitStatistics):
         """The prediction of a row as a graph."""
         model, values = self.parsed_model, {**self.parameters, **self.fixed}
         shapes = {name: shape for name, shape in model.shapes.items() if name in model.program.leaves}
-        return PredictionGraph(
-            model.program.output, shapes, values, model.predictors(), (*model.matches, *model.effects)
-        )
+        return PredictionGraph(model.program.output, shapes, values, model.predictors, (*model.matches, *model.effects))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, which `load` reads. Raises OSError if that fails; an existing file is then

@@ -644,7 +644,7 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, opti
         return _class_plot(fit, part, values)
     targets, predictions = values[: objective.components], values[objective.components :]
     model, columns = objective.model, part.table.columns
-    names = [name for name in model.predictors() if name in model.numeric]
+    names = [name for name in model.predictors if name in model.numeric]
     labels, groups = _label_groups(fit, model, columns, len(sample))
     first = last = 0.0
     if len(names) == 1 and objective.components == 1 and len(labels) <= PLOT.max_groups and not model.effects:
@@ -692,7 +692,7 @@ def _class_plot(fit: FittedModel, part: Objective, values: Array) -> FitPlot | N
     Args:
         values: the class of each row, and its predicted probabilities.
     """
-    predictors, classes = part.model.predictors(), fit.classes or ()
+    predictors, classes = part.model.predictors, fit.classes or ()
     if len(classes) > PLOT.max_groups:
         return None
     codes, probabilities = values[0], values[1:]
@@ -734,7 +734,7 @@ def _label_groups(
     fit: FittedModel, model: Model, columns: Mapping[str, NDArray[Any]], rows: int
 ) -> tuple[list[dict[str, Any]], NDArray[np.intp]]:
     """Return the different combinations of the labels that the prediction reads, and the combination of each row."""
-    matches = {name: match for name, match in model.matches.items() if match.column in model.predictors()}
+    matches = {name: match for name, match in model.matches.items() if match.column in model.predictors}
     if not matches:
         return [{}], np.zeros(rows, np.intp)
     # Negated, so that combinations are sorted as the levels are.

@@ -295,9 +295,10 @@ _SPAN_TOLERANCE = 1e-9  # share of a constant outside of the span of a model tha
 def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
     """Return the figures of the groups of a batch; None where they have to be computed one group after the other."""
     objective = batch.objective
-    is_squares = objective.kind is LossKind.SQUARES and not objective.kernels.graphs.has_scaled_residuals
+    has_residuals = objective.kind in (LossKind.SQUARES, LossKind.ROBUST)
+    has_residuals &= not objective.kernels.graphs.has_scaled_residuals
     has_sums = objective.loss == "poisson"
-    if not isinstance(batch, GroupBatch) or objective.is_penalised or not (is_squares or has_sums):
+    if not isinstance(batch, GroupBatch) or objective.is_penalised or not (has_residuals or has_sums):
         return [None] * len(theta)
     figures: list[RowFigures | None] = []
     for fits in batch.parts():
@@ -370,16 +371,26 @@ def _scatter_trends(rows: GatheredRows, sizes: Array, predictions: Array) -> Arr
 
 def _durbin_watson(objective: Objective, rows: GatheredRows, residuals: Array) -> Array:
     """Return the Durbin–Watson statistics of some groups; nan if their rows are not sorted by the only predictor."""
-    starts, predictors = rows.starts, objective.model.predictors()
+    starts, predictors = rows.starts, objective.model.predictors
     if objective.components != 1 or len(predictors) != 1 or predictors[0] not in objective.data.names:
         return np.full(len(starts), math.nan)
-    steps = np.diff(rows.column(predictors[0]).astype(np.float64, copy=False), append=0.0)
-    squares = np.square(np.diff(residuals[0], append=0.0))
-    last = starts + rows.sizes - 1
-    steps[last] = squares[last] = 0.0  # from the last row of a group to the first of the next
+    steps = differences(rows.column(predictors[0]).astype(np.float64, copy=False), starts)
+    squares = np.square(differences(residuals[0], starts))
     low, high = np.minimum.reduceat(steps, starts), np.maximum.reduceat(steps, starts)
     is_sorted, total = ((low >= 0) | (high <= 0)) & (low != high), rows.totals(np.square(residuals[0]))
     return np.where(is_sorted & (total > 0), rows.totals(squares) / np.where(total > 0, total, 1.0), math.nan)
+
+
+def differences(values: Array, starts: Fits) -> Array:
+    """Return by how much each value exceeds the one before, along the last axis; 0 for the first value of each group.
+
+    >>> differences(np.array([1.0, 3, 7, 8]), np.array([0, 2])).tolist()
+    [0.0, 2.0, 0.0, 1.0]
+    """
+    steps = np.zeros(values.shape)
+    np.subtract(values[..., 1:], values[..., :-1], out=steps[..., 1:])
+    steps[..., starts] = 0.0
+    return steps
 
 
 def can_have_constant(objective: Objective) -> bool:

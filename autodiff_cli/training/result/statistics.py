@@ -9,6 +9,7 @@ a fit that stopped before the minimum.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,9 +24,15 @@ from autodiff_cli.language.errors import format_names
 from autodiff_cli.numbers.arrays import dots, ignore_float_errors
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, distinct_masks, fit_squares, norms
-from autodiff_cli.training.objective.batch import Batch, Fits, ObjectiveBatch, parameters_at_jumps, rounding_squares
+from autodiff_cli.training.objective.batch import (
+    BATCH,
+    Batch,
+    Fits,
+    ObjectiveBatch,
+    parameters_at_jumps,
+    rounding_squares,
+)
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.result.goodness import GoodnessOfFit, find_separation, goodness_of_fit
 from autodiff_cli.training.result.row_figures import RowFigures, fisher_factor, likelihood_sums
 
@@ -322,7 +329,8 @@ def compute_statistics(
         )
         if not with_goodness:
             return statistics
-        figures = _goodness_figures(objective, theta, statistics.residual_norm, statistics.dof, absolute_sigma)
+        dof = statistics.dof
+        figures = goodness_of_fit(objective, theta, statistics.residual_norm, dof + len(theta), dof, absolute_sigma)
         # With errors in x the weights depend on the parameters, so that R² has no baseline. A search for starting
         # values may still compare it.
         r_squared = None if objective.kernels.graphs.has_scaled_residuals else statistics.r_squared
@@ -348,22 +356,6 @@ def _constrained_statistics(
     return dataclasses.replace(statistics, covariance=covariance, stderr=stderr)
 
 
-_FIGURES = tuple(figure.name for figure in dataclasses.fields(GoodnessOfFit))
-
-
-def _goodness_figures(
-    objective: Objective,
-    theta: Array,
-    norm: float | None,
-    dof: int,
-    absolute_sigma: bool,
-    rows: RowFigures | None = None,
-) -> dict[str, Any]:
-    """Return the figures of `goodness_of_fit` by name."""
-    goodness = goodness_of_fit(objective, theta, norm, dof + len(theta), dof, absolute_sigma, rows)
-    return {name: getattr(goodness, name) for name in _FIGURES}
-
-
 @ignore_float_errors()
 def batch_statistics(
     batch: Batch, theta: Array, absolute_sigma: bool, missing: str = "", rows: Sequence[RowFigures | None] | None = None
@@ -374,15 +366,14 @@ def batch_statistics(
         theta: the ends of the fits, of shape (fits, P).
         rows: for the goodness of fit, the figures of the rows of each fit, or None where they have to be computed.
     """
-    objective, size, every = batch.objective, theta.shape[1], np.arange(len(theta))
+    objective, size = batch.objective, theta.shape[1]
     reason, dofs = missing or _missing_errors_reason(objective), batch.weighted_counts - size
     is_likelihood, has_residuals = objective.kind is LossKind.LIKELIHOOD, objective.has_residuals
     matrices = _Matrices(batch, theta, has_residuals and size <= MAX_COVARIANCE_SIZE and not objective.is_network)
     lengths = rounding = np.zeros(len(theta))
     is_perfect, r_squared = np.zeros(len(theta), np.bool_), np.full(len(theta), math.nan)
     if has_residuals:
-        lengths, variations = matrices.residual_norms(), batch.target_variations(every)
-        rounding = matrices.rounding_squares(0.0)
+        lengths, variations, rounding = matrices.residual_norms(), matrices.variations, matrices.rounding
         if not absolute_sigma and (objective.has_dispersion or not is_likelihood):  # the scatter is estimated
             limits = rounding + COVARIANCE.perfect_variation * variations
             is_perfect = (lengths * lengths <= limits) & (limits < math.inf)
@@ -392,6 +383,7 @@ def batch_statistics(
         r_squared[np.abs(r_squared) <= errors] = 0.0
     scatter = np.where(is_perfect, np.fmax(lengths, np.sqrt(rounding)), lengths)  # residuals may be 0 by chance
     on_bound = batch.bounds.active(theta)
+    ends_on_bound = np.asarray(on_bound.any(axis=1))
     unknown: Array = np.broadcast_to(math.nan, (len(theta), size, size))  # one nan in memory, whatever the size
     estimate = _Covariances(unknown, np.ones(len(theta)), "", [[reason] if reason else [] for _ in theta])
     distances = np.full(len(theta), math.nan)
@@ -426,11 +418,11 @@ def batch_statistics(
         stderr = {name: None if np.isnan(error).all() else error for name, error in values}
         has_errors = any(error is not None for error in stderr.values())
         reasons = () if separations[fit] else tuple(estimate.reasons[fit])
-        others = _bound_warnings(objective, batch.bounds.select(fit), theta[fit], has_errors=has_errors)
+        others = _bound_warnings(batch, fit, theta[fit], on_bound[fit], has_errors) if ends_on_bound[fit] else ()
         norm_if_known, figures = norm if has_residuals else None, dict[str, Any]()
         if rows is not None:
             single = batch.objective_of(fit) if rows[fit] is None else objective
-            figures = _goodness_figures(single, theta[fit], norm_if_known, dof, absolute_sigma, rows[fit])
+            figures = goodness_of_fit(single, theta[fit], norm_if_known, dof + size, dof, absolute_sigma, rows[fit])
         statistics.append(
             ComputedStatistics(
                 rss=norm * norm if has_residuals else None,
@@ -480,10 +472,16 @@ class _Matrices:
         is_plain = not self.batch.objective.is_penalised
         return norms((self.triangles if is_plain else batch.triangles(theta, self.every))[:, :, -1])
 
-    def rounding_squares(self, *share: float) -> Array:
-        """Return the sums of squares that rounding errors may leave of residuals."""
+    @functools.cached_property
+    def variations(self) -> Array:
+        """The sums of squares of the targets about their means."""
+        return self.batch.target_variations(self.every)
+
+    @functools.cached_property
+    def rounding(self) -> Array:
+        """The sums of squares that rounding errors may leave of residuals."""
         columns = np.zeros((1, 2, 1)) if self.triangles is None else self.triangles.swapaxes(1, 2)
-        return rounding_squares(self.batch, self.every, self.theta, norms(columns), *share)
+        return rounding_squares(self.batch, self.every, self.theta, norms(columns))
 
     def hessians(self, batch: Batch) -> Array:
         """Return the Hessians of the summed losses of the same fits, with or without their penalty."""
@@ -714,7 +712,7 @@ def _minimum_distances(matrices: _Matrices, estimate: _Covariances) -> Array:
     if objective.kind is LossKind.SQUARES:
         assert matrices.triangles is not None
         residuals = matrices.triangles[:, :, -1]
-        is_known &= dots(residuals, residuals) > matrices.rounding_squares()
+        is_known &= dots(residuals, residuals) > matrices.rounding + BATCH.rounding_share * matrices.variations
         jacobians = matrices.triangles[:, :, :-1].swapaxes(1, 2)
         slopes = (jacobians @ (residuals / scales)[:, :, None])[:, :, 0] / estimate.units
     else:
@@ -756,12 +754,11 @@ def _partial_factor(
     return np.where(on_bound, 0.0, matrices.triangles[fit, :size, :size]), scale
 
 
-def _bound_warnings(objective: Objective, bounds: Bounds, theta: Array, *, has_errors: bool) -> tuple[str, ...]:
+def _bound_warnings(batch: Batch, fit: int, theta: Array, on_bound: Mask, has_errors: bool) -> tuple[str, ...]:
     """Return a sentence for each of the first elements on a bound, and one that counts the rest."""
-    on_bound = bounds.active(theta)
-    for tied in objective.constraints.active(theta):
+    names, bounds, on_bound = batch.objective.layout.element_names, batch.bounds.select(fit), on_bound.copy()
+    for tied in batch.objective.constraints.active(theta):
         on_bound[tied.positions] = False  # another warning says that these end on a constraint
-    names = objective.layout.element_names
     active = [
         (k, "lower" if theta[k] <= bounds.low[k] else "upper")
         for k in np.flatnonzero(on_bound)[: COVARIANCE.max_bounds_shown]

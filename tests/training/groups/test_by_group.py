@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import DataError
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting import groups, optimization
+from autodiff_cli.training.fitting import groups, minimization, optimization
 from autodiff_cli.training.fitting.groups import FittedGroups
+from autodiff_cli.training.objective.batch import Fits, GroupBatch
 from autodiff_cli.training.result.fitted_model import FittedModel
 from tests.each import each
 from tests.support import run_cli
@@ -581,3 +583,29 @@ def test_groups_with_much_noise_end_at_good_minima() -> None:
     singles = [ad.fit(model, {"x": x[k], "y": y[k]}) for k in range(0, count, 3)]
     worse = [k for k, single in enumerate(singles) if found[3 * k].loss > single.loss * (1 + 1e-6)]
     assert not worse
+
+
+@each("method", ["lm", "lbfgs"])
+def test_parameters_that_converge_to_0_are_0_in_each_group(method: str) -> None:
+    x, group = np.tile(np.linspace(1, 3, 6), 6), np.repeat(np.arange(6), 6)
+    y = np.where(group % 2, 1 + 4 * x, 5 - 2 * x) + 0.1 * np.random.default_rng(0).normal(size=36)
+    batch = GroupBatch(ad.Objective("y ~ b + a^2*x", {"x": x, "y": y}), np.arange(36).reshape(6, 6))
+    ends = minimization.minimize_batch(method, batch, np.ones((6, 2)))
+    assert all(end.converged for end in ends)
+    assert [bool(end.theta[1] == 0) for end in ends] == [True, False] * 3
+
+
+@pytest.mark.slow
+def test_robust_fits_of_groups_refine_each_minimum_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated, evaluate = [], GroupBatch.values_and_gradients
+
+    def count(batch: GroupBatch, theta: Array, fits: Fits) -> tuple[Array, Array]:
+        evaluated.append(len(fits))
+        return evaluate(batch, theta, fits)
+
+    monkeypatch.setattr(GroupBatch, "values_and_gradients", count)
+    data = decays([20] * 5)
+    data["y"] = data["y"] + 3.0 * (np.random.default_rng(1).random(100) < 0.05)
+    found = ad.fit_by("y ~ a*exp(-b*x)", data, "group", loss="huber")
+    assert all(group.fit is not None and group.fit.converged for group in found)
+    assert sum(evaluated) < 550 * len(found)  # of 20 starting points each; 687 if all were refined to the end
