@@ -19,12 +19,13 @@ from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import shape_of, topological_order
 from autodiff_cli.numbers.arrays import STRUCTURAL
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
-from autodiff_cli.ops.structural import literal_index, matmul, norm, softmax
+from autodiff_cli.ops.structural import literal_index, matmul, softmax
 
 NodeArray: TypeAlias = NDArray[np.object_]  # an array of scalar nodes, of shape () for one
 
 MAX_OPERATIONS = 500_000
 _MAX_ELEMENTS = 50_000  # elements of arrays; to create the leaves of more takes longer than most operations do
+_LARGEST_TOTAL = 1e200  # of squares whose derivatives have all digits, as have those of its inverse
 
 
 class TooManyOperationsError(ValueError):
@@ -124,7 +125,7 @@ class _Unroller:
         expansion = (
             op.expand(len(inputs)) if op.is_structural and op.name not in {*_NODE_FUNCTIONS, *STRUCTURAL} else None
         )
-        if not self._is_exact and (op is softmax or (op is norm and inputs[0].size > 2)):
+        if not self._is_exact and op is softmax:
             expansion = ARRAY_DEFINITIONS[op](*op.placeholders(1))
         if expansion is not None:  # its operations are counted in turn
             return self.run([expansion], dict(zip(op.placeholders(len(inputs)), inputs, strict=True)))[0]
@@ -161,12 +162,14 @@ def _softmax(x: NodeArray) -> NodeArray:
 
 def _norm(x: NodeArray) -> Node:
     first, *others = x.reshape(-1).tolist()
-    length: Node = reduce(get_op("hypot"), others, first) if others else get_op("abs")(first)
-    if len(others) < 2:
-        return length
+    if not others:
+        return get_op("abs")(first)
+    length = reduce(get_op("hypot"), others, first)
     total = reduce(get_op("add"), map(get_op("square"), (first, *others)))
-    # Exact for fractions; at 0, where a square root has no slope, and where squares underflow, the nested lengths.
-    return get_op("where")(get_op("eq")(total, 0), length, get_op("sqrt")(total))
+    # The root of the sum is exact for fractions. Where squares or slopes underflow or overflow, and at 0, where a
+    # square root has no slope, the length is nested. A nan is kept, unlike by `hypot` beside infinity.
+    is_extreme = get_op("or")(total <= 1 / _LARGEST_TOTAL, total >= _LARGEST_TOTAL)
+    return get_op("where")(is_extreme, length, get_op("sqrt")(total))
 
 
 # Operations whose functions of arrays compute with floats; those of all others only rearrange, add and multiply.
