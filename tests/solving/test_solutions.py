@@ -39,11 +39,7 @@ def test_a_polynomial_with_known_roots(seed: int) -> None:
 
 @each(
     ("text", "wanted"),
-    [
-        ("x - 1e-400", "1e-400"),
-        ("x*exp(x) - exp(-1000)", "5.0759588975494567653e-435"),
-        ("x^3 + x - 1e-310", "1e-310"),
-    ],
+    [("x - 1e-400", "1e-400"), ("x*exp(x) - exp(-1000)", "5.0759588975494567653e-435"), ("x^3 + x - 1e-310", "1e-310")],
 )
 def test_zeros_too_small_for_a_float_are_not_called_0(text: str, wanted: str) -> None:
     formula = ad.parse(text)
