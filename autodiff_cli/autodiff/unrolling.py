@@ -25,6 +25,7 @@ NodeArray: TypeAlias = NDArray[np.object_]  # an array of scalar nodes, of shape
 
 MAX_OPERATIONS = 500_000
 _MAX_ELEMENTS = 50_000  # elements of arrays; to create the leaves of more takes longer than most operations do
+_LARGEST_TOTAL = 1e200  # of squares whose derivatives have all digits, as have those of its inverse
 
 
 class TooManyOperationsError(ValueError):
@@ -95,7 +96,8 @@ def unroll_at(
     if sum(map(np.size, point.values())) > max(max_operations, _MAX_ELEMENTS):
         raise TooManyOperationsError(max_operations)
     elements = {name: element_leaves(name, np.shape(x)) for name, x in point.items()}
-    unrolled = unroll(graphs, {leaves[name]: array for name, array in elements.items()}, max_operations)
+    is_exact = not any(np.isnan(x).any() for x in point.values())  # else the forms for floats, which keep a nan
+    unrolled = unroll(graphs, {leaves[name]: array for name, array in elements.items()}, max_operations, is_exact)
     pairs = ((elements[name].reshape(-1), np.ravel(x)) for name, x in point.items())
     values = {leaf.text: float(x) for array, numbers in pairs for leaf, x in zip(array, numbers, strict=True)}
     return UnrolledGraphs(unrolled, elements, values)
@@ -124,7 +126,7 @@ class _Unroller:
         expansion = (
             op.expand(len(inputs)) if op.is_structural and op.name not in {*_NODE_FUNCTIONS, *STRUCTURAL} else None
         )
-        if not self._is_exact and (op is softmax or (op is norm and inputs[0].size > 2)):
+        if not self._is_exact and op is softmax:
             expansion = ARRAY_DEFINITIONS[op](*op.placeholders(1))
         if expansion is not None:  # its operations are counted in turn
             return self.run([expansion], dict(zip(op.placeholders(len(inputs)), inputs, strict=True)))[0]
@@ -132,6 +134,8 @@ class _Unroller:
         self._remaining -= math.prod(shape) * (inputs[0].shape[-1] if op is matmul else 1)
         if self._remaining < 0:
             raise TooManyOperationsError(self._max_operations)
+        if op is norm:
+            return _node_array([_norm(*inputs[0].reshape(-1), keeps_nan=not self._is_exact)], ())
         if op.is_structural:
             return _apply_structural(op.name, inputs, shape)
         columns = [np.broadcast_to(x, shape).reshape(-1).tolist() for x in inputs]
@@ -159,21 +163,21 @@ def _softmax(x: NodeArray) -> NodeArray:
     return _node_array([exp(node - log_total) for node in x.reshape(-1)], x.shape)
 
 
-def _norm(x: NodeArray) -> Node:
-    first, *others = x.reshape(-1).tolist()
-    length: Node = reduce(get_op("hypot"), others, first) if others else get_op("abs")(first)
-    if len(others) < 2:
+def _norm(first: Node, *others: Node, keeps_nan: bool = False) -> Node:
+    length = reduce(get_op("hypot"), others, first) if others else get_op("abs")(first)
+    if len(others) < 2 - keeps_nan:
         return length
     total = reduce(get_op("add"), map(get_op("square"), (first, *others)))
-    # Exact for fractions; at 0, where a square root has no slope, and where squares underflow, the nested lengths.
-    return get_op("where")(get_op("eq")(total, 0), length, get_op("sqrt")(total))
+    # The root of the sum is exact for fractions. Where squares or slopes underflow or overflow, and at 0, where a
+    # square root has no slope, the length is nested. Beside infinity it keeps a nan, unlike `hypot`.
+    is_extreme = get_op("or")(total <= 1 / _LARGEST_TOTAL, total >= _LARGEST_TOTAL)
+    return get_op("where")(is_extreme, length, get_op("sqrt")(total))
 
 
 # Operations whose functions of arrays compute with floats; those of all others only rearrange, add and multiply.
 _NODE_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "largest": _extreme("max"),
     "smallest": _extreme("min"),
-    "norm": _norm,
     "logsumexp": _logsumexp,
     "softmax": _softmax,
     "dot": lambda a, b: (a * b).sum(),

@@ -136,7 +136,7 @@ def _derivative_values(
         hessian=derivatives.hessian_by_name(formula, point, names) if request.hessian else None,
     )
     if request.direction is not None:
-        direction = inputs.constant_values(_direction_texts(request.direction))
+        direction = inputs.rounded_values(_direction_texts(request.direction))
         results = replace(results, direction=direction, directional=formula.jvp(direction, point)[1])
     if request.order is not None:
         nth = formula.derivatives(names[0], request.order, point)[-1]
@@ -181,8 +181,6 @@ def propagated_uncertainty(
     for name in errors:
         inputs.check_variable(f"--sigma {name}", name, formula.leaves)
     deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
-    for name in inputs.unrepresentable_values(formula, errors):
-        raise BadInput(f"the error of `{name}` is not representable as a float")
     correlations = Correlations.of(inputs.read_correlations(request.correlation or ()))
     uncertain = UncertainPoint(formula, point, deviations, correlations)
     record, hessian = trace(formula, point, tuple(errors)), None
@@ -271,7 +269,7 @@ def points_output(
         inputs.check_all_have_values(call, formula, {*columns, *fixed})
         row_errors = _row_errors(formula, errors, correlations, names)
         chosen = inputs.select_variables(formula, wrt)
-        gradients = BatchedGradient(formula, columns, inputs.constant_values(fixed), chosen, row_errors)
+        gradients = BatchedGradient(formula, columns, inputs.rounded_values(fixed), chosen, row_errors)
         accuracy = RowAccuracy(gradients, inputs.unrepresentable_values(formula, fixed))
         blocks = _file_blocks(file, gradients) if file else ((block, None) for block in grid(ranges))
         table = GradientTable(gradients, file.header if file else columns, blocks, accuracy)
@@ -367,10 +365,6 @@ def read_range(name: str, text: str) -> Range:
     ends = [inputs.constant_value(f"`{name}`", part) for part in parts[:2]]
     if not all(isinstance(end, float) and math.isfinite(end) for end in ends):
         raise BadInput(f"the value of `{name}`: the ends of a range are finite numbers, not `{text}`")
-    from autodiff_cli.explain.accuracy import unrepresentable_numbers
-
-    if unrepresentable_numbers({part: inputs.constant_expression(f"`{name}`", part) for part in parts[:2]}):
-        raise BadInput(f"the value of `{name}`: the ends of a range must be representable as floats, not `{text}`")
     return Range(ends[0], ends[1], int(parts[2]))
 
 

@@ -118,18 +118,24 @@ def constant_value(name: str, text: str) -> Any:
     """Return the value of an option that is a constant expression, `pi/4` or `[1, 2, 3]`, as a float or an array.
 
     Raises:
-        BadInput: for a text that is not a constant expression.
+        BadInput: for a text that is not a constant expression, and for a number that no float represents.
     """
-    return constant_expression(name, text).value()
+    from autodiff_cli.explain.accuracy import unrepresentable_numbers
+
+    constant = constant_expression(name, text)
+    if unrepresentable_numbers({name: constant}):
+        raise BadInput(f"the value of {name} must be representable as a float, not `{text}`")
+    return constant.value()
 
 
 def constant_values(texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values of several variables, given as constant expressions.
-
-    Raises:
-        BadInput: for a text that is not a constant expression.
-    """
+    """Return the values of several variables; see `constant_value`."""
     return {name: constant_value(f"`{name}`", text) for name, text in texts.items()}
+
+
+def rounded_values(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of several variables as `constant_values` does, rounded where no float represents them."""
+    return {name: constant_expression(f"`{name}`", text).value() for name, text in texts.items()}
 
 
 def read_formula(
@@ -233,7 +239,7 @@ def read_point(call: Call, expression: Formula, value_texts: Mapping[str, str]) 
         BadInput: for a value that is not a constant expression.
     """
     check_all_have_values(call, expression, value_texts)
-    values = constant_values(value_texts)
+    values = rounded_values(value_texts)
     return {name: values[name] for name in expression.variables}
 
 
@@ -344,7 +350,9 @@ def _read_end(name: str, text: str) -> Number:
     if not constant.is_scalar:
         raise BadInput(f"the value of `{name}`: the ends of an interval are numbers, but `{text}` is an array")
     (number,) = evaluate_to_digits([constant.output], _END_DIGITS).numbers
-    if not is_finite(number):
+    if is_finite(number):
+        constant_value(f"`{name}`", text)  # ends are shown as floats
+    else:
         raise BadInput(f"the value of `{name}`: the ends of an interval are finite numbers, not `{text}`")
     return number
 
@@ -374,7 +382,8 @@ def check_all_have_values(call: Call, expression: Formula, valued_names: Contain
 
         known_texts = valued_names if isinstance(valued_names, Mapping) and not expression.is_scalar else {}
         known_values = {
-            name: constant_value(f"`{name}`", x) if isinstance(x, str) else x for name, x in known_texts.items()
+            name: constant_expression(f"`{name}`", x).value() if isinstance(x, str) else x
+            for name, x in known_texts.items()
         }
         known_shapes = {name: getattr(x, "shape", ()) for name, x in known_values.items()}
         expression.check_no_arrays(known_shapes)

@@ -17,6 +17,8 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from autodiff_cli.data.json_records import parse_json
+
 if TYPE_CHECKING:
     from autodiff_cli.cli.environment import Environment
     from autodiff_cli.data.files import DataSource
@@ -259,7 +261,7 @@ def _limit_process(seconds: float) -> None:
 def main() -> None:
     """Answer the question on standard input."""
     os.environ["AUTODIFF_CACHE"] = "off"
-    question = json.loads(sys.stdin.buffer.readline())
+    question = parse_json(sys.stdin.buffer.readline())
     _limit_process(question["seconds"])
     sys.stdout.write(json.dumps(answer_question(question, sys.stdin.buffer)))
 

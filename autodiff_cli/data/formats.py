@@ -25,6 +25,7 @@ import numpy as np
 from autodiff_cli.data import batches
 from autodiff_cli.data.delimited import DelimitedText
 from autodiff_cli.data.dialect import CellKind, CellParser, DataError, FileOptions
+from autodiff_cli.data.json_records import parse_json
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import Record, TextBatch, format_numbers
 
@@ -38,6 +39,7 @@ _MAX_TYPE_CHARS = 60  # characters of the name of a type in a message
 _MAX_JSON_DEPTH = 100  # levels of nesting: values are numbers or texts, and more could overflow the stack
 
 
+_JSON_KEY = re.compile(rb'"\s*:')  # the end of each key; also found in some texts
 _JSON_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
@@ -271,9 +273,25 @@ class JsonLines(ArrowFormat):
 
         self._check_depth(content, before)
         try:
-            return pa_json.read_json(io.BytesIO(content))
+            table = pa_json.read_json(io.BytesIO(content))
         except pa.ArrowInvalid:
             return pa.Table.from_pylist(list(self._parse_objects(content, before)))
+        values = sum(len(column) - column.null_count for column in table.columns)
+        if sum(1 for _ in _JSON_KEY.finditer(content)) != values:  # some are null or nested, or a key occurs twice
+            lines = content.splitlines()
+            try:
+                parse_json(b"[%b]" % b",".join(line for line in lines if line.strip()))
+            except ValueError:
+                for number, line in enumerate(lines, before + 1):
+                    self._parse_line(line, number)
+        return table
+
+    def _parse_line(self, line: bytes, number: int) -> Any:
+        """Return the value of a line, None for an empty one. Raises DataError that names the line."""
+        try:
+            return parse_json(line) if line.strip() else None
+        except ValueError as error:
+            raise self._source.read_error(error, number) from None
 
     def _check_depth(self, content: bytes, before: int) -> None:
         """Raise DataError for lines that are nested so deeply that JSON parsers could overflow the stack."""
@@ -293,10 +311,7 @@ class JsonLines(ArrowFormat):
         for number, line in enumerate(content.splitlines(), before + 1):
             if not line.strip():
                 continue
-            try:
-                record = json.loads(line)
-            except ValueError as error:
-                raise self._source.read_error(error, number) from None
+            record = self._parse_line(line, number)
             if not isinstance(record, dict):
                 raise DataError(f"{self._source.name}: line {number}: expected an object with a value for each column")
             for name, value in record.items():

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import UnionType
@@ -20,6 +22,32 @@ NAN_IS_NULL = {"nonfinite": lambda number: None if math.isnan(number) else str(n
 NONFINITE_IS_NULL = {"nonfinite": lambda _: None}
 IF_KNOWN = {"if_known": True}  # the key is left out if there is no value
 NOT_IN_DOCUMENT = {"in_document": False}
+
+
+class RepeatedKeyError(ValueError):
+    """Error for a JSON object with two values for a key."""
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON.
+
+    Raises:
+        ValueError: for a text that is not JSON, and for an object with two values for a key.
+
+    >>> parse_json('{"a": 1, "b": 2, "a": 3}')
+    Traceback (most recent call last):
+        ...
+    autodiff_cli.data.json_records.RepeatedKeyError: the key `a` occurs more than once
+    """
+    return json.loads(text, object_pairs_hook=_unique_keys)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise RepeatedKeyError(f"the key `{name}` occurs more than once")
+    return document
 
 
 def pick(record: Any, *names: str) -> dict[str, Any]:

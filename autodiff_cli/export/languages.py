@@ -1,7 +1,7 @@
 """Export of formulas to other languages: `export` writes the source of a function, and `EXPORTERS` has all languages.
 
 The sources in C, Fortran and JavaScript are written here; those in Python, NumPy, JAX and PyTorch in `python`, and
-equations in `latex`. `framework_gradient` runs an exported source in JAX or PyTorch, to compare its gradient with ours.
+equations in `latex`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from autodiff_cli.export import latex, python
 from autodiff_cli.export.program import (
@@ -413,90 +413,3 @@ def _unsupported_message(exporter: Exporter, error: UnsupportedOperationError) -
     others = [name for name, other in EXPORTERS.items() if all(map(other.supports, error.ops))]
     supported = f"{join_words(others)} {'have' if len(others) > 1 else 'has'} {'it' if len(names) == 1 else 'them'}"
     return f"{exporter.title} has no {' and no '.join(names)}; {supported}: choose with --to"
-
-
-# --- Gradients by other frameworks
-
-_RELATIVE_TOLERANCE = 1e-9  # two correct gradients in floating point differ by far less
-_ABSOLUTE_TOLERANCE = 1e-12  # absolute error of derivatives near 0, whose terms may be larger
-
-
-@dataclass(frozen=True)
-class FrameworkGradient:
-    """The value and the gradient of a formula as another framework computes them.
-
-    Attributes:
-        framework: the name of the framework.
-        version: the version of the framework.
-        value: the value of the formula.
-        gradient: the derivatives, by variable; an element of an array is `W[0, 1]`.
-    """
-
-    framework: str
-    version: str
-    value: float
-    gradient: Mapping[str, float]
-
-    def agrees(self, name: str, derivative: float) -> bool:
-        """Whether our derivative agrees with the framework's, up to rounding errors."""
-        import numpy as np
-
-        theirs = self.gradient[name]
-        return bool(np.isclose(derivative, theirs, rtol=_RELATIVE_TOLERANCE, atol=_ABSOLUTE_TOLERANCE, equal_nan=True))
-
-
-def framework_gradient(
-    framework: str, formula: Formula, point: Mapping[str, Any], wrt: Sequence[str]
-) -> FrameworkGradient:
-    """Compute the gradient of a formula with another framework.
-
-    Args:
-        framework: a key of `FRAMEWORKS`.
-        formula: the formula.
-        point: floats and arrays, by variable.
-        wrt: the variables to differentiate by.
-
-    Raises:
-        ExportError: if the framework is not installed, or lacks an operation.
-    """
-    import numpy as np
-
-    try:
-        namespace: dict[str, Any] = {}
-        exec(export(formula, framework, ExportOptions("f", gradient=False)), namespace)  # the source is our own
-        values = [np.asarray(point[name], dtype=np.float64) for name in formula.variables]
-        version, value, slopes = FRAMEWORKS[framework](namespace["f"], values)
-    except ImportError:
-        raise ExportError(f"{framework} is not installed: pip install {framework}") from None
-    gradient: dict[str, float] = {}
-    for name, slope in zip(formula.variables, slopes, strict=True):
-        if name in wrt:
-            places = np.ndindex(slope.shape)
-            gradient |= {f"{name}{[*place] if place else ''}": float(slope[place]) for place in places}
-    return FrameworkGradient(framework, version, value, gradient)
-
-
-def _torch_gradient(f: Callable[..., Any], point: Sequence[Any]) -> tuple[str, float, list[Any]]:
-    import numpy as np
-    import torch
-
-    leaves = [torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in point]
-    value = f(*leaves)
-    if value.requires_grad:
-        value.backward()
-    slopes = [np.zeros(leaf.shape) if leaf.grad is None else leaf.grad.numpy() for leaf in leaves]
-    return torch.__version__, float(value.detach()), slopes
-
-
-def _jax_gradient(f: Callable[..., Any], point: Sequence[Any]) -> tuple[str, float, list[Any]]:
-    import jax
-    import numpy as np
-
-    jax.config.update("jax_enable_x64", True)
-    if not point:
-        return jax.__version__, float(f()), []
-    value, slopes = jax.value_and_grad(f, argnums=tuple(range(len(point))))(*point)
-    return jax.__version__, float(value), [np.asarray(slope) for slope in slopes]
-
-
-FRAMEWORKS: Mapping[str, Callable[..., tuple[str, float, list[Any]]]] = {"torch": _torch_gradient, "jax": _jax_gradient}

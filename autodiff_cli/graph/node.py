@@ -11,6 +11,7 @@ others by name: the module that declares an operation imports this one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeAlias
 
@@ -206,6 +207,15 @@ def is_literal(node: Node, value: float) -> bool:
         return float(node.text) == value and is_exactly(node.text, value)
     except ValueError:  # a named constant, such as pi: callers compare with plain numbers only
         return False
+
+
+def is_representable(text: str) -> bool:
+    """Return whether a constant is named, or a decimal number that is 0 or does not round to 0 or infinity.
+
+    >>> [is_representable(text) for text in ("1e-400", "1e400", "0e5", "2.5", "pi")]
+    [False, False, True, True, True]
+    """
+    return text[0].isalpha() or 0 < float(text) < math.inf or is_exactly(text, 0)
 
 
 def is_exactly(text: str, value: float) -> bool:

@@ -298,9 +298,10 @@ def bessel(name: str, of: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball]
             raise Undecided
         if not x.is_zero():
             return of(order, x)
-        if not is_entire:
-            return ball.NEGATIVE_INF if name == "y" and order >= 0 else ball.INF if name == "k" else ball.NAN
-        return arb(1) if order == 0 else arb(0) if order > 0 or ball.is_integer(order) else ball.NAN
+        if is_entire and (order >= 0 or ball.is_integer(order)):
+            return arb(1) if order == 0 else arb(0)
+        sign = {"y": -order.cos_pi() if order < 0 else arb(-1), "k": arb(1)}.get(name) or (order + 1).gamma()
+        return arb(0) if sign.is_zero() else ball.INF if sign > 0 else ball.NEGATIVE_INF
 
     return value
 

@@ -501,7 +501,7 @@ def besselj(order: float, x: float) -> float:
     if order < 0:
         if abs(order) % 1 == 0:
             return _bessel_parity(order) * besselj(-order, x) + 0.0  # 0 and not -0 at 0
-        return nan if x == 0 else cos_pi(order) * besselj(-order, x) + sin_pi(order) * bessely(-order, x)
+        return cos_pi(order) * besselj(-order, x) + sin_pi(order) * bessely(-order, x)
     if x < BESSEL_SERIES_UP_TO:
         return power(x / 2, order) / gamma(order + 1)
     if x == inf:
@@ -518,12 +518,15 @@ def bessely(order: float, x: float) -> float:
     """Y: for orders below 0 by reflection, and else by `_bessel_upward`."""
     if not abs(order) <= MAX_BESSEL_ORDER or not x >= 0:
         return nan
-    if order < 0 and x > 0:
+    side = cos_pi(min(order, 0.0))  # the sign of -Y next to 0, where it is 0 for halves of odd integers
+    if x == inf or (x == 0 and side == 0):
+        return 0.0
+    if x == 0:
+        return -inf if side > 0 else inf
+    if order < 0:
         if abs(order) % 1 == 0:
             return _bessel_parity(order) * bessely(-order, x)
         return cos_pi(order) * bessely(-order, x) - sin_pi(order) * besselj(-order, x)
-    if x == 0 or x == inf:
-        return 0.0 if x == inf else (-inf if order >= 0 else nan)
     return _bessel_upward(order, x, 1.0)
 
 
@@ -534,7 +537,7 @@ def besseli(order: float, x: float) -> float:
     if order < 0:
         if abs(order) % 1 == 0:
             return besseli(-order, x)
-        return nan if x == 0 else besseli(-order, x) - 2 / pi * sin_pi(order) * besselk(-order, x)
+        return besseli(-order, x) - 2 / pi * sin_pi(order) * besselk(-order, x)
     if x < BESSEL_SERIES_UP_TO:
         return power(x / 2, order) / gamma(order + 1)
     if x > 800 + 2 * order:

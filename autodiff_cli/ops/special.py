@@ -182,20 +182,21 @@ student_t_pdf = elementary(
 MAX_ORDER = 1000  # highest order of derivatives and of Bessel functions that floats compute
 
 
-def _bessel(name: str, slope_sign: int, above_sign: int, is_entire: bool, kind: str) -> Op:
+def _bessel(name: str, slope_sign: int, is_sum: bool, is_entire: bool, kind: str) -> Op:
     """Declare a Bessel function of real order, whose slope is half the sum or the difference of the functions of the
     neighbouring orders (DLMF 10.6.1, 10.29.1).
 
     Args:
         name: the name of the function.
-        slope_sign, above_sign: the slope is slope_sign*(that of order - 1 + above_sign*that of order + 1)/2.
+        slope_sign: the sign of the slope's formula.
+        is_sum: whether the slope has the sum of the functions of the neighbouring orders, not their difference.
         is_entire: whether functions of integer order have values below 0, and are finite at 0.
         kind: the name in books.
     """
 
     def slopes(z: Node, order: Node, x: Node) -> tuple[Node, Node]:
         below, above = op(order - 1, x), op(order + 1, x)
-        return _unknown_slope(z), slope_sign * (below + above if above_sign > 0 else below - above) / 2
+        return _unknown_slope(z), slope_sign * (below + above if is_sum else below - above) / 2
 
     def is_real(order: Node, x: Node) -> Node:
         return or_(x >= 0, equal(floor(order), order)) if is_entire else x >= 0
@@ -213,10 +214,10 @@ def _bessel(name: str, slope_sign: int, above_sign: int, is_entire: bool, kind: 
     return op
 
 
-besselj = _bessel("besselj", 1, -1, True, "Bessel function of the first kind, J")
-bessely = _bessel("bessely", 1, -1, False, "Bessel function of the second kind, Y")
-besseli = _bessel("besseli", 1, 1, True, "modified Bessel function of the first kind, I")
-besselk = _bessel("besselk", -1, 1, False, "modified Bessel function of the second kind, K")
+besselj = _bessel("besselj", 1, False, True, "Bessel function of the first kind, J")
+bessely = _bessel("bessely", 1, False, False, "Bessel function of the second kind, Y")
+besseli = _bessel("besseli", 1, True, True, "modified Bessel function of the first kind, I")
+besselk = _bessel("besselk", -1, True, False, "modified Bessel function of the second kind, K")
 
 wofz_slope_real: Op
 wofz_slope_imag: Op

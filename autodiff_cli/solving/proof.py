@@ -39,6 +39,7 @@ from autodiff_cli.solving import search
 _FLOAT_STEPS = 6  # steps of Newton's method in floats
 _FLOAT_PRECISION = 2.0**-46  # relative length of the step at which it ends
 _SPARE_BITS = 12  # bits of the working precision beyond those of a refined zero, for rounding errors
+_NEGLIGIBLE = "1e-2000"  # the size of a coordinate that gets no more digits; it may be 0
 _MAX_STEPS = 4000  # steps of Newton's method in balls; with an inverse in floats, a step adds up to 50 bits
 _MAX_MULTIPLICITY = 8  # multiplicity of zeros of one equation that is tried
 _MAX_MULTIPLICITY_OF_SYSTEMS = 4  # lower, because derivatives along curves are long formulas
@@ -228,8 +229,12 @@ class Prover:
             for k in free:
                 point[k] = enclosure[k].mid()
             largest = max((r / size).upper() for r, size in zip(rest, scale, strict=True))
-            if largest <= self._error or not largest < last / 2:
+            sizes = [abs(ball.as_ball(point[k])) + arb(_NEGLIGIBLE) for k in free]
+            is_precise = all(r <= self._error * size for r, size in zip(rest, sizes, strict=True))
+            if is_precise or not largest < last / 2:
                 break
+            if largest <= self._error and (exact := self._exact_zero(enclosure, free)) is not None:
+                return exact  # a coordinate is 0, or far smaller than it seemed
             last = largest
         return self._exact_zero(enclosure, free) or enclosure
 

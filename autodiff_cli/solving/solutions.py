@@ -34,6 +34,7 @@ from autodiff_cli.solving.search import Boxes, Search, SearchResult, System, kin
 
 _CONDITIONS = (and_, or_, not_, less, less_equal, greater, greater_equal, not_equal)
 _BITS = 128  # working precision of proofs in bits, if the results are floats
+_SHOWN_DIGITS = 15  # of a number that no float represents
 _GUARD_BITS = 64  # bits of the working precision beyond the requested digits
 _SPARE_BITS = 40  # bits of the working precision that zeros need not reach: to reach them would take more steps
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
@@ -239,9 +240,12 @@ class BoxProblem:
         }
 
     def number(self, x: Number) -> Coordinate:
-        """Return a number as a float, or as text with `digits`; 0 if it may be 0."""
+        """Return a number as a float, or as text with `digits` and if no float represents it; 0 if it may be 0."""
         x = ball.ZERO if isinstance(x, arb) and x.contains(0) else x
-        return ball.nearest_float(x) + 0.0 if self.digits is None else ball.format_digits(x, self.digits)
+        nearest = ball.nearest_float(x) + 0.0
+        if self.digits is None and (0 < abs(nearest) < math.inf or ball.is_zero(x) or not ball.is_finite(x)):
+            return nearest
+        return ball.format_digits(x, self.digits or _SHOWN_DIGITS)
 
     def bounds(self, x: Number) -> Bounds:
         """Return bounds of an enclosure, rounded outward."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 
 from autodiff_cli.graph.codegen import ATOM_PRECEDENCE, Fragment, Notation
+from autodiff_cli.graph.node import is_representable
 from autodiff_cli.numbers.translation import Library, Target
 from autodiff_cli.targets.translation import shortest_literal
 
@@ -85,8 +85,7 @@ NOTATIONS = {
 
 def _literal(text: str) -> str:
     """Return the code of a number. One that is not representable as a float is written as in the formula."""
-    is_representable = 0 < float(text) < math.inf or not text.lower().partition("e")[0].strip("0.")
-    digits = shortest_literal(text) if is_representable else text.lower()
+    digits = shortest_literal(text) if is_representable(text) else text.lower()
     return re.sub(r"e\+?(-?)0*(\d+)$", r" \\cdot 10^{\1\2}", digits)
 
 

@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
+from autodiff_cli.data.json_records import parse_json
 from autodiff_cli.data.table import DataError
 from autodiff_cli.system import error_reason
 from autodiff_cli.version import __version__
@@ -126,7 +127,7 @@ def _read_archive(stream: IO[bytes], path: str | os.PathLike[str]) -> tuple[dict
             if any(entry.compress_type for entry in archive.zip.infolist()):
                 raise ValueError("packed: it may be of any length")
             arrays = {name: archive[name] for name in archive.files}
-        head = json.loads(arrays["head"].tobytes())
+        head = parse_json(arrays["head"].tobytes())
     except (OSError, MemoryError):
         raise
     except Exception as error:  # NumPy and zipfile raise many types for bytes that are not a valid archive

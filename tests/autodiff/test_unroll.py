@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ from hypothesis import given
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.autodiff.unrolling import NodeArray, TooManyOperationsError, unroll
 from autodiff_cli.backends.selection import evaluate
+from autodiff_cli.data.json_records import to_json
 from autodiff_cli.expression import parse
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
@@ -84,6 +88,50 @@ def test_slopes_at_ties_and_tips_are_those_of_the_operations(text: str) -> None:
     assert {name: formula.derivatives(name, 1, point)[1] for name in wanted} == wanted
     document = run_cli(f'grad "{text}" --mode forward --json {" ".join(f"--{name} 0" for name in point)}').json
     assert document["gradient"] == wanted
+
+
+WHOLE = [
+    "norm(v)", "norm([x, y])", "max(v)", "min(v)", "sum(v)", "mean(v)", "prod(v)", "logsumexp(v)", "softmax(v)[1]",
+    "logsoftmax(v)[0]", "dot(v, [y, z, x])", "([v, [1, x, 0]] @ v)[1]", "outer(v, v)[0, 2]", "concat(v, v)[4]",
+]  # fmt: skip
+EXTREMES = [0.0, -0.0, 1.5, -1e200, 1e-200, math.inf, -math.inf, math.nan]
+
+
+# Exact numbers need no shift before exponentials.
+@each(
+    ("text", "is_exact"),
+    [
+        (text, is_exact)
+        for text in WHOLE
+        for is_exact in (False, True)
+        if not (is_exact and re.search("softmax|exp|y]", text))
+    ],
+)
+def test_where_elements_are_extreme_values_and_slopes_are_the_same(text: str, is_exact: bool) -> None:
+    """Also where some are infinite and others nan."""
+    f = parse(f"v = [x, y, z]; {text}")
+    leaves = [*f.leaves.values()]
+    graphs = [f.output, *gradient_nodes(f.output, leaves)]
+    written = [array.item() for array in unroll(graphs, is_exact=is_exact)]
+    points = np.array([*product(EXTREMES, repeat=len(leaves))]).T
+    tape = Tape([*graphs, *written])
+    with ignore_float_errors():
+        numbers = forward(tape, arrays.ARRAYS, dict(zip(f.leaves, points, strict=True)))
+    found = [np.broadcast_to(numbers[i], points.shape[1:]) for i in tape.outputs]
+    for label, ours, theirs in zip(["value", *f.leaves], found[len(graphs) :], found, strict=False):
+        np.testing.assert_allclose(ours, theirs, 1e-13, 1e-300, err_msg=label)
+
+
+@each("text", ["norm([x, y])", "norm([x, y, 1])"])
+def test_forward_mode_and_higher_derivatives_of_extreme_norms_are_those_of_reverse_mode(text: str) -> None:
+    for x, y in ((3e200, 1e200), (3e-200, 1e-200), (math.inf, math.nan), (math.nan, 2.0)):
+        wanted = parse(text).grad(x=x, y=y)
+        document = run_cli(f'grad "{text}" --mode forward --x {x} --y {y} --json').json
+        assert document["value"] == to_json(parse(text)(x=x, y=y))
+        for name, slope in wanted.items():
+            assert float(document["gradient"][name]) == pytest.approx(slope, rel=1e-14, nan_ok=True)
+            found = parse(text).derivatives(name, 1, {"x": x, "y": y})[1]
+            assert found == pytest.approx(slope, rel=1e-14, nan_ok=True)
 
 
 def test_every_operation_on_whole_arrays_can_be_written_out() -> None:

@@ -193,6 +193,23 @@ def test_a_device_without_an_end_is_none(monkeypatch: pytest.MonkeyPatch) -> Non
         DataFile("/dev/null")
 
 
+@pytest.mark.parametrize("line", range(3))
+def test_a_key_that_occurs_twice_in_an_object_is_refused_with_its_line(tmp_path: Path, line: int) -> None:
+    """Whatever its values are, also where null stands for a missing cell."""
+    path = tmp_path / "twice.jsonl"
+    for first, second in [("1", "2"), ("null", '"a"'), ('"a"', "null"), ('{"b": 1}', "[3]")]:
+        for twice in (
+            f'"y": {first}, "y": {second}',
+            f'"y": {first}, "\\u0079":{second}',
+            f'"z": {{"y": 1, "y":{second}}}',
+        ):
+            lines = ['{"x": 1, "y": 2.5}', '{"x": null, "note": "is \\": 1"}', '{"y":3}']
+            lines[line] = f'{{"x": 4, {twice}}}'
+            path.write_text("\n".join(lines), encoding="utf-8")
+            with pytest.raises(DataError, match=rf"twice\.jsonl: line {line + 1}: the key `y` occurs more than once"):
+                open_data([str(path)]).load(["x"])
+
+
 @pytest.mark.parametrize("opening", [b'{"x":', b'{"x":[', b'{"x":' + b"[" * 99])
 def test_lines_of_json_that_are_nested_too_deeply_are_refused(opening: bytes, tmp_path: Path) -> None:
     path = tmp_path / "deep.jsonl"

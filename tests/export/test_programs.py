@@ -7,6 +7,7 @@ import json
 import math
 import re
 import subprocess
+import sys
 import types
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 
 from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.explain.tracing import trace
 from autodiff_cli.export.languages import EXPORTERS, ExportError, export
 from autodiff_cli.export.program import (
     MAX_HESSIAN_SIZE,
@@ -34,7 +36,7 @@ from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.numbers import arrays
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import where
-from tests.each import each, part
+from tests.each import each, evenly_spread_part, part
 from tests.export.support import (
     STRICT,
     Case,
@@ -667,6 +669,7 @@ def test_constants_of_any_size(tmp_path: Path, target: str) -> None:
 EXTREMES = [
     "x*(1e-10*y)", "y*(1e-5*(x*1e-5))", "0*x", "x*0 + y", "0/x", "0/y + x", "0*log(x)", "0/0 + x", "-0.0/x",
     "1/(x*-0.0)", "atan2(y, -0.0)", "where(-0.0/-0.0 <= x, x, y)", "where(not (1 < 2) or x < y, x^2, y)",
+    "norm([x, y])", "logsumexp([x, y])",
 ]  # fmt: skip
 
 
@@ -674,7 +677,7 @@ EXTREMES = [
 @EVERY
 def test_zeros_and_numbers_of_all_sizes_have_what_grad_has(tmp_path: Path, target: str) -> None:
     """Nothing overflows, underflows or vanishes that does not in `grad`, and 0/0 is not 0."""
-    numbers = [0.0, -0.0, 1.5, -math.inf, math.nan, 1e200, -1e105, 1e-300]
+    numbers = [0.0, -0.0, 1.5, math.inf, -math.inf, math.nan, 1e200, -1e105, 1e-300]
     formulas = [parse(text) for text in EXTREMES]
     cases = [
         Case(
@@ -690,6 +693,38 @@ def test_zeros_and_numbers_of_all_sizes_have_what_grad_has(tmp_path: Path, targe
             wanted, gradient = f.value_and_grad(dict(zip(f.variables, point, strict=True)))
             pairs = zip([value, *slopes], [wanted, *gradient.values()], strict=True)
             assert all(close(*pair) for pair in pairs), (str(f), point, value, slopes, wanted, gradient)
+
+
+# Products and quotients that simplification combines.
+CHAINS = [
+    "x/y/y", "x*y*x/y", "x/(y/x)", "1/x/y", "(1/y)*x*x", "x^2/y", "x^-1/y", "x/1e300/y", "x*0.5*y*4", "log(x/y)",
+    "x/norm([x, y])", "x/sqrt(x^2 + y^2)",
+]  # fmt: skip
+MAGNITUDES = [5e-324, -1e-320, 2.3e-308, 3e-200, -1e-100, 1.5, -1e100, 3e160, 1e200, 1.7e308]
+
+
+@pytest.mark.sampled
+@EVERY
+def test_programs_have_what_grad_has_at_numbers_of_all_sizes(tmp_path: Path, target: str) -> None:
+    """Except where a number underflows, overflows or cancels on the way, and `grad` says so if it matters."""
+    formulas = [parse(text) for text in evenly_spread_part(CHAINS)]
+    points = evenly_spread_part([*product(MAGNITUDES, repeat=2)])
+    cases = [
+        Case(export(f, target, ExportOptions(f"f{k}")), f"f{k}", f.variables, points) for k, f in enumerate(formulas)
+    ]
+    for f, results in zip(formulas, RUNNERS[target](cases, tmp_path), strict=True):
+        for point, (value, slopes) in zip(points, results, strict=True):
+            at = trace(f, dict(zip(f.variables, point, strict=True)))
+            passed = [given for several in at.contributions for given in several]
+            numbers = [
+                *at.values,
+                *(given.amount for given in passed),
+                *(given.local for given in passed if given.local is not None),
+            ]
+            if at.warnings or not all(x == 0 or sys.float_info.min <= abs(x) < math.inf for x in map(np.max, numbers)):
+                continue
+            pairs = zip([value, *slopes], [at.value, *(at.gradient[name] for name in f.variables)], strict=True)
+            assert all(close(*pair) for pair in pairs), (str(f), point, value, slopes, at.value, at.gradient)
 
 
 def _of_whole_numbers(chance: Random, depth: int) -> str:

@@ -236,7 +236,9 @@ def case(seed: int, arrays: bool = True, beyond: bool = True) -> Case:
     text = Writer(chance, arrays=has_arrays).formula()
     formula = parse(text)
     point = {
-        name: np.array([value(chance) for _ in range(math.prod(formula.shapes[name]))]).reshape(formula.shapes[name])
+        name: np.array([value(chance, beyond) for _ in range(math.prod(formula.shapes[name]))]).reshape(
+            formula.shapes[name]
+        )
         if name in formula.shapes
         else value(chance, beyond)
         for name in formula.variables

@@ -30,6 +30,7 @@ from autodiff_cli.explain.array_accuracy import second_derivative_computation
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.explain.warnings import check_higher_derivatives
+from autodiff_cli.export.languages import export
 from autodiff_cli.expression import Expression
 from autodiff_cli.formula.derivatives import HigherDerivatives, hessian_by_name
 from autodiff_cli.graph.gradient import gradient_nodes
@@ -459,6 +460,31 @@ def edges(case: Case) -> None:
                 raise Broken(f"{name}: {label} is {ours.tolist()}, not {theirs!r}")
 
 
+def exports(case: Case) -> None:
+    """The exported function has the value and the gradient; a small one also what is nan or infinite in them."""
+    f = parse(case.text)
+    at = trace(f, case.point)
+    terms = size_of(at)
+    is_finite = all(np.isfinite(x).all() for x in case.point.values())
+    if terms is None and (is_finite or len(f.tape.nodes) > SMALL_GRAPH):
+        return
+    scope: dict[str, Any] = {}
+    exec(export(f, "python"), scope)
+
+    def by_program(point: Mapping[str, Any]) -> Numbers:
+        value, slopes = scope["f"](*(np.asarray(point[name]).tolist() for name in f.variables))
+        return {"value": value, **slopes}
+
+    if terms is not None:
+        compare(by_program, partial(gradient, f), case.point, terms)
+        return
+    with np.errstate(all="ignore"):
+        found, wanted = by_program(case.point), gradient(f, case.point)
+    for name, number in wanted.items():
+        if not np.array_equal(np.isnan(found[name]), np.isnan(number)):
+            raise Broken(f"{name} is {_shown(found[name])}, not {_shown(number)}")
+
+
 def objectives(case: Case) -> None:
     """A model's loss and its gradient are those of its residuals, row by row, with every backend."""
     f = parse(case.text)
@@ -508,6 +534,7 @@ _ALL = (
     pages,
     kernels,
     edges,
+    exports,
     objectives,
 )
 PROPERTIES: dict[str, Callable[[Case], None]] = {found.__name__: found for found in _ALL}

@@ -228,3 +228,13 @@ def test_an_inverse_keeps_the_points_that_have_the_value_and_loses_others(name: 
         assert is_kept.all(), [(z.lower[i], z.upper[i], points[:, i]) for i in np.flatnonzero(~is_kept)[:3]]
         found = wide.intersect(INVERSES[name][k](z, *boxes[:k], wide, *boxes[k + 1 :]))
         assert (name, exponent) == ("pow", None) or np.median(found.upper - found.lower) < 1500
+
+
+@each("divisor", [3.0, -3.0, 0.75, -0.75, 5.5])
+def test_remainders_lie_between_0_and_the_divisor(divisor: float) -> None:
+    """Where the quotient passes a whole number."""
+    f = parse("x % y")
+    low, high = (np.array([x]) for x in sorted((0.5 * divisor, 1.25 * divisor)))
+    ends = {"x": Intervals.between(low, high), "y": Intervals.between(np.array([divisor]), np.array([divisor]))}
+    found = forward(f.tape, INTERVALS, ends)[-1]
+    assert (found.lower, found.upper) == (min(divisor, 0.0), max(divisor, 0.0))

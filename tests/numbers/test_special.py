@@ -11,6 +11,7 @@ from math import inf, nan
 
 import numpy as np
 import pytest
+from flint import arb
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
@@ -18,6 +19,8 @@ from mpmath import mp, mpf
 import autodiff_cli as ad
 from autodiff_cli.numbers.array_functions import SPECIAL
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+from autodiff_cli.numbers.ball_arithmetic import nearest_float
+from autodiff_cli.numbers.balls import FUNCTIONS
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.portable_functions import OPERATIONS
 from autodiff_cli.ops import all_ops, get_op
@@ -414,6 +417,18 @@ def test_differences_of_digamma_below_0_are_accurate(a: float, b: float) -> None
         waves = mp.pi * mp.sin(mp.pi * b) / (mp.sin(mp.pi * a) * mp.sin(mp.pi * end))
         error = abs(mpf(call("digamma_diff", a, b)) - (mirrored - waves))
         assert error <= (abs(mirrored) + abs(waves)) * mpf(2) ** -43
+
+
+@each("kind", "jyik")
+def test_bessel_functions_at_0_have_the_limits_from_above(kind: str) -> None:
+    """Of every order, as floats and as balls."""
+    reference = getattr(mp, f"bessel{kind}")
+    for order in (-3.0, -2.5, -2.0, -1.5, -1.25, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 2.0):
+        near = reference(order, mpf(10) ** -30)
+        limit = float(mp.nint(near)) if abs(near) < 1.5 else math.copysign(math.inf, near)
+        f = ad.parse(f"bessel{kind}(n, x)")
+        assert f(n=order, x=0.0) == limit, order
+        assert nearest_float(FUNCTIONS[f"bessel{kind}"](arb(order), arb(0))) == limit, order
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from mpmath import mp, mpc, mpf
 
 from autodiff_cli import Objective
@@ -205,6 +206,35 @@ def check_slopes(row: Row) -> None:
                 slope = values[tape.outputs[k]]
                 if limits:
                     assert any(abs(slope - limit) <= 1e-6 * (1 + abs(limit)) for limit in limits), (point, k)
+
+
+def limit(value: Callable[..., Number], edge: float, sign: int) -> float | None:
+    """The limit of a function from one side, or at infinity; None where two numbers near the edge do not show it."""
+    far = mpf(math.copysign(1e10, edge))
+    points = [edge + sign * STEP, edge + sign * STEP**2] if math.isfinite(edge) else [far, far * 1e5]
+    before, near = (real(value, (point,)) for point in points)
+    if before is None or near is None:
+        return None
+    if abs(near) > 20 and abs(near) > 1.05 * abs(before):
+        return math.copysign(math.inf, near)
+    return float(near) if abs(before - near) < 1e-7 * abs(near) else 0.0 if abs(near) < 1e-8 else None
+
+
+# The products of infinity and 0 are nan, as everywhere, by which some operations are defined, such as `silu(-inf)`.
+PRODUCTS = {"silu", "mish", "gelu"}
+UNARY = [row for row in ROWS if len(row.domain) == 1 and row.name not in JUMP | PRODUCTS]
+
+
+@pytest.mark.slow
+@each("row", UNARY, ids=lambda row: row.name)
+def test_values_at_edges_and_infinity_are_the_limits_of_both_sides(row: Row) -> None:
+    function = FLOATS.function(get_op(row.name), 1)
+    with mp.workdps(60):
+        for edge in (0.0, 1.0, -1.0, -2.0, 2.0, math.inf, -math.inf):
+            sides = {limit(VALUES.get(row.name, row.value), edge, sign) for sign in (-1, 1)}
+            is_defined = get_op(row.name).domain is None or predicates(row.name, "domain", (edge,))
+            if is_defined and None not in sides and len(sides) == 1:
+                assert function(edge) == pytest.approx(sides.pop(), rel=1e-7, abs=1e-8), edge
 
 
 T = variable("t")

@@ -38,6 +38,19 @@ def test_a_polynomial_with_known_roots(seed: int) -> None:
 
 
 @each(
+    ("text", "wanted"),
+    [("x - 1e-400", "1e-400"), ("x*exp(x) - exp(-1000)", "5.0759588975494567653e-435"), ("x^3 + x - 1e-310", "1e-310")],
+)
+def test_zeros_too_small_for_a_float_are_not_called_0(text: str, wanted: str) -> None:
+    formula = ad.parse(text)
+    box = dict.fromkeys(formula.variables, (-1, 1.5))
+    with mp.workdps(30):
+        for digits, error in ((None, "1e-13"), (20, "1e-19")):
+            (root,) = formula.solve(box, precision=digits).roots
+            assert abs(mpf(root.point["x"]) / mpf(wanted) - 1) < mpf(error)
+
+
+@each(
     "text, exact",
     [
         ("x^3 - 2*x - 5", "2.0945514815423265914823865405793"),
@@ -597,7 +610,7 @@ def test_most_zeros_are_proven_in_floats_and_take_few_evaluations_in_balls(monke
     monkeypatch.setattr(BallFunction, "__call__", counted)
     found = ad.parse("20 + x^2 - 10*cos(2*pi*x) + y^2 - 10*cos(2*pi*y)").minimize(x=(-1, 1.25), y=(-1, 1.25))
     assert found.complete
-    assert len(points) <= 2 * len(found.points)
+    assert len(points) <= 2.5 * len(found.points)
 
 
 @pytest.mark.slow

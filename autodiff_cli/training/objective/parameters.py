@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from autodiff_cli.array_types import Array, as_float_array
 from autodiff_cli.backends.gradient_descent import parameter_views
 from autodiff_cli.backends.selection import evaluate
-from autodiff_cli.graph.node import Node, get_op, is_literal
+from autodiff_cli.graph.node import Node, get_op, is_literal, is_representable
 from autodiff_cli.graph.op import Gate, Op, Shape
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.language.arrays import LayerParameter
@@ -122,8 +122,17 @@ _PARAMETERS_LIKE_CONSTANTS = ("tau", "e")  # constants whose names are parameter
 
 
 def read_with_parameters(text: str, names: Iterable[str] = (), columns: ColumnNames = NO_COLUMNS) -> Program:
-    """Parse text in which `tau` and `e` are parameters, as in models. See `read` for the arguments."""
-    return read(text, (*names, *_PARAMETERS_LIKE_CONSTANTS), columns=columns)
+    """Parse text in which `tau` and `e` are parameters, as in models. See `read` for the arguments.
+
+    Raises:
+        ExpressionError: for errors in the text, and for a number that no float represents.
+    """
+    program = read(text, (*names, *_PARAMETERS_LIKE_CONSTANTS), columns=columns)
+    for node in topological_order([program.output]):
+        if node.is_constant and not is_representable(node.text):
+            start = program.source.start(node)
+            raise ExpressionError(f"fits compute with floats, and no float represents {node.text}", text, start)
+    return program
 
 
 def initial_arrays(shapes: Mapping[str, Shape], layers: Mapping[str, LayerParameter], seed: int) -> dict[str, Array]:
@@ -576,7 +585,7 @@ def _parse_bounds_text(text: str) -> Iterator[tuple[str, Any, Any]]:
             yield canonical_name(name), _parse_end(low, text, -math.inf), _parse_end(high, text, math.inf)
             return
     try:
-        output = read_with_parameters(_LEVEL_NAME.sub(r"`\g<0>`", text)).output
+        output = read(_LEVEL_NAME.sub(r"`\g<0>`", text), _PARAMETERS_LIKE_CONSTANTS).output
     except ExpressionError:
         raise OptionError(f"{_SYNTAX}; not `{text}`") from None
     yield from _bounds_of_condition(output, text)
@@ -615,6 +624,8 @@ def _constant_value(node: Node, text: str) -> float:
         raise OptionError(
             f"bounds `{text}`: a bound must be a number; write what depends on other parameters into the model"
         )
+    if not all(is_representable(below.text) for below in topological_order([node]) if below.is_constant):
+        raise OptionError(f"bounds `{text}`: a bound must be representable as a float")
     value = evaluate([node], {}, {})[0]
     if np.ndim(value):
         raise OptionError(f"bounds `{text}`: a bound must be a number, not an array")

@@ -604,7 +604,12 @@ def _array_name(number: str) -> str:
 
 
 def _join_names(names: list[str], last: str = "and") -> str:
-    """Return a list of names in words."""
+    """Return a list of names in words.
+
+    >>> names = [f"p{k}" for k in range(FAILURE_LIMITS.max_names + 2)]
+    >>> _join_names(names[:-2]).endswith(f" and `{names[-3]}`"), _join_names(names).endswith(" and 2 more")
+    (True, True)
+    """
     quoted = [f"`{name}`" for name in names[: FAILURE_LIMITS.max_names]]
     if len(names) > FAILURE_LIMITS.max_names:
         return f"{', '.join(quoted)} {last} {len(names) - FAILURE_LIMITS.max_names} more"

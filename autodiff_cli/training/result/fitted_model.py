@@ -24,7 +24,16 @@ from numpy.typing import ArrayLike, NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.batches import LabelColumn, join_labels
-from autodiff_cli.data.json_records import IF_KNOWN, NAN_IS_NULL, NONFINITE_IS_NULL, NOT_IN_DOCUMENT, read_json, to_json
+from autodiff_cli.data.json_records import (
+    IF_KNOWN,
+    NAN_IS_NULL,
+    NONFINITE_IS_NULL,
+    NOT_IN_DOCUMENT,
+    RepeatedKeyError,
+    parse_json,
+    read_json,
+    to_json,
+)
 from autodiff_cli.data.table import DataError, float_array, label_vector, named_columns
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
@@ -631,7 +640,9 @@ class _InvalidModelFile(Exception):  # noqa: N818 - it becomes a ModelFileError,
 def _parse_document(content: bytes) -> dict[str, Any]:
     """Return the JSON document of a model file."""
     try:
-        document = json.loads(content.decode("utf-8"))
+        document = parse_json(content.decode("utf-8"))
+    except RepeatedKeyError as error:
+        raise _InvalidModelFile(f"damaged, or edited: {error}") from None
     except (ValueError, RecursionError):
         raise _InvalidModelFile("not a model file, or a damaged one; `train --save MODEL.json` writes one") from None
     if not isinstance(document, dict) or document.get("format") != _FORMAT:

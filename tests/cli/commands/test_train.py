@@ -242,6 +242,12 @@ def test_missing_cells_can_be_left_out(tmp_path: Path) -> None:
         ("'y ~ a*x' DATA --a one", "the value of `a`"),
         ("'y ~ a*x' DATA --a 1 --a 2", "--a is given twice"),
         ("'y ~ 2*x' DATA", "nothing to fit"),
+        ("'y ~ a*x + 1e-400' DATA", "column 11: fits compute with floats, and no float represents 1e-400"),
+        ("'y ~ a*x' DATA --derive 'd = a*1e400'", "column 3: fits compute with floats, and no float represents 1e400"),
+        ("'y ~ a*x + b' DATA --fix b=1e-400", "no float represents 1e-400"),
+        ("'y ~ a*x' DATA --a 1e-400", "the value of `a` must be representable as a float"),
+        ("'y ~ a*x' DATA --bounds a=1e-400:3", "a bound must be representable as a float"),
+        ("'y ~ a*x' DATA --bounds 'a < 1e400'", "a bound must be representable as a float"),
         ("'a*x' DATA --loss mae", "requires a model `target ~ prediction`"),
     ],
 )

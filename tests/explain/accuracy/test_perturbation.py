@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import mpmath
@@ -16,6 +17,8 @@ from autodiff_cli.explain.array_accuracy import RowAccuracy
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.array_derivatives import BatchedGradient
+from autodiff_cli.numbers.floats import FLOATS, PERTURBED_RUNS, is_short, start_perturbed_run
+from autodiff_cli.ops import get_op
 from tests.each import each
 
 AT = {"x": 0.3, "y": 0.3}
@@ -39,6 +42,19 @@ def is_near(number: mpmath.mpf, exact: mpmath.mpf) -> bool:
 def digits() -> Iterator[None]:
     with mpmath.workdps(60):
         yield
+
+
+@each("x", [3.0, -2.0, 2.5, 0.75, 7.0, 0.5, 65537.0, 1048577.5, 4194305.0])
+def test_powers_are_perturbed_unless_they_are_known_to_be_exact(x: float) -> None:
+    """Of fractions, only squares are known to be."""
+    power = get_op("pow")
+    for y in (0.0, 1.0, 2.0, 3.0, 4.0, -1.0, -2.0, 0.5, 1.5):
+        if x < 0 and y % 1:
+            continue
+        plain = FLOATS.function(power, 2)(x, y)
+        is_exact = y >= 0 and y % 1 == 0 and Fraction(x) ** int(y) == Fraction(plain) and is_short(plain)
+        found = {start_perturbed_run(run).function(power, 2)(x, y) for run in PERTURBED_RUNS}
+        assert (found == {plain}) == (is_exact and (x % 1 == 0 or y <= 2)), (y, found)
 
 
 PRODUCTS = ["x*y - z", "y*x - z", "sum([x, 1]*[y, 2]) - z - 2", "dot([x, 0], [y, 1]) - z", "[x, 1][0]*y - z"]

@@ -134,6 +134,13 @@ def test_a_file_cut_short_is_refused_wherever_it_is_cut(document: dict[str, Any]
         assert "damaged" in refused(text[:length], tmp_path)
 
 
+def test_a_key_that_occurs_twice_is_refused(document: dict[str, Any], tmp_path: Path) -> None:
+    text = json.dumps(document)
+    for key in document:
+        twice = text.replace(f'"{key}": ', f'"{key}": 1, "{key}": ', 1)
+        assert f"the key `{key}` occurs more than once" in refused(twice, tmp_path)
+
+
 def signed(document: dict[str, Any]) -> str:
     """A document as text, with the checksum of its content."""
     content = {name: value for name, value in document.items() if name != "checksum"}
