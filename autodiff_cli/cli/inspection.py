@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from autodiff_cli.cli.command_line import DATA_HELP, EXPR, IMPLICIT, WRT, Call, command
 from autodiff_cli.cli.environment import BadInput, ExitStatus, Output, errors_as_bad_input, open_data_files
 from autodiff_cli.data.dialect import FileOptions
@@ -64,20 +66,30 @@ def data(call: Call, data: list[str] = argument("DATA", DATA_HELP), *, reading: 
     return Output(data_report(file_summary))
 
 
+Framework = StrEnum("Framework", [("TORCH", "torch"), ("JAX", "jax")])  # whose gradient can be compared with ours
+
+
 @command()
-def check(call: Call, expression: str = EXPR, wrt: str | None = WRT, implicit: bool = IMPLICIT) -> Output:
+def check(
+    call: Call,
+    expression: str = EXPR,
+    wrt: str | None = WRT,
+    implicit: bool = IMPLICIT,
+    against: Framework | None = option("--against", "Also compare with the gradient of this framework.", default=None),
+) -> Output:
     """Verify the gradient of a formula.
 
     There are two independent tests. The gradient is compared with a reference of 50 proven digits, which reveals
     rounding errors. And the remainder f(x + h) - f(x) - h*gradient must shrink like h^2, which holds only for the
     derivative; it is computed with enough digits for a tiny h. Arrays are checked element by element. The exit status
-    is 1 if the gradient fails a test.
+    is 1 if the gradient fails a test, or differs from the framework's where there is no kink.
 
     \b
     Examples:
       autodiff check "x*y + sin(x)" --x 2 --y 3
       autodiff check "gelu(x)" --x -0.75 --json
       autodiff check "abs(x)" --x 0
+      autodiff check "gelu(x)" --x 2 --against torch
       autodiff check "sum(tanh(W @ x))" --W "[[1, 2], [3, 4]]" --x "[0.1, -0.2]"
     """
     from autodiff_cli.cli import inputs
@@ -90,8 +102,17 @@ def check(call: Call, expression: str = EXPR, wrt: str | None = WRT, implicit: b
     if not names:
         raise BadInput("nothing to check: the expression has no variables")
     gradient_check = check_gradient(formula, inputs.value_graphs(call, formula, call.values), names)
-    status = ExitStatus.DONE if gradient_check.agrees else ExitStatus.FAILED
-    return Output(check_report(gradient_check), status)
+    reference = None
+    if against is not None:
+        from autodiff_cli.export.languages import framework_gradient
+        from autodiff_cli.export.program import ExportError
+
+        try:
+            reference = framework_gradient(against, formula, gradient_check.trace.point, names)
+        except ExportError as error:
+            raise BadInput(f"--against {against}: {str(error).partition(';')[0]}") from None
+    report, agrees = check_report(gradient_check, reference)
+    return Output(report, ExitStatus.DONE if agrees else ExitStatus.FAILED)
 
 
 @command()

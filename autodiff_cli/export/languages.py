@@ -1,19 +1,20 @@
 """Export of formulas to other languages: `export` writes the source of a function, and `EXPORTERS` has all languages.
 
 The sources in C, Fortran and JavaScript are written here; those in Python, NumPy, JAX and PyTorch in `python`, and
-equations in `latex`.
+equations in `latex`. `framework_gradient` runs an exported source in JAX or PyTorch, to compare its gradient with ours.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.export import latex, python
 from autodiff_cli.export.program import (
@@ -413,3 +414,79 @@ def _unsupported_message(exporter: Exporter, error: UnsupportedOperationError) -
     others = [name for name, other in EXPORTERS.items() if all(map(other.supports, error.ops))]
     supported = f"{join_words(others)} {'have' if len(others) > 1 else 'has'} {'it' if len(names) == 1 else 'them'}"
     return f"{exporter.title} has no {' and no '.join(names)}; {supported}: choose with --to"
+
+
+# --- Gradients by other frameworks
+
+
+class FrameworkGradient(NamedTuple):
+    """The value and the gradient of a formula as another framework computes them.
+
+    Attributes:
+        framework: the name of the framework.
+        version: the version of the framework.
+        value: the value of the formula.
+        gradient: the derivatives, by variable; an element of an array is `W[0, 1]`.
+    """
+
+    framework: str
+    version: str
+    value: float
+    gradient: dict[str, float]
+
+    def agrees(self, name: str, derivative: float) -> bool:
+        """Whether our derivative agrees with the framework's, up to rounding errors."""
+        import numpy as np
+
+        # Two correct gradients differ by far less, or near 0 by rounding errors of larger terms.
+        return bool(np.isclose(derivative, self.gradient[name], rtol=1e-9, atol=1e-12, equal_nan=True))
+
+
+def framework_gradient(
+    framework: str, formula: Formula, point: Mapping[str, Any], wrt: Sequence[str]
+) -> FrameworkGradient:
+    """Compute the gradient of a formula with another framework.
+
+    Args:
+        framework: a key of `FRAMEWORKS`.
+        formula: the formula.
+        point: floats and arrays, by variable.
+        wrt: the variables to differentiate by.
+
+    Raises:
+        ExportError: if the framework is not installed, or lacks an operation.
+    """
+    import numpy as np
+
+    source, namespace = export(formula, framework, ExportOptions("f", gradient=False)), dict[str, Any]()
+    try:
+        library = importlib.import_module(framework)
+        exec(source, namespace)  # the source is our own
+    except ImportError:
+        raise ExportError(f"{framework} is not installed: pip install {framework}") from None
+    values = [np.asarray(point[name], dtype=np.float64) for name in formula.variables]
+    value, slopes = FRAMEWORKS[framework](library, namespace["f"], values)
+    theirs = {
+        f"{name}{[*place] if place else ''}": float(number)
+        for name, slope in zip(formula.variables, slopes, strict=True)
+        for place, number in np.ndenumerate(slope)
+        if name in wrt
+    }
+    return FrameworkGradient(framework, library.__version__, float(value), theirs)
+
+
+def _torch_gradient(torch: Any, f: Callable[..., Any], point: Sequence[Any]) -> tuple[Any, list[Any]]:
+    leaves = [torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in point]
+    value = f(*leaves)
+    if value.requires_grad:
+        value.backward()
+    return value.detach(), [(torch.zeros_like(x) if x.grad is None else x.grad).detach().numpy() for x in leaves]
+
+
+def _jax_gradient(jax: Any, f: Callable[..., Any], point: Sequence[Any]) -> tuple[Any, list[Any]]:
+    jax.config.update("jax_enable_x64", True)
+    value, slopes = jax.value_and_grad(f, argnums=tuple(range(len(point))))(*point)
+    return value, slopes
+
+
+FRAMEWORKS: Mapping[str, Callable[..., tuple[Any, Sequence[Any]]]] = {"torch": _torch_gradient, "jax": _jax_gradient}

@@ -23,6 +23,7 @@ from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, T
 if TYPE_CHECKING:
     from autodiff_cli.explain.gradient_check import Finding, GradientCheck
     from autodiff_cli.explain.precision import Interval, ProvenBounds
+    from autodiff_cli.export.languages import FrameworkGradient
     from autodiff_cli.formula.uncertainty import Uncertainty
 
 OptionSpelling: TypeAlias = Callable[[str, str], str]  # the command-line option that sets a variable (name, value)
@@ -347,12 +348,29 @@ _COLUMNS = (Column("variable"), *_NUMBERS, Column("verdict"))
 _MAX_REFERENCE_LENGTH = 20  # characters: more digits than a float has, and the table stays narrow
 
 
-def check_report(check: GradientCheck) -> Report:
-    """Report a check of the gradient."""
-    return Report(lambda paper: _write_check(paper, check), lambda: [_check_document(check)])
+def check_report(check: GradientCheck, referee: FrameworkGradient | None = None) -> tuple[Report, bool]:
+    """Report a check of the gradient; return the report and whether the gradient is correct.
+
+    Args:
+        referee: the gradient that another framework computes. At a kink it may use another convention, so
+            differences there do not count.
+    """
+    is_confirmed = referee is None or all(
+        referee.agrees(finding.variable, finding.gradient) or not finding.verdict.has_derivative
+        for finding in check.findings
+    )
+    agrees = check.agrees and is_confirmed
+    return Report(
+        lambda paper: _write_check(paper, check, referee, agrees), lambda: [_check_document(check, referee, agrees)]
+    ), agrees
 
 
-def _write_check(paper: Paper, check: GradientCheck) -> None:
+def _agreements(check: GradientCheck, referee: FrameworkGradient) -> dict[str, bool]:
+    """Return which derivatives another framework confirms, by variable."""
+    return {finding.variable: referee.agrees(finding.variable, finding.gradient) for finding in check.findings}
+
+
+def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient | None, agrees: bool) -> None:
     write_title(paper, check.trace.expression, check.trace.point)
     paper.line()
     rows = [
@@ -370,10 +388,17 @@ def _write_check(paper: Paper, check: GradientCheck) -> None:
     paper.line("  order: f(x + h) - f(x) - h*gradient shrinks like h^order; correct: 2 or exact")
     _write_check_notes(paper, [finding for finding in check.findings if finding.note])
     paper.section("an equivalent formula that is more accurate here", [check.rewriting] if check.rewriting else [])
+    if referee is not None:
+        compared = [
+            (name, paper.in_full(referee.gradient[name]), "agrees" if is_same else "differs")
+            for name, is_same in _agreements(check, referee).items()
+        ]
+        table = TextTable((Column("variable"), *number_columns("gradient"), Column("")), compared)
+        paper.titled_table(f"{referee.framework} {referee.version}", table)
     paper.line()
     is_smooth = all(finding.verdict.has_derivative for finding in check.findings)
     correct = "correct" if is_smooth else "correct where there is a derivative"
-    paper.line(f"The gradient is {correct if check.agrees else 'wrong'}.", Style.STRONG)
+    paper.line(f"The gradient is {correct if agrees else 'wrong'}.", Style.STRONG)
 
 
 def _write_check_notes(paper: Paper, findings: Sequence[Finding]) -> None:
@@ -388,14 +413,16 @@ def _write_check_notes(paper: Paper, findings: Sequence[Finding]) -> None:
         paper.write_items(findings, write, "note")
 
 
-def _check_document(check: GradientCheck) -> dict[str, Any]:
+def _check_document(check: GradientCheck, referee: FrameworkGradient | None, agrees: bool) -> dict[str, Any]:
     """Return the JSON document; the order is null if unknown, and "inf" if there is no remainder at all."""
+    against = {} if referee is None else {"against": referee._asdict() | {"agrees": _agreements(check, referee)}}
     return {
         "expression": check.trace.expression.text,
         "variables": to_json(check.trace.point),
         "value": to_json(check.trace.value),
-        "agrees": check.agrees,
+        "agrees": agrees,
         **({"better": check.rewriting} if check.rewriting is not None else {}),
+        **against,
         "checks": {
             finding.variable: pick(finding, "gradient", "reference", "relative_error", "order")
             | {"verdict": finding.verdict.value, "note": finding.note}
