@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, overload
 
-from autodiff_cli.language.errors import spelling_hint
+from autodiff_cli.language.errors import InputError, spelling_hint
 
 
-class OptionError(ValueError):
+class OptionError(InputError):
     """An option that does not exist, has a value that it cannot have, or conflicts with another option."""
 
 

@@ -23,7 +23,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from autodiff_cli.cli.environment import BadInput, Environment, check_not_replaced, errors_as_bad_input
+from autodiff_cli.cli.environment import BadInput, Environment, check_not_replaced
 from autodiff_cli.language import lexer
 from autodiff_cli.language.errors import join_words, suggest
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, is_signed_number, split_assignment
@@ -316,11 +316,10 @@ class Command:
                 values[each.name] = converted if each.repeats else converted[0]
         texts = merge_assignments(arguments.values, values.pop(_SET.name, None) or ())
         explicit = {name: value for name, value in values.items() if is_explicit(value, defaults[name])}
-        with errors_as_bad_input():
-            self._check(explicit)
-            for name, record in self.records.items():
-                fields = option_fields(record).keys() - self._own_parameters
-                values[name] = record(**{field: values[field] for field in fields if field in values})
+        self._check(explicit)
+        for name, record in self.records.items():
+            fields = option_fields(record).keys() - self._own_parameters
+            values[name] = record(**{field: values[field] for field in fields if field in values})
         environment = environment._replace(digits=values.get(_DIGITS.name), json=values.get(_JSON.name, False))
         values |= {"call": Call(environment, texts, self), "explicit": explicit}
         return self.function(**{name: values[name] for name in self._own_parameters}).write(environment)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TextIO
 
+from autodiff_cli.language.errors import InputError
 from autodiff_cli.system import error_reason
 
 if TYPE_CHECKING:
@@ -152,24 +153,12 @@ def binary_stdin(environment: Environment) -> BinaryIO:
 
 
 @contextlib.contextmanager
-def errors_as_bad_input(hint: str = "") -> Iterator[None]:
-    """Turn errors about data, options and model files into `BadInput`.
-
-    Args:
-        hint: a line to add to the message if the only problem is missing cells.
-    """
+def hint_about_missing_cells(hint: str) -> Iterator[None]:
+    """Add a line to the message of an error about data whose only problem is missing cells."""
     try:
         yield
-    except Exception as error:
-        # The errors' modules are imported only here: most commands never need them, and importing takes time.
-        from autodiff_cli.data.dialect import DataError
-        from autodiff_cli.options import OptionError
-
-        if isinstance(error, DataError):
-            raise BadInput(f"{error}\n{hint}" if hint and error.missing else str(error)) from error
-        if isinstance(error, OptionError):
-            raise BadInput(str(error)) from error
-        raise
+    except InputError as error:
+        raise BadInput(f"{error}\n{hint}" if getattr(error, "missing", False) else str(error)) from error
 
 
 @contextlib.contextmanager

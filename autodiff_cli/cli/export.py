@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli.command_line import EXPR, OUTPUT_FILE, WRT, Call, command
-from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, errors_as_failure
+from autodiff_cli.cli.environment import BadInput, Output, errors_as_failure
 from autodiff_cli.options import Restriction, check_restrictions, command_words, exclusive, option
 
 if TYPE_CHECKING:
@@ -86,23 +86,19 @@ def export(
     from autodiff_cli.cli import inputs
     from autodiff_cli.explain.accuracy import unrepresentable_numbers
     from autodiff_cli.export import languages as exporters
-    from autodiff_cli.export.program import ExportError, ExportOptions, TooLargeError
+    from autodiff_cli.export.program import ExportOptions
     from autodiff_cli.formula.formula import Formula
 
     language = _select_language(to, output)
-    with errors_as_bad_input():
-        check_restrictions(_RESTRICTIONS, {**explicit, "language": language})
+    check_restrictions(_RESTRICTIONS, {**explicit, "language": language})
     options = ExportOptions(name, None, not value_only, hessian)
-    try:
-        if expression.endswith(inputs.MODEL_SUFFIX):
-            return _export_model(expression, language, options, wrt, output)
-        if language == "onnx":
-            raise BadInput("--to onnx needs a fitted model: give a file MODEL.json that `train --save` wrote")
-        formula = inputs.read_formula(call, inputs.read_text(expression, call.environment), [])
-        names = None if wrt is None else inputs.select_variables(formula, wrt)
-        source = exporters.export(formula, language, replace(options, wrt=names))
-    except (ExportError, TooLargeError) as error:
-        raise BadInput(str(error)) from None
+    if expression.endswith(inputs.MODEL_SUFFIX):
+        return _export_model(expression, language, options, wrt, output)
+    if language == "onnx":
+        raise BadInput("--to onnx needs a fitted model: give a file MODEL.json that `train --save` wrote")
+    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment), [])
+    names = None if wrt is None else inputs.select_variables(formula, wrt)
+    source = exporters.export(formula, language, replace(options, wrt=names))
     if language != "latex":  # LaTeX has numbers of any size
         constants = {node.text: Formula(node, {}) for node in formula.tape.nodes if node.is_constant}
         for text in unrepresentable_numbers(constants):
@@ -119,8 +115,7 @@ def _export_model(path: str, language: str, options: ExportOptions, wrt: str | N
     from autodiff_cli.system import open_atomic_text
     from autodiff_cli.training.result.fitted_model import load
 
-    with errors_as_bad_input():
-        fit = load(path)
+    fit = load(path)
     if language != "onnx":
         names = None if wrt is None else inputs.split_names(wrt)
         source = prediction_source(fit, language, replace(options, wrt=names))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from autodiff_cli.cli import command_line as cli
-from autodiff_cli.cli.environment import Output, errors_as_bad_input
+from autodiff_cli.cli.environment import Output
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.options import check_restrictions, command_words, exclusive, needs, option_fields
 
@@ -89,8 +89,7 @@ def grad(
         cli.UNCERTAIN: errors and cli.UNCERTAIN,
         _RANGE: ranges and ranges[0],
     }
-    with errors_as_bad_input():
-        check_restrictions(_RESTRICTIONS, {**explicit, **{kind: words for kind, words in kinds.items() if words}})
+    check_restrictions(_RESTRICTIONS, {**explicit, **{kind: words for kind, words in kinds.items() if words}})
     if request.at is not None or ranges:
         from autodiff_cli.cli.gradients import points_output
 

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import Call, DerivativeRequest, PassMode, UncertaintyRequest, merge_assignments
-from autodiff_cli.cli.environment import BadInput, Failure, Output, binary_stdin, errors_as_bad_input
+from autodiff_cli.cli.environment import BadInput, Failure, Output, binary_stdin
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.explain.record import NodeWarning, Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.formula import derivatives
 from autodiff_cli.formula.derivatives import HigherDerivatives
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.language.errors import ExpressionError, format_names
+from autodiff_cli.language.errors import InputError, format_names
 from autodiff_cli.language.lexer import canonical_name, is_name
 
 if TYPE_CHECKING:
@@ -253,31 +253,30 @@ def points_output(
 
     environment = call.environment
     text = inputs.read_text(argument, environment, implicit)
-    with errors_as_bad_input():
-        stdin = binary_stdin(environment) if path == "-" else None  # its rows are read only once
-        file = None if path is None else DataFile(path, stdin, options=reading, single_pass=path == "-")
-        ranges = {name: read_range(name, value) for name, value in value_texts.items() if file is None and ":" in value}
-        count = math.prod(value_range.count for value_range in ranges.values())
-        if count > MAX_POINTS:
-            raise BadInput(f"the ranges give {count:,} points; at most {MAX_POINTS:,} are possible")
-        names = () if file is None else file.names
-        formula = inputs.read_formula(call, text, value_texts, names)
-        columns = [variable for variable in formula.variables if variable in names] if file else [*ranges]
-        if file:
-            _check_columns(file, columns, value_texts, formula)
-        fixed = {name: value for name, value in value_texts.items() if name not in ranges}
-        inputs.check_all_have_values(call, formula, {*columns, *fixed})
-        row_errors = _row_errors(formula, errors, correlations, names)
-        chosen = inputs.select_variables(formula, wrt)
-        gradients = BatchedGradient(formula, columns, inputs.rounded_values(fixed), chosen, row_errors)
-        accuracy = RowAccuracy(gradients, inputs.unrepresentable_values(formula, fixed))
-        blocks = _file_blocks(file, gradients) if file else ((block, None) for block in grid(ranges))
-        table = GradientTable(gradients, file.header if file else columns, blocks, accuracy)
-        if clashes := [name for name in table.result_columns if file and name in names]:
-            raise BadInput(f"{path}: there is already a column `{clashes[0]}`, which is also the name of a result")
-        if file and path != "-":  # a first pass over the file reports errors before anything is written
-            count = sum(len(block.cells) for block in _checked_blocks(file, gradients))
-        gradients.point_count = 0 if path == "-" else count
+    stdin = binary_stdin(environment) if path == "-" else None  # its rows are read only once
+    file = None if path is None else DataFile(path, stdin, options=reading, single_pass=path == "-")
+    ranges = {name: read_range(name, value) for name, value in value_texts.items() if file is None and ":" in value}
+    count = math.prod(value_range.count for value_range in ranges.values())
+    if count > MAX_POINTS:
+        raise BadInput(f"the ranges give {count:,} points; at most {MAX_POINTS:,} are possible")
+    names = () if file is None else file.names
+    formula = inputs.read_formula(call, text, value_texts, names)
+    columns = [variable for variable in formula.variables if variable in names] if file else [*ranges]
+    if file:
+        _check_columns(file, columns, value_texts, formula)
+    fixed = {name: value for name, value in value_texts.items() if name not in ranges}
+    inputs.check_all_have_values(call, formula, {*columns, *fixed})
+    row_errors = _row_errors(formula, errors, correlations, names)
+    chosen = inputs.select_variables(formula, wrt)
+    gradients = BatchedGradient(formula, columns, inputs.rounded_values(fixed), chosen, row_errors)
+    accuracy = RowAccuracy(gradients, inputs.unrepresentable_values(formula, fixed))
+    blocks = _file_blocks(file, gradients) if file else ((block, None) for block in grid(ranges))
+    table = GradientTable(gradients, file.header if file else columns, blocks, accuracy)
+    if clashes := [name for name in table.result_columns if file and name in names]:
+        raise BadInput(f"{path}: there is already a column `{clashes[0]}`, which is also the name of a result")
+    if file and path != "-":  # a first pass over the file reports errors before anything is written
+        count = sum(len(block.cells) for block in _checked_blocks(file, gradients))
+    gradients.point_count = 0 if path == "-" else count
 
     def print_notes() -> None:
         environment.note(*(file.notes if file else ()))
@@ -336,14 +335,12 @@ def _file_blocks(file: DataFile, gradients: BatchedGradient) -> Iterator[RowBloc
         BadInput: for a row that cannot be used, and for a file without rows.
         Failure: for a row that cannot be used after results have been written.
     """
-    from autodiff_cli.data.table import DataError
-
     has_output = False
     try:
         for block in _checked_blocks(file, gradients):
             yield block
             has_output = True
-    except (DataError, ExpressionError) as error:
+    except InputError as error:
         raise (Failure if has_output else BadInput)(str(error)) from error
     if not has_output:
         raise BadInput(f"{file.name}: there are no rows")

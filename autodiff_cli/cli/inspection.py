@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from autodiff_cli.cli.command_line import DATA_HELP, EXPR, IMPLICIT, WRT, Call, command
-from autodiff_cli.cli.environment import BadInput, ExitStatus, Output, errors_as_bad_input, open_data_files
+from autodiff_cli.cli.environment import BadInput, ExitStatus, Output, open_data_files
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import spelling_hint
 from autodiff_cli.options import argument, option
@@ -61,8 +61,7 @@ def data(call: Call, data: list[str] = argument("DATA", DATA_HELP), *, reading: 
     from autodiff_cli.data.files import summarize_data
     from autodiff_cli.render.inspection import data_report
 
-    with errors_as_bad_input():
-        file_summary = summarize_data(open_data_files(data, call.environment, reading))
+    file_summary = summarize_data(open_data_files(data, call.environment, reading))
     return Output(data_report(file_summary))
 
 
@@ -108,7 +107,8 @@ def check(
         from autodiff_cli.export.program import ExportError
 
         try:
-            reference = framework_gradient(against, formula, gradient_check.trace.point, names)
+            ours = {finding.variable: finding.gradient for finding in gradient_check.findings}
+            reference = framework_gradient(against, formula, gradient_check.trace.point, ours)
         except ExportError as error:
             raise BadInput(f"--against {against}: {str(error).partition(';')[0]}") from None
     report, agrees = check_report(gradient_check, reference)

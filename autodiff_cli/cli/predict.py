@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import DATA_HELP, OUTPUT_FILE, Call, command
-from autodiff_cli.cli.environment import BadInput, Output, errors_as_bad_input, open_data_files
+from autodiff_cli.cli.environment import BadInput, Output, hint_about_missing_cells, open_data_files
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name, is_signed_number
@@ -85,11 +85,10 @@ def predict(
 
     environment = call.environment
     if inverse is not None:
-        with errors_as_bad_input():
-            return Output(_inverse_report(call, load(model), canonical_name(inverse), interval), path=output)
+        return Output(_inverse_report(call, load(model), canonical_name(inverse), interval), path=output)
     if not data and not call.values:
         raise BadInput("missing DATA; usage: autodiff predict MODEL.json DATA, or a value of each column: --x 2")
-    with errors_as_bad_input("use --drop-missing to leave such rows out"):
+    with hint_about_missing_cells("use --drop-missing to leave such rows out"):
         level = None if interval is None else check_confidence_level(interval)
         level = 0.95 if level is None and posterior else level
         fit = load(model)
@@ -128,8 +127,7 @@ def predict(
     environment.note(*filter(None, (note, *file.notes)))
 
     def predictions() -> Iterator[Mapping[str, NDArray[Any]]]:
-        with errors_as_bad_input():
-            yield from (chunk.columns for chunk in chunks())
+        yield from (chunk.columns for chunk in chunks())
 
     report = predictions_report(fit, file.header, lambda: _text_rows(file, table), names, predictions)
     return Output(report, path=output)
@@ -137,10 +135,10 @@ def predict(
 
 def _row_of_values(call: Call, fit: FittedModel) -> DataSource:
     """Return a table of one row: the values of columns that were given as options."""
-    import csv
     import shlex
 
     from autodiff_cli.data.files import open_data
+    from autodiff_cli.data.table import csv_text
 
     if missing := [name for name in fit.predictors if name not in call.values]:
         examples = dict.fromkeys(fit.label_columns, "A")
@@ -151,9 +149,7 @@ def _row_of_values(call: Call, fit: FittedModel) -> DataSource:
     for name, text in call.values.items():
         number = "" if name in (*fit.label_columns, *fit.origins) else repr(_number(name, text))
         cells.append(text if not number or is_signed_number(text) else number)
-    row = io.StringIO()
-    csv.writer(row).writerows((call.values, cells))
-    return open_data(["-"], io.BytesIO(row.getvalue().encode()))
+    return open_data(["-"], io.BytesIO(csv_text((call.values, cells)).encode()))
 
 
 def _number(name: str, text: str) -> float:
@@ -244,8 +240,7 @@ def _text_rows(file: DataSource, table: Table) -> Iterator[CellRows]:
     Raises:
         BadInput: if the rows as text do not match the rows that were parsed.
     """
-    with errors_as_bad_input():
-        count = sum(map(len, file.iter_rows()))
+    count = sum(map(len, file.iter_rows()))
     parsed_count = table.rows if table.row_mask is None else len(table.row_mask)
     if count != parsed_count:
         raise BadInput(f"{file.name}: it has {parsed_count} or {count} rows, depending on how quotes are parsed")

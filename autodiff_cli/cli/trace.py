@@ -17,7 +17,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from autodiff_cli.cli import command_line as cli
-from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_bad_input, open_data_files
+from autodiff_cli.cli.environment import BadInput, Environment, Output, hint_about_missing_cells, open_data_files
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.options import (
@@ -232,8 +232,7 @@ def trace(
     value_texts, errors = inputs.split_uncertainties(call.values, uncertainty.sigma or ())
     call = call._replace(values=value_texts)
     uncertain = {cli.UNCERTAIN: cli.UNCERTAIN} if errors else {}
-    with errors_as_bad_input():
-        check_restrictions(_RESTRICTIONS, {**explicit, **uncertain, "format name": format_name})
+    check_restrictions(_RESTRICTIONS, {**explicit, **uncertain, "format name": format_name})
     inputs.check_single_values(value_texts, "trace")
     if row is not None:
         trace_record = trace_row(call, expression, data or [], row, {"loss": loss, "family": family}, reading, wrt)
@@ -390,7 +389,7 @@ def trace_row(
     environment = call.environment
     if model == "-" and "-" in data:
         raise BadInput("MODEL and DATA cannot both be standard input")
-    with errors_as_bad_input("choose a row without missing cells"):
+    with hint_about_missing_cells("choose a row without missing cells"):
         values = inputs.constant_values(call.values)
         is_fitted = model.endswith(inputs.MODEL_SUFFIX)
         for option, text in losses.items():

@@ -19,8 +19,8 @@ from autodiff_cli.cli.environment import (
     ExitStatus,
     Failure,
     Output,
-    errors_as_bad_input,
     errors_as_failure,
+    hint_about_missing_cells,
     open_data_files,
 )
 from autodiff_cli.data.dialect import FileOptions
@@ -115,23 +115,22 @@ def train(
         [model], data = models, files
     if model == "-" and "-" in data:
         raise BadInput("MODEL and DATA cannot both be standard input")
-    with errors_as_bad_input():
-        options = dataclasses.replace(
-            options,
-            fixed=_fixed_parameters(fixed or (), call.values),
-            bounds=parse_bounds(bounds or ()),
-            derive=derive,
-            x_sigma=merge_assignments({}, x_sigma or (), "--x-sigma"),
-            plot=None if plot is None else True,
-        )
-        if figure.panels == "posterior" and (options.posterior is None or by is not None):
-            raise BadInput("--panels posterior needs --posterior N, the number of draws, and a single fit")
-        if by is not None and plot == "":
-            raise BadInput("--by draws every group, so --plot needs a file, such as --plot groups.pdf")
-        outputs = [path for path in (save, page, plot, draws, output) if path and path != "-"]
-        _check_output_files(plot, draws, outputs)
+    options = dataclasses.replace(
+        options,
+        fixed=_fixed_parameters(fixed or (), call.values),
+        bounds=parse_bounds(bounds or ()),
+        derive=derive,
+        x_sigma=merge_assignments({}, x_sigma or (), "--x-sigma"),
+        plot=None if plot is None else True,
+    )
+    if figure.panels == "posterior" and (options.posterior is None or by is not None):
+        raise BadInput("--panels posterior needs --posterior N, the number of draws, and a single fit")
+    if by is not None and plot == "":
+        raise BadInput("--by draws every group, so --plot needs a file, such as --plot groups.pdf")
+    outputs = [path for path in (save, page, plot, draws, output) if path and path != "-"]
+    _check_output_files(plot, draws, outputs)
     status = ExitStatus.DONE
-    with errors_as_bad_input("use --drop-missing to leave such rows out"), contextlib.ExitStack() as cluster_stack:
+    with hint_about_missing_cells("use --drop-missing to leave such rows out"), contextlib.ExitStack() as cluster_stack:
         written = [*outputs, options.checkpoint]
         source = open_data_files(data, environment, reading, on_disk=options.stream, outputs=written)
         text, options = tie_fixed_parameters(inputs.read_text(model, environment), source.names, options)
@@ -418,7 +417,7 @@ def compare(
         [data], models = files, texts
     if [data, *models].count("-") > 1:
         raise BadInput("only one of DATA and the models can be standard input")
-    with errors_as_bad_input("use --drop-missing to leave such rows out"):
+    with hint_about_missing_cells("use --drop-missing to leave such rows out"):
         texts = [inputs.read_text(model, environment) for model in models]
         source = open_data_files([data], environment, reading)
         options = dataclasses.replace(options, start=inputs.constant_values(call.values))

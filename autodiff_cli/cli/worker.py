@@ -17,8 +17,6 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from autodiff_cli.data.json_records import parse_json
-
 if TYPE_CHECKING:
     from autodiff_cli.cli.environment import Environment
     from autodiff_cli.data.files import DataSource
@@ -37,15 +35,12 @@ _FIELDS["--lr"] = _FIELDS["--learning-rate"]
 def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
     """Return the answer to a question; its key `ask` is `trace`, `fit`, `row`, `learn` or `course`."""
     from autodiff_cli.cli.environment import BadInput
-    from autodiff_cli.data.table import DataError
-    from autodiff_cli.language.errors import ExpressionError
-    from autodiff_cli.options import OptionError
-    from autodiff_cli.render.layout import GraphTooLargeError
+    from autodiff_cli.language.errors import InputError
 
     pages = {"trace": _trace_page, "row": _row_page, "learn": _learning_page, "course": _course_page}
     try:
         return {"fit": _fit_report, **pages}[question["ask"]](question, data)
-    except (BadInput, ExpressionError, DataError, OptionError, GraphTooLargeError) as error:
+    except (BadInput, InputError) as error:
         return {"error": page_message(f"error: {error}")}
     except MemoryError:
         return {"error": "error: not enough memory"}
@@ -261,7 +256,7 @@ def _limit_process(seconds: float) -> None:
 def main() -> None:
     """Answer the question on standard input."""
     os.environ["AUTODIFF_CACHE"] = "off"
-    question = parse_json(sys.stdin.buffer.readline())
+    question = json.loads(sys.stdin.buffer.readline())
     _limit_process(question["seconds"])
     sys.stdout.write(json.dumps(answer_question(question, sys.stdin.buffer)))
 

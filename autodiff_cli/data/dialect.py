@@ -21,7 +21,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
-from autodiff_cli.language.errors import pluralize
+from autodiff_cli.language.errors import InputError, pluralize
 from autodiff_cli.language.lexer import canonical_name, split_assignment
 from autodiff_cli.options import at_least, check_fields, option
 
@@ -43,7 +43,7 @@ _THOUSANDS_PATTERNS = {
 }
 
 
-class DataError(ValueError):
+class DataError(InputError):
     """Data that cannot be used. The message says where the problem is and what the file has there.
 
     Attributes:

@@ -15,6 +15,7 @@ import json
 import re
 import warnings
 import zipfile
+from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -278,20 +279,8 @@ class JsonLines(ArrowFormat):
             return pa.Table.from_pylist(list(self._parse_objects(content, before)))
         values = sum(len(column) - column.null_count for column in table.columns)
         if sum(1 for _ in _JSON_KEY.finditer(content)) != values:  # some are null or nested, or a key occurs twice
-            lines = content.splitlines()
-            try:
-                parse_json(b"[%b]" % b",".join(line for line in lines if line.strip()))
-            except ValueError:
-                for number, line in enumerate(lines, before + 1):
-                    self._parse_line(line, number)
+            deque(self._parse_objects(content, before), 0)
         return table
-
-    def _parse_line(self, line: bytes, number: int) -> Any:
-        """Return the value of a line, None for an empty one. Raises DataError that names the line."""
-        try:
-            return parse_json(line) if line.strip() else None
-        except ValueError as error:
-            raise self._source.read_error(error, number) from None
 
     def _check_depth(self, content: bytes, before: int) -> None:
         """Raise DataError for lines that are nested so deeply that JSON parsers could overflow the stack."""
@@ -311,7 +300,10 @@ class JsonLines(ArrowFormat):
         for number, line in enumerate(content.splitlines(), before + 1):
             if not line.strip():
                 continue
-            record = self._parse_line(line, number)
+            try:
+                record = parse_json(line)
+            except ValueError as error:
+                raise self._source.read_error(error, number) from None
             if not isinstance(record, dict):
                 raise DataError(f"{self._source.name}: line {number}: expected an object with a value for each column")
             for name, value in record.items():

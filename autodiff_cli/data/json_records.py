@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import UnionType
@@ -24,10 +23,6 @@ IF_KNOWN = {"if_known": True}  # the key is left out if there is no value
 NOT_IN_DOCUMENT = {"in_document": False}
 
 
-class RepeatedKeyError(ValueError):
-    """Error for a JSON object with two values for a key."""
-
-
 def parse_json(text: str | bytes) -> Any:
     """Parse JSON.
 
@@ -37,7 +32,7 @@ def parse_json(text: str | bytes) -> Any:
     >>> parse_json('{"a": 1, "b": 2, "a": 3}')
     Traceback (most recent call last):
         ...
-    autodiff_cli.data.json_records.RepeatedKeyError: the key `a` occurs more than once
+    ValueError: the key `a` occurs more than once
     """
     return json.loads(text, object_pairs_hook=_unique_keys)
 
@@ -45,8 +40,9 @@ def parse_json(text: str | bytes) -> Any:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) < len(pairs):
-        ((name, _),) = Counter(name for name, _ in pairs).most_common(1)
-        raise RepeatedKeyError(f"the key `{name}` occurs more than once")
+        names = [name for name, _ in pairs]
+        name = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key `{name}` occurs more than once")
     return document
 
 

@@ -7,7 +7,9 @@ A `Dataset` provides the columns of a model as a `Table`: `MemoryDataset` from m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import csv
+import io
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -269,6 +271,13 @@ class TextBatch:
             [cell.decode("utf-8", "surrogateescape") for cell in cells.to_pylist()] for cells in self.batch.columns
         ]
         return [list(cells) for cells in zip(*columns, strict=True)]
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Return rows of cells as lines of CSV."""
+    stream = io.StringIO(newline="")
+    csv.writer(stream, lineterminator="\n").writerows(rows)
+    return stream.getvalue()
 
 
 def format_numbers(column: NDArray[Any], format_number: Callable[[float], str]) -> Any:

@@ -424,26 +424,21 @@ class FrameworkGradient(NamedTuple):
 
     Attributes:
         framework: the name of the framework.
-        version: the version of the framework.
+        version: its version.
         value: the value of the formula.
         gradient: the derivatives, by variable; an element of an array is `W[0, 1]`.
+        agrees: whether our derivatives agree with them, up to rounding errors.
     """
 
     framework: str
     version: str
     value: float
-    gradient: dict[str, float]
-
-    def agrees(self, name: str, derivative: float) -> bool:
-        """Whether our derivative agrees with the framework's, up to rounding errors."""
-        import numpy as np
-
-        # Two correct gradients differ by far less, or near 0 by rounding errors of larger terms.
-        return bool(np.isclose(derivative, self.gradient[name], rtol=1e-9, atol=1e-12, equal_nan=True))
+    gradient: Mapping[str, float]
+    agrees: Mapping[str, bool]
 
 
 def framework_gradient(
-    framework: str, formula: Formula, point: Mapping[str, Any], wrt: Sequence[str]
+    framework: str, formula: Formula, point: Mapping[str, Any], ours: Mapping[str, float]
 ) -> FrameworkGradient:
     """Compute the gradient of a formula with another framework.
 
@@ -451,28 +446,29 @@ def framework_gradient(
         framework: a key of `FRAMEWORKS`.
         formula: the formula.
         point: floats and arrays, by variable.
-        wrt: the variables to differentiate by.
+        ours: our derivatives.
 
     Raises:
-        ExportError: if the framework is not installed, or lacks an operation.
+        ExportError: if the framework lacks an operation.
+        ModuleNotFoundError: if it is not installed.
     """
     import numpy as np
 
-    source, namespace = export(formula, framework, ExportOptions("f", gradient=False)), dict[str, Any]()
-    try:
-        library = importlib.import_module(framework)
-        exec(source, namespace)  # the source is our own
-    except ImportError:
-        raise ExportError(f"{framework} is not installed: pip install {framework}") from None
+    source, library = export(formula, framework, ExportOptions("f", gradient=False)), importlib.import_module(framework)
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)  # the source is our own
     values = [np.asarray(point[name], dtype=np.float64) for name in formula.variables]
     value, slopes = FRAMEWORKS[framework](library, namespace["f"], values)
     theirs = {
         f"{name}{[*place] if place else ''}": float(number)
         for name, slope in zip(formula.variables, slopes, strict=True)
         for place, number in np.ndenumerate(slope)
-        if name in wrt
     }
-    return FrameworkGradient(framework, library.__version__, float(value), theirs)
+    gradient = {name: theirs[name] for name in ours}
+    # Two correct gradients differ by far less, or near 0 by rounding errors of larger terms.
+    same = np.isclose([*ours.values()], [*gradient.values()], rtol=1e-9, atol=1e-12, equal_nan=True)
+    agrees = dict(zip(ours, same.tolist(), strict=True))
+    return FrameworkGradient(framework, library.__version__, float(value), gradient, agrees)
 
 
 def _torch_gradient(torch: Any, f: Callable[..., Any], point: Sequence[Any]) -> tuple[Any, list[Any]]:

@@ -33,7 +33,7 @@ from autodiff_cli.graph.tape import (
     topological_order,
     with_inputs,
 )
-from autodiff_cli.language.errors import ExpressionError, join_words
+from autodiff_cli.language.errors import ExpressionError, InputError, join_words
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.floats import FLOATS
@@ -169,11 +169,11 @@ MAX_OPERATIONS = 200_000  # operations of the value and its derivatives; compile
 MAX_HESSIAN_SIZE = 100  # variables of a Hessian, elements of arrays counted; the code grows with the square
 
 
-class ExportError(ValueError):
+class ExportError(InputError):
     """Error for a formula or an option that the language cannot express."""
 
 
-class TooLargeError(ValueError):
+class TooLargeError(InputError):
     """Error for a program that would have more operations than the limit."""
 
 

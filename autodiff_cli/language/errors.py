@@ -26,7 +26,11 @@ _Otherwise = TypeVar("_Otherwise", str, None)
 NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
-class ExpressionError(ValueError):
+class InputError(ValueError):
+    """Error for what a user gave: an expression, data or options. The message says where it is and what is expected."""
+
+
+class ExpressionError(InputError):
     """Error for an expression that cannot be read, or cannot be evaluated with the given names and shapes.
 
     Args:

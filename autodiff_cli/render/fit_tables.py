@@ -6,8 +6,6 @@ by AICc, and nested models are tested against each other.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from autodiff_cli.data.json_records import pick, to_json
+from autodiff_cli.data.table import csv_text
 from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render.fit import (
@@ -50,15 +49,14 @@ def groups_csv(groups: FittedGroups) -> Report:
     def write(paper: Paper) -> None:
         fits, kinds = [group.fit for group in groups if group.fit is not None], _interval_kinds(groups)
         columns = [*_csv_cells(fits[0], kinds)] if fits else []
-        writer = csv.DictWriter(
-            paper.stream, [groups.column, "rows", *columns, "converged", "warnings"], restval="", lineterminator="\n"
-        )
-        writer.writeheader()
+        rows = [[groups.column, "rows", *columns, "converged", "warnings"]]
         for group in groups:
             fit, cells = group.fit, {groups.column: _group_label(group), "warnings": "; ".join(_group_warnings(group))}
             if fit is not None:
                 cells |= {"rows": str(fit.rows), **_csv_cells(fit, kinds)}
-            writer.writerow({**cells, "converged": str(fit is not None and fit.converged).lower()})
+            cells["converged"] = str(fit is not None and fit.converged).lower()
+            rows.append([cells.get(name, "") for name in rows[0]])
+        paper.stream.write(csv_text(rows))
 
     return Report(write, lambda: [_groups_document(groups)], is_data=True)
 
@@ -80,11 +78,7 @@ def estimates_text(fit: FittedModel, path: str, digits: int | None) -> str:
     names = [*fit.parameters, *fit.fixed, *fit.derived]
     if path.endswith(".csv"):
         rows = [_estimate_row(fit, each, name) for name in names for each in _elements(name, _value_of(fit, name))]
-        stream = io.StringIO()
-        writer = csv.DictWriter(stream, [*rows[0]], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        return stream.getvalue()
+        return csv_text([rows[0], *(row.values() for row in rows)])
     table = estimates_table(fit, [name for name in names if name not in fit.fixed], digits)
     cells = [[column.title for column in table.columns], *table.rows]
     if path.endswith(".md"):

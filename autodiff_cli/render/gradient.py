@@ -355,19 +355,12 @@ def check_report(check: GradientCheck, referee: FrameworkGradient | None = None)
         referee: the gradient that another framework computes. At a kink it may use another convention, so
             differences there do not count.
     """
-    is_confirmed = referee is None or all(
-        referee.agrees(finding.variable, finding.gradient) or not finding.verdict.has_derivative
-        for finding in check.findings
+    agrees = check.agrees and all(
+        referee is None or referee.agrees[each.variable] or not each.verdict.has_derivative for each in check.findings
     )
-    agrees = check.agrees and is_confirmed
     return Report(
         lambda paper: _write_check(paper, check, referee, agrees), lambda: [_check_document(check, referee, agrees)]
     ), agrees
-
-
-def _agreements(check: GradientCheck, referee: FrameworkGradient) -> dict[str, bool]:
-    """Return which derivatives another framework confirms, by variable."""
-    return {finding.variable: referee.agrees(finding.variable, finding.gradient) for finding in check.findings}
 
 
 def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient | None, agrees: bool) -> None:
@@ -390,8 +383,8 @@ def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient 
     paper.section("an equivalent formula that is more accurate here", [check.rewriting] if check.rewriting else [])
     if referee is not None:
         compared = [
-            (name, paper.in_full(referee.gradient[name]), "agrees" if is_same else "differs")
-            for name, is_same in _agreements(check, referee).items()
+            (name, paper.in_full(slope), "agrees" if referee.agrees[name] else "differs")
+            for name, slope in referee.gradient.items()
         ]
         table = TextTable((Column("variable"), *number_columns("gradient"), Column("")), compared)
         paper.titled_table(f"{referee.framework} {referee.version}", table)
@@ -415,14 +408,13 @@ def _write_check_notes(paper: Paper, findings: Sequence[Finding]) -> None:
 
 def _check_document(check: GradientCheck, referee: FrameworkGradient | None, agrees: bool) -> dict[str, Any]:
     """Return the JSON document; the order is null if unknown, and "inf" if there is no remainder at all."""
-    against = {} if referee is None else {"against": referee._asdict() | {"agrees": _agreements(check, referee)}}
     return {
         "expression": check.trace.expression.text,
         "variables": to_json(check.trace.point),
         "value": to_json(check.trace.value),
         "agrees": agrees,
         **({"better": check.rewriting} if check.rewriting is not None else {}),
-        **against,
+        **({"against": referee._asdict()} if referee is not None else {}),
         "checks": {
             finding.variable: pick(finding, "gradient", "reference", "relative_error", "order")
             | {"verdict": finding.verdict.value, "note": finding.note}

@@ -15,6 +15,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from autodiff_cli.language.errors import InputError
+
 P = TypeVar("P")
 
 MAX_NODES = 3000  # more nodes take too long to lay out, and cannot be read
@@ -98,7 +100,7 @@ class Layout(NamedTuple):
         return Layout(self.size, [*map(move, self.centres)], routes, frames)
 
 
-class GraphTooLargeError(ValueError):
+class GraphTooLargeError(InputError):
     """The graph has more nodes than a drawing can show."""
 
 

@@ -6,8 +6,6 @@ is ten times as fast as Python's `csv` and gives the same text.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -16,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.data.json_records import to_json
-from autodiff_cli.data.table import TextBatch, format_numbers
+from autodiff_cli.data.table import TextBatch, csv_text, format_numbers
 from autodiff_cli.explain.accuracy import describe_correct_digits
 from autodiff_cli.formula.array_derivatives import STDERR
 from autodiff_cli.render.formatting import NumberFormat, digits_format, shortest_text
@@ -37,7 +35,7 @@ _MIN_ARROW_ROWS = 2000  # rows for which importing pyarrow pays off
 
 def csv_row(cells: Sequence[str]) -> str:
     """Return one row as CSV."""
-    return _csv_text([cells])
+    return csv_text([cells])
 
 
 def csv_rows(
@@ -61,13 +59,7 @@ def csv_rows(
             return text
     rows = [[]] * len(added[0]) if cells is None else cells.rows() if isinstance(cells, TextBatch) else cells
     columns = [*(_cell_texts(column, None) for column in first), *(_cell_texts(column, show) for column in added)]
-    return _csv_text([*row, *more] for row, more in zip(rows, zip(*columns, strict=True), strict=True))
-
-
-def _csv_text(rows: Iterable[Sequence[str]]) -> str:
-    stream = io.StringIO(newline="")
-    csv.writer(stream, lineterminator="\n").writerows(rows)
-    return stream.getvalue()
+    return csv_text([*row, *more] for row, more in zip(rows, zip(*columns, strict=True), strict=True))
 
 
 def _cell_texts(column: NDArray[Any], show: NumberFormat | None) -> list[str]:

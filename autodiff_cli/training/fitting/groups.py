@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import DataError
 from autodiff_cli.graph.tape import gc_paused
-from autodiff_cli.language.errors import ExpressionError, format_names, suggest
+from autodiff_cli.language.errors import InputError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -149,7 +149,7 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
                     try:
                         fit = _fit_alone(part.objective_of(number), options) if batch is None else batch.fit(number)
                         groups.append(FittedGroup(labels[group], fit))
-                    except (DataError, ExpressionError, OptionError, ArithmeticError, np.linalg.LinAlgError) as error:
+                    except (InputError, ArithmeticError, np.linalg.LinAlgError) as error:
                         groups.append(FittedGroup(labels[group], None, str(error)))
     names = (*objective.parameters, *objective.fixed)
     return FittedGroups(objective.model.text, name, names, tuple(groups), objective.rows, objective.data.dropped)

@@ -29,7 +29,6 @@ from autodiff_cli.data.json_records import (
     NAN_IS_NULL,
     NONFINITE_IS_NULL,
     NOT_IN_DOCUMENT,
-    RepeatedKeyError,
     parse_json,
     read_json,
     to_json,
@@ -641,10 +640,10 @@ def _parse_document(content: bytes) -> dict[str, Any]:
     """Return the JSON document of a model file."""
     try:
         document = parse_json(content.decode("utf-8"))
-    except RepeatedKeyError as error:
-        raise _InvalidModelFile(f"damaged, or edited: {error}") from None
-    except (ValueError, RecursionError):
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise _InvalidModelFile("not a model file, or a damaged one; `train --save MODEL.json` writes one") from None
+    except ValueError as error:  # a key occurs twice
+        raise _InvalidModelFile(f"damaged, or edited: {error}") from None
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise _InvalidModelFile(f'not a model file: it lacks `"format": "{_FORMAT}"`; write one with `train --save`')
     version = document.get("version")
