@@ -26,9 +26,9 @@ def examples(count: int, **others: Any) -> settings:
 
 
 def part(count: int) -> int:
-    """The number of cases that run in place of `count`: an eighth, a quarter with `--slow`, but two at least, and all
-    with `--exhaustive`."""
-    return amount(min(count, max(2, count // 8)), min(count, max(2, -(-count // 4))), count)
+    """The number of cases that run in place of `count`: an eighth, one at least; with `--slow` a quarter, two at least;
+    and all with `--exhaustive`."""
+    return amount(max(1, count // 8), min(count, max(2, -(-count // 4))), count)
 
 
 def amount(quick: int, slow: int, exhaustive: int) -> int:

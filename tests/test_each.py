@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,7 +43,10 @@ def test_of_a_sampled_test_an_evenly_spread_part_runs_and_of_others_all() -> Non
     sampled = [item(f"sampled[{k}]", "sampled", "sampled") for k in range(30)]
     others = [item(f"whole[{k}]", "whole", "slow") for k in range(30)]
     chosen = [case.name for case in chosen_cases([*sampled, *others])]
-    assert chosen == [*[f"sampled[{k}]" for k in range(0, 30, 30 // part(30))], *(case.name for case in others)]
+    places = evenly_spread_part(range(30))
+    assert len(places) == part(30)
+    assert {b - a for a, b in pairwise(places)} <= {30 // part(30), -(-30 // part(30))}
+    assert chosen == [*[f"sampled[{k}]" for k in places], *(case.name for case in others)]
     assert [*chosen_cases(sampled[7:8])] == sampled[7:8]
 
 
