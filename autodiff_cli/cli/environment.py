@@ -38,7 +38,7 @@ class ExitStatus(enum.IntEnum):
     INTERRUPTED = 130
 
 
-class BadInput(Exception):  # noqa: N818 - named after the input, not as an error
+class BadInput(InputError):  # noqa: N818 - named after the input, not as an error
     """Input that cannot be used. The message names the input and says what to do. Exit status 2."""
 
 
@@ -158,7 +158,9 @@ def hint_about_missing_cells(hint: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise BadInput(f"{error}\n{hint}" if getattr(error, "missing", False) else str(error)) from error
+        if not getattr(error, "missing", False):
+            raise
+        raise BadInput(f"{error}\n{hint}") from error
 
 
 @contextlib.contextmanager

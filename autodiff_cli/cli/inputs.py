@@ -114,8 +114,8 @@ def constant_expression(name: str, text: str) -> Formula:
     return expression
 
 
-def constant_value(name: str, text: str) -> Any:
-    """Return the value of an option that is a constant expression, `pi/4` or `[1, 2, 3]`, as a float or an array.
+def representable_constant(name: str, text: str) -> Formula:
+    """Return an option that is a constant expression, `pi/4` or `[1, 2, 3]`.
 
     Raises:
         BadInput: for a text that is not a constant expression, and for a number that no float represents.
@@ -125,7 +125,12 @@ def constant_value(name: str, text: str) -> Any:
     constant = constant_expression(name, text)
     if unrepresentable_numbers({name: constant}):
         raise BadInput(f"the value of {name} must be representable as a float, not `{text}`")
-    return constant.value()
+    return constant
+
+
+def constant_value(name: str, text: str) -> Any:
+    """Return the value of an option as a float or an array; see `representable_constant`."""
+    return representable_constant(name, text).value()
 
 
 def constant_values(texts: Mapping[str, str]) -> dict[str, Any]:
@@ -346,13 +351,11 @@ def _read_end(name: str, text: str) -> Number:
     from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
     from autodiff_cli.numbers.ball_arithmetic import is_finite
 
-    constant = constant_expression(f"`{name}`", text)
+    constant = representable_constant(f"`{name}`", text)  # ends are shown as floats
     if not constant.is_scalar:
         raise BadInput(f"the value of `{name}`: the ends of an interval are numbers, but `{text}` is an array")
     (number,) = evaluate_to_digits([constant.output], _END_DIGITS).numbers
-    if is_finite(number):
-        constant_value(f"`{name}`", text)  # ends are shown as floats
-    else:
+    if not is_finite(number):
         raise BadInput(f"the value of `{name}`: the ends of an interval are finite numbers, not `{text}`")
     return number
 

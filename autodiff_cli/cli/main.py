@@ -58,14 +58,14 @@ def run(words: Sequence[str], environment: Environment) -> int:
 
     Exceptions become messages and statuses here. Only KeyboardInterrupt is passed on.
     """
-    from autodiff_cli.cli.environment import BadInput, ExitStatus, Failure
+    from autodiff_cli.cli.environment import ExitStatus, Failure
     from autodiff_cli.language.errors import InputError
 
     try:
         status = _run_command(words, environment)
         environment.stdout.flush()
         return status
-    except (BadInput, InputError) as error:
+    except InputError as error:
         return _fail(environment, str(error), ExitStatus.BAD_INPUT)
     except Failure as error:
         return _fail(environment, str(error), ExitStatus.FAILED)

@@ -126,10 +126,9 @@ def predict(
         environment.note(f"rows left out because of missing cells: {table.dropped}")
     environment.note(*filter(None, (note, *file.notes)))
 
-    def predictions() -> Iterator[Mapping[str, NDArray[Any]]]:
-        yield from (chunk.columns for chunk in chunks())
-
-    report = predictions_report(fit, file.header, lambda: _text_rows(file, table), names, predictions)
+    report = predictions_report(
+        fit, file.header, lambda: _text_rows(file, table), names, lambda: (chunk.columns for chunk in chunks())
+    )
     return Output(report, path=output)
 
 

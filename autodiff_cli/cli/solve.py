@@ -127,8 +127,8 @@ def _read_problem(call: Call, expression: str, options: SearchOptions, with_star
         example = inputs.value_option(call, name, "-10..10")
         raise BadInput(f"no variable has a range; to solve for `{name}`, add {example}")
     numbers = {name: text for name, text in values.items() if name not in ranges}
-    inputs.constant_values(numbers)  # the report shows them as floats
-    fixed = {name: inputs.constant_expression(f"`{name}`", text).output for name, text in numbers.items()}
+    # The report shows them as floats.
+    fixed = {name: inputs.representable_constant(f"`{name}`", text).output for name, text in numbers.items()}
     progress = _progress(call.environment)
     return BoxProblem(formula, ranges, fixed, options.precision, options.max_boxes, progress)
 

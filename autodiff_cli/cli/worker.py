@@ -34,13 +34,12 @@ _FIELDS["--lr"] = _FIELDS["--learning-rate"]
 
 def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
     """Return the answer to a question; its key `ask` is `trace`, `fit`, `row`, `learn` or `course`."""
-    from autodiff_cli.cli.environment import BadInput
     from autodiff_cli.language.errors import InputError
 
     pages = {"trace": _trace_page, "row": _row_page, "learn": _learning_page, "course": _course_page}
     try:
         return {"fit": _fit_report, **pages}[question["ask"]](question, data)
-    except (BadInput, InputError) as error:
+    except InputError as error:
         return {"error": page_message(f"error: {error}")}
     except MemoryError:
         return {"error": "error: not enough memory"}

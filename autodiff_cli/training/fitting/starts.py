@@ -133,10 +133,9 @@ def rivals_of(objective: Objective, ends: Array, losses: Array) -> tuple[Array, 
     order = np.argsort(losses, kind="stable")
     likely = ends[order[gains[order] < MINIMIZATION.exclusion * dispersion_of(objective, ends[0])]]
     rivals = [ends[0]]
-    while (
-        len(likely := likely[~minimization.are_equal_ends(likely, rivals[-1])]) and len(rivals) <= SETTINGS.max_rivals
-    ):
-        rivals.append(likely[0])
+    for _ in range(SETTINGS.max_rivals):
+        likely = likely[~minimization.are_equal_ends(likely, rivals[-1])]
+        rivals.extend(likely[:1])
     return tuple(rivals[1:])
 
 

@@ -224,12 +224,13 @@ function orderLayers(graph, order, hasFrames) {
   const layers = [...Map.groupBy(source.keys(), ({ rank }) => rank)].sort(([a], [b]) => a - b).map(([, layer]) => layer);
   const arrange = (layer, isBefore) => layer.sort(isBefore).forEach((node, k) => { node.order = k; });
   const variables = [...source].filter(([, { v, w }]) => w < 0 && record.nodes[v]?.op === "variable");
-  const wanted = variables.map(([node, { v }]) => [{ rank: `variables of ${node.rank}`, order: v }, node]); // crossed where they are swapped
+  const wanted = variables.map(([node, { v }]) => [{ rank: `variables of ${node.rank}`, order: v }, node]);
+  const counted = [...edges, ...wanted]; // two variables that are swapped count as a crossing
   let [least, best] = [Infinity, null];
   for (const start of [0, 1]) {
     for (const layer of layers) arrange(layer, (a, b) => source.get(a).v - source.get(b).v || source.get(a).w - source.get(b).w);
     for (let [sweep, last] = [0, 0]; sweep - last <= SWEEPS && least > 0; sweep++) {
-      const count = crossings([...edges, ...wanted]);
+      const count = crossings(counted);
       if (count < least) [least, best, last] = [count, layers.map((layer) => [...layer]), sweep];
       const isForward = sweep % 2 === start;
       const side = sweep % 4 < 2 ? 1 : -1; // of boxes with the same middle
