@@ -420,12 +420,12 @@ def arrow_floats(cells: Any) -> Array:
     """Return a list, or an Arrow column of doubles, as floats with nan for missing values."""
     if not hasattr(cells, "chunks"):
         return np.array(cells, dtype=np.float64)
-    return np.asarray(arrow_native(cells.fill_null(math.nan) if cells.null_count else cells))
+    return np.asarray(_with_missing_as(math.nan, cells))
 
 
 def arrow_native(cells: Any) -> NDArray[Any] | None:
-    """Return an Arrow column without missing cells in its own numeric type, without a copy if it is one chunk. Returns
-    None for types that backends do not read directly.
+    """Return an Arrow column in its own numeric type, without a copy if it is one chunk; missing cells have any value.
+    Returns None for types that backends do not read directly.
 
     The Arrow buffers are read directly: `to_numpy` of Arrow imports pandas where it is installed, which takes longer
     than a small fit.
@@ -441,6 +441,12 @@ def arrow_native(cells: Any) -> NDArray[Any] | None:
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind), *parts])
 
 
+def _with_missing_as(number: float, cells: Any) -> NDArray[Any]:
+    """Return a numeric Arrow column with a number in place of missing cells. `fill_null` of Arrow imports pandas."""
+    values = np.asarray(arrow_native(cells))
+    return np.where(arrow_native(cells.is_valid().cast("int8")), values, number) if cells.null_count else values
+
+
 def arrow_labels(cells: Any) -> LabelColumn:
     """Return an Arrow column of any type as labels, with texts without surrounding blanks."""
     import pyarrow as pa
@@ -448,8 +454,7 @@ def arrow_labels(cells: Any) -> LabelColumn:
     table, parts = CodeTable(), [np.empty(0, np.int32)]
     for chunk in cells.chunks:
         encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        indices = encoded.indices.cast(pa.int64()).fill_null(-1)
-        positions = np.frombuffer(indices.buffers()[1], np.int64)[indices.offset : indices.offset + len(indices)]
+        positions = _with_missing_as(-1, pa.chunked_array([encoded.indices.cast(pa.int64())]))
         words = (cell.strip() if isinstance(cell, str) else cell for cell in encoded.dictionary.to_pylist())
         parts.append(table.codes((*words, None))[positions])
     labels = LabelColumn(np.concatenate(parts), [*table])

@@ -211,10 +211,8 @@ class DelimitedText:
                 for block in lines:
                     source: Any = pa.BufferReader(block)
                     table = pa_csv.read_csv(source, reading, plain, converting)
-                    has_zeros = any(
-                        pa.types.is_floating(column.type) and not column.to_numpy().all() for column in table.columns
-                    )
-                    if has_zeros and _MINUTE_NUMBER.search(block):
+                    numbers = [batches.arrow_floats(c) for c in table.columns if pa.types.is_floating(c.type)]
+                    if not all(map(np.all, numbers)) and _MINUTE_NUMBER.search(block):
                         raise batches.FallbackRequired  # Arrow does not report numbers that underflow
                     yield table
                 if lines.rest is None:
