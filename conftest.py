@@ -6,7 +6,7 @@ python -m pytest --exhaustive             as --slow, with every point, seed and 
 python -m pytest --slow --skip-passed     the tests and cases that `--slow` adds to the last whole run without it
 python -m pytest tests/graph              one folder, in this process
 
-Tests that need a missing program or library are skipped; see `tests/tools.py`.
+Tests that need a missing program or library are skipped, and with `REQUIRE_TOOLS` set they fail; see `tests/tools.py`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ import gc
 import importlib
 import importlib.util
 import os
+import re
 import signal
 import sys
+from collections.abc import Generator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import settings
@@ -42,7 +45,10 @@ vars(providers)["_get_local_constants"] = lambda: providers._local_constants
 
 
 CACHE = Path(__file__).parent / ".pytest_cache" / "home"  # in place of ~/.cache
+FRAMEWORKS = re.compile(r"\b(torch|jax)\b")  # too large for continuous integration; `.ci/run` has JAX where it installs
 PASSED = "autodiff/passed"  # the key in pytest's cache under which a whole run without --slow stores what passed
+
+R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -113,6 +119,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = [item for item in chosen if item.nodeid not in passed or has_more_cases(getattr(item, "obj", None))]
     config.hook.pytest_deselected(items=[*set(items).difference(chosen)])
     items[:] = chosen
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that is skipped, where `REQUIRE_TOOLS` is set."""
+    return require_tools((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Fail a file that is skipped, where `REQUIRE_TOOLS` is set."""
+    return require_tools((yield))
+
+
+def require_tools(report: R) -> R:
+    """Make a skip a failure where `REQUIRE_TOOLS` is set, except for frameworks that continuous integration lacks."""
+    if report.skipped and os.environ.get("REQUIRE_TOOLS") and not hasattr(report, "wasxfail"):
+        reason = str(report.longrepr)
+        if not FRAMEWORKS.search(reason):
+            report.outcome, report.longrepr = "failed", reason
+    return report
 
 
 def missing_options(config: pytest.Config) -> list[str]:

@@ -443,8 +443,8 @@ def arrow_native(cells: Any) -> NDArray[Any] | None:
 
 def _with_missing_as(number: float, cells: Any) -> NDArray[Any]:
     """Return a numeric Arrow column with a number in place of missing cells. `fill_null` of Arrow imports pandas."""
-    values = np.asarray(arrow_native(cells))
-    return np.where(arrow_native(cells.is_valid().cast("int8")), values, number) if cells.null_count else values
+    values, is_valid = (np.asarray(arrow_native(each)) for each in (cells, cells.is_valid().cast("int8")))
+    return np.where(is_valid, values, number) if cells.null_count else values
 
 
 def arrow_labels(cells: Any) -> LabelColumn:
