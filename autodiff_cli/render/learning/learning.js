@@ -63,7 +63,7 @@ function showEpoch() {
     }
     value.title = shapeOf(parameters[name]);
     const gradient = gradientOf(name);
-    setText(slope, Object.hasOwn(recording.fixed, name) ? "fixed" : `gradient ${gradient === null ? "0" : brief(gradient)}`);
+    setText(slope, Object.hasOwn(recording.fixed, name) ? "fixed" : `this row's gradient ${gradient === null ? "0" : brief(gradient)}`);
   }
   drawLoss(k);
   drawFit(parameters, selected);
