@@ -472,11 +472,12 @@ def framework_gradient(
 
 
 def _torch_gradient(torch: Any, f: Callable[..., Any], point: Sequence[Any]) -> tuple[Any, list[Any]]:
-    leaves = [torch.tensor(x, dtype=torch.float64, requires_grad=True) for x in point]
+    # Lists, because PyTorch reads arrays only of the NumPy that it was built for.
+    leaves = [torch.tensor(x.tolist(), dtype=torch.float64, requires_grad=True) for x in point]
     value = f(*leaves)
     if value.requires_grad:
         value.backward()
-    return value.detach(), [(torch.zeros_like(x) if x.grad is None else x.grad).detach().numpy() for x in leaves]
+    return value.detach(), [(torch.zeros_like(x) if x.grad is None else x.grad).tolist() for x in leaves]
 
 
 def _jax_gradient(jax: Any, f: Callable[..., Any], point: Sequence[Any]) -> tuple[Any, list[Any]]:

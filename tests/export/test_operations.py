@@ -82,6 +82,9 @@ def test_every_operation_and_its_slopes(tmp_path: Path, target: str, runner: Run
     assert sum(len(case.points) for case in cases) > 10_000
 
 
+UNDIFFERENTIATED = {"jax": (), "torch": ("gammainc", "gammaincc")}  # frameworks refuse to differentiate these by a
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "runner"), [("jax", in_jax), ("torch", in_torch)])
 def test_frameworks_differentiate_what_they_have(tmp_path: Path, target: str, runner: Runner) -> None:
@@ -91,6 +94,8 @@ def test_frameworks_differentiate_what_they_have(tmp_path: Path, target: str, ru
         drawn = [p for p in POINTS.get(op.name, []) if len(p) == len(f.variables)]
         points = [p for p in drawn if all(1e-3 < abs(x) < 20 and 2 * x != round(2 * x) for x in p)][:40]
         if op.is_helper or op.unavailable_inputs or not points or not EXPORTERS[target].supports(op):
+            continue
+        if op.name in UNDIFFERENTIATED[target]:
             continue
         cases.append(Case(export(f, target, ExportOptions(f"f{k}")), f"f{k}", f.variables, points))
         expected.append([f.value_and_grad(dict(zip(f.variables, point, strict=True))) for point in points])
