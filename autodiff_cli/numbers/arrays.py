@@ -52,13 +52,17 @@ def _sum_like(x: Array, like: Array) -> Any:
     return x.sum(axis=stretched, keepdims=True)
 
 
+_SMALL_PRODUCT = 1 << 14  # the product of the sizes of two arrays, up to which BLAS is not faster
+
+
 def _matmul(a: Array, b: Array) -> Any:
+    if a.shape[-1] == b.shape[-1] == 1 and a.size * b.size <= _SMALL_PRODUCT:
+        return dots(a[..., 0] if b.ndim == 2 else a[..., None, :, 0], b[..., 0].T)[..., None]
     if a.shape[-1] == 1:
         return np.tensordot(a[..., 0], b, axes=1)
     if b.shape[-1] == 1:
-        product = np.tensordot(
-            a, b[..., 0], axes=([-2], [0])
-        )  # moves the rows, which are where `a` has them, to the last axis
+        # The rows, which are where `a` has them, move to the last axis.
+        product = np.tensordot(a, b[..., 0], axes=([-2], [0]))
         return np.moveaxis(product, a.ndim - 2, -1)
     left, right = "ij"[2 - (a.ndim - 1) :], "jk"[: b.ndim - 1]
     return np.einsum(f"{left}r,{right}r->{left[:-1]}{right[1:]}r", a, b)
@@ -127,10 +131,10 @@ def ignore_float_errors() -> np.errstate:
 def dots(a: Array, b: Array) -> Array:
     """Return the dot products along the last axis, with bits that depend on nothing else than the numbers.
 
-    `np.vecdot` uses the dot product of BLAS, which on some processors adds in an order that depends on the address.
+    BLAS, and so `np.vecdot`, rounds a product and a sum at once on some processors, and on some adds in an order that
+    depends on the address.
     """
-    products: Array = np.add.reduce(a * b, axis=-1)
-    return products
+    return np.asarray(np.add.reduce(a * b, axis=-1))
 
 
 def _as_float(compare: np.ufunc) -> Callable[..., Array]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import operator
 from math import inf, nan
 
 import numpy as np
@@ -15,7 +17,7 @@ from autodiff_cli.graph.op import Op
 from autodiff_cli.numbers.array_functions import SPECIAL
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.ops import all_ops
+from autodiff_cli.ops import all_ops, get_op
 from autodiff_cli.ops.special import LOG_DENSITIES
 from tests.each import each, evenly_spread_part, examples
 
@@ -132,3 +134,19 @@ def test_nan_in_an_irrelevant_input_is_ignored(name: str, point: tuple[float, ..
     op = next(op for op in ELEMENTWISE if op.name == name)
     for by in (by_floats, by_arrays):
         assert by(op, [point]) == pytest.approx([value], nan_ok=True)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 2)), ((4, 5), (5, 3))]))
+def test_products_of_small_arrays_are_rounded_as_products_and_sums_of_floats(
+    seed: int, shapes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    """On any processor: some libraries round a product and a sum at once, so `[x, k] @ [k, -x]` is not 0."""
+    generator = np.random.default_rng(seed)
+    a, b = (generator.normal(size=shape) for shape in shapes)
+    found = ARRAYS.function(get_op("matmul"), 2)(a[..., None], b[..., None])[..., 0]
+    left, right = np.atleast_2d(a), b[:, None] if b.ndim == 1 else b
+    wanted = [
+        [functools.reduce(operator.add, map(operator.mul, row, column)) for column in right.T.tolist()]
+        for row in left.tolist()
+    ]
+    np.testing.assert_array_equal(found, np.reshape(wanted, found.shape))
