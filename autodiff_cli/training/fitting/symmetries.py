@@ -495,11 +495,6 @@ class Sinusoids:
             if len(turns):
                 yield FrequencyGrid(index, unit * (turns / per_turn) ** power, turns / per_turn)
 
-    def turns(self, theta: Array) -> float:
-        """Return the number of turns of the first frequency over the data."""
-        index = self.frequencies[0]
-        return float(abs(theta[index]) * np.ptp(self._row_slopes(index, theta)) / (2 * np.pi))
-
     def quarter_turns(self, theta: Array) -> list[tuple[int, float]]:
         """Return the index of each phase, and the change of it that is a quarter of a turn."""
         slopes = ((index, self._slope(index, theta)) for index in self.phases)

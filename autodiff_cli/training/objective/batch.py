@@ -51,10 +51,14 @@ class ObjectiveBatch:
     Args:
         objectives: the objective of each fit; they may be the same.
         bounds: the bounds of all fits, of shape (P,) or (fits, P).
+
+    Attributes:
+        objective: the first objective, which has the model and the options of all fits.
+        count: the number of fits.
     """
 
     def __init__(self, objectives: Sequence[Objective], bounds: Bounds) -> None:
-        self.objectives = objectives
+        self.objectives, self.objective, self.count = objectives, objectives[0], len(objectives)
         self.bounds = bounds
 
     def _each(self, method: str, fits: Fits, *arguments: Array) -> Any:
@@ -65,16 +69,6 @@ class ObjectiveBatch:
     def _with(self, objectives: Sequence[Objective]) -> Self:
         """Return the batch with other objectives for its fits."""
         return type(self)(objectives, self.bounds)
-
-    @property
-    def count(self) -> int:
-        """The number of fits."""
-        return len(self.objectives)
-
-    @property
-    def objective(self) -> Objective:
-        """The first objective, which has the model and the options of all fits."""
-        return self.objectives[0]
 
     def objective_of(self, fit: int) -> Objective:
         """Return the objective of one fit."""
