@@ -218,25 +218,22 @@ class CheckpointFile:
 
         Raises OSError; CheckpointError if another run writes it too.
         """
-        with self._lock:
-            self._replace(identity, state)
-
-    def _replace(self, identity: Mapping[str, Any], state: CheckpointState) -> None:
         part = self._target.with_name(f".{secrets.token_hex(8)}.part")
-        try:
-            with part.open("xb") as stream:
-                np.savez(stream, **_archive_from_state(identity, state))  # type: ignore[arg-type]
-                stream.flush()
-                os.fsync(stream.fileno())
-                descriptor = os.dup(stream.fileno())
-            self._acquire_lock(descriptor)
-            self._check_sole_writer()
-            part.replace(self._target)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-        self.close()
-        self._descriptor = descriptor
+        with self._lock:
+            try:
+                with part.open("xb") as stream:
+                    np.savez(stream, **_archive_from_state(identity, state))  # type: ignore[arg-type]
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                    descriptor = os.dup(stream.fileno())
+                self._acquire_lock(descriptor)
+                self._check_sole_writer()
+                part.replace(self._target)
+            except BaseException:
+                part.unlink(missing_ok=True)
+                raise
+            self.close()
+            self._descriptor = descriptor
 
     def close(self) -> None:
         """Release the lock, so that another run can write the file."""

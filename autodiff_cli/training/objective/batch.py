@@ -223,12 +223,11 @@ class GatheredRows:
         quantiles = np.empty((len(self.sizes), len(shares)))
         for similar, by_group in self._by_size(values, math.inf):
             ordered = np.sort(by_group.transpose(1, 0, 2).reshape(by_group.shape[1], -1), axis=1)
-            last = np.maximum(np.count_nonzero(ordered < np.inf, axis=1) - 1, 0)
-            for k, share in enumerate(shares):
-                below = np.floor(share * last).astype(np.intp)
-                above = np.minimum(below + 1, last)
-                lower, upper = (ordered[np.arange(len(ordered)), position] for position in (below, above))
-                quantiles[similar, k] = lower + (share * last - below) * (upper - lower)
+            last = np.maximum(np.count_nonzero(ordered < np.inf, axis=1) - 1, 0)[:, None]
+            places, groups = last * np.array(shares), np.arange(len(ordered))[:, None]
+            below = np.floor(places).astype(np.intp)
+            lower, upper = ordered[groups, below], ordered[groups, np.minimum(below + 1, last)]
+            quantiles[similar] = lower + (places - below) * (upper - lower)
         return quantiles
 
     def _by_size(self, values: Array, filling: float) -> Iterator[tuple[Fits | slice, Array]]:

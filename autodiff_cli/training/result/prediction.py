@@ -30,10 +30,10 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.numbers.array_functions import Elementwise
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
-from autodiff_cli.ops.structural import index, stack
+from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import COUNT_LOSSES, LOSSES, LossKind
-from autodiff_cli.training.objective.kernels import x_sigma_column
+from autodiff_cli.training.objective.kernels import component_graphs, x_sigma_column
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions, check_confidence_level
@@ -166,9 +166,7 @@ def _prediction_bands(fit: FittedModel, data: Mapping[str, ArrayLike], level: fl
         raise OptionError(f"the fit has no intervals: {reason or 'no standard errors'}")
     level = check_confidence_level(level)
     program, shapes = model.program, model.shapes
-    outputs = [program.output]
-    for length in model.target_shape:
-        outputs = [index(program.output, k) for k in range(length)]
+    outputs = component_graphs(program.output, model.target_shape)
     leaves = [program.leaves[name] for name in fit.parameters]
     bands = [
         _component_bands(fit, output, leaves, point, shapes, spread, level)
