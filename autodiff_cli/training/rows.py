@@ -186,19 +186,28 @@ def row_numbers(rows: RowIndex, count: int) -> NDArray[np.intp]:
     return np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows, np.intp)
 
 
+Kernel = TypeVar("Kernel", SumKernel, RowKernel)
+
+
 # Not frozen: creating a frozen record takes three times as long, and one is created at every evaluation.
 @dataclass(slots=True)
-class SumTask:
-    """The sums of a kernel at a point over the rows of a chunk; sums of chunks are added."""
+class KernelTask(Generic[Kernel]):
+    """The base of tasks that evaluate a kernel at a point."""
 
-    kernel: SumKernel
+    kernel: Kernel
     point: Point
-    combine: Callable[[Array, Array], Array] = np.add
 
     @property
     def names(self) -> Set[str]:
         """The columns that the kernel reads."""
         return self.kernel.names
+
+
+@dataclass(slots=True)
+class SumTask(KernelTask[SumKernel]):
+    """The sums of a kernel at a point over the rows of a chunk; sums of chunks are added."""
+
+    combine: Callable[[Array, Array], Array] = np.add
 
     def __call__(self, columns: ColumnArrays, rows: int) -> Array:
         """Return the sums over these rows."""
@@ -210,18 +219,11 @@ def concatenate_rows(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate((a, b), axis=-1)
 
 
-@dataclass(frozen=True, slots=True)
-class ValueTask:
+@dataclass(slots=True)
+class ValueTask(KernelTask[RowKernel]):
     """The values of a kernel for every row at a point, of shape (values, rows); chunks are concatenated."""
 
-    kernel: RowKernel
-    point: Point
     combine: Callable[[Array, Array], Array] = concatenate_rows
-
-    @property
-    def names(self) -> Set[str]:
-        """The columns that the kernel reads."""
-        return self.kernel.names
 
     def __call__(self, columns: ColumnArrays, rows: int) -> Array:
         """Return the values for these rows."""
@@ -231,7 +233,7 @@ class ValueTask:
 
 
 @dataclass(slots=True)
-class FoldTask(Generic[T]):
+class FoldTask(KernelTask[RowKernel], Generic[T]):
     """The values of a kernel for each block, of shape (values, rows of the block), reduced and combined.
 
     Attributes:
@@ -239,8 +241,6 @@ class FoldTask(Generic[T]):
         combine: combines two results of `reduce`.
     """
 
-    kernel: RowKernel
-    point: Point
     reduce: Callable[[Array, ColumnArrays], T]
     combine: Callable[[T, T], T]
 

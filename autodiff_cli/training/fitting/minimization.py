@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.graph.node import Node, as_node
@@ -438,8 +439,7 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
     ends = np.array([end.theta for end in fit_squares(subsets, starts.reshape(-1, size), stop=stop)])
     losses = comparison_losses(batch.take(fits), ends)
     losses, points = losses.reshape(count, -1), ends.reshape(starts.shape)
-    parts = growing_parts(2 * half, MINIMIZATION.refined_subsets)
-    order = np.array([np.argmin(losses[:, part], axis=1) + part.start for part in parts]).T
+    order = best_of_parts(losses, MINIMIZATION.refined_subsets)
     refined, stop = np.repeat(np.arange(count), order.shape[1]), StoppingRule(MINIMIZATION.refinement_epochs)
     chosen = np.take_along_axis(points, order[:, :, None], axis=1).reshape(-1, size)
     some, same = np.arange(len(refined)), np.arange(len(refined))
@@ -465,6 +465,13 @@ def growing_parts(count: int, most: int) -> list[slice]:
     """
     ends = np.unique(np.geomspace(min(4, count), count, most).astype(np.intp)).tolist()
     return [slice(*pair) for pair in itertools.pairwise([0, *ends])]
+
+
+def best_of_parts(losses: Array, most: int) -> NDArray[np.intp]:
+    """Return the position of the least loss in each of some growing parts of the last axis; see `growing_parts`."""
+    return np.array(
+        [part.start + np.argmin(losses[..., part], axis=-1) for part in growing_parts(losses.shape[-1], most)]
+    ).T
 
 
 def project_linear(objective: Objective, points: Array, adjusted: Mask, box: Bounds) -> tuple[Array, Array]:

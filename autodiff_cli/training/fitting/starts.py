@@ -449,8 +449,7 @@ def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
             losses = repeat_objective(objective, len(part)).losses(inside, np.arange(len(part)))
             losses = np.where(np.isfinite(losses), losses, np.inf)
             # The best of parts, since the best of all lie close together, often in one valley.
-            parts = minimization.growing_parts(len(part), SETTINGS.likelihood_starts // 2)
-            best = np.array([each.start + np.argmin(losses[each]) for each in parts])
+            best = minimization.best_of_parts(losses, SETTINGS.likelihood_starts // 2)
             chosen.append(inside[best[np.isfinite(losses[best])]])
     return np.concatenate(chosen)
 
@@ -651,8 +650,7 @@ class Multistart:
         """
         every = repeat_objective(self._sample, len(drawn), self._box)
         points, remaining = minimization.project_linear_each(every, drawn, adjusted)
-        parts = minimization.growing_parts(len(drawn), self._effort.descents)
-        best = np.array([part.start + np.argmin(remaining[part]) for part in parts])
+        best = minimization.best_of_parts(remaining, self._effort.descents)
         best = best[np.argsort(remaining[best], kind="stable")][: np.count_nonzero(np.isfinite(remaining[best]))]
         return points[best], remaining[best]
 

@@ -595,8 +595,7 @@ class Kernels:
 
     @cached_property
     def _gradient_graphs(self) -> protocol.RowGraphs:
-        outputs, shapes = self._with_gradient(self.graphs.weighted_loss), [(), *self._shapes]
-        return protocol.RowGraphs(outputs, self.columns, self.graphs.leaf_shapes, shapes)
+        return self._row_graphs(self._with_gradient(self.graphs.weighted_loss), [(), *self._shapes])
 
     @property
     def _shapes(self) -> list[Shape]:

@@ -325,8 +325,7 @@ def compute_statistics(
         )
         if not with_goodness:
             return statistics
-        dof = statistics.dof
-        figures = goodness_of_fit(objective, theta, statistics.residual_norm, dof + len(theta), dof, absolute_sigma)
+        figures = goodness_of_fit(objective, theta, statistics.residual_norm, statistics.dof, absolute_sigma)
         # With errors in x the weights depend on the parameters, so that R² has no baseline. A search for starting
         # values may still compare it.
         r_squared = None if objective.kernels.graphs.has_scaled_residuals else statistics.r_squared
@@ -418,7 +417,7 @@ def batch_statistics(
         norm_if_known, figures = norm if has_residuals else None, dict[str, Any]()
         if rows is not None:
             single = batch.objective_of(fit) if rows[fit] is None else objective
-            figures = goodness_of_fit(single, theta[fit], norm_if_known, dof + size, dof, absolute_sigma, rows[fit])
+            figures = goodness_of_fit(single, theta[fit], norm_if_known, dof, absolute_sigma, rows[fit])
         statistics.append(
             ComputedStatistics(
                 rss=norm * norm if has_residuals else None,
