@@ -275,23 +275,15 @@ class CheckpointWriter:
         file: the file to write.
         every: the number of epochs between checkpoints; None for at most one per second.
         identity: the properties that identify the fit.
-        clock: returns the time in seconds.
 
     Attributes:
         failure: why the last checkpoint could not be written, in words; empty if it was.
     """
 
-    def __init__(
-        self,
-        file: CheckpointFile,
-        every: int | None,
-        identity: Mapping[str, Any],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, file: CheckpointFile, every: int | None, identity: Mapping[str, Any]) -> None:
         self._file = file
         self._every = every
         self._identity = identity
-        self._clock = clock
         self._next_time = -1.0
         self._pending_state: Callable[[], CheckpointState] | None = None
         self._has_written = False
@@ -308,7 +300,7 @@ class CheckpointWriter:
             OSError, CheckpointError: if the first checkpoint cannot be written.
         """
         self._pending_state = state
-        is_due = self._clock() >= self._next_time if self._every is None else number % self._every == 0
+        is_due = time.monotonic() >= self._next_time if self._every is None else number % self._every == 0
         if is_due or not self._has_written:
             self._write()
 
@@ -329,7 +321,7 @@ class CheckpointWriter:
         else:
             self._pending_state, self.failure = None, ""
         self._has_written = True
-        self._next_time = self._clock() + _MIN_INTERVAL_SECONDS
+        self._next_time = time.monotonic() + _MIN_INTERVAL_SECONDS
 
 
 _MAX_LOGGED_NUMBERS = 2**23  # 64 MB of doubles; evaluations beyond that are computed again on resuming
