@@ -633,11 +633,9 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
     bounds = objective.bounds
     if (bounds.active(theta) != bounds.active(outcome.theta)).any():  # off its bound, it may be no minimum
         end = _better_end(method, objective, np.array([outcome.theta, theta]))
-        return (
-            (outcome, [])
-            if end is None
-            else _canonical_outcome(objective, method, minimization.judge_end(objective, end))
-        )
+        if end is None:
+            return outcome, []
+        return _canonical_outcome(objective, method, minimization.judge_end(objective, end))
     with ignore_float_errors():
         ordered = symmetries.order_terms(objective, theta[None])[0]
     notes += [symmetries.TERMS_NOTE] if (ordered != theta).any() else []

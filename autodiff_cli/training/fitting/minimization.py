@@ -13,7 +13,6 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -384,22 +383,18 @@ def _with_exact_zeros(batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:
     The slope of the penalty exceeds that of the loss at these. With the kink of the penalty smoothed, they end close to
     0.
     """
-    converged_ends = {k: end for k, end in enumerate(outcomes) if end.converged}
-    if not converged_ends:
+    fits = np.flatnonzero([end.converged for end in outcomes])
+    if not len(fits):
         return outcomes
-    fits = np.array([*converged_ends])
-    theta = np.array([end.theta for end in converged_ends.values()])
+    theta = np.array([outcomes[fit].theta for fit in fits])
     _, slopes = batch.without_penalty().values_and_gradients(theta, fits)
     is_zero = np.abs(slopes) < MINIMIZATION.l1_slope_share * batch.objective.settings[L1_FACTOR]
     snapped = np.where(is_zero, 0.0, theta)
     highest = batch.losses(theta, fits) * (1 + MINIMIZATION.tolerance)
     is_allowed = batch.bounds.select(fits).contains_each(snapped) & (batch.losses(snapped, fits) <= highest)
-    replaced: dict[int, Any] = {
-        fit: dataclasses.replace(converged_ends[fit], theta=point)
-        for fit, point, allowed in zip(fits.tolist(), snapped, is_allowed, strict=True)
-        if allowed
-    }
-    return [replaced.get(k, end) for k, end in enumerate(outcomes)]
+    for fit, point in zip(fits[is_allowed].tolist(), snapped[is_allowed], strict=True):
+        outcomes[fit] = dataclasses.replace(outcomes[fit], theta=point)
+    return outcomes
 
 
 def outlier_minima_mask(batch: Batch, is_poor: Mask) -> Mask:
