@@ -155,7 +155,7 @@ class BatchedFit:
             scaled = search.start_at_scales(objective, objective.start, free)
         if scaled is not None:
             points = (starts, np.broadcast_to(scaled, starts.shape))
-            ends = [search.warm_starts(batch, objective, point) for point in points]
+            ends = [search.warm_starts(batch, point) for point in points]
             sums = [np.sum(np.square(batch.triangles(end, self._every)[:, :, -1]), axis=1) for end in ends]
             starts = np.where((sums[0] < sums[1])[:, None], *ends)
             self._note(self._every, starts, "starting values estimated from the columns:")
@@ -642,7 +642,7 @@ def _survey(
     every = np.arange(len(starts))
     batch = repeat_objective(objective, len(starts))
     if method != "lm":
-        starts = np.vstack((starts[:1], search.warm_starts(batch, objective, starts)[1:]))
+        starts = np.vstack((starts[:1], search.warm_starts(batch, starts)[1:]))
     tolerance = RESTARTS.survey_tolerance if options.tolerance is None else options.tolerance
     best = Epoch(0, math.inf, objective.start)
 

@@ -253,11 +253,11 @@ def _exponents(objective: Objective) -> list[int]:
     return sorted({partner.parameter for partner in partners if partner.node is None})
 
 
-def warm_starts(batch: Batch, objective: Objective, starts: Array) -> Array:
+def warm_starts(batch: Batch, starts: Array) -> Array:
     """Improve starting points of fits by a few steps of least squares, whatever the loss. Points where they fail stay
     unchanged.
     """
-    if not objective.has_residuals or objective.layout.size > MAX_COVARIANCE_SIZE:
+    if not batch.objective.has_residuals or starts.shape[1] > MAX_COVARIANCE_SIZE:
         return starts
     outcomes = fit_squares(batch, starts, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
     return np.array([end.theta for end in outcomes])

@@ -53,7 +53,7 @@ _CLOSEST_ROWS = 1e-9  # distance of rows, relative to their range, below which t
 Positions = NDArray[np.intp]
 
 
-def canonical_parameters(objective: Objective, theta: Array, bounds: Bounds) -> tuple[Array, list[str]]:
+def canonical_parameters(objective: Objective, theta: Array) -> tuple[Array, list[str]]:
     """Return the canonical one of all points that predict the same, and a sentence for each choice.
 
     A symmetry is used only if the predictions stay the same. Parameters with a given start keep its sign.
@@ -64,7 +64,7 @@ def canonical_parameters(objective: Objective, theta: Array, bounds: Bounds) -> 
     if layout.size > MAX_SYMMETRIC_PARAMETERS or len(layout.element_names) != len(layout.names):
         return theta, []
     with ignore_float_errors():
-        return _Symmetries(objective, theta, bounds).resolve()
+        return _Symmetries(objective, theta, objective.bounds).resolve()
 
 
 TERMS_NOTE = "terms of the model are interchangeable; they are reported in the same order in every fit"
