@@ -274,7 +274,7 @@ def _adopt(run: FitRun, theta: Array, note: str) -> Outcome:
     """Return the end of a fit from a point that is better than the last fit, and note that."""
     objective, progress = run.objective, run.progress
     progress.notes.append(note)
-    batch, report = ObjectiveBatch([objective], objective.bounds), report_single_fit(progress.record)
+    batch, report = ObjectiveBatch([objective]), report_single_fit(progress.record)
     (end,) = minimization.minimize_each(minimization.converging_method(objective), batch, theta[None], report)
     return minimization.judge_end(objective, end)
 
@@ -544,7 +544,7 @@ def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array |
     if objective.user_starts.isdisjoint([names[k] for k in symmetries.Sinusoids(objective).frequencies]):
         return None
     every = objective.layout.mask(objective.scalar_parameters)
-    batch, start = ObjectiveBatch([objective], objective.bounds), outcome.theta[None]
+    batch, start = ObjectiveBatch([objective]), outcome.theta[None]
     (candidate,) = multistart(batch, start, every, 0, SETTINGS.check, Multistart.frequency_points)
     if candidate is None:
         return None

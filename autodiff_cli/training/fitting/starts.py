@@ -129,7 +129,7 @@ def is_equal_loss(loss: float, lowest: float) -> bool:
 
 def rivals_of(objective: Objective, ends: Array, losses: Array) -> tuple[Array, ...]:
     """Return the ends of fits that are nearly as likely as the first one, but not equal to it, the best first."""
-    gains = minimization.likelihood_gains(ObjectiveBatch([objective], objective.bounds), losses, losses[0])
+    gains = minimization.likelihood_gains(ObjectiveBatch([objective]), losses, losses[0])
     order = np.argsort(losses, kind="stable")
     likely = ends[order[gains[order] < MINIMIZATION.exclusion * dispersion_of(objective, ends[0])]]
     rivals = [ends[0]]

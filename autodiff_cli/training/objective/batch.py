@@ -50,16 +50,16 @@ class ObjectiveBatch:
 
     Args:
         objectives: the objective of each fit; they may be the same.
-        bounds: the bounds of all fits, of shape (P,) or (fits, P).
+        bounds: the bounds of all fits, of shape (P,) or (fits, P); by default those of the first objective.
 
     Attributes:
         objective: the first objective, which has the model and the options of all fits.
         count: the number of fits.
     """
 
-    def __init__(self, objectives: Sequence[Objective], bounds: Bounds) -> None:
+    def __init__(self, objectives: Sequence[Objective], bounds: Bounds | None = None) -> None:
         self.objectives, self.objective, self.count = objectives, objectives[0], len(objectives)
-        self.bounds = bounds
+        self.bounds = bounds or self.objective.bounds
 
     def _each(self, method: str, fits: Fits, *arguments: Array) -> Any:
         """Call a method of the objective of each of some fits with its arguments, and return the results."""
@@ -548,7 +548,7 @@ def repeat_objective(objective: Objective, count: int, bounds: Bounds | None = N
     if can_evaluate_together(objective):
         return GroupBatch(objective, [np.arange(objective.rows)] * count, bounds)
     copies = [objective.with_rows(objective.data) for _ in range(count)]
-    return ObjectiveBatch(copies, objective.bounds if bounds is None else bounds)
+    return ObjectiveBatch(copies, bounds)
 
 
 def rows_by_group(codes: NDArray[np.int32], count: int) -> list[NDArray[Any]]:
