@@ -30,8 +30,8 @@ from autodiff_cli.ops.elementary import exp, log, sin, sqrt, tanh
 from autodiff_cli.ops.special import softplus
 from autodiff_cli.ops.structural import concat, sum_
 from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter, UnsupportedOperationError
-from autodiff_cli.training.objective.model import constant_graph
-from autodiff_cli.training.result.fitted_model import FittedModel, PredictionGraph
+from autodiff_cli.training.objective.model import Model, constant_graph
+from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.version import __version__
 
 OPSET = 18  # version of ONNX's operators
@@ -356,24 +356,25 @@ def prediction_source(fit: FittedModel, target: str, options: ExportOptions) -> 
         ExportError: for derivatives of a prediction that is an array, for models that compare a column with text, for
             more than `MAX_SOURCE_PARAMETERS` parameters, and as `export` does.
     """
-    graph = _numeric_prediction(fit)
-    shape = ShapeInference(graph.shapes).infer(graph.output) or ()
+    model, values = _numeric_model(fit), {**fit.parameters, **fit.fixed}
+    prediction = model.program.output
+    shape = ShapeInference(model.shapes).infer(prediction) or ()
     if shape and options.gradient and not EXPORTERS[target].has_autodiff:
         outputs = "a probability for each class" if fit.classes is not None else f"{shape[0]} numbers"
         raise ExportError(
             f"this model predicts {outputs}, but derivatives can be exported for one number only: "
             "leave them out with --value-only"
         )
-    count = sum(np.size(value) for value in graph.values.values())
+    count = sum(np.size(value) for value in values.values())
     if count > MAX_SOURCE_PARAMETERS:
         raise ExportError(
             f"the model has {count:,} parameters, more than the {MAX_SOURCE_PARAMETERS:,} that source code can have: "
             "use --to onnx"
         )
-    leaves = {leaf.text: leaf for leaf in topological_order([graph.output]) if leaf.is_input}
-    numbers = {leaf: constant_graph(graph.values[name]) for name, leaf in leaves.items() if name not in graph.columns}
-    (output,) = substitute([graph.output], numbers)
-    formula = Formula(output, {name: leaves[name] for name in graph.columns})
+    leaves = {leaf.text: leaf for leaf in topological_order([prediction]) if leaf.is_input}
+    numbers = {leaf: constant_graph(values[name]) for name, leaf in leaves.items() if name not in model.predictors}
+    (output,) = substitute([prediction], numbers)
+    formula = Formula(output, {name: leaves[name] for name in model.predictors})
     if shape and fit.classes is not None:
         options = replace(options, note=f"the probabilities of {join_words(fit.classes)}")
     return export(formula, target, options)
@@ -388,14 +389,15 @@ def prediction_onnx(fit: FittedModel, name: str) -> bytes:
     Raises:
         ExportError: for models that compare a column with text or use no column, and as `onnx_model` does.
     """
-    graph = _numeric_prediction(fit)
-    if not graph.columns:
+    model = _numeric_model(fit)
+    if not model.predictors:
         raise ExportError("the prediction uses no column, so its number of rows is undefined")
-    return onnx_model(graph.output, graph.shapes, graph.values, graph.columns, name)
+    return onnx_model(model.program.output, model.shapes, {**fit.parameters, **fit.fixed}, model.predictors, name)
 
 
-def _numeric_prediction(fit: FittedModel) -> PredictionGraph:
-    graph = fit.prediction
-    if graph.matches:
-        raise ExportError(f"the model reads labels ({', '.join(graph.matches)}); exported functions read numbers only")
-    return graph
+def _numeric_model(fit: FittedModel) -> Model:
+    """Return the model of a fit. Raises ExportError if it reads labels."""
+    model = fit.parsed_model
+    if labels := (*model.matches, *model.effects):
+        raise ExportError(f"the model reads labels ({', '.join(labels)}); exported functions read numbers only")
+    return model

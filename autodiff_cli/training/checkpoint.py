@@ -218,25 +218,22 @@ class CheckpointFile:
 
         Raises OSError; CheckpointError if another run writes it too.
         """
-        with self._lock:
-            self._replace(identity, state)
-
-    def _replace(self, identity: Mapping[str, Any], state: CheckpointState) -> None:
         part = self._target.with_name(f".{secrets.token_hex(8)}.part")
-        try:
-            with part.open("xb") as stream:
-                np.savez(stream, **_archive_from_state(identity, state))  # type: ignore[arg-type]
-                stream.flush()
-                os.fsync(stream.fileno())
-                descriptor = os.dup(stream.fileno())
-            self._acquire_lock(descriptor)
-            self._check_sole_writer()
-            part.replace(self._target)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-        self.close()
-        self._descriptor = descriptor
+        with self._lock:
+            try:
+                with part.open("xb") as stream:
+                    np.savez(stream, **_archive_from_state(identity, state))  # type: ignore[arg-type]
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                    descriptor = os.dup(stream.fileno())
+                self._acquire_lock(descriptor)
+                self._check_sole_writer()
+                part.replace(self._target)
+            except BaseException:
+                part.unlink(missing_ok=True)
+                raise
+            self.close()
+            self._descriptor = descriptor
 
     def close(self) -> None:
         """Release the lock, so that another run can write the file."""
@@ -278,23 +275,15 @@ class CheckpointWriter:
         file: the file to write.
         every: the number of epochs between checkpoints; None for at most one per second.
         identity: the properties that identify the fit.
-        clock: returns the time in seconds.
 
     Attributes:
         failure: why the last checkpoint could not be written, in words; empty if it was.
     """
 
-    def __init__(
-        self,
-        file: CheckpointFile,
-        every: int | None,
-        identity: Mapping[str, Any],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, file: CheckpointFile, every: int | None, identity: Mapping[str, Any]) -> None:
         self._file = file
         self._every = every
         self._identity = identity
-        self._clock = clock
         self._next_time = -1.0
         self._pending_state: Callable[[], CheckpointState] | None = None
         self._has_written = False
@@ -311,7 +300,7 @@ class CheckpointWriter:
             OSError, CheckpointError: if the first checkpoint cannot be written.
         """
         self._pending_state = state
-        is_due = self._clock() >= self._next_time if self._every is None else number % self._every == 0
+        is_due = time.monotonic() >= self._next_time if self._every is None else number % self._every == 0
         if is_due or not self._has_written:
             self._write()
 
@@ -332,7 +321,7 @@ class CheckpointWriter:
         else:
             self._pending_state, self.failure = None, ""
         self._has_written = True
-        self._next_time = self._clock() + _MIN_INTERVAL_SECONDS
+        self._next_time = time.monotonic() + _MIN_INTERVAL_SECONDS
 
 
 _MAX_LOGGED_NUMBERS = 2**23  # 64 MB of doubles; evaluations beyond that are computed again on resuming

@@ -202,10 +202,6 @@ class LearningRateSchedule:
         """
         return self.initial_rate * _FACTORS[self._name](self, number - 1, losses)
 
-    def _step_factor(self, passed: int) -> float:
-        epochs, factor = self._numbers
-        return factor ** (passed // int(epochs))
-
     def _plateau_factor(self, losses: Sequence[float]) -> float:
         epochs, factor = self._numbers
         for loss in losses[self._losses_read :]:
@@ -222,7 +218,7 @@ class LearningRateSchedule:
 _FACTORS: dict[str, Callable[[LearningRateSchedule, int, Sequence[float]], float]] = {
     "constant": lambda _, passed, losses: 1.0,
     "cosine": lambda own, passed, losses: (1 + math.cos(math.pi * passed / own.epochs)) / 2,
-    "step": lambda own, passed, losses: own._step_factor(passed),
+    "step": lambda own, passed, losses: own._numbers[1] ** (passed // int(own._numbers[0])),
     "exponential": lambda own, passed, losses: own._numbers[0] ** passed,
     "plateau": lambda own, passed, losses: own._plateau_factor(losses),
 }

@@ -77,11 +77,13 @@ class Rows(abc.ABC):
         rows: the number of rows.
         names: the names of the columns.
         dropped: the number of rows that were left out because a cell is missing.
+        gathered_rows: the number of rows of an epoch that are gathered at a time.
     """
 
     rows: int
     names: Set[str]
     dropped: int
+    gathered_rows = ORDER_ROWS
 
     @abc.abstractmethod
     def fold(self, task: Task[T]) -> T:
@@ -90,11 +92,6 @@ class Rows(abc.ABC):
     @abc.abstractmethod
     def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return all columns of the rows with these numbers, in this order."""
-
-    @property
-    def gathered_rows(self) -> int:
-        """The number of rows of an epoch that are gathered at a time."""
-        return ORDER_ROWS
 
     @functools.cached_property
     def total_weight(self) -> float:
@@ -189,19 +186,28 @@ def row_numbers(rows: RowIndex, count: int) -> NDArray[np.intp]:
     return np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows, np.intp)
 
 
+Kernel = TypeVar("Kernel", SumKernel, RowKernel)
+
+
 # Not frozen: creating a frozen record takes three times as long, and one is created at every evaluation.
 @dataclass(slots=True)
-class SumTask:
-    """The sums of a kernel at a point over the rows of a chunk; sums of chunks are added."""
+class KernelTask(Generic[Kernel]):
+    """The base of tasks that evaluate a kernel at a point."""
 
-    kernel: SumKernel
+    kernel: Kernel
     point: Point
-    combine: Callable[[Array, Array], Array] = np.add
 
     @property
     def names(self) -> Set[str]:
         """The columns that the kernel reads."""
         return self.kernel.names
+
+
+@dataclass(slots=True)
+class SumTask(KernelTask[SumKernel]):
+    """The sums of a kernel at a point over the rows of a chunk; sums of chunks are added."""
+
+    combine: Callable[[Array, Array], Array] = np.add
 
     def __call__(self, columns: ColumnArrays, rows: int) -> Array:
         """Return the sums over these rows."""
@@ -213,18 +219,11 @@ def concatenate_rows(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate((a, b), axis=-1)
 
 
-@dataclass(frozen=True, slots=True)
-class ValueTask:
+@dataclass(slots=True)
+class ValueTask(KernelTask[RowKernel]):
     """The values of a kernel for every row at a point, of shape (values, rows); chunks are concatenated."""
 
-    kernel: RowKernel
-    point: Point
     combine: Callable[[Array, Array], Array] = concatenate_rows
-
-    @property
-    def names(self) -> Set[str]:
-        """The columns that the kernel reads."""
-        return self.kernel.names
 
     def __call__(self, columns: ColumnArrays, rows: int) -> Array:
         """Return the values for these rows."""
@@ -234,7 +233,7 @@ class ValueTask:
 
 
 @dataclass(slots=True)
-class FoldTask(Generic[T]):
+class FoldTask(KernelTask[RowKernel], Generic[T]):
     """The values of a kernel for each block, of shape (values, rows of the block), reduced and combined.
 
     Attributes:
@@ -242,8 +241,6 @@ class FoldTask(Generic[T]):
         combine: combines two results of `reduce`.
     """
 
-    kernel: RowKernel
-    point: Point
     reduce: Callable[[Array, ColumnArrays], T]
     combine: Callable[[T, T], T]
 
@@ -543,12 +540,13 @@ MAX_COPIED_ROWS = 1 << 20  # more rows than these are not copied: it would take 
 
 
 class ChunkedRows(Rows):
-    """Rows that this process reads chunk by chunk."""
+    """Rows that this process reads chunk by chunk.
 
-    @property
-    @abc.abstractmethod
-    def chunk_rows(self) -> int:
-        """The number of rows of a chunk on request, which is 2^k maximal blocks."""
+    Attributes:
+        chunk_rows: the number of rows of a chunk on request, which is 2^k maximal blocks.
+    """
+
+    chunk_rows: int
 
     @abc.abstractmethod
     def iter_chunks(self, names: Set[str]) -> Generator[tuple[ColumnArrays, int]]:
@@ -585,11 +583,7 @@ class MemoryRows(ChunkedRows):
         self._table = table
         self._columns = table.columns
         self.rows, self.names, self.dropped = table.rows, table.columns.keys(), table.dropped
-
-    @property
-    def chunk_rows(self) -> int:
-        """The number of rows of a chunk on request; see `ChunkedRows.chunk_rows`."""
-        return _GATHER_ROWS
+        self.chunk_rows = _GATHER_ROWS
 
     def fold(self, task: Task[T]) -> T:
         """Return the result of a task for all rows, which are a single chunk."""
@@ -635,16 +629,7 @@ class SelectedRows(ChunkedRows):
         self._source = rows
         self._selection = RowSelection(times, rows.chunk_rows)
         self.rows, self.names, self.dropped = self._selection.rows, rows.names, rows.dropped
-
-    @property
-    def chunk_rows(self) -> int:
-        """The number of rows of a chunk; see `ChunkedRows.chunk_rows`."""
-        return self._source.chunk_rows
-
-    @property
-    def gathered_rows(self) -> int:
-        """The number of rows of an epoch that are gathered at a time."""
-        return self._source.gathered_rows
+        self.chunk_rows, self.gathered_rows = rows.chunk_rows, rows.gathered_rows
 
     def iter_chunks(self, names: Set[str]) -> Generator[tuple[ColumnArrays, int]]:
         """Yield the selected rows, chunk by chunk."""

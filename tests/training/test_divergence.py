@@ -97,7 +97,7 @@ ALMOST_A_LINE = {"x": PLACES, "y": 2 * PLACES - 0.05 * PLACES**3}
 @each("loss", ["mse", "huber", "cauchy"])
 def test_a_fit_that_runs_to_infinity_is_recognised_by_its_path(loss: str) -> None:
     objective = ad.Objective("y ~ a*exp(-b*x) + c", ALMOST_A_LINE, loss=loss)
-    batch, steps = ObjectiveBatch([objective], objective.bounds), list[int]()
+    batch, steps = ObjectiveBatch([objective]), list[int]()
     method = "lm" if loss == "mse" else "lbfgs"
     (end,) = minimization.minimize_batch(
         method, batch, objective.start[None], lambda *step: steps.append(int(step[1][0]))

@@ -326,7 +326,7 @@ def test_all_searches_rank_ends_alike(loss: str) -> None:
     """What one end gains on another, the other loses; a pole between rows counts as an exclusion, 20 to 1."""
     objective = Objective("y ~ a + b/(x - c)", RANKED, loss=loss)
     whole, broken = np.array([[0.05, 1e-3, 0.4], [0.05, 1e-3, 4.4]])
-    for batch in (ObjectiveBatch([objective], objective.bounds), repeat_objective(objective, 1)):
+    for batch in (ObjectiveBatch([objective]), repeat_objective(objective, 1)):
         gain = rank_gains(batch, whole[None], broken[None])
         assert gain == pytest.approx([-MINIMIZATION.exclusion], abs=0.05)
         assert rank_gains(batch, broken[None], whole[None]) == pytest.approx(-gain)

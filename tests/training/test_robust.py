@@ -330,7 +330,7 @@ def test_a_slope_of_a_likelihood_is_no_minimum_at_a_kink() -> None:
     """Counts grow as an exponential, which a logistic curve is in the limit."""
     x, y = np.linspace(0.87, 10, 15), [1, 1, 0, 3, 2, 0, 1, 0, 1, 1, 6, 3, 2, 4, 8]
     objective = Objective("y ~ a/(1 + exp(-b*(x - c)))", {"x": x, "y": y}, loss="poisson")
-    batch = ObjectiveBatch([objective], objective.bounds)
+    batch = ObjectiveBatch([objective])
     assert not minimization.minimize_each("lbfgs", batch, objective.start[None])[0].converged
 
 

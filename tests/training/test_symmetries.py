@@ -211,7 +211,7 @@ def test_a_sign_that_matters_stays() -> None:
 def test_a_sign_that_changes_predictions_a_little_is_determined() -> None:
     for share, end in ((0.0, 2.0), (1e-7, -2.0), (1e-4, -2.0)):
         objective = Objective(f"y ~ a^2*x + {share!r}*a*x^2", {"x": X, "y": 4 * X})
-        found, notes = canonical_parameters(objective, np.array([-2.0]), objective.bounds)
+        found, notes = canonical_parameters(objective, np.array([-2.0]))
         assert (found.tolist(), bool(notes)) == ([end], end > 0), share
 
 

@@ -274,7 +274,7 @@ def _adopt(run: FitRun, theta: Array, note: str) -> Outcome:
     """Return the end of a fit from a point that is better than the last fit, and note that."""
     objective, progress = run.objective, run.progress
     progress.notes.append(note)
-    batch, report = ObjectiveBatch([objective], objective.bounds), report_single_fit(progress.record)
+    batch, report = ObjectiveBatch([objective]), report_single_fit(progress.record)
     (end,) = minimization.minimize_each(minimization.converging_method(objective), batch, theta[None], report)
     return minimization.judge_end(objective, end)
 
@@ -544,7 +544,7 @@ def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array |
     if objective.user_starts.isdisjoint([names[k] for k in symmetries.Sinusoids(objective).frequencies]):
         return None
     every = objective.layout.mask(objective.scalar_parameters)
-    batch, start = ObjectiveBatch([objective], objective.bounds), outcome.theta[None]
+    batch, start = ObjectiveBatch([objective]), outcome.theta[None]
     (candidate,) = multistart(batch, start, every, 0, SETTINGS.check, Multistart.frequency_points)
     if candidate is None:
         return None
@@ -627,17 +627,15 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
     """Return the outcome at its canonical point, and a sentence for each choice; see `canonical_parameters`."""
     if not outcome.converged or method not in ("lm", "lbfgs") or objective.is_network or objective.is_penalised:
         return outcome, []
-    theta, notes = symmetries.canonical_parameters(objective, outcome.theta, objective.bounds)
+    theta, notes = symmetries.canonical_parameters(objective, outcome.theta)
     if notes and not objective.constraints.are_met(theta):
         theta, notes = outcome.theta, []
     bounds = objective.bounds
     if (bounds.active(theta) != bounds.active(outcome.theta)).any():  # off its bound, it may be no minimum
         end = _better_end(method, objective, np.array([outcome.theta, theta]))
-        return (
-            (outcome, [])
-            if end is None
-            else _canonical_outcome(objective, method, minimization.judge_end(objective, end))
-        )
+        if end is None:
+            return outcome, []
+        return _canonical_outcome(objective, method, minimization.judge_end(objective, end))
     with ignore_float_errors():
         ordered = symmetries.order_terms(objective, theta[None])[0]
     notes += [symmetries.TERMS_NOTE] if (ordered != theta).any() else []

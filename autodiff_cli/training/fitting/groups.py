@@ -268,6 +268,6 @@ class GroupFits:
             with ignore_float_errors():
                 if Sinusoids(part).quarter_turns(theta):
                     return True
-            if any(canonical_parameters(part, point, part.bounds)[1] for point in (theta, -np.abs(theta))):
+            if any(canonical_parameters(part, point)[1] for point in (theta, -np.abs(theta))):
                 return True
         return False

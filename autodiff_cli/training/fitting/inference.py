@@ -98,8 +98,7 @@ class DerivedQuantities:
 
     def values(self, point: Mapping[str, Any]) -> Array:
         """Return the values of the quantities for parameter values by name."""
-        with ignore_float_errors():
-            return np.array([float(value) for value in self._evaluate(self._values, point)])
+        return np.array([float(value) for value in self.batch_values(point).values()])
 
     def batch_values(self, point: Mapping[str, Any]) -> dict[str, Array]:
         """Return the values of the quantities by name, for arrays of values of the parameters."""

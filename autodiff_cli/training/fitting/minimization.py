@@ -13,9 +13,9 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.graph.node import Node, as_node
@@ -383,22 +383,18 @@ def _with_exact_zeros(batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:
     The slope of the penalty exceeds that of the loss at these. With the kink of the penalty smoothed, they end close to
     0.
     """
-    converged_ends = {k: end for k, end in enumerate(outcomes) if end.converged}
-    if not converged_ends:
+    fits = np.flatnonzero([end.converged for end in outcomes])
+    if not len(fits):
         return outcomes
-    fits = np.array([*converged_ends])
-    theta = np.array([end.theta for end in converged_ends.values()])
+    theta = np.array([outcomes[fit].theta for fit in fits])
     _, slopes = batch.without_penalty().values_and_gradients(theta, fits)
     is_zero = np.abs(slopes) < MINIMIZATION.l1_slope_share * batch.objective.settings[L1_FACTOR]
     snapped = np.where(is_zero, 0.0, theta)
     highest = batch.losses(theta, fits) * (1 + MINIMIZATION.tolerance)
     is_allowed = batch.bounds.select(fits).contains_each(snapped) & (batch.losses(snapped, fits) <= highest)
-    replaced: dict[int, Any] = {
-        fit: dataclasses.replace(converged_ends[fit], theta=point)
-        for fit, point, allowed in zip(fits.tolist(), snapped, is_allowed, strict=True)
-        if allowed
-    }
-    return [replaced.get(k, end) for k, end in enumerate(outcomes)]
+    for fit, point in zip(fits[is_allowed].tolist(), snapped[is_allowed], strict=True):
+        outcomes[fit] = dataclasses.replace(outcomes[fit], theta=point)
+    return outcomes
 
 
 def outlier_minima_mask(batch: Batch, is_poor: Mask) -> Mask:
@@ -438,8 +434,7 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
     ends = np.array([end.theta for end in fit_squares(subsets, starts.reshape(-1, size), stop=stop)])
     losses = comparison_losses(batch.take(fits), ends)
     losses, points = losses.reshape(count, -1), ends.reshape(starts.shape)
-    parts = growing_parts(2 * half, MINIMIZATION.refined_subsets)
-    order = np.array([np.argmin(losses[:, part], axis=1) + part.start for part in parts]).T
+    order = best_of_parts(losses, MINIMIZATION.refined_subsets)
     refined, stop = np.repeat(np.arange(count), order.shape[1]), StoppingRule(MINIMIZATION.refinement_epochs)
     chosen = np.take_along_axis(points, order[:, :, None], axis=1).reshape(-1, size)
     some, same = np.arange(len(refined)), np.arange(len(refined))
@@ -465,6 +460,13 @@ def growing_parts(count: int, most: int) -> list[slice]:
     """
     ends = np.unique(np.geomspace(min(4, count), count, most).astype(np.intp)).tolist()
     return [slice(*pair) for pair in itertools.pairwise([0, *ends])]
+
+
+def best_of_parts(losses: Array, most: int) -> NDArray[np.intp]:
+    """Return the position of the least loss in each of some growing parts of the last axis; see `growing_parts`."""
+    return np.array(
+        [part.start + np.argmin(losses[..., part], axis=-1) for part in growing_parts(losses.shape[-1], most)]
+    ).T
 
 
 def project_linear(objective: Objective, points: Array, adjusted: Mask, box: Bounds) -> tuple[Array, Array]:

@@ -155,7 +155,7 @@ class BatchedFit:
             scaled = search.start_at_scales(objective, objective.start, free)
         if scaled is not None:
             points = (starts, np.broadcast_to(scaled, starts.shape))
-            ends = [search.warm_starts(batch, objective, point) for point in points]
+            ends = [search.warm_starts(batch, point) for point in points]
             sums = [np.sum(np.square(batch.triangles(end, self._every)[:, :, -1]), axis=1) for end in ends]
             starts = np.where((sums[0] < sums[1])[:, None], *ends)
             self._note(self._every, starts, "starting values estimated from the columns:")
@@ -455,7 +455,7 @@ def _describe_rivals(objective: Objective, ends: Array) -> tuple[list[str], list
     """
     losses = minimization.density_losses(repeat_objective(objective, len(ends)), ends)
     rows = [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
-    gains = minimization.likelihood_gains(ObjectiveBatch([objective], objective.bounds), losses, losses[0])
+    gains = minimization.likelihood_gains(ObjectiveBatch([objective]), losses, losses[0])
     dispersion, notes = search.dispersion_of(objective, ends[0]), list[str]()
     is_other = [np.abs(each - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum() for each in rows]
     for k in (k for k in np.argsort(losses) if is_other[k] and gains[k] < MINIMIZATION.exclusion * dispersion):
@@ -486,7 +486,7 @@ def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex
         batch: Batch = (
             GroupBatch(objective, [row_numbers(some, objective.rows) for some in chosen])
             if is_joint
-            else ObjectiveBatch([objective.select_rows(some) for some in chosen], objective.bounds)
+            else ObjectiveBatch([objective.select_rows(some) for some in chosen])
         )
         ends = refit(batch, np.tile(theta, (len(chosen), 1)))
         if objective.kind is LossKind.LIKELIHOOD:
@@ -564,7 +564,7 @@ def _run_method(
     if method not in OPTIMIZERS and (progress.checkpoint_writer is not None or progress.resumed_from is not None):
         objective.evaluation_log = progress.evaluations
     if method not in OPTIMIZERS:
-        batch = ObjectiveBatch([objective], objective.bounds)
+        batch = ObjectiveBatch([objective])
         fit = BatchedFit(batch, method, options, report_single_fit(progress.record), [progress.notes])
         fit.restart_everywhere()
         fit.rivals[0] += rivals
@@ -642,7 +642,7 @@ def _survey(
     every = np.arange(len(starts))
     batch = repeat_objective(objective, len(starts))
     if method != "lm":
-        starts = np.vstack((starts[:1], search.warm_starts(batch, objective, starts)[1:]))
+        starts = np.vstack((starts[:1], search.warm_starts(batch, starts)[1:]))
     tolerance = RESTARTS.survey_tolerance if options.tolerance is None else options.tolerance
     best = Epoch(0, math.inf, objective.start)
 
@@ -678,7 +678,7 @@ def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> f
         return math.inf
     if progress.validation is not None and progress.best is not None:
         return selection_loss(progress.best if progress.validation.restores_best else progress.last)
-    return float(minimization.comparison_losses(ObjectiveBatch([objective], objective.bounds), outcome.theta[None])[0])
+    return float(minimization.comparison_losses(ObjectiveBatch([objective]), outcome.theta[None])[0])
 
 
 def _adopt(progress: Progress, objective: Objective, run: _StartRun) -> None:

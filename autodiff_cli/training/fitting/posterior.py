@@ -559,7 +559,7 @@ class Density:
 
     def _move_to_mode(self) -> None:
         """Let the sampler move around the mode, in units of Laplace's approximation."""
-        batch = ObjectiveBatch([self._objective], self._objective.bounds)
+        batch = ObjectiveBatch([self._objective])
         with ignore_float_errors():
             (outcome,) = minimize_batch("lbfgs", batch, self._centre[None], stop=StoppingRule(_MAX_EPOCHS))
             hessian = self._objective.hessian(outcome.theta)

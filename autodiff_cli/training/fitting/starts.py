@@ -129,7 +129,7 @@ def is_equal_loss(loss: float, lowest: float) -> bool:
 
 def rivals_of(objective: Objective, ends: Array, losses: Array) -> tuple[Array, ...]:
     """Return the ends of fits that are nearly as likely as the first one, but not equal to it, the best first."""
-    gains = minimization.likelihood_gains(ObjectiveBatch([objective], objective.bounds), losses, losses[0])
+    gains = minimization.likelihood_gains(ObjectiveBatch([objective]), losses, losses[0])
     order = np.argsort(losses, kind="stable")
     likely = ends[order[gains[order] < MINIMIZATION.exclusion * dispersion_of(objective, ends[0])]]
     rivals = [ends[0]]
@@ -253,11 +253,11 @@ def _exponents(objective: Objective) -> list[int]:
     return sorted({partner.parameter for partner in partners if partner.node is None})
 
 
-def warm_starts(batch: Batch, objective: Objective, starts: Array) -> Array:
+def warm_starts(batch: Batch, starts: Array) -> Array:
     """Improve starting points of fits by a few steps of least squares, whatever the loss. Points where they fail stay
     unchanged.
     """
-    if not objective.has_residuals or objective.layout.size > MAX_COVARIANCE_SIZE:
+    if not batch.objective.has_residuals or starts.shape[1] > MAX_COVARIANCE_SIZE:
         return starts
     outcomes = fit_squares(batch, starts, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
     return np.array([end.theta for end in outcomes])
@@ -449,8 +449,7 @@ def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
             losses = repeat_objective(objective, len(part)).losses(inside, np.arange(len(part)))
             losses = np.where(np.isfinite(losses), losses, np.inf)
             # The best of parts, since the best of all lie close together, often in one valley.
-            parts = minimization.growing_parts(len(part), SETTINGS.likelihood_starts // 2)
-            best = np.array([each.start + np.argmin(losses[each]) for each in parts])
+            best = minimization.best_of_parts(losses, SETTINGS.likelihood_starts // 2)
             chosen.append(inside[best[np.isfinite(losses[best])]])
     return np.concatenate(chosen)
 
@@ -651,8 +650,7 @@ class Multistart:
         """
         every = repeat_objective(self._sample, len(drawn), self._box)
         points, remaining = minimization.project_linear_each(every, drawn, adjusted)
-        parts = minimization.growing_parts(len(drawn), self._effort.descents)
-        best = np.array([part.start + np.argmin(remaining[part]) for part in parts])
+        best = minimization.best_of_parts(remaining, self._effort.descents)
         best = best[np.argsort(remaining[best], kind="stable")][: np.count_nonzero(np.isfinite(remaining[best]))]
         return points[best], remaining[best]
 

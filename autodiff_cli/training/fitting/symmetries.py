@@ -53,7 +53,7 @@ _CLOSEST_ROWS = 1e-9  # distance of rows, relative to their range, below which t
 Positions = NDArray[np.intp]
 
 
-def canonical_parameters(objective: Objective, theta: Array, bounds: Bounds) -> tuple[Array, list[str]]:
+def canonical_parameters(objective: Objective, theta: Array) -> tuple[Array, list[str]]:
     """Return the canonical one of all points that predict the same, and a sentence for each choice.
 
     A symmetry is used only if the predictions stay the same. Parameters with a given start keep its sign.
@@ -64,7 +64,7 @@ def canonical_parameters(objective: Objective, theta: Array, bounds: Bounds) -> 
     if layout.size > MAX_SYMMETRIC_PARAMETERS or len(layout.element_names) != len(layout.names):
         return theta, []
     with ignore_float_errors():
-        return _Symmetries(objective, theta, bounds).resolve()
+        return _Symmetries(objective, theta, objective.bounds).resolve()
 
 
 TERMS_NOTE = "terms of the model are interchangeable; they are reported in the same order in every fit"
@@ -107,10 +107,11 @@ def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = Fal
 def _interchangeable_terms(objective: Objective, theta: Array) -> list[tuple[_Terms, _Symmetries]]:
     """Return the sets of interchangeable terms of a sum, and the components of each mixture."""
     linear, mixtures = linear_mask(objective, np.ones(len(theta), np.bool_)), _mixture_shares(objective)
-    if np.count_nonzero(linear) < 2 and not mixtures:  # each similar term has a factor of its own
+    terms = separate_terms(objective, linear, ~linear) if objective.has_residuals else []
+    if len(terms) < 2 and not mixtures:
         return []
     point = theta * np.random.default_rng(0).uniform(0.8, 1.25, len(theta))
-    return [*_similar_terms(objective, point, linear), *_mixtures(objective, point, mixtures)]
+    return [*_similar_terms(objective, point, terms), *_mixtures(objective, point, mixtures)]
 
 
 class _Terms(NamedTuple):
@@ -155,13 +156,13 @@ class _Terms(NamedTuple):
         return parts if len(parts) > 1 and is_split else [self]
 
 
-def _similar_terms(objective: Objective, point: Array, linear: Mask) -> Iterator[tuple[_Terms, _Symmetries]]:
-    """Yield the sets of interchangeable terms of a sum that have linear factors, such as peaks."""
-    if not objective.has_residuals:
-        return
+def _similar_terms(
+    objective: Objective, point: Array, terms: Sequence[_TermParameters]
+) -> Iterator[tuple[_Terms, _Symmetries]]:
+    """Yield the sets of interchangeable terms among those of a sum, such as peaks; see `separate_terms`."""
     sets = list[_Terms]()
     symmetries = _Symmetries(objective, point, Bounds.unbounded(len(point)))
-    for factors, others in separate_terms(objective, linear, ~linear):
+    for factors, others in terms:
         term = [*factors, *others]
         for number, (columns, key, _) in enumerate(sets):
             if key != len(factors) or columns.shape[1] != len(term):
@@ -171,7 +172,7 @@ def _similar_terms(objective: Objective, point: Array, linear: Mask) -> Iterator
                 break
         else:
             sets.append(_Terms(np.array([term]), len(factors)))
-    yield from ((terms, symmetries) for terms in sets if len(terms.columns) > 1)
+    yield from ((alike, symmetries) for alike in sets if len(alike.columns) > 1)
 
 
 _Shares = tuple[tuple[str, ...], ...]  # the free shares of a mixture, each with its names for all levels
@@ -495,11 +496,6 @@ class Sinusoids:
             if len(turns):
                 yield FrequencyGrid(index, unit * (turns / per_turn) ** power, turns / per_turn)
 
-    def turns(self, theta: Array) -> float:
-        """Return the number of turns of the first frequency over the data."""
-        index = self.frequencies[0]
-        return float(abs(theta[index]) * np.ptp(self._row_slopes(index, theta)) / (2 * np.pi))
-
     def quarter_turns(self, theta: Array) -> list[tuple[int, float]]:
         """Return the index of each phase, and the change of it that is a quarter of a turn."""
         slopes = ((index, self._slope(index, theta)) for index in self.phases)
@@ -548,10 +544,18 @@ def linear_mask(objective: Objective, free: Mask) -> Mask:
     return layout.mask(linear)
 
 
-def separate_terms(objective: Objective, linear: Mask, searched: Mask) -> list[tuple[list[int], list[int]]]:
+_TermParameters = tuple[list[int], list[int]]  # the linear and the other parameters of a term
+
+
+def separate_terms(objective: Objective, linear: Mask, searched: Mask) -> list[_TermParameters]:
     """Return the linear and the other parameters of each term of a sum, such as those of each peak; empty if some
     parameters are in no term.
     """
+    key = f"terms of {linear.tobytes()!r} and {searched.tobytes()!r}"
+    return objective.kernels.cached(key, lambda: _separate_terms(objective, linear, searched))
+
+
+def _separate_terms(objective: Objective, linear: Mask, searched: Mask) -> list[_TermParameters]:
     model, layout = objective.model, objective.layout
     names = {index: name for name, part in layout.slices.items() for index in [part.start]}
     factors = np.flatnonzero(linear).tolist()

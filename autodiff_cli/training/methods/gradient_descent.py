@@ -134,7 +134,7 @@ class Outcome:
     @classmethod
     def of_undefined_start(cls, start: Array, loss: float) -> Outcome:
         """Return the outcome of a fit that could not begin."""
-        error = Diverged(0, loss)
+        error = Diverged(0, loss, start)
         return cls(start, False, str(error), divergence=error)
 
 
@@ -188,10 +188,10 @@ class Diverged(ArithmeticError):  # noqa: N818 - named after the event
 
     Attributes:
         epoch: the epoch in which it occurred; 0 at the start.
-        theta: the parameters there, if known.
+        theta: the parameters there.
     """
 
-    def __init__(self, epoch: int, loss: float, theta: Array | None = None) -> None:
+    def __init__(self, epoch: int, loss: float, theta: Array) -> None:
         problem = "a derivative is not finite" if math.isfinite(loss) else f"the loss is {loss}"
         super().__init__(f"{problem} {f'in epoch {epoch}' if epoch else 'at the start'}")
         self.epoch = epoch
@@ -290,17 +290,9 @@ class GradientMethod:
         return CheckpointState(0, self.state.values.copy(), self.state.step_count, self.generator.bit_generator.state)
 
     def resume(self, checkpoint: CheckpointState) -> None:
-        """Continue from a checkpoint, whose last epoch is the first to be reported.
-
-        Raises ValueError if it does not fit.
-        """
-        if (
-            checkpoint.optimizer_values is None
-            or checkpoint.generator_state is None
-            or checkpoint.optimizer_values.shape != self.state.values.shape
-            or not len(checkpoint.history)
-        ):
-            raise ValueError
+        """Continue from a checkpoint of the same fit, whose last epoch is the first to be reported."""
+        assert checkpoint.optimizer_values is not None
+        assert checkpoint.generator_state is not None
         self.state.values[...] = checkpoint.optimizer_values
         self.state.step_count = checkpoint.step_count
         self.generator.bit_generator.state = checkpoint.generator_state

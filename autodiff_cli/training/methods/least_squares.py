@@ -182,8 +182,7 @@ class _LevenbergMarquardt:
         self._batch, self._start, self._on_step, self._tolerance = batch, start, on_step, tolerance
         self._is_bounded = batch.bounds.has_bounds
         count, every = len(start), np.arange(len(start))
-        triangles = batch.triangles(start, every)
-        sizes = norms(triangles.swapaxes(1, 2))
+        triangles, sizes = self._evaluate(start, every)
         scale = np.where(sizes[:, :-1] > 0, sizes[:, :-1], 1.0)
         lengths = norms(scale * start)
         radius = SETTINGS.initial_radius_factor * np.where((lengths > 0) | np.isnan(lengths), lengths, 1.0)
@@ -212,6 +211,11 @@ class _LevenbergMarquardt:
             if len(fits.numbers):
                 is_done = self._step(fits, hands_over)
                 fits = self._retire(fits, is_done, is_done)
+
+    def _evaluate(self, theta: Array, numbers: Fits) -> tuple[Array, Array]:
+        """Return the triangular factors of [J | r] at points of some fits, and the norms of their columns."""
+        triangles = self._batch.triangles(theta, numbers)
+        return triangles, norms(triangles.swapaxes(1, 2))
 
     def _retire(self, fits: _Fits, is_done: Mask, is_limited: Mask) -> _Fits:
         """Store the fits that end, and return the fits that continue."""
@@ -248,9 +252,8 @@ class _LevenbergMarquardt:
         change = _apply(jacobian, steps) / before[:, None]
         slope = dots(change, residuals) / before
         predicted = -2 * slope - dots(change, change)
-        triangles = self._batch.triangles(trial, fits.numbers)
+        triangles, after = self._evaluate(trial, fits.numbers)
         fits.evaluations[:] += 1
-        after = norms(triangles.swapaxes(1, 2))
         actual = np.where(_is_usable(after), 1 - np.square(after[:, -1] / before), -math.inf)
         ratio = np.where(predicted > 0, actual / predicted, 0.0)
         radius = fits.radius
@@ -296,8 +299,7 @@ class _LevenbergMarquardt:
                 break
             at, fits = _at(is_tried), fits.select(is_tried)
             steps, before, trial, free = steps[at], before[at], trial[at], free[at]
-            triangles = self._batch.triangles(trial, fits.numbers)
-            sizes = norms(triangles.swapaxes(1, 2))
+            triangles, sizes = self._evaluate(trial, fits.numbers)
             is_usable = _is_usable(sizes)
             if np.count_nonzero(is_usable) < len(is_usable):
                 triangles[~is_usable], sizes[~is_usable] = 0.0, 0.0
@@ -344,8 +346,7 @@ class _LevenbergMarquardt:
         bounds = self._batch.bounds.select(numbers)
         chosen, points, is_small = snap_to_zero(self.fits.theta[numbers], self._start[numbers], bounds)
         numbers = numbers[chosen]
-        triangles = self._batch.triangles(points, numbers)
-        sizes = norms(triangles.swapaxes(1, 2))
+        triangles, sizes = self._evaluate(points, numbers)
         is_zero = _is_usable(sizes) & ~(is_small & (sizes[:, :-1] != 0)).any(axis=1)
         is_zero &= sizes[:, -1] <= self.fits.norms[numbers, -1] * (1 + ZERO_LOSS_TOLERANCE)
         snapped: Fits = numbers[is_zero]

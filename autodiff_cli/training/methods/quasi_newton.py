@@ -373,23 +373,17 @@ class _Iterates:
 
         Close to a minimum the loss has only half of the digits, so the gradient is the measure there.
         """
-        if not len(fits):
-            return
-        newton = self._newton_steps(fits)
-        self.is_at_minimum[fits] = self._is_minimum(fits, newton)
-        for _ in range(SETTINGS.max_newton_steps):
-            is_open = (newton.gradient_norm != 0) | ~newton.is_convex
-            fits, newton = fits[is_open], newton.select(is_open)
-            if not len(fits):
-                return
-            is_taken = self._take_steps(fits, newton)
-            fits, before = fits[is_taken], newton.gradient_norm[is_taken]
-            if not len(fits):
-                return
+        before, remaining = np.full(len(fits), np.inf), SETTINGS.max_newton_steps
+        while len(fits):
             newton = self._newton_steps(fits)
             self.is_at_minimum[fits] = self._is_minimum(fits, newton)
             is_done = self.is_at_minimum[fits] & (newton.gradient_norm > SETTINGS.min_gradient_reduction * before)
-            fits, newton = fits[~is_done], newton.select(~is_done)
+            is_open = ~is_done & ((newton.gradient_norm != 0) | ~newton.is_convex)
+            fits, newton, remaining = fits[is_open], newton.select(is_open), remaining - 1
+            if not len(fits) or remaining < 0:
+                return
+            is_taken = self._take_steps(fits, newton)
+            fits, before = fits[is_taken], newton.gradient_norm[is_taken]
 
     def _take_steps(self, fits: Fits, newton: _NewtonSteps) -> Mask:
         """Take a step of each fit, and return which made progress."""

@@ -50,12 +50,16 @@ class ObjectiveBatch:
 
     Args:
         objectives: the objective of each fit; they may be the same.
-        bounds: the bounds of all fits, of shape (P,) or (fits, P).
+        bounds: the bounds of all fits, of shape (P,) or (fits, P); by default those of the first objective.
+
+    Attributes:
+        objective: the first objective, which has the model and the options of all fits.
+        count: the number of fits.
     """
 
-    def __init__(self, objectives: Sequence[Objective], bounds: Bounds) -> None:
-        self.objectives = objectives
-        self.bounds = bounds
+    def __init__(self, objectives: Sequence[Objective], bounds: Bounds | None = None) -> None:
+        self.objectives, self.objective, self.count = objectives, objectives[0], len(objectives)
+        self.bounds = bounds or self.objective.bounds
 
     def _each(self, method: str, fits: Fits, *arguments: Array) -> Any:
         """Call a method of the objective of each of some fits with its arguments, and return the results."""
@@ -65,16 +69,6 @@ class ObjectiveBatch:
     def _with(self, objectives: Sequence[Objective]) -> Self:
         """Return the batch with other objectives for its fits."""
         return type(self)(objectives, self.bounds)
-
-    @property
-    def count(self) -> int:
-        """The number of fits."""
-        return len(self.objectives)
-
-    @property
-    def objective(self) -> Objective:
-        """The first objective, which has the model and the options of all fits."""
-        return self.objectives[0]
 
     def objective_of(self, fit: int) -> Objective:
         """Return the objective of one fit."""
@@ -229,12 +223,11 @@ class GatheredRows:
         quantiles = np.empty((len(self.sizes), len(shares)))
         for similar, by_group in self._by_size(values, math.inf):
             ordered = np.sort(by_group.transpose(1, 0, 2).reshape(by_group.shape[1], -1), axis=1)
-            last = np.maximum(np.count_nonzero(ordered < np.inf, axis=1) - 1, 0)
-            for k, share in enumerate(shares):
-                below = np.floor(share * last).astype(np.intp)
-                above = np.minimum(below + 1, last)
-                lower, upper = (ordered[np.arange(len(ordered)), position] for position in (below, above))
-                quantiles[similar, k] = lower + (share * last - below) * (upper - lower)
+            last = np.maximum(np.count_nonzero(ordered < np.inf, axis=1) - 1, 0)[:, None]
+            places, groups = last * np.array(shares), np.arange(len(ordered))[:, None]
+            below = np.floor(places).astype(np.intp)
+            lower, upper = ordered[groups, below], ordered[groups, np.minimum(below + 1, last)]
+            quantiles[similar] = lower + (places - below) * (upper - lower)
         return quantiles
 
     def _by_size(self, values: Array, filling: float) -> Iterator[tuple[Fits | slice, Array]]:
@@ -555,7 +548,7 @@ def repeat_objective(objective: Objective, count: int, bounds: Bounds | None = N
     if can_evaluate_together(objective):
         return GroupBatch(objective, [np.arange(objective.rows)] * count, bounds)
     copies = [objective.with_rows(objective.data) for _ in range(count)]
-    return ObjectiveBatch(copies, objective.bounds if bounds is None else bounds)
+    return ObjectiveBatch(copies, bounds)
 
 
 def rows_by_group(codes: NDArray[np.int32], count: int) -> list[NDArray[Any]]:

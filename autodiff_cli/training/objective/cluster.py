@@ -393,11 +393,9 @@ class Cluster:
         self, parts: Partitions, which: Sequence[int], rows: Sequence[slice | NDArray[Any]]
     ) -> list[ColumnArrays]:
         """Return the columns of some rows of some partitions."""
-
-        def submit() -> list[Future]:
-            return self._submit(take_rows, [parts.futures[k] for k in which], rows)
-
-        return self._compute_with_retries(parts, submit)
+        return self._compute_with_retries(
+            parts, lambda: self._submit(take_rows, [parts.futures[k] for k in which], rows)
+        )
 
     def _submit(
         self, function: Callable[..., Any], *arguments: Sequence[Any], common: Sequence[Any] = ()

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -202,10 +202,7 @@ def build_graphs(
     target = targets[0] if targets else None
     row_loss = row_loss_graph(model, loss, options, classes, target, prediction)
     if target is not None and classes is None:
-        difference = target - prediction
-        residuals = (difference,)
-        for length in model.target_shape:
-            residuals = tuple(index(difference, k) for k in range(length))
+        residuals = component_graphs(target - prediction, model.target_shape)
     if x_errors:
         residuals = (effective_residual(model, loss, residuals, x_errors),)
         row_loss = square(residuals[0])
@@ -226,6 +223,11 @@ def build_graphs(
     return LossGraphs(
         row_loss, weighted_loss, residuals, target, prediction, names, leaves, weighted, x_errors, target_scales, prior
     )
+
+
+def component_graphs(node: Node, shape: Shape) -> tuple[Node, ...]:
+    """Return the elements of a vector as graphs; a number is its own only element."""
+    return tuple(index(node, k) for k in range(shape[0])) if shape else (node,)
 
 
 def powers_with_limits(prediction: Node, parameters: Collection[str]) -> dict[Node, Node]:
@@ -338,6 +340,15 @@ def _column_vectors(roots: Sequence[Node], model: Model) -> list[Node]:
 
 T = TypeVar("T")
 
+
+def remember(cache: dict[Any, Any], key: Hashable, compute: Callable[[], T]) -> T:
+    """Return the result that a cache has for a key; it is computed first if there is none."""
+    if key not in cache:
+        cache[key] = compute()
+    result: T = cache[key]
+    return result
+
+
 DIRECTION = "direction"  # the leaf of the direction along which an array parameter moves
 _MAX_PRODUCT_COLUMNS = 12  # columns of [J | r]; with more, the products take as long as a QR factorization
 _MAX_JOINT_HESSIAN = 20  # parameters up to which all second derivatives are in one graph
@@ -389,10 +400,7 @@ class Kernels:
 
     def cached(self, name: str, build: Callable[[], T]) -> T:
         """Return what `build` computes from the graphs, cached under a name."""
-        if name not in self._cache:
-            self._cache[name] = build()
-        result: T = self._cache[name]
-        return result
+        return remember(self._cache, name, build)
 
     def log_prior(self, point: Mapping[str, Any]) -> float:
         """Return the log-density of the priors at the values of the parameters; 0 without priors."""
@@ -457,7 +465,7 @@ class Kernels:
         (wide,) = substitute([self.graphs.loss], {width: _NO_DENSITY * width})
         return self.backend.sum_kernel(self._row_graphs([self._weighted(-expm1(self.graphs.loss - wide))]))
 
-    @property
+    @cached_property
     def row_gradient_graphs(self) -> list[Node]:
         """The graphs of the loss of a row, without its weight, and of its gradient."""
         return self._with_gradient(self.graphs.loss)
@@ -587,8 +595,7 @@ class Kernels:
 
     @cached_property
     def _gradient_graphs(self) -> protocol.RowGraphs:
-        outputs, shapes = self._with_gradient(self.graphs.weighted_loss), [(), *self._shapes]
-        return protocol.RowGraphs(outputs, self.columns, self.graphs.leaf_shapes, shapes)
+        return self._row_graphs(self._with_gradient(self.graphs.weighted_loss), [(), *self._shapes])
 
     @property
     def _shapes(self) -> list[Shape]:

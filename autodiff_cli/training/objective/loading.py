@@ -33,7 +33,7 @@ from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
-from autodiff_cli.language.names import LevelEffect, TextMatch
+from autodiff_cli.language.names import TextMatch
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import exp, log
@@ -43,7 +43,7 @@ from autodiff_cli.system import has_memory_limits
 from autodiff_cli.training.objective.kernels import LossGraphs, target_scale_column, x_sigma_column
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.rows import GROUP, WEIGHT, ChunkedRows, ColumnArrays, MemoryRows, Rows
+from autodiff_cli.training.rows import WEIGHT, ChunkedRows, ColumnArrays, MemoryRows, Rows
 
 
 def distinct_levels(labels: NDArray[Any]) -> tuple[Any, ...]:
@@ -327,7 +327,7 @@ class FitData(abc.ABC):
         """Return the label of each code of columns. Groups may also have numbers that are not whole as labels."""
         return {name: column.levels(name, are_whole=name in self._levels) for name, column in columns.items()}
 
-    def _encode(self, leaf: str, column: str, kind: DTypeLike = np.float64) -> NDArray[Any]:
+    def encode(self, leaf: str, column: str, kind: DTypeLike = np.float64) -> NDArray[Any]:
         """Add a column with the position of each row's label among the different labels, which are returned sorted."""
         distinct, positions = np.unique(self.labels[column], return_inverse=True)
         self._encoded[leaf] = column, positions.astype(kind)
@@ -335,11 +335,7 @@ class FitData(abc.ABC):
 
     def encode_classes(self, name: str) -> Classes:
         """Use the positions of labels among the classes for a column, and return the classes. Raises DataError."""
-        return check_classes(self._encode(name, name), self.rows, name)
-
-    def encode_groups(self, name: str) -> NDArray[Any]:
-        """Add the column `GROUP` with the number of each row's group, and return the labels of the groups."""
-        return self._encode(GROUP, name, np.int32)
+        return check_classes(self.encode(name, name), self.rows, name)
 
     def levels(self, name: str) -> tuple[Any, ...]:
         """Return the different labels of a column, sorted."""
@@ -350,11 +346,6 @@ class FitData(abc.ABC):
         for name, match in matches.items():
             self._encoded[name] = match.column, _is_level(self.labels[match.column], match)
         return [name for name in matches if not self._encoded[name][1].any()]
-
-    def add_effects(self, effects: Mapping[str, LevelEffect]) -> None:
-        """Add columns with the position of each row's level among the sorted levels, by the names of their leaves."""
-        for name, effect in effects.items():
-            self._encode(name, effect.column)
 
     def build_rows(self, graphs: LossGraphs) -> Rows:
         """Return the rows, with the columns that the graphs read."""
@@ -463,16 +454,7 @@ class StreamedRows(ChunkedRows):
         self._columns = columns
         self._recipe = recipe
         self.rows, self.names, self.dropped = columns.rows, recipe.names, columns.dropped
-
-    @property
-    def chunk_rows(self) -> int:
-        """The number of rows of a chunk; see `ChunkedRows.chunk_rows`."""
-        return self._columns.chunk
-
-    @property
-    def gathered_rows(self) -> int:
-        """The number of rows of an epoch that are gathered at a time."""
-        return self._columns.chunk
+        self.chunk_rows = self.gathered_rows = columns.chunk
 
     def iter_chunks(self, names: Set[str]) -> Generator[tuple[ColumnArrays, int]]:
         """Yield columns of all rows, chunk by chunk."""

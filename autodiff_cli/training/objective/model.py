@@ -159,25 +159,10 @@ def _check_level_names(program: Program, levels: Levels) -> None:
     spread_over_levels(dict.fromkeys(sorted(read)), {name for own in of_levels.values() for name in own}, of_levels)
 
 
-def iter_columns_read(program: Program, names: Collection[str]) -> Iterator[str]:
-    """Yield the columns that a program reads, as numbers or by levels, in order and possibly more than once."""
-    for text in program.leaves:
-        leaf = program.column_leaves.get(text)
-        if leaf is not None:
-            yield leaf.column
-        elif text in names:
-            yield text
-
-
-def columns_in_graphs(nodes: Sequence[Node], program: Program, names: Collection[str]) -> tuple[str, ...]:
-    """Return the columns that graphs read."""
-    columns: dict[str, None] = {}
-    for leaf in topological_order(nodes):
-        if leaf.is_input and leaf.text in program.column_leaves:
-            columns[program.column_leaves[leaf.text].column] = None
-        elif leaf.is_input and leaf.text in names:
-            columns[leaf.text] = None
-    return tuple(columns)
+def columns_of_leaves(leaves: Iterable[str], program: Program, names: Collection[str]) -> tuple[str, ...]:
+    """Return the columns that some leaves of a program read, as numbers or by levels, in order."""
+    by_level = {text: leaf.column for text, leaf in program.column_leaves.items()}
+    return tuple(dict.fromkeys(by_level.get(text, text) for text in leaves if text in by_level or text in names))
 
 
 def parameter_names(program: Program, names: Collection[str]) -> tuple[str, ...]:
@@ -401,7 +386,7 @@ class Model:
         program = read_program(text, (*names, *user_names), columns=model_column_names(text, names))
         if not is_saved:
             _check_constants(program)
-        columns = tuple(dict.fromkeys(iter_columns_read(program, names)))
+        columns = columns_of_leaves(program.leaves, program, names)
         parameters = parameter_names(program, names)
         check_levels(program, names)
         if program.target is None:
@@ -428,8 +413,8 @@ class Model:
         notes = tuple(f"{note}{hint}" if note.startswith("`e` ") else note for note in others)
         defined = [name for name in program.bound if name in names]
         shadowed = [f"the model defines `{name}`, so the column of this name is not read" for name in defined]
-        left = [] if program.target is None else columns_in_graphs([program.target], program, names)
-        right = columns_in_graphs([program.output], program, names)
+        left = () if program.target is None else columns_of_leaves(leaf_names([program.target]), program, names)
+        right = columns_of_leaves(leaf_names([program.output]), program, names)
         both = [name for name in left if name in right]
         circular = [f"`{name}` is left and right of `~`: the column is predicted from itself" for name in both]
         warnings = (*replaced, *shadowed, *circular, *ambiguity_warnings(parameters, names, bases))
@@ -617,7 +602,7 @@ class Model:
     @functools.cached_property
     def predictors(self) -> tuple[str, ...]:
         """The columns that the prediction uses."""
-        return columns_in_graphs([self.program.output], self.program, self.columns)
+        return columns_of_leaves(leaf_names([self.program.output]), self.program, self.columns)
 
     def targets(self) -> tuple[str, ...]:
         """Return the left side of `~` as text, one text for each component; empty without a target."""

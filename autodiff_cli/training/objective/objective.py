@@ -31,7 +31,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import explicit_options, takes_options
 from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.losses import FAMILIES, L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, RESIDUAL_SCALE, LossKind
-from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, is_generalised_linear
+from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, is_generalised_linear, remember
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model, standardize_layers
 from autodiff_cli.training.objective.parameters import Constraints, Dependency
@@ -209,11 +209,7 @@ class ModelOverRows(PreparedObjective):
         point = (*self.settings.values(), theta.tobytes())
         if self._point_cache[0] != point:
             self._point_cache = (point, {})
-        cache = self._point_cache[1]
-        if key not in cache:
-            cache[key] = compute()
-        result: T = cache[key]
-        return result
+        return remember(self._point_cache[1], key, compute)
 
     def column(self, name: str) -> Array:
         """Return a column of all rows in memory; for few rows."""
@@ -221,10 +217,7 @@ class ModelOverRows(PreparedObjective):
 
     def cached(self, key: str, compute: Callable[[], T]) -> T:
         """Return the result of `compute`, which depends on the rows alone, and cache it."""
-        if key not in self._row_cache:
-            self._row_cache[key] = compute()
-        result: T = self._row_cache[key]
-        return result
+        return remember(self._row_cache, key, compute)
 
 
 def _count_weighted(columns: ColumnArrays) -> int:

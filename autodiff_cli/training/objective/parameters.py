@@ -339,11 +339,6 @@ class Bounds:
         """Whether each of several points is within the bounds."""
         return np.asarray(((theta >= self.low) & (theta <= self.high)).all(axis=-1))
 
-    @classmethod
-    def stack(cls, boxes: Sequence[Bounds]) -> Bounds:
-        """Return the bounds of a batch of fits, of shape (fits, P), from those of each fit."""
-        return cls(np.array([box.low for box in boxes]), np.array([box.high for box in boxes]))
-
     def select(self, fits: int | NDArray[np.intp]) -> Bounds:
         """Return the bounds of some fits of a batch; bounds of shape (P,) hold for all fits."""
         return self if self.low.ndim == 1 else Bounds(self.low[fits], self.high[fits])

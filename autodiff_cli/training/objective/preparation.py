@@ -52,7 +52,7 @@ from autodiff_cli.training.objective.parameters import (
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
 from autodiff_cli.training.options import BoundPair, FitOptions, describe_bounds
 from autodiff_cli.training.priors import Prior
-from autodiff_cli.training.rows import WEIGHT, Rows
+from autodiff_cli.training.rows import GROUP, WEIGHT, Rows
 
 T = TypeVar("T")
 
@@ -171,12 +171,13 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     classes: loading.Classes | None = None
     if parsed.class_column is not None:
         classes = data.encode_classes(parsed.class_column)
-    groups = None if parsed.group_column is None else data.encode_groups(parsed.group_column)
+    groups = None if parsed.group_column is None else data.encode(GROUP, parsed.group_column, np.int32)
     empty_indicators: list[str] = []
     if parsed.label_columns:
         parsed = _add_levels(parsed, data, effects)
         empty_indicators = data.add_indicators(parsed.matches)
-        data.add_effects(parsed.effects)
+        for name, effect in parsed.effects.items():
+            data.encode(name, effect.column)
     parameters = parsed.expand_values(options.parameters)
     sigma_prior = None
     if "sigma" in user_priors and not parsed.accepts("sigma") and loss == "mse" and not options.absolute_sigma:

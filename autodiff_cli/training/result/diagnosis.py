@@ -498,10 +498,7 @@ _PROBE_STEP = 1e-6  # relative step in the direction of descent that shows the e
 
 def explain_divergence(error: Diverged, objective: Objective) -> str:
     """Return why a loss is not finite, as the end of a sentence; empty if the reason is unknown."""
-    theta = error.theta
-    if theta is None:
-        return ""
-    names = objective.layout.element_names
+    theta, names = error.theta, objective.layout.element_names
     infinite = [name for name, value in zip(names, theta.tolist(), strict=True) if not math.isfinite(value)]
     if infinite:
         return f": {_join_names(infinite)} diverged to infinity"

@@ -35,7 +35,6 @@ from autodiff_cli.data.json_records import (
 )
 from autodiff_cli.data.table import DataError, float_array, label_vector, named_columns
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Shape
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
@@ -60,24 +59,6 @@ from autodiff_cli.training.result.goodness import (
 )
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, FitStatistics, correlations
 from autodiff_cli.version import __version__
-
-
-class PredictionGraph(NamedTuple):
-    """The prediction of a row as a graph.
-
-    Attributes:
-        output: the node of the prediction.
-        shapes: the shapes of the leaves that are arrays.
-        values: the values of the parameters, by name.
-        columns: the leaves that are columns.
-        matches: the leaves that are 1 where a column has a certain label, else 0.
-    """
-
-    output: Node
-    shapes: dict[str, Shape]
-    values: dict[str, Any]
-    columns: tuple[str, ...]
-    matches: tuple[str, ...]
 
 
 class RandomEffect(NamedTuple):
@@ -472,13 +453,6 @@ class FittedModel(FitStatistics):
     def targets(self) -> tuple[str, ...]:
         """The text left of `~`, one for each component of the target."""
         return self.parsed_model.targets()
-
-    @property
-    def prediction(self) -> PredictionGraph:
-        """The prediction of a row as a graph."""
-        model, values = self.parsed_model, {**self.parameters, **self.fixed}
-        shapes = {name: shape for name, shape in model.shapes.items() if name in model.program.leaves}
-        return PredictionGraph(model.program.output, shapes, values, model.predictors, (*model.matches, *model.effects))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, which `load` reads. Raises OSError if that fails; an existing file is then

@@ -505,7 +505,6 @@ def goodness_of_fit(
     objective: Objective,
     theta: Array,
     residual_norm: float | None,
-    count: int,
     dof: int,
     absolute_sigma: bool,
     rows: RowFigures | None = None,
@@ -514,8 +513,7 @@ def goodness_of_fit(
 
     Args:
         residual_norm: the root of the sum of squares; None without residuals.
-        count: the number of target values in rows with a positive weight.
-        dof: `count` minus the number of free parameter elements.
+        dof: the number of target values in rows with a positive weight, minus that of free parameter elements.
         absolute_sigma: whether the weights are 1/σ² of known errors.
         rows: the figures of all rows; by default they are computed.
     """
@@ -524,15 +522,15 @@ def goodness_of_fit(
     if objective.has_priors:
         of_maxima = ("aic", "aicc", "bic", "chi_squared_p", "overdispersion_p", "null_test")
         plain = objective.without_penalty()
-        figures = goodness_of_fit(plain, theta, residual_norm, count, dof, absolute_sigma, rows)
+        figures = goodness_of_fit(plain, theta, residual_norm, dof, absolute_sigma, rows)
         log_prior = objective.kernels.log_prior(objective.point(theta))
         return {**figures, **dict.fromkeys(of_maxima), "log_prior": log_prior}
     # The number of parameters of a network does not measure its complexity, and a penalised estimate does not maximise
     # the likelihood.
-    has_likelihood = not (objective.is_network or objective.is_penalised)
+    has_likelihood, count = not (objective.is_network or objective.is_penalised), dof + len(theta)
     with ignore_float_errors():
         if objective.kind is LossKind.LIKELIHOOD:
-            return {} if objective.is_network else _likelihood_goodness(objective, theta, count, dof, rows)
+            return {} if objective.is_network else _likelihood_goodness(objective, theta, dof, rows)
         if residual_norm is None or (objective.kind is LossKind.OTHER and has_likelihood):
             return {}
         of_residuals = rows.residuals if rows else {} if objective.is_network else _residual_summary(objective, theta)
@@ -542,7 +540,7 @@ def goodness_of_fit(
         variation = objective.target_variation() if rows is None else rows.variation
         log_weights = rows.log_weights if rows else sum_log_weights(objective) if objective.is_weighted else 0.0
         k, baseline = criteria_parameters(objective, absolute_sigma), 0.0 if has_scaled_residuals else variation
-        of_sum = least_squares_goodness(residual_norm, count, dof, k, baseline, absolute_sigma, log_weights)
+        of_sum = _least_squares_goodness(residual_norm, count, dof, k, baseline, absolute_sigma, log_weights)
         figures = {**of_residuals, **of_sum}
         if objective.kernels.graphs.x_errors:
             # The weights depend on the parameters, so the sum of squares is not a likelihood.
@@ -563,19 +561,14 @@ def criteria_parameters(objective: Objective, absolute_sigma: bool) -> int:
     return objective.layout.size + (estimates_variance or objective.has_dispersion or estimates_theta)
 
 
-def least_squares_goodness(
-    residual_norm: float,
-    count: int,
-    dof: int,
-    k: int,
-    variation: float,
-    absolute_sigma: bool,
-    sum_log_weights: float = 0.0,
+def _least_squares_goodness(
+    residual_norm: float, count: int, dof: int, k: int, variation: float, absolute_sigma: bool, sum_log_weights: float
 ) -> dict[str, Any]:
     """Return the figures of a least-squares fit that follow from its sum of squares, by name.
 
     Args:
-        residual_norm, count, dof, absolute_sigma: see `goodness_of_fit`.
+        residual_norm, dof, absolute_sigma: see `goodness_of_fit`.
+        count: the number of target values in rows with a positive weight.
         k: the number of parameters that information criteria count.
         variation: the sum of squares of the target about its mean; 0 if it is not meaningful.
         sum_log_weights: the sum of the logarithms of the weights, a part of the likelihood.
@@ -607,11 +600,9 @@ def _block_log_weights(columns: ColumnArrays) -> float:
     return float(np.sum(np.log(weight[weight > 0])))
 
 
-def _likelihood_goodness(
-    objective: Objective, theta: Array, count: int, dof: int, rows: RowFigures | None
-) -> dict[str, Any]:
+def _likelihood_goodness(objective: Objective, theta: Array, dof: int, rows: RowFigures | None) -> dict[str, Any]:
     """Return the figures of a maximum likelihood fit; of a penalised one only whether its target is valid."""
-    k = criteria_parameters(objective, absolute_sigma=False)
+    k, count = criteria_parameters(objective, absolute_sigma=False), dof + len(theta)
     if objective.classes is not None or not objective.has_target:
         if objective.is_penalised:
             return {}

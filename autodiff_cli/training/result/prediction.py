@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
@@ -19,21 +19,21 @@ from numpy.typing import ArrayLike, NDArray
 from autodiff_cli.algebra.simplify import is_increasing, simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
+from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.streaming import StreamedColumns, label_key
 from autodiff_cli.data.table import float_array
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.numbers.array_functions import Elementwise
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
-from autodiff_cli.ops.structural import index, stack
+from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import COUNT_LOSSES, LOSSES, LossKind
-from autodiff_cli.training.objective.kernels import x_sigma_column
+from autodiff_cli.training.objective.kernels import component_graphs, x_sigma_column
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions, check_confidence_level
@@ -165,15 +165,9 @@ def _prediction_bands(fit: FittedModel, data: Mapping[str, ArrayLike], level: fl
         reason = next((text for text in fit.warnings if text.startswith("no standard errors")), "")
         raise OptionError(f"the fit has no intervals: {reason or 'no standard errors'}")
     level = check_confidence_level(level)
-    program, shapes = model.program, model.shapes
-    outputs = [program.output]
-    for length in model.target_shape:
-        outputs = [index(program.output, k) for k in range(length)]
-    leaves = [program.leaves[name] for name in fit.parameters]
-    bands = [
-        _component_bands(fit, output, leaves, point, shapes, spread, level)
-        for output, spread in zip(outputs, itertools.cycle(spreads), strict=False)
-    ]
+    outputs = component_graphs(model.program.output, model.target_shape)
+    pairs = zip(outputs, itertools.cycle(spreads), strict=False)
+    bands = [_component_bands(fit, output, point, spread, level) for output, spread in pairs]
     if not model.target_shape:
         return bands[0]
     return Bands(*(np.stack(columns, axis=-1) for columns in zip(*bands, strict=True)))
@@ -201,19 +195,16 @@ def predict_posterior(fit: FittedModel, data: Mapping[str, ArrayLike], interval:
     draws = {name: values.reshape(-1, *values.shape[2:]) for name, values in fit.draws.items()}
     free = {name: np.expand_dims(draws[name], 1) for name in fit.parameters}
     sigma = next((draws[name] for name in RESIDUAL_SIGMAS if name in draws.keys() - free.keys()), np.ones(1))
-    rows = {name: values for name, values in point.items() if np.ndim(values) > len(model.shapes.get(name, ()))}
     known = [np.asarray(each) for each in spreads if each is not None]
     spread = np.stack(np.broadcast_arrays(*known), axis=-1) if len(known) == len(spreads) else None
-    count, bands = len(next(iter(rows.values()))), list[Array]()
-    size = max(1, _MAX_GRADIENT_VALUES // (len(sigma) * len(next(iter(draws.values())))))
-    for start in range(0, count, size):
-        part = {name: values[start : start + size] for name, values in rows.items()}
+    size, bands = max(1, _MAX_GRADIENT_VALUES // (len(sigma) * len(next(iter(draws.values()))))), list[Array]()
+    for rows, part in _row_parts(fit, point, size):
         with ignore_float_errors():
-            (means,) = evaluate([model.program.output], {**point, **part, **free}, model.shapes)
-            means = np.broadcast_to(means, (len(means), min(size, count - start), *model.target_shape))
+            (means,) = evaluate([model.program.output], {**part, **free}, model.shapes)
+            means = np.broadcast_to(means, (len(means), rows.stop - rows.start, *model.target_shape))
             noise = None
             if _loss_kind(fit) is LossKind.SQUARES and spread is not None:
-                own = spread if spread.ndim == 1 else spread[start : start + size]
+                own = spread if spread.ndim == 1 else spread[rows]
                 own = own if rank == 2 else own[..., 0]
                 noise = means + generator.normal(0, 1, means.shape) * sigma.reshape(-1, *[1] * rank) * own
             elif fit.loss_name == "poisson":
@@ -224,6 +215,14 @@ def predict_posterior(fit: FittedModel, data: Mapping[str, ArrayLike], interval:
             observed = unknown if noise is None else np.quantile(noise, shares, axis=0)
             bands.append(np.array([means.mean(axis=0), *np.quantile(means, shares, axis=0), *observed]))
     return Bands(*np.concatenate(bands, axis=1))
+
+
+def _row_parts(fit: FittedModel, point: Mapping[str, Any], size: int) -> Iterator[tuple[slice, dict[str, Any]]]:
+    """Yield the rows of a point in parts of at most so many, with the values of all leaves in these rows."""
+    shapes = fit.parsed_model.shapes
+    rows = {name: values for name, values in point.items() if np.ndim(values) > len(shapes.get(name, ()))}
+    for part in block_slices(len(next(iter(rows.values()))) if rows else 1, size):
+        yield part, {**point, **{name: values[part] for name, values in rows.items()}}
 
 
 def _relative_sigma(fit: FittedModel, data: Mapping[str, ArrayLike]) -> list[Array | float | None]:
@@ -246,47 +245,36 @@ def _relative_sigma(fit: FittedModel, data: Mapping[str, ArrayLike]) -> list[Arr
 
 
 def _component_bands(
-    fit: FittedModel,
-    output: Node,
-    leaves: Sequence[Node],
-    point: Mapping[str, Any],
-    shapes: Mapping[str, Shape],
-    spread: Array | float | None,
-    level: float,
+    fit: FittedModel, output: Node, point: Mapping[str, Any], spread: Array | float | None, level: float
 ) -> Bands:
     """Return the bands of one component of the target."""
     link = output.op if _loss_kind(fit) is LossKind.LIKELIHOOD and is_increasing(output) else None
     linear_predictor = output if link is None else output.inputs[0]
     width = fit.quantile(level)
     with ignore_float_errors():
-        middle, error = _delta_method(linear_predictor, leaves, point, shapes, fit.covariance_on_bounds)
+        middle, error = _delta_method(fit, linear_predictor, point)
         low, high = middle - width * error, middle + width * error
         prediction = middle
         if link is not None:
             # The band of the linear predictor is transformed, so that a probability stays between 0 and 1.
             slope = link(variable("eta"))
             prediction, low, high = (evaluate([slope], {"eta": values})[0] for values in (middle, low, high))
-            error = _delta_method(output, leaves, point, shapes, fit.covariance_on_bounds)[1]
+            error = _delta_method(fit, output, point)[1]
         below, above = _prediction_limits(fit, prediction, error, spread, width, level)
     return Bands(prediction, low, high, below, above)
 
 
-def _delta_method(
-    output: Node, leaves: Sequence[Node], point: Mapping[str, Any], shapes: Mapping[str, Shape], covariance: Array
-) -> tuple[Array, Array]:
-    """Return the values of a graph and their standard errors."""
-    shared, *shared_leaves = share([output, *leaves])
-    graphs = simplify([shared, *gradient_nodes(shared, shared_leaves, shapes)])
-    rows = {name: values for name, values in point.items() if np.ndim(values) > len(shapes.get(name, ()))}
-    count = len(next(iter(rows.values()))) if rows else 1
-    size = max(1, _MAX_GRADIENT_VALUES // max(1, len(covariance)))
+def _delta_method(fit: FittedModel, output: Node, point: Mapping[str, Any]) -> tuple[Array, Array]:
+    """Return the values of a graph of the parameters of a fit, and their standard errors."""
+    shapes, covariance = fit.parsed_model.shapes, fit.covariance_on_bounds
+    shared, *leaves = share([output, *(fit.parsed_model.program.leaves[name] for name in fit.parameters)])
+    graphs = simplify([shared, *gradient_nodes(shared, leaves, shapes)])
     is_known = ~np.isnan(np.diag(covariance))
     known_covariance = np.where(np.outer(is_known, is_known), covariance, 0.0)
     values, errors = [], []
-    for start in range(0, count, size):
-        part = {name: values[start : start + size] for name, values in rows.items()}
-        length = min(size, count - start)
-        prediction, *slopes = evaluate(graphs, {**point, **part}, shapes)
+    for rows, part in _row_parts(fit, point, max(1, _MAX_GRADIENT_VALUES // max(1, len(covariance)))):
+        length = rows.stop - rows.start
+        prediction, *slopes = evaluate(graphs, part, shapes)
         parts = [
             np.broadcast_to(slope, (length, *shapes.get(leaf.text, ()))).reshape(length, -1)
             for slope, leaf in zip(slopes, leaves, strict=True)

@@ -32,7 +32,7 @@ from autodiff_cli.training.objective.batch import (
     parameters_at_jumps,
     rounding_squares,
 )
-from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.result.goodness import GoodnessOfFit, find_separation, goodness_of_fit
 from autodiff_cli.training.result.row_figures import RowFigures, fisher_factor, likelihood_sums
 
@@ -218,12 +218,8 @@ def softmax_null_space(objective: Objective, theta: Array) -> Array | None:
 
 def _is_flat(curvature: Array, direction: Array) -> bool:
     """Return whether the loss has no curvature in a direction."""
-    change = np.abs(curvature @ direction)
-    return bool(
-        (
-            change <= COVARIANCE.flat_curvature * np.sqrt(np.abs(np.diag(curvature)) * np.abs(np.diag(curvature)).max())
-        ).all()
-    )
+    change, own = np.abs(curvature @ direction), np.abs(np.diag(curvature))
+    return bool((change <= COVARIANCE.flat_curvature * np.sqrt(own * own.max())).all())
 
 
 # --- Statistics of a fit
@@ -329,8 +325,7 @@ def compute_statistics(
         )
         if not with_goodness:
             return statistics
-        dof = statistics.dof
-        figures = goodness_of_fit(objective, theta, statistics.residual_norm, dof + len(theta), dof, absolute_sigma)
+        figures = goodness_of_fit(objective, theta, statistics.residual_norm, statistics.dof, absolute_sigma)
         # With errors in x the weights depend on the parameters, so that R² has no baseline. A search for starting
         # values may still compare it.
         r_squared = None if objective.kernels.graphs.has_scaled_residuals else statistics.r_squared
@@ -344,7 +339,7 @@ def _constrained_statistics(
     slopes = None
     if objective.constraints.active(theta):
         objective, slopes = objective.on_constraints(theta)
-    batch = ObjectiveBatch([objective], objective.bounds)
+    batch = ObjectiveBatch([objective])
     statistics = batch_statistics(batch, theta[None], absolute_sigma, missing)[0]
     if slopes is None:
         return statistics
@@ -389,9 +384,9 @@ def batch_statistics(
     distances = np.full(len(theta), math.nan)
     if not reason:
         for some, columns in distinct_masks(~on_bound):
-            part = matrices if len(some) == len(theta) else matrices.take(some)
             if len(columns):
-                part_estimate = _estimate_covariances(part, absolute_sigma, scatter[some], dofs[some], columns)
+                part = matrices.take(some, columns)
+                part_estimate = _estimate_covariances(part, absolute_sigma, scatter[some], dofs[some])
                 is_whole = len(some) == len(theta) and len(columns) == size
                 estimate = part_estimate if is_whole else part_estimate.placed_in(estimate, some, columns)
         distances = np.where(is_perfect, math.nan, _minimum_distances(matrices, estimate))
@@ -422,7 +417,7 @@ def batch_statistics(
         norm_if_known, figures = norm if has_residuals else None, dict[str, Any]()
         if rows is not None:
             single = batch.objective_of(fit) if rows[fit] is None else objective
-            figures = goodness_of_fit(single, theta[fit], norm_if_known, dof + size, dof, absolute_sigma, rows[fit])
+            figures = goodness_of_fit(single, theta[fit], norm_if_known, dof, absolute_sigma, rows[fit])
         statistics.append(
             ComputedStatistics(
                 rss=norm * norm if has_residuals else None,
@@ -450,19 +445,27 @@ class _Matrices:
 
     Attributes:
         batch, theta: the fits and their ends.
+        columns: the numbers of the parameters with respect to which derivatives are taken, by default all.
         triangles: the triangular factors of [J | r]; None if there are none, or if they would be too large.
     """
 
     def __init__(self, batch: Batch, theta: Array, has_triangles: bool) -> None:
         self.batch, self.theta = batch, theta
-        self.every = np.arange(len(theta))
+        self.every, self.columns = map(np.arange, theta.shape)
         self.triangles = batch.triangles(theta, self.every) if has_triangles else None
 
-    def take(self, fits: Fits) -> _Matrices:
-        """Return the matrices of some fits."""
+    def take(self, fits: Fits, columns: Fits) -> _Matrices:
+        """Return the matrices of some fits, of derivatives with respect to some parameters."""
+        if len(fits) == len(self.theta):
+            return copy_with(self, columns=columns)
+        triangles = None if self.triangles is None else self.triangles[fits]
         other = _Matrices(self.batch.take(fits), self.theta[fits], has_triangles=False)
-        other.triangles = None if self.triangles is None else self.triangles[fits]
-        return other
+        return copy_with(other, triangles=triangles, columns=columns)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of these parameters."""
+        return [self.batch.objective.layout.element_names[k] for k in self.columns.tolist()]
 
     def residual_norms(self) -> Array:
         """Return the roots of the sums of squared residuals, without underflow of the squares."""
@@ -486,11 +489,18 @@ class _Matrices:
     def hessians(self, batch: Batch) -> Array:
         """Return the Hessians of the summed losses of the same fits, with or without their penalty."""
         weights = batch.total_weights(self.every) * batch.objective.components
-        return batch.hessians(self.theta, self.every) * weights[:, None, None]
+        elements = (slice(None), self.columns[:, None], self.columns)
+        return batch.hessians(self.theta, self.every)[elements] * weights[:, None, None]
+
+    def gradients(self, batch: Batch) -> Array:
+        """Return the gradients of the summed losses of the same fits, with or without their penalty."""
+        weights = batch.total_weights(self.every) * batch.objective.components
+        return batch.values_and_gradients(self.theta, self.every)[1][:, self.columns] * weights[:, None]
 
     def of_each(self, compute: Callable[[Objective, Array], Array]) -> Array:
-        """Return a matrix for each fit, computed one fit after the other."""
-        return np.array([compute(self.batch.objective_of(fit), point) for fit, point in enumerate(self.theta)])
+        """Return a matrix for each fit, with a column for each parameter, computed one fit after the other."""
+        each = [compute(self.batch.objective_of(fit), point) for fit, point in enumerate(self.theta)]
+        return np.array(each)[:, :, self.columns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -541,26 +551,22 @@ class _Covariances:
 
 
 def _estimate_covariances(
-    matrices: _Matrices, absolute_sigma: bool, lengths: Array, dofs: NDArray[np.intp], columns: Fits
+    matrices: _Matrices, absolute_sigma: bool, lengths: Array, dofs: NDArray[np.intp]
 ) -> _Covariances:
-    """Return the covariances of the free parameters with these numbers, with the others fixed.
+    """Return the covariances of the parameters of some matrices, with the others fixed.
 
     Args:
         lengths: the roots of the sums of squared residuals.
     """
     batch, objective, count = matrices.batch, matrices.batch.objective, len(matrices.theta)
-    size, kind = objective.layout.size, objective.kind
-    names, free = (
-        [objective.layout.element_names[k] for k in columns.tolist()],
-        (slice(None), columns[:, None], columns),
-    )
+    size, kind, names = objective.layout.size, objective.kind, matrices.names
     if objective.has_priors:
-        return _posterior_covariances(matrices, columns, names)
+        return _posterior_covariances(matrices)
     if objective.is_penalised:
-        return _penalised_covariances(matrices, absolute_sigma, lengths, dofs + size, columns, names)
+        return _penalised_covariances(matrices, absolute_sigma, lengths, dofs + size)
     if kind is LossKind.SQUARES and (objective.family is None or objective.is_linear):
         assert matrices.triangles is not None
-        factors = matrices.triangles[:, :size, :size][:, :, columns]
+        factors = matrices.triangles[:, :size, matrices.columns]
         sizes = np.abs(factors).max(axis=1)
         units = np.where((sizes > 0) & np.isfinite(sizes), sizes, 1.0)
         inverses, reasons = inverse_grams(factors / units[:, None, :], names)
@@ -573,51 +579,44 @@ def _estimate_covariances(
         definition = SCALED_EFFECTIVE if has_x_errors else SCALED_WEIGHTED if objective.is_weighted else SCALED
         return _scaled_by_residuals(inverses, lengths, dofs, definition, reasons, units)
     if objective.has_dispersion or objective.has_theta:
-        inverses, reasons = inverse_grams(matrices.of_each(fisher_factor)[:, :, columns], names)
+        inverses, reasons = inverse_grams(matrices.of_each(fisher_factor), names)
         if objective.has_theta:
             return _Covariances(inverses, np.ones(count), EXPECTED, reasons)
         return _scaled_by_residuals(inverses, _pearson_norms(batch, matrices.theta), dofs, DISPERSED, reasons)
-    if objective.loss == "cross_entropy" and len(columns) == size:
+    if objective.loss == "cross_entropy" and len(names) == size:
         open_directions = softmax_null_space(batch.objective_of(0), matrices.theta[0])
         if open_directions is not None and open_directions.shape[1]:
             return _constrained_covariances(matrices.hessians(batch), open_directions)
-    inverses, reasons = inverse_hessians(matrices.hessians(batch)[free], names)
+    inverses, reasons = inverse_hessians(matrices.hessians(batch), names)
     if kind is LossKind.SQUARES:
         return _scaled_by_residuals(2 * inverses, lengths, dofs, GAUSSIAN, reasons)
     if kind is LossKind.ROBUST:
         # The products of scores and inverses are squared, for squares of scores alone may underflow.
-        steps = matrices.of_each(Objective.score_triangle)[:, :, columns] * objective.components @ inverses
+        steps = matrices.of_each(Objective.score_triangle) * objective.components @ inverses
         return _scaled_by_residuals(steps.swapaxes(1, 2) @ steps, np.sqrt(dofs + size), dofs, SANDWICH, reasons)
     return _Covariances(inverses, np.ones(count), LIKELIHOOD, reasons)
 
 
-def _posterior_covariances(matrices: _Matrices, columns: Fits, names: Sequence[str]) -> _Covariances:
+def _posterior_covariances(matrices: _Matrices) -> _Covariances:
     """Return the inverse Hessians of minus the log posterior density at its mode: Laplace's approximation.
 
     An unknown variance s² of the residuals is profiled. With p = -log prior and n rows, the Hessian of its profile is
     that of rss/(2s²) + p, minus 2/n·∇p·∇pᵀ, because ∇rss = -2s²·∇p at the mode.
     """
-    batch, objective, free = matrices.batch, matrices.batch.objective, (slice(None), columns[:, None], columns)
-    hessians, definition = matrices.hessians(batch)[free], POSTERIOR
+    batch, objective = matrices.batch, matrices.batch.objective
+    hessians, definition, unit = matrices.hessians(batch), POSTERIOR, 2 * np.square(batch.scales)
     if objective.kind is LossKind.SQUARES:
-        hessians = hessians / (2 * np.square(batch.scales))[:, None, None]
+        hessians = hessians / unit[:, None, None]
     if objective.is_scale_estimated:
-        weights = batch.total_weights(matrices.every) * objective.components / (2 * np.square(batch.scales))
-        slopes = batch.without_penalty().values_and_gradients(matrices.theta, matrices.every)[1][:, columns]
-        slopes = slopes * weights[:, None]
+        slopes = matrices.gradients(batch.without_penalty()) / unit[:, None]
         hessians = hessians - 2 / batch.weighted_counts[:, None, None] * slopes[:, :, None] * slopes[:, None, :]
         definition = PROFILED_POSTERIOR
-    inverses, reasons = inverse_hessians(hessians, names)
+    inverses, reasons = inverse_hessians(hessians, matrices.names)
     return _Covariances(inverses, np.ones(len(hessians)), definition, reasons)
 
 
 def _penalised_covariances(
-    matrices: _Matrices,
-    absolute_sigma: bool,
-    lengths: Array,
-    counts: NDArray[np.intp],
-    columns: Fits,
-    names: Sequence[str],
+    matrices: _Matrices, absolute_sigma: bool, lengths: Array, counts: NDArray[np.intp]
 ) -> _Covariances:
     """Return the sampling covariances of penalised estimates: inv(H)·I·inv(H), with the Hessian I of the loss and H of
     the penalised loss (Hoerl & Kennard 1970 for least squares).
@@ -626,27 +625,19 @@ def _penalised_covariances(
     tr(inv(H)·I) parameters are counted: Hastie, Tibshirani & Friedman 2009, section 7.6.
     """
     batch, theta, objective = matrices.batch, matrices.theta, matrices.batch.objective
-    plain, size, kind, free = (
-        batch.without_penalty(),
-        theta.shape[1],
-        objective.kind,
-        (slice(None), columns[:, None], columns),
-    )
+    plain, size, kind = batch.without_penalty(), theta.shape[1], objective.kind
     half = 0.5 if kind is LossKind.SQUARES else 1.0  # the Hessian of rss/2
-    inverses, reasons = inverse_hessians(matrices.hessians(batch)[free] * half, names)
+    inverses, reasons = inverse_hessians(matrices.hessians(batch) * half, matrices.names)
     if kind is LossKind.SQUARES and objective.family is None:
-        factors = plain.triangles(theta, matrices.every)[:, :size, :size][:, :, columns]
+        factors = plain.triangles(theta, matrices.every)[:, :size, matrices.columns]
         data = factors.swapaxes(1, 2) @ factors
     else:
-        data = matrices.hessians(plain)[free] * half
+        data = matrices.hessians(plain) * half
     residual_dofs = counts - np.einsum("gij,gji->g", inverses, data)
     if kind is LossKind.ROBUST:
-        plain_matrices = _Matrices(plain, theta, has_triangles=False)
-        steps = plain_matrices.of_each(Objective.score_triangle)[:, :, columns] * objective.components @ inverses
+        steps = copy_with(matrices, batch=plain).of_each(Objective.score_triangle) * objective.components @ inverses
         # At the solution the gradient of the unpenalised loss is not 0: it balances the gradient of the penalty.
-        weights = plain.total_weights(matrices.every) * objective.components
-        slopes = plain.values_and_gradients(theta, matrices.every)[1][:, columns] * weights[:, None]
-        shift = slopes[:, None, :] @ inverses
+        shift = matrices.gradients(plain)[:, None, :] @ inverses
         meat = steps.swapaxes(1, 2) @ steps - shift.swapaxes(1, 2) @ shift / counts[:, None, None]
         return _scaled_by_residuals(meat, np.sqrt(counts), residual_dofs, PENALISED_ROBUST, reasons)
     sandwich = inverses @ data @ inverses
@@ -716,8 +707,7 @@ def _minimum_distances(matrices: _Matrices, estimate: _Covariances) -> Array:
         jacobians = matrices.triangles[:, :, :-1].swapaxes(1, 2)
         slopes = (jacobians @ (residuals / scales)[:, :, None])[:, :, 0] / estimate.units
     else:
-        weights = batch.total_weights(matrices.every)[:, None] * objective.components
-        slopes = batch.values_and_gradients(matrices.theta, matrices.every)[1] * weights / scales
+        slopes = matrices.gradients(batch) / scales
     steps = np.abs((np.where(np.isnan(inverses), 0.0, inverses) @ slopes[:, :, None])[:, :, 0])
     ratios = steps / np.sqrt(np.diagonal(inverses, axis1=1, axis2=2))
     return np.where(is_known, np.fmax.reduce(ratios, axis=1), math.nan)

@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import autodiff_cli as ad
 from autodiff_cli import DataError, ExpressionError, Objective, UnknownNameError
 from autodiff_cli.backends import numpy_backend
 from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
+from autodiff_cli.graph import gradient as derivation
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.objective.preparation import model_cache
 from tests.each import each
@@ -256,3 +258,26 @@ def test_threads_share_no_memory_of_a_model() -> None:
     here = Objective(MODEL, columns)
     assert here.kernels is Objective(MODEL, columns).kernels
     assert here.kernels is not objectives[0].kernels
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("y ~ a*exp(-b*x) + c", {}),
+        ("y ~ a*exp(-b*x) + c*exp(-d*x)", {}),
+        ("y ~ a*sin(v*x + p) + c", {}),
+        ("y ~ a*exp(-b*x) + c", {"loss": "huber"}),
+        ("y ~ a*exp(-b*x) + c", {"optimizer": "lbfgs", "bounds": {"a": (0, None)}}),
+        ("-log(normal_pdf(y, m, s))", {"likelihood": True}),
+    ],
+)
+def test_a_second_fit_of_a_model_derives_no_graph_again(
+    model: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = np.linspace(0, 4, 40)
+    columns = {"x": x, "y": 2 * np.exp(-x) + 0.3 + 0.05 * np.sin(40 * x)}
+    first = ad.fit(model, columns, **options)
+    monkeypatch.setattr(derivation, "reverse_sweep", lambda *_: pytest.fail("a graph is derived again"))
+    second = ad.fit(model, columns, **options)
+    assert second.parameters == first.parameters
+    assert second.notes == first.notes
