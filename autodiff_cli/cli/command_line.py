@@ -711,7 +711,7 @@ OUTPUT_FILE: str | None = output_option("-o, --output FILE", "Write to FILE inst
 
 
 _derivative = partial(option, group="Derivatives")
-_ORDER_HELP = "Also compute the derivative of order N in one variable (see --wrt)."
+_ORDER_HELP = "Also compute the derivative of order N with respect to one variable (see --wrt)."
 _PRECISION_HELP = "Compute value and gradient to this many proven digits, such as 50."
 _MODE_HELP = "Differentiation mode; forward shows the tangents of all nodes."
 mode_option = partial(_derivative, "--mode", _MODE_HELP, default=PassMode.REVERSE)

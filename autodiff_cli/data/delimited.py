@@ -362,7 +362,7 @@ def _normalized_lines(stream: BinaryIO, dialect: DetectedDialect) -> Iterator[by
         if not is_blank:
             yield line
         elif b'"' in line:  # blanks within quotes must stay; the csv module handles them
-            raise OSError("quoted text in a file that blanks separate")
+            raise OSError("quoted text in columns separated by blanks")
         elif cells := line.split():
             yield b" ".join(cells) + b"\n"
 

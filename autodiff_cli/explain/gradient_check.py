@@ -258,14 +258,14 @@ def _derivative_at_floats(function: UnrolledFunction, part: GradientElement) -> 
 def _agreement_note(number: float, exact: Number, digits: float, proven: bool) -> str:
     """Return the note on a number that agrees with the reference; empty if it agrees to 12 digits."""
     if not proven:
-        return "a thousand digits do not distinguish it from 0, or from a tie, so it is assumed to be one"
+        return "even a thousand digits do not distinguish it from 0 or from a tie, so it is assumed to be exact"
     relative = _relative_error(number, exact)
     if digits >= _SUFFICIENT_DIGITS and (relative is None or relative <= 10.0**-_SUFFICIENT_DIGITS):
         return ""
     if _beyond_floats(exact):
         return "it is too small for a float to have all digits"
     if digits < _MIN_DIGITS:
-        return "its terms cancel: rounding an input to a float changes it by more than its size"
+        return "its terms cancel: rounding an input to a float changes it by more than 100 %"
     return f"its terms cancel: {int(digits)} digits are correct"
 
 

@@ -156,7 +156,7 @@ class _QuestionMaker:
         formula = self._words.slope(i, contribution.position)
         is_number = formula == self._show(contribution.local)
         second = self._words.backward(self._backward_steps[i]) if is_number else f"{formula}: what is that?"
-        hints = f"It concerns only {label_with_definition(self._trace, i)}: {slope}.", second
+        hints = f"Only one operation matters: {label_with_definition(self._trace, i)}: {slope}.", second
         return self._numeric_question("local", text, contribution.local, hints)
 
     def ask_adjoint(self, of: str) -> Question:

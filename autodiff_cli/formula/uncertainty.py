@@ -269,13 +269,13 @@ class UncertainPoint:
         reasons = ", and ".join(filter(None, (misleads, departs)))
         warning = f"the uncertainty to first order misleads: {reasons}" if reasons else ""
         if is_lost.any():
-            recommended = "first order", "Multiply the formula by a large number: no result has the standard error."
+            recommended = "first order", "Multiply the formula by a large number, so that a float can represent the error."
         elif simulated is not None:
             recommended = _recommend(first, second_order, simulated)
         elif departs or second_order is None:
             recommended = "Monte Carlo", "Add --monte-carlo 100000: it shows the distribution of the value."
         elif misleads:
-            recommended = "second order", "Use the second-order result: the formula is nearly a parabola here."
+            recommended = "second order", "Use the second-order result: the formula is nearly quadratic here."
         else:
             recommended = "first order", "Use the first-order result: the second order agrees with it."
         pairs = self.correlations.pairs
@@ -381,7 +381,7 @@ class UncertainPoint:
         rounding = 1e-9 * abs(value) + _ROUNDING_MARGIN * self._rounding_at(steps)
         if (np.abs(numbers - value - changes) <= MAX_BIAS * spread + rounding).all():
             return ""
-        return f"the formula is far from a parabola within {_REACH:g} standard errors of the point"
+        return f"the formula is far from quadratic within {_REACH:g} standard errors of the point"
 
 
 def check_errors(name: str, error: Any, shape: tuple[int, ...]) -> None:

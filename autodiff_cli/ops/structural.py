@@ -106,7 +106,7 @@ size = structural(
 norm = structural(
     "norm", lambda node, s: (),
     vjp=lambda s, g, z, x: (g * direction(x, z),),
-    kink=lambda x: equal(norm(x), 0), kink_note="it is the tip of a cone; gradient 0 is taken",
+    kink=lambda x: equal(norm(x), 0), kink_note="it is the tip of a cone; gradient 0 is used",
     summary="the length: the root of the sum of squares",
 )  # fmt: skip
 logsumexp = structural(

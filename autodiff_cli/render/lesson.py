@@ -38,7 +38,7 @@ def lesson_list_report(titles: Mapping[str, str]) -> Report:
     def write(paper: Paper) -> None:
         paper.line("Lessons on backpropagation", Style.STRONG)
         paper.line()
-        paper.table(TextTable((Column("lesson"), Column("what it is about")), [*titles.items()]))
+        paper.table(TextTable((Column("lesson"), Column("topic")), [*titles.items()]))
         paper.line()
         first = next(iter(titles))
         paper.line(
@@ -70,7 +70,7 @@ def lesson_report(lesson: Lesson, with_questions: bool = True) -> Report:
         if with_questions:
             _write_questions(paper, lesson)
         paper.line()
-        paper.line(f"To go through it one step at a time: {trace_command(lesson)} --step", Style.FAINT)
+        paper.line(f"To step through it: {trace_command(lesson)} --step", Style.FAINT)
 
     return Report(write, lambda: [_lesson_document(lesson)])
 

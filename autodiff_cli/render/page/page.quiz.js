@@ -19,7 +19,7 @@ class Quiz {
   }
 
   get score() {
-    return `${this.#correct} of ${this.level.questions.length} correct, ${this.#firstTries} at the first try`;
+    return `${this.#correct} of ${this.level.questions.length} correct, ${this.#firstTries} on the first try`;
   }
 
   /** Check an answer; gives the verdict and whether the quiz goes on to the next question. A wrong answer gets a diagnosis
