@@ -76,7 +76,7 @@ class NodeWarning(NamedTuple):
         node: the id of the node.
         kind: `kink` (the derivative is one-sided), `domain` (undefined), `singular` (infinite, or 0 × inf), `overflow`
             (too large for a float), `precision` (digits lost to cancellation), `unavailable` (no derivative is known)
-            or `nonlinear` (the uncertainty to first order misleads).
+            or `nonlinear` (the first-order uncertainty is misleading).
         message: the warning in words.
         right: for a `precision` warning, the correct digits by the name of the variable, or "value".
     """

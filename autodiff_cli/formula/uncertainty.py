@@ -267,9 +267,9 @@ class UncertainPoint:
         if is_lost.any():
             misleads = "the standard error is too small for a float"
         reasons = ", and ".join(filter(None, (misleads, departs)))
-        warning = f"the uncertainty to first order misleads: {reasons}" if reasons else ""
+        warning = f"the first-order uncertainty is misleading: {reasons}" if reasons else ""
         if is_lost.any():
-            recommended = "first order", "Multiply the formula by a large number, so that a float can represent the error."
+            recommended = "first order", "Multiply the formula by a large number: floats cannot represent its error."
         elif simulated is not None:
             recommended = _recommend(first, second_order, simulated)
         elif departs or second_order is None:

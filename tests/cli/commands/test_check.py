@@ -156,7 +156,7 @@ def test_each_output_of_a_jacobian_has_its_uncertainty() -> None:
     assert document["uncertainty"]["0"] == alone["uncertainty"]
     assert document["uncertainty"]["1"]["second_order"]["stderr"] == pytest.approx(0.02**0.5 / 10)
     (warning,) = [warning for warning in document["warnings"] if warning["kind"] == "nonlinear"]
-    assert "1: the uncertainty to first order misleads" in warning["message"]
+    assert "1: the first-order uncertainty is misleading" in warning["message"]
     assert "uncertainty of b, to first order" in run_cli("grad a=x;b=2*x;a+b --x 1+-0.1 --jacobian --outputs a,b")
 
 
