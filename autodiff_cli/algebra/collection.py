@@ -297,8 +297,8 @@ def _find_common_base(forms: FormTable, factors: Factors) -> tuple[Node | None, 
     """Find a base with several powers, at least one of them symbolic.
 
     Returns:
-        The base (None for that of exp), its symbolic powers, and its literal exponent or None. None if there is no such
-        base.
+        The base (None for e, the base of exp), its symbolic powers, and its literal exponent or None. None if there is
+        no such base.
     """
     groups: dict[Node | None, list[Node]] = {}
     for power, side in factors.items():

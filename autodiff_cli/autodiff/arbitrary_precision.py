@@ -75,8 +75,8 @@ def evaluate_to_digits(
     Args:
         outputs: scalar graphs.
         digits: the number of significant digits that must be correct.
-        required_count: the number of outputs, from the first, that must have these digits; the others get the precision
-            that these need. All by default.
+        required_count: the number of outputs, counted from the first, that must have these digits; further outputs are
+            computed with the same precision. All by default.
         max_cancelled_digits: the number of cancelled digits at which a result is assumed to be 0; by default
             `MAX_CANCELLED_DIGITS`, and more if the graphs are small.
         leaves: the values of input leaves, by name.
@@ -167,7 +167,7 @@ def _forward_values(
     """Return the value of every node, and whether it depends on an assumption.
 
     In the final attempt, for which `last_bits` is the precision, numbers that may be 0 are 0, and undecided ones are
-    nan. Whatever is decided by an undecided number is undecided too.
+    nan. A choice that depends on an undecided number is undecided too.
     """
     values: list[Number] = []
     assumed: list[bool] = []

@@ -142,8 +142,8 @@ def evaluate(
 
     Args:
         outputs: the graphs.
-        point: a number or an array for every input leaf, by name. Axes of an array before those of its leaf are batch
-            axes; the batch axes of all leaves are broadcast against each other by NumPy's rules.
+        point: a number or an array for every input leaf, by name. Leading axes of an array, beyond the axes of its
+            leaf, are batch axes; the batch axes of all leaves are broadcast against each other by NumPy's rules.
         leaves: the shapes of the leaves that are not scalars, by name.
         backend: `numpy`, `llvm` or `auto`.
 

@@ -454,7 +454,7 @@ def _wrap_examples(text: str, width: int) -> str:
 
 
 def split_models(words: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the words that are models, with `~` between two sides, and the others."""
+    """Split words into models, which have `~` between two sides, and all other words."""
     models: list[str] = []
     others: list[str] = []
     for word in words:

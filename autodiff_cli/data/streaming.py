@@ -343,7 +343,7 @@ class StreamedColumns:
         yield from prefetch(map(read, range(-(-self.rows // self.chunk))))
 
     def _reread_files(self, names: Sequence[str]) -> Generator[Chunk]:
-        """Yield all rows from the files, and check that they are the same as in the first pass."""
+        """Yield all rows from the files, and check that they have not changed since the first pass."""
         self._check_unchanged(self.source.signature() == self._signature)
         # To find the rows that were dropped, all columns are needed.
         needed = self.names if self.dropped else names

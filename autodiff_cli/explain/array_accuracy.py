@@ -47,7 +47,7 @@ def inaccurate_elements(
     """Return the inaccurate elements of the values of graphs at a point of numbers and arrays.
 
     Args:
-        graphs: the graphs by name. Elements are named like those of a variable: `v[0]`.
+        graphs: the graphs by name. Their elements are named as in the language: `v[0]`.
         numbers: the values of the graphs as floats give them.
         point: the value of every leaf, by its name.
         leaves: the leaves by their names.
@@ -95,7 +95,7 @@ def _distances_of_elements(
     """Return how far elements move when rounding errors are perturbed.
 
     Large outer products (gradients with respect to matrices) and broadcast numbers are not computed again: their
-    distances follow from those of their factors.
+    distances follow from the distances of their factors.
     """
     factors = {
         name: graph.inputs[: _FACTOR_COUNTS.get(graph.op.name, 0)]
@@ -199,7 +199,8 @@ def _longdouble_error(extended: Any, distance: Any) -> Any:
     """Return a bound of the relative error of extended precision, from the distances of perturbed double precision;
     inf or nan where a number is 0.
 
-    Perturbations exceed the rounding errors of doubles, and those of longdouble are smaller in a known proportion.
+    Perturbations exceed the rounding errors of doubles; the rounding errors of longdouble are smaller by a known
+    factor.
     """
     return distance * arrays.LONGDOUBLE_EPS_RATIO / np.abs(extended)
 

@@ -36,7 +36,7 @@ class Label:
     """A sub-expression that can be written in any number of characters, from 1 up.
 
     It stores its operands and the texts before, between and after them. A long sum or product stores only a few
-    operands from either end, so that a label costs the same whatever the size of its sub-expression.
+    operands from either end, so that the cost of a label does not depend on the size of its sub-expression.
 
     Attributes:
         text: the label in at most `MAX_LABEL_LENGTH` characters.

@@ -57,7 +57,7 @@ def precise_trace(
     Args:
         expression: the expression.
         value_graphs: the value of every variable, as a constant graph.
-        wrt: the variables to differentiate with respect to. The others count as constants.
+        wrt: the variables to differentiate with respect to. Further variables count as constants.
         digits: the number of significant digits.
         most: the maximum number of scalar operations, arrays element by element; half a million by default.
 

@@ -38,8 +38,8 @@ class Contribution(NamedTuple):
     Attributes:
         position: the position of the input among the node's inputs.
         to: the id of the input.
-        local: the local derivative of the operation, whatever the node's adjoint is. It is 0 where a choice did not
-            select the input, and None for an operation on whole arrays, such as a matrix product.
+        local: the local derivative of the operation, which does not depend on its adjoint. It is 0 where a choice did
+            not select the input, and None for an operation on whole arrays, such as a matrix product.
         amount: the contribution itself.
         total: the adjoint of the input so far, this contribution included.
         use: this contribution is number `use` of the `uses` contributions to that input; structural zeros do not

@@ -195,7 +195,7 @@ def trace(
 
     Args:
         point: a value for every variable of the expression.
-        wrt: the variables to differentiate with respect to; all by default. The others count as constants.
+        wrt: the variables to differentiate with respect to; all by default. Further variables count as constants.
         unrepresentable: exact values (fractions or balls) of those numbers in `point` that no float represents.
 
     Raises:

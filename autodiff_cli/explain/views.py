@@ -1,7 +1,7 @@
 """Other views of a trace: paths, forward mode, the tape, and the frames of a drawing.
 
-- `PathNetwork`: every path from a variable to the output, and what it contributes to the gradient. A path contributes
-  the product of its local derivatives; the gradient is the sum over all paths. There can be 2^300 of them, so they are
+- `PathNetwork`: every path from a variable to the output, and its contribution to the gradient. A path contributes the
+  product of its local derivatives; the gradient is the sum over all paths. There can be 2^300 of them, so they are
   counted and summed in a single pass, and listed one by one, largest first.
 - `variance_sources`: along which paths the errors of uncertain inputs reach the output.
 - `forward_mode`: how fast every node changes with one variable, from the inputs to the output.
@@ -510,7 +510,7 @@ class Frame(NamedTuple):
             the same nodes (`a = f(x)`).
         outer: the position of the enclosing frame in the list, which comes before this one; None for an outermost one.
         members: the nodes in this frame but not in an inner one, in topological order. The last one is the value of the
-            frame, and the others are used for nothing else.
+            frame; earlier ones are used only in the frame.
     """
 
     label: str

@@ -203,7 +203,7 @@ def unroll_function(
         expression: the formula.
         point: the value of each variable, as a graph without variables.
         gradient: the derivatives in floating point, by the variables that are requested.
-        max_operations: the limit of operations on numbers in the gradient; by default that of `unroll`.
+        max_operations: the limit of operations on numbers in the gradient; by default the limit of `unroll`.
 
     Raises:
         ExpressionError: if the gradient has more operations.

@@ -1,6 +1,6 @@
 """Derivatives as graphs: reverse mode and forward mode on nodes.
 
-The reverse sweep is the one of the numeric loop in `autodiff_cli.autodiff.sweeps` (adjoint of an input += local
+The reverse sweep is the algorithm of the numeric loop in `autodiff_cli.autodiff.sweeps` (adjoint of an input += local
 derivative × adjoint), with nodes in place of numbers. It uses only the derivative rule of an operation, so the rule of
 a composite is the gradient of its expansion.
 
@@ -109,8 +109,8 @@ def intersect_masks(outer: Node | None, inner: Node | None) -> Node | None:
 def sum_partials(amounts: Sequence[Partial]) -> Partial:
     """Return the sum of contributions. Equal masks are kept, and opposite masks become one `where`.
 
-    Contributions arrive in reverse topological order. The sum is built in the opposite order, that of the formula's
-    text.
+    Contributions arrive in reverse topological order. The sum is built in the opposite order, which is the order of the
+    formula's text.
     """
     total = amounts[-1]
     for amount in amounts[-2::-1]:
@@ -266,7 +266,7 @@ def _contributions(
         tape: the tape.
         i: the position of the node.
         arguments: the number that each edge propagates, by input position: in reverse mode the adjoint of the node,
-            which contributes to that of the input; in forward mode the tangent of the input.
+            which contributes to the adjoint of the input; in forward mode the tangent of the input.
         shapes: the shapes of the tape.
         is_forward: whether the mode is forward.
     """
@@ -338,7 +338,7 @@ def _transposed(
 
     Args:
         rule: the rule of the operation.
-        vjp: the contribution of the output's adjoint to that of the input, in placeholders.
+        vjp: the contribution of the output's adjoint to the adjoint of the input, in placeholders.
         tangent: the tangent of the input.
         known: the nodes for the placeholders of the output and the inputs.
         places: the shapes of all placeholders.

@@ -53,7 +53,7 @@ class Partial:
     Attributes:
         local: the derivative of the output with respect to one input.
         mask: where the derivative applies; None if everywhere.
-        is_masked: whether `local` is already 0 wherever the mask is false. The mask is then needed only for products.
+        is_masked: whether `local` is already 0 where the mask is false. The mask is then needed only for products.
     """
 
     local: Node
@@ -121,9 +121,9 @@ class Op:
       input. A selecting operation returns a `Partial` with a mask; where the mask is false, the contribution is a
       structural zero.
     - A *structural* operation (`matmul`, `sum`) works on whole arrays. Its `shape(node, *shapes)` returns the shape of
-      the output. `vjp(shapes, g, z, *inputs)` returns the contribution of the output's adjoint `g` to that of each
-      input, or None where there is none; `shapes` are the shapes of the inputs. A contribution that reaches only some
-      elements (at least one) is a `Partial` with the mask of these elements. Forward mode is the transpose.
+      the output. `vjp(shapes, g, z, *inputs)` returns the contribution of the output's adjoint `g` to the adjoint of
+      each input, or None where there is none; `shapes` are the shapes of the inputs. A contribution that reaches only
+      some elements (at least one) is a `Partial` with the mask of these elements. Forward mode is the transpose.
 
     `expansion(*inputs)` defines the operation in terms of others. A composite has nothing else: its value is the value
     of its expansion, and its rule is the gradient of its expansion. It is still a single node of a graph.

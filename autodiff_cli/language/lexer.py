@@ -149,7 +149,7 @@ class Lexer:
 
     Args:
         terminals: the regular expression of each terminal; the first that matches wins. A word alone must decide its
-            terminal, whatever stands around it.
+            terminal, in any context.
         blank: the regular expressions of what separates lexemes.
     """
 

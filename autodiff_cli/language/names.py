@@ -265,7 +265,7 @@ class _Resolver:
                 names.binding_statements.setdefault(self.lexemes.words[statement.name], statement)
 
     def resolve(self, statement: Statement, is_last: bool) -> None:
-        """Check one statement, and record what it binds."""
+        """Check one statement, and record the names that it binds."""
         name = statement.name
         if name is None:
             if not is_last:

@@ -60,7 +60,7 @@ def to_pieces(
     Args:
         node: the output of the graph.
         leaves: the leaves that become gaps.
-        precedences: the precedence of the replacement of a leaf; by default that of a negative number.
+        precedences: the precedence of the replacement of a leaf; by default the precedence of a negative number.
 
     >>> from autodiff_cli.graph.node import variable
     >>> x, y = variable("x"), variable("y")

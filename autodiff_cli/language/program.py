@@ -1,8 +1,8 @@
 """Reading an expression: `read` turns a text into a `Program`, the graph of what the text means.
 
 There are four steps, and each takes the record of the step before: statements (`parser.parse`), names
-(`names.resolve`), graph (`build_graph`), shapes (`check_shapes`). A step that finds a mistake returns what it has up to
-there, so that the next step can report a mistake that stands earlier in the text.
+(`names.resolve`), graph (`build_graph`), shapes (`check_shapes`). A step that finds a mistake returns its partial
+result, so that the next step can report a mistake that stands earlier in the text.
 
 The graph is built by running the code of each statement on a stack of nodes. Functions that the text defines are
 expanded where they are called. `Source` maps every node back to its place in the text.
@@ -194,7 +194,7 @@ class Graph:
         target: the left side of `~`; None without one.
         leaves: the input leaves by name, in order of first appearance; declared names that are not used are included.
         values: the node of each name that is used or bound.
-        shapes: the declared shapes, and those of layers' parameters, by name.
+        shapes: the declared shapes, and the shapes of layers' parameters, by name.
         layer_parameters: the role of each parameter of a layer, by name.
         convolutions: by the names of the places and weights of a response, its columns of places and of values.
         assumed_inputs: the shapes that layers assumed for their inputs; `check_shapes` verifies them.
@@ -467,7 +467,7 @@ class _Builder:
     def spline(self, operands: list[Node]) -> list[Node]:
         """Return the nodes of `spline(x, knot, value, …)`, or of `spline(x, [knot, …], values)` with an array.
 
-        An undeclared name that stands for the values becomes an array, as those of layers do.
+        An undeclared name that stands for the values becomes an array, as parameters of layers do.
         """
         x, *pairs = operands
         nodes: list[Node] = []

@@ -565,7 +565,7 @@ def _declare_log_density(
 
     Outside of the support it is -inf, with slope 0. Unless the arguments named in `positive` are positive, and the ends
     of a support are in order, it is undefined. `is_infinite` is true at the ends where it is infinite. `defaults` are
-    those of the last arguments.
+    the default values of the last arguments.
     """
     parameters = tuple(inspect.signature(formula).parameters)
     places = [parameters.index(argument) for argument in positive.split()]

@@ -106,7 +106,7 @@ def write_posteriors(paper: Paper, fits: Sequence[tuple[tuple[str, ...], FittedM
     """Write the summaries of the draws from posteriors, rounded by the standard deviations.
 
     Args:
-        fits: the fits, each with the cells that tell it from the others, in the columns `labels`.
+        fits: the fits, each with the cells that identify it, in the columns `labels`.
     """
     rows, chains, draws = [], 0, 0
     for cells, fit in fits:

@@ -185,7 +185,7 @@ def derivatives_report(
 
     Args:
         trace: the forward and backward pass at the point; None for an array output, which has no gradient.
-        warnings: warnings about a Jacobian, in addition to those of the trace.
+        warnings: warnings about a Jacobian, in addition to the warnings of the trace.
     """
     all_warnings = [*warnings, *(trace.warnings if trace is not None else ())]
     tangents = request.tangents

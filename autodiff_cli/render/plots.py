@@ -39,7 +39,7 @@ _MIN_TIME_SPAN = 10  # seconds; over a shorter span, times are labelled as numbe
 
 
 def _rows_note(plot: FitPlot) -> str:
-    """Return what the points of a plot are: shares, or how many rows."""
+    """Return a note on the points of a plot: whether they are shares, or else how many rows they are."""
     count = pluralize(plot.rows, "row")
     if plot.note or len(plot.x) >= plot.rows:
         return plot.note or count
@@ -415,7 +415,7 @@ def _draw_fit(figure: Any, fit: FittedModel, options: FigureOptions) -> None:
 def _draw_posterior(figure: Any, draws: Mapping[str, Array]) -> None:
     """Draw the trace of every chain above a matrix of the marginals of each number and the draws of each pair.
 
-    Of many numbers, those of levels come last and are left out first.
+    If there are many numbers, parameters of levels come last and are left out first.
     """
     names, numbers = draw_numbers(draws)
     order = sorted(range(len(names)), key=lambda k: is_level_name(names[k]))

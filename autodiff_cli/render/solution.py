@@ -1,8 +1,8 @@
 r"""Worked solutions: a trace as a LaTeX document that needs only amsmath.
 
 The document has the formula, the steps of its graph with their numbers, the chain rule at every node in symbols and
-then in numbers, and the gradient. Formulas of local derivatives are the rules of the operations. All text is ASCII,
-whatever the user typed, so that pdflatex sets it with its own fonts.
+then in numbers, and the gradient. Formulas of local derivatives are the rules of the operations. All text is ASCII, for
+any names in the formula, so that pdflatex sets it with its own fonts.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def latex_operation(node: Node, operands: Sequence[Fragment], arrays: Collection
     """Return an operation applied to operands; a long list of operands is abbreviated.
 
     Args:
-        arrays: the nodes that are arrays, whose elementwise product is written with another sign than that of matrices.
+        arrays: the nodes that are arrays, whose elementwise product is not written like the product of matrices.
     """
     if node.operation.symbol == "*" and all(child in arrays for child in node.inputs):
         return LATEX.apply_notation(_ELEMENTWISE_PRODUCT, operands)

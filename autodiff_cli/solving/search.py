@@ -164,11 +164,11 @@ def enclosure_function(names: Sequence[str], outputs: Sequence[Node]) -> Callabl
 class Propagation:
     """Constraint propagation over a graph: known bounds of its outputs narrow the intervals of its inputs.
 
-    The intervals of all nodes are computed from the inputs to the outputs. Then the interval of each node narrows those
-    of its own inputs, from the outputs back (HC4; Benhamou, Goualard, Granvilliers and Puget 1999, "Revising hull and
-    box consistency"). In large systems both passes are repeated with the narrowed intervals, because equations share
-    nodes (Vu, Schichl and Sam-Haroud 2009, "Interval propagation and search on directed acyclic graphs for numerical
-    constraint solving").
+    The intervals of all nodes are computed from the inputs to the outputs. Then the interval of each node narrows the
+    intervals of its inputs, from the outputs back (HC4; Benhamou, Goualard, Granvilliers and Puget 1999, "Revising hull
+    and box consistency"). In large systems both passes are repeated with the narrowed intervals, because equations
+    share nodes (Vu, Schichl and Sam-Haroud 2009, "Interval propagation and search on directed acyclic graphs for
+    numerical constraint solving").
     """
 
     def __init__(self, outputs: Sequence[Node]) -> None:
@@ -644,8 +644,8 @@ def kinds_of_points(system: System, lower: Array, upper: Array, side: Array) -> 
 
     Args:
         lower, upper: the ends of the boxes, of shape (unknowns, boxes).
-        side: 0 for the coordinates that are free; the Hessian is that with respect to these. Along the others the
-            function rises inward.
+        side: 0 for free coordinates; the Hessian is taken with respect to these. Along fixed coordinates, the function
+            rises inward.
     """
     size, is_free = len(system.names), (side == 0).T
     slopes = system.enclose_jacobian(lower, upper)
