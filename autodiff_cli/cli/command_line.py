@@ -286,7 +286,7 @@ class Command:
         return self.name in _COMMANDS_WITH_VALUES
 
     @property
-    def least_arguments(self) -> int:
+    def required_count(self) -> int:
         """The number of arguments that must be given."""
         return sum(each.is_required for each in self.arguments)
 
@@ -539,7 +539,7 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
         elif equals or not option.has_optional_value:
             arguments.options.append((name, "" if option.is_flag else value or ""))
     for name, word, position in optional:
-        if word and len(arguments.positionals) < command.least_arguments:
+        if word and len(arguments.positionals) < command.required_count:
             # The word was a positional argument, not the value of the option.
             arguments.positionals.insert(position, word)
             word = ""
@@ -548,14 +548,14 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
     return arguments
 
 
-def merge_assignments(values: Mapping[str, str], more: Iterable[str], option: str = "--set") -> dict[str, str]:
+def merge_assignments(values: Mapping[str, str], assignments: Iterable[str], option: str = "--set") -> dict[str, str]:
     """Return the values of variables, including the values given by `--set NAME=VALUE`.
 
     Raises:
         BadInput: for an assignment of another form, or for a name that has a value already.
     """
     merged = dict(values)
-    for assignment in more:
+    for assignment in assignments:
         name, equals, text = split_assignment(assignment)
         if not equals or not (is_name(name) or is_level_name(name)):
             quoted = f"`{name}`"
@@ -659,7 +659,7 @@ def _check_count(command: Command, arguments: Arguments) -> None:
     The message suggests the likely cause: a misspelt option, a value of a variable, or an expression without quotes.
     """
     names = [each.metavar or each.name for each in command.arguments]
-    least, count = command.least_arguments, len(arguments.positionals)
+    least, count = command.required_count, len(arguments.positionals)
     if names[:1] == ["MODEL"] and count > 2 and os.path.expanduser("~") in arguments.positionals:
         raise BadInput('put the model in quotes, "y ~ a*x": without them, the shell replaces ~ by your home folder')
     if least <= count <= (math.inf if any(each.repeats for each in command.arguments) else len(names)):

@@ -176,11 +176,11 @@ class MemoryDataset:
         return table
 
 
-def check_has_rows(table: Table, where: str = "") -> None:
-    """Raise DataError for a table without rows. `where` starts the message, such as `"prices.csv: "`."""
+def check_has_rows(table: Table, prefix: str = "") -> None:
+    """Raise DataError for a table without rows. The message begins with `prefix`, such as `"prices.csv: "`."""
     if not table.rows:
         problem = "no rows are left: every row has a missing cell" if table.dropped else "there are no rows"
-        raise DataError(where + problem)
+        raise DataError(prefix + problem)
 
 
 def label_vector(values: ArrayLike, name: str) -> NDArray[Any]:

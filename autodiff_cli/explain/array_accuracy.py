@@ -393,14 +393,14 @@ def check_hessian(
     return InaccurateDigits(accuracy.correct_digits(printed, unrolled.point, compute, unrepresentable))
 
 
-def _concatenate_columns(of: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
+def _concatenate_columns(blocks: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
     """Return the rows of a Hessian for one variable, its blocks concatenated along the last axis.
 
     Args:
-        of: the block for each column variable.
+        blocks: the block for each column variable.
         shape: the shape of the row variable.
     """
-    return np.concatenate([np.reshape(x, (*shape, -1)) for x in of.values()], axis=-1)
+    return np.concatenate([np.reshape(x, (*shape, -1)) for x in blocks.values()], axis=-1)
 
 
 def _doubtful_second_derivatives(

@@ -101,7 +101,7 @@ class Trace:
         values: the value of every node.
         adjoints_or_none: the adjoint of every node; None where it is a structural zero.
         contributions: the contributions of every node to its inputs that take a gradient.
-        absent: boolean masks of the elements whose adjoint is a structural zero, by node; only for arrays that have
+        zero_masks: boolean masks of the elements whose adjoint is a structural zero, by node; only for arrays that have
             such elements.
         unrepresentable: exact values (fractions or balls) of those numbers in `point` that no float represents.
         warnings: where the value or the derivative is not what a reader may assume.
@@ -114,7 +114,7 @@ class Trace:
     values: list[Any]
     adjoints_or_none: list[Any]
     contributions: list[tuple[Contribution, ...]]
-    absent: Mapping[int, Any] = field(default_factory=dict)
+    zero_masks: Mapping[int, Any] = field(default_factory=dict)
     unrepresentable: Mapping[str, Any] = field(default_factory=dict)
     warnings: list[NodeWarning] = field(default_factory=list)
 

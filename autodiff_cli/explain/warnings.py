@@ -126,7 +126,7 @@ def contributing_elements(trace: Trace) -> list[Any]:
     """
     tape = trace.tape
     contributes: list[Any] = [adjoint is not None for adjoint in trace.adjoints_or_none]
-    for i, is_absent in trace.absent.items():
+    for i, is_absent in trace.zero_masks.items():
         contributes[i] = ~is_absent
     for i in range(len(tape) - 1, -1, -1):
         op, inputs = tape.nodes[i].op, tape.inputs[i]

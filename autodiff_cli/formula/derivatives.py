@@ -219,12 +219,11 @@ def unroll_function(
         return UnrolledFunction(expression.output, {leaves[name]: node for name, node in point.items()}, parts)
     from autodiff_cli.autodiff.unrolling import TooManyOperationsError, element_leaves, unroll
 
-    limit = () if max_operations is None else (max_operations,)
     try:
-        values = dict(zip(point, unroll([*point.values()], {}, *limit), strict=True))
+        values = dict(zip(point, unroll([*point.values()], {}, max_operations), strict=True))
         numbers = {name: element_leaves(name, array.shape) for name, array in values.items()}
         element_arrays = {leaves[name]: array for name, array in numbers.items()}
-        output, *slope_arrays = unroll([expression.output, *slopes], element_arrays, *limit)
+        output, *slope_arrays = unroll([expression.output, *slopes], element_arrays, max_operations)
     except TooManyOperationsError as error:
         function = "autodiff_cli.explain.gradient_check.check_gradient"
         raise ExpressionError(f"{error}; from Python, `{function}` takes more with `max_operations=`") from error

@@ -393,7 +393,7 @@ def _local_formulas(trace: Trace, i: int, parts: dict[Node, Fragment]) -> Iterat
     places = {rule.output: parts[node], **{leaf: parts[of] for leaf, of in zip(rule.inputs, node.inputs, strict=True)}}
     for partial in rule.partials:
         local = expand_helpers([partial.local])[partial.local]
-        text, _ = latex_formula(local, places, lambda _: "", widest=2 * _MAX_LATEX_LENGTH)
+        text, _ = latex_formula(local, places, lambda _: "", max_width=2 * _MAX_LATEX_LENGTH)
         yield text if len(text) <= 2 * _MAX_LATEX_LENGTH else None
 
 

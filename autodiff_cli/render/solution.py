@@ -169,7 +169,7 @@ def latex_formula(
     root: Node,
     known: Mapping[Node, Fragment],
     fresh: Callable[[Node], str],
-    widest: int = MAX_LINE_WIDTH,
+    max_width: int = MAX_LINE_WIDTH,
     arrays: Collection[Node] = (),
 ) -> tuple[str, list[tuple[str, str]]]:
     """Return a graph as a formula, and pairs (name, formula) of parts that would not fit on its line.
@@ -177,7 +177,7 @@ def latex_formula(
     Args:
         known: the LaTeX of leaves and of other nodes that are not to be expanded.
         fresh: returns a new name for a part.
-        widest: the width at which parts get names.
+        max_width: the width at which parts get names.
         arrays: the nodes that are arrays.
     """
     parts: list[tuple[str, str]] = []
@@ -187,14 +187,14 @@ def latex_formula(
             continue
         operands = [fragments[child] for child in node.inputs]
         piece = _WRITER.write(node, ()) if node.op is None else latex_operation(node, operands, arrays)
-        if node.op is not None and latex_width(piece.text) > widest:
+        if node.op is not None and latex_width(piece.text) > max_width:
             operands = []
             for child in node.inputs:
                 part = fragments[child]
                 if (
                     child.op is not None
                     and child not in known
-                    and latex_width(part.text) > widest // (2 * len(node.inputs))
+                    and latex_width(part.text) > max_width // (2 * len(node.inputs))
                 ):
                     name = fresh(child)
                     parts.append((name, LATEX.coerce(part).text))

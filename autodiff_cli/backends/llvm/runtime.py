@@ -310,9 +310,9 @@ class PlanRunner:
         self._bound = bound
         self._job[_COLUMNS], self._job[_ROWS] = bound.table.ctypes.data, rows
 
-    def block_groups(self, blocks: int, most: int) -> list[tuple[int, int]]:
-        """Return ranges of blocks to run per call: a power of two of blocks that take some time."""
-        fitting = min(most, _CALL_SECONDS * self._threads / self._seconds_per_block)
+    def block_groups(self, blocks: int, max_blocks: int) -> list[tuple[int, int]]:
+        """Return ranges of at most `max_blocks` blocks, whose number is a power of two, to run per call."""
+        fitting = min(max_blocks, _CALL_SECONDS * self._threads / self._seconds_per_block)
         if blocks <= fitting:
             return [(0, blocks)]
         size = 2 ** max(0, int(math.log2(max(1.0, fitting))))
