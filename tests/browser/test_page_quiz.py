@@ -563,7 +563,7 @@ def test_a_quiz_without_questions_says_so(page: Page, level: str, words: list[st
     opened(page, words)
     begin(page, level)
     assert page.get_by_role("button", name="Check", exact=True).count() == 0
-    assert says(page).startswith(("For this bug", "Here the order"))
+    assert says(page).startswith(("This bug", "Here the order"))
 
 
 # What stands beside the field of a question, and in how many lines the buttons of the controls are.
