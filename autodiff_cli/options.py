@@ -136,7 +136,7 @@ def option(usage: str = "", help: str = "", check: Check | None = None, *, defau
     return declared(Option(usage, help, check, **more), default)
 
 
-argument = functools.partial(option, default=inspect.Parameter.empty)  # of a command, which must be given
+argument = functools.partial(option, default=inspect.Parameter.empty)  # a required argument of a command
 
 
 def declared(declaration: Option, default: Any) -> Any:

@@ -34,7 +34,7 @@ N = TypeVar("N")
 # The value and the derivatives of one entry, by order. None is a structural zero.
 DerivativeSeries = list[Any]
 
-_MAX_TEMPLATES = 1024  # cached templates: literal inputs make different ones of the same operation
+_MAX_TEMPLATES = 1024  # cached templates; one operation has several, for different literal inputs
 
 
 def derivatives(tape: Tape, leaf: Node, kind: Kind[N], point: Mapping[str, N], order: int) -> list[N]:

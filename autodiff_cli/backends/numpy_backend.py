@@ -474,7 +474,7 @@ class _FallbackKernel:
             self._switch(error)
 
     def __reduce__(self) -> Any:
-        return self._kernel.__reduce__()  # as the kernel that is in use
+        return self._kernel.__reduce__()  # pickle the kernel in use
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

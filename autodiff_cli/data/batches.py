@@ -24,7 +24,7 @@ from autodiff_cli.language.names import JOINT_SEPARATOR
 _BLOCK_VALUES = 65_536  # values per block: temporary arrays stay in the cache
 _LABEL_LIMIT = 2**63  # labels are stored as 64-bit integers
 _MAX_PROBLEMS_SHOWN = 5  # problems in one message: enough to see the pattern
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,300}")  # of a size that a float can have
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,300}")  # integers within the range of floats
 
 T = TypeVar("T")
 C = TypeVar("C", bound="NDArray[Any] | LabelColumn")

@@ -32,12 +32,12 @@ from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number
 
 # The thresholds of a gradient check. Digits are decimal digits.
-_REFERENCE_DIGITS = 50  # of the reference; far more than any float has
+_REFERENCE_DIGITS = 50  # digits of the reference: far more than any float has
 _SUFFICIENT_DIGITS = 12  # correct digits of an accurate number, as everywhere in the program
 _MIN_DIGITS = 6  # correct digits below which a number is inaccurate
 _STEP_EXPONENT = 30  # h is 10^-30, or 10^-30 times x where x is small: no function bends within that
 _MIN_SECOND_ORDER = 1.001  # a remainder of this order or less shrinks like h; the order itself is rounded
-_MAX_JUMP_ORDER = 0.001  # of the remainder at a jump, which does not shrink
+_MAX_JUMP_ORDER = 0.001  # order of the remainder at a jump, where it does not shrink
 _MAX_EXPONENT = 100_000  # digits of x before the point, or zeros after it; beyond, steps take too many digits
 _VANISHING_DIGITS = 200  # a remainder this many digits below h^2 counts as zero
 _SLOPE_TOLERANCE = 1e-10  # relative; one-sided slopes that agree better belong to a smooth point

@@ -29,7 +29,7 @@ MAX_CALL_LENGTH = 24  # of the call that follows it
 ELLIPSIS = "…"
 _MIN_LABEL_LENGTH = 12  # of a sub-expression before its call; where less is left, the call is left out
 _MIN_NAME_LENGTH = 7  # of a name without its middle; a shorter one cannot be recognized
-_OPERANDS_PER_END = 3  # operands that a long sum stores from either end, so that its label costs the same at any length
+_OPERANDS_PER_END = 3  # operands at either end that a long sum stores: the cost of its label is bounded
 
 
 class Label:

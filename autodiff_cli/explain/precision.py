@@ -185,8 +185,8 @@ def _nearest_float(number: Number) -> float:
     return nearest
 
 
-_BITS = 128  # of the ball arithmetic; rounding is then negligible beside the width of the boxes
-_MAX_BOXES = 1024  # of an enclosure; more would give tighter bounds, and take longer
+_BITS = 128  # bits of ball arithmetic: rounding is negligible compared with the width of the boxes
+_MAX_BOXES = 1024  # boxes of an enclosure; more would give tighter bounds, and take longer
 
 Interval = tuple[Number, Number]  # its ends, as fractions or balls
 FloatBounds: TypeAlias = tuple[float, float]

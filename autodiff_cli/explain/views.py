@@ -362,7 +362,7 @@ def _steps(trace: Trace, rates: list[float | None]) -> Iterator[TangentStep]:
         yield TangentStep(step, tuple(terms), rate or 0.0)
 
 
-BYTES_PER_NUMBER = 8  # of a double
+BYTES_PER_NUMBER = 8  # bytes of a double
 
 
 class TapeEntry(NamedTuple):

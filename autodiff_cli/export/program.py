@@ -159,7 +159,7 @@ def _transliterate_character(character: str) -> str:
     if not re.search("LETTER|SYLLABLE|IDEOGRAPH|HANGUL", described):
         return f"_{described.lower().replace(' ', '_').replace('-', '_')}_"
     letter = described.partition(" WITH ")[0].rpartition(" ")[2].replace("LAMDA", "LAMBDA")
-    letter = letter.lower() if letter.isalnum() else f"u{ord(character):x}"  # as of an ideograph
+    letter = letter.lower() if letter.isalnum() else f"u{ord(character):x}"  # an ideograph, for example
     return letter.capitalize() if "CAPITAL LETTER" in described else letter
 
 

@@ -158,7 +158,7 @@ class Op:
     factors: tuple[int | None, ...] = ()  # factors[i]: the position of the input that multiplies the i-th partial
     kink: Predicate | None = None
     kink_note: str = ""
-    # of output and input: the derivative as textbooks write it, which is inaccurate near saturation
+    # the derivative as a function of output and input, as textbooks write it; inaccurate near saturation
     textbook_slope: Predicate | None = None
     domain: Predicate | None = None
     uncomputed: Predicate | None = None
@@ -174,8 +174,8 @@ class Op:
     parity: int = 0  # symmetry of a function of one number: 1 if even, -1 if odd
     is_positive: bool = False  # positive wherever it is defined
     is_exact: bool = False  # an integer result of integer inputs is exact
-    is_rectifier: bool = False  # as an activation it resembles relu, so the layer before it gets larger initial weights
-    saturation_values: tuple[float, float] | None = None  # as an activation: the limits near which it is flat
+    is_rectifier: bool = False  # an activation like relu: the layer before it gets larger initial weights
+    saturation_values: tuple[float, float] | None = None  # the limits near which an activation is flat
 
     # structural operations
     array_inputs: tuple[int, ...] | None = None  # the positions of inputs that must be arrays; None for all

@@ -181,7 +181,7 @@ def _incomplete_gamma_series(order: int, a: Ball, x: Ball, is_upper: bool, max_t
     bits = max(_GUARD_BITS, min(ctx.prec, _GUARD_BITS + min(a.rel_accuracy_bits(), x.rel_accuracy_bits())))
     most = _MAX_WIDE_TERMS if bits <= ctx.prec // 2 else max_terms
     slope, needed = ((a + 1) / x if is_upper else x / (a + 1)).log().upper(), bits * arb.const_log2()
-    estimate = 2 * needed / ((slope**2 + 2 * needed / (a + 1)).sqrt() - slope)  # of their number, from a Gaussian
+    estimate = 2 * needed / ((slope**2 + 2 * needed / (a + 1)).sqrt() - slope)  # their number, by a Gaussian estimate
     if not estimate < most:
         return None
     small = arb(2) ** -bits

@@ -184,7 +184,7 @@ class _FactorSequence:
     def __init__(self) -> None:
         self._factors: list[float] = []
         self._at = -1
-        self._compared: list[list[float]] = [[]]  # of each run: the sides of each comparison, and their difference
+        self._compared: list[list[float]] = [[]]  # for each run, the sides of each comparison and their difference
 
     def start(self, run: int) -> None:
         self._factors, self._at = _run_factors(run), -1

@@ -18,7 +18,7 @@ from autodiff_cli.ops.declaration import composite, structural
 from autodiff_cli.ops.elementary import direction, exp, log
 
 NodeContributions = Sequence[Node | None]
-MaskedContributions = Sequence[Partial | None]  # with masks of the elements that they reach
+MaskedContributions = Sequence[Partial | None]  # contributions with masks of the elements that they reach
 
 # Forward declarations: rules may use operations that are declared further down.
 broadcast_like: Op

@@ -87,7 +87,7 @@ def _occupy_track(occupied: list[list[tuple[int, int]]], span: tuple[int, int], 
 
 # --- Boxes and lines ---
 
-MAX_ITEMS = 2500  # boxes and waypoints: larger drawings take more than a second, and nobody can follow them
+MAX_ITEMS = 2500  # boxes and waypoints: larger drawings take more than a second, and cannot be followed
 
 
 # Distances in terminal columns, and parameters of the ordering of layers.

@@ -429,7 +429,7 @@ def _formula_form(formula: str, values: str, message: str) -> str:
 # --- Pages of fits ---
 
 MAX_PAGE_ROWS = 500  # more rows make the page large and slow
-_MAX_PAGE_DRAWS = 250  # of a chain
+_MAX_PAGE_DRAWS = 250  # draws of a chain on a page
 _MAX_PAGE_DRAW_NUMBERS = 100_000
 _MAX_MODEL_LENGTH = 80  # characters of the model in the title
 

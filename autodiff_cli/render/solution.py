@@ -31,7 +31,7 @@ from autodiff_cli.targets.translation import GraphWriter
 # --- Names, numbers and operations in LaTeX ---
 
 MAX_LINE_WIDTH = 78  # characters of a formula that fit on a line of the document, as `latex_width` counts them
-_MAX_OPERANDS = 8  # of a variadic operation such as max; more are abbreviated
+_MAX_OPERANDS = 8  # operands of a variadic operation such as max; more are abbreviated
 _MATRIX_MARGIN = 18  # characters reserved for the left side of an equation with a matrix
 _MAX_MATRIX_SIDE = 8  # rows and columns of a matrix that is written out
 _COMMAND = re.compile(r"\\[a-zA-Z]+\*?")

@@ -162,7 +162,7 @@ def _number_text(paper: Paper, number: Coordinate, bounds: Bounds) -> str:
 
 # --- Plots ---
 
-_CURVE_POINTS = 400  # of a curve
+_CURVE_POINTS = 400  # computed points of a curve
 _PLOT_ROWS = 16  # lines of a plot of a curve
 _CONTOUR_ROWS = 20  # lines of a plot of contours
 _CONTOURS = 9

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # --- Arrays as aligned rows ---
 
 GRID_WIDTH = 72  # terminal columns of a row of an array, which is indented in a report of 80 columns
-SHADES = " ░▒▓█"  # for magnitudes from 0 to the largest
+SHADES = " ░▒▓█"  # shades for magnitudes from 0 to the largest
 _MAX_NUMBER_ROWS = 12  # larger arrays are shown as shades
 _MAX_SHADED_ROWS = 10  # larger arrays are sampled
 _COLUMN_GAP = "  "

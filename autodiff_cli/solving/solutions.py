@@ -34,7 +34,7 @@ from autodiff_cli.solving.search import Boxes, Search, SearchResult, System, kin
 
 _CONDITIONS = (and_, or_, not_, less, less_equal, greater, greater_equal, not_equal)
 _BITS = 128  # working precision of proofs in bits, if the results are floats
-_SHOWN_DIGITS = 15  # of a number that no float represents
+_SHOWN_DIGITS = 15  # digits of a number that no float represents
 _GUARD_BITS = 64  # bits of the working precision beyond the requested digits
 _SPARE_BITS = 40  # bits of the working precision that zeros need not reach: to reach them would take more steps
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
@@ -413,7 +413,7 @@ def _proven_zeros(
     region, sides = regions.select(at), zeros.side[:, at]
     distinct: list[int] = []
     for n in range(len(at)):
-        # A zero may be found from several boxes: it is the same one if it lies where another is proven to be alone.
+        # A zero may be found from several boxes: they are one zero if it lies in the region where another is unique.
         is_same = (region.lower[:, :n] <= ends[0, :, n : n + 1]) & (region.upper[:, :n] >= ends[1, :, n : n + 1])
         if not (is_same & (sides[:, :n] == sides[:, n : n + 1])).all(axis=0)[distinct].any():
             distinct.append(n)

@@ -49,7 +49,7 @@ function showEpoch() {
   byId("epoch").setAttribute("aria-valuetext", `epoch ${number}`);
   const row = rowPoints[selected];
   const cells = Object.entries(row).map(([name, x]) => `${name} = ${name === className() ? recording.classes[x] : brief(x)}`);
-  const which = recording.rows[selected] === typed ? "" : isRow ? `row ${recording.rows[selected]} is the nearest here: ` : `rows are 1 to ${recording.count}; here is row ${recording.rows[selected]}: `;
+  const which = recording.rows[selected] === typed ? "" : isRow ? `row ${recording.rows[selected]} is the nearest on this page: ` : `rows are 1 to ${recording.count}; showing row ${recording.rows[selected]}: `;
   setText(byId("row-text"), `${which}${cells.join(", ")}`);
   recording.adjoints = recording.evaluator.run({ ...parameters, ...row }).adjoints;
   if (recording.evaluator === evaluator) setValues({ ...parameters, ...row });

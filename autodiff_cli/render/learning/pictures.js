@@ -217,7 +217,7 @@ function drawAgainst(parameters, selected) {
 
 /** How probable each row's own class is. */
 function drawShares(predictions, selected) {
-  const { svg, toX, toY } = framed("How probable the class of each row is", ["row", [1, recording.count]], ["probability", [0, 1]]);
+  const { svg, toX, toY } = framed("Probability of each row's own class", ["row", [1, recording.count]], ["probability", [0, 1]]);
   predictions.forEach((shares, k) => {
     const [x, y] = [toX(recording.rows[k]), toY(shares[targets[k]])];
     svg.append(marker(targets[k], x, y, 3.5));
@@ -225,5 +225,5 @@ function drawShares(predictions, selected) {
   });
   const hits = predictions.filter((shares, k) => decided(shares)[0] === targets[k]).length;
   const text = `; ${hits} of ${predictions.length} rows are classified correctly`;
-  picture("fit-picture", svg, ["the probability that each row's own class gets: ", ...legendOfClasses(), text]);
+  picture("fit-picture", svg, ["probability of each row's own class: ", ...legendOfClasses(), text]);
 }

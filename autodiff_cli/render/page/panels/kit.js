@@ -52,7 +52,7 @@ async function copy(text, place) {
     const shown = htmlElement("input");
     shown.readOnly = true;
     shown.value = text;
-    shown.ariaLabel = "To be copied";
+    shown.ariaLabel = "Text to copy";
     place.replaceChildren(shown);
     shown.select();
   }
