@@ -191,11 +191,12 @@ def label_vector(values: ArrayLike, name: str) -> NDArray[Any]:
     return array
 
 
-def float_vector(values: ArrayLike, what: str) -> Array:
-    """Return values as a float64 array of shape (rows,). Raises DataError, which names the values by `what`, if they
-    are not numbers.
+def float_vector(values: ArrayLike, description: str) -> Array:
+    """Return values as a float64 array of shape (rows,).
+
+    Raises DataError, whose message begins with `description`, if they are not numbers.
     """
-    return numeric_vector(values, what).astype(np.float64, copy=False)
+    return numeric_vector(values, description).astype(np.float64, copy=False)
 
 
 def float_array(values: ArrayLike, name: str) -> Array:
@@ -206,7 +207,7 @@ def float_array(values: ArrayLike, name: str) -> Array:
         raise DataError(f"column `{name}` holds values that are not numbers") from None
 
 
-def numeric_vector(values: ArrayLike, what: str) -> NDArray[Any]:
+def numeric_vector(values: ArrayLike, description: str) -> NDArray[Any]:
     """Return values as a contiguous array of shape (rows,), of their own numeric type or float64. Raises DataError if
     they are not numbers.
     """
@@ -217,9 +218,9 @@ def numeric_vector(values: ArrayLike, what: str) -> NDArray[Any]:
         if array.dtype.char not in _NATIVE_TYPE_CODES or not array.dtype.isnative:
             array = as_float_array(array)  # None in an object array becomes nan
     except (TypeError, ValueError):
-        raise DataError(f"{what} holds values that are not numbers") from None
+        raise DataError(f"{description} holds values that are not numbers") from None
     if array.ndim != 1:
-        raise DataError(f"{what} has the shape {array.shape}; expected one number per row")
+        raise DataError(f"{description} has the shape {array.shape}; expected one number per row")
     return np.ascontiguousarray(array)
 
 

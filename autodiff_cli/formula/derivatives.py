@@ -78,11 +78,11 @@ def _shapes_of(expression: Formula, point: Mapping[str, Any], names: Iterable[st
     return {name: sizes.get(name, ()) for name in names}
 
 
-def _check_count(count: int, what: str, names: Sequence[str]) -> None:
+def _check_count(count: int, kind: str, names: Sequence[str]) -> None:
     if count > MAX_DERIVATIVES:
         raise ExpressionError(
-            f"the {what} has {count:,} numbers, more than the {MAX_DERIVATIVES:,} that are shown; choose variables "
-            f"with --wrt, as in --wrt {names[0]}, or use `Expression.{what}` from Python"
+            f"the {kind} has {count:,} numbers, more than the {MAX_DERIVATIVES:,} that are shown; choose variables "
+            f"with --wrt, as in --wrt {names[0]}, or use `Expression.{kind}` from Python"
         )
 
 

@@ -237,12 +237,12 @@ class Op:
             rule = self._structural_rules[shapes] = self._trace_structural_rule(shapes)
         return rule
 
-    def predicate(self, which: str, count: int) -> Node | None:
+    def predicate(self, name: str, count: int) -> Node | None:
         """Return one of the predicates, by its field, as a graph over the placeholders of `count` inputs."""
-        function: Predicate | None = getattr(self, which)
+        function: Predicate | None = getattr(self, name)
         if function is None:
             return None
-        key = (which, count)
+        key = (name, count)
         if key not in self._predicates:
             self._predicates[key] = as_node(function(*self.placeholders(count)))
         return self._predicates[key]
