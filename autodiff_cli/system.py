@@ -314,7 +314,8 @@ def _copy_ownership(file: int, old: os.stat_result) -> None:
 
 
 def _temporary_path(target: Path) -> Path:
-    """Return the path of a temporary file in the same folder: a rename is atomic only within a file system. Its name is
-    short even if the target's is long.
+    """Return the path of a temporary file in the same folder: a rename is atomic only within a file system.
+
+    Its name is short even if the target's is long.
     """
     return target.with_name(f".{os.urandom(8).hex()}.part")

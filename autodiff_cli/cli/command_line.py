@@ -117,8 +117,9 @@ class Parameter(NamedTuple):
 
     @classmethod
     def of(cls, name: str, field: OptionField) -> Parameter:
-        """Return the argument or option that a field declares. Users type a value of another type than a plain one as
-        text.
+        """Return the argument or option that a field declares.
+
+        Values of other than plain types are typed as text.
         """
         plain = (each for each in field.kinds if each in (bool, int, float) or isinstance(each, EnumType))
         repeats = field.option.repeats or field.kinds == (list[str],)
@@ -369,8 +370,9 @@ class Call(NamedTuple):
 
 
 def _grouped_command(arguments: Sequence[Parameter]) -> Any:
-    """Return the class of commands whose help lists options under the headings of their groups. Usage and arguments are
-    written here, because versions of Typer write them differently.
+    """Return the class of commands whose help lists options under the headings of their groups.
+
+    Usage and arguments are written here, because versions of Typer write them differently.
     """
     from typer.core import TyperCommand, TyperOption
 

@@ -425,6 +425,7 @@ def arrow_floats(cells: Any) -> Array:
 
 def arrow_native(cells: Any) -> NDArray[Any] | None:
     """Return an Arrow column in its own numeric type, without a copy if it is one chunk; missing cells have any value.
+
     Returns None for types that backends do not read directly.
 
     The Arrow buffers are read directly: `to_numpy` of Arrow imports pandas where it is installed, which takes longer

@@ -312,8 +312,9 @@ class DataFile:
         return [renamed.get(name, name) for name in names]
 
     def column_positions(self, requested: Collection[str]) -> dict[str, int]:
-        """Return the positions of the named columns that exist. Raises DataError for a name that occurs twice, and for
-        a column that only other files have.
+        """Return the positions of the named columns that exist.
+
+        Raises DataError for a name that occurs twice, and for a column that only other files have.
         """
         if lacking := sorted(self.columns_elsewhere.keys() & {*requested}):
             others = f"its columns differ from those of {self.columns_elsewhere[lacking[0]]}"
@@ -412,8 +413,9 @@ class DataSource:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on how the files were interpreted and streamed. Of several files, notes that do not apply to all
-        start with the name of their file.
+        """Sentences on how the files were interpreted and streamed.
+
+        Of several files, notes that do not apply to all start with the name of their file.
         """
         notes_by_file = [file.notes for file in self.files]
         common = [note for note in notes_by_file[0] if all(note in notes for notes in notes_by_file)]
@@ -470,8 +472,9 @@ class DataSource:
             raise DataError("\n".join([f"{self.name}: --where keeps no row of any file", *self.notes[1:]]))
 
     def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
-        """Return some columns as a table; see `Dataset.load`. Only these columns are read. Labels become numbers if all
-        of them are numbers.
+        """Return some columns as a table; see `Dataset.load`.
+
+        Only these columns are read. Labels become numbers if all of them are numbers.
         """
         table = self.read(ColumnQuery(names, labels, MissingCells.DROP if drop_missing else MissingCells.REFUSE))
         check_has_rows(table, f"{self.name}: ")
@@ -529,8 +532,9 @@ class DataSource:
         return self.iter_rows() if table.row_mask is None else _filter_rows(self.iter_rows(), table.row_mask)
 
     def row(self, number: int, names: Collection[str]) -> Record:
-        """Return the requested cells of a row as text, in the order of `names`. Rows are counted from 1, of those that
-        the filter selects.
+        """Return the requested cells of a row as text, in the order of `names`.
+
+        Rows that the filter selects are counted from 1.
 
         Raises:
             DataError: if there is no such row or column, and if the row has too few or too many cells.
@@ -560,8 +564,9 @@ class DataSource:
 
 
 def _expand_path(pattern: str) -> list[str]:
-    """Return the files that a path stands for, sorted by name. Raises DataError if there are none or if they cannot be
-    listed.
+    """Return the files that a path stands for, sorted by name.
+
+    Raises DataError if there are none or if they cannot be listed.
     """
     if "://" in pattern:
         raise DataError(f"{pattern}: files are not read from the web; download the file first")

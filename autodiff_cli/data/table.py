@@ -135,8 +135,9 @@ class MemoryDataset:
         self.names = tuple(self._data)
 
     def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
-        """Return some columns as a table; see `Dataset.load`. Contiguous arrays of floats and integers are not copied;
-        objects and other types become float64.
+        """Return some columns as a table; see `Dataset.load`.
+
+        Contiguous arrays of floats and integers are not copied; objects and other types become float64.
         """
         columns: dict[str, NDArray[Any]] = {}
         label_columns: dict[str, LabelColumn] = {}
@@ -208,8 +209,9 @@ def float_array(values: ArrayLike, name: str) -> Array:
 
 
 def numeric_vector(values: ArrayLike, description: str) -> NDArray[Any]:
-    """Return values as a contiguous array of shape (rows,), of their own numeric type or float64. Raises DataError if
-    they are not numbers.
+    """Return values as a contiguous array of shape (rows,), of their own numeric type or float64.
+
+    Raises DataError if they are not numbers.
     """
     try:
         array = as_real_array(values)
@@ -361,8 +363,9 @@ class RowFilter:
         return {*self.numeric_columns, *self.text_columns}
 
     def mask(self, batch: RawBatch, parsers: Mapping[str, CellParser]) -> tuple[NDArray[np.bool_], int]:
-        """Return which rows of a batch the filter keeps, and in how many it is in doubt, since it would change with
-        the last digit of a number beyond 2^53.
+        """Return a mask of the rows of a batch that the filter keeps, and the number of uncertain rows.
+
+        A row is uncertain if the result would change with the last digit of a number beyond 2^53.
 
         Args:
             parsers: the parsers of the columns, which have read the batch.

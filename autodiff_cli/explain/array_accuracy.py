@@ -196,8 +196,9 @@ def _evaluate_longdouble(graphs: Mapping[str, Node], point: Mapping[str, Any]) -
 
 
 def _longdouble_error(extended: Any, distance: Any) -> Any:
-    """Return a bound of the relative error of extended precision, from the distances of perturbed double precision;
-    inf or nan where a number is 0.
+    """Return a bound of the relative error of extended precision; inf or nan where a number is 0.
+
+    It follows from the distances of perturbed double precision.
 
     Perturbations exceed the rounding errors of doubles; the rounding errors of longdouble are smaller by a known
     factor.

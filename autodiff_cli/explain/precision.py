@@ -247,7 +247,7 @@ def _extremes(
     """Return the least lower and the greatest upper end of an output over all boxes.
 
     Only the boxes in which these may lie are examined: there, the output is least and greatest at corners if it has
-    slopes of one sign and no jump. Elsewhere arithmetic of intervals may have tighter ends than balls.
+    slopes of one sign and no jump. Elsewhere interval arithmetic may have tighter ends than balls.
 
     Args:
         ends: the ends of the output over each box, in ball arithmetic.
@@ -295,8 +295,11 @@ def _float_ends(x: Number) -> FloatBounds:
 
 
 def _ends_without_balls(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> list[list[FloatBounds]]:
-    """Return the ends of the outputs over each box in arithmetic of intervals, in which squares are never negative, and
-    which ends at the edge of a domain; infinite where the first output may jump or be undefined."""
+    """Return the ends of the outputs over each box in interval arithmetic.
+
+    There, squares are never negative, and intervals end at the edge of a domain. The ends are infinite where the first
+    output may jump or be undefined.
+    """
     import numpy as np
 
     from autodiff_cli.numbers.intervals import INTERVALS, Intervals, float_bounds

@@ -104,8 +104,9 @@ class Operators:
 
 
 class OrderedOperators(Operators):
-    """Operators and comparisons that record operations. The result of a comparison is an operation, not a truth
-    value.
+    """Operators and comparisons that record operations.
+
+    The result of a comparison is an operation, not a truth value.
     """
 
     __slots__ = ()
@@ -178,8 +179,10 @@ class Node(OrderedOperators):
 
 
 def variable(name: str) -> Node:
-    """Return a new input leaf. Two leaves with the same name are different nodes: share one leaf per name in a
-    graph."""
+    """Return a new input leaf.
+
+    Two leaves with the same name are different nodes: share one leaf per name in a graph.
+    """
     return Node(None, (), name)
 
 

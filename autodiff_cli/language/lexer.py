@@ -286,8 +286,9 @@ def is_name(text: str) -> bool:
 
 
 def split_assignment(text: str, sign: str = "=") -> tuple[str, str, str]:
-    """Split NAME=VALUE into its name, the sign and its value, as `str.partition` does. A name in backticks may contain
-    the sign.
+    """Split NAME=VALUE into its name, the sign and its value, as `str.partition` does.
+
+    A name in backticks may contain the sign.
 
     >>> split_assignment("`a=b` = 2")
     ('`a=b`', '=', ' 2')

@@ -54,8 +54,9 @@ class TextMatch(NamedTuple):
 
 
 class LevelParameter(NamedTuple):
-    """A parameter with one value for each level of a column: in each row, the value for that row's level. Several
-    columns, `a[type, dose]`, count as one column `type, dose` whose levels are their combinations.
+    """A parameter with one value for each level of a column: in each row, the value for that row's level.
+
+    Several columns, `a[type, dose]`, count as one column `type, dose` whose levels are their combinations.
     """
 
     parameter: str

@@ -376,8 +376,7 @@ def _by_balls(name: str) -> Function:
 
 
 def float_bounds(x: ball.Number) -> tuple[float, float]:
-    """Return the tightest floats that enclose a number, twice the same for a float; infinities for one that may be
-    undefined or unbounded."""
+    """Return the tightest floats that enclose a number; infinite if it may be undefined or unbounded."""
     if not ball.is_finite(x):
         return -math.inf, math.inf
     number = ball.as_ball(x)

@@ -403,8 +403,10 @@ def _singular_region(problem: BoxProblem, system: System, low: Array, high: Arra
 def _proven_zeros(
     problem: BoxProblem, system: System, result: SearchResult
 ) -> tuple[list[list[Number]], list[Array], list[str], Boxes]:
-    """Return the proven zeros in the domain, each once; the edges to which they are fixed; the kinds of stationary
-    points; and the boxes that stay undecided."""
+    """Return the proven zeros in the domain, their edges and kinds, and the boxes that stay undecided.
+
+    Each zero is listed once, with the edges to which it is fixed, and its kind as a stationary point.
+    """
     domain, zeros, regions = problem.domain, result.zeros, result.regions
     proven = proof.Prover(system, domain, problem.bits, _SPARE_BITS).prove(zeros)
     undecided = result.undecided.join(zeros.select([k for k, zero in enumerate(proven) if zero is None]))
@@ -539,8 +541,10 @@ class _Cluster(NamedTuple):
 
 
 def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> tuple[list[_Cluster], Boxes]:
-    """Return the points at kinks and multiple zeros that are proven, with the boxes in which they are the only ones;
-    and the boxes that stay undecided."""
+    """Return the proven points at kinks and multiple zeros, and the boxes that stay undecided.
+
+    Each point comes with the box in which it is the only one.
+    """
     is_free = (undecided.side == 0).all(axis=0)
     is_decided = np.zeros(len(undecided), dtype=bool)
     points: list[_Cluster] = []
