@@ -112,7 +112,7 @@ class Expression(Formula):
     ) -> Optima:
         """Find all stationary points in a box, and the global minimum; without any range, search from a start.
 
-        The arguments and errors are those of `solve`.
+        Takes the arguments of `solve`, and raises the same errors.
 
         >>> found = parse("x^4 - 2*x^2 + y^2").minimize(x=(-2, 2), y=(-1, 2))
         >>> [(point.point["x"], point.kind) for point in found.points]
@@ -127,7 +127,7 @@ class Expression(Formula):
     ) -> Optima:
         """Find all stationary points in a box, and the global maximum; without any range, search from a start.
 
-        The arguments and errors are those of `solve`.
+        Takes the arguments of `solve`, and raises the same errors.
 
         >>> parse("x*(1 - x)").maximize(x=(0, 1)).points[0].value
         0.25

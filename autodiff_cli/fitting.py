@@ -108,8 +108,9 @@ class Fit(fitted_model.FittedModel):
 
 
 def _public_fit(model: fitted_model.FittedModel) -> Fit:
-    """Return a fitted model as a `Fit`, which has the same fields. It is the same object: a copy takes as long as a
-    small fit.
+    """Return a fitted model as a `Fit`, which has the same fields.
+
+    It is the same object: a copy takes as long as a small fit.
     """
     object.__setattr__(model, "__class__", Fit)
     return cast(Fit, model)

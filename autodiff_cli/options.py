@@ -43,7 +43,7 @@ class Check(NamedTuple):
 
 
 def must_be(words: str, holds: Callable[[Any], bool]) -> Check:
-    """Return the check that a number `holds`; `words` say what it must be."""
+    """Return the check that a number `holds`; `words` describe the valid numbers."""
     return Check(
         holds, lambda name, value: f"{name} must be {words}, not {value if isinstance(value, int) else f'{value:g}'}"
     )
@@ -136,7 +136,7 @@ def option(usage: str = "", help: str = "", check: Check | None = None, *, defau
     return declared(Option(usage, help, check, **more), default)
 
 
-argument = functools.partial(option, default=inspect.Parameter.empty)  # of a command, which must be given
+argument = functools.partial(option, default=inspect.Parameter.empty)  # a required argument of a command
 
 
 def declared(declaration: Option, default: Any) -> Any:
@@ -300,7 +300,7 @@ def exclusive(option: str, others: Iterable[str]) -> tuple[Restriction, ...]:
 
 
 def command_words(name: str) -> str:
-    """Return an option as users type it. A name with a blank stands for what is not an option: its value is words."""
+    """Return an option as users type it. A name with a blank stands for a phrase, and becomes a placeholder for it."""
     return f"{{{name}}}" if " " in name else f"--{name.rstrip('_').replace('_', '-')}"
 
 

@@ -46,7 +46,7 @@ def entry_name(kind: str, *parts: str) -> str:
 def load(name: str) -> bytes | None:
     """Return the bytes that were stored under a name; None if there are none, or if they are damaged.
 
-    An entry is read only if it is a regular file of this user that nobody else can write to.
+    An entry is read only if it is a regular file of this user that no other user can write to.
 
     >>> load("a name under which nothing was stored") is None
     True
@@ -102,8 +102,8 @@ def cache_folder() -> Path | None:
 def open_cache_folder() -> Path:
     """Return the folder of the cache, and create it if it is missing.
 
-    On Linux it is `autodiff` in `$XDG_CACHE_HOME` or `~/.cache`, elsewhere the place that the system recommends.
-    It must belong to the user, and nobody else may write to it.
+    On Linux it is `autodiff` in `$XDG_CACHE_HOME` or `~/.cache`, elsewhere the place that the system recommends. It
+    must belong to the user, and no other user may write to it.
 
     Raises:
         CacheUnavailableError: if caching is off, or the folder cannot be made or is unsafe.
@@ -137,7 +137,7 @@ def _user_cache_folder() -> Path:
 
 
 def _is_private(status: os.stat_result) -> bool:
-    """Whether a file or folder belongs to this user, and nobody else can write to it.
+    """Whether a file or folder belongs to this user, and no other user can write to it.
 
     Windows has no such bits: the folder is in the user's profile, whose access list protects it.
     """
@@ -210,7 +210,7 @@ def limit_reservations() -> None:
 
 @contextlib.contextmanager
 def keep_memory_free(size: int) -> Iterator[None]:
-    """Under a memory limit, make what runs in this context leave at least `size` bytes: it fails where it would not.
+    """Under a memory limit, keep at least `size` bytes free in this context: allocations that need them fail.
 
     Raises OSError if there is less already.
     """
@@ -287,7 +287,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def error_reason(error: Exception) -> str:
-    """Return what an error says, of the system's errors the words alone in lower case: not the number, nor the path."""
+    """Return the message of an error; for an error of the system, its words in lower case, without number and path."""
     return error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
 
 
@@ -314,7 +314,8 @@ def _copy_ownership(file: int, old: os.stat_result) -> None:
 
 
 def _temporary_path(target: Path) -> Path:
-    """Return the path of a temporary file in the same folder: a rename is atomic only within a file system. Its name is
-    short, whatever the length of the target's.
+    """Return the path of a temporary file in the same folder: a rename is atomic only within a file system.
+
+    Its name is short even if the target's is long.
     """
     return target.with_name(f".{os.urandom(8).hex()}.part")

@@ -124,7 +124,7 @@ def collect_terms(forms: FormTable, terms: Terms) -> Terms:
     """Combine terms where that is shorter: over common denominators, then with common calls as factors."""
     if not forms.scalar or forms.are_monomials(terms):
         return terms
-    terms = _factor_out_calls(forms, _over_common_denominators(forms, terms))
+    terms = _factor_out_calls(forms, _combine_fractions(forms, terms))
     return merge_guards(forms, _merge_choices(forms, terms))
 
 
@@ -163,7 +163,7 @@ def _multiply_factors(factors: Factors, others: Factors) -> Factors:
     return product
 
 
-def _over_common_denominators(forms: FormTable, terms: Terms) -> Terms:
+def _combine_fractions(forms: FormTable, terms: Terms) -> Terms:
     """Combine fractions over powers of one sum, if that is not longer: 1/(x + 1) - x/(x + 1)^2 is 1/(x + 1)^2."""
     groups: dict[Node, list[Node]] = {}
     for term in terms:
@@ -177,11 +177,11 @@ def _over_common_denominators(forms: FormTable, terms: Terms) -> Terms:
             groups.setdefault(below[0], []).append(term)
     for base, members in groups.items():
         if len(members) > 1:
-            terms = _over_denominator(forms, base, members, terms)
+            terms = _put_over_denominator(forms, base, members, terms)
     return terms
 
 
-def _over_denominator(forms: FormTable, base: Node, members: Sequence[Node], terms: Terms) -> Terms:
+def _put_over_denominator(forms: FormTable, base: Node, members: Sequence[Node], terms: Terms) -> Terms:
     """Return terms with `members` over one power of `base`; unchanged if that would give more terms."""
     exponents = [forms.product_of(term).factors[base] for term in members]
     least = min(exponents, key=lambda exponent: exponent.value)
@@ -262,7 +262,7 @@ def combine_factors(forms: FormTable, product: Product) -> Product:
     """Combine factors that become one: powers of one base, conjugates, and common factors of sums."""
     if not forms.scalar:
         return Product(product.number, _merge_powers(forms, product.factors))
-    number, factors = without_needless_guards(forms, *_open_powers(forms, *product))
+    number, factors = without_needless_guards(forms, *_expand_powers(forms, *product))
     factors = _merge_powers(forms, factors)
     conjugates = [base for base in factors if base in forms.paired_with_one]
     if len(conjugates) > 1:
@@ -274,7 +274,7 @@ def combine_factors(forms: FormTable, product: Product) -> Product:
     return Product(number, factors)
 
 
-def _open_powers(forms: FormTable, number: ExactNumber, factors: Factors) -> tuple[ExactNumber, Factors]:
+def _expand_powers(forms: FormTable, number: ExactNumber, factors: Factors) -> tuple[ExactNumber, Factors]:
     """Expand integer powers of products, and even powers of absolute values: sqrt(a*b)^2 is a*b, abs(x)^2 is x^2."""
     stays = {power.inputs[0] for power in factors if power.op is pow_}  # abs(x)^n/abs(x)^2 is abs(x)^(n - 2)
     bases = [base for base in factors if (base.op is abs_ or base in forms.under_roots) and base not in stays]
@@ -297,8 +297,8 @@ def _find_common_base(forms: FormTable, factors: Factors) -> tuple[Node | None, 
     """Find a base with several powers, at least one of them symbolic.
 
     Returns:
-        The base (None for that of exp), its symbolic powers, and its literal exponent or None. None if there is no such
-        base.
+        The base (None for e, the base of exp), its symbolic powers, and its literal exponent or None. None if there is
+        no such base.
     """
     groups: dict[Node | None, list[Node]] = {}
     for power, side in factors.items():

@@ -1,6 +1,6 @@
 """Rewriting of formulas into numerically stable forms, which lose fewer digits to rounding or do not overflow.
 
-A rule is a pattern and a replacement that equals it wherever the pattern has a value, except at isolated points. Both
+A rule is a pattern and a replacement, which are equal where the pattern has a value, except at isolated points. Both
 are formulas over wildcards, which stand for any nodes. A rule with a `difference` applies only if that difference
 simplifies to one term, as `(x + 1) - x` does; in the replacement it is `d`. Rules are tried in their order, and in a
 formula from the outside to the inside.
@@ -438,8 +438,8 @@ def _is_equal(a: Node, b: Node) -> bool:
 def stable_form(graph: Node, for_derivative: bool = False) -> Node | None:
     """Rewrite a formula so that it loses fewer digits to rounding, or does not overflow.
 
-    The result has the same value wherever the original has one, except at isolated points. Whether it is more accurate
-    at some point must be tested there: no form is the best at all points.
+    The result equals the original where that has a value, except at isolated points. Whether it is more accurate at
+    some point must be tested there: no form is the best at all points.
 
     Args:
         graph: the formula.

@@ -101,7 +101,7 @@ SIMPLIFICATION_RULES = rewrite_by(_ROWS, then=_fold_arithmetic)  # for a `NodeTa
 
 
 class Sign(enum.IntEnum):
-    """The sign that a number certainly has wherever it has a value."""
+    """The sign of a number that is known in advance, for all points at which the number has a value."""
 
     UNKNOWN = 0
     NONNEGATIVE = 1
@@ -156,7 +156,7 @@ _SIGN_RULES: dict[Op, Callable[[Sequence[Sign]], Sign]] = {
 
 
 def is_increasing(node: Node) -> bool:
-    """Whether a function of one number is certainly increasing wherever it has a value.
+    """Whether a function of one number is certainly increasing on its domain.
 
     >>> from autodiff_cli.graph.node import variable
     >>> from autodiff_cli.ops.elementary import cos, exp

@@ -5,9 +5,9 @@ pass for the form of an operation on these inputs, and returns the stored node f
 
 Rules are rows of tables: a row has a pattern, a formula that replaces it, and a condition. Both sides are formulas over
 wildcards, leaves that stand for any nodes: `Row(a + -b, a - b)`. A wildcard that occurs twice stands for the same node.
-Rows are tried in their order. Those of each operation become one Python function through generated source code, so that
-a table is as fast as a function written by hand. The source comes from these tables only; text from a user is never
-compiled this way.
+Rows are tried in their order. The rows of an operation are compiled to one Python function, through generated source
+code, so that a table is as fast as a function written by hand. The source comes from these tables only; text from a
+user is never compiled this way.
 """
 
 from __future__ import annotations

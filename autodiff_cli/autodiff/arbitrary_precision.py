@@ -75,8 +75,8 @@ def evaluate_to_digits(
     Args:
         outputs: scalar graphs.
         digits: the number of significant digits that must be correct.
-        required_count: the number of outputs, from the first, that must have these digits; the others get the precision
-            that these need. All by default.
+        required_count: the number of outputs, counted from the first, that must have these digits; further outputs are
+            computed with the same precision. All by default.
         max_cancelled_digits: the number of cancelled digits at which a result is assumed to be 0; by default
             `MAX_CANCELLED_DIGITS`, and more if the graphs are small.
         leaves: the values of input leaves, by name.
@@ -85,9 +85,9 @@ def evaluate_to_digits(
     certain_count = len(outputs) if required_count is None else required_count
     is_assumed: Sequence[bool] = ()
 
-    def compute(kind: Kind[Number], last_bits: int | None) -> list[Number]:
+    def compute(kind: Kind[Number], final_bits: int | None) -> list[Number]:
         nonlocal is_assumed
-        values, is_assumed = _forward_values(tape, kind, leaves or {}, last_bits)
+        values, is_assumed = _forward_values(tape, kind, leaves or {}, final_bits)
         return [values[i] for i in tape.outputs]
 
     result = refine(compute, len(tape), digits, certain_count, max_cancelled_digits)
@@ -162,12 +162,12 @@ def _has_enough_bits(x: Number, bits: int) -> bool:
 
 
 def _forward_values(
-    tape: Tape, kind: Kind[Number], leaves: Mapping[str, Number], last_bits: int | None = None
+    tape: Tape, kind: Kind[Number], leaves: Mapping[str, Number], final_bits: int | None = None
 ) -> tuple[list[Number], list[bool]]:
     """Return the value of every node, and whether it depends on an assumption.
 
-    In the final attempt, for which `last_bits` is the precision, numbers that may be 0 are 0, and undecided ones are
-    nan. Whatever is decided by an undecided number is undecided too.
+    In the final attempt, for which `final_bits` is the precision, numbers that may be 0 are 0, and undecided ones are
+    nan. A choice that depends on an undecided number is undecided too.
     """
     values: list[Number] = []
     assumed: list[bool] = []
@@ -177,13 +177,13 @@ def _forward_values(
             assumed.append(False)
             continue
         arguments = [values[j] for j in inputs]
-        if last_bits is None:
+        if final_bits is None:
             values.append(kind.function(node.op, len(arguments))(*arguments))
             assumed.append(False)
             continue
         depends = any(assumed[j] for j in inputs)
         deciding = inputs if node.op.gate is Gate.BLOCK else inputs[:1] if node.op is where else ()
-        value, is_assumed = _final_value(kind, node, arguments, last_bits)
+        value, is_assumed = _final_value(kind, node, arguments, final_bits)
         # At a pole no assumption is safe: numbers next to it have any size and sign.
         is_pole = (is_assumed or depends) and not ball.is_finite(value) and all(map(ball.is_finite, arguments))
         is_undecided = is_pole or any(assumed[j] and ball.is_nan(values[j]) for j in deciding)

@@ -94,8 +94,8 @@ class ReversePass(Generic[N]):
 
     def __init__(self, tape: Tape, kind: Kind[N]) -> None:
         self._output = tape.outputs[0]
-        # The nodes that contribute: their local derivatives, the positions of their inputs, and those of the inputs
-        # that receive contributions.
+        # The nodes that contribute: their local derivatives, the positions of their inputs, and the positions of the
+        # inputs that receive contributions.
         self.steps: list[tuple[int, Callable[..., tuple[N | None, ...]], tuple[int, ...], tuple[int, ...]]] = []
         functions = LazyTable(lambda key: kind.partials(*key))
         with gc_paused():
@@ -111,8 +111,8 @@ class ReversePass(Generic[N]):
 
         Nodes are visited in reverse topological order, so that a node's adjoint is complete when its own contributions
         are computed. An adjoint of None means that there is structurally no contribution: no path leads from the node
-        to the output, or every path passes a choice that was not taken. Such a node contributes nothing, whatever its
-        local derivatives are.
+        to the output, or every path passes a choice that was not taken. Such a node contributes nothing, even if its
+        local derivatives are not finite.
 
         Args:
             values: the value of every node, from the forward sweep.

@@ -5,7 +5,7 @@ rule, with the k-th derivative along the variable written as z[k], this is
 
     z[k] = Σ_j C(k-1, j-1) · local[k-j] · x[j]        over every input x, j = 1 … k,
 
-so the derivatives of z follow one after the other from those of its inputs and of its local derivatives. These are
+so each derivative of z follows from the derivatives of its inputs and of its local derivatives. Local derivatives are
 graphs, whose operations have rules in turn. All nodes are put in one list, each once. The list is finite, because sin
 needs cos and cos needs sin. The derivatives of all entries are advanced together, one order at a time: the number of
 steps grows with the square of the order, and linearly with the graph. See Griewank and Walther, Evaluating Derivatives
@@ -34,7 +34,7 @@ N = TypeVar("N")
 # The value and the derivatives of one entry, by order. None is a structural zero.
 DerivativeSeries = list[Any]
 
-_MAX_TEMPLATES = 1024  # cached templates: literal inputs make different ones of the same operation
+_MAX_TEMPLATES = 1024  # cached templates; one operation has several, for different literal inputs
 
 
 def derivatives(tape: Tape, leaf: Node, kind: Kind[N], point: Mapping[str, N], order: int) -> list[N]:
@@ -211,7 +211,7 @@ def _simplified(roots: Sequence[Node], known: Mapping[Node, Node]) -> list[Node]
     return simplify(substitute(roots, known)) if known else [*roots]
 
 
-# --- The derivatives of one entry from those of others
+# --- The derivatives of one entry from the derivatives of its inputs
 
 
 def _sum_present(amounts: Iterator[Any]) -> Any:

@@ -25,20 +25,20 @@ NodeArray: TypeAlias = NDArray[np.object_]  # an array of scalar nodes, of shape
 
 MAX_OPERATIONS = 500_000
 _MAX_ELEMENTS = 50_000  # elements of arrays; to create the leaves of more takes longer than most operations do
-_LARGEST_TOTAL = 1e200  # of squares whose derivatives have all digits, as have those of its inverse
+_MAX_SQUARE_SUM = 1e200  # larger sums of squares, or their inverses, have derivatives with few digits
 
 
 class TooManyOperationsError(ValueError):
     """Arrays are too large to be unrolled."""
 
-    def __init__(self, most: int) -> None:
-        super().__init__(f"with its arrays written out, the formula has more than {most:,} operations on numbers")
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"with its arrays written out, the formula has more than {limit:,} operations on numbers")
 
 
 def unroll(
     outputs: Sequence[Node],
     leaves: Mapping[Node, NodeArray] | None = None,
-    max_operations: int = MAX_OPERATIONS,
+    max_operations: int | None = None,
     is_exact: bool = True,
 ) -> list[NodeArray]:
     """Return the graphs of `outputs` with their arrays unrolled.
@@ -46,7 +46,7 @@ def unroll(
     Args:
         outputs: the graphs.
         leaves: the elements of input leaves, as arrays of the leaf's shape; all other leaves are scalars and remain.
-        max_operations: the maximum number of operations on numbers.
+        max_operations: the maximum number of operations on numbers; `MAX_OPERATIONS` by default.
         is_exact: whether the graphs are for exact numbers; else for floats, which round, overflow and underflow.
 
     Returns:
@@ -56,7 +56,7 @@ def unroll(
         TooManyOperationsError: before large graphs are built.
         ShapeError: if shapes do not match.
     """
-    return _Unroller(max_operations, is_exact).run(outputs, leaves or {})
+    return _Unroller(MAX_OPERATIONS if max_operations is None else max_operations, is_exact).run(outputs, leaves or {})
 
 
 def element_leaves(name: str, shape: Shape) -> NodeArray:
@@ -106,8 +106,8 @@ def unroll_at(
 class _Unroller:
     """Unrolls graphs, within a budget of operations."""
 
-    def __init__(self, most: int, is_exact: bool) -> None:
-        self._max_operations = self._remaining = most
+    def __init__(self, max_operations: int, is_exact: bool) -> None:
+        self._max_operations = self._remaining = max_operations
         self._is_exact = is_exact
 
     def run(self, outputs: Sequence[Node], leaves: Mapping[Node, NodeArray]) -> list[NodeArray]:
@@ -170,11 +170,11 @@ def _norm(first: Node, *others: Node, keeps_nan: bool = False) -> Node:
     total = reduce(get_op("add"), map(get_op("square"), (first, *others)))
     # The root of the sum is exact for fractions. Where squares or slopes underflow or overflow, and at 0, where a
     # square root has no slope, the length is nested. Beside infinity it keeps a nan, unlike `hypot`.
-    is_extreme = get_op("or")(total <= 1 / _LARGEST_TOTAL, total >= _LARGEST_TOTAL)
+    is_extreme = get_op("or")(total <= 1 / _MAX_SQUARE_SUM, total >= _MAX_SQUARE_SUM)
     return get_op("where")(is_extreme, length, get_op("sqrt")(total))
 
 
-# Operations whose functions of arrays compute with floats; those of all others only rearrange, add and multiply.
+# Operations whose functions of arrays compute with floats. All other functions only rearrange, add and multiply.
 _NODE_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "largest": _extreme("max"),
     "smallest": _extreme("min"),

@@ -51,13 +51,13 @@ def epoch_orders(
         yield from (order.rows_between(part.start, part.stop) for part in whole_batch_slices(rows, batch, chunk_rows))
 
 
-def whole_batch_slices(rows: int, batch: int, most: int) -> Generator[slice]:
-    """Yield slices of rows that contain whole batches, at least two, and about `most` rows each.
+def whole_batch_slices(rows: int, batch: int, target_rows: int) -> Generator[slice]:
+    """Yield slices of rows that contain whole batches, at least two, and about `target_rows` rows each.
 
     >>> [*whole_batch_slices(100, 20, 50)], [*whole_batch_slices(100, 30, 10)]
     ([slice(0, 40, None), slice(40, 100, None)], [slice(0, 60, None), slice(60, 100, None)])
     """
-    size = max(2, most // batch) * batch
+    size = max(2, target_rows // batch) * batch
     start = 0
     while start < rows:
         end = rows if rows - start - size <= batch else start + size

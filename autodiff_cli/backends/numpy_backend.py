@@ -291,8 +291,8 @@ class BlockEvaluator:
             rows: the number of rows; by default the length of the columns.
 
         Returns:
-            Arrays whose last axis is that of rows. For sums, and for values that are common to all rows, it has length
-                1, or is missing if the output is a scalar.
+            Arrays with the rows along the last axis. For sums, and for values that are common to all rows, this axis
+            has length 1, or is missing if the output is a scalar.
         """
         values = list(prepared)
         for name, position in self._leaves.items():
@@ -462,7 +462,7 @@ class FallbackBackend:
 class _FallbackKernel:
     """A kernel of any kind that may fail to compile when it is made, or when it is first called with columns.
 
-    Its attributes are those of the kernel in use. The result of a row kernel's `prepare` names the kernel that made it.
+    It has all attributes of the kernel in use. The result of a row kernel's `prepare` names the kernel that made it.
     """
 
     def __init__(self, owner: FallbackBackend, make: Callable[[protocol.Backend], Any]) -> None:
@@ -474,7 +474,7 @@ class _FallbackKernel:
             self._switch(error)
 
     def __reduce__(self) -> Any:
-        return self._kernel.__reduce__()  # as the kernel that is in use
+        return self._kernel.__reduce__()  # pickle the kernel in use
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -506,6 +506,6 @@ class _FallbackKernel:
             self.write(prepared, columns, out)
 
     def _switch(self, error: Exception) -> None:
-        """Replace the kernel by the plain backend's; errors of that one are raised."""
+        """Replace the kernel by a kernel of the plain backend, whose errors are raised."""
         self._owner.disable_compilation(error)
         self._kernel = self._make(self._owner.active_backend)

@@ -1,6 +1,6 @@
 """The interface between models and backends: graphs for one row of data, compiled to run over many rows.
 
-A backend receives graphs, including those of gradients, and compiles each set of them once into a kernel. Backends
+A backend receives graphs, including the graphs of gradients, and compiles each set of them once into a kernel. Backends
 contain no derivative rules and know neither models nor losses. To add a backend, write a module or a folder beside this
 file and one line in `selection.py`.
 
@@ -162,7 +162,7 @@ class SumKernel(Kernel, Protocol):
             rows: the number of rows.
             places: the rows of `directions` for each leaf that depends on z.
             directions: the derivatives of these leaves towards z, an array of shape (P, P). The first output is the
-                value, and the others are its gradient towards these leaves.
+                value, and all further outputs are its gradient towards these leaves.
         """
 
 
@@ -300,7 +300,7 @@ class EpochKernel(Protocol):
         """
 
     def run_full_batch(self, epoch: EpochRequest, weight: float, sums: Callable[[SumKernel, Point], Array]) -> float:
-        """Take one step over all rows, wherever they are stored, and return the loss before the step.
+        """Take one step over all rows, which may be in memory, streamed or on a cluster, and return the loss before it.
 
         The result has the bits of `run` with a batch of all rows, if there are more rows than a block has.
 

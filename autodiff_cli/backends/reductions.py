@@ -1,8 +1,8 @@
 """Sums over rows that have the same bits on every machine and with any number of threads.
 
 Rows are divided into blocks, and the results of blocks are always combined in the same order: a fold. The order depends
-only on the number of parts, not on who computed them or when. It is that of a balanced binary tree, in which rounding
-errors grow with the logarithm of the number of parts.
+only on the number of parts, not on who computed them or when. The parts are the leaves of a balanced binary tree, in
+which rounding errors grow with the logarithm of the number of parts.
 
 NumPy's linear algebra runs on one thread where bits matter, because OpenBLAS adds in a different order for each number
 of threads. Blocks are small enough for one thread to be as fast.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # command-line options list the backends and start without Nu
 
 # Limits within which `auto` compiles, because compiled kernels save time. Work is the number of computed values: values
 # per row, times rows, times passes.
-_MIN_WORK = 50_000_000  # NumPy computes fewer in the time that loading LLVM and compiling take
+_MIN_WORK = 50_000_000  # NumPy computes fewer values than this in the time that loading LLVM and compiling take
 _MIN_DONE_WORK = 25_000_000  # work done by NumPy after which kernels are compiled after all
 _CALL_OVERHEAD_ROWS = 2000  # rows that take NumPy as long as calling its functions
 _BATCH_OVERHEAD_ROWS = 2000  # rows that take NumPy as long as starting another batch
@@ -142,8 +142,8 @@ def evaluate(
 
     Args:
         outputs: the graphs.
-        point: a number or an array for every input leaf, by name. Axes of an array before those of its leaf are batch
-            axes; the batch axes of all leaves are broadcast against each other by NumPy's rules.
+        point: a number or an array for every input leaf, by name. Leading axes of an array, beyond the axes of its
+            leaf, are batch axes; the batch axes of all leaves are broadcast against each other by NumPy's rules.
         leaves: the shapes of the leaves that are not scalars, by name.
         backend: `numpy`, `llvm` or `auto`.
 

@@ -117,8 +117,9 @@ class Parameter(NamedTuple):
 
     @classmethod
     def of(cls, name: str, field: OptionField) -> Parameter:
-        """Return the argument or option that a field declares. Users type a value of another type than a plain one as
-        text.
+        """Return the argument or option that a field declares.
+
+        Values of other than plain types are typed as text.
         """
         plain = (each for each in field.kinds if each in (bool, int, float) or isinstance(each, EnumType))
         repeats = field.option.repeats or field.kinds == (list[str],)
@@ -286,7 +287,7 @@ class Command:
         return self.name in _COMMANDS_WITH_VALUES
 
     @property
-    def least_arguments(self) -> int:
+    def required_count(self) -> int:
         """The number of arguments that must be given."""
         return sum(each.is_required for each in self.arguments)
 
@@ -369,8 +370,9 @@ class Call(NamedTuple):
 
 
 def _grouped_command(arguments: Sequence[Parameter]) -> Any:
-    """Return the class of commands whose help lists options under the headings of their groups. Usage and arguments are
-    written here, because versions of Typer write them differently.
+    """Return the class of commands whose help lists options under the headings of their groups.
+
+    Usage and arguments are written here, because versions of Typer write them differently.
     """
     from typer.core import TyperCommand, TyperOption
 
@@ -454,7 +456,7 @@ def _wrap_examples(text: str, width: int) -> str:
 
 
 def split_models(words: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the words that are models, with `~` between two sides, and the others."""
+    """Split words into models, which have `~` between two sides, and all other words."""
     models: list[str] = []
     others: list[str] = []
     for word in words:
@@ -539,7 +541,7 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
         elif equals or not option.has_optional_value:
             arguments.options.append((name, "" if option.is_flag else value or ""))
     for name, word, position in optional:
-        if word and len(arguments.positionals) < command.least_arguments:
+        if word and len(arguments.positionals) < command.required_count:
             # The word was a positional argument, not the value of the option.
             arguments.positionals.insert(position, word)
             word = ""
@@ -548,14 +550,14 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
     return arguments
 
 
-def merge_assignments(values: Mapping[str, str], more: Iterable[str], option: str = "--set") -> dict[str, str]:
+def merge_assignments(values: Mapping[str, str], assignments: Iterable[str], option: str = "--set") -> dict[str, str]:
     """Return the values of variables, including the values given by `--set NAME=VALUE`.
 
     Raises:
         BadInput: for an assignment of another form, or for a name that has a value already.
     """
     merged = dict(values)
-    for assignment in more:
+    for assignment in assignments:
         name, equals, text = split_assignment(assignment)
         if not equals or not (is_name(name) or is_level_name(name)):
             quoted = f"`{name}`"
@@ -659,7 +661,7 @@ def _check_count(command: Command, arguments: Arguments) -> None:
     The message suggests the likely cause: a misspelt option, a value of a variable, or an expression without quotes.
     """
     names = [each.metavar or each.name for each in command.arguments]
-    least, count = command.least_arguments, len(arguments.positionals)
+    least, count = command.required_count, len(arguments.positionals)
     if names[:1] == ["MODEL"] and count > 2 and os.path.expanduser("~") in arguments.positionals:
         raise BadInput('put the model in quotes, "y ~ a*x": without them, the shell replaces ~ by your home folder')
     if least <= count <= (math.inf if any(each.repeats for each in command.arguments) else len(names)):
@@ -711,7 +713,7 @@ OUTPUT_FILE: str | None = output_option("-o, --output FILE", "Write to FILE inst
 
 
 _derivative = partial(option, group="Derivatives")
-_ORDER_HELP = "Also compute the derivative of order N in one variable (see --wrt)."
+_ORDER_HELP = "Also compute the derivative of order N with respect to one variable (see --wrt)."
 _PRECISION_HELP = "Compute value and gradient to this many proven digits, such as 50."
 _MODE_HELP = "Differentiation mode; forward shows the tangents of all nodes."
 mode_option = partial(_derivative, "--mode", _MODE_HELP, default=PassMode.REVERSE)

@@ -118,7 +118,7 @@ def open_data_files(
     on_disk: bool = False,
     outputs: Iterable[str | os.PathLike[str] | None] = (),
 ) -> DataSource:
-    """Open several data files as one table; `-` is standard input. The other arguments are those of `open_data`.
+    """Open several data files as one table; `-` is standard input. See `open_data` for further arguments.
 
     Args:
         outputs: the files that the command will write.

@@ -59,7 +59,7 @@ def higher_derivatives_report(
     from autodiff_cli.render.gradient import derivatives_report, formulas_report
 
     if request.order is not None and len(names) != 1:
-        raise BadInput("--order differentiates in one variable: choose it with --wrt, such as --wrt x")
+        raise BadInput("--order differentiates with respect to one variable: choose it with --wrt, such as --wrt x")
     if formula.variables and not value_texts and request.mode is PassMode.REVERSE and request.direction is None:
         format_option = functools.partial(inputs.value_option, call)
         return formulas_report(formula, _derivative_formulas(formula, names, request), format_option)
@@ -286,7 +286,7 @@ def points_output(
             environment.note(f"precision: rows with inaccurate numbers: {table.inaccurate_count}")
             environment.note(*(f"  {row}" for row in table.first_inaccurate))
         if table.misleading_count:
-            words = "rows whose standard error misleads, because the formula is nonlinear within the errors"
+            words = "rows whose standard error is misleading, because the formula is nonlinear within the errors"
             environment.note(f"nonlinear: {words}: {table.misleading_count}, first row {table.first_misleading}")
         if accuracy.unchecked:
             environment.note(f"precision: further rows that may have inaccurate numbers: {accuracy.unchecked}")

@@ -196,7 +196,7 @@ def _joined_names_error(leaf: str, names_with_values: Collection[str]) -> Unknow
 
 
 def unknown_name_error(
-    name: str, names: Iterable[str], bound: Iterable[str], lacks: str, call: Call
+    name: str, names: Iterable[str], bound: Iterable[str], missing: str, call: Call
 ) -> UnknownNameError:
     """Return the error for a value of a name that does not exist, which may also be a misspelt option.
 
@@ -204,12 +204,12 @@ def unknown_name_error(
         name: the unknown name.
         names: the names that take a value.
         bound: the names that the text itself defines.
-        lacks: the beginning of the message, such as "expression has no variable".
+        missing: the missing kind of name, as in the message: "expression has no variable".
         call: the inputs of the command.
     """
     if name in bound:
         return UnknownNameError(f"`{name}` is defined in the expression, so it takes no value")
-    message = f"the {lacks} `{name}`"
+    message = f"the {missing} `{name}`"
     if declared := call.command.options.get(f"--{name}"):
         return UnknownNameError(f"{message}; the option is written {declared.option.usage}")
     is_option = name in call.values  # else the value of an option such as `--fix` names it
@@ -267,14 +267,14 @@ def value_graphs(call: Call, expression: Formula, value_texts: Mapping[str, str]
     return {name: constant_expression(f"`{name}`", value_texts[name]).output for name in expression.variables}
 
 
-def split_uncertainties(texts: Mapping[str, str], more: Iterable[str] = ()) -> tuple[dict[str, str], dict[str, str]]:
+def split_uncertainties(texts: Mapping[str, str], sigmas: Iterable[str] = ()) -> tuple[dict[str, str], dict[str, str]]:
     """Split values with standard errors into the values and the errors, by variable, all as constant expressions.
 
     The notations are `2+-0.1`, `2±0.1`, `2+-5%` and `2.0(1)`, whose error is in the last digits.
 
     Args:
         texts: the values, by variable.
-        more: further errors: the assignments of `--sigma NAME=ERROR`.
+        sigmas: further errors: the assignments of `--sigma NAME=ERROR`.
 
     Raises:
         BadInput: for a text that is not a value and an error, and for a variable with two errors.
@@ -298,7 +298,7 @@ def split_uncertainties(texts: Mapping[str, str], more: Iterable[str] = ()) -> t
             value = f"{number}e{exponent}" if exponent else number
             errors[name] = f"{digits}e{int(exponent or 0) - len(decimals or more_decimals)}"
         values[name] = value
-    return values, merge_assignments(errors, more, "--sigma")
+    return values, merge_assignments(errors, sigmas, "--sigma")
 
 
 def read_correlations(assignments: Iterable[str]) -> dict[tuple[str, str], float]:

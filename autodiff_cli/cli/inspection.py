@@ -1,7 +1,7 @@
 """Commands that only report: `ops`, `data`, `check` and `doctor`.
 
 `ops` describes the operations of the language, `data` shows how data files are parsed, `check` verifies a gradient, and
-`doctor` shows what this installation computes with.
+`doctor` shows the processor and the compiler that this installation uses.
 """
 
 from __future__ import annotations
@@ -117,10 +117,10 @@ def check(
 
 @command()
 def doctor() -> Output:
-    """Show what this installation computes with, and why.
+    """Show the processor and the compiler that this installation uses.
 
-    Compiles and runs a small kernel. The report says whether fits run as machine code or on NumPy, on which processor,
-    with which math library, and where compiled code is cached.
+    The command compiles and runs a small kernel. The report says whether fits run as machine code or on NumPy and why,
+    on which processor, with which math library, and where compiled code is cached.
 
     \b
     Examples:

@@ -124,7 +124,7 @@ def _ask_questions(lesson: Lesson, environment: Environment) -> None:
                 break
             paper.line(f"{'Not yet. ' if typed else ''}{hints.pop(0)}")
     paper.line()
-    paper.line(f"{correct_count} of {len(lesson.questions)} correct at the first try.", Style.STRONG)
+    paper.line(f"{correct_count} of {len(lesson.questions)} correct on the first try.", Style.STRONG)
 
 
 # --- serve ---

@@ -177,7 +177,7 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
     values = {name: text if name in fit.label_columns else _number(name, text) for name, text in texts.items()}
     if limits is None:
         ends = fit.ranges[column]
-        call.environment.note(f"{column} is searched in the range of the fitted rows, {ends[0]:g} to {ends[1]:g}")
+        call.environment.note(f"searching the range of {column} in the fitted rows, {ends[0]:g} to {ends[1]:g}")
     else:
         ends = _number(column, limits[0]), _number(column, limits[1])
     error = _number(target, errors[target]) if target in errors else None

@@ -43,8 +43,8 @@ def solve(call: Call, expression: str = EXPR, *, options: SearchOptions) -> Outp
     A variable with a range LOW..HIGH is an unknown; one with a value is fixed. EXPR is a formula, whose zeros are
     found, or an equation (==). For several unknowns it is a vector of as many formulas or equations.
 
-    The search encloses the formula on boxes and divides them. Each zero comes with bounds that hold exactly one zero.
-    If the search is complete, it is proven that there are no others. Boxes that could not be decided are listed.
+    The search divides the box into smaller ones and bounds the formula on each. Every zero has bounds that contain no
+    other zero. If the search is complete, it is proven that there are no more. Undecided boxes are listed.
 
     \b
     Examples:

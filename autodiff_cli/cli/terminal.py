@@ -1,7 +1,7 @@
 """A terminal in full-screen mode: single keys are read, the whole screen is drawn, and the terminal is always restored.
 
-This works only on systems with `termios`. The control sequences are those of ECMA-48 and xterm, which every current
-terminal understands.
+This works only on systems with `termios`. It uses control sequences of ECMA-48 and xterm, which every current terminal
+understands.
 """
 
 from __future__ import annotations

@@ -270,7 +270,7 @@ def _progress_paper(environment: Environment, guard: OutputGuard | None) -> Pape
     from autodiff_cli.render.report import GuardedPaper, OutputGuard, Paper
 
     digits = environment.digits
-    if environment.json:  # the fit continues even if nobody can read its progress
+    if environment.json:  # the fit continues even if standard error is closed
         return GuardedPaper(environment.stderr, OutputGuard(environment.stderr), digits)
     if environment.terminal:
         return environment.paper()

@@ -24,7 +24,7 @@ from autodiff_cli.language.names import JOINT_SEPARATOR
 _BLOCK_VALUES = 65_536  # values per block: temporary arrays stay in the cache
 _LABEL_LIMIT = 2**63  # labels are stored as 64-bit integers
 _MAX_PROBLEMS_SHOWN = 5  # problems in one message: enough to see the pattern
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,300}")  # of a size that a float can have
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,300}")  # integers within the range of floats
 
 T = TypeVar("T")
 C = TypeVar("C", bound="NDArray[Any] | LabelColumn")
@@ -305,14 +305,14 @@ class ProblemList:
     """Problems of the cells of a file or a table: cells that are invalid or, if there are none, missing ones.
 
     Args:
-        where: the start of the message, such as `"prices.csv: "`.
+        prefix: the start of the message, such as `"prices.csv: "`.
 
     Attributes:
         text_columns: see `DataError`.
     """
 
-    def __init__(self, where: str = "") -> None:
-        self._where = where
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
         self.invalid: list[str] = []
         self.missing: list[str] = []
         self.text_columns: dict[str, str] = {}
@@ -342,8 +342,8 @@ class ProblemList:
         listed = self.invalid or self.missing
         if listed:
             rest = [f"… and {len(listed) - _MAX_PROBLEMS_SHOWN} more"] if len(listed) > _MAX_PROBLEMS_SHOWN else []
-            lines = [f"{self._where}{len(listed)} problems:", *listed[:_MAX_PROBLEMS_SHOWN], *rest]
-            message = self._where + listed[0] if len(listed) == 1 else "\n  ".join(lines)
+            lines = [f"{self._prefix}{len(listed)} problems:", *listed[:_MAX_PROBLEMS_SHOWN], *rest]
+            message = self._prefix + listed[0] if len(listed) == 1 else "\n  ".join(lines)
             if self.invalid and all(problem.startswith("line 2, column") for problem in listed):
                 message += "\nif line 2 has the units of the columns, add --units-row"
             raise DataError(message, missing=not self.invalid, text_columns=self.text_columns)
@@ -420,11 +420,12 @@ def arrow_floats(cells: Any) -> Array:
     """Return a list, or an Arrow column of doubles, as floats with nan for missing values."""
     if not hasattr(cells, "chunks"):
         return np.array(cells, dtype=np.float64)
-    return np.asarray(_with_missing_as(math.nan, cells))
+    return np.asarray(_fill_missing(math.nan, cells))
 
 
 def arrow_native(cells: Any) -> NDArray[Any] | None:
     """Return an Arrow column in its own numeric type, without a copy if it is one chunk; missing cells have any value.
+
     Returns None for types that backends do not read directly.
 
     The Arrow buffers are read directly: `to_numpy` of Arrow imports pandas where it is installed, which takes longer
@@ -441,7 +442,7 @@ def arrow_native(cells: Any) -> NDArray[Any] | None:
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind), *parts])
 
 
-def _with_missing_as(number: float, cells: Any) -> NDArray[Any]:
+def _fill_missing(number: float, cells: Any) -> NDArray[Any]:
     """Return a numeric Arrow column with a number in place of missing cells. `fill_null` of Arrow imports pandas."""
     values, is_valid = (np.asarray(arrow_native(each)) for each in (cells, cells.is_valid().cast("int8")))
     return np.where(is_valid, values, number) if cells.null_count else values
@@ -454,7 +455,7 @@ def arrow_labels(cells: Any) -> LabelColumn:
     table, parts = CodeTable(), [np.empty(0, np.int32)]
     for chunk in cells.chunks:
         encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        positions = _with_missing_as(-1, pa.chunked_array([encoded.indices.cast(pa.int64())]))
+        positions = _fill_missing(-1, pa.chunked_array([encoded.indices.cast(pa.int64())]))
         words = (cell.strip() if isinstance(cell, str) else cell for cell in encoded.dictionary.to_pylist())
         parts.append(table.codes((*words, None))[positions])
     labels = LabelColumn(np.concatenate(parts), [*table])

@@ -111,8 +111,10 @@ class DelimitedText:
             return stream.tell(), size
 
     def restrict(self, begin: int, end: int) -> None:
-        """Restrict `iter_batches` to the rows that begin in a range of bytes. Raises FallbackRequired for a part with
-        quotes: whether a line starts within quotes depends on the lines before it.
+        """Restrict `iter_batches` to the rows that begin in a range of bytes.
+
+        Raises FallbackRequired for a part with quotes: whether a line starts within quotes depends on the lines before
+        it.
         """
         with self._source.open_text() as stream:
             head = b"".join(stream.readline() for _ in range(self._dialect.header_lines))
@@ -352,8 +354,9 @@ class _NumberedLines:
 
 
 def _normalized_lines(stream: BinaryIO, dialect: DetectedDialect) -> Iterator[bytes]:
-    """Yield the lines without comments, with one blank between cells if blanks separate them. Raises OSError for quotes
-    among blanks.
+    """Yield the lines without comments, with one blank between cells if blanks separate them.
+
+    Raises OSError for quotes among blanks.
     """
     comment, is_blank = dialect.comment.encode(), dialect.delimiter == WHITESPACE
     for line in stream:
@@ -362,7 +365,7 @@ def _normalized_lines(stream: BinaryIO, dialect: DetectedDialect) -> Iterator[by
         if not is_blank:
             yield line
         elif b'"' in line:  # blanks within quotes must stay; the csv module handles them
-            raise OSError("quoted text in a file that blanks separate")
+            raise OSError("quoted text in columns separated by blanks")
         elif cells := line.split():
             yield b" ".join(cells) + b"\n"
 
@@ -371,8 +374,9 @@ def _normalized_lines(stream: BinaryIO, dialect: DetectedDialect) -> Iterator[by
 
 
 class LineReader:
-    """Reads blocks of complete lines, up to the first block with a quote. The blocks share one buffer: each is valid
-    until the next one.
+    """Reads blocks of complete lines, up to the first block with a quote.
+
+    The blocks share one buffer: each is valid until the next one.
 
     Args:
         stream: the lines.

@@ -140,8 +140,9 @@ class CellParser:
         return CellKind.NUMBER if parse_datetime(cell, self._date_format) is None else CellKind.DATETIME
 
     def _parse_seconds(self, cell: str) -> float | None:
-        """Return the seconds since the origin. Returns None for a cell that is not a time, or where only one of cell
-        and origin has a time zone.
+        """Return the seconds since the origin.
+
+        Returns None for a cell that is not a time, or where only one of cell and origin has a time zone.
         """
         time = parse_datetime(cell, self._date_format)
         if time is None:
@@ -154,8 +155,9 @@ class CellParser:
 
 
 def parse_datetime(cell: str, date_format: str | None = None) -> datetime | None:
-    """Return the time in a cell in a given format or ISO 8601: a date with or without a time, or a time alone. None for
-    other text.
+    """Return the time in a cell in a given format or ISO 8601: a date with or without a time, or a time alone.
+
+    Return None for other text.
 
     >>> parse_datetime("2024-01-31T12:30"), parse_datetime("31/01/2024")
     (datetime.datetime(2024, 1, 31, 12, 30), None)
@@ -176,8 +178,9 @@ def parse_datetime(cell: str, date_format: str | None = None) -> datetime | None
 
 
 def parse_number(cell: str, decimal: str = ".") -> float | None:
-    """Return the number in a cell, or None. Notation of Python that data files do not use (`1_0`) is not a number, but
-    Fortran's double precision is.
+    """Return the number in a cell, or None.
+
+    Notation of Python that data files do not use (`1_0`) is not a number, but Fortran's double precision is.
 
     >>> parse_number("2.5e3"), parse_number("1_0"), parse_number("two"), parse_number("2,5", ",")
     (2500.0, None, None, 2.5)
@@ -434,8 +437,9 @@ def _read_header(stream: BinaryIO, dialect: Dialect) -> tuple[list[str], bytes, 
 
 
 def _complete_record(line: bytes, stream: BinaryIO, delimiter: str | None, number: int) -> bytes:
-    """Return the whole record that starts with a line, reading on while a quote is open. Raises DataError if it never
-    closes.
+    """Return the whole record that starts with a line, reading on while a quote is open.
+
+    Raises DataError if it never closes.
     """
     record, addition = bytearray(line), line
     for _ in range(_MAX_HEADER_LINES):

@@ -77,20 +77,20 @@ class FilterCounts:
     Attributes:
         rows: the number of rows before filtering.
         selected: the number of rows that the filter selects.
-        doubtful: the number of rows for which the filter depends on digits that floats do not have.
+        uncertain_count: the number of rows for which the filter depends on digits that floats do not have.
         texts: the different texts of each text column that the filter reads, in order of occurrence.
     """
 
     rows: int = 0
     selected: int = 0
-    doubtful: int = 0
+    uncertain_count: int = 0
     texts: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def add(self, other: FilterCounts) -> None:
         """Add the counts of further rows."""
         self.rows += other.rows
         self.selected += other.selected
-        self.doubtful += other.doubtful
+        self.uncertain_count += other.uncertain_count
         for name, texts in other.texts.items():
             self.texts.setdefault(name, {}).update(texts)
 
@@ -111,9 +111,9 @@ class DataFile:
         name: the name for messages.
         header: the names of the columns as the file has them.
         names: the normalized names of the columns, without empty and repeated ones.
-        parsers: the parser of each column, with what it detected.
+        parsers: the parser of each column, which records the kind of its cells.
         label: the label of the rows of this file, if files are levels.
-        absent: the columns that only other files of a dataset have, with the name of such a file.
+        columns_elsewhere: the columns that only other files of a dataset have, with the name of such a file.
         is_part: whether the file is one of several, so that a filter may select none of its rows.
         filter_counts: the effect of the filter, after the last pass over the rows.
 
@@ -139,7 +139,7 @@ class DataFile:
         self.name = source.name
         self.label = Path(source.name).name
         self.path, self.options, self.is_part = path, options, is_part
-        self.absent: dict[str, str] = {}
+        self.columns_elsewhere: dict[str, str] = {}
         self.format = detect_format(source, options)
         self.header = tuple(self.format.header)
         self._positions: dict[str, list[int]] = {}
@@ -234,9 +234,9 @@ class DataFile:
 
     def _apply_filter(self, row_filter: RowFilter, batch: RawBatch, counts: FilterCounts) -> NDArray[np.bool_]:
         """Return which rows of a batch the filter selects, and count them."""
-        mask, doubtful = row_filter.mask(batch, self.parsers)
+        mask, uncertain_count = row_filter.mask(batch, self.parsers)
         levels = {name: dict.fromkeys(labels_of(batch, name).values) for name in row_filter.text_columns}
-        counts.add(FilterCounts(len(mask), int(np.count_nonzero(mask)), doubtful, levels))
+        counts.add(FilterCounts(len(mask), int(np.count_nonzero(mask)), uncertain_count, levels))
         return mask
 
     def note_filter_counts(self, counts: FilterCounts) -> None:
@@ -249,9 +249,9 @@ class DataFile:
         if self._row_filter is None:
             return
         notes = self._row_filter.notes(counts.texts)
-        if counts.doubtful:
-            uncertain = f"--where: the condition is uncertain in {pluralize(counts.doubtful, 'row')}"
-            notes.append(f"{uncertain}: floats cannot tell whole numbers beyond 2^53 apart")
+        if counts.uncertain_count:
+            warning = f"--where: the condition is uncertain in {pluralize(counts.uncertain_count, 'row')}"
+            notes.append(f"{warning}: floats cannot tell whole numbers beyond 2^53 apart")
         if not (counts.selected or self.is_part):
             raise DataError("\n".join([f"{self.name}: --where keeps none of {counts.rows} rows", *notes]))
         self._notes |= dict.fromkeys([*notes, f"--where keeps {counts.selected} of {counts.rows} rows"])
@@ -312,11 +312,12 @@ class DataFile:
         return [renamed.get(name, name) for name in names]
 
     def column_positions(self, requested: Collection[str]) -> dict[str, int]:
-        """Return the positions of the named columns that exist. Raises DataError for a name that occurs twice, and for
-        a column that only other files have.
+        """Return the positions of the named columns that exist.
+
+        Raises DataError for a name that occurs twice, and for a column that only other files have.
         """
-        if lacking := sorted(self.absent.keys() & {*requested}):
-            others = f"its columns differ from those of {self.absent[lacking[0]]}"
+        if lacking := sorted(self.columns_elsewhere.keys() & {*requested}):
+            others = f"its columns differ from those of {self.columns_elsewhere[lacking[0]]}"
             raise DataError(f"{self.name}: {others}: it lacks {format_names(lacking, '`')}")
         names = sorted({*requested} & self._positions.keys(), key=self._positions.__getitem__)
         for name in names:
@@ -378,7 +379,7 @@ class DataSource:
         common_names: the normalized names of the columns that all files have, in the order of the first.
         names: the normalized names of all columns, without empty and repeated ones. Only columns that all files have
             can be read. Several files without a column `file` have one with their names as labels.
-        parsers: the parser of each column, with what it detected.
+        parsers: the parser of each column, which records the kind of its cells.
         is_filtered: whether a filter selects rows.
         on_progress: called with the progress of a pass over streamed rows.
         streamed: the streamed columns, once streaming has started.
@@ -406,14 +407,15 @@ class DataSource:
                 file.label = file.name
         self.is_filtered = first.options.where is not None
         for file in files:
-            file.absent = {name: owner.name for name, owner in owners.items() if name not in file.parsers}
+            file.columns_elsewhere = {name: owner.name for name, owner in owners.items() if name not in file.parsers}
         if not self.common_names and len(files) > 1:
             raise DataError(f"{files[-1].name}: it has no column that all other files have")
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on how the files were interpreted and streamed. Of several files, notes that do not apply to all
-        start with the name of their file.
+        """Sentences on how the files were interpreted and streamed.
+
+        Of several files, notes that do not apply to all start with the name of their file.
         """
         notes_by_file = [file.notes for file in self.files]
         common = [note for note in notes_by_file[0] if all(note in notes for notes in notes_by_file)]
@@ -425,7 +427,7 @@ class DataSource:
         )
         count_notes = [f"{len(self.files)} files"] if len(self.files) > 1 else []
         stream_notes = [] if self.streamed is None else [self.streamed.note]
-        partial = dict.fromkeys(name for file in self.files for name in file.absent)
+        partial = dict.fromkeys(name for file in self.files for name in file.columns_elsewhere)
         count_notes += [f"only some files have {format_names([*partial], '`')}"] * bool(partial)
         return [*count_notes, *common, *file_notes, *stream_notes]
 
@@ -470,8 +472,9 @@ class DataSource:
             raise DataError("\n".join([f"{self.name}: --where keeps no row of any file", *self.notes[1:]]))
 
     def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
-        """Return some columns as a table; see `Dataset.load`. Only these columns are read. Labels become numbers if all
-        of them are numbers.
+        """Return some columns as a table; see `Dataset.load`.
+
+        Only these columns are read. Labels become numbers if all of them are numbers.
         """
         table = self.read(ColumnQuery(names, labels, MissingCells.DROP if drop_missing else MissingCells.REFUSE))
         check_has_rows(table, f"{self.name}: ")
@@ -529,8 +532,9 @@ class DataSource:
         return self.iter_rows() if table.row_mask is None else _filter_rows(self.iter_rows(), table.row_mask)
 
     def row(self, number: int, names: Collection[str]) -> Record:
-        """Return the requested cells of a row as text, in the order of `names`. Rows are counted from 1, of those that
-        the filter selects.
+        """Return the requested cells of a row as text, in the order of `names`.
+
+        Rows that the filter selects are counted from 1.
 
         Raises:
             DataError: if there is no such row or column, and if the row has too few or too many cells.
@@ -560,8 +564,9 @@ class DataSource:
 
 
 def _expand_path(pattern: str) -> list[str]:
-    """Return the files that a path stands for, sorted by name. Raises DataError if there are none or if they cannot be
-    listed.
+    """Return the files that a path stands for, sorted by name.
+
+    Raises DataError if there are none or if they cannot be listed.
     """
     if "://" in pattern:
         raise DataError(f"{pattern}: files are not read from the web; download the file first")

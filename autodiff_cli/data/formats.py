@@ -293,8 +293,9 @@ class JsonLines(ArrowFormat):
                     raise DataError(f"{self._source.name}: line {number}: nested more than {_MAX_JSON_DEPTH} levels")
 
     def _parse_objects(self, content: bytes, before: int) -> Iterator[dict[str, Any]]:
-        """Yield the objects one by one. Raises DataError that names the line of anything else, and of a value that has
-        another type than its column.
+        """Yield the objects one by one.
+
+        Raises DataError that names the line of anything else, and of a value that has another type than its column.
         """
         kinds: dict[str, str] = {}
         for number, line in enumerate(content.splitlines(), before + 1):
@@ -315,8 +316,9 @@ class JsonLines(ArrowFormat):
 
 
 def _column_as_text(cells: Any) -> Any:
-    """Return the text of each cell as Python prints it, as an Arrow array of bytes. Raises FallbackRequired for types
-    without a single notation.
+    """Return the text of each cell as Python prints it, as an Arrow array of bytes.
+
+    Raises FallbackRequired for types without a single notation.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -86,8 +86,9 @@ def _machine_memory(proc: Path) -> Iterator[int]:
 
 
 def _cgroup_memory(proc: Path, groups: Path) -> Iterator[int]:
-    """Yield the remaining memory of each control group of the process. Cached files count as free unless they are in
-    use.
+    """Yield the remaining memory of each control group of the process.
+
+    Cached files count as free unless they are in use.
     """
     with contextlib.suppress(OSError):
         for line in (proc / "self" / "cgroup").read_text().splitlines():
@@ -244,8 +245,9 @@ def _is_device(stream: BinaryIO) -> bool:
 
 
 def _spool_to_disk(pieces: list[bytes], stream: BinaryIO, name: str) -> TemporaryBytes:
-    """Write the bytes read so far, and the rest of a stream, to a temporary file. Raises DataError if there is no room
-    for it.
+    """Write the bytes read so far, and the rest of a stream, to a temporary file.
+
+    Raises DataError if there is no room for it.
     """
     folder = cache_folder()
     if folder is None:

@@ -263,8 +263,9 @@ class StreamedColumns:
         )
 
     def iter_chunks(self, names: Collection[str]) -> Generator[Chunk]:
-        """Pass over all rows and yield chunks of some columns with their numbers of rows. A chunk is valid until the
-        next one.
+        """Pass over all rows and yield chunks of some columns with their numbers of rows.
+
+        A chunk is valid until the next one.
 
         Raises DataError if the files have changed since the first pass.
         """
@@ -343,7 +344,7 @@ class StreamedColumns:
         yield from prefetch(map(read, range(-(-self.rows // self.chunk))))
 
     def _reread_files(self, names: Sequence[str]) -> Generator[Chunk]:
-        """Yield all rows from the files, and check that they are the same as in the first pass."""
+        """Yield all rows from the files, and check that they have not changed since the first pass."""
         self._check_unchanged(self.source.signature() == self._signature)
         # To find the rows that were dropped, all columns are needed.
         needed = self.names if self.dropped else names
@@ -434,8 +435,9 @@ def _chunk_rows(columns: int) -> int:
 
 
 def prefetch(items: Iterator[T]) -> Generator[T]:
-    """Yield items, each computed in another thread while the previous one is in use. Without a thread, compute them in
-    this one.
+    """Yield items, each computed in another thread while the previous one is in use.
+
+    Without a thread, compute them in this one.
     """
     from concurrent.futures import ThreadPoolExecutor
 

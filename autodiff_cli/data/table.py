@@ -135,8 +135,9 @@ class MemoryDataset:
         self.names = tuple(self._data)
 
     def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
-        """Return some columns as a table; see `Dataset.load`. Contiguous arrays of floats and integers are not copied;
-        objects and other types become float64.
+        """Return some columns as a table; see `Dataset.load`.
+
+        Contiguous arrays of floats and integers are not copied; objects and other types become float64.
         """
         columns: dict[str, NDArray[Any]] = {}
         label_columns: dict[str, LabelColumn] = {}
@@ -176,11 +177,11 @@ class MemoryDataset:
         return table
 
 
-def check_has_rows(table: Table, where: str = "") -> None:
-    """Raise DataError for a table without rows. `where` starts the message, such as `"prices.csv: "`."""
+def check_has_rows(table: Table, prefix: str = "") -> None:
+    """Raise DataError for a table without rows. The message begins with `prefix`, such as `"prices.csv: "`."""
     if not table.rows:
         problem = "no rows are left: every row has a missing cell" if table.dropped else "there are no rows"
-        raise DataError(where + problem)
+        raise DataError(prefix + problem)
 
 
 def label_vector(values: ArrayLike, name: str) -> NDArray[Any]:
@@ -191,11 +192,12 @@ def label_vector(values: ArrayLike, name: str) -> NDArray[Any]:
     return array
 
 
-def float_vector(values: ArrayLike, what: str) -> Array:
-    """Return values as a float64 array of shape (rows,). Raises DataError, which names the values by `what`, if they
-    are not numbers.
+def float_vector(values: ArrayLike, description: str) -> Array:
+    """Return values as a float64 array of shape (rows,).
+
+    Raises DataError, whose message begins with `description`, if they are not numbers.
     """
-    return numeric_vector(values, what).astype(np.float64, copy=False)
+    return numeric_vector(values, description).astype(np.float64, copy=False)
 
 
 def float_array(values: ArrayLike, name: str) -> Array:
@@ -206,9 +208,10 @@ def float_array(values: ArrayLike, name: str) -> Array:
         raise DataError(f"column `{name}` holds values that are not numbers") from None
 
 
-def numeric_vector(values: ArrayLike, what: str) -> NDArray[Any]:
-    """Return values as a contiguous array of shape (rows,), of their own numeric type or float64. Raises DataError if
-    they are not numbers.
+def numeric_vector(values: ArrayLike, description: str) -> NDArray[Any]:
+    """Return values as a contiguous array of shape (rows,), of their own numeric type or float64.
+
+    Raises DataError if they are not numbers.
     """
     try:
         array = as_real_array(values)
@@ -217,9 +220,9 @@ def numeric_vector(values: ArrayLike, what: str) -> NDArray[Any]:
         if array.dtype.char not in _NATIVE_TYPE_CODES or not array.dtype.isnative:
             array = as_float_array(array)  # None in an object array becomes nan
     except (TypeError, ValueError):
-        raise DataError(f"{what} holds values that are not numbers") from None
+        raise DataError(f"{description} holds values that are not numbers") from None
     if array.ndim != 1:
-        raise DataError(f"{what} has the shape {array.shape}; expected one number per row")
+        raise DataError(f"{description} has the shape {array.shape}; expected one number per row")
     return np.ascontiguousarray(array)
 
 
@@ -360,8 +363,9 @@ class RowFilter:
         return {*self.numeric_columns, *self.text_columns}
 
     def mask(self, batch: RawBatch, parsers: Mapping[str, CellParser]) -> tuple[NDArray[np.bool_], int]:
-        """Return which rows of a batch the filter keeps, and in how many it is in doubt, since it would change with
-        the last digit of a number beyond 2^53.
+        """Return a mask of the rows of a batch that the filter keeps, and the number of uncertain rows.
+
+        A row is uncertain if the result would change with the last digit of a number beyond 2^53.
 
         Args:
             parsers: the parsers of the columns, which have read the batch.

@@ -45,7 +45,7 @@ SETTINGS = AccuracySettings()
 INACCURATE = "rounding errors, or the range of floats, make the printed digits inaccurate"
 _MAX_LISTED = 10  # numbers in one message; more are hard to read
 
-UNKNOWN = "unknown"  # in the place of correct digits that no affordable precision determines
+UNKNOWN = "unknown"  # replaces correct digits that would take too long to determine
 VALUE = "value"  # the name of the value among the numbers of a trace; variables name the derivatives
 
 Numbers = Mapping[str, float]

@@ -47,7 +47,7 @@ def inaccurate_elements(
     """Return the inaccurate elements of the values of graphs at a point of numbers and arrays.
 
     Args:
-        graphs: the graphs by name. Elements are named like those of a variable: `v[0]`.
+        graphs: the graphs by name. Their elements are named as in the language: `v[0]`.
         numbers: the values of the graphs as floats give them.
         point: the value of every leaf, by its name.
         leaves: the leaves by their names.
@@ -95,7 +95,7 @@ def _distances_of_elements(
     """Return how far elements move when rounding errors are perturbed.
 
     Large outer products (gradients with respect to matrices) and broadcast numbers are not computed again: their
-    distances follow from those of their factors.
+    distances follow from the distances of their factors.
     """
     factors = {
         name: graph.inputs[: _FACTOR_COUNTS.get(graph.op.name, 0)]
@@ -196,10 +196,12 @@ def _evaluate_longdouble(graphs: Mapping[str, Node], point: Mapping[str, Any]) -
 
 
 def _longdouble_error(extended: Any, distance: Any) -> Any:
-    """Return a bound of the relative error of extended precision, from the distances of perturbed double precision;
-    inf or nan where a number is 0.
+    """Return a bound of the relative error of extended precision; inf or nan where a number is 0.
 
-    Perturbations exceed the rounding errors of doubles, and those of longdouble are smaller in a known proportion.
+    It follows from the distances of perturbed double precision.
+
+    Perturbations exceed the rounding errors of doubles; the rounding errors of longdouble are smaller by a known
+    factor.
     """
     return distance * arrays.LONGDOUBLE_EPS_RATIO / np.abs(extended)
 
@@ -392,14 +394,14 @@ def check_hessian(
     return InaccurateDigits(accuracy.correct_digits(printed, unrolled.point, compute, unrepresentable))
 
 
-def _concatenate_columns(of: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
+def _concatenate_columns(blocks: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
     """Return the rows of a Hessian for one variable, its blocks concatenated along the last axis.
 
     Args:
-        of: the block for each column variable.
+        blocks: the block for each column variable.
         shape: the shape of the row variable.
     """
-    return np.concatenate([np.reshape(x, (*shape, -1)) for x in of.values()], axis=-1)
+    return np.concatenate([np.reshape(x, (*shape, -1)) for x in blocks.values()], axis=-1)
 
 
 def _doubtful_second_derivatives(

@@ -32,12 +32,12 @@ from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number
 
 # The thresholds of a gradient check. Digits are decimal digits.
-_REFERENCE_DIGITS = 50  # of the reference; far more than any float has
+_REFERENCE_DIGITS = 50  # digits of the reference: far more than any float has
 _SUFFICIENT_DIGITS = 12  # correct digits of an accurate number, as everywhere in the program
 _MIN_DIGITS = 6  # correct digits below which a number is inaccurate
 _STEP_EXPONENT = 30  # h is 10^-30, or 10^-30 times x where x is small: no function bends within that
 _MIN_SECOND_ORDER = 1.001  # a remainder of this order or less shrinks like h; the order itself is rounded
-_MAX_JUMP_ORDER = 0.001  # of the remainder at a jump, which does not shrink
+_MAX_JUMP_ORDER = 0.001  # order of the remainder at a jump, where it does not shrink
 _MAX_EXPONENT = 100_000  # digits of x before the point, or zeros after it; beyond, steps take too many digits
 _VANISHING_DIGITS = 200  # a remainder this many digits below h^2 counts as zero
 _SLOPE_TOLERANCE = 1e-10  # relative; one-sided slopes that agree better belong to a smooth point
@@ -258,14 +258,14 @@ def _derivative_at_floats(function: UnrolledFunction, part: GradientElement) -> 
 def _agreement_note(number: float, exact: Number, digits: float, proven: bool) -> str:
     """Return the note on a number that agrees with the reference; empty if it agrees to 12 digits."""
     if not proven:
-        return "a thousand digits do not distinguish it from 0, or from a tie, so it is assumed to be one"
+        return "even a thousand digits do not distinguish it from 0 or from a tie, so it is assumed to be exact"
     relative = _relative_error(number, exact)
     if digits >= _SUFFICIENT_DIGITS and (relative is None or relative <= 10.0**-_SUFFICIENT_DIGITS):
         return ""
     if _beyond_floats(exact):
         return "it is too small for a float to have all digits"
     if digits < _MIN_DIGITS:
-        return "its terms cancel: rounding an input to a float changes it by more than its size"
+        return "its terms cancel: rounding an input to a float changes it by more than 100 %"
     return f"its terms cancel: {int(digits)} digits are correct"
 
 

@@ -29,14 +29,14 @@ MAX_CALL_LENGTH = 24  # of the call that follows it
 ELLIPSIS = "…"
 _MIN_LABEL_LENGTH = 12  # of a sub-expression before its call; where less is left, the call is left out
 _MIN_NAME_LENGTH = 7  # of a name without its middle; a shorter one cannot be recognized
-_OPERANDS_PER_END = 3  # operands that a long sum stores from either end, so that its label costs the same at any length
+_OPERANDS_PER_END = 3  # operands at either end that a long sum stores: the cost of its label is bounded
 
 
 class Label:
     """A sub-expression that can be written in any number of characters, from 1 up.
 
     It stores its operands and the texts before, between and after them. A long sum or product stores only a few
-    operands from either end, so that a label costs the same whatever the size of its sub-expression.
+    operands from either end, so that the cost of a label does not depend on the size of its sub-expression.
 
     Attributes:
         text: the label in at most `MAX_LABEL_LENGTH` characters.

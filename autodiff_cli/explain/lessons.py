@@ -156,7 +156,7 @@ class _QuestionMaker:
         formula = self._words.slope(i, contribution.position)
         is_number = formula == self._show(contribution.local)
         second = self._words.backward(self._backward_steps[i]) if is_number else f"{formula}: what is that?"
-        hints = f"It concerns only {label_with_definition(self._trace, i)}: {slope}.", second
+        hints = f"Only one operation matters: {label_with_definition(self._trace, i)}: {slope}.", second
         return self._numeric_question("local", text, contribution.local, hints)
 
     def ask_adjoint(self, of: str) -> Question:
@@ -323,16 +323,16 @@ class _PlaceholderTexts:
 
     def fill_in(self, paragraph: str) -> str:
         """Return a paragraph with its placeholders replaced; a Python session stays as it is."""
-        return paragraph if is_session(paragraph) else _PLACEHOLDER.sub(lambda gap: self.text(gap[1]), paragraph)
+        return paragraph if is_session(paragraph) else _PLACEHOLDER.sub(lambda slot: self.text(slot[1]), paragraph)
 
-    def text(self, gap: str) -> str:
+    def text(self, slot: str) -> str:
         """Return the text for a placeholder; the head of `lessons.toml` lists them."""
-        if gap in _COUNTS:
-            return str(_COUNTS[gap](self._trace))
-        what, _, of = gap.partition(" ")
-        if gap.startswith("value after "):
-            return self._show(self._value_after(float(gap.rpartition(" ")[2])))
-        if (difference := _DIFFERENCE.fullmatch(gap)) is not None:
+        if slot in _COUNTS:
+            return str(_COUNTS[slot](self._trace))
+        what, _, of = slot.partition(" ")
+        if slot.startswith("value after "):
+            return self._show(self._value_after(float(slot.rpartition(" ")[2])))
+        if (difference := _DIFFERENCE.fullmatch(slot)) is not None:
             return self._show(self._difference(difference[2], float(difference[3]), difference[1] == "central"))
         match what:
             case "value":
@@ -351,7 +351,7 @@ class _PlaceholderTexts:
             case "moved":
                 name, rate = of.split()
                 return self._show(self._updated_value(name, float(rate)))
-        raise KeyError(gap)
+        raise KeyError(slot)
 
     def _difference(self, name: str, step: float, is_central: bool) -> float:
         """Return the difference quotient of the output in a variable."""

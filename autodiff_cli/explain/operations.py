@@ -213,7 +213,7 @@ def has_jacobian(trace: Trace, i: int) -> bool:
 
 
 def jacobian(trace: Trace, i: int) -> Any:
-    """Return the Jacobian of an operation on one array, with the shape of the output followed by that of the input."""
+    """Return the Jacobian of an operation on one array, of the output's shape followed by the input's shape."""
     import numpy as np
 
     from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors

@@ -14,7 +14,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from heapq import heapreplace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -43,23 +43,27 @@ from autodiff_cli.numbers.kind import Kind
 
 _GUARD_BITS = 64  # extra bits for running totals, so that their sums round only once
 _UNPROVEN_MESSAGE = (
-    f"its digits are not proven: with {MAX_CANCELLED_DIGITS} more digits, or as many as are affordable, it could not "
-    "be distinguished from 0, or from the point where a choice or a step changes, and is assumed to be there"
+    f"its digits are not proven: even {MAX_CANCELLED_DIGITS} more digits (fewer where these take too long) do not "
+    "distinguish it from 0, or from the point of a jump or a choice, so it is assumed to be exactly there"
 )
-_UNKNOWN_MESSAGE = "no affordable number of digits determines it"
+_UNKNOWN_MESSAGE = "more digits are needed to determine it than can be computed"
 
 
 def precise_trace(
-    expression: Formula, value_graphs: Mapping[str, Node], wrt: Iterable[str], digits: int, most: int | None = None
+    expression: Formula,
+    value_graphs: Mapping[str, Node],
+    wrt: Iterable[str],
+    digits: int,
+    max_operations: int | None = None,
 ) -> Trace:
     """Run both passes with a given number of proven digits of value and gradient.
 
     Args:
         expression: the expression.
         value_graphs: the value of every variable, as a constant graph.
-        wrt: the variables to differentiate with respect to. The others count as constants.
+        wrt: the variables to differentiate with respect to. Further variables count as constants.
         digits: the number of significant digits.
-        most: the maximum number of scalar operations, arrays element by element; half a million by default.
+        max_operations: the maximum number of scalar operations, arrays element by element; half a million by default.
 
     Returns:
         A trace whose numbers are texts of `digits` significant digits. The digits of value and gradient are proven, or
@@ -72,20 +76,16 @@ def precise_trace(
     >>> precise_trace(parse("x^2"), {"x": parse("1/3").output}, ["x"], 20).gradient
     {'x': '0.66666666666666666667'}
     """
-    with_arrays = has_arrays(expression, value_graphs)
-
-    def known(graphs: Sequence[Node], sure: int) -> PreciseValues:
-        return (
-            _evaluate_elements(graphs, digits, sure, most) if with_arrays else evaluate_to_digits(graphs, digits, sure)
-        )
-
-    point = dict(zip(value_graphs, known([*value_graphs.values()], len(value_graphs)).numbers, strict=True))
+    evaluate: Callable[..., PreciseValues] = evaluate_to_digits
+    if has_arrays(expression, value_graphs):
+        evaluate = partial(_evaluate_elements, limit=max_operations)
+    point = dict(zip(value_graphs, evaluate([*value_graphs.values()], digits, len(value_graphs)).numbers, strict=True))
     near = {name: _map_elements(_nearest_float, number) for name, number in point.items()}
     both = sweep_graphs(expression, tuple(wrt), near)
     graphs = both.graphs
     with expression.locate_errors():
         at_point = {expression.leaves[name]: value_graphs[name] for name in expression.variables}
-        results = known(substitute(graphs, at_point), len(both.results))
+        results = evaluate(substitute(graphs, at_point), digits, len(both.results))
     exact = dict(zip(graphs, results.numbers, strict=True))
     floats = both.evaluate_at(near, {node: _map_elements(_nearest_float, number) for node, number in exact.items()})
     warnings = [warning for warning in find_warnings(floats) if _applies(warning, floats)]
@@ -141,28 +141,27 @@ def _with_text_numbers(exact: Trace, digits: int) -> Trace:
     )
 
 
-def _evaluate_elements(graphs: Sequence[Node], digits: int, sure: int, most: int | None) -> PreciseValues:
+def _evaluate_elements(graphs: Sequence[Node], digits: int, required_count: int, limit: int | None) -> PreciseValues:
     """Return the values of constant graphs with arrays: numbers, and arrays of numbers, with the digits proven.
 
     Args:
         graphs: the graphs.
         digits: the number of digits.
-        sure: how many of the graphs, from the first, must have proven digits.
-        most: the maximum number of scalar operations; half a million by default.
+        required_count: how many of the graphs, from the first, must have proven digits.
+        limit: the maximum number of scalar operations; half a million by default.
 
     Raises:
         ExpressionError: for more operations.
     """
-    from autodiff_cli.autodiff.unrolling import MAX_OPERATIONS, TooManyOperationsError, unroll
+    from autodiff_cli.autodiff.unrolling import TooManyOperationsError, unroll
 
     try:
-        arrays = unroll(graphs, max_operations=MAX_OPERATIONS if most is None else most)
+        arrays = unroll(graphs, max_operations=limit)
     except TooManyOperationsError as error:
-        raise ExpressionError(
-            f"{error}; from Python, `autodiff_cli.explain.precision.precise_trace` takes more with `most=`"
-        ) from error
+        function = "autodiff_cli.explain.precision.precise_trace"
+        raise ExpressionError(f"{error}; from Python, `{function}` takes more with `max_operations=`") from error
     elements = [element for array in arrays for element in array.reshape(-1).tolist()]
-    results = evaluate_to_digits(elements, digits, sum(array.size for array in arrays[:sure]))
+    results = evaluate_to_digits(elements, digits, sum(array.size for array in arrays[:required_count]))
     numbers, proven = iter(results.numbers), iter(results.is_proven)
     values = [_map_elements(lambda _: next(numbers), array if array.ndim else array.item()) for array in arrays]
     return PreciseValues(values, [all([*itertools.islice(proven, array.size)]) for array in arrays])
@@ -186,8 +185,8 @@ def _nearest_float(number: Number) -> float:
     return nearest
 
 
-_BITS = 128  # of the ball arithmetic; rounding is then negligible beside the width of the boxes
-_MAX_BOXES = 1024  # of an enclosure; more would give tighter bounds, and take longer
+_BITS = 128  # bits of ball arithmetic: rounding is negligible compared with the width of the boxes
+_MAX_BOXES = 1024  # boxes of an enclosure; more would give tighter bounds, and take longer
 
 Interval = tuple[Number, Number]  # its ends, as fractions or balls
 FloatBounds: TypeAlias = tuple[float, float]
@@ -209,8 +208,9 @@ class ProvenBounds(NamedTuple):
 def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence[str]) -> ProvenBounds:
     """Return proven bounds of the value and of the derivatives with respect to `wrt`.
 
-    The intervals are cut into boxes, and each box is evaluated in ball arithmetic. Those in which the least or the
-    greatest number may lie are examined by its own derivatives: without a change of sign or a jump, it is at corners.
+    The intervals are cut into boxes, and each box is evaluated in ball arithmetic. Boxes in which the least or
+    the greatest number may lie are examined by its derivatives: if these keep their signs and nothing jumps, it is at a
+    corner.
 
     Args:
         formula: the formula, of numbers.
@@ -223,14 +223,14 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
     >>> enclosed.bounds["value"]
     (2.25, 4.0)
     """
-    moving = {name: formula.leaves[name] for name, (low, high) in intervals.items() if low is not high}
+    varying = {name: formula.leaves[name] for name, (low, high) in intervals.items() if low is not high}
     slopes = gradient_nodes(with_pairwise_choices(formula.output), [formula.leaves[name] for name in wrt])
-    tape, boxes = Tape([formula.output, *slopes]), [*_boxes(intervals, [*moving])]
+    tape, boxes = Tape([formula.output, *slopes]), [*_boxes(intervals, [*varying])]
     with interval_arithmetic(_BITS) as kind:
         evaluate = ForwardPass(tape, kind)
         ends = zip(*(_output_ends(tape, evaluate, box) for box in boxes), strict=True)
         bounds = {
-            name: _extremes(formula, output, moving, kind, boxes, own)
+            name: _extremes(formula, output, varying, kind, boxes, own)
             for name, output, own in zip([VALUE, *wrt], [formula.output, *slopes], ends, strict=True)
         }
     return ProvenBounds(bounds, any(math.isinf(end) for interval in bounds.values() for end in interval))
@@ -239,7 +239,7 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
 def _extremes(
     formula: Formula,
     output: Node,
-    moving: Mapping[str, Node],
+    varying: Mapping[str, Node],
     kind: Kind[Number],
     boxes: Sequence[Mapping[str, Interval]],
     ends: Sequence[FloatBounds],
@@ -247,12 +247,12 @@ def _extremes(
     """Return the least lower and the greatest upper end of an output over all boxes.
 
     Only the boxes in which these may lie are examined: there, the output is least and greatest at corners if it has
-    slopes of one sign and no jump. Elsewhere arithmetic of intervals may have tighter ends than balls.
+    slopes of one sign and no jump. Elsewhere interval arithmetic may have tighter ends than balls.
 
     Args:
-        ends: what balls say of the output over each box.
+        ends: the ends of the output over each box, in ball arithmetic.
     """
-    slopes = gradient_nodes(with_pairwise_choices(output), [*moving.values()])
+    slopes = gradient_nodes(with_pairwise_choices(output), [*varying.values()])
     tape = Tape([formula.output, output, *slopes])
     evaluate, evaluate_all = ForwardPass(Tape([output]), kind), ForwardPass(tape, kind)
     without_balls = cache(lambda: _ends_without_balls(tape, boxes))
@@ -260,9 +260,9 @@ def _extremes(
 
     def examine(k: int) -> FloatBounds:
         found = _output_ends(tape, evaluate_all, boxes[k])
-        if (exact := _bounds_at_corners(evaluate, boxes[k], zip(moving, found[2:], strict=True))) is None:
+        if (exact := _bounds_at_corners(evaluate, boxes[k], zip(varying, found[2:], strict=True))) is None:
             found = [(max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(found, without_balls()[k], strict=True)]
-            exact = _bounds_at_corners(evaluate, boxes[k], zip(moving, found[2:], strict=True))
+            exact = _bounds_at_corners(evaluate, boxes[k], zip(varying, found[2:], strict=True))
         return exact or found[1]
 
     def extreme(side: int, sign: int) -> float:
@@ -295,8 +295,11 @@ def _float_ends(x: Number) -> FloatBounds:
 
 
 def _ends_without_balls(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> list[list[FloatBounds]]:
-    """Return the ends of the outputs over each box in arithmetic of intervals, in which squares are never negative, and
-    which ends at the edge of a domain; infinite where the first output may jump or be undefined."""
+    """Return the ends of the outputs over each box in interval arithmetic.
+
+    There, squares are never negative, and intervals end at the edge of a domain. The ends are infinite where the first
+    output may jump or be undefined.
+    """
     import numpy as np
 
     from autodiff_cli.numbers.intervals import INTERVALS, Intervals, float_bounds
@@ -312,15 +315,15 @@ def _ends_without_balls(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> 
     ]
 
 
-def _boxes(intervals: Mapping[str, Interval], moving: Sequence[str]) -> Iterator[dict[str, Interval]]:
+def _boxes(intervals: Mapping[str, Interval], varying: Sequence[str]) -> Iterator[dict[str, Interval]]:
     """Yield the boxes of a regular grid over the intervals."""
-    if not moving:
+    if not varying:
         yield dict(intervals)
         return
-    count = max(1, int(_MAX_BOXES ** (1 / len(moving))))
-    for places in itertools.product(range(count), repeat=len(moving)):
+    count = max(1, int(_MAX_BOXES ** (1 / len(varying))))
+    for places in itertools.product(range(count), repeat=len(varying)):
         box = dict(intervals)
-        for name, k in zip(moving, places, strict=True):
+        for name, k in zip(varying, places, strict=True):
             low, high = intervals[name]
             step = (high - low) / count
             box[name] = (low + step * k if k else low, low + step * (k + 1) if k + 1 < count else high)
@@ -331,14 +334,14 @@ def _bounds_at_corners(
     evaluate: ForwardPass[Number], box: Mapping[str, Interval], slopes: Iterable[tuple[str, FloatBounds]]
 ) -> FloatBounds | None:
     """Return the range over a box from its corners; None if a slope may change its sign or a value may jump."""
-    least, most = dict(box), dict(box)
+    lowest, highest = dict(box), dict(box)
     for name, slope in slopes:
         if not (slope[0] >= 0 or slope[1] <= 0):
             return None
         first, last = box[name] if slope[0] >= 0 else box[name][::-1]
-        least[name], most[name] = (first, first), (last, last)
+        lowest[name], highest[name] = (first, first), (last, last)
     reset_jumps()
     if not ball.is_finite(_evaluate_over(evaluate, box)[-1]) or has_possible_jump():
         return None
-    corners = [_evaluate_over(evaluate, corner)[-1] for corner in (least, most)]
+    corners = [_evaluate_over(evaluate, corner)[-1] for corner in (lowest, highest)]
     return (_float_ends(corners[0])[0], _float_ends(corners[1])[1]) if all(map(ball.is_finite, corners)) else None

@@ -38,8 +38,8 @@ class Contribution(NamedTuple):
     Attributes:
         position: the position of the input among the node's inputs.
         to: the id of the input.
-        local: the local derivative of the operation, whatever the node's adjoint is. It is 0 where a choice did not
-            select the input, and None for an operation on whole arrays, such as a matrix product.
+        local: the local derivative of the operation, which does not depend on its adjoint. It is 0 where a choice did
+            not select the input, and None for an operation on whole arrays, such as a matrix product.
         amount: the contribution itself.
         total: the adjoint of the input so far, this contribution included.
         use: this contribution is number `use` of the `uses` contributions to that input; structural zeros do not
@@ -76,7 +76,7 @@ class NodeWarning(NamedTuple):
         node: the id of the node.
         kind: `kink` (the derivative is one-sided), `domain` (undefined), `singular` (infinite, or 0 × inf), `overflow`
             (too large for a float), `precision` (digits lost to cancellation), `unavailable` (no derivative is known)
-            or `nonlinear` (the uncertainty to first order misleads).
+            or `nonlinear` (the first-order uncertainty is misleading).
         message: the warning in words.
         right: for a `precision` warning, the correct digits by the name of the variable, or "value".
     """
@@ -101,7 +101,7 @@ class Trace:
         values: the value of every node.
         adjoints_or_none: the adjoint of every node; None where it is a structural zero.
         contributions: the contributions of every node to its inputs that take a gradient.
-        absent: boolean masks of the elements whose adjoint is a structural zero, by node; only for arrays that have
+        zero_masks: boolean masks of the elements whose adjoint is a structural zero, by node; only for arrays that have
             such elements.
         unrepresentable: exact values (fractions or balls) of those numbers in `point` that no float represents.
         warnings: where the value or the derivative is not what a reader may assume.
@@ -114,7 +114,7 @@ class Trace:
     values: list[Any]
     adjoints_or_none: list[Any]
     contributions: list[tuple[Contribution, ...]]
-    absent: Mapping[int, Any] = field(default_factory=dict)
+    zero_masks: Mapping[int, Any] = field(default_factory=dict)
     unrepresentable: Mapping[str, Any] = field(default_factory=dict)
     warnings: list[NodeWarning] = field(default_factory=list)
 

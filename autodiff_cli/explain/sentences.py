@@ -306,7 +306,7 @@ def _numbers_phrase(op: Op, slots: Sequence[Slot]) -> Phrase:
 
 @cache
 def warning_phrases(op: Op, count: int) -> dict[str, Phrase]:
-    """Return the phrases of the warnings that can be decided from the numbers of a node alone, by what is the matter.
+    """Return the phrases of the warnings that can be decided from the numbers of a node alone, by kind.
 
     They are `undefined` (the value is nan, no input is), `infinite` (the value is), `overflow` (it is too large),
     `kink`, for the input at position k `product k` (0 × inf) and `slope k` (the local derivative is not finite), and

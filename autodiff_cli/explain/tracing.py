@@ -94,10 +94,10 @@ class SweepGraphs:
                 {k: (None if graph is None else known[graph], amounts.get(k)) for k, graph in locals_.items()}
             )
         masks = {i: adjoint.mask for i, adjoint in enumerate(self.sweep.adjoints) if adjoint is not None}
-        absent = {i: known[mask] == 0 for i, mask in masks.items() if mask is not None and array_shape(known[mask])}
+        zero_masks = {i: known[mask] == 0 for i, mask in masks.items() if mask is not None and array_shape(known[mask])}
         with _without_numpy_warnings(values):
             accumulated = accumulate_contributions(tape, values, amounts_by_node)
-        return Trace(self.expression, point, self.wrt, tape, values, adjoints, accumulated, absent)
+        return Trace(self.expression, point, self.wrt, tape, values, adjoints, accumulated, zero_masks)
 
 
 def _without_numpy_warnings(values: Iterable[Any]) -> AbstractContextManager[None]:
@@ -195,7 +195,7 @@ def trace(
 
     Args:
         point: a value for every variable of the expression.
-        wrt: the variables to differentiate with respect to; all by default. The others count as constants.
+        wrt: the variables to differentiate with respect to; all by default. Further variables count as constants.
         unrepresentable: exact values (fractions or balls) of those numbers in `point` that no float represents.
 
     Raises:

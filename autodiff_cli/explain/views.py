@@ -1,7 +1,7 @@
 """Other views of a trace: paths, forward mode, the tape, and the frames of a drawing.
 
-- `PathNetwork`: every path from a variable to the output, and what it contributes to the gradient. A path contributes
-  the product of its local derivatives; the gradient is the sum over all paths. There can be 2^300 of them, so they are
+- `PathNetwork`: every path from a variable to the output, and its contribution to the gradient. A path contributes the
+  product of its local derivatives; the gradient is the sum over all paths. There can be 2^300 of them, so they are
   counted and summed in a single pass, and listed one by one, largest first.
 - `variance_sources`: along which paths the errors of uncertain inputs reach the output.
 - `forward_mode`: how fast every node changes with one variable, from the inputs to the output.
@@ -328,17 +328,17 @@ def forward_work(trace: Trace, names: Iterable[str]) -> Work:
     """
     tape = trace.tape
     bit = {trace.expression.leaves[name]: 1 << k for k, name in enumerate(names)}
-    movers: list[int] = []  # for each node, the variables that it depends on, as a bit set
+    dependencies: list[int] = []  # for each node, the variables that it depends on, as a bit set
     multiplications = additions = 0
     for node, inputs, active in zip(tape.nodes, tape.inputs, tape.active_inputs, strict=True):
         variables = bit.get(node, 0)
         products = 0
         for k in active:
-            variables |= movers[inputs[k]]
-            products += movers[inputs[k]].bit_count()
+            variables |= dependencies[inputs[k]]
+            products += dependencies[inputs[k]].bit_count()
         multiplications += products
         additions += products - variables.bit_count() if active else 0
-        movers.append(variables)
+        dependencies.append(variables)
     return Work(multiplications, additions)
 
 
@@ -362,7 +362,7 @@ def _steps(trace: Trace, rates: list[float | None]) -> Iterator[TangentStep]:
         yield TangentStep(step, tuple(terms), rate or 0.0)
 
 
-BYTES_PER_NUMBER = 8  # of a double
+BYTES_PER_NUMBER = 8  # bytes of a double
 
 
 class TapeEntry(NamedTuple):
@@ -510,7 +510,7 @@ class Frame(NamedTuple):
             the same nodes (`a = f(x)`).
         outer: the position of the enclosing frame in the list, which comes before this one; None for an outermost one.
         members: the nodes in this frame but not in an inner one, in topological order. The last one is the value of the
-            frame, and the others are used for nothing else.
+            frame; earlier ones are used only in the frame.
     """
 
     label: str
@@ -564,15 +564,15 @@ class FoldedFrames(NamedTuple):
 
 def fold_frames(frames: Sequence[Frame], output: int) -> FoldedFrames:
     """Fold all frames except for those that contain the output."""
-    around: list[int] = []  # the positions of the frames that contain the output, inner ones first
+    enclosing: list[int] = []  # the positions of the frames that contain the output, inner ones first
     position = next((k for k, frame in enumerate(frames) if output in frame.members), None)
     while position is not None:
-        around.append(position)
+        enclosing.append(position)
         position = frames[position].outer
     left: dict[int | None, int | None] = {None: None}
-    left |= {k: position for position, k in enumerate(reversed(around))}
+    left |= {k: position for position, k in enumerate(reversed(enclosing))}
     open_frames = [
-        frames[k]._replace(outer=left[frames[k].outer], members=[*frames[k].members]) for k in reversed(around)
+        frames[k]._replace(outer=left[frames[k].outer], members=[*frames[k].members]) for k in reversed(enclosing)
     ]
     folds: list[Frame] = []
     fold_of: dict[int, Frame] = {}

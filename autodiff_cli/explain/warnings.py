@@ -26,7 +26,7 @@ from autodiff_cli.graph.tape import Tape, substitute
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.kind import Kind
 
-Index = tuple[int, ...]  # of an element in its array; empty for a number
+Index = tuple[int, ...]  # the index of an element in its array; empty for a number
 
 
 class ElementContext(NamedTuple):
@@ -126,7 +126,7 @@ def contributing_elements(trace: Trace) -> list[Any]:
     """
     tape = trace.tape
     contributes: list[Any] = [adjoint is not None for adjoint in trace.adjoints_or_none]
-    for i, is_absent in trace.absent.items():
+    for i, is_absent in trace.zero_masks.items():
         contributes[i] = ~is_absent
     for i in range(len(tape) - 1, -1, -1):
         op, inputs = tape.nodes[i].op, tape.inputs[i]
@@ -184,7 +184,7 @@ def _selected_inputs(trace: Trace, i: int, op: Op) -> Sequence[Any]:
     masks = {
         k: partial.mask
         for k, partial in enumerate(rule.partials)
-        if partial.mask is not None and not is_literal(partial.local, 0)  # as for conditions, which are always used
+        if partial.mask is not None and not is_literal(partial.local, 0)  # conditions are always used
     }
     if not masks:
         return [True] * len(rule.inputs)
@@ -219,7 +219,7 @@ CANCELLATION = (  # the text before and after the number of digits
     f" of the {FLOAT_DIGITS} digits of the value",
 )
 OPPOSITE_INFINITIES = "inf - inf: its adjoint is a sum of infinite contributions of both signs, so nan"
-MAX_MAGNIFICATION = 1e6  # of rounding errors before a warning: 10 of 16 digits are left
+MAX_MAGNIFICATION = 1e6  # amplification of rounding errors that causes a warning: 10 of 16 digits are left
 
 
 def find_warnings(trace: Trace) -> list[NodeWarning]:
@@ -436,7 +436,7 @@ def check_accuracy(trace: Trace, slopes: Mapping[str, Node] = MappingProxyType({
     if is_cancelling and accuracy.VALUE not in inaccurate.correct and _is_correct_as_written(trace):
         warnings = [warning for warning in warnings if warning.kind != "precision"]
     if inaccurate == ({}, 0):
-        return warnings  # computing labels takes time, and nothing needs one
+        return warnings  # computing the labels, which nothing needs, takes time
     output = trace.tape.outputs[0]
     return inaccurate.add_to(warnings, output, trace.labels[output])
 

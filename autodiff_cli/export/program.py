@@ -159,7 +159,7 @@ def _transliterate_character(character: str) -> str:
     if not re.search("LETTER|SYLLABLE|IDEOGRAPH|HANGUL", described):
         return f"_{described.lower().replace(' ', '_').replace('-', '_')}_"
     letter = described.partition(" WITH ")[0].rpartition(" ")[2].replace("LAMDA", "LAMBDA")
-    letter = letter.lower() if letter.isalnum() else f"u{ord(character):x}"  # as of an ideograph
+    letter = letter.lower() if letter.isalnum() else f"u{ord(character):x}"  # an ideograph, for example
     return letter.capitalize() if "CAPITAL LETTER" in described else letter
 
 
@@ -280,8 +280,10 @@ GraphPass = Callable[[Sequence[Node], Mapping[str, Shape]], list[Node]]
 
 
 def simplify_for_code(roots: Sequence[Node], _: Mapping[str, Shape]) -> list[Node]:
-    """Simplify graphs. Constant parts that are 0, infinite or undefined, or are computed from such numbers, become
-    constants: compilers reject `1/0`, `log(0)` and `atan2(0, 0)`, also within the definition of `acot(0)`.
+    """Simplify graphs.
+
+    Constant parts that are 0, infinite or undefined, or are computed from such numbers, become constants: compilers
+    reject `1/0`, `log(0)` and `atan2(0, 0)`, also within the definition of `acot(0)`.
     """
     return fold_constants(simplify(roots), lambda number: number == 0 or not math.isfinite(number))
 

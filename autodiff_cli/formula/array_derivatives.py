@@ -91,8 +91,8 @@ def hessian(expression: Formula, values: Mapping[str, Any], wrt: Iterable[str] |
 def jacobian(expression: Formula, values: Mapping[str, Any]) -> dict[str, Array]:
     """Return the derivatives of the output with respect to each variable, by name.
 
-    Each has the shape of the output followed by that of the variable. For a batch of points, the axes of the batch come
-    first.
+    Each has the shape of the output followed by the shape of the variable. For a batch of points, the axes of the batch
+    come first.
     """
     sizes = expression.value_shapes(values)
     shape, batch = expression.output_shape(sizes), _batch_shape(expression, values)
@@ -160,7 +160,7 @@ class DirectionalPoint:
     """A point with a direction, whose components are leaves of their own. Where these are 0, they have no effect.
 
     Args:
-        kept: names of leaves of components, or of their elements, that are 0 only as floats, such as 1e-400.
+        tiny: names of leaves of components, or of their elements, that are 0 only as floats, such as 1e-400.
 
     Attributes:
         leaves: the leaves of all variables and components, by name.
@@ -170,7 +170,7 @@ class DirectionalPoint:
     """
 
     def __init__(
-        self, expression: Formula, rates: Mapping[str, Any], values: Mapping[str, Any], kept: Collection[str] = ()
+        self, expression: Formula, rates: Mapping[str, Any], values: Mapping[str, Any], tiny: Collection[str] = ()
     ) -> None:
         names = {name: rate_name(name) for name in rates}
         sizes = expression.value_shapes(values)
@@ -180,8 +180,8 @@ class DirectionalPoint:
                 words = f"`{name}` has the shape {format_shape(shape)}; its direction has {format_shape(rate_shape)}"
                 raise ExpressionError(words)
         # A component of 0 has no effect.
-        kept = {leaf.partition("[")[0] for leaf in kept}
-        names = {name: rate for name, rate in names.items() if np.any(rates[name]) or rate in kept}
+        tiny = {leaf.partition("[")[0] for leaf in tiny}
+        names = {name: rate for name, rate in names.items() if np.any(rates[name]) or rate in tiny}
         self._expression = expression
         self.seeds: dict[Node, Node] = {expression.leaves[name]: variable(rate) for name, rate in names.items()}
         self.leaves = {**expression.leaves, **{rate.text: rate for rate in self.seeds.values()}}
@@ -240,7 +240,7 @@ class Range:
     stop: float
     count: int
 
-    def at(self, positions: NDArray[np.int64]) -> Array:
+    def numbers_at(self, positions: NDArray[np.int64]) -> Array:
         """Return the numbers at some positions, counted from 0. In 0:10:101, they are exactly 0.1, 0.2 and so on."""
         last = max(self.count - 1, 1)
         # A power of two that keeps the products with positions finite, as in 0:1e308:101.
@@ -256,7 +256,7 @@ def grid(ranges: Mapping[str, Range]) -> Iterator[dict[str, Array]]:
     for part in block_slices(math.prod(shape), BLOCK_ROWS):
         positions_by_range = np.unravel_index(np.arange(part.start, part.stop), shape)
         yield {
-            name: range_.at(positions)
+            name: range_.numbers_at(positions)
             for (name, range_), positions in zip(ranges.items(), positions_by_range, strict=True)
         }
 

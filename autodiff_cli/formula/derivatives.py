@@ -78,11 +78,11 @@ def _shapes_of(expression: Formula, point: Mapping[str, Any], names: Iterable[st
     return {name: sizes.get(name, ()) for name in names}
 
 
-def _check_count(count: int, what: str, names: Sequence[str]) -> None:
+def _check_count(count: int, kind: str, names: Sequence[str]) -> None:
     if count > MAX_DERIVATIVES:
         raise ExpressionError(
-            f"the {what} has {count:,} numbers, more than the {MAX_DERIVATIVES:,} that are shown; choose variables "
-            f"with --wrt, as in --wrt {names[0]}, or use `Expression.{what}` from Python"
+            f"the {kind} has {count:,} numbers, more than the {MAX_DERIVATIVES:,} that are shown; choose variables "
+            f"with --wrt, as in --wrt {names[0]}, or use `Expression.{kind}` from Python"
         )
 
 
@@ -203,7 +203,7 @@ def unroll_function(
         expression: the formula.
         point: the value of each variable, as a graph without variables.
         gradient: the derivatives in floating point, by the variables that are requested.
-        max_operations: the limit of operations on numbers in the gradient; by default that of `unroll`.
+        max_operations: the limit of operations on numbers in the gradient; by default the limit of `unroll`.
 
     Raises:
         ExpressionError: if the gradient has more operations.
@@ -219,12 +219,11 @@ def unroll_function(
         return UnrolledFunction(expression.output, {leaves[name]: node for name, node in point.items()}, parts)
     from autodiff_cli.autodiff.unrolling import TooManyOperationsError, element_leaves, unroll
 
-    limit = () if max_operations is None else (max_operations,)
     try:
-        values = dict(zip(point, unroll([*point.values()], {}, *limit), strict=True))
+        values = dict(zip(point, unroll([*point.values()], {}, max_operations), strict=True))
         numbers = {name: element_leaves(name, array.shape) for name, array in values.items()}
         element_arrays = {leaves[name]: array for name, array in numbers.items()}
-        output, *slope_arrays = unroll([expression.output, *slopes], element_arrays, *limit)
+        output, *slope_arrays = unroll([expression.output, *slopes], element_arrays, max_operations)
     except TooManyOperationsError as error:
         function = "autodiff_cli.explain.gradient_check.check_gradient"
         raise ExpressionError(f"{error}; from Python, `{function}` takes more with `max_operations=`") from error

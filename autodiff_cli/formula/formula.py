@@ -107,7 +107,7 @@ class Formula:
         source: the place of each node in the text; None for a derivative.
         notes: notes for the user, such as a binding that is not used, as sentences.
         shapes: the declared shapes of variables, by name.
-        arrays: the other variables that must be arrays; their shapes are those of their values.
+        arrays: the other variables that must be arrays; each has the shape of its value.
         bound: the values of the names that the text binds (`a = x + y`).
     """
 
@@ -477,8 +477,8 @@ class Formula:
     def hessian(self, point: Point | None = None, /, **values: ArrayLike) -> NDArray[np.float64]:
         """Return the matrix of second derivatives, of shape (n, n), in the order of `variables`.
 
-        n is the number of elements of all variables; those of an array are in row-major order. For a batch of points,
-        the axes of the batch come first. Raises as `value_and_grad` does.
+        n is the number of elements of all variables; the elements of an array are in row-major order. For a batch of
+        points, the axes of the batch come first. Raises as `value_and_grad` does.
 
         >>> from autodiff_cli import parse
         >>> parse("x^2*y").hessian(x=2, y=3)
@@ -492,8 +492,8 @@ class Formula:
     def jacobian(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, NDArray[np.float64]]:
         """Return the derivatives of an array output with respect to each variable, by name.
 
-        Each has the shape of the output followed by that of the variable. For a batch of points, the axes of the batch
-        come first. Raises as calling does.
+        Each has the shape of the output followed by the shape of the variable. For a batch of points, the axes of the
+        batch come first. Raises as calling does.
 
         >>> from autodiff_cli import parse
         >>> parse("[x*y, x + y]").jacobian(x=2, y=3)

@@ -257,25 +257,25 @@ class UncertainPoint:
         sources = tuple(map(ErrorSource, self.names, *numbers))
         parts = self._split(np.array([source.share for source in sources]))
         shares = dict(zip(self._shapes, map(math.fsum, parts), strict=True))
-        first, second_order, misleads, departs = Moments(value, stderr), None, "", ""
+        first, second_order, misleads, differs = Moments(value, stderr), None, "", ""
         if hessian is not None:
-            bends = self._bends(hessian, correct)
-            spread = math.hypot(stderr, *(bends / math.sqrt(2)).ravel())
-            second_order = Moments(value + float(np.trace(bends)) / 2, spread)
-            misleads, departs = _compare_orders(first, second_order), self._departure(value, amounts, bends, spread)
+            curvature = self._curvature(hessian, correct)
+            spread = math.hypot(stderr, *(curvature / math.sqrt(2)).ravel())
+            second_order = Moments(value + float(np.trace(curvature)) / 2, spread)
+            misleads, differs = _compare_orders(first, second_order), self._remainder(value, amounts, curvature, spread)
         simulated = self.simulate(draws, seed) if draws else None
         if is_lost.any():
             misleads = "the standard error is too small for a float"
-        reasons = ", and ".join(filter(None, (misleads, departs)))
-        warning = f"the uncertainty to first order misleads: {reasons}" if reasons else ""
+        reasons = ", and ".join(filter(None, (misleads, differs)))
+        warning = f"the first-order uncertainty is misleading: {reasons}" if reasons else ""
         if is_lost.any():
-            recommended = "first order", "Multiply the formula by a large number: no result has the standard error."
+            recommended = "first order", "Multiply the formula by a large number: floats cannot represent its error."
         elif simulated is not None:
             recommended = _recommend(first, second_order, simulated)
-        elif departs or second_order is None:
+        elif differs or second_order is None:
             recommended = "Monte Carlo", "Add --monte-carlo 100000: it shows the distribution of the value."
         elif misleads:
-            recommended = "second order", "Use the second-order result: the formula is nearly a parabola here."
+            recommended = "second order", "Use the second-order result: the formula is nearly quadratic here."
         else:
             recommended = "first order", "Use the first-order result: the second order agrees with it."
         pairs = self.correlations.pairs
@@ -328,7 +328,7 @@ class UncertainPoint:
             numbers[..., self._positions] = numbers[..., self._positions] @ factor
         return numbers
 
-    def _bends(self, hessian: Mapping[str, Mapping[str, Any]], correct: Mapping[str, float]) -> Array:
+    def _curvature(self, hessian: Mapping[str, Mapping[str, Any]], correct: Mapping[str, float]) -> Array:
         """Return the second derivatives along independent directions of one standard error each."""
         sizes = {name: math.prod(shape) for name, shape in self._shapes.items()}
         matrix = np.block([[np.reshape(hessian[a][b], (sizes[a], sizes[b])) for b in sizes] for a in sizes])
@@ -361,7 +361,7 @@ class UncertainPoint:
         first, perturbed = (forward(tape, start_perturbed_array_run(*run), leaf_values)[-1] for run in runs)
         return np.asarray(np.broadcast_to(np.abs(perturbed - first), len(steps)))
 
-    def _departure(self, value: float, amounts: Array, bends: Array, spread: float) -> str:
+    def _remainder(self, value: float, amounts: Array, curvature: Array, spread: float) -> str:
         """Return, in words, how the formula differs from its quadratic approximation; empty if the difference is small.
 
         The first and second order do not show higher derivatives, kinks and steps, as in x^4 at 0, or in sin(x) for an
@@ -370,18 +370,18 @@ class UncertainPoint:
         Args:
             value: the value at the point.
             amounts: its changes along independent directions of one standard error each.
-            bends: the second derivatives along them.
+            curvature: the second derivatives along them.
             spread: the standard error to second order.
         """
         steps = np.concatenate([np.eye(len(amounts)), -np.eye(len(amounts))]) * _REACH
         numbers = self._values_at(steps)
-        changes = np.concatenate([amounts, -amounts]) * _REACH + np.tile(np.diag(bends), 2) * (_REACH**2 / 2)
+        changes = np.concatenate([amounts, -amounts]) * _REACH + np.tile(np.diag(curvature), 2) * (_REACH**2 / 2)
         if np.isnan(numbers).any():
             return f"the formula is not defined everywhere within {_REACH:g} standard errors of the point"
         rounding = 1e-9 * abs(value) + _ROUNDING_MARGIN * self._rounding_at(steps)
         if (np.abs(numbers - value - changes) <= MAX_BIAS * spread + rounding).all():
             return ""
-        return f"the formula is far from a parabola within {_REACH:g} standard errors of the point"
+        return f"the formula is far from quadratic within {_REACH:g} standard errors of the point"
 
 
 def check_errors(name: str, error: Any, shape: tuple[int, ...]) -> None:
@@ -501,9 +501,9 @@ class RowErrors:
             return stderr, as_node(0)
         inputs = [leaves[name] for name in self.names]
         second = (gradient_nodes(change, inputs, shapes) for change in changes)
-        bends = [self._changes(dict(zip(self.names, each, strict=True)), leaves, shapes) for each in second]
-        bias = functools.reduce(operator.add, (row[k] for k, row in enumerate(bends))) / 2
-        wider = _length([stderr, *(bend * as_node(math.sqrt(0.5)) for row in bends for bend in row)])
+        curvatures = [self._changes(dict(zip(self.names, each, strict=True)), leaves, shapes) for each in second]
+        bias = functools.reduce(operator.add, (row[k] for k, row in enumerate(curvatures))) / 2
+        wider = _length([stderr, *(curvature * as_node(math.sqrt(0.5)) for row in curvatures for curvature in row)])
         misleads = or_(wider > stderr * as_node(1 + MAX_DIFFERENCE), abs_(bias) > stderr * as_node(MAX_BIAS))
         return stderr, misleads
 

@@ -1,6 +1,6 @@
 """Derivatives as graphs: reverse mode and forward mode on nodes.
 
-The reverse sweep is the one of the numeric loop in `autodiff_cli.autodiff.sweeps` (adjoint of an input += local
+The reverse sweep is the algorithm of the numeric loop in `autodiff_cli.autodiff.sweeps` (adjoint of an input += local
 derivative × adjoint), with nodes in place of numbers. It uses only the derivative rule of an operation, so the rule of
 a composite is the gradient of its expansion.
 
@@ -52,7 +52,7 @@ class TapeShapes:
         return (self._graph_shapes.infer(graph) or ()) if self._has_arrays else ()
 
     def apply_linear(
-        self, amount: Partial, linear_map: LinearMap, like: Node, propagates_masks: bool, own: Partial | None = None
+        self, amount: Partial, linear_map: LinearMap, like: Node, propagates_masks: bool, reach: Partial | None = None
     ) -> Partial:
         """Return the result of a linear operation on an amount and its mask.
 
@@ -64,7 +64,7 @@ class TapeShapes:
             linear_map: the operation, as a function of nodes.
             like: a node with the shape of the argument.
             propagates_masks: whether the operation only rearranges or sums elements.
-            own: a partial with the mask of the elements that the operation reaches (at least one); None if it reaches
+            reach: a partial with the mask of the elements that the operation reaches (at least one); None if it reaches
                 all of them.
         """
         if amount.mask is not None and self.shape_of(amount.mask):
@@ -72,11 +72,11 @@ class TapeShapes:
             element_mask = amount.mask if is_whole else get_op("broadcast_like")(amount.mask, like)
             mask = linear_map(element_mask) if propagates_masks else self._any_element(amount.mask)
             return Partial(linear_map(amount.masked_graph), mask, is_masked=propagates_masks)
-        own_mask = None if own is None else own.mask
-        if own_mask is not None:
-            self._nonempty_masks.add(own_mask)
-        is_masked = propagates_masks and all(p is None or p.mask is None or p.is_masked for p in (amount, own))
-        return Partial(linear_map(amount.local), intersect_masks(amount.mask, own_mask), is_masked)
+        reach_mask = None if reach is None else reach.mask
+        if reach_mask is not None:
+            self._nonempty_masks.add(reach_mask)
+        is_masked = propagates_masks and all(p is None or p.mask is None or p.is_masked for p in (amount, reach))
+        return Partial(linear_map(amount.local), intersect_masks(amount.mask, reach_mask), is_masked)
 
     def _any_element(self, mask: Node) -> Node | None:
         """Return one number that is 1 if the mask is true for any element; None if that is certain."""
@@ -109,8 +109,8 @@ def intersect_masks(outer: Node | None, inner: Node | None) -> Node | None:
 def sum_partials(amounts: Sequence[Partial]) -> Partial:
     """Return the sum of contributions. Equal masks are kept, and opposite masks become one `where`.
 
-    Contributions arrive in reverse topological order. The sum is built in the opposite order, that of the formula's
-    text.
+    Contributions arrive in reverse topological order. The sum is built in the opposite order, which is the order of the
+    formula's text.
     """
     total = amounts[-1]
     for amount in amounts[-2::-1]:
@@ -266,7 +266,7 @@ def _contributions(
         tape: the tape.
         i: the position of the node.
         arguments: the number that each edge propagates, by input position: in reverse mode the adjoint of the node,
-            which contributes to that of the input; in forward mode the tangent of the input.
+            which contributes to the adjoint of the input; in forward mode the tangent of the input.
         shapes: the shapes of the tape.
         is_forward: whether the mode is forward.
     """
@@ -316,11 +316,11 @@ def _structural_contributions(
             places = {**sizes, _TANGENT: input_shapes[k], _MASK: mask_shape}
             amount = _transposed(rule, partial, argument, known, places)
         else:
-            own = None
+            reach = None
             if partial.mask is not None:
-                own = Partial(partial.local, _instantiate(partial.mask, known, rule.adjoint, node), partial.is_masked)
+                reach = Partial(partial.local, _instantiate(partial.mask, known, rule.adjoint, node), partial.is_masked)
             linear_map = functools.partial(_instantiate, partial.local, known, rule.adjoint)
-            amount = shapes.apply_linear(argument, linear_map, node, node.operation.propagates_masks, own)
+            amount = shapes.apply_linear(argument, linear_map, node, node.operation.propagates_masks, reach)
         if not is_literal(amount.local, 0):
             yield k, amount
 
@@ -338,7 +338,7 @@ def _transposed(
 
     Args:
         rule: the rule of the operation.
-        vjp: the contribution of the output's adjoint to that of the input, in placeholders.
+        vjp: the contribution of the output's adjoint to the adjoint of the input, in placeholders.
         tangent: the tangent of the input.
         known: the nodes for the placeholders of the output and the inputs.
         places: the shapes of all placeholders.

@@ -5,8 +5,8 @@ or a constant (the text of a number). Python's operators on nodes build new node
 ordinary formulas. `==` and `hash` keep their identity semantics, because graphs use nodes as dictionary keys; a rule
 writes `equal(x, y)` for a comparison.
 
-The registry maps names to operations. It stands here because the operators of a node look up `add`, `mul` and the
-others by name: the module that declares an operation imports this one.
+The registry maps names to operations. It stands here because the operators of a node look up `add`, `mul` and so on by
+name: the module that declares an operation imports this one.
 """
 
 from __future__ import annotations
@@ -104,8 +104,9 @@ class Operators:
 
 
 class OrderedOperators(Operators):
-    """Operators and comparisons that record operations. The result of a comparison is an operation, not a truth
-    value.
+    """Operators and comparisons that record operations.
+
+    The result of a comparison is an operation, not a truth value.
     """
 
     __slots__ = ()
@@ -178,8 +179,10 @@ class Node(OrderedOperators):
 
 
 def variable(name: str) -> Node:
-    """Return a new input leaf. Two leaves with the same name are different nodes: share one leaf per name in a
-    graph."""
+    """Return a new input leaf.
+
+    Two leaves with the same name are different nodes: share one leaf per name in a graph.
+    """
     return Node(None, (), name)
 
 

@@ -53,7 +53,7 @@ class Partial:
     Attributes:
         local: the derivative of the output with respect to one input.
         mask: where the derivative applies; None if everywhere.
-        is_masked: whether `local` is already 0 wherever the mask is false. The mask is then needed only for products.
+        is_masked: whether `local` is already 0 where the mask is false. The mask is then needed only for products.
     """
 
     local: Node
@@ -121,9 +121,9 @@ class Op:
       input. A selecting operation returns a `Partial` with a mask; where the mask is false, the contribution is a
       structural zero.
     - A *structural* operation (`matmul`, `sum`) works on whole arrays. Its `shape(node, *shapes)` returns the shape of
-      the output. `vjp(shapes, g, z, *inputs)` returns the contribution of the output's adjoint `g` to that of each
-      input, or None where there is none; `shapes` are the shapes of the inputs. A contribution that reaches only some
-      elements (at least one) is a `Partial` with the mask of these elements. Forward mode is the transpose.
+      the output. `vjp(shapes, g, z, *inputs)` returns the contribution of the output's adjoint `g` to the adjoint of
+      each input, or None where there is none; `shapes` are the shapes of the inputs. A contribution that reaches only
+      some elements (at least one) is a `Partial` with the mask of these elements. Forward mode is the transpose.
 
     `expansion(*inputs)` defines the operation in terms of others. A composite has nothing else: its value is the value
     of its expansion, and its rule is the gradient of its expansion. It is still a single node of a graph.
@@ -158,7 +158,7 @@ class Op:
     factors: tuple[int | None, ...] = ()  # factors[i]: the position of the input that multiplies the i-th partial
     kink: Predicate | None = None
     kink_note: str = ""
-    # of output and input: the derivative as textbooks write it, which is inaccurate near saturation
+    # the derivative as a function of output and input, as textbooks write it; inaccurate near saturation
     textbook_slope: Predicate | None = None
     domain: Predicate | None = None
     uncomputed: Predicate | None = None
@@ -174,8 +174,8 @@ class Op:
     parity: int = 0  # symmetry of a function of one number: 1 if even, -1 if odd
     is_positive: bool = False  # positive wherever it is defined
     is_exact: bool = False  # an integer result of integer inputs is exact
-    is_rectifier: bool = False  # as an activation it resembles relu, so the layer before it gets larger initial weights
-    saturation_values: tuple[float, float] | None = None  # as an activation: the limits near which it is flat
+    is_rectifier: bool = False  # an activation like relu: the layer before it gets larger initial weights
+    saturation_values: tuple[float, float] | None = None  # the limits near which an activation is flat
 
     # structural operations
     array_inputs: tuple[int, ...] | None = None  # the positions of inputs that must be arrays; None for all
@@ -237,12 +237,12 @@ class Op:
             rule = self._structural_rules[shapes] = self._trace_structural_rule(shapes)
         return rule
 
-    def predicate(self, which: str, count: int) -> Node | None:
+    def predicate(self, name: str, count: int) -> Node | None:
         """Return one of the predicates, by its field, as a graph over the placeholders of `count` inputs."""
-        function: Predicate | None = getattr(self, which)
+        function: Predicate | None = getattr(self, name)
         if function is None:
             return None
-        key = (which, count)
+        key = (name, count)
         if key not in self._predicates:
             self._predicates[key] = as_node(function(*self.placeholders(count)))
         return self._predicates[key]

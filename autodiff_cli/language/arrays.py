@@ -161,13 +161,13 @@ class AssumedInput(NamedTuple):
 
     Attributes:
         call: the call of the layer.
-        place: the number of the call's lexeme.
+        number: the number of the call's lexeme.
         x: the input.
         shape: the assumed shape, with names without a declared shape as numbers.
     """
 
     call: LayerCall
-    place: int
+    number: int
     x: Node
     shape: Shape
 
@@ -186,33 +186,33 @@ class LayerBuilder:
         self._graph = graph
         self._outputs = outputs
         self._shapes = ShapeInference(graph.shapes)
-        self._prefixes: dict[int, str] = {}  # prefixes by the place of the call
+        self._prefixes: dict[int, str] = {}  # prefixes by the number of the call's lexeme
         self._counts = Counter[str]()
 
-    def nodes(self, call: LayerCall, place: int, x: Node, sizes: Node) -> Iterator[tuple[str | None, Node]]:
+    def nodes(self, call: LayerCall, number: int, x: Node, sizes: Node) -> Iterator[tuple[str | None, Node]]:
         """Yield the nodes of a call, each after its inputs; the last one is the value.
 
         Each comes with the name of its layer; None for a call of `dense`, and for a node that is in no layer.
 
         Args:
             call: the call.
-            place: the number of the call's lexeme.
+            number: the number of the call's lexeme.
             x: the input.
             sizes: the second argument: the number of units, or for `mlp` an array of them.
 
         Raises:
             ShapeError: for incompatible shapes among the nodes that `x` depends on.
         """
-        shape = self._shape(call, place, x)
-        self._graph.assumed_inputs.append(AssumedInput(call, place, x, shape))
+        shape = self._shape(call, number, x)
+        self._graph.assumed_inputs.append(AssumedInput(call, number, x, shape))
         if not shape:
             x = Node(_STACK, (x,))
             yield None, x
         width = shape[0] if shape else 1
-        for name, units, activation in self._layer_plan(call, place, sizes):
+        for name, units, activation in self._layer_plan(call, number, sizes):
             last = None if activation is None else activation.name
-            weight = self._parameter(f"{name}.weight", (units, width), call, place)
-            bias = self._parameter(f"{name}.bias", (units,), call, place)
+            weight = self._parameter(f"{name}.weight", (units, width), call, number)
+            bias = self._parameter(f"{name}.bias", (units,), call, number)
             self._graph.layer_parameters[weight.text] = LayerParameter("weight", last)
             self._graph.layer_parameters[bias.text] = LayerParameter("bias", last)
             product = Node(_MATMUL, (weight, x))
@@ -227,18 +227,18 @@ class LayerBuilder:
             position = constant("0")
             yield from ((None, node) for node in (position, Node(_INDEX, (x, position))))
 
-    def _parameter(self, name: str, shape: Shape, call: LayerCall, place: int) -> Node:
+    def _parameter(self, name: str, shape: Shape, call: LayerCall, number: int) -> Node:
         """Return the leaf of a parameter, and record its shape."""
         graph = self._graph
         if name in self._names.binding_statements or name in self._names.shape_lexemes:
             words = f"`{name}` is a parameter of this `{call.text}`; it cannot be declared or bound"
-            raise self._error(words, place)
+            raise self._error(words, number)
         if graph.shapes.setdefault(name, shape) != shape:
             sizes = f"{graph.shapes[name][-1]} and {shape[-1]}"
-            raise self._error(f"the inputs of one `{call.text}` have different lengths, {sizes}", place)
+            raise self._error(f"the inputs of one `{call.text}` have different lengths, {sizes}", number)
         return graph.values.setdefault(name, graph.leaves.setdefault(name, variable(name)))
 
-    def _shape(self, call: LayerCall, place: int, x: Node) -> Shape:
+    def _shape(self, call: LayerCall, number: int, x: Node) -> Shape:
         """Return the shape of a layer's input, with names without a declared shape as numbers."""
         try:
             shape = self._shapes.infer(x)
@@ -246,53 +246,53 @@ class LayerBuilder:
             arrays = array_names((x,), self._graph.shapes)
             if not arrays:
                 raise
-            raise unknown_length_error(self._names.lexemes, call, place, sorted(arrays)) from None
+            raise unknown_length_error(self._names.lexemes, call, number, sorted(arrays)) from None
         assert shape is not None
         if len(shape) > 1:
             words = f"the input of `{call.text}` must be a vector; here its shape is {format_shape(shape)}"
-            raise self._error(words, place)
+            raise self._error(words, number)
         return shape
 
-    def _layer_plan(self, call: LayerCall, place: int, sizes: Node) -> list[tuple[str, int, Op | None]]:
+    def _layer_plan(self, call: LayerCall, number: int, sizes: Node) -> list[tuple[str, int, Op | None]]:
         """Return the layers of a call: the name, the number of units and the activation of each."""
         activation_of_layers = activation_op(call, self._names.lexemes)
-        prefix = self._prefix(call, place)
+        prefix = self._prefix(call, number)
         if call.text == "dense":
-            return [(prefix, self._units(call, place, sizes), activation_of_layers)]
+            return [(prefix, self._units(call, number, sizes), activation_of_layers)]
         if sizes.op is not _STACK:
             words = f"the sizes of the hidden layers go in square brackets, as in `{LAYER_EXAMPLES['mlp']}`"
             example = f"[{sizes.text}]" if sizes.is_constant else None
-            raise self._error(words, self._graph.source.lexeme_number(sizes) or place, example)
-        hidden = [self._units(call, place, size) for size in sizes.inputs]
+            raise self._error(words, self._graph.source.lexeme_number(sizes) or number, example)
+        hidden = [self._units(call, number, size) for size in sizes.inputs]
         plan: list[tuple[str, int, Op | None]] = []
         plan += [(f"{prefix}.{i}", units, activation_of_layers or _TANH) for i, units in enumerate(hidden)]
         return [*plan, (f"{prefix}.{len(hidden)}", self._outputs or 1, None)]
 
-    def _prefix(self, call: LayerCall, place: int) -> str:
+    def _prefix(self, call: LayerCall, number: int) -> str:
         """Return the prefix of the names of a call's parameters: `dense.0`, `dense.1`…, or `mlp`, `mlp2`…"""
-        if place not in self._prefixes:
+        if number not in self._prefixes:
             before = self._counts[call.text]
             self._counts[call.text] += 1
-            number = f".{before}" if call.text == "dense" else f"{before + 1}" if before else ""
-            self._prefixes[place] = call.text + number
-        return self._prefixes[place]
+            suffix = f".{before}" if call.text == "dense" else f"{before + 1}" if before else ""
+            self._prefixes[number] = call.text + suffix
+        return self._prefixes[number]
 
-    def _units(self, call: LayerCall, place: int, size: Node) -> int:
+    def _units(self, call: LayerCall, number: int, size: Node) -> int:
         units = literal_index(size)
         if units:
             return units
         words = f"the size of a layer must be an integer from 1, as in `{LAYER_EXAMPLES[call.text]}`"
-        raise self._error(words, self._graph.source.lexeme_number(size) or place)
+        raise self._error(words, self._graph.source.lexeme_number(size) or number)
 
-    def _error(self, words: str, place: int, suggestion: str | None = None) -> ExpressionError:
-        return self._names.lexemes.error(words, place, suggestion)
+    def _error(self, words: str, number: int, suggestion: str | None = None) -> ExpressionError:
+        return self._names.lexemes.error(words, number, suggestion)
 
 
-def unknown_length_error(lexemes: Lexemes, call: LayerCall, place: int, names: Sequence[str]) -> ExpressionError:
+def unknown_length_error(lexemes: Lexemes, call: LayerCall, number: int, names: Sequence[str]) -> ExpressionError:
     """Return the error for a layer whose input depends on names without a declared shape."""
     listed = " and ".join(f"`{name}`" for name in names)
     words = f"the length of the input of `{call.text}` is unknown here: declare the shape of {listed} before"
-    return lexemes.error(words, place, f"{names[0]}: 3")
+    return lexemes.error(words, number, f"{names[0]}: 3")
 
 
 def activation_op(call: LayerCall, lexemes: Lexemes) -> Op | None:

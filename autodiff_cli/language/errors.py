@@ -27,7 +27,7 @@ NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
 class InputError(ValueError):
-    """Error for what a user gave: an expression, data or options. The message says where it is and what is expected."""
+    """Error for invalid input: an expression, data or options. The message names the place and the expected input."""
 
 
 class ExpressionError(InputError):

@@ -149,7 +149,7 @@ class Lexer:
 
     Args:
         terminals: the regular expression of each terminal; the first that matches wins. A word alone must decide its
-            terminal, whatever stands around it.
+            terminal, in any context.
         blank: the regular expressions of what separates lexemes.
     """
 
@@ -286,8 +286,9 @@ def is_name(text: str) -> bool:
 
 
 def split_assignment(text: str, sign: str = "=") -> tuple[str, str, str]:
-    """Split NAME=VALUE into its name, the sign and its value, as `str.partition` does. A name in backticks may contain
-    the sign.
+    """Split NAME=VALUE into its name, the sign and its value, as `str.partition` does.
+
+    A name in backticks may contain the sign.
 
     >>> split_assignment("`a=b` = 2")
     ('`a=b`', '=', ' 2')

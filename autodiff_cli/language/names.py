@@ -54,8 +54,9 @@ class TextMatch(NamedTuple):
 
 
 class LevelParameter(NamedTuple):
-    """A parameter with one value for each level of a column: in each row, the value for that row's level. Several
-    columns, `a[type, dose]`, count as one column `type, dose` whose levels are their combinations.
+    """A parameter with one value for each level of a column: in each row, the value for that row's level.
+
+    Several columns, `a[type, dose]`, count as one column `type, dose` whose levels are their combinations.
     """
 
     parameter: str
@@ -102,7 +103,7 @@ def replace_column_terms(
         columns: the columns of the data that do not hold numbers.
         leaves: receives the meaning of each leaf, by its name.
     """
-    instructions, places = list(code.instructions), list(code.places)
+    instructions, numbers = list(code.instructions), list(code.numbers)
     negations: list[tuple[int, Instruction]] = []
     for k in range(2, len(instructions)):
         last = instructions[k]
@@ -111,7 +112,7 @@ def replace_column_terms(
         leaf = _column_leaf(operands, last, columns)
         if leaf is None:
             continue
-        following = lexemes.types[max(places[k - 2 : k + 1]) + 1]
+        following = lexemes.types[max(numbers[k - 2 : k + 1]) + 1]
         if isinstance(leaf, TextMatch) and following == "COMPARE":
             continue
         if last.text in ("!=", "≠"):
@@ -121,8 +122,8 @@ def replace_column_terms(
         leaves[str(leaf)] = leaf
     for k, negation in reversed(negations):
         instructions.insert(k + 1, negation)
-        places.insert(k + 1, places[k])
-    return Code(instructions, places)
+        numbers.insert(k + 1, numbers[k])
+    return Code(instructions, numbers)
 
 
 def names_compared_with_text(lexemes: Lexemes) -> set[str]:
@@ -265,7 +266,7 @@ class _Resolver:
                 names.binding_statements.setdefault(self.lexemes.words[statement.name], statement)
 
     def resolve(self, statement: Statement, is_last: bool) -> None:
-        """Check one statement, and record what it binds."""
+        """Check one statement, and record the names that it binds."""
         name = statement.name
         if name is None:
             if not is_last:
@@ -339,15 +340,15 @@ class _Resolver:
             words = f"`{word}` is a built-in function; choose another name for your own (a model has `~`, not `=`)"
             raise self.lexemes.error(words, name)
         self.check_bound_once(statement, name)
-        if not parameters.places:
+        if not parameters.numbers:
             message = "a function needs parameters; to bind a value, leave out the brackets"
             raise self.lexemes.error(message, name, f"{word} =")
         names: dict[str, None] = {}
-        for parameter, place in zip(*parameters, strict=True):
+        for parameter, number in zip(*parameters, strict=True):
             if parameter.type != "NAME":
-                raise self.lexemes.error(f"the parameters of a function must be names, as in `{word}(t) = t^2`", place)
+                raise self.lexemes.error(f"the parameters of a function must be names, as in `{word}(t) = t^2`", number)
             if parameter.text in names:
-                raise self.lexemes.error(f"`{word}` has two parameters named `{parameter.text}`", place)
+                raise self.lexemes.error(f"`{word}` has two parameters named `{parameter.text}`", number)
             self.note_constant(parameter.text)
             names[parameter.text] = None
         self.check(statement.code, names)
@@ -363,40 +364,40 @@ class _Resolver:
         checked = self.checked
         if checked.issuperset(code.instructions):
             return
-        for instruction, place in zip(*code, strict=True):
+        for instruction, number in zip(*code, strict=True):
             if instruction in checked or (instruction.type == "NAME" and instruction.text in parameters):
                 continue
             if instruction.type == "NAME":
-                self.use_name(instruction.text, place)
+                self.use_name(instruction.text, number)
             elif isinstance(instruction, LayerCall):
-                self.check_layer(instruction, place)
+                self.check_layer(instruction, number)
             elif instruction.type in ("CALL", *_BRACKET_OPS):
-                self.check_call(instruction, place, parameters)
+                self.check_call(instruction, number, parameters)
             elif instruction.type == "TEXT":
-                raise misused_text_error(self.names, place)
+                raise misused_text_error(self.names, number)
             elif instruction.type == "LEAF":
-                self.check_leaf(self.names.column_leaves[instruction.text], place, parameters)
+                self.check_leaf(self.names.column_leaves[instruction.text], number, parameters)
             checked.add(instruction)
 
-    def use_name(self, name: str, place: int) -> None:
+    def use_name(self, name: str, number: int) -> None:
         """Record the first use of a constant or a free name."""
         if name in self.defined_names:
             return
         if name in self.names.columns.texts:
             words = f"`{name}` is a column of text; it can only be compared with quoted text, by `==` or `!=`"
-            raise self.lexemes.error(words, place, f"{quote_name(name)} == 'A'")
+            raise self.lexemes.error(words, number, f"{quote_name(name)} == 'A'")
         if name in self.names.binding_statements:
-            raise early_use_error(self.names, name, place)
+            raise early_use_error(self.names, name, number)
         is_transposed = name.endswith(TRANSPOSE_SUFFIX) and name not in self.names.variables
-        if is_transposed and not self.lexemes.is_in_backticks(place):
+        if is_transposed and not self.lexemes.is_in_backticks(number):
             words = "`.T` is not in the language; use the function `transpose`"
-            raise self.lexemes.error(words, place, f"transpose({name.removesuffix(TRANSPOSE_SUFFIX)})")
+            raise self.lexemes.error(words, number, f"transpose({name.removesuffix(TRANSPOSE_SUFFIX)})")
         if not self.names.is_constant(name):
             self.note_constant(name)
-        self.names.first_uses[name] = place
+        self.names.first_uses[name] = number
         self.defined_names.add(name)
 
-    def check_leaf(self, leaf: TextMatch | LevelParameter, place: int, parameters: Container[str]) -> None:
+    def check_leaf(self, leaf: TextMatch | LevelParameter, number: int, parameters: Container[str]) -> None:
         """Record the leaf of a comparison with text or a parameter with levels.
 
         Raises:
@@ -407,40 +408,40 @@ class _Resolver:
             role = "bound in this text" if name in self.names.binding_statements or name in parameters else "a constant"
             if role != "a constant" or self.names.is_constant(name):
                 words = f"`{name}` is {role}; only a free name can have a value for each level of `{leaf.column}`"
-                raise self.lexemes.error(words, place)
-        self.names.first_uses.setdefault(str(leaf), place)
+                raise self.lexemes.error(words, number)
+        self.names.first_uses.setdefault(str(leaf), number)
 
-    def check_call(self, call: Instruction, place: int, parameters: Container[str]) -> None:
+    def check_call(self, call: Instruction, number: int, parameters: Container[str]) -> None:
         """Record the operation of a call or of a pair of square brackets, unless it calls a function of the text."""
         if call.type == "CALL" and (call.text in self.names.functions or call.text in BUILT_FUNCTIONS):
-            self.check_arity(call, place)  # a call of a layer with fewer than two arguments is not a LayerCall
+            self.check_arity(call, number)  # a call of a layer with fewer than two arguments is not a LayerCall
             return
         candidates = (_BRACKET_OPS[call.type],) if call.type in _BRACKET_OPS else ops.overloads(call.text)
         if not candidates:
             raise unknown_function_error(
-                self.names, call, place, call.text in self.defined_names or call.text in parameters
+                self.names, call, number, call.text in self.defined_names or call.text in parameters
             )
         if call.type == "INDEX" and not candidates[0].accepts(call.operands):
-            raise self.lexemes.error("an array takes one or two indices, as in `v[0]` and `M[i, j]`", place)
+            raise self.lexemes.error("an array takes one or two indices, as in `v[0]` and `M[i, j]`", number)
         if call.type == "CALL":
-            self.check_arity(call, place)
+            self.check_arity(call, number)
         self.names.operations[call] = next((op for op in candidates if op.accepts(call.operands)), candidates[0])
 
-    def check_layer(self, call: LayerCall, place: int) -> None:
+    def check_layer(self, call: LayerCall, number: int) -> None:
         """Check the arguments of a layer."""
         from autodiff_cli.language.arrays import LAYER_EXAMPLES, activation_op
 
-        self.check_arity(call, place)
+        self.check_arity(call, number)
         if call.operands == 3:
             words = f"the activation must be the name of a function, as in `{LAYER_EXAMPLES[call.text]}`"
-            raise self.lexemes.error(words, place)
+            raise self.lexemes.error(words, number)
         activation_op(call, self.lexemes)
 
-    def check_arity(self, call: Instruction, place: int) -> None:
+    def check_arity(self, call: Instruction, number: int) -> None:
         """Raise ExpressionError for a call of a function with a wrong number of arguments."""
         if not _accepts(self.names, call.text, call.operands):
             words = f"`{call.text}` {arity_text(_arities(self.names, call.text))}, not {call.operands}"
-            raise self.lexemes.error(words, place)
+            raise self.lexemes.error(words, number)
 
     def notes(self) -> Iterator[str]:
         """Yield notes for the user: constants that are hidden, and bindings that are not used."""
@@ -472,7 +473,7 @@ def misplaced_statement_error(lexemes: Lexemes, statement: Statement) -> Express
         words = "only the last statement may be an expression; put several outputs, or a continued line, in brackets"
     else:
         code, words = statement.target, "a model `target ~ prediction` must be the last statement"
-    start, _ = parser.spans(code, lexemes)[code.places[-1]]
+    start, _ = parser.spans(code, lexemes)[code.numbers[-1]]
     return ExpressionError(words, lexemes.text, start)
 
 

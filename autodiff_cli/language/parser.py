@@ -76,11 +76,11 @@ class Code(NamedTuple):
 
     Attributes:
         instructions: in the order of evaluation.
-        places: for each instruction the number of its lexeme: the operator, function name, opening bracket or leaf.
+        numbers: for each instruction the number of its lexeme: the operator, function name, opening bracket or leaf.
     """
 
     instructions: list[Instruction]
-    places: list[int]
+    numbers: list[int]
 
 
 EMPTY_CODE = Code([], [])
@@ -336,15 +336,15 @@ class _Emitter:
         return count + 1
 
     def call_of_many(self, values: list[Any]) -> None:
-        place, count = values[0], values[2]
-        name = self.lexemes.words[place]
+        number, count = values[0], values[2]
+        name = self.lexemes.words[number]
         if name in LAYER_FUNCTIONS:
-            instructions, places = self.code
+            instructions, numbers = self.code
             named = count == 3 and instructions[-1].type == "NAME"
-            activation = places.pop() if named and instructions.pop() else None
-            self._append(LayerCall(name, count - named, activation), place)
+            activation = numbers.pop() if named and instructions.pop() else None
+            self._append(LayerCall(name, count - named, activation), number)
         else:
-            self._append_counted("CALL", place, count)
+            self._append_counted("CALL", number, count)
 
     def array_of_many(self, values: list[Any]) -> None:
         self._append_counted("ARRAY", values[0], values[1])
@@ -352,13 +352,13 @@ class _Emitter:
     def element_by_many(self, values: list[Any]) -> None:
         self._append_counted("INDEX", values[1], 1 + values[2])
 
-    def _append_counted(self, type: str, place: int, count: int) -> None:
-        key = type, self.lexemes.words[place], count
-        self._append(self._by_arity.setdefault(key, Instruction(*key)), place)
+    def _append_counted(self, type: str, number: int, count: int) -> None:
+        key = type, self.lexemes.words[number], count
+        self._append(self._by_arity.setdefault(key, Instruction(*key)), number)
 
-    def _append(self, instruction: Instruction, place: int) -> None:
+    def _append(self, instruction: Instruction, number: int) -> None:
         self.code.instructions.append(instruction)
-        self.code.places.append(place)
+        self.code.numbers.append(number)
 
     def header(self, values: list[Any]) -> tuple[int, Code]:
         return values[0], self._take_code()
@@ -393,8 +393,8 @@ class _Emitter:
 
     def _take_code(self) -> Code:
         """Return the code that was appended since the last call."""
-        begin, self._start = self._start, len(self.code.places)
-        return Code(self.code.instructions[begin:], self.code.places[begin:])
+        begin, self._start = self._start, len(self.code.numbers)
+        return Code(self.code.instructions[begin:], self.code.numbers[begin:])
 
 
 class _Reduction(NamedTuple):
@@ -431,7 +431,7 @@ def _run_tables(tables: ParserTables, emitter: _Emitter) -> tuple[int, list[int]
     """
     actions, gotos = tables.actions, tables.gotos
     reductions = [_reduction(rule, emitter) for rule in reversed(tables.rules)]  # rule k is at index ~k
-    words, (instructions, places) = emitter.lexemes.words, emitter.code
+    words, (instructions, numbers) = emitter.lexemes.words, emitter.code
     states: list[int] = []
     values: list[Any] = []
     state = tables.start
@@ -439,9 +439,9 @@ def _run_tables(tables: ParserTables, emitter: _Emitter) -> tuple[int, list[int]
         while (action := actions[state].get(type, REJECT)) < 0:
             symbol, extra, cache, lexeme, call = reductions[action]
             if cache is not None:
-                place = values[lexeme]
-                instructions.append(cache[words[place]])
-                places.append(place)
+                at = values[lexeme]
+                instructions.append(cache[words[at]])
+                numbers.append(at)
             elif call is not None:
                 values[~extra] = call(values[~extra:])
             if extra:

@@ -60,7 +60,7 @@ def to_pieces(
     Args:
         node: the output of the graph.
         leaves: the leaves that become gaps.
-        precedences: the precedence of the replacement of a leaf; by default that of a negative number.
+        precedences: the precedence of the replacement of a leaf; by default the precedence of a negative number.
 
     >>> from autodiff_cli.graph.node import variable
     >>> x, y = variable("x"), variable("y")
@@ -131,8 +131,10 @@ class _Printer:
         return [piece for statement in statements for piece in ("; ", *statement)][1:]
 
     def _bind(self, names: Mapping[Node, str], share: bool) -> None:
-        """Choose the nodes to bind, and their names. Lengths are added up without writing the texts, which could grow
-        exponentially."""
+        """Choose the nodes to bind, and their names.
+
+        Lengths are added up without writing the texts, which could grow exponentially.
+        """
         reserved = self.used_names | set(names.values())
         fresh = (name for name in (f"t{i}" for i in count(1)) if name not in reserved)
         brackets = Counter[Node]() if share else self._bracket_counts()

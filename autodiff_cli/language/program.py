@@ -1,8 +1,8 @@
 """Reading an expression: `read` turns a text into a `Program`, the graph of what the text means.
 
 There are four steps, and each takes the record of the step before: statements (`parser.parse`), names
-(`names.resolve`), graph (`build_graph`), shapes (`check_shapes`). A step that finds a mistake returns what it has up to
-there, so that the next step can report a mistake that stands earlier in the text.
+(`names.resolve`), graph (`build_graph`), shapes (`check_shapes`). A step that finds a mistake returns its partial
+result, so that the next step can report a mistake that stands earlier in the text.
 
 The graph is built by running the code of each statement on a stack of nodes. Functions that the text defines are
 expanded where they are called. `Source` maps every node back to its place in the text.
@@ -194,7 +194,7 @@ class Graph:
         target: the left side of `~`; None without one.
         leaves: the input leaves by name, in order of first appearance; declared names that are not used are included.
         values: the node of each name that is used or bound.
-        shapes: the declared shapes, and those of layers' parameters, by name.
+        shapes: the declared shapes, and the shapes of layers' parameters, by name.
         layer_parameters: the role of each parameter of a layer, by name.
         convolutions: by the names of the places and weights of a response, its columns of places and of values.
         assumed_inputs: the shapes that layers assumed for their inputs; `check_shapes` verifies them.
@@ -373,7 +373,7 @@ class _Builder:
         """
         stack: list[Node] = []
         meanings = map(self.actions.__getitem__, code.instructions)
-        frames: list[_Frame] = [(zip(meanings, code.places, strict=True), (), group)]
+        frames: list[_Frame] = [(zip(meanings, code.numbers, strict=True), (), group)]
         while frames:
             entered = self.advance(frames[-1], stack)
             if entered is None:
@@ -388,7 +388,7 @@ class _Builder:
         """Run a frame to its end, and return None; or to the call of a function, and return the frame of the call."""
         origin, groups = self.origin, self.groups
         steps, inputs, group = frame
-        for action, place in steps:
+        for action, number in steps:
             kind = action.__class__
             if kind is Node:
                 stack.append(action)
@@ -411,16 +411,16 @@ class _Builder:
                 stack.append(inputs[action])
                 continue
             elif kind is _Body:
-                return self.enter(action, place, stack, group)
+                return self.enter(action, number, stack, group)
             else:
-                self.run_composite(action, place, stack, group)
+                self.run_composite(action, number, stack, group)
                 continue
-            origin[node] = place
+            origin[node] = number
             if group is not None:
                 groups[node] = group
         return None
 
-    def enter(self, body: _Body, place: int, stack: list[Node], group: Group | None) -> _Frame:
+    def enter(self, body: _Body, number: int, stack: list[Node], group: Group | None) -> _Frame:
         """Return the frame for a call of a function of the text."""
         function, steps = body
         self.step_count += len(steps)
@@ -429,20 +429,20 @@ class _Builder:
                 f"the functions of this text expand to more than the limit of {MAX_STEPS:,} operations; "
                 "from Python, `autodiff_cli.language.program.MAX_STEPS` sets another limit"
             )
-            raise self.names.lexemes.error(message, place)
+            raise self.names.lexemes.error(message, number)
         inputs = tuple(stack[len(stack) - len(function.parameters) :])
         del stack[len(stack) - len(inputs) :]
-        return zip(steps, function.code.places, strict=True), inputs, Group(function.name, inputs, group, place)
+        return zip(steps, function.code.numbers, strict=True), inputs, Group(function.name, inputs, group, number)
 
-    def run_composite(self, instruction: Instruction, place: int, stack: list[Node], group: Group | None) -> None:
+    def run_composite(self, instruction: Instruction, number: int, stack: list[Node], group: Group | None) -> None:
         """Run an instruction that creates several nodes, or that checks its operands."""
         operands = stack[len(stack) - instruction.operands :]
         del stack[len(stack) - instruction.operands :]
         if isinstance(instruction, LayerCall):
-            node = self.add_layer(instruction, place, operands, group)
+            node = self.add_layer(instruction, number, operands, group)
         else:
             for node in self.nodes(instruction, operands):
-                self.origin[node] = place
+                self.origin[node] = number
                 if group is not None:
                     self.groups[node] = group
         stack.append(node)
@@ -467,7 +467,7 @@ class _Builder:
     def spline(self, operands: list[Node]) -> list[Node]:
         """Return the nodes of `spline(x, knot, value, …)`, or of `spline(x, [knot, …], values)` with an array.
 
-        An undeclared name that stands for the values becomes an array, as those of layers do.
+        An undeclared name that stands for the values becomes an array, as parameters of layers do.
         """
         x, *pairs = operands
         nodes: list[Node] = []
@@ -493,14 +493,14 @@ class _Builder:
         known, levels = self.names.columns.levels, self.names.column_leaves
         inputs = [leaf for leaf in topological_order([curve]) if leaf.is_input]
         columns = [leaf for leaf in inputs if leaf.text in known or leaf.text in levels]
-        place = self.names.lexemes.words.index("convolve")
+        number = self.names.lexemes.words.index("convolve")
         if any(leaf.text in levels for leaf in columns):
             words = "the response of `convolve` is one series, so its formula cannot have levels; select each level by "
-            raise self.names.lexemes.error(words + "itself, as with --where \"group == 'A'\"", place)
+            raise self.names.lexemes.error(words + "itself, as with --where \"group == 'A'\"", number)
         if len(columns) != 1 or not response.is_input or response.text not in known:
             words = "`convolve` takes a formula of one column of the data, and a column with a response to it"
             example = ", as in `y ~ convolve(a*exp(-t/tau), response)`"
-            raise self.names.lexemes.error(words + example, place)
+            raise self.names.lexemes.error(words + example, number)
         (column,) = columns
         pair = column.text, response.text
         names = [f"convolve.{'.'.join(pair)}.{part}" for part in ("place", "weight")]
@@ -521,11 +521,11 @@ class _Builder:
             if literal_index(position) is None:
                 name = base.text.lower() if base.is_input else ""
                 if ops.overloads(name) or UNAVAILABLE_FUNCTIONS.keys() & {name, base.text}:  # `Sin[x]` of Mathematica
-                    lexemes, place = self.names.lexemes, self.origin[base]
-                    arguments = f"({lexemes.text[lexemes.start(place + 1) + 1 : lexemes.end(place + 1) - 1]})"
+                    lexemes, number = self.names.lexemes, self.origin[base]
+                    arguments = f"({lexemes.text[lexemes.start(number + 1) + 1 : lexemes.end(number + 1) - 1]})"
                     words, call = translate_call(base.text, arguments, 1) or ("", f"{name}{arguments}")
                     words = words or f"`{name}` is a function; its arguments go in round brackets"
-                    raise lexemes.error(words, place, call and if_quotable(call, f"{name}("))
+                    raise lexemes.error(words, number, call and if_quotable(call, f"{name}("))
                 columns = self.names.columns.levels
                 unknown = next((each for each in positions if each.is_input and each.text not in columns), None)
                 if unknown is not None and columns:
@@ -534,14 +534,14 @@ class _Builder:
                 message = "an index must be an integer from 0, written as a number"
                 raise self.names.lexemes.error(message, self.origin[position])
 
-    def add_layer(self, call: LayerCall, place: int, operands: list[Node], group: Group | None) -> Node:
+    def add_layer(self, call: LayerCall, number: int, operands: list[Node], group: Group | None) -> Node:
         """Add the nodes of a call of `dense` or `mlp`, and return its value."""
         x, sizes = operands
         network = Group(call.text, (x,), group)
         layers: dict[str, Group] = {}
         node = x
-        for name, node in self.layers.nodes(call, place, x, sizes):
-            self.origin.setdefault(node, place)
+        for name, node in self.layers.nodes(call, number, x, sizes):
+            self.origin.setdefault(node, number)
             of_layer = network if name is None else layers.setdefault(name, Group(name, (), network))
             self.groups.setdefault(node, of_layer)
             of_layer.value = node
@@ -590,16 +590,16 @@ def _check_layers(names: ResolvedNames, graph: Graph, arrays: frozenset[str]) ->
     from autodiff_cli.language.arrays import unknown_length_error
 
     networks = {name.partition(".")[0] for name in graph.layer_parameters}
-    for name, place in names.first_uses.items():
+    for name, number in names.first_uses.items():
         network, dot, _ = name.partition(".")
         if dot and network in networks and name not in graph.layer_parameters:
             words = f"`{network}` has no parameter `{name}`"
-            raise names.lexemes.error(words, place, suggest(name, graph.layer_parameters))
+            raise names.lexemes.error(words, number, suggest(name, graph.layer_parameters))
     shapes = ShapeInference(graph.shapes, arrays)
-    for call, place, x, shape in graph.assumed_inputs:
+    for call, number, x, shape in graph.assumed_inputs:
         if shapes.infer(x) != shape:
             unknown = [node.text for node in topological_order((x,)) if node.text in arrays]
-            raise unknown_length_error(names.lexemes, call, place, unknown)
+            raise unknown_length_error(names.lexemes, call, number, unknown)
 
 
 # --- Programs

@@ -295,7 +295,7 @@ _EIGHTHS = 8.0  # the limits of inverse functions and integrals at infinities ar
 def conventional_value(name: str, *xs: Number) -> Number:
     """Return the value of an operation at an infinity, at nan, or at a point that its record declares singular.
 
-    The value is that of floats: an infinity, nan, a multiple of 1/1024, or a multiple of π/8.
+    The value is the one that floats have: an infinity, nan, a multiple of 1/1024, or a multiple of π/8.
 
     Raises:
         Undecided: for any other value, which a float does not determine exactly.

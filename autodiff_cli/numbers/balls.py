@@ -56,7 +56,7 @@ def _lgamma(x: Ball) -> Ball:
     return acb(x).lgamma().real if x.is_exact() else _between_poles(_lgamma, arb.digamma, x)
 
 
-def _between_poles(of: Callable[[Ball], Ball], slope: Callable[[Ball], Ball] | None, x: Ball) -> Ball:
+def _between_poles(function: Callable[[Ball], Ball], slope: Callable[[Ball], Ball] | None, x: Ball) -> Ball:
     """Return a function over a wide ball between poles at 0, -1, -2 and so on; nan over a pole.
 
     FLINT's bounds are infinite even for narrow balls. Between poles, lgamma and the derivatives of digamma of odd order
@@ -68,11 +68,11 @@ def _between_poles(of: Callable[[Ball], Ball], slope: Callable[[Ball], Ball] | N
     low, high = x.lower(), x.upper()
     if not (low > 0 or (low.floor() < low and low.floor() == high.floor())):
         return arb.nan()
-    ends = of(low).union(of(high))
+    ends = function(low).union(function(high))
     if slope is None:
         return ends
     at_low, at_high, width = slope(low), slope(high), high - low
-    least = (of(low) + (at_low * width).min(arb(0))).max(of(high) - (at_high * width).max(arb(0)))
+    least = (function(low) + (at_low * width).min(arb(0))).max(function(high) - (at_high * width).max(arb(0)))
     return ends.union(least.min(ends))
 
 
@@ -108,18 +108,18 @@ def _is_from_zero(x: Ball) -> bool:
     raise Undecided
 
 
-def _at_corners(of: Callable[[Ball, Ball], Ball], a: Ball, x: Ball) -> Ball:
+def _at_corners(function: Callable[[Ball, Ball], Ball], a: Ball, x: Ball) -> Ball:
     """Return a function of two non-negative numbers that falls with one and rises with the other.
 
     It is evaluated at two corners of the balls: FLINT takes seconds for wide balls.
     """
     if a.is_exact() and x.is_exact():
-        return of(a, x)
+        return function(a, x)
     (least_a, most_a), (least_x, most_x) = ((y.lower().max(arb(0)), y.upper()) for y in (a, x))
-    return of(most_a, least_x).union(of(least_a, most_x))
+    return function(most_a, least_x).union(function(least_a, most_x))
 
 
-def incomplete_gamma(of: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball], Ball]:
+def incomplete_gamma(function: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball], Ball]:
     """Return a regularised incomplete gamma function of balls, for a and x from 0, not both 0."""
 
     def value(a: Ball, x: Ball) -> Ball:
@@ -127,7 +127,7 @@ def incomplete_gamma(of: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball],
             return ball.NAN
         if a.contains(0) and x.contains(0):
             raise Undecided
-        return _at_corners(of, a, x)
+        return _at_corners(function, a, x)
 
     return value
 
@@ -181,7 +181,7 @@ def _incomplete_gamma_series(order: int, a: Ball, x: Ball, is_upper: bool, max_t
     bits = max(_GUARD_BITS, min(ctx.prec, _GUARD_BITS + min(a.rel_accuracy_bits(), x.rel_accuracy_bits())))
     most = _MAX_WIDE_TERMS if bits <= ctx.prec // 2 else max_terms
     slope, needed = ((a + 1) / x if is_upper else x / (a + 1)).log().upper(), bits * arb.const_log2()
-    estimate = 2 * needed / ((slope**2 + 2 * needed / (a + 1)).sqrt() - slope)  # of their number, from a Gaussian
+    estimate = 2 * needed / ((slope**2 + 2 * needed / (a + 1)).sqrt() - slope)  # their number, by a Gaussian estimate
     if not estimate < most:
         return None
     small = arb(2) ** -bits
@@ -287,7 +287,7 @@ def _bessel_i(order: Ball, x: Ball) -> Ball:
     return (acb(0, x).bessel_j(acb(order)) * (acb(order) * acb(-0.5)).exp_pi_i()).real  # bessel_i takes a second
 
 
-def bessel(name: str, of: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball], Ball]:
+def bessel(name: str, function: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball], Ball]:
     """Return a Bessel function of order and x. J and I have values below 0 if the order is an integer."""
     is_entire = name in "ij"
 
@@ -297,7 +297,7 @@ def bessel(name: str, of: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball]
         if not abs(order) <= MAX_BESSEL_ORDER:
             raise Undecided
         if not x.is_zero():
-            return of(order, x)
+            return function(order, x)
         if is_entire and (order >= 0 or ball.is_integer(order)):
             return arb(1) if order == 0 else arb(0)
         sign = {"y": -order.cos_pi() if order < 0 else arb(-1), "k": arb(1)}.get(name) or (order + 1).gamma()
@@ -495,7 +495,7 @@ def interval_arithmetic(bits: int) -> Iterator[Kind[Number]]:
 @lru_cache(maxsize=8)
 def _interval_kind(bits: int) -> Kind[Number]:
     functions = FUNCTIONS | _series_functions(_MAX_WIDE_TERMS)
-    table = TABLE | {name: _remember_points(_proven_function(name, of)) for name, of in functions.items()}
+    table = TABLE | {name: _remember_points(_proven_function(name, function)) for name, function in functions.items()}
     table = {name: _widen(function, _WIDE_RULES.get(name)) for name, function in table.items()}
     table |= {name: _with_unknown(table[name], _WIDE_RULES[name]) for name in _CONDITION_OPS}
     table["atan2"] = _with_branch_cut(table["atan2"])

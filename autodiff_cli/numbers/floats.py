@@ -147,22 +147,22 @@ _SECANT_STEP = 2.0**-40  # relative step of an argument for a slope: far above r
 SHORT_LIMIT = 2.0**43  # from this size on, sums of multiples of 1/1024 can be rounded
 
 
-def perturbation_ulps(way: int, count: int) -> list[int]:
+def perturbation_ulps(run: int, count: int) -> list[int]:
     """Return the perturbations of one run, in ulps.
 
     They are irregular, so that the two parts of a difference are not perturbed equally, and their mean is about 0, so
     that errors do not accumulate in long sums.
 
     Args:
-        way: the run, one of `PERTURBED_RUNS`, or `UNPERTURBED`.
+        run: the run, one of `PERTURBED_RUNS`, or `UNPERTURBED`.
         count: the number of perturbations.
     """
-    if way == UNPERTURBED:
+    if run == UNPERTURBED:
         return [0] * count
     # The third run uses other bits of the hash.
-    first = [_hashed_ulps(k, shift=20 if way == 2 else 12) for k in range(1, count + 1)]
+    first = [_hashed_ulps(k, shift=20 if run == 2 else 12) for k in range(1, count + 1)]
     # The second run does not exactly negate the first, so a result unchanged in one by chance changes in the other.
-    return [-units + (k**3 + k) % 7 - 3 or 1 for k, units in enumerate(first)] if way == 1 else first
+    return [-units + (k**3 + k) % 7 - 3 or 1 for k, units in enumerate(first)] if run == 1 else first
 
 
 def _hashed_ulps(k: int, shift: int) -> int:
@@ -173,9 +173,9 @@ def _hashed_ulps(k: int, shift: int) -> int:
 
 
 @cache
-def _run_factors(way: int) -> list[float]:
+def _run_factors(run: int) -> list[float]:
     """Return the factors by which one run perturbs its results, in order."""
-    return [1 + units * EPSILON for units in perturbation_ulps(way, _FACTOR_PERIOD)]
+    return [1 + units * EPSILON for units in perturbation_ulps(run, _FACTOR_PERIOD)]
 
 
 class _FactorSequence:
@@ -184,11 +184,11 @@ class _FactorSequence:
     def __init__(self) -> None:
         self._factors: list[float] = []
         self._at = -1
-        self._compared: list[list[float]] = [[]]  # of each run: the sides of each comparison, and their difference
+        self._compared: list[list[float]] = [[]]  # for each run, the sides of each comparison and their difference
 
-    def start(self, way: int) -> None:
-        self._factors, self._at = _run_factors(way), -1
-        if way == PERTURBED_RUNS[0]:
+    def start(self, run: int) -> None:
+        self._factors, self._at = _run_factors(run), -1
+        if run == PERTURBED_RUNS[0]:
             self._compared.clear()
         self._compared.append([])
 
@@ -222,9 +222,9 @@ class _FactorSequence:
 FACTORS = _FactorSequence()
 
 
-def start_perturbed_run(way: int) -> Kind[float]:
+def start_perturbed_run(run: int) -> Kind[float]:
     """Start one of the `PERTURBED_RUNS`, and return its kind of number."""
-    FACTORS.start(way)
+    FACTORS.start(run)
     return _perturbed_floats()
 
 

@@ -221,7 +221,7 @@ def _integer_power(x: Intervals, exponent: float) -> Intervals:
     return _clamped(z, 0) if exponent % 2 == 0 else z
 
 
-def _turning(function: Callable[[Array], Array], first_maximum: float) -> Function:
+def _sine_enclosure(function: Callable[[Array], Array], first_maximum: float) -> Function:
     """Return the enclosure of sine or cosine, whose maxima are at `first_maximum` + 2πk."""
 
     def at(x: Intervals) -> Intervals:
@@ -376,8 +376,7 @@ def _by_balls(name: str) -> Function:
 
 
 def float_bounds(x: ball.Number) -> tuple[float, float]:
-    """Return the tightest floats that enclose a number, twice the same for a float; infinities for one that may be
-    undefined or unbounded."""
+    """Return the tightest floats that enclose a number; infinite if it may be undefined or unbounded."""
     if not ball.is_finite(x):
         return -math.inf, math.inf
     number = ball.as_ball(x)
@@ -413,7 +412,7 @@ _TABLE: dict[str, Function] = {
     "expm1": _monotonic(np.expm1, values=(-1, np.inf)),
     "log": _monotonic(np.log, (0, np.inf), is_open=True), "log1p": _monotonic(np.log1p, (-1, np.inf), is_open=True),
     "log2": _monotonic(np.log2, (0, np.inf), is_open=True), "log10": _monotonic(np.log10, (0, np.inf), is_open=True),
-    "sin": _turning(np.sin, math.pi / 2), "cos": _turning(np.cos, 0.0), "tan": _tangent,
+    "sin": _sine_enclosure(np.sin, math.pi / 2), "cos": _sine_enclosure(np.cos, 0.0), "tan": _tangent,
     "asin": _monotonic(np.arcsin, (-1, 1)), "acos": _monotonic(np.arccos, (-1, 1), (0, np.inf), is_falling=True),
     "atan": _monotonic(np.arctan),
     "sinh": _monotonic(np.sinh), "cosh": lambda x: _COSH(_absolute(x)),
@@ -433,22 +432,22 @@ INTERVALS: Kind[Intervals] = Kind(
 # --- Inverses: bounds of an input, given bounds of the value z and of the inputs ---
 
 
-def _quotient(z: Intervals, factor: Intervals) -> Intervals:
+def _factor_bounds(z: Intervals, factor: Intervals) -> Intervals:
     """Return bounds of the other factor of a product z; none where both may be 0."""
     return _replace_where(_divide(z, factor), z.contains(0) & factor.contains(0), -np.inf, np.inf)
 
 
-def _divisor(z: Intervals, a: Intervals, b: Intervals) -> Intervals:
+def _divisor_bounds(z: Intervals, a: Intervals, b: Intervals) -> Intervals:
     """Return bounds of the divisor of a quotient z: only an infinite one makes it 0, unless the dividend is 0."""
     is_impossible = (z.lower == 0) & (z.upper == 0) & ~a.contains(0) & b.is_bounded
-    return _replace_where(_quotient(a, z), is_impossible, np.inf, -np.inf)
+    return _replace_where(_factor_bounds(a, z), is_impossible, np.inf, -np.inf)
 
 
 def _replace_where(x: Intervals, which: Mask, low: float, high: float) -> Intervals:
     return x._replace(lower=np.where(which, low, x.lower), upper=np.where(which, high, x.upper))
 
 
-def _of_size(size: Intervals, x: Intervals) -> Intervals:
+def _bounds_by_magnitude(size: Intervals, x: Intervals) -> Intervals:
     """Return bounds of an input whose absolute value has known bounds; with one sign if the other is excluded."""
     return size._replace(
         lower=np.where(x.lower <= -size.lower, -size.upper, size.lower),
@@ -456,7 +455,7 @@ def _of_size(size: Intervals, x: Intervals) -> Intervals:
     )
 
 
-def _base(z: Intervals, x: Intervals, y: Intervals) -> Intervals:
+def _base_bounds(z: Intervals, x: Intervals, y: Intervals) -> Intervals:
     """Return bounds of the base of a power with a constant exponent."""
     exponent = float(y.lower.flat[0]) if y.lower.size == 1 else 0.0
     if exponent == 0 or y.lower != y.upper:
@@ -467,10 +466,10 @@ def _base(z: Intervals, x: Intervals, y: Intervals) -> Intervals:
         z = _clamped(z, 0)
     low, high = (np.copysign(np.power(np.abs(end), 1 / exponent), end) for end in z[:2])
     root = _widened(low, high, z.is_continuous, _ROOT_MARGIN)
-    return _of_size(_clamped(root, 0), x) if exponent % 2 == 0 else root
+    return _bounds_by_magnitude(_clamped(root, 0), x) if exponent % 2 == 0 else root
 
 
-def _of_largest(z: Intervals, other: Intervals) -> Intervals:
+def _bounds_by_maximum(z: Intervals, other: Intervals) -> Intervals:
     """Return bounds of an input of a maximum z."""
     return z._replace(lower=np.where(other.upper < z.lower, z.lower, -np.inf))
 
@@ -484,15 +483,15 @@ INVERSES: dict[str, tuple[Function, ...]] = {
     "add": (lambda z, a, b: z - b, lambda z, a, b: z - a),
     "sub": (lambda z, a, b: z + b, lambda z, a, b: a - z),
     "neg": _invertible(Intervals.__neg__),
-    "mul": (lambda z, a, b: _quotient(z, b), lambda z, a, b: _quotient(z, a)),
+    "mul": (lambda z, a, b: _factor_bounds(z, b), lambda z, a, b: _factor_bounds(z, a)),
     # the quotient may be 0 because the divisor is infinite
-    "div": (lambda z, a, b: _replace_where(z * b, z.contains(0) & ~b.is_bounded, -np.inf, np.inf), _divisor),
-    "square": (lambda z, x: _of_size(_SQRT(z), x),),
-    "abs": (lambda z, x: _of_size(_clamped(z, 0), x),),
-    "pow": (_base,),
+    "div": (lambda z, a, b: _replace_where(z * b, z.contains(0) & ~b.is_bounded, -np.inf, np.inf), _divisor_bounds),
+    "square": (lambda z, x: _bounds_by_magnitude(_SQRT(z), x),),
+    "abs": (lambda z, x: _bounds_by_magnitude(_clamped(z, 0), x),),
+    "pow": (_base_bounds,),
     "sqrt": _invertible(lambda z: _square(_clamped(z, 0))),
-    "max": (lambda z, a, b: _of_largest(z, b), lambda z, a, b: _of_largest(z, a)),
-    "min": (lambda z, a, b: -_of_largest(-z, -b), lambda z, a, b: -_of_largest(-z, -a)),
+    "max": (lambda z, a, b: _bounds_by_maximum(z, b), lambda z, a, b: _bounds_by_maximum(z, a)),
+    "min": (lambda z, a, b: -_bounds_by_maximum(-z, -b), lambda z, a, b: -_bounds_by_maximum(-z, -a)),
     **{
         name: _invertible(_TABLE[inverse])
         for name, inverse in (

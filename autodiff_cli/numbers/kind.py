@@ -96,12 +96,12 @@ class Kind(Generic[N]):
             function = self._partials[key] = self._compile((rule.output, *rule.inputs), roots, result)
         return function
 
-    def predicate(self, op: Op, which: str, count: int) -> Callable[..., N] | None:
+    def predicate(self, op: Op, name: str, count: int) -> Callable[..., N] | None:
         """Return the predicate `kink`, `domain` or `singular` of `op` as a function of its inputs; None if it has
         none."""
-        key = (op.name, which, count)
+        key = (op.name, name, count)
         if key not in self._predicates:
-            graph = op.predicate(which, count)
+            graph = op.predicate(name, count)
             compiled = None if graph is None else self._compile(op.placeholders(count), [graph], "{}")
             self._predicates[key] = compiled
         return self._predicates[key]

@@ -1,7 +1,7 @@
 """Source code of the functions of floats, for their translation into other languages and into machine code.
 
 The modules `float_functions`, `special_functions`, `gamma_functions` and `floats` have distinct names for their
-functions. `portable_functions` redefines, in plain arithmetic, some functions that the others take from Python's
+functions. `portable_functions` redefines, in plain arithmetic, some functions that other modules take from Python's
 library. A module is parsed when something in it is needed.
 """
 

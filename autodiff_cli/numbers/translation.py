@@ -33,7 +33,7 @@ class TargetFunction(NamedTuple):
         is_condition: whether its result is a truth value; otherwise it is a number.
         variables: the names of its variables, which are numbers.
         body: its lines.
-        comment: a description of what it computes.
+        comment: a description of the function.
         is_recursive: whether it calls itself.
     """
 

@@ -54,30 +54,30 @@ not_ = operator("not", "not", Precedence.NOT, lambda z, x: (0,),      **PIECEWIS
 # up to rounding, whereas floor(a/b) would be off by one where a/b rounds up to an integer.
 mod = operator(
     "mod", "%", PRODUCT, lambda z, a, b: (1, round_((z - a) / b)),
-    spelling="mod", title="a remainder", kink=lambda a, b: equal(a % b, 0), kink_note="it jumps there; the slope on either side is taken",
+    spelling="mod", title="a remainder", kink=lambda a, b: equal(a % b, 0), kink_note="it jumps there; the slope on either side is used",
     singular=lambda a, b: equal(b, 0),
 )  # fmt: skip
 
 round_ = elementary(
     "round", lambda z, x: 0, **PIECEWISE_CONSTANT, parity=-1,
-    kink=lambda x: equal(abs_(x - floor(x)), 0.5), kink_note="it jumps there; slope 0 is taken",
+    kink=lambda x: equal(abs_(x - floor(x)), 0.5), kink_note="it jumps there; slope 0 is used",
     summary="the nearest whole number, halves to the even one",
 )  # fmt: skip
 floor = elementary(
     "floor", lambda z, x: 0, **PIECEWISE_CONSTANT,
-    kink=lambda x: equal(floor(x), x), kink_note="it jumps there; slope 0 is taken",
+    kink=lambda x: equal(floor(x), x), kink_note="it jumps there; slope 0 is used",
 )  # fmt: skip
 ceil = elementary(
     "ceil", lambda z, x: 0, **PIECEWISE_CONSTANT,
-    kink=lambda x: equal(ceil(x), x), kink_note="it jumps there; slope 0 is taken",
+    kink=lambda x: equal(ceil(x), x), kink_note="it jumps there; slope 0 is used",
 )  # fmt: skip
 sign = elementary(
     "sign", lambda z, x: 0, **PIECEWISE_CONSTANT, parity=-1,
-    kink=lambda x: equal(x, 0), kink_note="it jumps there; slope 0 is taken",
+    kink=lambda x: equal(x, 0), kink_note="it jumps there; slope 0 is used",
 )  # fmt: skip
 abs_ = elementary(
     "abs", lambda z, x: sign(x), parity=1, is_exact=True,
-    kink=lambda x: equal(x, 0), kink_note="the slopes are -1 and 1; 0 is taken",
+    kink=lambda x: equal(x, 0), kink_note="the slopes are -1 and 1; 0 is used",
 )  # fmt: skip
 
 # --- Choices ---
@@ -129,16 +129,16 @@ clip = chooser(
         and_(low < high, or_(equal(x, low), equal(x, high))),
         and_(equal(low, high), x <= low),
     ),
-    kink_note="the slopes are 0 and 1; 0 is taken",
+    kink_note="the slopes are 0 and 1; 0 is used",
     summary="x kept between low and high",
 )  # fmt: skip
 relu = chooser(
     "relu", lambda z, x: ((x > 0, 1),), gate=Gate.ROUTE, is_exact=True, is_rectifier=True, saturation_values=(0, inf),
-    kink=lambda x: equal(x, 0), kink_note="the slopes are 0 and 1; 0 is taken",
+    kink=lambda x: equal(x, 0), kink_note="the slopes are 0 and 1; 0 is used",
     summary="x where it is positive, else 0",
 )  # fmt: skip
 heaviside = elementary(
     "heaviside", lambda z, x: 0, gate=Gate.BLOCK, expansion=lambda x: 0.5 * (sign(x) + 1),
-    kink=lambda x: equal(x, 0), kink_note="it jumps there; slope 0 is taken",
+    kink=lambda x: equal(x, 0), kink_note="it jumps there; slope 0 is used",
     summary="0 below 0, 1 above, 1/2 at 0",
 )  # fmt: skip

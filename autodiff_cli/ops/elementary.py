@@ -99,7 +99,7 @@ acoth  = elementary("acoth",  lambda z, x: where_defined(z, atanh_slope(x)),    
 
 acot = elementary(
     "acot", lambda z, x: -atan_slope(x), expansion=lambda x: atan(1 / x), parity=-1,
-    kink=lambda x: equal(x, 0), kink_note="it jumps from -pi/2 to pi/2; the slope on either side is taken",
+    kink=lambda x: equal(x, 0), kink_note="it jumps from -pi/2 to pi/2; the slope on either side is used",
     summary="atan(1/x)",
 )  # fmt: skip
 log_base = composite(
@@ -114,13 +114,13 @@ direction = helper("direction", None, lambda x, h: x / h, vanishes=lambda x, h: 
 
 hypot = elementary(
     "hypot", lambda z, x, y: (direction(x, z), direction(y, z)),
-    kink=lambda x, y: and_(equal(x, 0), equal(y, 0)), kink_note="it is the tip of a cone; gradient 0 is taken",
+    kink=lambda x, y: and_(equal(x, 0), equal(y, 0)), kink_note="it is the tip of a cone; gradient 0 is used",
     summary="sqrt(x^2 + y^2), without overflow",
 )  # fmt: skip
 atan2 = elementary(
     "atan2", lambda z, y, x: (x / hypot(x, y) / hypot(x, y), -(y / hypot(x, y) / hypot(x, y))),
     singular=lambda y, x: and_(equal(x, 0), equal(y, 0)),
-    kink=lambda y, x: and_(equal(y, 0), x < 0), kink_note="it jumps by 2*pi there; the slope on either side is taken",
+    kink=lambda y, x: and_(equal(y, 0), x < 0), kink_note="it jumps by 2*pi there; the slope on either side is used",
     summary="the angle of the point (x, y), from -pi to pi",
 )  # fmt: skip
 

@@ -130,7 +130,7 @@ def _weibull_share_slopes(x: Node, k: Node, scale: Node) -> tuple[Node, ...]:
 _WEIBULL: OpFields = {
     "domain": lambda x, k, scale: and_(k > 0, scale > 0),
     "kink": lambda x, k, scale: equal(x, 0),
-    "kink_note": "it begins at 0; the slope below, 0, is taken",
+    "kink_note": "it begins at 0; the slope below, 0, is used",
     "ulp_bound": 4000,
 }
 
@@ -391,19 +391,19 @@ mish       = elementary("mish", lambda z, x: mish_slope(x), expansion=lambda x: 
 
 leaky_relu = composite(
     "leaky_relu", lambda x: where(x > 0, x, 0.01 * x), is_rectifier=True,
-    kink=lambda x: equal(x, 0), kink_note="the slopes are 0.01 and 1; 0.01 is taken",
+    kink=lambda x: equal(x, 0), kink_note="the slopes are 0.01 and 1; 0.01 is used",
 )  # fmt: skip
 selu = composite(
     "selu", lambda x: where(x >= 0, SELU_SCALE * x, (SELU_SCALE * SELU_ALPHA) * expm1(x)), is_rectifier=True,
-    kink=lambda x: equal(x, 0), kink_note="the slopes are 1.758 and 1.051; the smaller is taken",
+    kink=lambda x: equal(x, 0), kink_note="the slopes are 1.758 and 1.051; the smaller is used",
 )  # fmt: skip
 hardtanh = composite(
     "hardtanh", lambda x: clip(x, -1, 1), gate=Gate.ROUTE, parity=-1, saturation_values=(-1, 1),
-    kink=lambda x: equal(abs_(x), 1), kink_note="the slopes are 0 and 1; 0 is taken",
+    kink=lambda x: equal(abs_(x), 1), kink_note="the slopes are 0 and 1; 0 is used",
 )  # fmt: skip
 relu6 = composite(
     "relu6", lambda x: clip(x, 0, 6), gate=Gate.ROUTE, is_rectifier=True, saturation_values=(0, 6),
-    kink=lambda x: or_(equal(x, 0), equal(x, 6)), kink_note="the slopes are 0 and 1; 0 is taken",
+    kink=lambda x: or_(equal(x, 0), equal(x, 6)), kink_note="the slopes are 0 and 1; 0 is used",
 )  # fmt: skip
 
 
@@ -565,7 +565,7 @@ def _declare_log_density(
 
     Outside of the support it is -inf, with slope 0. Unless the arguments named in `positive` are positive, and the ends
     of a support are in order, it is undefined. `is_infinite` is true at the ends where it is infinite. `defaults` are
-    those of the last arguments.
+    the default values of the last arguments.
     """
     parameters = tuple(inspect.signature(formula).parameters)
     places = [parameters.index(argument) for argument in positive.split()]

@@ -18,7 +18,7 @@ from autodiff_cli.ops.declaration import composite, structural
 from autodiff_cli.ops.elementary import direction, exp, log
 
 NodeContributions = Sequence[Node | None]
-MaskedContributions = Sequence[Partial | None]  # with masks of the elements that they reach
+MaskedContributions = Sequence[Partial | None]  # contributions with masks of the elements that they reach
 
 # Forward declarations: rules may use operations that are declared further down.
 broadcast_like: Op
@@ -106,7 +106,7 @@ size = structural(
 norm = structural(
     "norm", lambda node, s: (),
     vjp=lambda s, g, z, x: (g * direction(x, z),),
-    kink=lambda x: equal(norm(x), 0), kink_note="it is the tip of a cone; gradient 0 is taken",
+    kink=lambda x: equal(norm(x), 0), kink_note="it is the tip of a cone; gradient 0 is used",
     summary="the length: the root of the sum of squares",
 )  # fmt: skip
 logsumexp = structural(

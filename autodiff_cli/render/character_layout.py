@@ -1,7 +1,7 @@
 """Layout of a graph drawn in characters: boxes in layers from left to right, joined by lines.
 
-Lines from different boxes share a cell only where they cross at right angles, so that each can be followed. The steps
-are those of Sugiyama, Tagawa and Toda (1981): assign layers, order each layer by barycentres, choose rows, route lines.
+Lines from different boxes share a cell only where they cross at right angles, so that each can be followed. The layout
+follows Sugiyama, Tagawa and Toda (1981): assign layers, order each layer by barycentres, choose rows, route lines.
 Between two layers lines run through a channel as on a circuit board (Hashimoto and Stevens, 1971): each line enters in
 one row from the left, turns into a vertical track, and leaves in one or more rows to the right.
 """
@@ -87,7 +87,7 @@ def _occupy_track(occupied: list[list[tuple[int, int]]], span: tuple[int, int], 
 
 # --- Boxes and lines ---
 
-MAX_ITEMS = 2500  # boxes and waypoints: larger drawings take more than a second, and nobody can follow them
+MAX_ITEMS = 2500  # boxes and waypoints: larger drawings take more than a second, and cannot be followed
 
 
 # Distances in terminal columns, and parameters of the ordering of layers.
@@ -279,7 +279,10 @@ def _input_rows(item: _Item) -> list[tuple[int, float]]:
 
 
 def _user_rows(item: _Item) -> list[tuple[int, float]]:
-    """Return the same for the lines that leave an item; a line that passes the next layer weighs most."""
+    """Return the row in which an item makes each line that leaves it straight, and the weight of the line.
+
+    A line that passes the next layer weighs most.
+    """
     offset = item.exit_row - item.row
     return [(link.entry_row - offset, 1 if link.target.width else _STRAIGHTNESS) for link in item.users]
 

@@ -46,7 +46,8 @@ class Box(NamedTuple):
     Attributes:
         id: the id of the node in the trace; for a folded frame the id of its last node.
         title: the label in at most `MAX_BOX_TITLE` characters.
-        value: its value, or that of the last node of a folded frame; None in a worksheet that asks for it elsewhere.
+        value: its value, or the value of the last node of a folded frame; None in a worksheet that asks for it
+            elsewhere.
         adjoint: its adjoint, or its tangent in forward mode; None if no derivative passes through it.
         node_count: the number of nodes of the trace that it stands for.
     """

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # --- The report ---
 
 ON_BOUND = "on its bound"
-MAX_FORMULA_LENGTH = 300  # characters; longer fitted formulas are not shown, since nobody reads them
+MAX_FORMULA_LENGTH = 300  # characters; longer fitted formulas are too long to read
 MIN_CORRELATION = 0.5  # weaker correlations are not listed
 MAX_CORRELATIONS = 10  # pairs listed, strongest first
 
@@ -106,7 +106,7 @@ def write_posteriors(paper: Paper, fits: Sequence[tuple[tuple[str, ...], FittedM
     """Write the summaries of the draws from posteriors, rounded by the standard deviations.
 
     Args:
-        fits: the fits, each with the cells that tell it from the others, in the columns `labels`.
+        fits: the fits, each with the cells that identify it, in the columns `labels`.
     """
     rows, chains, draws = [], 0, 0
     for cells, fit in fits:
@@ -342,7 +342,7 @@ def _write_remarks(paper: Paper, fit: FittedModel) -> None:
 
 # --- Networks and classifications ---
 
-MAX_SHOWN_LEVELS = 30  # of a random effect; the modes of more are in the JSON document and in model files
+MAX_SHOWN_LEVELS = 30  # levels of a random effect; modes of more are in the JSON document and in model files
 MAX_ELEMENTS = 9  # larger arrays are summarised
 MAX_CLASSES = 20  # with more classes a confusion table is too wide to read
 MAX_MISTAKES = 10  # pairs of classes listed in place of a confusion table

@@ -65,8 +65,9 @@ ESTIMATE_FORMATS = (".csv", ".tex", ".md")  # files that a table of parameters c
 
 
 def estimates_text(fit: FittedModel, path: str, digits: int | None) -> str:
-    """Return the table of all parameters and derived quantities as CSV with all digits, or, rounded as in the report,
-    as LaTeX or Markdown, by the suffix of a file.
+    """Return the table of all parameters and derived quantities, in the format of a file's suffix.
+
+    CSV has all digits; LaTeX and Markdown are rounded as in the report.
 
     >>> import autodiff_cli as ad
     >>> print(estimates_text(ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 5.9]}), "fit.md", None))

@@ -185,7 +185,7 @@ def derivatives_report(
 
     Args:
         trace: the forward and backward pass at the point; None for an array output, which has no gradient.
-        warnings: warnings about a Jacobian, in addition to those of the trace.
+        warnings: warnings about a Jacobian, in addition to the warnings of the trace.
     """
     all_warnings = [*warnings, *(trace.warnings if trace is not None else ())]
     tangents = request.tangents
@@ -348,22 +348,22 @@ _COLUMNS = (Column("variable"), *_NUMBERS, Column("verdict"))
 _MAX_REFERENCE_LENGTH = 20  # characters: more digits than a float has, and the table stays narrow
 
 
-def check_report(check: GradientCheck, referee: FrameworkGradient | None = None) -> tuple[Report, bool]:
+def check_report(check: GradientCheck, other: FrameworkGradient | None = None) -> tuple[Report, bool]:
     """Report a check of the gradient; return the report and whether the gradient is correct.
 
     Args:
-        referee: the gradient that another framework computes. At a kink it may use another convention, so
+        other: the gradient that another framework computes. At a kink it may use another convention, so
             differences there do not count.
     """
     agrees = check.agrees and all(
-        referee is None or referee.agrees[each.variable] or not each.verdict.has_derivative for each in check.findings
+        other is None or other.agrees[each.variable] or not each.verdict.has_derivative for each in check.findings
     )
     return Report(
-        lambda paper: _write_check(paper, check, referee, agrees), lambda: [_check_document(check, referee, agrees)]
+        lambda paper: _write_check(paper, check, other, agrees), lambda: [_check_document(check, other, agrees)]
     ), agrees
 
 
-def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient | None, agrees: bool) -> None:
+def _write_check(paper: Paper, check: GradientCheck, other: FrameworkGradient | None, agrees: bool) -> None:
     write_title(paper, check.trace.expression, check.trace.point)
     paper.line()
     rows = [
@@ -381,13 +381,13 @@ def _write_check(paper: Paper, check: GradientCheck, referee: FrameworkGradient 
     paper.line("  order: f(x + h) - f(x) - h*gradient shrinks like h^order; correct: 2 or exact")
     _write_check_notes(paper, [finding for finding in check.findings if finding.note])
     paper.section("an equivalent formula that is more accurate here", [check.rewriting] if check.rewriting else [])
-    if referee is not None:
+    if other is not None:
         compared = [
-            (name, paper.in_full(slope), "agrees" if referee.agrees[name] else "differs")
-            for name, slope in referee.gradient.items()
+            (name, paper.in_full(slope), "agrees" if other.agrees[name] else "differs")
+            for name, slope in other.gradient.items()
         ]
         table = TextTable((Column("variable"), *number_columns("gradient"), Column("")), compared)
-        paper.titled_table(f"{referee.framework} {referee.version}", table)
+        paper.titled_table(f"{other.framework} {other.version}", table)
     paper.line()
     is_smooth = all(finding.verdict.has_derivative for finding in check.findings)
     correct = "correct" if is_smooth else "correct where there is a derivative"
@@ -406,7 +406,7 @@ def _write_check_notes(paper: Paper, findings: Sequence[Finding]) -> None:
         paper.write_items(findings, write, "note")
 
 
-def _check_document(check: GradientCheck, referee: FrameworkGradient | None, agrees: bool) -> dict[str, Any]:
+def _check_document(check: GradientCheck, other: FrameworkGradient | None, agrees: bool) -> dict[str, Any]:
     """Return the JSON document; the order is null if unknown, and "inf" if there is no remainder at all."""
     return {
         "expression": check.trace.expression.text,
@@ -414,7 +414,7 @@ def _check_document(check: GradientCheck, referee: FrameworkGradient | None, agr
         "value": to_json(check.trace.value),
         "agrees": agrees,
         **({"better": check.rewriting} if check.rewriting is not None else {}),
-        **({"against": referee._asdict()} if referee is not None else {}),
+        **({"against": other._asdict()} if other is not None else {}),
         "checks": {
             finding.variable: pick(finding, "gradient", "reference", "relative_error", "order")
             | {"verdict": finding.verdict.value, "note": finding.note}

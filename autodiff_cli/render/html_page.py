@@ -393,7 +393,7 @@ def _local_formulas(trace: Trace, i: int, parts: dict[Node, Fragment]) -> Iterat
     places = {rule.output: parts[node], **{leaf: parts[of] for leaf, of in zip(rule.inputs, node.inputs, strict=True)}}
     for partial in rule.partials:
         local = expand_helpers([partial.local])[partial.local]
-        text, _ = latex_formula(local, places, lambda _: "", widest=2 * _MAX_LATEX_LENGTH)
+        text, _ = latex_formula(local, places, lambda _: "", max_width=2 * _MAX_LATEX_LENGTH)
         yield text if len(text) <= 2 * _MAX_LATEX_LENGTH else None
 
 
@@ -429,7 +429,7 @@ def _formula_form(formula: str, values: str, message: str) -> str:
 # --- Pages of fits ---
 
 MAX_PAGE_ROWS = 500  # more rows make the page large and slow
-_MAX_PAGE_DRAWS = 250  # of a chain
+_MAX_PAGE_DRAWS = 250  # draws of a chain on a page
 _MAX_PAGE_DRAW_NUMBERS = 100_000
 _MAX_MODEL_LENGTH = 80  # characters of the model in the title
 

@@ -17,10 +17,10 @@ The evaluator is one constant, `evaluator`, with functions:
 - A value is a number or an array, `{shape: [rows, columns], data: Float64Array}`.
 - An adjoint is a number, an array, or null if no derivative passes through the node.
 - Contributions are a list with a record `{position, to, local, amount, nothing}` for each input with an adjoint, in the
-  order of the inputs. They mean the same as in `explain.record.Contribution`; `nothing` is true for a structural zero,
-  and `local` is null for an operation on whole arrays. A record may also have `jacobian`, if the page shows it, `read`,
-  the value of the formula that the page shows for `local`, `kink`, which is 1 at a kink, and `singular`, which is 1
-  where the value or a derivative is infinite or undefined.
+  order of the inputs. The fields are explained in `explain.record.Contribution`; `nothing` is true for a structural
+  zero, and `local` is null for an operation on whole arrays. A record may also have `jacobian`, if the page shows it,
+  `read`, the value of the formula that the page shows for `local`, `kink`, which is 1 at a kink, and `singular`, which
+  is 1 where the value or a derivative is infinite or undefined.
 
 Forward mode is optional. It propagates the tangents `seeds` (by name) from the variables to the output. The rate
 (tangent) of a node is null if it does not depend on these variables; `carried` lists its terms as
@@ -143,7 +143,7 @@ class _Program:
         """Return the whole program.
 
         Args:
-            result: what it returns, with `{}` in place of the passes of each trace.
+            result: the code of its result, with `{}` in place of the passes of each trace.
         """
         result = f"return {result.format(*map(self._passes, self._traces))};"
         needed, lifted = self._dependencies(result)

@@ -31,7 +31,7 @@ _LABEL_MARGIN = 10  # around the label of an edge
 _MAX_BALANCED_NODES = 100  # larger graphs are laid out by a faster method, with more crossings
 _MAX_COMPARED_NODES = 400  # larger graphs are laid out from left to right only
 _GRID_SQUARE = 100  # side of the squares that index free space: about the size of a node
-_LABEL_SHARES = (0.5, 0.3, 0.7, 0.15, 0.85)  # positions along a stretch tried for a label
+_LABEL_POSITIONS = (0.5, 0.3, 0.7, 0.15, 0.85)  # positions along a segment tried for a label
 _MAX_WAYPOINTS = 3000  # points at which edges pass layers; with more, nodes are drawn again
 _PART_GAP = 2.0 * TITLE_HEIGHT  # between the parts of a graph that is laid out in parts
 
@@ -89,8 +89,8 @@ class Layout(NamedTuple):
     routes: list[Route]
     frames: list[Rectangle]
 
-    def moved(self, right: float, down: float) -> Layout:
-        """Return a layout of which everything is moved by a distance."""
+    def translated(self, right: float, down: float) -> Layout:
+        """Return a layout in which everything is translated by a distance."""
 
         def move(at: Point) -> Point:
             return Point(at.x + right, at.y + down)
@@ -151,7 +151,7 @@ def layered_layout(
     left, top = (min(place.centre[k] - place.size[k] / 2 for place in shapes) for k in (0, 1))
     right, bottom = (max(place.centre[k] + place.size[k] / 2 for place in shapes) for k in (0, 1))
     centres = [place.centre for place in places[len(frames) :]]
-    return Layout(Size(right - left, bottom - top), centres, routes, places[: len(frames)]).moved(-left, -top)
+    return Layout(Size(right - left, bottom - top), centres, routes, places[: len(frames)]).translated(-left, -top)
 
 
 def page_overflow(size: Size) -> float:
@@ -179,12 +179,12 @@ class _LabelPlacer:
             anchor: the position that the layout library suggests, which may be off the edge.
             points: the points of the edge.
         """
-        stretches = sorted(itertools.pairwise(points), key=lambda ends: math.dist(*ends), reverse=True)
-        candidates = [anchor] if any(_is_on_stretch(anchor, *stretch) for stretch in stretches) else []
+        segments = sorted(itertools.pairwise(points), key=lambda ends: math.dist(*ends), reverse=True)
+        candidates = [anchor] if any(_is_on_segment(anchor, *segment) for segment in segments) else []
         candidates += [
             Point(start.x + share * (end.x - start.x), start.y + share * (end.y - start.y))
-            for share in _LABEL_SHARES
-            for start, end in stretches
+            for share in _LABEL_POSITIONS
+            for start, end in segments
         ]
         centre = next((point for point in candidates if self._is_free(Rectangle(point, size))), candidates[0])
         self._occupy(Rectangle(centre, size))
@@ -210,7 +210,7 @@ def _grid_squares(place: Rectangle) -> Iterator[tuple[int, int]]:
     return itertools.product(columns, rows)
 
 
-def _is_on_stretch(place: Point, start: Point, end: Point) -> bool:
+def _is_on_segment(place: Point, start: Point, end: Point) -> bool:
     """Whether a point is on a horizontal or vertical line segment, to within a pixel."""
     return all(min(start[k], end[k]) - 1 <= place[k] <= max(start[k], end[k]) + 1 for k in (0, 1))
 
@@ -235,7 +235,7 @@ _OPTIONS = {
 }
 
 
-# --- Nodes that are drawn again ---
+# --- Duplicated nodes ---
 
 
 class LayoutWithCopies(NamedTuple):
@@ -255,7 +255,7 @@ def layout_with_copies(
     """
     if len(nodes) > MAX_NODES:
         raise GraphTooLargeError(f"a drawing can have at most {MAX_NODES} nodes, and this graph has {len(nodes)}")
-    there, ends, copies = _draw_again(len(nodes), edges, {k: edges[k][1] for k in _longest_edges(len(nodes), edges)})
+    there, ends, copies = _copy_sources(len(nodes), edges, {k: edges[k][1] for k in _longest_edges(len(nodes), edges)})
     members = [[*frame.nodes] for frame in frames]
     around = {i: inside for inside in members for i in inside}
     for (_, target), copy in copies.items():
@@ -264,7 +264,7 @@ def layout_with_copies(
     return LayoutWithCopies(layered_layout([nodes[i] for i in there], ends, labels, frames), there)
 
 
-def _draw_again(
+def _copy_sources(
     count: int, edges: Sequence[tuple[int, int]], places: Mapping[int, P]
 ) -> tuple[list[int], list[tuple[int, int]], dict[tuple[int, P], int]]:
     """Draw the sources of some edges again, once for each source and place.
@@ -338,21 +338,21 @@ def layout_in_parts(
     outermost: list[int] = []
     for k, frame in enumerate(frames):
         outermost.append(k if frame.outer is None else outermost[frame.outer])
-    of: list[int | None] = [None] * len(nodes)  # the part of each position
+    part_of: list[int | None] = [None] * len(nodes)  # the part of each position
     for k, frame in enumerate(frames):
         for i in frame.nodes:
-            of[i] = outermost[k]
+            part_of[i] = outermost[k]
     settled = {i for frame in frames for i in frame.nodes} | {target for _, target in edges}
     for source, target in reversed(edges):
         if source not in settled:
-            of[source] = of[target]  # variables and constants belong to the first part that uses them
-    between = {k: of[target] for k, (source, target) in enumerate(edges) if of[source] != of[target]}
-    there, ends, copies = _draw_again(len(nodes), edges, between)
-    of += [part for _, part in copies]
+            part_of[source] = part_of[target]  # variables and constants belong to the first part that uses them
+    between = {k: part_of[target] for k, (source, target) in enumerate(edges) if part_of[source] != part_of[target]}
+    there, ends, copies = _copy_sources(len(nodes), edges, between)
+    part_of += [part for _, part in copies]
 
     def lay_out(unit: int | None) -> _Part:
         """Lay out an outermost frame, or the nodes outside all frames."""
-        places = [i for i, where in enumerate(of) if where == unit]
+        places = [i for i, where in enumerate(part_of) if where == unit]
         position = {i: k for k, i in enumerate(places)}
         own = [k for k, (_, target) in enumerate(ends) if target in position]
         inner = [k for k, frame in enumerate(frames) if frame.outer is not None and outermost[k] == unit]
@@ -370,7 +370,7 @@ def layout_in_parts(
         return _Part(result._replace(size=title), places, own, [unit, *inner], Size(TITLE_HEIGHT, 2 * TITLE_HEIGHT))
 
     units: list[int | None] = [k for k, frame in enumerate(frames) if frame.outer is None]
-    parts = [lay_out(unit) for unit in [*units, None] if unit in of]
+    parts = [lay_out(unit) for unit in [*units, None] if unit in part_of]
     return LayoutWithCopies(_join_parts(parts, len(there), len(edges), len(frames)), there)
 
 
@@ -388,7 +388,7 @@ def _join_parts(parts: Sequence[_Part], nodes: int, edges: int, frames: int) -> 
     places: dict[int, Rectangle] = {}
     for part, corner in zip(parts, corners, strict=True):
         margin, outer = part.margin, _outer_size(part)
-        layout = part.layout.moved(corner.x + margin.width, corner.y + margin.height)
+        layout = part.layout.translated(corner.x + margin.width, corner.y + margin.height)
         centres |= zip(part.places, layout.centres, strict=True)
         routes |= zip(part.edges, layout.routes, strict=True)
         around = [Rectangle(Point(corner.x + outer.width / 2, corner.y + outer.height / 2), outer)]

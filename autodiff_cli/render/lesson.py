@@ -38,7 +38,7 @@ def lesson_list_report(titles: Mapping[str, str]) -> Report:
     def write(paper: Paper) -> None:
         paper.line("Lessons on backpropagation", Style.STRONG)
         paper.line()
-        paper.table(TextTable((Column("lesson"), Column("what it is about")), [*titles.items()]))
+        paper.table(TextTable((Column("lesson"), Column("topic")), [*titles.items()]))
         paper.line()
         first = next(iter(titles))
         paper.line(
@@ -70,7 +70,7 @@ def lesson_report(lesson: Lesson, with_questions: bool = True) -> Report:
         if with_questions:
             _write_questions(paper, lesson)
         paper.line()
-        paper.line(f"To go through it one step at a time: {trace_command(lesson)} --step", Style.FAINT)
+        paper.line(f"To step through it: {trace_command(lesson)} --step", Style.FAINT)
 
     return Report(write, lambda: [_lesson_document(lesson)])
 
@@ -193,9 +193,9 @@ def _course_page(title: str, content: str) -> str:
 _DRAWING_MARGIN = 8  # pixels
 _RESERVED_CHARACTERS = 9  # characters of space for each number, so that blanks have room
 _DATA = re.compile(r' data-(?:value|adjoint)="[^"]*"')
-_MAX_BLANK_OPERATIONS = 6  # of a drawing with blanks: in larger ones these would be too small to be filled in
-_MAX_PAGE_OPERATIONS = 23  # of a sheet that fits on a page, if it is set smaller; others take several in full size
-_MAX_FULL_SIZE_OPERATIONS = 11  # of a sheet that fits on a page in full size
+_MAX_BLANK_OPERATIONS = 6  # operations of a drawing with blanks; in larger drawings, blanks would be too small
+_MAX_PAGE_OPERATIONS = 23  # operations that fit on a page in small print; longer sheets take several pages
+_MAX_FULL_SIZE_OPERATIONS = 11  # operations that fit on a page in full size
 _BLANK = "____"
 
 

@@ -39,7 +39,7 @@ _MIN_TIME_SPAN = 10  # seconds; over a shorter span, times are labelled as numbe
 
 
 def _rows_note(plot: FitPlot) -> str:
-    """Return what the points of a plot are: shares, or how many rows."""
+    """Return a note on the points of a plot: whether they are shares, or else how many rows they are."""
     count = pluralize(plot.rows, "row")
     if plot.note or len(plot.x) >= plot.rows:
         return plot.note or count
@@ -252,7 +252,7 @@ _MAX_COLOURED_CURVES = 8  # curves on common axes; more have axes of their own
 _MAX_COLUMNS = 6  # axes in a row
 _MAX_SHARP_POINTS = 300  # with more points, each is smaller and paler, so that their density shows
 _MAX_LABEL_CHARS = 48
-_MAX_LEGEND_CHARS = 56  # of a line
+_MAX_LEGEND_CHARS = 56  # characters of a line
 _INCHES = {"width": 5.2, "data": 3.2, "residuals": 1.2, "loss": 1.5, "cell": 1.5, "trace": 0.6, "legend": 0.3}
 _MAX_DRAWN_NUMBERS = 6  # numbers of a posterior in a figure; more cannot be read in print
 _MARKERS = "os^Dv<>P"  # tell curves apart without colours
@@ -415,7 +415,7 @@ def _draw_fit(figure: Any, fit: FittedModel, options: FigureOptions) -> None:
 def _draw_posterior(figure: Any, draws: Mapping[str, Array]) -> None:
     """Draw the trace of every chain above a matrix of the marginals of each number and the draws of each pair.
 
-    Of many numbers, those of levels come last and are left out first.
+    If there are many numbers, parameters of levels come last and are left out first.
     """
     names, numbers = draw_numbers(draws)
     order = sorted(range(len(names)), key=lambda k: is_level_name(names[k]))

@@ -236,8 +236,8 @@ class TerminalPaper(Paper):
 
 
 class OutputGuard:
-    """A context in which a stream may fail: what is written there is then lost, and work that also writes files goes
-    on.
+    """A context in which a stream may fail: further output is then discarded, and work that also writes files
+    continues.
 
     Attributes:
         error: the reason for which output was lost; None if nothing was lost, or if its reader closed it (`| head`).
@@ -251,7 +251,7 @@ class OutputGuard:
         """Enter the context, which may be done many times."""
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> bool:
-        """Discard what is written to the stream from now on if it failed."""
+        """Discard further output to the stream if it failed."""
         if not isinstance(error, OSError):
             return False
         if not isinstance(error, BrokenPipeError):
@@ -400,7 +400,7 @@ def plot_lines(figure: Any) -> list[str]:
 
 
 def tick_label(value: float, span: float, is_exponent: bool) -> str:
-    """Return a number beside an axis that is so long.
+    """Return a number as the label of a tick on an axis of length `span`.
 
     Args:
         is_exponent: whether the number is the exponent of a power of 10 that is shown.

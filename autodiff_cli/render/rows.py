@@ -112,7 +112,7 @@ class GradientTable:
         undefined_count: the number of points at which the value or a derivative was not finite.
         inaccurate_count: the number of rows in which a number lost digits.
         first_inaccurate: messages about the first of these rows.
-        misleading_count: the number of rows in which the standard error to first order misleads.
+        misleading_count: the number of rows in which the first-order standard error is misleading.
         first_misleading: the first of these rows, from 1.
     """
 
@@ -207,7 +207,7 @@ def predictions_report(
         header: the names of the columns of the data.
         rows: returns the rows of the data, block by block.
         names: the names of the columns of predictions.
-        predictions: returns the predictions, block by block; the blocks may differ from those of `rows`.
+        predictions: returns the predictions, block by block; the blocks may differ from the blocks of `rows`.
     """
 
     def write(paper: Paper) -> None:

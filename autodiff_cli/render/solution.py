@@ -1,8 +1,8 @@
 r"""Worked solutions: a trace as a LaTeX document that needs only amsmath.
 
 The document has the formula, the steps of its graph with their numbers, the chain rule at every node in symbols and
-then in numbers, and the gradient. Formulas of local derivatives are the rules of the operations. All text is ASCII,
-whatever the user typed, so that pdflatex sets it with its own fonts.
+then in numbers, and the gradient. Formulas of local derivatives are the rules of the operations. All text is ASCII, for
+any names in the formula, so that pdflatex sets it with its own fonts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from autodiff_cli.targets.translation import GraphWriter
 # --- Names, numbers and operations in LaTeX ---
 
 MAX_LINE_WIDTH = 78  # characters of a formula that fit on a line of the document, as `latex_width` counts them
-_MAX_OPERANDS = 8  # of a variadic operation such as max; more are abbreviated
+_MAX_OPERANDS = 8  # operands of a variadic operation such as max; more are abbreviated
 _MATRIX_MARGIN = 18  # characters reserved for the left side of an equation with a matrix
 _MAX_MATRIX_SIDE = 8  # rows and columns of a matrix that is written out
 _COMMAND = re.compile(r"\\[a-zA-Z]+\*?")
@@ -154,7 +154,7 @@ def latex_operation(node: Node, operands: Sequence[Fragment], arrays: Collection
     """Return an operation applied to operands; a long list of operands is abbreviated.
 
     Args:
-        arrays: the nodes that are arrays, whose elementwise product is written with another sign than that of matrices.
+        arrays: the nodes that are arrays, whose elementwise product is not written like the product of matrices.
     """
     if node.operation.symbol == "*" and all(child in arrays for child in node.inputs):
         return LATEX.apply_notation(_ELEMENTWISE_PRODUCT, operands)
@@ -169,7 +169,7 @@ def latex_formula(
     root: Node,
     known: Mapping[Node, Fragment],
     fresh: Callable[[Node], str],
-    widest: int = MAX_LINE_WIDTH,
+    max_width: int = MAX_LINE_WIDTH,
     arrays: Collection[Node] = (),
 ) -> tuple[str, list[tuple[str, str]]]:
     """Return a graph as a formula, and pairs (name, formula) of parts that would not fit on its line.
@@ -177,7 +177,7 @@ def latex_formula(
     Args:
         known: the LaTeX of leaves and of other nodes that are not to be expanded.
         fresh: returns a new name for a part.
-        widest: the width at which parts get names.
+        max_width: the width at which parts get names.
         arrays: the nodes that are arrays.
     """
     parts: list[tuple[str, str]] = []
@@ -187,14 +187,14 @@ def latex_formula(
             continue
         operands = [fragments[child] for child in node.inputs]
         piece = _WRITER.write(node, ()) if node.op is None else latex_operation(node, operands, arrays)
-        if node.op is not None and latex_width(piece.text) > widest:
+        if node.op is not None and latex_width(piece.text) > max_width:
             operands = []
             for child in node.inputs:
                 part = fragments[child]
                 if (
                     child.op is not None
                     and child not in known
-                    and latex_width(part.text) > widest // (2 * len(node.inputs))
+                    and latex_width(part.text) > max_width // (2 * len(node.inputs))
                 ):
                     name = fresh(child)
                     parts.append((name, LATEX.coerce(part).text))

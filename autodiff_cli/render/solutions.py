@@ -162,7 +162,7 @@ def _number_text(paper: Paper, number: Coordinate, bounds: Bounds) -> str:
 
 # --- Plots ---
 
-_CURVE_POINTS = 400  # of a curve
+_CURVE_POINTS = 400  # computed points of a curve
 _PLOT_ROWS = 16  # lines of a plot of a curve
 _CONTOUR_ROWS = 20  # lines of a plot of contours
 _CONTOURS = 9
@@ -206,5 +206,5 @@ def write_plot(paper: Paper, problem: BoxProblem, points: Sequence[Mapping[str, 
     marked_points = [found.tolist() for found in coordinates.values()]
     paper.heading("contours")
     paper.verbatim(*dot_plot(ends, dots, marked_points, (columns, _CONTOUR_ROWS)))
-    shares = f"{_CONTOURS} lines, with as much of the box between each two"
+    shares = f"{_CONTOURS} contour lines, with equal areas between them"
     paper.line(f"  {names[1]} over {names[0]}, o: points found, dots: {shares}", Style.FAINT)

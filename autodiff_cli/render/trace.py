@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # --- Arrays as aligned rows ---
 
 GRID_WIDTH = 72  # terminal columns of a row of an array, which is indented in a report of 80 columns
-SHADES = " ░▒▓█"  # for magnitudes from 0 to the largest
+SHADES = " ░▒▓█"  # shades for magnitudes from 0 to the largest
 _MAX_NUMBER_ROWS = 12  # larger arrays are shown as shades
 _MAX_SHADED_ROWS = 10  # larger arrays are sampled
 _COLUMN_GAP = "  "
@@ -96,7 +96,7 @@ def forward_lines(trace: Trace, step: ForwardStep, show: NumberFormat, shown: se
     """Yield the lines below a forward step: its large variables and constants, then its value if that is large.
 
     Args:
-        shown: the labels of arrays that are left out, to which those of the step are added.
+        shown: the labels of arrays that are left out; the labels of the step are added to it.
     """
     leaves = (i for i in dict.fromkeys(step.inputs) if trace.tape.nodes[i].op is None)
     for i in (*leaves, step.node):
@@ -287,7 +287,7 @@ def variance_report(trace: Trace, sources: Sequence[VarianceSource], uncertainty
         trace: the trace of numbers that the paths belong to.
         sources: the uncertain inputs with their paths.
         uncertainty: the uncertainty of the value.
-        has_ids: whether the nodes of the trace are those of the document that the report joins.
+        has_ids: whether the trace has the same nodes as the document that the report joins.
     """
     fields = {each.source.name: _variance_fields(trace, each, has_ids) for each in sources}
     return Report(

@@ -132,7 +132,7 @@ class Prover:
         """Return an enclosure of the only zero in each box; None where the proof fails.
 
         A coordinate that is known exactly is a fraction. Krawczyk steps in floats prove most zeros, all together; balls
-        prove the others, and add digits.
+        prove the remaining ones, and add digits.
         """
         if not len(zeros):
             return []
@@ -268,11 +268,11 @@ class SingularZeros(NamedTuple):
 def prove_singular_zeros(system: search.System, low: Array, high: Array, bits: int) -> SingularZeros | None:
     """Return the zeros in a box where the rank of the Jacobian may be one less than full; None if not decided.
 
-    All equations but F = 0 describe a curve, which has one point for each number t along an axis. Its direction v is
-    that of minors of the Jacobian; let D = v·∇. If F, DF, …, Dᵐ⁻¹F are 0 at a point of the curve, and DᵐF has no zero
-    in the box, then Dᵐ⁻¹F is monotone along the curve, and F has no other zero there (as in the reduction of Lyapunov
-    and Schmidt). Whether they are 0 is known if the coordinates are in a field of exact numbers. If F has an extremum
-    there that is not 0, F has two zeros beside it, or none.
+    All equations but F = 0 describe a curve, which has one point for each number t along an axis. Its direction v
+    consists of minors of the Jacobian; let D = v·∇. If F, DF, …, Dᵐ⁻¹F are 0 at a point of the curve, and DᵐF has no
+    zero in the box, then Dᵐ⁻¹F is monotone along the curve, and F has no other zero there (as in the reduction of
+    Lyapunov and Schmidt). Whether they are 0 is known if the coordinates are in a field of exact numbers. If F has an
+    extremum there that is not 0, F has two zeros beside it, or none.
     """
     size, names, leaves = len(low), system.names, system.leaves
     middle = (low / 2 + high / 2).reshape(-1, 1)

@@ -36,20 +36,20 @@ from autodiff_cli.ops.arithmetic import abs_, and_, div, greater, greater_equal,
 _BATCH = 4096  # boxes that are evaluated together
 _EPS = 2.0**-48  # relative rounding error of a short sum of products, with a margin
 _SLACK = 1 + 1e-9  # covers the rounding of sums of positive bounds
-_REGULAR = 0.9  # largest row sum of |I - Y·J| for which inflating a box is worthwhile
+_MAX_REGULAR_DEVIATION = 0.9  # largest row sum of |I - Y·J| for which inflating a box is worthwhile
 _INFLATION = 0.1  # part of its width by which a box grows on each side
 _MIN_GROWTH = 2.0**-40  # part of its ends by which it grows at least, so that rounding does not hide the zero
 _MIN_RELATIVE_WIDTH = 2.0**-30  # boxes narrower than this, relative to their place, are not bisected
 _MIN_DOMAIN_PART = 2.0**-44  # boxes narrower than this, relative to the domain, are not bisected either
 _FACE_PART = 2.0**-7  # relative to the domain; smaller boxes on faces that cannot hold the global minimum are skipped
 _NOISE_WIDTH = 2.0**-16  # relative width below which a box is left undecided if rounding hides the sign at its middle
-_SPLIT = 0.4873  # part of the width at which a box is cut: not 1/2, because zeros are often there
+_SPLIT_POSITION = 0.4873  # part of the width at which a box is cut: not 1/2, because zeros are often there
 _CLOSED = 2  # side of a coordinate whose edges are not separated from the inside yet
-_PASSES = 3  # passes of constraint propagation for systems of `_MANY` equations, whose boxes are costly to cut
-_MANY = 4  # equations of a system that counts as large
+_MAX_PASSES = 3  # passes of constraint propagation in large systems, whose boxes are costly to cut
+_LARGE_SYSTEM = 4  # equations of a system that counts as large
 _KINK_PASSES = 2  # passes of constraint propagation: one bounds the truths of conditions, the next uses them
 _COMPARISONS = {greater: 1, greater_equal: 1, less: -1, less_equal: -1}
-_USEFUL = 0.6  # a box that a Newton step narrows by this factor is not bisected
+_MIN_NARROWING = 0.6  # a box that a Newton step narrows by this factor is not bisected
 
 
 class System:
@@ -164,17 +164,17 @@ def enclosure_function(names: Sequence[str], outputs: Sequence[Node]) -> Callabl
 class Propagation:
     """Constraint propagation over a graph: known bounds of its outputs narrow the intervals of its inputs.
 
-    The intervals of all nodes are computed from the inputs to the outputs. Then the interval of each node narrows those
-    of its own inputs, from the outputs back (HC4; Benhamou, Goualard, Granvilliers and Puget 1999, "Revising hull and
-    box consistency"). In large systems both passes are repeated with the narrowed intervals, because equations share
-    nodes (Vu, Schichl and Sam-Haroud 2009, "Interval propagation and search on directed acyclic graphs for numerical
-    constraint solving").
+    The intervals of all nodes are computed from the inputs to the outputs. Then the interval of each node narrows the
+    intervals of its inputs, from the outputs back (HC4; Benhamou, Goualard, Granvilliers and Puget 1999, "Revising hull
+    and box consistency"). In large systems both passes are repeated with the narrowed intervals, because equations
+    share nodes (Vu, Schichl and Sam-Haroud 2009, "Interval propagation and search on directed acyclic graphs for
+    numerical constraint solving").
     """
 
     def __init__(self, outputs: Sequence[Node]) -> None:
         self._tape = tape = Tape(outputs)
         self._sweep = ForwardPass(tape, INTERVALS)
-        self._passes = _PASSES if len(outputs) >= _MANY else 1
+        self._passes = _MAX_PASSES if len(outputs) >= _LARGE_SYSTEM else 1
         self._leaves = {node.text: i for i, node in enumerate(tape.nodes) if node.is_input}
         self._steps: list[tuple[int, tuple[int, ...], int, Function]] = []
         reached = {*tape.outputs}  # nodes that must be defined wherever the outputs have such values
@@ -391,7 +391,7 @@ def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) ->
             jacobian_error + size * _EPS * np.abs(jacobian)
         )
         deviation *= _SLACK
-        is_regular = is_bounded & (deviation.sum(axis=2) < _REGULAR).all(axis=1)
+        is_regular = is_bounded & (deviation.sum(axis=2) < _MAX_REGULAR_DEVIATION).all(axis=1)
         # Where the Jacobian is nearly singular, a combination of the equations has almost no slope; the row of the
         # inverse with the largest numbers is near it. Its mean-value form excludes more than those of the equations.
         k = np.flatnonzero(is_bounded & ~is_excluded & ~is_regular)
@@ -559,12 +559,12 @@ class Search:
         width, is_narrow = boxes.upper - boxes.lower, self._is_narrow(boxes)
         with np.errstate(all="ignore"):
             ratio = np.where(is_narrow, 0, width / (previous.upper - previous.lower))
-            is_narrowed = np.nanmax(ratio, axis=0, initial=0) < _USEFUL
+            is_narrowed = np.nanmax(ratio, axis=0, initial=0) < _MIN_NARROWING
         has_smear = np.isfinite(smear).all(axis=0) & (smear > 0).any(axis=0)
         weight = np.where(is_narrow, -1, np.where(has_smear, smear, width / (self.upper - self.lower)))
         cut, rest = boxes.select(~is_narrowed), boxes.select(is_narrowed)
         axis, places = np.argmax(weight[:, ~is_narrowed], axis=0), np.arange(len(cut))
-        at = cut.lower[axis, places] + _SPLIT * (cut.upper[axis, places] - cut.lower[axis, places])
+        at = cut.lower[axis, places] + _SPLIT_POSITION * (cut.upper[axis, places] - cut.lower[axis, places])
         first, second = cut.upper.copy(), cut.lower.copy()
         first[axis, places], second[axis, places] = at, at
         return [rest, Boxes(cut.lower, first, cut.side), Boxes(second, cut.upper, cut.side)]
@@ -644,8 +644,8 @@ def kinds_of_points(system: System, lower: Array, upper: Array, side: Array) -> 
 
     Args:
         lower, upper: the ends of the boxes, of shape (unknowns, boxes).
-        side: 0 for the coordinates that are free; the Hessian is that with respect to these. Along the others the
-            function rises inward.
+        side: 0 for free coordinates; the Hessian is taken with respect to these. Along fixed coordinates, the function
+            rises inward.
     """
     size, is_free = len(system.names), (side == 0).T
     slopes = system.enclose_jacobian(lower, upper)

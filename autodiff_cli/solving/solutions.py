@@ -34,11 +34,11 @@ from autodiff_cli.solving.search import Boxes, Search, SearchResult, System, kin
 
 _CONDITIONS = (and_, or_, not_, less, less_equal, greater, greater_equal, not_equal)
 _BITS = 128  # working precision of proofs in bits, if the results are floats
-_SHOWN_DIGITS = 15  # of a number that no float represents
+_SHOWN_DIGITS = 15  # digits of a number that no float represents
 _GUARD_BITS = 64  # bits of the working precision beyond the requested digits
 _SPARE_BITS = 40  # bits of the working precision that zeros need not reach: to reach them would take more steps
 _MAX_MERGED = 300  # undecided boxes that are joined where they touch; more may form curves, and are joined in cells
-_GRID = 16  # cells along each coordinate
+_GRID_CELLS = 16  # cells along each coordinate
 _MAX_CLUSTER_PART = 2.0**-8  # width relative to the domain; wider clusters are not examined
 _MAX_CLUSTERS = 300  # clusters of undecided boxes that are examined for kinks and multiple zeros
 # Values are compared on the borders of such parts of the domain around a point.
@@ -386,7 +386,7 @@ def _singular_zeros(problem: BoxProblem, system: System, undecided: Boxes) -> tu
 
 
 def _singular_region(problem: BoxProblem, system: System, low: Array, high: Array) -> proof.SingularZeros | None:
-    """Return what is proven around a cluster of boxes where the Jacobian is singular, as far around it as possible."""
+    """Return the zeros around a cluster of boxes with a singular Jacobian, proven in a box as wide as possible."""
     start, end, *_ = (side[:, 0] for side in problem.domain.floats())
     if (high - low > _MAX_CLUSTER_PART * (end - start)).any():
         return None  # the search was cut short there
@@ -403,8 +403,10 @@ def _singular_region(problem: BoxProblem, system: System, low: Array, high: Arra
 def _proven_zeros(
     problem: BoxProblem, system: System, result: SearchResult
 ) -> tuple[list[list[Number]], list[Array], list[str], Boxes]:
-    """Return the proven zeros in the domain, each once; the edges to which they are fixed; the kinds of stationary
-    points; and the boxes that stay undecided."""
+    """Return the proven zeros in the domain, their edges and kinds, and the boxes that stay undecided.
+
+    Each zero is listed once, with the edges to which it is fixed, and its kind as a stationary point.
+    """
     domain, zeros, regions = problem.domain, result.zeros, result.regions
     proven = proof.Prover(system, domain, problem.bits, _SPARE_BITS).prove(zeros)
     undecided = result.undecided.join(zeros.select([k for k, zero in enumerate(proven) if zero is None]))
@@ -413,7 +415,7 @@ def _proven_zeros(
     region, sides = regions.select(at), zeros.side[:, at]
     distinct: list[int] = []
     for n in range(len(at)):
-        # A zero may be found from several boxes: it is the same one if it lies where another is proven to be alone.
+        # A zero may be found from several boxes: they are one zero if it lies in the region where another is unique.
         is_same = (region.lower[:, :n] <= ends[0, :, n : n + 1]) & (region.upper[:, :n] >= ends[1, :, n : n + 1])
         if not (is_same & (sides[:, :n] == sides[:, n : n + 1])).all(axis=0)[distinct].any():
             distinct.append(n)
@@ -453,7 +455,7 @@ def merge_touching(boxes: Boxes) -> list[tuple[Array, Array]]:
 def _hulls_on_grid(lower: Array, upper: Array) -> list[tuple[Array, Array]]:
     """Return the hulls of the boxes in each cell of a coarse grid."""
     start, width = lower.min(axis=0), upper.max(axis=0) - lower.min(axis=0)
-    cells = np.floor((lower - start) / np.where(width > 0, width, 1) * _GRID)
+    cells = np.floor((lower - start) / np.where(width > 0, width, 1) * _GRID_CELLS)
     groups: dict[tuple[float, ...], tuple[Array, Array]] = {}
     for cell, low, high in zip(map(tuple, cells.tolist()), lower, upper, strict=True):
         a, b = groups.get(cell, (low, high))
@@ -539,8 +541,10 @@ class _Cluster(NamedTuple):
 
 
 def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> tuple[list[_Cluster], Boxes]:
-    """Return the points at kinks and multiple zeros that are proven, with the boxes in which they are the only ones;
-    and the boxes that stay undecided."""
+    """Return the proven points at kinks and multiple zeros, and the boxes that stay undecided.
+
+    Each point comes with the box in which it is the only one.
+    """
     is_free = (undecided.side == 0).all(axis=0)
     is_decided = np.zeros(len(undecided), dtype=bool)
     points: list[_Cluster] = []
@@ -653,7 +657,7 @@ def search_minimum(problem: BoxProblem, is_maximum: bool = False) -> Optima:
     points: list[StationaryPoint] = []
     place = {} if end is None else dict(zip(system.names, end.tolist(), strict=True))
     for part in _LOCAL_PARTS if place else ():
-        ranges = {name: _around(x, part) for name, x in place.items()}
+        ranges = {name: _range_around(x, part) for name, x in place.items()}
         local = minimize(BoxProblem(formula, ranges, {}, problem.digits, _LOCAL_BOXES), is_maximum)
         boxes += local.boxes
         points = [point for point in local.points if point.kind == kind and not point.on_edge]
@@ -663,7 +667,7 @@ def search_minimum(problem: BoxProblem, is_maximum: bool = False) -> Optima:
     return Optima(**problem.record, complete=False, boxes=boxes, points=points, is_maximum=is_maximum, start=start)
 
 
-def _around(x: float, part: float) -> tuple[Number, Number]:
+def _range_around(x: float, part: float) -> tuple[Number, Number]:
     """Return the ends of a range around a number, which is not its middle."""
     width = part * max(abs(x), 1.0)
     return ball.from_float(x - width), ball.from_float(x + 1.0625 * width)

@@ -258,8 +258,9 @@ NUMPY = _array_target("numpy", "np", NUMPY_NOTATIONS, NUMPY_DEFINITIONS, _NUMPY_
 
 
 class ArrayLibrary(Library):
-    """The library of an array framework. Constants become floats: `np.where(x > 0, 2, 3)` has integers, which
-    overflow.
+    """The library of an array framework.
+
+    Constants become floats: `np.where(x > 0, 2, 3)` has integers, which overflow.
     """
 
     def operation(self, op: str, operands: Sequence[Fragment]) -> Fragment:

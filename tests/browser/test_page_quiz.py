@@ -63,7 +63,7 @@ def test_right_answers_lead_through_all_nodes_that_take_gradient(page: Page, wor
         assert sum(adjoint is not None for _, adjoint in numbers(page).values()) == count
         answer(page, str(labels[asked(page)]))
         assert says(page).startswith("Correct")
-    assert f"{questions} of {questions} correct, {questions} at the first try" in says(page)
+    assert f"{questions} of {questions} correct, {questions} on the first try" in says(page)
     assert numbers(page) == wanted
     assert page.get_by_role("button", name="Check", exact=True).count() == 0
 
@@ -89,7 +89,7 @@ def test_a_wrong_answer_gets_a_hint_without_numbers_then_one_with_them(page: Pag
     assert numbers(page)[0] == (2, None)
     answer(page, "2.58")
     assert says(page).startswith("Correct")
-    assert "5 of 5 correct, 4 at the first try" in says(page)
+    assert "5 of 5 correct, 4 on the first try" in says(page)
 
 
 # fmt: off
@@ -191,7 +191,7 @@ def test_the_answer_is_revealed_after_two_hints(page: Page) -> None:
         verdicts.append(says(page))
     assert len(set(verdicts)) == 3
     assert verdicts[-1] == (
-        "Not yet: the adjoint of x is 0.540302. The quiz is over: 1 of 2 correct, 1 at the first try."
+        "Not yet: the adjoint of x is 0.540302. The quiz is over: 1 of 2 correct, 1 on the first try."
     )
     assert page.get_by_role("button", name="Check", exact=True).count() == 0
 
@@ -474,7 +474,7 @@ def test_questions_about_values_go_from_the_inputs_up(page: Page) -> None:
         page.get_by_label("Value of").fill(str(values[label]))
         press(page, "Check")
         assert says(page).startswith("Correct")
-    assert "All correct: 6 of 6 correct, 5 at the first try" in says(page)
+    assert "All correct: 6 of 6 correct, 5 on the first try" in says(page)
 
 
 def test_questions_about_local_derivatives_hint_at_the_rule_first(page: Page) -> None:
@@ -563,7 +563,7 @@ def test_a_quiz_without_questions_says_so(page: Page, level: str, words: list[st
     opened(page, words)
     begin(page, level)
     assert page.get_by_role("button", name="Check", exact=True).count() == 0
-    assert says(page).startswith(("For this bug", "Here the order"))
+    assert says(page).startswith(("This bug", "Here the order"))
 
 
 # What stands beside the field of a question, and in how many lines the buttons of the controls are.

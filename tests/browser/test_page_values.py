@@ -108,7 +108,7 @@ def test_kinks_and_slopes_without_a_formula_have_the_warnings_of_the_command(pag
         press(page, "Back")
     report = run_cli(["trace", *words, "--x=0", "--y=-1", "--z=3", "--u=2", "--w=2"])
     for sentence in (
-        "abs(x), adjoint 1: abs has a kink here: the slopes are -1 and 1; 0 is taken",
+        "abs(x), adjoint 1: abs has a kink here: the slopes are -1 and 1; 0 is used",
         "log(y), adjoint 1: log scales by its slope, nan",
         "0^z, adjoint 1: a power scales by its slope: 0 for z",
         "max(u, w, 1), adjoint 1: max is tied and splits its adjoint equally: 0.5 of it to u and w",

@@ -234,7 +234,7 @@ def test_help_fits_terminals_of_40_and_80_columns_with_the_same_commands(name: s
 
 
 def needed(command: Command) -> list[str]:
-    return ["x"] * command.least_arguments
+    return ["x"] * command.required_count
 
 
 def sample(option: Parameter) -> list[str]:

@@ -296,7 +296,7 @@ def test_no_column_is_searched_for_among_all_others(tmp_path: Path) -> None:
         files[k].names = NamesWithoutSearch(files[k].names)
     opened = DataSource(files)
     assert opened.common_names == ["x"]
-    assert [{*file.absent} for file in files] == [{"z"}, {"y"}]
+    assert [{*file.columns_elsewhere} for file in files] == [{"z"}, {"y"}]
 
 
 def test_long_cells_are_shown_short(tmp_path: Path) -> None:

@@ -14,14 +14,14 @@ from tests.each import each, is_exhaustive
 # expression, point, the warnings as (kind, label of the node, words of the message)
 # fmt: off
 TABLE = [
-    ("abs(x)",                     {"x": 0},          [("kink", "abs(x)", "the slopes are -1 and 1; 0 is taken")]),
+    ("abs(x)",                     {"x": 0},          [("kink", "abs(x)", "the slopes are -1 and 1; 0 is used")]),
     ("abs(x)",                     {"x": 1},          []),
-    ("relu(x)",                    {"x": 0},          [("kink", "relu(x)", "0 is taken")]),
+    ("relu(x)",                    {"x": 0},          [("kink", "relu(x)", "0 is used")]),
     ("relu(x)",                    {"x": -1},         []),
-    ("clip(x, 0, 1)",              {"x": 1},          [("kink", "clip(x, 0, 1)", "0 is taken")]),
-    ("clip(x, y, y)",              {"x": 1, "y": 2},  [("kink", "clip(x, y, y)", "0 is taken")]),
-    ("relu6(x) + hardtanh(y)",     {"x": 6, "y": -1}, [("kink", "relu6(x)", "is taken"),
-                                                       ("kink", "hardtanh(y)", "is taken")]),
+    ("clip(x, 0, 1)",              {"x": 1},          [("kink", "clip(x, 0, 1)", "0 is used")]),
+    ("clip(x, y, y)",              {"x": 1, "y": 2},  [("kink", "clip(x, y, y)", "0 is used")]),
+    ("relu6(x) + hardtanh(y)",     {"x": 6, "y": -1}, [("kink", "relu6(x)", "is used"),
+                                                       ("kink", "hardtanh(y)", "is used")]),
     ("max(x, y)",                  {"x": 2, "y": 2},  [("kink", "max(x, y)", "equal shares")]),
     ("hypot(x, y)",                {"x": 0, "y": 0},  [("kink", "hypot(x, y)", "tip of a cone")]),
     ("log(x)",                     {"x": -1},         [("domain", "log(x)", "log(-1) is not defined")]),

@@ -61,7 +61,7 @@ def test_a_forward_step_has_its_numbers_filled_in(text: str, point: dict[str, fl
 SUM = "a sum distributes: each term gets the adjoint, unchanged"
 DIFFERENCE = "a difference distributes: the first term gets the adjoint, the second gets minus the adjoint"
 PRODUCT = "a product swaps: each factor gets the adjoint times the value of the other factor"
-KINK = "relu has a kink at 0: the slopes are 0 and 1; 0 is taken, so its adjoint is blocked"
+KINK = "relu has a kink at 0: the slopes are 0 and 1; 0 is used, so its adjoint is blocked"
 SIGMOID = "sigmoid scales by its slope, 0.5*(1 - 0.5) = sigmoid(0)*sigmoid(0) = 0.25"
 INACTIVE = "relu is flat at -2 and blocks its adjoint: the unit is inactive at this input"
 CONSTANT = "max selected an input that depends on no variable, so its adjoint stops here"
@@ -266,12 +266,12 @@ def test_statements_about_slopes_are_equations(op: Op, data: st.DataObject) -> N
 
 
 AT_KINKS = {
-    ("abs(x)", 0): "abs has a kink here: the slopes are -1 and 1; 0 is taken",
-    ("leaky_relu(x)", 0): "leaky_relu has a kink here: the slopes are 0.01 and 1; 0.01 is taken",
-    ("clip(x, 0, 1)", 1): "clip has a kink here: the slopes are 0 and 1; 0 is taken",
+    ("abs(x)", 0): "abs has a kink here: the slopes are -1 and 1; 0 is used",
+    ("leaky_relu(x)", 0): "leaky_relu has a kink here: the slopes are 0.01 and 1; 0.01 is used",
+    ("clip(x, 0, 1)", 1): "clip has a kink here: the slopes are 0 and 1; 0 is used",
     ("clip(x, 0, 1)", 2): "clip selected an input that depends on no variable, so its adjoint stops here",
-    ("hypot(x, x)", 0): "hypot has a kink here: it is the tip of a cone; gradient 0 is taken",
-    ("relu6(x)", 6): "relu6 has a kink at 6: the slopes are 0 and 1; 0 is taken, so its adjoint is blocked",
+    ("hypot(x, x)", 0): "hypot has a kink here: it is the tip of a cone; gradient 0 is used",
+    ("relu6(x)", 6): "relu6 has a kink at 6: the slopes are 0 and 1; 0 is used, so its adjoint is blocked",
 }
 
 
@@ -283,7 +283,7 @@ def test_a_kink_is_reported_at_its_node(text: str, x: float) -> None:
 
 def test_the_tip_of_a_cone_has_no_formula() -> None:
     assert backward("norm(v)", v=[0, 0]) == [
-        "norm has a kink here: it is the tip of a cone; gradient 0 is taken",
+        "norm has a kink here: it is the tip of a cone; gradient 0 is used",
         "v: 0 × adjoint = [0, 0]",
     ]
 

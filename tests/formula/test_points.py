@@ -18,17 +18,17 @@ ENDS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([1e307
 def test_numbers_lie_between_ends_that_are_exact(start: float, stop: float, count: int, data: st.DataObject) -> None:
     some = data.draw(st.lists(st.integers(0, count - 1), max_size=5))
     with np.errstate(all="raise", under="ignore"):
-        found = Range(start, stop, count).at(np.array(sorted({0, count - 1, *some})))
+        found = Range(start, stop, count).numbers_at(np.array(sorted({0, count - 1, *some})))
     assert (found[0], found[-1]) == (start, stop)
     assert ((min(start, stop) <= found) & (found <= max(start, stop))).all()
 
 
 @given(st.integers(-1000, 1000), st.integers(-1000, 1000), st.sampled_from([1, 2, 5, 10, 100]))
 def test_short_decimals_come_out_as_such(start: int, stop: int, parts: int) -> None:
-    found = Range(start, stop, parts + 1).at(np.arange(parts + 1))
+    found = Range(start, stop, parts + 1).numbers_at(np.arange(parts + 1))
     assert found.tolist() == [(start * (parts - k) + stop * k) / parts for k in range(parts + 1)]
 
 
 def test_numbers_that_are_too_large_to_be_multiplied() -> None:
-    assert Range(-1e308, 1e308, 5).at(np.arange(5)).tolist() == [-1e308, -5e307, 0, 5e307, 1e308]
-    assert Range(LARGEST, LARGEST, 3).at(np.arange(3)).tolist() == [LARGEST] * 3
+    assert Range(-1e308, 1e308, 5).numbers_at(np.arange(5)).tolist() == [-1e308, -5e307, 0, 5e307, 1e308]
+    assert Range(LARGEST, LARGEST, 3).numbers_at(np.arange(3)).tolist() == [LARGEST] * 3

@@ -14,7 +14,7 @@ from autodiff_cli.ops.declaration import composite
 
 ramp = composite(
     "ramp", lambda x: where(x > 1, x * x, x), aliases=("slope",),
-    kink=lambda x: equal(x, 1), kink_note="the slopes are 1 and 2; 1 is taken", summary="x, and x^2 beyond 1",
+    kink=lambda x: equal(x, 1), kink_note="the slopes are 1 and 2; 1 is used", summary="x, and x^2 beyond 1",
 )
 """
 ELEMENTARY = """
@@ -27,7 +27,7 @@ from autodiff_cli.ops.declaration import elementary
 
 ramp = elementary(
     "ramp", lambda z, x: where(x > 1, 2 * x, 1), aliases=("slope",),
-    kink=lambda x: equal(x, 1), kink_note="the slopes are 1 and 2; 1 is taken", summary="x, and x^2 beyond 1",
+    kink=lambda x: equal(x, 1), kink_note="the slopes are 1 and 2; 1 is used", summary="x, and x^2 beyond 1",
 )
 FLOATS.table["ramp"] = lambda x: x * x if x > 1 else x
 ARRAYS.table["ramp"] = lambda x: np.where(x > 1, x * x, x)

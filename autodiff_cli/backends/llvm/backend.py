@@ -44,12 +44,12 @@ from autodiff_cli.ops.structural import broadcast_like, norm, stack
 
 # The fields of a job, 8 bytes each. `order` has row numbers of 4 bytes each, of which positions `begin` to `end` are
 # processed in batches of `batch` rows. `window` rows, which are some batches, are gathered at a time from `columns` to
-# `drawn`, two tables of columns. Without an `order`, batches are read from `drawn` as they are stored. The means of a
+# `buffer`, two tables of columns. Without an `order`, batches are read from `buffer` as they are stored. The means of a
 # batch are written to `means`, and its mean loss to `losses`; `count` is the number of losses. `point` begins with the
 # parameters, and `memory` has the accumulators. A step reads the table `step_columns`, writes to `next`, and is counted
 # in `step_point`.
 EPOCH_JOB_FIELDS = (
-    "order", "begin", "end", "batch", "window", "columns", "drawn", "means", "losses", "count",
+    "order", "begin", "end", "batch", "window", "columns", "buffer", "means", "losses", "count",
     "point", "memory", "step_columns", "step_point", "step_memory", "next",
 )  # fmt: skip
 _ADDRESS_FIELDS = frozenset(EPOCH_JOB_FIELDS) - {"begin", "end", "batch", "window", "count"}
@@ -143,7 +143,7 @@ class _EpochWriter:
         assign = self._ir.assign
         order = assign(f"getelementptr inbounds i32, ptr {self._job['order']}, i64 {begin}")
         for leaf, letters in zip(self._plan.loss.plan.column_inputs, self._column_types, strict=True):
-            (source, far), (goal, near) = (self._column_entry(field, leaf.position) for field in ("columns", "drawn"))
+            (source, far), (goal, near) = (self._column_entry(field, leaf.position) for field in ("columns", "buffer"))
             with self._ir.loop("0", str(math.prod(leaf.shape))) as element:
                 from_ = assign(f"getelementptr i8, ptr {source}, i64 {assign(f'mul i64 {element.index}, {far}')}")
                 to = assign(f"getelementptr i8, ptr {goal}, i64 {assign(f'mul i64 {element.index}, {near}')}")
@@ -161,7 +161,7 @@ class _EpochWriter:
         ir, job = self._ir, self._job
         ir.emit(f"call void @prologue(ptr %memory, ptr {job['point']})")
         ir.emit(
-            f"call void @block(ptr %memory, ptr {job['point']}, ptr {job['drawn']}, i64 {first}, i64 {rows}, "
+            f"call void @block(ptr %memory, ptr {job['point']}, ptr {job['buffer']}, i64 {first}, i64 {rows}, "
             f"ptr {job['means']}, i64 0)"
         )
         if self._plan.weight_position is None:
@@ -280,7 +280,7 @@ class CompiledEpochKernel:
         window, gathered, _buffers = self._gather_buffers(bound, batch)
         losses = np.empty(-(-rows // batch))
         positions = 0 if order is None else order.astype(np.uint32)
-        self._set_job(order=positions, columns=bound.table, drawn=bound.table if order is None else gathered)
+        self._set_job(order=positions, columns=bound.table, buffer=bound.table if order is None else gathered)
         self._set_job(losses=losses, batch=batch, window=window, count=0)
         begin, part = 0, window
         while begin < rows:

@@ -438,7 +438,7 @@ def kernel_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ..
     """Return the text of a kernel's module.
 
     It exports `run(job, memory)`, which processes blocks until none is left, and `fold_level(sums, blocks, step)`,
-    which adds to the sums of every second block those of the block that is `step` further on.
+    which adds the sums of block i + `step` to the sums of block i, for every second of these blocks.
 
     Args:
         target: the processor.

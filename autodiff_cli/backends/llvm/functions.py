@@ -224,7 +224,7 @@ def _definition(op: Op, constants: tuple[float | None, ...]) -> _Definition | No
 
     Args:
         op: the operation.
-        constants: its inputs that are constants; None for the others.
+        constants: the constant at each input; None for an input that is not a constant.
     """
     placeholders = op.placeholders(len(constants))
     if op.name in DEFINITIONS or op.name in FORM_FUNCTIONS:

@@ -367,7 +367,7 @@ class MemoryAccess:
         self.ir.store("i64", 0, self.ir.element("i8", "%memory", self._layout.flag))
 
     def extreme(self, predicate: str, value: str, before: str) -> str:
-        """Return the value where it compares so with the extreme before, which nan never does."""
+        """Return the new extreme: `value` where it compares so with the one before, which nan never does."""
         floats, width = self.module.float_vector, self.target.width
         is_new = self.ir.assign(f"fcmp {predicate} {floats} {value}, {before}")
         return self.ir.assign(f"select <{width} x i1> {is_new}, {floats} {value}, {floats} {before}")

@@ -291,8 +291,8 @@ def plan_kernel(
         graphs: the graphs.
         is_summed: whether to compute sums over rows.
         finish: returns the outputs, given the graphs of the sums; by default the sums are the outputs.
-        leading: leaves whose numbers come first in the point, consecutively; the others follow at the next multiple of
-            `POINT_ALIGNMENT`.
+        leading: leaves whose numbers come first in the point, consecutively; further leaves follow at the next multiple
+            of `POINT_ALIGNMENT`.
     """
     outputs = expand_array_operations(share(graphs.outputs), graphs.leaf_shapes)
     if is_summed:

@@ -230,7 +230,7 @@ def _type_code(array: NDArray[Any]) -> str:
 # When blocks run on several threads, and for how long at a time. Times are for whole jobs, in seconds.
 _CALL_SECONDS = 0.05  # duration of a call of compiled code; Ctrl-C is handled between calls
 _SOLO_SECONDS = 100e-6  # shorter jobs run on one thread, since waking helpers takes about half as long
-_SOLO_SECONDS_IF_AWAKE = 10e-6  # likewise where helpers still poll for the next job
+_SOLO_SECONDS_IF_AWAKE = 10e-6  # limit of such jobs while helpers still poll for the next job
 _POLLING_SECONDS = 100e-6  # helpers poll after a job, and jobs that follow within this time find them awake
 _MAX_SOLO_DOUBLINGS = 6  # doublings of the number of jobs on one thread, one each time that helpers make jobs slower
 
@@ -310,9 +310,9 @@ class PlanRunner:
         self._bound = bound
         self._job[_COLUMNS], self._job[_ROWS] = bound.table.ctypes.data, rows
 
-    def block_groups(self, blocks: int, most: int) -> list[tuple[int, int]]:
-        """Return ranges of blocks to run per call: a power of two of blocks that take some time."""
-        fitting = min(most, _CALL_SECONDS * self._threads / self._seconds_per_block)
+    def block_groups(self, blocks: int, max_blocks: int) -> list[tuple[int, int]]:
+        """Return ranges of at most `max_blocks` blocks, whose number is a power of two, to run per call."""
+        fitting = min(max_blocks, _CALL_SECONDS * self._threads / self._seconds_per_block)
         if blocks <= fitting:
             return [(0, blocks)]
         size = 2 ** max(0, int(math.log2(max(1.0, fitting))))

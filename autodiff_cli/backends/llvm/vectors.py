@@ -169,7 +169,7 @@ class ColdPath(NamedTuple):
 
 
 def rewrite(roots: Sequence[Vector], replacement: Callable[[Vector, Sequence[Vector]], Vector | None]) -> list[Vector]:
-    """Return the roots, rebuilt with some instructions replacement.
+    """Return the roots, rebuilt with some instructions replaced.
 
     Args:
         roots: the vectors.

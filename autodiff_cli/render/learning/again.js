@@ -1,4 +1,4 @@
-// Learning again on the page: another method, rate, start, noise or network, on the rows of the page.
+// Training in the page: with another method, rate, start, noise or network, on the rows of the page.
 
 const SLICE = 150; // milliseconds of computing between two pictures
 const MOST_HIDDEN = 16; // units of a hidden layer
@@ -20,14 +20,14 @@ function normalNumbers(start) {
   return () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
 }
 
-/** The settings of the network: the numbers of hidden units, and their activation; null for units that are no numbers. */
+/** The settings of the network: the numbers of hidden units, and their activation; null if the units cannot be read. */
 function selectedNetwork() {
   const units = byId("again-hidden").value.trim().split(/[\s,]+/).map(Number);
   const isRight = units.every((count) => Number.isInteger(count) && count >= 1 && count <= MOST_HIDDEN) && units.length <= MOST_LAYERS;
   return isRight ? { units, activation: byId("again-activation").value } : null;
 }
 
-/** Let another network learn, or that of the fit. */
+/** Train another network, or the network of the fit. */
 function useNetwork({ units, activation }) {
   const isOwn = isNetworkOf(original, units, activation);
   if (isOwn) Object.assign(recording, original);
@@ -44,13 +44,14 @@ function useNetwork({ units, activation }) {
       layers: own.map(([name]) => name).filter((name) => name.endsWith("weight")),
     });
   }
-  byId("app").hidden = !isOwn; // its steps are those of the fit
+  byId("app").hidden = !isOwn; // it has the steps of the fit
   byId("again-steps").hidden = isOwn;
 }
 
 const isNetworkOf = ({ hidden, activation }, units, selected) => !hidden || (units.join() === hidden.join() && selected === activation);
 
-/** The parameters to begin with: those of the fit, or random ones; weights of layers are scaled by the number of their inputs. */
+/** The starting values: the parameters of the fit, or random ones; weights of layers are scaled by the number of
+ * their inputs. */
 function startingParameters(isRandom, normal) {
   const { theta } = original.epochs[0];
   if (!isRandom) return [...theta];
@@ -96,7 +97,7 @@ function lossAndGradient(theta) {
   return { loss, gradient };
 }
 
-/** Learn anew with the settings of the form; the pictures follow. */
+/** Train with the settings of the form, and update the pictures. */
 function learnAgain() {
   stopLearning();
   stopPlaying();

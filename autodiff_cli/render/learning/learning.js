@@ -30,7 +30,7 @@ const valueRows = () => Object.entries(parametersAt(0)).map(([name, begun]) => {
 });
 let valueCells = valueRows();
 
-/** The place on the page of the row of a number, or of the nearest that it has. */
+/** The position on the page of the row with a number, or of the nearest row on the page. */
 function nearest(number) {
   const away = recording.rows.map((row) => Math.abs(row - number));
   return away.indexOf(Math.min(...away));
@@ -49,7 +49,7 @@ function showEpoch() {
   byId("epoch").setAttribute("aria-valuetext", `epoch ${number}`);
   const row = rowPoints[selected];
   const cells = Object.entries(row).map(([name, x]) => `${name} = ${name === className() ? recording.classes[x] : brief(x)}`);
-  const which = recording.rows[selected] === typed ? "" : isRow ? `row ${recording.rows[selected]} is the nearest here: ` : `rows are 1 to ${recording.count}; here is row ${recording.rows[selected]}: `;
+  const which = recording.rows[selected] === typed ? "" : isRow ? `row ${recording.rows[selected]} is the nearest on this page: ` : `rows are 1 to ${recording.count}; showing row ${recording.rows[selected]}: `;
   setText(byId("row-text"), `${which}${cells.join(", ")}`);
   recording.adjoints = recording.evaluator.run({ ...parameters, ...row }).adjoints;
   if (recording.evaluator === evaluator) setValues({ ...parameters, ...row });
@@ -120,7 +120,7 @@ function framedAgainst() {
   return { svg, plot, toX, toY };
 }
 
-/** Let two buttons play a range, with a picture for each of its values; returns what stops it. */
+/** Let two buttons play a range, with a picture for each of its values; returns a function that stops it. */
 function player(prefix, range, show) {
   const [play, pause] = [byId(`${prefix}-play`), byId(`${prefix}-pause`)];
   let playing = 0;
@@ -138,7 +138,7 @@ function player(prefix, range, show) {
     const pace = PLAYING / Number(range.max);
     range.value = Math.min(Number(range.max), Number(range.value) + Math.max(1, Math.ceil(frame / pace)));
     show();
-    frame = performance.now() - begun; // what takes longer goes on in longer strides
+    frame = performance.now() - begun; // slow pictures are played in longer strides
     playing = setTimeout(playOn, Math.max(LEAST_FRAME, pace) - Math.min(frame, pace));
   };
   play.addEventListener("click", () => {
@@ -155,7 +155,7 @@ function player(prefix, range, show) {
   return stop;
 }
 
-/** Show an epoch of a recording. One epoch alone, as of a fit by draws, has neither a slider nor a curve of losses. */
+/** Show an epoch of a recording. A single epoch, as in a fit by draws, has neither a slider nor a curve of losses. */
 function setEpoch(number) {
   const last = recording.epochs.length - 1;
   Object.assign(byId("epoch"), { max: last, value: number });

@@ -5,7 +5,7 @@ const MOST_UNITS = 24; // of a layer that are drawn
 const DRAWN = { width: 480, height: 300, margin: 34, thickest: 6 };
 const MAPPED = { cells: 14, most: 42, least: 16, shades: 5 }; // cells of a side; pixels of a side, and below that no map
 
-/** The labels of what the first layer gets; all networks get the same. */
+/** The labels of the inputs of the first layer, which are the same for all networks. */
 const inputNames = (() => {
   const { leaves, steps } = evaluator;
   const [weight] = leaves.find(([, name]) => name === recording.layers[0]) ?? [];
@@ -76,8 +76,8 @@ function squareInText(kind) {
   return swatch("0 0 10 10", 10, 10, square);
 }
 
-/** The node of what a layer puts out: its weights times its input, plus its bias, and the function that is applied to every unit; null
- * if weights have several uses. */
+/** The output node of a layer: its weights times its input, plus its bias, and the function that is applied to every
+ * unit; null if weights have several uses. */
 function layerOutput(name) {
   const { leaves, steps } = recording.evaluator;
   const next = (i) => {
@@ -91,7 +91,7 @@ function layerOutput(name) {
   return (activation && !activation.isStructural && activation.inputs.length === 1 ? activation : sum)?.node ?? null;
 }
 
-/** The values of layers over the plane of two predictors, row by row; the first layer is that of the predictors. */
+/** The values of layers over the plane of two predictors, row by row; the predictors are the first layer. */
 function mapsOf(layers, parameters) {
   const { predictors } = recording;
   if (predictors.length !== 2 || !isShown) return null;

@@ -1,11 +1,11 @@
 // The predictions of a fit at an epoch: a curve through the data, regions of classes, or prediction against target.
 
 const recording = record.addition;
-recording.evaluator = evaluator; // another one while another network learns
+recording.evaluator = evaluator; // another one while another network is trained
 const CELLS = 40; // of a side, for regions
-const SHADES = 5; // from undecided to sure
+const SHADES = 5; // from undecided to certain
 const KINDS = 6; // of markers of classes
-const MARKERS = [ // paths of size 2 around 0, so that classes can be told without colours
+const MARKERS = [ // paths of size 2 around 0, so that classes can be told apart without colours
   "M-1 0A1 1 0 0 1 1 0A1 1 0 0 1 -1 0Z", "M-.9 -.9H.9V.9H-.9Z", "M0 -1.2L1.1 .8H-1.1Z", "M0 -1.3L1.3 0L0 1.3L-1.3 0Z",
   "M0 1.2L1.1 -.8H-1.1Z", "M-1.2 -.4H-.4V-1.2H.4V-.4H1.2V.4H.4V1.2H-.4V.4H-1.2Z",
 ];
@@ -47,7 +47,7 @@ function picture(id, svg, words) {
 /** The columns of the k-th row on the page. */
 const rowAt = (k) => Object.fromEntries(Object.entries(recording.columns).map(([name, list]) => [name, list[k]]));
 
-/** The prediction at a point: a number; of classes the probability of each. */
+/** The prediction at a point: a number, or the probability of each class. */
 function predicted(point) {
   return linked(nested(recording.evaluator.forward(point)[recording.prediction]));
 }
@@ -65,7 +65,7 @@ function linked(score) {
 const rowPoints = recording.rows.map((_, k) => rowAt(k));
 const isShown = recording.prediction !== null && ["", "sigmoid", "exp", "softmax"].includes(recording.link);
 
-/** The target of every row; of classes the number of each. It depends on no parameter. */
+/** The target of every row: a number, or the number of its class. It depends on no parameter. */
 const targets = recording.target === null ? [] : rowPoints.map((row) => {
   return nested(evaluator.forward({ ...parametersAt(recording.epochs.length - 1), ...row })[recording.target]);
 });
@@ -93,7 +93,7 @@ function parametersOf(theta) {
 /** Which class a row belongs to. */
 const classOf = (k) => (recording.classes ? targets[k] : kinds.indexOf(targets[k]));
 
-/** The class that a prediction stands for, and how sure it is, from 0 to 1. */
+/** The predicted class, and the certainty of the prediction, from 0 to 1. */
 function decided(prediction) {
   if (Array.isArray(prediction)) {
     const most = prediction.indexOf(Math.max(...prediction));
@@ -133,7 +133,7 @@ function drawLoss(k) {
   picture("loss-picture", svg, `loss ${brief(epochs[k].loss)}${heldOut}`);
 }
 
-/** What is predicted at the parameters of an epoch; the row that is selected stands out. */
+/** The predictions at the parameters of an epoch; the selected row is highlighted. */
 function drawFit(parameters, selected) {
   byId("fit-picture").hidden = !isShown || targets.some(Array.isArray);
   if (byId("fit-picture").hidden) return;
@@ -217,7 +217,7 @@ function drawAgainst(parameters, selected) {
 
 /** How probable each row's own class is. */
 function drawShares(predictions, selected) {
-  const { svg, toX, toY } = framed("How probable the class of each row is", ["row", [1, recording.count]], ["probability", [0, 1]]);
+  const { svg, toX, toY } = framed("Probability of each row's own class", ["row", [1, recording.count]], ["probability", [0, 1]]);
   predictions.forEach((shares, k) => {
     const [x, y] = [toX(recording.rows[k]), toY(shares[targets[k]])];
     svg.append(marker(targets[k], x, y, 3.5));
@@ -225,5 +225,5 @@ function drawShares(predictions, selected) {
   });
   const hits = predictions.filter((shares, k) => decided(shares)[0] === targets[k]).length;
   const text = `; ${hits} of ${predictions.length} rows are classified correctly`;
-  picture("fit-picture", svg, ["the probability that each row's own class gets: ", ...legendOfClasses(), text]);
+  picture("fit-picture", svg, ["probability of each row's own class: ", ...legendOfClasses(), text]);
 }

@@ -3,7 +3,7 @@
 const ULP = 2 ** -52;
 const SMALLEST_NORMAL = 2 ** -1022;
 const UNDERFLOWED = 1024 * SMALLEST_NORMAL; // stands for a result that underflowed; normal also when it is perturbed
-const SHORT_LIMIT = 2 ** 43; // below this a multiple of 1/1024 is taken for exact
+const SHORT_LIMIT = 2 ** 43; // below this, a multiple of 1/1024 counts as exact
 const INACCURATE = 2e-12; // relative, of changes by an ulp; with rounding errors of half an ulp, 12 digits are correct
 const NOISE = 1e-100; // changes of 0 by less are due to underflow
 const RUNS = [3, 7, 11]; // a single run may leave an inaccurate number unchanged by chance
@@ -12,8 +12,8 @@ const bits = new DataView(new ArrayBuffer(8));
 const elementsIn = (x) => x?.data ?? [x ?? NaN];
 const isShort = (x) => Number.isInteger(1024 * x) && Math.abs(x) < SHORT_LIMIT;
 
-/** Both passes, where every rounded number is changed by up to `size` ulps. Equal numbers are changed alike, since they are
- * the same number most often, computed twice. */
+/** Both passes, with every rounded number changed by up to `size` ulps. Equal numbers are changed alike, since they
+ * are usually the same number, computed twice. */
 function perturbedRun(point, size, seed, areGivenRounded = false) {
   const factor = (z) => {
     bits.setFloat64(0, Math.abs(z));
@@ -49,7 +49,7 @@ function inaccuracies(point) {
   const numbers = shown(evaluator.run(point));
   const runs = RUNS.map((seed) => shown(perturbedRun(point, 1, seed)));
   const isChanged = (number, x) => (Number.isFinite(number) ? !(Math.abs(x - number) <= INACCURATE * Math.abs(number)) : Number.isFinite(x));
-  const isNoise = (number, x) => number === 0 && Math.abs(x) > NOISE; // a derivative whose terms cancel is 0 most often
+  const isNoise = (number, x) => number === 0 && Math.abs(x) > NOISE; // a derivative whose terms cancel is usually 0
   const [ofOutput, ...ofDerivatives] = numbers.map((elements, k) => runs.some((run) => elements.some((x, at) => isChanged(x, run[k][at]) && !(k && isNoise(x, run[k][at])))));
   return { ofOutput, ofAny: ofOutput || ofDerivatives.includes(true), isFinite: numbers.flat().every(Number.isFinite) };
 }

@@ -32,7 +32,7 @@ class Computation {
     this.negligible = adjoints.map((x, i) => Boolean(x) && Math.abs(x) <= errors[i] && errors[i] < Infinity);
   }
 
-  /** The numbers that the page came with. */
+  /** The numbers stored in the page. */
   static ofRecord() {
     return new Computation({
       values: record.nodes.map((node) => node.value),
@@ -76,7 +76,7 @@ class Computation {
     });
   }
 
-  /** What the page came with about the contribution of a node to an input: its formula or its rule. */
+  /** The stored formula or rule of the contribution of a node to an input. */
   #recorded(i, position) {
     return record.nodes[i].contributions.find((contribution) => contribution.position === position);
   }
@@ -146,7 +146,7 @@ class Computation {
     return { worst, lost: size ? Math.min(digits, Math.round(Math.log10(total) - Math.log10(size))) : digits };
   }
 
-  /** Sentences that warn where the numbers are not what a reader may assume. */
+  /** Warnings about undefined, infinite, one-sided or inaccurate numbers, as sentences. */
   warnings(point) {
     const others = this.#warningsOfNodes();
     const found = inaccuracies(point);
@@ -158,7 +158,7 @@ class Computation {
     return [...others.map(({ text }) => text), ...lost];
   }
 
-  /** The conditions that decide which branch an operation takes, and those of which they consist, with the operation. */
+  /** The conditions that decide which branch an operation takes, and their parts, with the operation. */
   #conditions() {
     const conditions = new Map();
     const add = (i, choice) => {
@@ -169,7 +169,7 @@ class Computation {
     return conditions;
   }
 
-  /** The nodes that matter for the output: those with an adjoint, conditions of choices, and those that make it nan. */
+  /** The nodes that affect the output: nodes with an adjoint, conditions of choices, and nodes that make it nan. */
   #contributing() {
     const found = new Set([...this.arrived, ...this.#conditions().keys()]);
     const isNan = (i) => [this.values[i]].flat(Infinity).some(Number.isNaN);
@@ -211,7 +211,7 @@ class Computation {
     });
   }
 
-  /** A phrase of no step, with numbers of any nodes. */
+  /** A phrase that belongs to no step, with numbers of any nodes. */
   sentence(phrase) {
     return this.#filled(phrase, record.output);
   }
@@ -306,7 +306,7 @@ class Computation {
     }
   }
 
-  /** Whether an operation has a kink where it stands, of an array at one of its elements. */
+  /** Whether an operation has a kink at its inputs; of an array, at one of its elements. */
   #hasKink(i) {
     const isPresent = this.#presence(i);
     return this.contributions[i].some(({ kink }) => [kink].flat(Infinity).some((x, at) => (x === 1 || x === true) && isPresent(at)));
@@ -324,7 +324,7 @@ class Computation {
   }
 }
 
-/** The numbers, from 0, of the forward step that computes a node and of the backward step that hands on its adjoint. */
+/** The numbers, from 0, of the forward step that computes a node and of the backward step in which it contributes. */
 const forwardStep = new Map(record.forward.map((i, step) => [i, step]));
 const backwardStep = new Map(record.backward.map((i, step) => [i, step]));
 
@@ -342,7 +342,7 @@ const mathOf = (i) => math(record.nodes[i].label);
 
 let formulas; // the labels of operations in a text, the longest first: a pattern that is made once, when a text needs it
 
-/** A text that the page came with, in which labels of operations are formulas. */
+/** A stored text, with the labels of operations as formulas. */
 function withMath(text) {
   if (!formulas) {
     const labels = record.nodes.map(({ label }) => label).filter((label) => /[^\p{L}\p{M}\p{N}_.]/u.test(label));
@@ -352,7 +352,7 @@ function withMath(text) {
   return text.replace(formulas, math);
 }
 
-/** Texts one after the other, `x, y and z`. */
+/** Texts as a list in a sentence, `x, y and z`. */
 function listed(texts) {
   return texts.length > 1 ? `${texts.slice(0, -1).join(", ")} and ${texts.at(-1)}` : texts[0];
 }
@@ -412,12 +412,12 @@ class Playback {
     return this.hasContributed(i) && !record.nodes[i].inputs.some((j) => this.hidesAdjoint(j));
   }
 
-  /** Whether the quiz hides the adjoint of a node, and all that gives it away. */
+  /** Whether the quiz hides the adjoint of a node, and everything that reveals it. */
   hidesAdjoint(i) {
     return takesGradient(i) && this.quiz?.level.hidesAdjoint?.(i) === true;
   }
 
-  /** Whether a node's adjoint is complete and may be seen: a variable's, once the last of its users is through. */
+  /** Whether a node's adjoint is complete and may be seen: for a variable, once its last user has contributed. */
   isKnown(i) {
     if (!takesGradient(i) || this.tangents) return false;
     if (this.quiz?.level.hidesAdjoint) return !this.hidesAdjoint(i);
@@ -445,7 +445,7 @@ class Playback {
     return this.backwardSteps > 0;
   }
 
-  /** The node that stands out: of the question in a quiz, else of the step; null for none. */
+  /** The highlighted node: of the question in a quiz, else of the step; null for none. */
   get focus() {
     return this.quiz ? this.quiz.question?.node ?? null : this.current;
   }
@@ -455,12 +455,12 @@ class Playback {
     return record.forward[step] ?? record.backward[step - record.forward.length] ?? null;
   }
 
-  /** The node of the step that leads to a position, null at the beginning, and whether it is one back. */
+  /** The node of the step that leads to a position, null at the beginning, and whether the step is backward. */
   at(position) {
     return [this.nodeOf(position - 1), position > record.forward.length];
   }
 
-  /** Go to a step; gives the nodes whose known numbers changed. */
+  /** Go to a step; returns the nodes whose known numbers changed. */
   moveTo(position) {
     const [from, to] = [this.position, Math.max(0, Math.min(position, this.length))];
     this.position = to;

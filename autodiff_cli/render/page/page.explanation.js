@@ -19,7 +19,7 @@ class Explanation {
     if (narrow.matches) tabs.show(this.#element);
   }
 
-  /** Put the explanation to the node of the step, if there is one. */
+  /** Move the explanation to the node of the step, if there is one. */
   follow() {
     const i = playback.quiz ? null : playback.isSeeded ? record.output : playback.current;
     this.#element.classList.remove("callout", "under");
@@ -47,8 +47,8 @@ class Explanation {
     graph.svg.append(this.#leader);
   }
 
-  /** The nearest place to a node that nothing of the drawing takes, and no number that moves, with the line to a part of the node
-   * as its `link`; null if there is none. */
+  /** The nearest free place to a node, which no shape and no moving number covers, with the line to a part of the
+   * node as its `link`; null if there is none. */
   #freePlace(i, node, parts) {
     this.#element.classList.add("callout");
     this.#courses = graph.courses(i, movementText);
@@ -86,12 +86,13 @@ class Explanation {
     return best;
   }
 
-  /** The raster of a drawing, with a count of what takes the cells of a rectangle: 2 for boxes, numbers and lines, 1 for borders of
-   * frames, which the line to the node may cross; made once for a drawing at a place in the window. */
+  /** The raster of a drawing, with the number of shapes that cover the cells of a rectangle: 2 for boxes, numbers
+   * and lines, 1 for borders of frames, which the line to the node may cross; made once for a drawing at a place in
+   * the window. */
   #rasterOf(svg, { left, top, width }) {
     const key = [left, top, width, svg.getScreenCTM().a].join();
     if (this.#raster?.svg === svg && this.#raster.key === key) return this.#raster;
-    const height = document.querySelector(".controls").getBoundingClientRect().top - top; // what is below the drawing is free too
+    const height = document.querySelector(".controls").getBoundingClientRect().top - top; // below the drawing is free too
     const { cell } = CALLOUT;
     const [columns, rows] = [width, height].map((length) => Math.floor(length / cell));
     const cells = Array.from({ length: rows + 1 }, () => new Float64Array(columns + 1));

@@ -34,7 +34,7 @@ class Graph {
     this.refold(openFor(this.parts, stage));
   }
 
-  /** Arrange the drawing anew if the panel is another, at most as often as that can be seen. */
+  /** Arrange the drawing anew when the size of the panel has changed visibly. */
   watch(redraw) {
     new ResizeObserver(() => {
       const { clientWidth, clientHeight } = this.stage;
@@ -47,7 +47,7 @@ class Graph {
     }).observe(this.stage);
   }
 
-  /** Place what is shown by the shape of the panel: as a whole if it can be read then, else as large as one reads. */
+  /** Arrange the visible parts to suit the panel: as a whole if that is readable, else at a readable size. */
   arrange(ways = waysOf(this.parts)) {
     this.#isOnPaper = this.isCramped = false;
     const [width, height] = [this.stage.clientWidth, this.stage.clientHeight];
@@ -61,7 +61,7 @@ class Graph {
 
   #arrangement = null;
   #fitting = 1;
-  #base = null; // what is folded while no step works inside a folded part
+  #base = null; // the state of folding while no step is inside a folded part
   #part = null; // the part that is open for a step
 
   /** Arrange the drawing after parts were folded or opened. */
@@ -72,9 +72,9 @@ class Graph {
     this.arrange(ways);
   }
 
-  /** Open the folded part in which the step of a node works, and close the one before. If the drawing can then not be read as a
-   * whole, or lacks the grids of arrays, draw a close-up of the nodes of the step: at the `end` of a pass only in the first case.
-   * Gives whether anything has changed. */
+  /** Open the folded part in which the step of a node works, and close the one before. If the drawing can then not
+   * be read as a whole, or lacks the grids of arrays, draw a close-up of the nodes of the step: at the `end` of a
+   * pass only in the first case. Returns whether anything has changed. */
   follow(i, way = "") {
     const mayCloseUp = way !== "whole" && !(way === "end" && this.#isReadable());
     const { parts } = this;
@@ -90,7 +90,7 @@ class Graph {
     }
     this.#part = part;
     const ways = part === null ? waysOf(parts) : openAround(i, parts, this.stage);
-    // Numbers take the least room in bare boxes: if those are too large, everything else is.
+    // Numbers take the least room in bare boxes: if those do not fit, nothing does.
     const fits = (details) => isEnough(ways.best(this.stage.clientWidth, this.stage.clientHeight, details));
     const isWhole = !isDrawn || !mayCloseUp || ((drawsArrays() || fits(["bare"])) && fits());
     this.arrange(isWhole ? ways : closeUpOf(i, parts, this.stage));
@@ -107,7 +107,7 @@ class Graph {
     return scale >= READABLE;
   }
 
-  /** The nodes that give a node its value or take it, as far as there are boxes for them. */
+  /** The inputs and users of a node that have boxes. */
   #neighbours(i) {
     return [...record.nodes[i].inputs, ...users[i].map(({ node }) => node)].filter((j) => this.isDrawn(j));
   }
@@ -187,15 +187,15 @@ class Graph {
     for (const edge of this.#edges(i)) this.#drawEdge(this.#contribution(i, edge), edge);
   }
 
-  /** Show something else in place of adjoints: `of(node)` gives a text, data for scripts, and for the grid of an array its
-   * numbers; null for what was. */
+  /** Show something else in place of adjoints: `of(node)` returns a text, data for scripts, and for the grid of an
+   * array its numbers; null shows adjoints again. */
   note(of) {
     this.#note = of;
     for (const i of this.ids) this.draw(i);
   }
 
-  /** Make a node stand out as the one whose step was just made, null for none, with the edges along which the step moves
-   * numbers: `textOf(position)` gives the text for an input, null for none. */
+  /** Highlight the node whose step was just made, null for none, and the edges along which the step moves numbers:
+   * `textOf(position)` returns the text for an input, null for none. */
   markCurrent(i, isBackward, textOf = () => null) {
     for (const element of this.#marked) element.classList.remove("current", "flowing", "returning");
     for (const { texts } of this.#annotations) for (const text of texts) text.remove();
@@ -222,14 +222,14 @@ class Graph {
     edge.element.append(...texts);
   }
 
-  /** Let the texts of some nodes be as they are, and of the edges into node `i`, until what travels there arrives. */
+  /** Leave the texts of some nodes, and of the edges into node `i`, unchanged until the moving numbers arrive there. */
   defer(i, nodes) {
     this.finishTravel();
     this.#pending = new Set(nodes.map((j) => this.boxOf(j)));
     this.#pendingEdges = i;
   }
 
-  /** Show what was deferred, and stop what is travelling. */
+  /** Show the deferred texts, and remove the moving numbers. */
   finishTravel() {
     cancelAnimationFrame(this.#frame);
     this.travellers.replaceChildren();
@@ -247,7 +247,7 @@ class Graph {
     }).sort((a, b) => b.middle - a.middle);
   }
 
-  /** Place moving numbers at a share of their tracks: within the drawing, and above one another. */
+  /** Place moving numbers at a fraction of their tracks: within the drawing, and above one another. */
   #placeAt(share, moving) {
     moving.forEach((own, k) => {
       const { x, y } = own.track.at(own.track.length * share);
@@ -259,7 +259,7 @@ class Graph {
     return moving.map((own) => ({ ...own, y: own.y + down }));
   }
 
-  /** Where the numbers of a step are in the window on their way. */
+  /** The tracks of the numbers of a step, in the window. */
   courses(i, textOf) {
     const moving = this.#moving(i, textOf);
     const places = Array.from({ length: 11 }, (_, k) => this.#placeAt(k / 10, moving)).flat();
@@ -285,8 +285,8 @@ class Graph {
     move(start);
   }
 
-  /** Bring a node into view with its inputs, between which and the node a step moves numbers: at the scale at which the
-   * drawing opens, or a smaller one if they need it and it can still be read; else what is nearest to the node. */
+  /** Bring a node into view with its inputs, between which and the node a step moves numbers: at the scale at which
+   * the drawing opens, or a smaller one if they need it and it can still be read; else the nearest of them. */
   show(i) {
     const near = [...new Set([i, ...record.nodes[i].inputs].map((j) => this.#nodes.get(this.boxOf(j))).filter(Boolean))];
     if (near.length === 0) return;
@@ -316,7 +316,7 @@ class Graph {
 
   #isNear = false; // whether the scale is smaller than that at which the drawing opens, to show all nodes of a step
 
-  /** Draw at a scale, and keep what is in the middle there. */
+  /** Draw at a scale; the middle of the view stays in the middle. */
   zoom(scale) {
     const before = this.#scale;
     this.#scale = Math.min(Math.max(scale, ZOOM.least), ZOOM.most);
@@ -378,7 +378,7 @@ class Graph {
     node.element.setAttribute("aria-label", this.#nameOf(i, isComputed, isKnown, soFar, noted));
   }
 
-  /** How much room the adjoint of a node has until the next box beside it; where it stands in a box, what that has. */
+  /** The room for the adjoint of a node, up to the next box beside it, or within its own box. */
   #roomBeside({ id, adjoint: text, y, height, grids }) {
     const start = Number(text.getAttribute("x"));
     if (grids.length || text.classList.contains("middle")) return text.room;
@@ -386,13 +386,13 @@ class Graph {
     return Math.max(text.room, Math.min(this.size.width, ...beside.map((other) => other.x)) - start - AIR);
   }
 
-  /** Note that the numbers of a node need more room than the drawing has for them. */
+  /** Record that the numbers of a node need more room than the drawing has for them. */
   #widen(i) {
     widest.set(String(i), roomFor(i));
     this.isCramped = true;
   }
 
-  /** What a node is called by whoever reads aloud: its label, its numbers with more digits than are drawn, its operation. */
+  /** The name of a node for screen readers: its label, its numbers with more digits than are drawn, its operation. */
   #nameOf(i, isComputed, isKnown, soFar, noted) {
     const { computation } = this.playback;
     const { label, op } = record.nodes[i];
@@ -451,7 +451,8 @@ class Graph {
   }
 }
 
-/** Lift a moving number above others that it would cover, by more the less room there is beside them: it does not jump. */
+/** Lift a moving number above others that it would cover. The lift grows as the room beside them shrinks, so that it
+ * does not jump. */
 function liftAbove(own, others) {
   for (const other of others.toSorted((a, b) => b.y - a.y)) {
     const gap = Math.abs(own.x - other.x) - (own.width + other.width) / 2;
@@ -473,7 +474,7 @@ function drawnNode(element, { x, y, width, height }) {
   return { id: Number(element.dataset.node), element, value, adjoint, grids, x: x - width / 2, y: y - height / 2, width, height };
 }
 
-/** What stands in place of the numbers of an array: above a grid what they are, and else how many. */
+/** The caption in place of the numbers of an array: their kind above a grid, else their count. */
 function caption(text, word, i, isAboveGrid) {
   const sizes = shape(record.nodes[i].value);
   if (!text) return "";
@@ -481,7 +482,7 @@ function caption(text, word, i, isAboveGrid) {
   return sizes.length > 1 ? `${word} ${sizes.join("×")}` : word;
 }
 
-/** Let the tab key reach this node of the drawing, and no other. */
+/** Let the tab key reach this node of the drawing only. */
 function reachable(element) {
   element.ownerSVGElement.querySelector("[data-node][tabindex='0']")?.setAttribute("tabindex", "-1");
   element.setAttribute("tabindex", "0");
@@ -495,7 +496,7 @@ function write(element, text, room) {
   setOrRemove(element, "lengthAdjust", fits ? null : "spacingAndGlyphs");
 }
 
-/** Set an attribute, or take it away for null. */
+/** Set an attribute, or remove it for null. */
 function setOrRemove(element, name, value) {
   if (value === null) element.removeAttribute(name);
   else element.setAttribute(name, value);

@@ -1,7 +1,7 @@
-// The page: what it shows at each step, and its controls.
+// The page: its contents at each step, and its controls.
 
 const LONG = 120; // characters that may need scrolling on a phone
-byId("formula").append(...typedText(record.text)); // the drawing asks how much room is left
+byId("formula").append(...typedText(record.text)); // the layout of the drawing needs the remaining room
 const playback = new Playback();
 const graph = new Graph(byId("stage"), playback, byId("map"));
 const panel = new Panel(byId("details"), playback);
@@ -84,7 +84,7 @@ let isUntouched = true; // until the first step
 const hasBackward = record.backward.length > 0; // a formula of constants has no variable to differentiate by
 const MOST_LISTED = 3; // more values are only in the drawing
 
-/** What the page is about, before anything is pressed: the values are computed, and the way back is next. */
+/** The text before the first step: the values are computed, and the backward pass is next. */
 function opening() {
   const { values } = playback.computation;
   const point = record.variables.length > MOST_LISTED ? "" : record.variables.map(({ name, key }) => `${math(name)} = ${brief(playback.point[key], NODE_DIGITS)}`).join(", ");
@@ -248,7 +248,7 @@ function outlineFound() {
   for (const i of graph.ids) graph.element(i).classList.toggle("match", i === found);
 }
 
-/** Outline a node, bring it into view, also out of a folded part, and explain it; `undefined` for none. */
+/** Outline a node, bring it into view, open the folded part around it, and explain it; `undefined` for none. */
 function showFound(match) {
   found = match;
   if (match !== undefined && graph.follow(match)) drawAll();

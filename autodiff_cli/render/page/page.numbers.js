@@ -4,11 +4,11 @@
 
 const byId = (id) => document.getElementById(id);
 
-/** What was written into the page: a record of both passes, and where there are arrays one of their elements. */
+/** The data in the page: a record of both passes and, if there are arrays, a record of their elements. */
 const records = JSON.parse(byId("record").textContent, (key, value) =>
   ["value", "adjoint", "local", "read", "amount", "jacobian"].includes(key) ? read(value) : value);
 
-/** What the page shows: of arrays whole ones, or each element as a node of its own. */
+/** Whether arrays are shown as nodes, or each element as a node of its own. */
 const isInScalars = Boolean(records.scalars) && new URLSearchParams(location.hash.slice(1)).get("view") === "scalars";
 const record = isInScalars ? { ...records.scalars, addition: records.addition } : records;
 
@@ -108,8 +108,8 @@ function filled([what, ...rest], facts) {
   return isLoose && text.startsWith("-") ? `(${text})` : text;
 }
 
-/** Tell the panels that something has happened: `drawn` when a step was shown, `computed` at new values, `selected` when
- * a node was, `zoomed` when the drawing has another scale. */
+/** Notify the panels of an event: `drawn` when a step was shown, `computed` at new values, `selected` when a node
+ * was, `zoomed` when the drawing has another scale. */
 function announce(what, detail) {
   document.dispatchEvent(new CustomEvent(what, { detail }));
 }

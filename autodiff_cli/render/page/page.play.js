@@ -48,7 +48,8 @@ function movementText(position) {
   return contribution.local === null || Array.isArray(contribution.amount) ? amount : `${computation.product(playback.current, contribution)} = ${amount}`;
 }
 
-/** Remark what the page is about before the first step, why the backward pass begins with 1, and at the end what the gradient means. */
+/** Show a remark: on the page before the first step, on the 1 with which the backward pass begins, and at the end on
+ * the meaning of the gradient. */
 function remark() {
   const { computation } = playback;
   const isFirst = playback.backwardSteps === 1 || (playback.isSeeded && playback.backwardSteps === 0);

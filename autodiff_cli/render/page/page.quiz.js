@@ -19,12 +19,12 @@ class Quiz {
   }
 
   get score() {
-    return `${this.#correct} of ${this.level.questions.length} correct, ${this.#firstTries} at the first try`;
+    return `${this.#correct} of ${this.level.questions.length} correct, ${this.#firstTries} on the first try`;
   }
 
-  /** Check an answer; gives the verdict and whether the quiz goes on to the next question. A wrong answer gets a diagnosis
-   * if it is a likely mistake, and a hint: the first without numbers, then one with numbers, then the answer. One that cannot
-   * be read is no try. */
+  /** Check an answer; gives the verdict and whether the quiz goes on to the next question. A wrong answer gets a
+   * diagnosis if it is a likely mistake, and a hint: the first without numbers, then one with numbers, then the
+   * answer. An answer that cannot be read does not count as a try. */
   check(answer) {
     const { question } = this;
     if (question.isReadable?.(answer) === false) {
@@ -64,7 +64,7 @@ function toggleQuiz() {
   else beginQuiz();
 }
 
-/** Stop what plays, and leave the quiz. */
+/** Stop playing, and leave the quiz. */
 function stop() {
   if (!playback.quiz) return pause();
   toggleQuiz();

@@ -1,4 +1,5 @@
-// Typesetting: the LaTeX of the record as MathML, which browsers draw themselves. It knows what the record uses, and no more.
+// Typesetting: the LaTeX of the record as MathML, which browsers draw themselves. It supports only the LaTeX that the
+// record uses.
 
 const MATH = "http://www.w3.org/1998/Math/MathML";
 const LATEX_SYMBOLS = {
@@ -41,7 +42,7 @@ function inlineOf(parts) {
   });
 }
 
-/** Let the tab key reach what scrolls, while it does. */
+/** Let the tab key reach an element while it scrolls. */
 function scrollable(element) {
   const { scrollWidth, clientWidth, scrollHeight, clientHeight } = element;
   setOrRemove(element, "tabindex", scrollWidth > clientWidth + 1 || scrollHeight > clientHeight + 1 ? 0 : null);
@@ -57,7 +58,7 @@ class Typesetter {
     this.#tokens = latex.match(/\\[a-zA-Z]+|\\.|\d+\.?\d*|\s+|[^\\]/gu) ?? [];
   }
 
-  /** What stands before one of some tokens, which is read too. */
+  /** The parts before one of some tokens, which is consumed too. */
   row(...ends) {
     const parts = [];
     while (this.#at < this.#tokens.length) {
@@ -142,7 +143,7 @@ class Typesetter {
     }
   }
 
-  /** What stands between `\left` and `\right`. */
+  /** The parts between `\left` and `\right`. */
   #brackets() {
     const bracket = () => {
       const token = this.#tokens[this.#at++] ?? "";

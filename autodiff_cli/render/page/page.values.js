@@ -46,7 +46,7 @@ function elementFields(variable, whole) {
   return [grid];
 }
 
-/** Compute everything at the values in the fields, unless one of them is none. */
+/** Compute everything at the values in the fields, unless one of them is invalid. */
 function change() {
   const point = [];
   for (const { variable, input } of fields) {
@@ -82,7 +82,7 @@ function compute(point) {
   announce("computed");
 }
 
-/** Show the warnings at the current values: those that the page came with, or what its numbers tell. */
+/** Show the warnings at the current values: the stored ones, or those that follow from the numbers. */
 function showWarnings() {
   const isAsOpened = record.variables.every(({ key, value }) => inFull(playback.point[key]) === inFull(value));
   const texts = isAsOpened ? record.warnings.map(withMath) : playback.computation.warnings(playback.point);
@@ -94,7 +94,7 @@ function computed(point) {
   return computationOf(evaluator.run(point));
 }
 
-/** What the evaluator gives, as a computation. */
+/** The results of the evaluator, as a computation. */
 function computationOf({ values, adjoints, contributions }) {
   const plain = ({ local, amount, jacobian = null, kink = null, singular = null, ...others }) => {
     const [isAtKink, isSingular] = [kink, singular].map((of) => nested(typeof of === "boolean" ? Number(of) : of));
@@ -108,7 +108,7 @@ function computationOf({ values, adjoints, contributions }) {
   });
 }
 
-/** What a text stands for, a number or nested lists in the shape of `like`; undefined for another text. */
+/** The value of a text, a number or nested lists in the shape of `like`; undefined for an invalid text. */
 function valueOf(text, like) {
   const isPlain = /^\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*$/i;
   if (!Array.isArray(like) && isPlain.test(text)) return Number(text);

@@ -156,7 +156,7 @@ def test_each_output_of_a_jacobian_has_its_uncertainty() -> None:
     assert document["uncertainty"]["0"] == alone["uncertainty"]
     assert document["uncertainty"]["1"]["second_order"]["stderr"] == pytest.approx(0.02**0.5 / 10)
     (warning,) = [warning for warning in document["warnings"] if warning["kind"] == "nonlinear"]
-    assert "1: the uncertainty to first order misleads" in warning["message"]
+    assert "1: the first-order uncertainty is misleading" in warning["message"]
     assert "uncertainty of b, to first order" in run_cli("grad a=x;b=2*x;a+b --x 1+-0.1 --jacobian --outputs a,b")
 
 
@@ -208,7 +208,7 @@ def test_a_file_of_points_has_a_standard_error_per_row(tmp_path: Path) -> None:
     assert [float(row.split(",")[-1]) for row in table.splitlines()[1:]] == pytest.approx([0.19**0.5, 0.27**0.5])
     assert run_cli("grad x*y --x 1:2:2 --y 3+-0.5").splitlines()[2].split(",")[-1] == "1"
     output = run_cli(f"grad (x-3)^2 --at {path} --sigma x=0.1")
-    assert "misleads, because the formula is nonlinear within the errors: 1, first row 2" in output.stderr
+    assert "is misleading, because the formula is nonlinear within the errors: 1, first row 2" in output.stderr
     # Correct digits, where rounding spoils them.
     path.write_text("x,s\n1e-8,1e-9\n")
     output = run_cli(f'grad "(1 - cos(x))/x^2" --at {path} --sigma x=s')

@@ -146,7 +146,7 @@ BAD = [
     ("grad x*y --order 2 --x 1 --y 2",                    "choose it with --wrt"),
     ("grad x --order 0 --x 1",                            "--order"),
     ("grad x --order 171 --x 1",                          "170"),
-    ("grad 2*3 --order 2",                                "in one variable"),
+    ("grad 2*3 --order 2",                                "with respect to one variable"),
     ("grad x --mode sideways --x 1",                      "`sideways`"),
     ("grad x*y --mode forward",                           "no value for `x`, `y`"),
     ("grad x*y --direction x=1",                          "no value for `x`, `y`"),

@@ -51,10 +51,10 @@ def test_each_runs_in_a_pipe_and_as_json(name: str) -> None:
 
 def test_questions_have_hints_in_two_stages() -> None:
     shown = asked("fan-out", "1", "", "0.540", "-1.46", "x: -2")
-    assert "Not yet. It concerns only b = sin(x)" in shown
+    assert "Not yet. Only one operation matters: b = sin(x)" in shown
     assert "cos(1): what is that?" in shown
     assert shown.count("Correct.") == 3
-    assert shown.rstrip().endswith("2 of 3 correct at the first try.")
+    assert shown.rstrip().endswith("2 of 3 correct on the first try.")
 
 
 def test_after_both_hints_comes_the_answer_and_q_ends() -> None:
@@ -68,7 +68,7 @@ def test_what_is_no_answer_costs_no_hint() -> None:
     shown = asked("fan-out", "half", "0,5", "0.54", "-1.46", "7", "x")
     assert shown.count("The answer is a number, rounded to two digits or more") == 2
     assert "The answer is a number from 1 to 4." in shown
-    assert shown.rstrip().endswith("3 of 3 correct at the first try.")
+    assert shown.rstrip().endswith("3 of 3 correct on the first try.")
 
 
 def test_a_page_is_one_file(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_an_operation_fits_a_terminal(name: str, width: int) -> None:
 
 def test_the_list_has_derivatives_conditions_and_definitions() -> None:
     listed = run_cli("ops")
-    assert "abs(x)  (scale)\n  d/dx = sign(x)\n  kink where x == 0: the slopes are -1 and 1; 0 is taken\n" in listed
+    assert "abs(x)  (scale)\n  d/dx = sign(x)\n  kink where x == 0: the slopes are -1 and 1; 0 is used\n" in listed
     assert "silu(x)  (scale)\n  defined as x*sigmoid(x)\n" in listed
     assert "sqrt(x)  (scale)\n  d/dx = 1/(2*sqrt(x))\n  defined where x >= 0\n" in listed
 
@@ -96,7 +96,7 @@ def test_the_list_has_derivatives_conditions_and_definitions() -> None:
 def test_one_operation_with_its_plot() -> None:
     output = run_cli("ops relu")
     assert "d/dx = where(x > 0, 1, 0)" in output
-    assert "kink where x == 0: the slopes are 0 and 1; 0 is taken" in output
+    assert "kink where x == 0: the slopes are 0 and 1; 0 is used" in output
     assert "gate: route" in output
     assert "y = relu(x)" in output
     assert "(x)\n" not in run_cli("ops atan2")

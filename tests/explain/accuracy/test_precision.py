@@ -119,12 +119,13 @@ def test_warnings_name_the_element_and_overflow_only_what_is_infinite() -> None:
 
 @pytest.mark.parametrize(
     ("text", "value", "message"),
-    [("sum(outer(v, v))", "[1, 2, 3, 4]", "more than 10 operations.*`most=`"), ("v: 2; 2*v", "[1, 2]", "jacobian"),
-     ("v: 2; sum(v)", "[1, 2, 3]", "declared with the shape 2"), ("v^2", "[1, 2]", "is a number here, not an array")],
+    [("sum(outer(v, v))", "[1, 2, 3, 4]", "more than 10 operations.*max_operations="),
+     ("v: 2; 2*v", "[1, 2]", "jacobian"), ("v: 2; sum(v)", "[1, 2, 3]", "declared with the shape 2"),
+     ("v^2", "[1, 2]", "is a number here, not an array")],
 )  # fmt: skip
 def test_arrays_that_do_not_do(text: str, value: str, message: str) -> None:
     with pytest.raises(ExpressionError, match=message):
-        precise_trace(parse(text), {"v": parse(value).output}, ("v",), 20, most=10)
+        precise_trace(parse(text), {"v": parse(value).output}, ("v",), 20, max_operations=10)
 
 
 @pytest.mark.parametrize("digits", [4_400, pytest.param(20_000, marks=pytest.mark.slow)])

@@ -222,7 +222,7 @@ def test_inverse_predictions_on_the_command_line(tmp_path: Path) -> None:
     assert str(run_cli([*line, "--x", "0..10"])).splitlines()[0] == "x,stderr,low,high"
     assert "no x from 5 to 10 gives the prediction 5" in run_cli([*line, "--x", "5..10"]).stderr
     assert run_cli([*line, "--json"]).json["solutions"][0]["value"] == document["solutions"][0]["value"]
-    assert "x is searched in the range of the fitted rows, 1 to 4" in run_cli(line).stderr
+    assert "searching the range of x in the fitted rows, 1 to 4" in run_cli(line).stderr
     refusal = "--inverse x needs a reading and a range: --y 3.2+-0.1 --x 0..10"
     expect_refusal(run_cli(["predict", str(path), "--inverse", "x"]), refusal)
     expect_refusal(run_cli(["predict", str(path), "-", "--intervall", "0.9"]), "--interval")

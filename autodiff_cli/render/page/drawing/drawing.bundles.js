@@ -4,7 +4,8 @@ const BUNDLED = 3; // smallest number of variables in a bundle
 const TOGETHER = { gap: 5, room: 4 }; // pixels between the variables of a bundle and around them
 
 /** The drawing `shown`, with each bundle as one box. Each arrow has the size of its `numbers`; null for an arrow
- * without numbers, because they say nothing or too many arrows end beside it. Where room is kept for them, it is its `label`. */
+ * without numbers, because they carry no information or too many arrows end beside it. The room reserved for numbers
+ * is the `label` of the arrow. */
 class Bundles {
   #lines = []; // for each arrow the index of the arrow that is drawn in its place
 

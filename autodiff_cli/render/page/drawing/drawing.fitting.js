@@ -5,9 +5,9 @@ const CLOSE = [3, 2, 1]; // edges from the node of a step to the boxes that a cl
 const MOST_CLOSE = 16; // boxes of a close-up, unless a step needs more
 const BESIDE = 5; // number of boxes beside an open part, if more are unreadable
 
-const arrangements = new WeakMap(); // of each computation, by what is folded and by how wide numbers became
+const arrangements = new WeakMap(); // of each computation, by the folded parts and the widths of numbers
 
-/** The ways to arrange what is shown; a step back finds those of the step there. */
+/** The possible arrangements of the visible parts, cached, so that a step back finds them again. */
 function waysOf(parts) {
   const { computation } = playback;
   if (!arrangements.has(computation)) arrangements.set(computation, new Map());
@@ -17,7 +17,7 @@ function waysOf(parts) {
   return known.get(key);
 }
 
-/** Fold as little as possible so that the whole drawing is readable in its panel; gives the ways to arrange it. */
+/** Fold as little as possible so that the whole drawing is readable in its panel; returns its arrangements. */
 function openFor(parts, panel) {
   const { length } = parts.boxes;
   return foldBest(parts, panel, [
@@ -27,7 +27,8 @@ function openFor(parts, panel) {
   ]);
 }
 
-/** Open what hides a node, and fold more elsewhere if the drawing is not readable otherwise; gives the ways to arrange it. */
+/** Open the part that hides a node, and fold more elsewhere if the drawing is not readable otherwise; returns its
+ * arrangements. */
 function openAround(i, parts, panel) {
   const { state } = parts;
   return foldBest(parts, panel, [() => { parts.state = state; }, () => parts.fold(BESIDE)].map((fold) => () => {
@@ -36,7 +37,8 @@ function openAround(i, parts, panel) {
   }));
 }
 
-/** Draw only what is near a node: as much as is readable, and at least what its step needs; gives the ways to arrange it. */
+/** Draw only the neighbourhood of a node: as much as is readable, and at least the nodes of its step; returns its
+ * arrangements. */
 function closeUpOf(i, parts, panel) {
   const ways = CLOSE.map((edges) => () => { parts.closeUp = { node: i, edges }; });
   const few = ways.filter((draw) => {
@@ -50,7 +52,7 @@ function closeUpOf(i, parts, panel) {
 function foldBest(parts, { clientWidth, clientHeight }, ways) {
   const drawings = [];
   let [best, largest] = [0, 0];
-  // To decide what is folded, the details that take the least room are enough; shapes in place of grids come last.
+  // To choose the folded parts, the details that take the least room are enough; shapes in place of grids come last.
   for (const details of [["bare"], ["plain"]]) {
     let most = Infinity; // boxes that may be readable, by those that were not: fewer boxes are not that much larger
     for (const [k, fold] of ways.entries()) {

@@ -54,7 +54,7 @@ class Parts {
     this.#coarsen(most);
   }
 
-  /** What is folded, to be set again. */
+  /** The state of folding, which can be restored. */
   get state() {
     return { opened: new Set(this.opened), closed: new Set(this.closed), sums: new Set(this.sums), neverFolded: this.neverFolded };
   }
@@ -252,7 +252,7 @@ class Parts {
   }
 }
 
-/** The name of a folded part in the room that there is. */
+/** The name of a folded part, shortened to the available room. */
 function shortened(name) {
   const kind = kindOf({ role: "folded", title: name }, name);
   return Object.fromEntries(Object.entries(LONGEST).map(([room, width]) => [room, callIn(name, width, kind)]));

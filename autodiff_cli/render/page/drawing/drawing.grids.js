@@ -65,7 +65,7 @@ function originOf(i, kind, row, column, isVector) {
   return kind === "value" ? originOfValue(i, at) : originOfAdjoint(i, at);
 }
 
-/** An element of a product of arrays: a row of the one, a column of the other. */
+/** An element of a product of arrays comes from a row of one factor and a column of the other. */
 function originOfValue(i, at) {
   const { op, inputs } = record.nodes[i];
   if (op !== "matmul") return null;

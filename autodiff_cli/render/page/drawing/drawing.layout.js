@@ -3,7 +3,7 @@
 const LEAST_TEXT = 11.05; // pixels; smaller text is unreadable
 const TEXT = 12; // pixels at scale 1
 const ENOUGH = 2; // a larger scale is not better
-const LARGER = 0.15; // how much it counts that a drawing is larger than need be
+const LARGER = 0.15; // weight of a drawing that is larger than necessary
 const READABLE = LEAST_TEXT / TEXT;
 const COMFORTABLE = record.nodes.length > 12 ? READABLE : 13 / TEXT; // the smallest scale at which text is easy to read
 const UNCOMFORTABLE = drawsArrays() ? 0.12 : 0.3; // penalty for a smaller scale; arrays gain more by their grids
@@ -13,11 +13,12 @@ const SIDEWAYS = 0.08; // penalty for bands beside each other, relative to bands
 const NODE_DIGITS = 4; // of a number in the drawing; tooltips have more
 const ROOM = NODE_DIGITS + 3; // characters reserved for a number that may change
 const ARRAY_ROOM = 14; // characters for the numbers of an array that has no grid
-const WORD = 8; // characters for what stands above a grid, such as `adjoint`
+const WORD = 8; // characters for the word above a grid, such as `adjoint`
 const DETAILS = {
-  // How much is said, the most first: how much worse less is, in how many letters numbers of an array are, how far what is drawn
-  // keeps apart, whether every operation has its label, whether room is kept for the numbers of edges, and whether arrays have
-  // grids, or else how many characters for their numbers. What is `flat` has the grids of value and adjoint beside each other.
+  // Levels of detail, the most detailed first: the penalty for having less detail, the characters of a number in an
+  // array, the distance between shapes, whether every operation has a label, whether room is reserved for the numbers
+  // of edges, and whether arrays have grids, or else the characters for their numbers. If `isFlat`, the grids of value
+  // and adjoint are beside each other.
   roomy: { less: 0, letters: 6, apart: 1, isFlat: false, isLabelled: true, hasNumbers: true, hasGrids: true },
   brief: { less: 0.08, letters: 6, apart: 1, isFlat: false, isLabelled: false, hasNumbers: true, hasGrids: true },
   tight: { less: 0.15, letters: 5, apart: 0.5, isFlat: true, isLabelled: false, hasNumbers: true, hasGrids: true },
@@ -27,7 +28,7 @@ const DETAILS = {
 };
 const MOST_LAYERED = { readable: 60, any: 150 }; // places; with more, layers cannot be read as a whole, or comparing them takes too long
 const MOST_BANDS = 12;
-const SWEEPS = 4; // from layer to layer, without an order with fewer crossings, after which none is expected
+const SWEEPS = 4; // sweeps without fewer crossings after which the search ends
 const GAPS = {
   across: { layers: 40, unlabelled: 80, boxes: 16, edges: 12 }, // between layers that stand side by side, without numbers on edges
   down: { layers: 22, unlabelled: 44, boxes: 18, edges: 14 },
@@ -37,8 +38,9 @@ const ASIDE = 20; // pixels, the most that a line goes aside to its numbers
 const FRAME = { title: 18, room: 9 };
 const LANE = { first: 12, each: 7, most: 3 }; // pixels, for edges that continue in the next band, and how many may
 
-/** Ways to arrange what is shown: across or down, in one band or more, in more or less detail, with `size(box, detail, isDown)` and
- * `labelOf(arrow, members, isDown)`, the size of the numbers beside an arrow, into a fold of these members. */
+/** Arrangements of the visible parts: across or down, in one band or more, in more or less detail, with `size(box,
+ * detail, isDown)` and `labelOf(arrow, members, isDown)`, the size of the numbers beside an arrow, into a fold of
+ * these members. */
 class Arrangements {
   #arrangements = new Map();
 
@@ -46,8 +48,9 @@ class Arrangements {
     Object.assign(this, { shown, size, labelOf });
   }
 
-  /** The arrangement with the largest scale in a panel, preferably a readable one, in one of some `details`. If it is enough that it
-   * can be read, then columns, which are made in less time, come first, and layers only where they are likely to be larger. */
+  /** The arrangement with the largest scale in a panel, preferably a readable one, in one of some `details`. If any
+   * readable arrangement will do, columns come first, because they take less time, and layers only where they are
+   * likely to be larger. */
   best(width, height, details = Object.keys(DETAILS).filter((name) => DETAILS[name].hasGrids || drawsArrays()), isEnoughToRead = false) {
     let best = null;
     const compare = (arrangement) => {
@@ -71,14 +74,14 @@ class Arrangements {
     return best;
   }
 
-  /** How many places there are in layers, as far as one can tell before: for boxes, and for lines that pass layers between their ends. */
+  /** An estimate of the number of places in layers: for boxes, and for lines that pass layers between their ends. */
   get places() {
     const { boxes, arrows } = this.shown;
     const layer = stepsTo(inOrder(boxes, arrows), arrows);
     return arrows.reduce((sum, { from, to }) => sum + layer.get(to) - layer.get(from) - 1, boxes.length);
   }
 
-  /** The best arrangement that can be read in a panel of this width that is as many times as high as it has to be. */
+  /** The best readable arrangement in a panel of this width and of any height. */
   readable(width, height) {
     const ways = [1, 1.5, 2, 3, 4, Infinity].map((times) => this.best(width, times * height));
     return ways.find(({ scale }) => scale >= READABLE) ?? { ...ways.at(-1), scale: READABLE };
@@ -180,7 +183,7 @@ function layered({ boxes, arrows, frames }, sizes, isDown, apart) {
     const { points, x, y } = graph.edge(String(arrow.from), String(arrow.to), String(k));
     const isLabel = (at) => arrow.label && Math.abs(at.x - x) < 1 && Math.abs(at.y - y) < 1;
     const between = points.slice(1, -1);
-    const isLong = between.some(layerOf); // then it keeps the place that it has in other layers, without a bend to its numbers and back
+    const isLong = between.some(layerOf); // the edge then has no bend to its numbers and back
     const labelled = between.map((at) => {
       const label = isLabel(at) ? arrow.label : null;
       const shift = isLong ? 0 : aside([arrow.from, arrow.to], at);
@@ -296,7 +299,8 @@ function entriesOf(arrows, places, across, breadth, bends = []) {
   return entries;
 }
 
-/** The drawing cut between layers into bands that follow each other like lines of text; null if too many lines go on. */
+/** The drawing cut between layers into bands that follow each other like lines of text; null if too many edges
+ * continue in the next band. */
 function wrapped({ places, routes, frames, layers, isDown, boxes, arrows }, count) {
   const [along, across, breadth] = isDown ? ["y", "x", "width"] : ["x", "y", "height"];
   const starts = cuts(layers, count);
@@ -312,7 +316,7 @@ function wrapped({ places, routes, frames, layers, isDown, boxes, arrows }, coun
   }
   const pieces = routes.map((points) => piecesOf(points, along, across, bandOf, starts));
   for (const parts of pieces) for (const { band, points } of parts) for (const at of points) reach(band, at[across], at[across]);
-  const lanes = starts.map(() => new Map()); // of what goes on from each band, by where it comes from
+  const lanes = starts.map(() => new Map()); // edges that continue from each band, by their source
   pieces.forEach((parts, k) => {
     for (const { band } of parts.slice(0, -1)) {
       if (!lanes[band].has(arrows[k].from)) lanes[band].set(arrows[k].from, lanes[band].size);

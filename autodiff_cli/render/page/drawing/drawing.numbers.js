@@ -5,8 +5,8 @@ const BESIDE_LINE = 5; // pixels between a line and its numbers
 const EDGE_DIGITS = 4; // of a number in the drawing; tooltips have more
 const widest = new Map(); // widths of edges and nodes whose numbers became wider than at first, in pixels
 
-/** How much room the numbers of an edge take, as far as can be known: those that the page came with. They stand on both sides
- * of the line, which goes down or across. */
+/** The room that the numbers of an edge take, estimated from the numbers in the file. They stand on both sides of
+ * the line, which goes down or across. */
 function labelOf(arrow, members, isDown) {
   const { computation } = playback;
   const contribution = members ? { local: computation.rate(members, arrow.from) } : computation.contribution(arrow.to, arrow.position);

@@ -35,9 +35,9 @@ function rectangle(kind, { x, y, width, height }, radius = 0) {
   return svgElement("rect", { class: kind, x: x - width / 2, y: y - height / 2, width, height, rx: radius });
 }
 
-/** What a node is drawn as: the symbol of its operation in a box, with its value and adjoint behind the box above and below the
- * line that leaves it; its label stands above the box, or above the numbers
- * where lines go down. Arrays have grids inside the box. A folded part has its name in the box. */
+/** The content of a node: the symbol of its operation in a box, with its value and adjoint behind the box above and
+ * below the line that leaves it; its label stands above the box, or above the numbers where lines go down. Arrays
+ * have grids inside the box. A folded part has its name in the box. */
 function contentOf(box, detail, isDown) {
   const { id, title, role, inside } = box;
   const { isLabelled, isFlat, letters, hasGrids } = DETAILS[detail];
@@ -77,7 +77,8 @@ function contentOf(box, detail, isDown) {
   return { symbol, caption, small, grid, kinds, core, isBeside, room: wide, ...size };
 }
 
-/** How much room the numbers of a node have beside its box, or in it for an array: for its own, and for others of usual length. */
+/** The room for the numbers of a node beside its box, or in it for an array: enough for the current numbers and for
+ * numbers of usual length. */
 function roomFor(id, detail) {
   const { values, adjoints } = playback.computation;
   const usual = (Array.isArray(values[id]) && DETAILS[detail].room) || ROOM;
@@ -85,7 +86,7 @@ function roomFor(id, detail) {
   return Math.max(usual * widthOf(DIGIT), ...own.map((text) => widthOf(text)), widest.get(String(id)) ?? 0);
 }
 
-/** The size of what a node is drawn as, and where its box is in it. */
+/** The size of the drawn node, and the position of its box in it. */
 function sizeOf(box, detail, isDown) {
   const { width, height, core } = contentOf(box, detail, isDown);
   return { width, height, core };
@@ -196,7 +197,7 @@ function boxShape(box, place, detail, isDown) {
   });
   return svgElement("g", {
     class: `node ${role}${isHighlighted ? " highlighted" : ""}`, "data-node": id, role: "button", tabindex: -1,
-  }, shapes.flatMap((shape) => [shape, " "])); // blanks keep the texts apart for whoever reads them as one
+  }, shapes.flatMap((shape) => [shape, " "])); // blanks separate the texts for programs that read them as one
 }
 
 /** A line, and beside it the texts of its numbers if one of the `labelPlaces` along it is free; they are its tooltip too. */
@@ -290,8 +291,8 @@ class LabelPlaces {
     }
   }
 
-  /** The place of numbers on both sides of a line where it is straight, where the layout has `reserved` it if it has; undefined
-   * if there is none. */
+  /** The place of numbers on both sides of a straight part of a line, at the place that the layout has `reserved`,
+   * if any; undefined if there is none. */
   along(line, size, reserved) {
     const best = [reserved ? { ...reserved, ...size } : null, ...this.#placesOn(line, size.column, SHARES)].find((place) => place && this.#isFree(place, line));
     if (best) this.#take(best);
@@ -320,7 +321,7 @@ class LabelPlaces {
     }
   }
 
-  /** Whether nothing stands at a place: for its own line, which runs through its middle, nothing but that. */
+  /** Whether a place is free; its own line, which runs through its middle, does not count. */
   #isFree(labelPlace, line) {
     const { x, y, width, height, isDown } = labelPlace;
     if (!this.#isInside(labelPlace)) return false;

@@ -118,7 +118,7 @@ function nameShape(text, x, y, kind) {
   }));
 }
 
-/** Whether what a box says is a name, not a symbol or a formula. */
+/** Whether the text of a box is a name, not a symbol or a formula. */
 function isName({ role, title }) {
   return role === "input" || (role === "folded" && /^[\p{L}\p{M}\p{N}_]+(\([\p{L}\p{M}\p{N}_., ]*\))?$/u.test(title));
 }
@@ -155,9 +155,9 @@ function cut(text, room, kind = "caption") {
 }
 
 const LEAST_LETTERS = 5; // of a name without its middle
-const INDEX = 0.72; // the size of an index or exponent relative to what it stands at
+const INDEX = 0.72; // the size of an index or exponent relative to its base
 const SLANT = 2; // pixels by which a slanted letter stands out at its end
-const BELOW = { sub: 0.22, sup: -0.35 }; // how far it is below the line, in the size of that
+const BELOW = { sub: 0.22, sup: -0.35 }; // how far it is below the line, relative to the size of the text
 const FORMULAS = /\b(caption|small|name|formula)\b/; // the classes of texts that are formulas, not numbers
 const DIGIT = "0"; // as wide as any character of a number
 const NAME = "middle first name"; // the classes of a name in a box

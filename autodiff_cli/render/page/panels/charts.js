@@ -47,7 +47,8 @@ function ticks([low, high], most) {
 
 const roundNumber = (x) => toDigits(x, TICK_DIGITS);
 
-/** An empty chart with its axes named and round numbers along them, as wide as what it will stand in. Lines on its `plot` end at the axes. */
+/** An empty chart with its axes named and round numbers along them, as wide as its container. Lines on its `plot`
+ * end at the axes. */
 function chart(name, [xName, xRange], [yName, yRange, yTicks = ticks(yRange, MOST_TICKS).map((y) => [y, roundNumber(y)])], host = byId("curve")) {
   const { least, most, shape, right, top, bottom, character } = CHART;
   const left = Math.max(CHART.left, 28 + character * Math.max(...yTicks.map(([, text]) => text.length)));
@@ -98,7 +99,7 @@ function curveThrough(xs, ys, height, at, toX, toY) {
   return line(xs.flatMap((x, k) => [...(jumps(k) ? [[NaN, NaN]] : []), [toX(x), toY(ys[k])]]));
 }
 
-/** The trail of a descent as points, the last of them where one is now. */
+/** The trail of a descent as points; the last one is the current point. */
 function trailOf(svg, points) {
   svg.append(svgElement("path", { class: "trail", d: line(points) }));
   points.forEach(([x, y], k) => {

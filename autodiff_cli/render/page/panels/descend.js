@@ -101,7 +101,7 @@ class Descent {
       : "The gradient is not finite here, so there is no next step; try other values or a smaller learning rate.";
   }
 
-  /** One step; gives its arithmetic, or null where a number would not be finite. */
+  /** Take one step; returns its arithmetic, or null if a number would not be finite. */
   #step(elements, rate) {
     const name = byId("method").value;
     const step = this.#trail.length;

@@ -52,7 +52,7 @@ async function copy(text, place) {
     const shown = htmlElement("input");
     shown.readOnly = true;
     shown.value = text;
-    shown.ariaLabel = "To be copied";
+    shown.ariaLabel = "Text to copy";
     place.replaceChildren(shown);
     shown.select();
   }
@@ -87,7 +87,7 @@ function withElement(value, at, element) {
   return value.map((part, k) => (k === at[0] ? withElement(part, at.slice(1), element) : part));
 }
 
-/** Rates of change, and what each input adds to them, as nested lists. */
+/** Rates of change, and the contributions of each input to them, as nested lists. */
 function tangentsOf(point, seeds) {
   const { rates, carried } = evaluator.tangents(evaluator.forward(point), seeds);
   const plain = ({ local, amount, ...others }) => ({ ...others, local: nested(local), amount: nested(amount) });

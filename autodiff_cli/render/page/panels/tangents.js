@@ -8,7 +8,7 @@ class ForwardMode {
   #rates = [];
   #carried = [];
 
-  /** What a drawn node shows in place of its adjoint; null while the mode is off. */
+  /** The text of a node in place of its adjoint; null while the mode is off. */
   note = null;
 
   constructor() {
@@ -66,13 +66,13 @@ class ForwardMode {
     return { text: `tangent ${brief(rate)}`, ways: [brief(rate, NODE_DIGITS)], data: { "data-tangent": inFull(rate) }, array: rate };
   }
 
-  /** What an edge into a node shows once that is computed. */
+  /** The numbers of an edge into a node whose tangent is computed. */
   contribution(i, { position }) {
     const contribution = playback.isComputed(i) && this.#carried[i].find((contribution) => contribution.position === position);
     return contribution ? { local: contribution.local, nothing: false } : undefined;
   }
 
-  /** Say what the current step did. */
+  /** Explain the current step. */
   explain(i) {
     const name = math(this.seed.name);
     if (i === null) {

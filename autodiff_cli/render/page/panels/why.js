@@ -21,7 +21,7 @@ class Why {
     this.show();
   }
 
-  /** The terms of the sum: what hands the node something, and how. */
+  /** The terms of the sum: the nodes that contribute to the adjoint, with their contributions. */
   get #terms() {
     const terms = users[this.#node].map(({ node, position }) => {
       return { node, position, contribution: playback.computation.contribution(node, position) };
@@ -111,7 +111,7 @@ class Why {
     else clearPath();
   }
 
-  /** Light up all that lies on a path from the node to the output. */
+  /** Highlight everything on the paths from the node to the output. */
   #highlightAll() {
     const edges = new Set();
     const reached = new Set([this.#node]);
@@ -132,7 +132,7 @@ class Why {
     return lines;
   }
 
-  /** The derivation in LaTeX: a sum in symbols, in numbers, and what it gives. */
+  /** The derivation in LaTeX: a sum in symbols, in numbers, and its result. */
   latex() {
     const i = this.#node;
     const { nodes, slopes } = record.latex;
@@ -192,7 +192,7 @@ function latexNumber(x) {
     .replace("inf", "\\infty").replace("nan", "\\text{undefined}");
 }
 
-/** How many paths lead from a node to the output, and the largest of them; null where arrays travel. */
+/** The number of paths from a node to the output, and the largest of them; null if an edge carries arrays. */
 function pathsFrom(start) {
   const counts = new Map([[record.output, 1n]]);
   const best = new Map([[record.output, 1]]);
@@ -229,7 +229,7 @@ function highlightNodesPath(nodes) {
   highlightPath(new Set(nodes.slice(1).map((node, k) => `${nodes[k]} ${node}`)), new Set(nodes));
 }
 
-/** Make edges, `from to`, and nodes stand out. */
+/** Highlight edges, `from to`, and nodes. */
 function highlightPath(edges, nodes) {
   for (const edge of graph.svg.querySelectorAll(".edge")) {
     edge.classList.toggle("on-path", edges.has(`${edge.dataset.from} ${edge.dataset.to}`));

@@ -16,7 +16,7 @@ class Wiggle {
     this.#settle();
   }
 
-  /** A slider beside the field of a variable: it moves the variable, or what is chosen of an array. */
+  /** A slider beside the field of a variable: it moves the variable, or the selected elements of an array. */
   #slider({ variable, slope }) {
     const input = htmlElement("input");
     Object.assign(input, { type: "range", step: "any", ariaLabel: `slide ${variable.name}` });
@@ -72,14 +72,14 @@ class Wiggle {
     this.#unnote();
   }
 
-  /** Let the drawing show again the numbers of the current step. */
+  /** Let the drawing show the numbers of the current step again. */
   #unnote() {
     if (!this.#isNoted) return;
     this.#isNoted = false;
     graph.note(forwardMode?.note ?? null);
   }
 
-  /** What has changed since the slider began to move, beside the prediction of its tangent. */
+  /** Show the changes since the slider began to move, beside the prediction by the tangent. */
   #show() {
     if (this.#from === null) return;
     const { variable, variable: { name, key }, at } = this.#moving;
@@ -113,13 +113,13 @@ class Wiggle {
   }
 }
 
-/** What remains of a change beyond its prediction, but for what rounding makes of the values. */
+/** The difference between a change and its prediction; 0 if rounding explains it. */
 function rest(change, predicted, now, before) {
   const error = change - predicted;
   return Math.abs(error) <= 8 * Number.EPSILON * Math.max(Math.abs(now), Math.abs(before)) ? 0 : error;
 }
 
-/** What a drawn node shows of its change, as far as there is room (the first of the `ways` that fits), in words and in full. */
+/** The texts of a node about its change: in the drawing (the first of the `ways` that fits), in words, and in full. */
 function noted({ change, predicted, error }) {
   const text = `Δ ${inShort(change)} ≈ ${inShort(predicted)}`;
   return {

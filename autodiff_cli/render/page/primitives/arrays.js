@@ -36,14 +36,14 @@ function fitted(amount, like) {
   return amount.present ? chosen(total, sum_like(broadcast_like(amount.present, amount), like)) : total;
 }
 
-// A rate in the shape of what changes at it.
+// A rate, broadcast to the shape of the value that changes at it.
 function spread(rate, value) {
   if (sameShape(shapeOf(rate), shapeOf(value))) return rate;
   const stretched = broadcast_like(rate, value);
   return rate.present ? { ...stretched, present: broadcast_like(rate.present, value) } : stretched;
 }
 
-// What an operation that arranges elements hands on of an adjoint, with what is present of it.
+// The contribution of an operation that rearranges elements, with the mask of elements that are present.
 function arranged(amounts, adjoint, output, passed) {
   if (!adjoint.present) return amounts;
   const present = passed(broadcast_like(adjoint.present, output));

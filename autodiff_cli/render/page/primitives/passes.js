@@ -76,7 +76,7 @@ function passes(reached, constants, leaves, rows) {
 
 const compute = (operation, inputs) => operation(...inputs);
 
-// How each element of a value changes with each of the input: the adjoint that is 1 at one element brings out its row.
+// The Jacobian of a value with respect to an input: an adjoint that is 1 at one element gives the row of that element.
 function jacobian(passed, value) {
   if (typeof value === "number") return passed(1)[0];
   const rows = ones(value).map((one) => passed(one)[0]);

@@ -1,7 +1,8 @@
 // Forward mode over the steps of an evaluator; see `passes.js`.
 
-// An evaluator that has this too: how fast every node changes when the variables change at the rates `seeds`, by name,
-// null for a node that they do not move; and what each input adds to that.
+// Returns the evaluator with a function `tangents`, which computes how fast every node changes when the variables
+// change at the rates `seeds`, by name (null for a node that does not depend on them), and the contribution of each
+// input.
 function with_tangents(evaluator) {
   function tangents(values, seeds) {
     const rates = values.map(() => null);
@@ -19,8 +20,8 @@ function with_tangents(evaluator) {
   return { ...evaluator, tangents };
 }
 
-// What the inputs of a node that move add to its rate. An operation on whole arrays has a rule for the way back; read
-// element by element of its output, that one says the way up too.
+// The contributions of the inputs of a node to its rate. An operation on whole arrays has a rule for reverse mode;
+// applied to each element of its output, it gives forward mode too.
 function carry({ node, inputs, rule, wanted, live, isStructural }, values, rates) {
   const inputValues = valuesOf(inputs, values);
   const moving = wanted.map((position, k) => ({ position, k, to: inputs[position] }))
@@ -44,7 +45,7 @@ function alike(value, numbers) {
   return typeof value === "number" ? numbers[0] : { shape: value.shape, data: Float64Array.from(numbers) };
 }
 
-// Sum of the products of elements; what is 0 of a rate meets nothing.
+// Sum of the products of elements; elements at which the rate is 0 are skipped.
 function inner_product(amount, rate) {
   if (typeof rate === "number") return rate === 0 ? 0 : amount * rate;
   return rate.data.reduce((total, x, k) => (x === 0 ? total : total + amount.data[k] * x), 0);

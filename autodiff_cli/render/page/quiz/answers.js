@@ -71,7 +71,7 @@ function readingsOf(text, wanted) {
     .filter((parts) => parts.length === length && parts.every((part) => evaluate(part) !== undefined));
 }
 
-/** Whether an answer is the number, or each number of the array; an error of rounding may be all that is left of a sum. */
+/** Whether an answer is the number, or each number of the array, within a rounding error. */
 function isRight(text, wanted, error = 0) {
   const numbers = [wanted].flat(Infinity);
   return readingsOf(text, wanted).some((parts) => parts.every((part, k) => isRounded(part, numbers[k], error)));

@@ -71,7 +71,7 @@ function bugLevel() {
   return {
     start: playback.length,
     introduction: "The adjoints in the drawing come from a program with a bug: one node does not add up its contributions.",
-    impossible: fanOut.length === 0 ? "For this bug the formula needs a node with several users, and none is in sight."
+    impossible: fanOut.length === 0 ? "This bug needs a node with several users, and the visible part of the graph has none."
       : `At these values the bug changes nothing: the contributions to ${listed(fanOut.map(mathOf))}, except for the last, sum to 0. Try other values.`,
     hidesValue: () => false,
     begin: () => show(0),

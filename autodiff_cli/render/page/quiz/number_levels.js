@@ -100,7 +100,7 @@ function adjointMistakes(i) {
   ];
 }
 
-/** A hint that lists the terms of an adjoint; `termOf` describes each, and other words stand where there are none. */
+/** A hint that lists the terms of an adjoint; `termOf` describes each, and `ofNone` is the reason if there are none. */
 function sumHint(i, { ofOutput, termOf, ofNone }) {
   const label = mathOf(i);
   if (i === record.output) return ofOutput;
