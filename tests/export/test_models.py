@@ -117,6 +117,7 @@ IN_ONNX = [
     "y ~ sum(W @ [x, z]) + norm([x, a, z]) + mean([x, b]) + norm(x) + sum(x)",
     "y ~ sum([x, a] @ W) + [x, z] @ [z, b] + q @ [x, z] + sum([[x, b], [z, x]] @ [z, x]) + sum(q @ [[x, b], [z, x]])",
     "y ~ sum([[x, a], [z, x]] @ W) + sum(W @ [[x, a], [z, x]]) + sum([[x, a], [z, x]] @ q) + sum(q @ W)*x",
+    "y ~ a*softmax([[x, z], [z, 1]])[0, 0] + b*softmax([[1, 2], [2, a]])[1, 0] + prod([x, z, b])",
     "y ~ a*heaviside(x) + b*log(2 + x^2, 7)",
     "y ~ a + 0*b*x",
     "y ~ dot(concat([x, z], [a, 1]), v)*outer([x, 1], [z, b])[0, 1] + transpose(M)[1, 0]",

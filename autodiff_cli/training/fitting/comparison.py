@@ -33,7 +33,7 @@ from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.loading import SharedDataset
 from autodiff_cli.training.objective.model import Model
-from autodiff_cli.training.objective.objective import Objective, copy_with
+from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.preparation import hyperparameters
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import ComparisonOptions, FitOptions
@@ -58,7 +58,8 @@ def cross_validation_error(
     """Return the (weighted) mean loss of the rows, each from a fit to the folds that do not contain it, or None and the
     reason in words.
 
-    Each fit starts from the fit to all rows.
+    Each fit starts from the fit to all rows. Networks and fits by gradient descent start anew: they end near their
+    start, so they would remember the rows of the fold.
 
     Args:
         fit: the fit to all rows.
@@ -66,18 +67,19 @@ def cross_validation_error(
     """
     if folds < 2 or fit.failure:
         return None, ""
-    fold_of_row, is_descent = assign_folds(objective.rows, folds, options.seed), fit.optimizer in OPTIMIZERS
+    fold_of_row = assign_folds(objective.rows, folds, options.seed)
+    starts_anew = objective.is_network or fit.optimizer in OPTIMIZERS
     most = int(np.bincount(fold_of_row).max())
     if objective.has_residuals and (objective.rows - most) * objective.components < objective.layout.size:
         return None, "no cross-validation error: the rows without a fold are fewer than the parameters"
     theta = objective.layout.flatten([fit.parameters[name] for name in objective.parameters])
     training_rows = (np.flatnonzero(fold_of_row != fold) for fold in range(folds))
-    if is_descent:
-        parts = [copy_with(objective.select_rows(rows), start=theta) for rows in training_rows]
+    if starts_anew:
+        parts = map(objective.select_rows, training_rows)
         outcomes = [optimize(fit.optimizer, part, options, Progress()) for part in parts]
     else:
         outcomes = refit_rows(objective, theta, training_rows)
-    ends = [end.theta for end in outcomes if end.converged or (is_descent and not end.failure)]
+    ends = [end.theta for end in outcomes if end.converged or (starts_anew and not end.failure)]
     if len(ends) < folds:
         return None, f"no cross-validation error: {folds - len(ends)} of {folds} folds could not be fitted"
     total = weight = 0.0
