@@ -41,6 +41,7 @@ from autodiff_cli.training.priors import Prior
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import criteria_parameters, significance_test
 from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
+from autodiff_cli.training.result.statistics import are_determined
 
 
 def assign_folds(rows: int, folds: int, seed: int) -> NDArray[np.intp]:
@@ -84,7 +85,11 @@ def cross_validation_error(
         return None, f"no cross-validation error: {folds - len(ends)} of {folds} folds could not be fitted"
     total = weight = 0.0
     for fold, end in enumerate(ends):
-        held_out = objective.select_rows(np.flatnonzero(fold_of_row == fold))
+        held_out, rest = (
+            objective.select_rows(np.flatnonzero(rows)) for rows in (fold_of_row == fold, fold_of_row != fold)
+        )
+        if not (starts_anew or objective.is_penalised) and not _is_determined(held_out, rest, end):
+            return None, "no cross-validation error: a fold has rows whose parameters the other folds do not determine"
         held_out = held_out.without_penalty() if held_out.has_priors else held_out
         if held_out.total_weight:
             total += held_out.value(end) * held_out.total_weight
@@ -93,6 +98,16 @@ def cross_validation_error(
     if not math.isfinite(error):
         return None, "no cross-validation error: the loss of a fold is not finite"
     return error, ""
+
+
+def _is_determined(held_out: Objective, rest: Objective, theta: Array) -> bool:
+    """Whether the loss of held-out rows depends only on directions of the parameters that the other rows determine."""
+    return are_determined(
+        *(
+            part.triangle(theta)[:, :-1] if part.has_residuals else part.score_triangle(theta)
+            for part in (held_out, rest)
+        )
+    )
 
 
 # --- Nested models

@@ -133,6 +133,17 @@ def combination_variance(slopes: Array, factor: Array) -> float:
     return float(np.sum(np.square(components[~is_null] / singular_values[~is_null])))
 
 
+def are_determined(slopes: Array, factor: Array) -> bool:
+    """Whether quantities with some gradients, of shape (quantities, P), change only in directions that R determines.
+
+    >>> are_determined(np.array([[2.0, 4.0]]), np.array([[1.0, 2.0], [0.0, 0.0]]))
+    True
+    """
+    scale, _, directions, is_null = _scaled_svd(factor, DEPENDENCE_TOLERANCE)
+    components = slopes / scale @ directions.T
+    return bool((np.abs(components[:, is_null]) <= COVARIANCE.null_space_tolerance * np.linalg.norm(components)).all())
+
+
 def _scaled_svd(factors: Array, tolerance: float) -> tuple[Array, Array, Array, Mask]:
     """Return the lengths of the columns of matrices (1 for 0), the singular values and right singular vectors with
     columns of length 1, and which singular values count as 0.

@@ -154,6 +154,27 @@ def test_cross_validation_of_a_descent_knows_nothing_of_the_held_out_rows(model:
     assert error == pytest.approx(np.mean(squares), rel=1e-6)
 
 
+@each(
+    ("model", "options"),
+    [
+        ("y ~ a + b*z", {}),
+        ("y ~ a[g]", {}),
+        ("y ~ exp(a + b*z)", {"family": "poisson"}),
+        ("y ~ a + b*z", {"loss": "huber"}),
+    ],
+)
+def test_rows_that_alone_determine_a_parameter_cannot_be_predicted_without_them(model: str, options: dict) -> None:
+    """The fit to all rows knows the parameter, and would predict these rows exactly."""
+    y = np.arange(20) % 7 + 1.0
+    data = {"x": np.linspace(0, 1, 20), "y": y, "z": np.arange(20) == 3.0, "g": ["A", *["B"] * 9, *["C"] * 10]}
+    found = ad.compare([model, "y ~ p + q*x^2"], data, **options)
+    errors = {one.fit.model: one.cv_error for one in found.models}
+    assert errors[model] is None
+    assert errors["y ~ p + q*x^2"] is not None
+    (fit,) = (one.fit for one in found.models if one.fit.model == model)
+    assert any("a fold has rows whose parameters the other folds do not determine" in text for text in fit.warnings)
+
+
 def test_cross_validation_weights_rows_as_the_loss_does() -> None:
     weights = np.linspace(0.1, 5, len(X))
     found = ad.compare([LINE, CUBIC], {"x": X, "y": Y, "w": weights}, folds=3, weights="w")
