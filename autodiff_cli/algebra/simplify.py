@@ -39,6 +39,18 @@ def simplify(roots: Sequence[Node]) -> list[Node]:
     return NodeTable(SIMPLIFICATION_RULES).rebuild(roots)
 
 
+def simplify_text(graph: Node) -> Node:
+    """Simplify a graph that is only read: it has a quotient in place of a product with a reciprocal, which is rounded
+    otherwise.
+
+    >>> from autodiff_cli.language.program import read
+    >>> from autodiff_cli.language.printer import to_text
+    >>> to_text(simplify_text(read("1*x*(1/y)").output))
+    'x/y'
+    """
+    return NodeTable(_TEXT_RULES).rebuild([graph])[0]
+
+
 def _literal(table: NodeTable, value: Fraction) -> Node:
     is_integer = value.denominator == 1
     size = table.leaf(constant(str(abs(value.numerator)) if is_integer else repr(float(abs(value)))))
@@ -86,7 +98,7 @@ _ROWS = (
     Row(1 * a, a), Row(a * 1, a), Row(-a * b, -(a * b)), Row(a * -b, -(a * b)),
     Row(a * b, b * a, lambda a, b: b.is_constant and not a.is_constant, (a, b)),
     Row(a * (b * c), (a * b) * c, lambda a, b: _fold(mul, (a, b)) is not None, (a, b)),
-    Row((1 / a) * b, b / a), Row(a * (1 / b), a / b), Row(a * a, a**2),
+    Row(a * a, a**2),
     Row(a / 1, a), Row(-a / b, -(a / b)), Row(a / -b, -(a / b)),
     Row(a**1, a), Row(square(a), a**2), Row(log_base(a, 2), log2(a)), Row(log_base(a, 10), log10(a)),
     Row(pow_slope_base(a, b), b * a ** (b - 1), lambda b: _fold(sub, (b, ONE)) is not None, (b,)),
@@ -95,6 +107,7 @@ _ROWS = (
 )  # fmt: skip
 
 SIMPLIFICATION_RULES = rewrite_by(_ROWS, then=_fold_arithmetic)  # for a `NodeTable`
+_TEXT_RULES = rewrite_by((Row((1 / a) * b, b / a), Row(a * (1 / b), a / b)), then=SIMPLIFICATION_RULES)
 
 
 # --- Signs

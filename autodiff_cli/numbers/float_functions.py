@@ -167,15 +167,9 @@ def log_base(x: float, base: float) -> float:
 
 
 def pow_slope_base(x: float, y: float) -> float:
-    """The derivative of x^y with respect to x: y·(x^y/x), since in y·x^(y-1) rounding of y - 1 would lose digits."""
+    """The derivative of x^y with respect to x: y·x^(y-1), corrected to first order for the rounding error of y - 1."""
     if y == 0:
         return 0.0
-    z = power(x, y)
-    return y * (z / x) if x != 0 and (z != z or 1e-290 < abs(z) < inf) else _pow_slope_at_edge(x, y)
-
-
-def _pow_slope_at_edge(x: float, y: float) -> float:
-    """y·x^(y-1), corrected for the rounding error of y - 1."""
     slope = y * power(x, y - 1.0)
     correction = slope * sum_error(y, -1.0) * log(abs(x))
     return slope + correction if math.isfinite(correction) else slope
@@ -474,14 +468,14 @@ def silu(x: float) -> float:
 def silu_slope(x: float) -> float:
     """sigmoid(x)·(1 + x·sigmoid(-x))."""
     z = math.exp(-abs(x))
-    slope = (1.0 + z + (z * x if x >= 0 else x)) / (1.0 + z) * ((1.0 if x >= 0 else z) / (1.0 + z))
+    slope = (1.0 + z + (z * min(x, 1e300) if x >= 0 else x)) / (1.0 + z) * ((1.0 if x >= 0 else z) / (1.0 + z))
     return _times_exp(1.0 + x, x) if x < FAR_LEFT else slope
 
 
 def _times_exp(factor: float, x: float) -> float:
-    """factor·exp(x) for x < 0, also where the exponential alone underflows."""
+    """factor·exp(x) for x < 0, also where the exponential alone underflows; 0 where the factor is infinite too."""
     half = math.exp(min(x, 0.0) / 2)
-    return factor * half * half
+    return max(factor, -1e300) * half * half
 
 
 def mish(x: float) -> float:
@@ -528,5 +522,5 @@ OPERATIONS: dict[str, Callable[..., float]] = {
 
 # Functions that few numbers need. An array is passed to them only if one of its numbers needs it.
 RARELY_NEEDED: tuple[Callable[..., float], ...] = (
-    _pow_slope_at_edge, _far_sech, _far_csch, _far_sech_square, _far_atan_slope, _times_exp,
+    _far_sech, _far_csch, _far_sech_square, _far_atan_slope, _times_exp,
 )  # fmt: skip

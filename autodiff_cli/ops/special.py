@@ -369,10 +369,13 @@ sigmoid_slope = helper(
     "sigmoid_slope", lambda z, x: -(z * tanh(x / 2)), lambda x: sigmoid(x) * sigmoid(-x), is_positive=True
 )
 # Computed from one exponential, and accurate also where it alone would underflow.
-silu_slope = helper("silu_slope", None, lambda x: sigmoid(x) * (1 + x * sigmoid(-x)), argument_ulps=32)
-mish_slope = helper(
-    "mish_slope", None, lambda x: tanh(softplus(x)) + x * sech_square(softplus(x)) * sigmoid(x), argument_ulps=32
+silu_slope = helper(
+    "silu_slope", None, lambda x: vanishing_product(sigmoid(x), 1 + vanishing_product(sigmoid(-x), x)), argument_ulps=32
 )
+mish_slope = helper(
+    "mish_slope", None, lambda x: tanh(softplus(x)) + vanishing_product(sech_square(softplus(x)) * sigmoid(x), x),
+    argument_ulps=32,
+)  # fmt: skip
 
 # fmt: off
 sigmoid    = elementary("sigmoid",    lambda z, x: sigmoid_slope(x),          aliases=("logistic",), saturation_values=(0, 1), textbook_slope=lambda z, x: z * (1 - z), summary="1/(1 + exp(-x))", is_positive=True)
@@ -384,9 +387,9 @@ softsign   = elementary("softsign",   lambda z, x: quotient_slope(1, 1 + abs_(x)
 
 elu        = composite("elu",  lambda x: where(x > 0, x, expm1(x)), is_rectifier=True, summary="x where it is positive, else exp(x) - 1")
 celu       = composite("celu", lambda x: where(x > 0, x, expm1(x)), is_rectifier=True, summary="x where it is positive, else exp(x) - 1")
-gelu       = composite("gelu", lambda x: x * normal_cdf(x),         is_rectifier=True, summary="x*normal_cdf(x), the exact form")
-silu       = elementary("silu", lambda z, x: silu_slope(x), expansion=lambda x: x * sigmoid(x), is_rectifier=True, aliases=("swish",))
-mish       = elementary("mish", lambda z, x: mish_slope(x), expansion=lambda x: x * tanh(softplus(x)), is_rectifier=True)
+gelu       = elementary("gelu", lambda z, x: normal_cdf(x) + vanishing_product(normal_pdf(x), x), expansion=lambda x: vanishing_product(normal_cdf(x), x), is_rectifier=True, summary="x*normal_cdf(x), the exact form")
+silu       = elementary("silu", lambda z, x: silu_slope(x), expansion=lambda x: vanishing_product(sigmoid(x), x), is_rectifier=True, aliases=("swish",), summary="x*sigmoid(x)")
+mish       = elementary("mish", lambda z, x: mish_slope(x), expansion=lambda x: vanishing_product(tanh(softplus(x)), x), is_rectifier=True, summary="x*tanh(softplus(x))")
 # fmt: on
 
 leaky_relu = composite(
