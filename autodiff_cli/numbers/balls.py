@@ -469,6 +469,7 @@ TABLE: dict[str, Function] = {
     "where": lambda condition, a, b: a if ball.is_true(condition) else b,
     "max": ball.largest, "min": ball.smallest, "clip": lambda x, low, high: ball.smallest(ball.largest(x, low), high),
     "relu": ball.relu, "heaviside": lambda x: (ball.sign_of(x) + 1) / 2,
+    "neighbours_slope": lambda z, below, above: (below - above) / 2 if ball.is_finite(z) or ball.is_nan(z) else -z,
     "where_defined": lambda z, slope: ball.NAN if ball.is_nan(z) else slope,
     "direction": ball.direction,
     "square": ball.square, "sqrt": _exact_sqrt, "cbrt": lambda x: ball.root(x, fmpq(3)),

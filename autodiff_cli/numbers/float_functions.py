@@ -194,6 +194,11 @@ def vanishing_product(a: float, b: float) -> float:
     return 0.0 if a == 0 else a * b
 
 
+def neighbours_slope(z: float, below: float, above: float) -> float:
+    """(below - above)/2, and -z where z is infinite."""
+    return -z if math.isinf(z) else (below - above) / 2
+
+
 exp = guard(math.exp, lambda x: inf)
 exp2 = guard(math.exp2, lambda x: inf)
 expm1 = guard(math.expm1, lambda x: inf)
@@ -508,7 +513,8 @@ def softsign(x: float) -> float:
 
 OPERATIONS: dict[str, Callable[..., float]] = {
     **{function.__name__: function for function in (
-        pow_slope_base, pow_slope_exponent, times_log, vanishing_product, root, log_base, sinc, direction,
+        pow_slope_base, pow_slope_exponent, times_log, vanishing_product, neighbours_slope, root, log_base, sinc,
+        direction,
         math.atan, math.atan2, asec, acsc, atanh_slope, atan_slope, log1p_square, sinh, math.tanh, math.asinh,
         sech, csch, coth, sech_square, csch_square, asech, acsch, acoth, math.hypot,
         math.erf, math.erfc, erfinv, exp_square, exp_minus_square, exp_minus_half_square, normal_pdf, normal_cdf,

@@ -182,6 +182,13 @@ student_t_pdf = elementary(
 MAX_ORDER = 1000  # highest order of derivatives and of Bessel functions that floats compute
 
 
+# Half the difference of the Bessel functions of the neighbouring orders, the slope of J and Y. Where the function z is
+# infinite, at 0, both may be infinite, but it falls towards 0 from there.
+_neighbours_slope = helper(
+    "neighbours_slope", lambda s, z, below, above: (0, 0.5, -0.5), lambda z, below, above: (below - above) / 2
+)
+
+
 def _bessel(name: str, slope_sign: int, is_sum: bool, is_entire: bool, kind: str) -> Op:
     """Declare a Bessel function of real order, whose slope is half the sum or the difference of the functions of the
     neighbouring orders (DLMF 10.6.1, 10.29.1).
@@ -196,7 +203,7 @@ def _bessel(name: str, slope_sign: int, is_sum: bool, is_entire: bool, kind: str
 
     def slopes(z: Node, order: Node, x: Node) -> tuple[Node, Node]:
         below, above = op(order - 1, x), op(order + 1, x)
-        return _unknown_slope(z), slope_sign * (below + above if is_sum else below - above) / 2
+        return _unknown_slope(z), slope_sign * (below + above) / 2 if is_sum else _neighbours_slope(z, below, above)
 
     def is_real(order: Node, x: Node) -> Node:
         return or_(x >= 0, equal(floor(order), order)) if is_entire else x >= 0
