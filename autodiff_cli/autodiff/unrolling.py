@@ -103,9 +103,9 @@ def unroll_at(
     if sum(map(np.size, point.values())) > max(max_operations, _MAX_ELEMENTS):
         raise TooManyOperationsError(max_operations)
     elements = {name: element_leaves(name, np.shape(x)) for name, x in point.items()}
-    is_exact = not any(np.isnan(x).any() for x in point.values())  # else the forms for floats, which keep a nan
     arrays = {leaves[name]: array for name, array in elements.items()}
-    unrolled = unroll(graphs, arrays, max_operations, is_exact, is_short and is_exact)
+    has_nan = any(np.isnan(x).any() for x in point.values())
+    unrolled = unroll(graphs, arrays, max_operations, is_short=is_short and not has_nan)
     pairs = ((elements[name].reshape(-1), np.ravel(x)) for name, x in point.items())
     values = {leaf.text: float(x) for array, numbers in pairs for leaf, x in zip(array, numbers, strict=True)}
     return UnrolledGraphs(unrolled, elements, values)

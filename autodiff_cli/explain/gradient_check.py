@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
-from autodiff_cli.explain.accuracy import VALUE, exact_if_unrepresentable, inaccurate_numbers, unrepresentable_numbers
+from autodiff_cli.explain.accuracy import VALUE, inaccurate_numbers, unrepresentable_numbers
 from autodiff_cli.explain.record import Trace, array_shape
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.explain.warnings import unrepresentable_warnings
@@ -256,10 +256,7 @@ def _derivative_at_floats(function: UnrolledFunction, part: GradientElement) -> 
     Inputs that no float represents are as given.
     """
     inputs = {leaf.text: Formula(node, {}) for leaf, node in function.values.items()}
-    exact = {name: exact_if_unrepresentable(number) for name, number in inputs.items()}
-    point = {
-        name: ball.from_float(float(x.value())) if exact[name] is None else exact[name] for name, x in inputs.items()
-    }
+    point = {name: ball.from_float(float(x.value())) for name, x in inputs.items()} | unrepresentable_numbers(inputs)
     return evaluate_to_digits([part.derivative], _SUFFICIENT_DIGITS, leaves=point).numbers[0]
 
 

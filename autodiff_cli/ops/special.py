@@ -184,9 +184,7 @@ MAX_ORDER = 1000  # highest order of derivatives and of Bessel functions that fl
 
 # Half the difference of the Bessel functions of the neighbouring orders, the slope of J and Y. Where the function z is
 # infinite, at 0, both may be infinite, but it falls towards 0 from there.
-_neighbours_slope = helper(
-    "neighbours_slope", lambda s, z, below, above: (0, 0.5, -0.5), lambda z, below, above: (below - above) / 2
-)
+_neighbours_slope = helper("neighbours_slope", lambda s, z, below, above: (0, 0.5, -0.5), lambda z, below, above: (below - above) / 2)  # fmt: skip
 
 
 def _bessel(name: str, slope_sign: int, is_sum: bool, is_entire: bool, kind: str) -> Op:
@@ -376,15 +374,10 @@ sigmoid_slope = helper(
     "sigmoid_slope", lambda z, x: -(z * tanh(x / 2)), lambda x: sigmoid(x) * sigmoid(-x), is_positive=True
 )
 # Computed from one exponential, and accurate also where it alone would underflow.
-silu_slope = helper(
-    "silu_slope", None, lambda x: vanishing_product(sigmoid(x), 1 + vanishing_product(sigmoid(-x), x)), argument_ulps=32
-)
-mish_slope = helper(
-    "mish_slope", None, lambda x: tanh(softplus(x)) + vanishing_product(sech_square(softplus(x)) * sigmoid(x), x),
-    argument_ulps=32,
-)  # fmt: skip
-
 # fmt: off
+silu_slope = helper("silu_slope", None, lambda x: vanishing_product(sigmoid(x), 1 + vanishing_product(sigmoid(-x), x)), argument_ulps=32)
+mish_slope = helper("mish_slope", None, lambda x: tanh(softplus(x)) + vanishing_product(sech_square(softplus(x)) * sigmoid(x), x), argument_ulps=32)
+
 sigmoid    = elementary("sigmoid",    lambda z, x: sigmoid_slope(x),          aliases=("logistic",), saturation_values=(0, 1), textbook_slope=lambda z, x: z * (1 - z), summary="1/(1 + exp(-x))", is_positive=True)
 logit      = elementary("logit",      lambda z, x: where_defined(z, logit_slope(x)),    **ZERO_TO_1, summary="log(x/(1 - x))")
 softplus   = elementary("softplus",   lambda z, x: sigmoid(x),              is_rectifier=True, summary="log(1 + exp(x))", is_positive=True)

@@ -39,7 +39,6 @@ PYTHON_NOTATIONS = {
     "or": Notation(("", " or ", ""), (NOT, NOT), OR, True, (0, 1)),
     "not": Notation(("not ", ""), (NOT,), NOT, True, (0,)),
     "where": Notation(("", " if ", " else ", ""), (OR, OR, CHOICE), CHOICE, conditions=(0,), order=(1, 0, 2)),
-    "where_defined": Notation(("math.nan if math.isnan(", ") else ", ""), (0, CHOICE), CHOICE),
 }
 PYTHON = Target(
     name="python",
@@ -213,7 +212,6 @@ NUMPY_NOTATIONS = {
     **library_calls("np", _NUMPY_BINARY_NAMES, 2),
     "relu": Notation(("np.maximum(", ", 0)"), (0,)),
     "softplus": Notation(("np.logaddexp(", ", 0)"), (0,)),
-    "where_defined": Notation(("np.where(np.isnan(", "), np.nan, ", ")"), (0, 0)),
     "concat": Notation(("np.concatenate([", ", ", "])"), (0, 0)),
     "broadcast_like": Notation(("np.broadcast_to(", ", np.shape(", "))"), (0, 0)),
     **{name: call_notation(name, 1) for name in ("erf", "erfc")},

@@ -103,8 +103,10 @@ def test_an_element_of_an_array_has_the_warnings_of_a_number(text: str) -> None:
     alone = {point: warned(text, point) for point in points}
     neighbours = [*itertools.pairwise((*points, points[0]))]  # each is first of a pair and second of another one
     for first, second in itertools.permutations(points, 2) if is_exhaustive() else neighbours:
-        together = warned(f"x: 2; sum({text})", np.array([first, second]))
-        assert {*together} == {*alone[first], *alone[second]}, (first, second)
+        together = {*warned(f"x: 2; sum({text})", np.array([first, second]))} - {
+            ("domain", f"sum({text})")
+        }  # inf - inf
+        assert together == {*alone[first], *alone[second]}, (first, second)
 
 
 def test_a_warning_shows_its_place_in_the_expression() -> None:
