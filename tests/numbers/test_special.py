@@ -471,3 +471,17 @@ def check_everywhere(f: ad.Expression, x: float, name: str, limit: float) -> Non
     found.append(float(trace["value"] if name == "value" else trace["gradient"][name]))
     for number in found:
         assert number == pytest.approx(limit, abs=1e-5), (f.text, x, name)
+
+
+@each(("order", "x"), [(2.0, 1.5), (5.0, 2.0), (7.25, 6.0), (20.5, 3.0), (100.0, 50.0), (300.5, 299.0)])
+def test_besselj_of_orders_above_x(order: float, x: float) -> None:
+    assert call("besselj", order, x) == pytest.approx(float(mp.besselj(order, x)), rel=1e-12)
+
+
+@each("order", range(5))
+def test_wide_balls_enclose_derivatives_of_sinc(order: int) -> None:
+    """Up to the bound of the next derivative, which some reach at 0."""
+    for middle, radius in itertools.product((0.0, 0.05, 2.0, -7.0), (0.01, 0.2)):
+        enclosure = FUNCTIONS["sinc_derivative"](arb(order), arb(middle, radius))
+        for x in (middle - radius, middle, middle + radius):
+            assert enclosure.contains(FUNCTIONS["sinc_derivative"](arb(order), arb(x))), (middle, radius, x)
