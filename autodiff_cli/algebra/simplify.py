@@ -17,7 +17,7 @@ from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import ONE, ZERO, Op
 from autodiff_cli.graph.tape import infer
-from autodiff_cli.numbers.floats import CONSTANTS
+from autodiff_cli.numbers.floats import CONSTANTS, FLOATS
 from autodiff_cli.ops.arithmetic import abs_, add, div, max_, mul, neg, sub
 from autodiff_cli.ops.elementary import cbrt, hypot, log, log2, log10, log_base, pow_, pow_slope_base, sqrt, square
 from autodiff_cli.ops.special import gamma_density
@@ -58,7 +58,7 @@ def _literal(table: NodeTable, value: Fraction) -> Node:
 
 
 def _fold(op: Op, inputs: tuple[Node, ...]) -> Fraction | None:
-    """Return the exact result of arithmetic on literals; None if the inputs are not literals, or no float equals it."""
+    """Return the result of arithmetic on literals; None if inputs are not literals, or floats have another result."""
     if op is neg and inputs[0].is_constant:
         return None
     numbers = [number for node in inputs if (number := literal_value(node)) is not None]
@@ -67,7 +67,7 @@ def _fold(op: Op, inputs: tuple[Node, ...]) -> Fraction | None:
         return None
     decimal = any(number.denominator > 1 for number in numbers)  # 1/2 stays a quotient, 0.5 a decimal
     is_short = result.denominator == 1 or (decimal and Fraction(repr(float(result))) == result)
-    return result if is_short else None
+    return result if is_short and FLOATS.table[op.name](*map(float, numbers)) == float(result) else None
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction | None:
