@@ -17,7 +17,7 @@ from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.op import ONE, ZERO, Op
 from autodiff_cli.graph.tape import infer
-from autodiff_cli.numbers.floats import CONSTANTS
+from autodiff_cli.numbers.floats import CONSTANTS, FLOATS
 from autodiff_cli.ops.arithmetic import abs_, add, div, max_, mul, neg, sub
 from autodiff_cli.ops.elementary import cbrt, hypot, log, log2, log10, log_base, pow_, pow_slope_base, sqrt, square
 from autodiff_cli.ops.special import gamma_density
@@ -39,6 +39,18 @@ def simplify(roots: Sequence[Node]) -> list[Node]:
     return NodeTable(SIMPLIFICATION_RULES).rebuild(roots)
 
 
+def simplify_text(graph: Node) -> Node:
+    """Simplify a graph that is only read: it has a quotient in place of a product with a reciprocal, which is rounded
+    otherwise.
+
+    >>> from autodiff_cli.language.program import read
+    >>> from autodiff_cli.language.printer import to_text
+    >>> to_text(simplify_text(read("1*x*(1/y)").output))
+    'x/y'
+    """
+    return NodeTable(_TEXT_RULES).rebuild([graph])[0]
+
+
 def _literal(table: NodeTable, value: Fraction) -> Node:
     is_integer = value.denominator == 1
     size = table.leaf(constant(str(abs(value.numerator)) if is_integer else repr(float(abs(value)))))
@@ -46,7 +58,7 @@ def _literal(table: NodeTable, value: Fraction) -> Node:
 
 
 def _fold(op: Op, inputs: tuple[Node, ...]) -> Fraction | None:
-    """Return the exact result of arithmetic on literals; None if the inputs are not literals, or no float equals it."""
+    """Return the result of arithmetic on literals; None if inputs are not literals, or floats have another result."""
     if op is neg and inputs[0].is_constant:
         return None
     numbers = [number for node in inputs if (number := literal_value(node)) is not None]
@@ -55,7 +67,7 @@ def _fold(op: Op, inputs: tuple[Node, ...]) -> Fraction | None:
         return None
     decimal = any(number.denominator > 1 for number in numbers)  # 1/2 stays a quotient, 0.5 a decimal
     is_short = result.denominator == 1 or (decimal and Fraction(repr(float(result))) == result)
-    return result if is_short else None
+    return result if is_short and FLOATS.table[op.name](*map(float, numbers)) == float(result) else None
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction | None:
@@ -86,7 +98,7 @@ _ROWS = (
     Row(1 * a, a), Row(a * 1, a), Row(-a * b, -(a * b)), Row(a * -b, -(a * b)),
     Row(a * b, b * a, lambda a, b: b.is_constant and not a.is_constant, (a, b)),
     Row(a * (b * c), (a * b) * c, lambda a, b: _fold(mul, (a, b)) is not None, (a, b)),
-    Row((1 / a) * b, b / a), Row(a * (1 / b), a / b), Row(a * a, a**2),
+    Row(a * a, a**2),
     Row(a / 1, a), Row(-a / b, -(a / b)), Row(a / -b, -(a / b)),
     Row(a**1, a), Row(square(a), a**2), Row(log_base(a, 2), log2(a)), Row(log_base(a, 10), log10(a)),
     Row(pow_slope_base(a, b), b * a ** (b - 1), lambda b: _fold(sub, (b, ONE)) is not None, (b,)),
@@ -95,6 +107,7 @@ _ROWS = (
 )  # fmt: skip
 
 SIMPLIFICATION_RULES = rewrite_by(_ROWS, then=_fold_arithmetic)  # for a `NodeTable`
+_TEXT_RULES = rewrite_by((Row((1 / a) * b, b / a), Row(a * (1 / b), a / b)), then=SIMPLIFICATION_RULES)
 
 
 # --- Signs

@@ -40,6 +40,7 @@ def unroll(
     leaves: Mapping[Node, NodeArray] | None = None,
     max_operations: int | None = None,
     is_exact: bool = True,
+    is_short: bool = False,
 ) -> list[NodeArray]:
     """Return the graphs of `outputs` with their arrays unrolled.
 
@@ -48,6 +49,7 @@ def unroll(
         leaves: the elements of input leaves, as arrays of the leaf's shape; all other leaves are scalars and remain.
         max_operations: the maximum number of operations on numbers; `MAX_OPERATIONS` by default.
         is_exact: whether the graphs are for exact numbers; else for floats, which round, overflow and underflow.
+        is_short: whether the length of two numbers is one operation, which does not keep a nan beside infinity.
 
     Returns:
         For each output an array of its shape that contains the graphs of its elements.
@@ -56,7 +58,8 @@ def unroll(
         TooManyOperationsError: before large graphs are built.
         ShapeError: if shapes do not match.
     """
-    return _Unroller(MAX_OPERATIONS if max_operations is None else max_operations, is_exact).run(outputs, leaves or {})
+    budget = MAX_OPERATIONS if max_operations is None else max_operations
+    return _Unroller(budget, is_exact, is_short).run(outputs, leaves or {})
 
 
 def element_leaves(name: str, shape: Shape) -> NodeArray:
@@ -82,13 +85,18 @@ class UnrolledGraphs(NamedTuple):
 
 
 def unroll_at(
-    graphs: Sequence[Node], point: Mapping[str, Any], leaves: Mapping[str, Node], max_operations: int = MAX_OPERATIONS
+    graphs: Sequence[Node],
+    point: Mapping[str, Any],
+    leaves: Mapping[str, Node],
+    max_operations: int = MAX_OPERATIONS,
+    is_short: bool = False,
 ) -> UnrolledGraphs:
     """Return graphs with their arrays unrolled, and the point as numbers.
 
     Args:
         point: the value of each variable, a number or an array.
         leaves: the leaf of each variable.
+        is_short: whether the length of two numbers is one operation, if no number is nan.
 
     Raises:
         TooManyOperationsError: for more than `max_operations` operations on numbers.
@@ -96,8 +104,9 @@ def unroll_at(
     if sum(map(np.size, point.values())) > max(max_operations, _MAX_ELEMENTS):
         raise TooManyOperationsError(max_operations)
     elements = {name: element_leaves(name, np.shape(x)) for name, x in point.items()}
-    is_exact = not any(np.isnan(x).any() for x in point.values())  # else the forms for floats, which keep a nan
-    unrolled = unroll(graphs, {leaves[name]: array for name, array in elements.items()}, max_operations, is_exact)
+    arrays = {leaves[name]: array for name, array in elements.items()}
+    has_nan = any(np.isnan(x).any() for x in point.values())
+    unrolled = unroll(graphs, arrays, max_operations, is_short=is_short and not has_nan)
     pairs = ((elements[name].reshape(-1), np.ravel(x)) for name, x in point.items())
     values = {leaf.text: float(x) for array, numbers in pairs for leaf, x in zip(array, numbers, strict=True)}
     return UnrolledGraphs(unrolled, elements, values)
@@ -106,9 +115,9 @@ def unroll_at(
 class _Unroller:
     """Unrolls graphs, within a budget of operations."""
 
-    def __init__(self, max_operations: int, is_exact: bool) -> None:
+    def __init__(self, max_operations: int, is_exact: bool, is_short: bool) -> None:
         self._max_operations = self._remaining = max_operations
-        self._is_exact = is_exact
+        self._is_exact, self._is_short = is_exact, is_short
 
     def run(self, outputs: Sequence[Node], leaves: Mapping[Node, NodeArray]) -> list[NodeArray]:
         unrolled = dict(leaves)
@@ -135,7 +144,7 @@ class _Unroller:
         if self._remaining < 0:
             raise TooManyOperationsError(self._max_operations)
         if op is norm:
-            return _node_array([_norm(*inputs[0].reshape(-1), keeps_nan=not self._is_exact)], ())
+            return _node_array([_norm(*inputs[0].reshape(-1), is_short=self._is_short)], ())
         if op.is_structural:
             return _apply_structural(op.name, inputs, shape)
         columns = [np.broadcast_to(x, shape).reshape(-1).tolist() for x in inputs]
@@ -163,13 +172,15 @@ def _softmax(x: NodeArray) -> NodeArray:
     return _node_array([exp(node - log_total) for node in x.reshape(-1)], x.shape)
 
 
-def _norm(first: Node, *others: Node, keeps_nan: bool = False) -> Node:
+def _norm(first: Node, *others: Node, is_short: bool) -> Node:
     length = reduce(get_op("hypot"), others, first) if others else get_op("abs")(first)
-    if len(others) < 2 - keeps_nan:
+    if len(others) < 1 + is_short:
         return length
     total = reduce(get_op("add"), map(get_op("square"), (first, *others)))
-    # The root of the sum is exact for fractions. Where squares or slopes underflow or overflow, and at 0, where a
-    # square root has no slope, the length is nested. Beside infinity it keeps a nan, unlike `hypot`.
+    if len(others) == 1:
+        return get_op("where_defined")(total, length)  # beside infinity, `hypot` does not keep a nan
+    # The root of the sum is exact for fractions, and keeps a nan. Where squares or slopes underflow or overflow, and at
+    # 0, where a square root has no slope, the length is nested.
     is_extreme = get_op("or")(total <= 1 / _MAX_SQUARE_SUM, total >= _MAX_SQUARE_SUM)
     return get_op("where")(is_extreme, length, get_op("sqrt")(total))
 

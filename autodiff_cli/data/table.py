@@ -35,7 +35,7 @@ from autodiff_cli.language.errors import ExpressionError, format_names, spelling
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import ColumnNames, TextMatch, joined_columns
 from autodiff_cli.language.parser import parse
-from autodiff_cli.language.program import read
+from autodiff_cli.language.program import read_for_floats
 
 
 def named_columns(data: Any) -> dict[str, ArrayLike]:
@@ -326,7 +326,7 @@ class RowFilter:
         self._dates: dict[str, tuple[str, str]] = {}  # the column and the date that a leaf stands for
         try:
             text = self._name_dates(text, {*names} - {*texts})
-            program = read(text, columns=ColumnNames(texts=texts), variables=self._dates)
+            program = read_for_floats(text, self._dates, ColumnNames(texts=texts))
         except ExpressionError as error:
             raise DataError(f"--where: {error}") from error
         self._output = program.output

@@ -95,7 +95,7 @@ class InaccurateDigits(NamedTuple):
         return self._replace(correct={name: text for name, text in self.correct.items() if text != "nan"})
 
 
-def exact_if_unrepresentable(value: Formula) -> Any:
+def _exact_if_unrepresentable(value: Formula) -> Any:
     """Return the exact value of a constant formula that is out of the range of floats, such as `1e-400`, else None."""
     nearest = value.value()
     if not value.is_scalar or not isinstance(nearest, float) or _is_normal(nearest):
@@ -129,7 +129,7 @@ def unrepresentable_numbers(values: Mapping[str, Formula]) -> dict[str, Any]:
             leaves = element_leaves(name, nearest.shape).reshape(-1).tolist()
             nodes = zip(leaves, elements.reshape(-1).tolist(), strict=True)
             numbers |= {leaf.text: Formula(node, {}) for leaf, node in nodes}
-    exact = {name: exact_if_unrepresentable(number) for name, number in numbers.items()}
+    exact = {name: _exact_if_unrepresentable(number) for name, number in numbers.items()}
     return {name: number for name, number in exact.items() if number is not None}
 
 

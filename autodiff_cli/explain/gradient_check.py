@@ -21,9 +21,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
-from autodiff_cli.explain.accuracy import VALUE, exact_if_unrepresentable, inaccurate_numbers
+from autodiff_cli.explain.accuracy import VALUE, inaccurate_numbers, unrepresentable_numbers
 from autodiff_cli.explain.record import Trace, array_shape
 from autodiff_cli.explain.tracing import trace
+from autodiff_cli.explain.warnings import unrepresentable_warnings
 from autodiff_cli.formula.derivatives import GradientElement, UnrolledFunction, unroll_function
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node, constant
@@ -108,6 +109,11 @@ class GradientCheck:
         """Whether every number holds."""
         return all(finding.verdict.holds for finding in self.findings)
 
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on the numbers of the point that no float represents."""
+        return [warning.message for warning in unrepresentable_warnings(self.trace)]
+
 
 @dataclass(frozen=True)
 class _OneSided:
@@ -146,7 +152,9 @@ def check_gradient(
         ExpressionError: for too many operations, for shapes that do not fit, and for an output that is an array.
     """
     names = tuple(wrt)
-    trace_record = trace(expression, {name: Formula(node, {}).value() for name, node in value_graphs.items()}, names)
+    values = {name: Formula(node, {}) for name, node in value_graphs.items()}
+    point = {name: value.value() for name, value in values.items()}
+    trace_record = trace(expression, point, names, unrepresentable_numbers(values))
     function = unroll_function(expression, value_graphs, trace_record.gradient, max_operations)
     derivatives = substitute([part.derivative for part in function.gradient], function.values)
     references = evaluate_to_digits(derivatives, _REFERENCE_DIGITS)
@@ -248,10 +256,7 @@ def _derivative_at_floats(function: UnrolledFunction, part: GradientElement) -> 
     Inputs that no float represents are as given.
     """
     inputs = {leaf.text: Formula(node, {}) for leaf, node in function.values.items()}
-    exact = {name: exact_if_unrepresentable(number) for name, number in inputs.items()}
-    point = {
-        name: ball.from_float(float(x.value())) if exact[name] is None else exact[name] for name, x in inputs.items()
-    }
+    point = {name: ball.from_float(float(x.value())) for name, x in inputs.items()} | unrepresentable_numbers(inputs)
     return evaluate_to_digits([part.derivative], _SUFFICIENT_DIGITS, leaves=point).numbers[0]
 
 

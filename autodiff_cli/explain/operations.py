@@ -73,7 +73,7 @@ class Description(NamedTuple):
 
 def describe(op: Op) -> Description:
     """Return the description of an operation."""
-    from autodiff_cli.algebra.simplify import simplify
+    from autodiff_cli.algebra.simplify import simplify_text
 
     names = _input_names(op)
     inputs = [constant(name) if name.isdigit() else variable(name) for name in names]
@@ -81,13 +81,13 @@ def describe(op: Op) -> Description:
     call = op(*inputs)
 
     def text(graph: Node | None) -> str | None:
-        return None if graph is None else to_text(simplify(substitute([graph], substitution))[0], share=False)
+        return None if graph is None else to_text(simplify_text(substitute([graph], substitution)[0]), share=False)
 
     derivatives = (_structural_derivatives if op.is_structural else _elementwise_derivatives)(op, call, names)
     return Description(
         op,
         to_text(call, share=False),
-        {name: to_text(simplify([graph])[0], share=False) for name, graph in derivatives.items()},
+        {name: to_text(simplify_text(graph), share=False) for name, graph in derivatives.items()},
         None if op.textbook_slope is None else to_text(as_node(op.textbook_slope(call, *inputs)), share=False),
         text(op.expand(len(names))),
         text(op.predicate("kink", len(names))),
@@ -317,7 +317,7 @@ def adjoint_formula(trace: Trace, i: int, position: int) -> str | None:
 
     Returns None if the input takes no contribution.
     """
-    from autodiff_cli.algebra.simplify import simplify
+    from autodiff_cli.algebra.simplify import simplify_text
 
     op, inputs = trace.tape.nodes[i].operation, trace.tape.inputs[i]
     rule = op.structural_rule(tuple(array_shape(trace.values[j]) for j in inputs))
@@ -338,7 +338,7 @@ def adjoint_formula(trace: Trace, i: int, position: int) -> str | None:
         if node.op is not None and node.op.name == "size" and node.inputs[0] in nodes
     }
     substitution = {placeholder: leaves[j] for placeholder, j in nodes.items()} | sizes
-    (passed,) = simplify(substitute([graph], substitution))
+    passed = simplify_text(substitute([graph], substitution)[0])
     every = passed.op is not None and passed.op.name == "broadcast_like"
     if every:
         passed = passed.inputs[0]

@@ -271,7 +271,7 @@ def elementwise_trace(trace_record: Trace) -> Trace | None:
     formula, index = trace_record.expression, trace_record.tape.index
     used = {name: value for name, value in trace_record.point.items() if formula.leaves[name] in index}
     try:
-        (output,), elements, point = unroll_at([formula.output], used, formula.leaves, MAX_SCALARS)
+        (output,), elements, point = unroll_at([formula.output], used, formula.leaves, MAX_SCALARS, is_short=True)
     except TooManyOperationsError:
         return None
     leaves = {leaf.text: leaf for array in elements.values() for leaf in array.reshape(-1).tolist()}

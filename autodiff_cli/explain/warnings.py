@@ -242,8 +242,8 @@ def find_warnings(trace: Trace) -> list[NodeWarning]:
                 kind, reason = "singular", OPPOSITE_INFINITIES
             messages[kind] = f"{_location(trace, i)}: {reason}"
         if node.op is not None and node.op.is_structural:
-            if adjoint is not None and is_kink_of_arrays(trace, i):
-                messages["kink"] = f"{_location(trace, i)}: {node.op.kink_note}"
+            for kind, reason in _structural_reasons(trace, i):
+                messages[kind] = f"{_location(trace, i)}: {reason}"
         elif node.op is not None:
             for element in element_contexts(trace, i, contributes[i]):
                 for kind, reason in _element_reasons(trace, element):
@@ -295,6 +295,24 @@ def _is_exact(value: float, is_computed: bool) -> bool:
     Every float from 2^43 up is a multiple of 1/1024, so a computed number of that size proves nothing.
     """
     return (value * 1024).is_integer() and not (is_computed and abs(value) >= LARGE_FLOAT)
+
+
+def _structural_reasons(trace: Trace, i: int) -> Iterator[Reason]:
+    """Yield the kinds and reasons of warnings about an operation on whole arrays."""
+    adjoint, amounts = trace.adjoints_or_none[i], [contribution.amount for contribution in trace.contributions[i]]
+    if adjoint is not None and is_kink_of_arrays(trace, i):
+        yield "kink", trace.tape.nodes[i].operation.kink_note
+    if _has_nan(*_input_values(trace, i)):
+        return
+    if _has_nan(trace.values[i]):
+        yield "domain", "it is not defined for these infinite elements, so nan"
+    elif not _has_nan(adjoint) and _has_nan(*amounts):
+        yield "singular", "its slope is 0*inf, inf/inf or inf - inf, so nan"
+
+
+def _has_nan(*numbers: Any) -> bool:
+    """Whether a number, or an element of an array, is nan."""
+    return any(any_true(number != number) for number in numbers)
 
 
 def _element_reasons(trace: Trace, element: ElementContext) -> Iterator[Reason]:

@@ -109,12 +109,12 @@ def intersect_masks(outer: Node | None, inner: Node | None) -> Node | None:
 def sum_partials(amounts: Sequence[Partial]) -> Partial:
     """Return the sum of contributions. Equal masks are kept, and opposite masks become one `where`.
 
-    Contributions arrive in reverse topological order. The sum is built in the opposite order, which is the order of the
-    formula's text.
+    Contributions arrive in reverse topological order and are added in this order, as the loops over numbers do, so that
+    both have the same rounding errors. Each stands left of the earlier ones, in the order of the formula's text.
     """
-    total = amounts[-1]
-    for amount in amounts[-2::-1]:
-        total = _add_partials(total, amount)
+    total = amounts[0]
+    for amount in amounts[1:]:
+        total = _add_partials(amount, total)
     return total
 
 
@@ -247,7 +247,7 @@ def tangents(
         inputs = tape.inputs[i]
         rates = {k: rate for k in tape.active_inputs[i] if (rate := partials[inputs[k]]) is not None}
         amounts = [amount for _, amount in _contributions(tape, i, rates, shapes, is_forward=True)] if rates else []
-        partials.append(sum_partials(amounts[::-1]) if amounts else None)
+        partials.append(functools.reduce(_add_partials, amounts) if amounts else None)
     return [
         _zeros_like(output, shapes[at]) if (result := partials[at]) is None else result.masked_graph
         for output, at in zip(outputs, tape.outputs, strict=True)

@@ -17,7 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli import ops
-from autodiff_cli.graph.node import Node, constant, get_op, variable
+from autodiff_cli.graph.node import Node, constant, get_op, is_representable, variable
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import LazyTable, ShapeError, ShapeInference, gc_paused, substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError, format_names, if_quotable, shape_error, suggest
@@ -636,6 +636,16 @@ class Program:
     column_leaves: dict[str, TextMatch | LevelParameter | LevelEffect]
     notes: tuple[str, ...]
     source: Source
+
+
+def read_for_floats(text: str, variables: Iterable[str] = (), columns: ColumnNames = NO_COLUMNS) -> Program:
+    """Read a text whose numbers must be representable as floats. See `read` for the arguments and errors."""
+    program = read(text, variables, columns=columns)
+    for node in topological_order([program.output]):
+        if node.is_constant and not is_representable(node.text):
+            start = program.source.start(node)
+            raise ExpressionError(f"this is computed with floats, and no float represents {node.text}", text, start)
+    return program
 
 
 def read(

@@ -137,9 +137,6 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "abs": np.abs, "sign": lambda x: np.where(x == 0, x, np.sign(x)),
     "floor": np.floor, "ceil": np.ceil, "round": np.round,
     "max": _extremum(np.maximum), "min": _extremum(np.minimum),
-    "clip": lambda x, low, high: np.minimum(high, np.maximum(low, x)),
-    "relu": lambda x: np.maximum(x, 0.0),
-    "where_defined": lambda z, slope: np.where(np.isnan(z), np.nan, slope),
 }  # fmt: skip
 
 NUMPY_FUNCTIONS: dict[str, Callable[..., Any]] = {

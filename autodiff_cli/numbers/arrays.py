@@ -399,4 +399,4 @@ class _PerturbedArrays(Kind[Any]):
 @cache
 def _perturbed_arrays() -> Kind[Any]:
     """Return the kind of number of perturbed arrays. It is made at its first use, since few commands need it."""
-    return _PerturbedArrays("perturbed arrays", _perturbed_operations(), _perturbed_constant)
+    return _PerturbedArrays("perturbed arrays", _perturbed_operations(), _perturbed_constant, {})

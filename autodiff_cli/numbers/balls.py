@@ -272,19 +272,27 @@ def sigmoid(x: Ball) -> Ball:
     return 1 / (1 + (-x).exp()) if x > 0 else x.exp() / (1 + x.exp())
 
 
-def mish_slope(x: Ball) -> Ball:
-    """Return the derivative of mish: n/(n + 2) + 4·x·w·(1 + w)/(n + 2)², where w = exp(x) and n = w·(w + 2)."""
-    w = x.exp()
-    n = w * (w + 2)
-    return n / (n + 2) + 4 * x * w * (1 + w) / (n + 2) ** 2
-
-
 def _bessel_i(order: Ball, x: Ball) -> Ball:
     if not x > 0:
         return x.bessel_i(order)
     if order >= 0:
         return _at_corners(lambda n, x: x.bessel_i(n), order, x)
     return (acb(0, x).bessel_j(acb(order)) * (acb(order) * acb(-0.5)).exp_pi_i()).real  # bessel_i takes a second
+
+
+def _bessel_k(order: Ball, x: Ball) -> Ball:
+    """Return K, which rises with the size of the order.
+
+    Next to an integer FLINT loses digits, or takes minutes. Since the logarithm of K is convex in the order, its slope
+    there is at most that between this integer and the next.
+    """
+    size = abs(order)
+    whole = (size + 0.5).floor()
+    if 0 < abs(size - whole) < arb(2) ** -(ctx.prec // 2):
+        at_whole = _bessel_k(whole, x)
+        growth = (_bessel_k(whole + 1, x) / at_whole) ** abs(size - whole)
+        return at_whole * growth.union(1 / growth)
+    return _at_corners(lambda n, y: y.bessel_k(n), size, x)
 
 
 def bessel(name: str, function: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball], Ball]:
@@ -326,14 +334,13 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "atan2": arb.atan2,
     "sigmoid": sigmoid, "logit": lambda x: (x / (1 - x)).log(), "softplus": softplus,
     "logsigmoid": lambda x: -softplus(-x), "logaddexp": logaddexp, "softsign": lambda x: x / (1 + abs(x)),
-    "mish_slope": mish_slope,
     "erf": arb.erf, "erfc": arb.erfc, "erfi": arb.erfi, "erfinv": arb.erfinv, "lambertw": arb.lambertw,
     "gamma": arb.gamma, "lgamma": _lgamma, "digamma": lambda x: polygamma(arb(0), x), "polygamma": polygamma,
     "beta": beta, "beta_slope": beta_slope, "gamma_density": gamma_density,
     **_series_functions(_MAX_TERMS), "gammaincc": incomplete_gamma(_upper_gamma),
     "besselj": bessel("j", lambda n, x: x.bessel_j(n)), "bessely": bessel("y", lambda n, x: x.bessel_y(n)),
     "besseli": bessel("i", _bessel_i),
-    "besselk": bessel("k", lambda n, x: _at_corners(lambda m, y: y.bessel_k(m), abs(n), x)),
+    "besselk": bessel("k", _bessel_k),
     **{f"wofz_{kind}{part}": lambda x, y, of=of, part=part: getattr(of(x, y), part) if _is_from_zero(y) else ball.NAN
        for kind, of in (("", faddeeva), ("slope_", faddeeva_slope)) for part in ("real", "imag")},
     "sinc": arb.sinc, "sinc_derivative": sinc_derivative,
@@ -469,6 +476,7 @@ TABLE: dict[str, Function] = {
     "where": lambda condition, a, b: a if ball.is_true(condition) else b,
     "max": ball.largest, "min": ball.smallest, "clip": lambda x, low, high: ball.smallest(ball.largest(x, low), high),
     "relu": ball.relu, "heaviside": lambda x: (ball.sign_of(x) + 1) / 2,
+    "neighbours_slope": lambda z, below, above: (below - above) / 2 if ball.is_finite(z) or ball.is_nan(z) else -z,
     "where_defined": lambda z, slope: ball.NAN if ball.is_nan(z) else slope,
     "direction": ball.direction,
     "square": ball.square, "sqrt": _exact_sqrt, "cbrt": lambda x: ball.root(x, fmpq(3)),

@@ -167,15 +167,9 @@ def log_base(x: float, base: float) -> float:
 
 
 def pow_slope_base(x: float, y: float) -> float:
-    """The derivative of x^y with respect to x: y·(x^y/x), since in y·x^(y-1) rounding of y - 1 would lose digits."""
+    """The derivative of x^y with respect to x: y·x^(y-1), corrected to first order for the rounding error of y - 1."""
     if y == 0:
         return 0.0
-    z = power(x, y)
-    return y * (z / x) if x != 0 and (z != z or 1e-290 < abs(z) < inf) else _pow_slope_at_edge(x, y)
-
-
-def _pow_slope_at_edge(x: float, y: float) -> float:
-    """y·x^(y-1), corrected for the rounding error of y - 1."""
     slope = y * power(x, y - 1.0)
     correction = slope * sum_error(y, -1.0) * log(abs(x))
     return slope + correction if math.isfinite(correction) else slope
@@ -198,6 +192,11 @@ def times_log(a: float, x: float) -> float:
 def vanishing_product(a: float, b: float) -> float:
     """a·b, and 0 where a is 0."""
     return 0.0 if a == 0 else a * b
+
+
+def neighbours_slope(z: float, below: float, above: float) -> float:
+    """(below - above)/2, and -z where z is infinite."""
+    return -z if math.isinf(z) else (below - above) / 2
 
 
 exp = guard(math.exp, lambda x: inf)
@@ -474,14 +473,14 @@ def silu(x: float) -> float:
 def silu_slope(x: float) -> float:
     """sigmoid(x)·(1 + x·sigmoid(-x))."""
     z = math.exp(-abs(x))
-    slope = (1.0 + z + (z * x if x >= 0 else x)) / (1.0 + z) * ((1.0 if x >= 0 else z) / (1.0 + z))
+    slope = (1.0 + z + (z * min(x, 1e300) if x >= 0 else x)) / (1.0 + z) * ((1.0 if x >= 0 else z) / (1.0 + z))
     return _times_exp(1.0 + x, x) if x < FAR_LEFT else slope
 
 
 def _times_exp(factor: float, x: float) -> float:
-    """factor·exp(x) for x < 0, also where the exponential alone underflows."""
+    """factor·exp(x) for x < 0, also where the exponential alone underflows; 0 where the factor is infinite too."""
     half = math.exp(min(x, 0.0) / 2)
-    return factor * half * half
+    return max(factor, -1e300) * half * half
 
 
 def mish(x: float) -> float:
@@ -514,7 +513,8 @@ def softsign(x: float) -> float:
 
 OPERATIONS: dict[str, Callable[..., float]] = {
     **{function.__name__: function for function in (
-        pow_slope_base, pow_slope_exponent, times_log, vanishing_product, root, log_base, sinc, direction,
+        pow_slope_base, pow_slope_exponent, times_log, vanishing_product, neighbours_slope, root, log_base, sinc,
+        direction,
         math.atan, math.atan2, asec, acsc, atanh_slope, atan_slope, log1p_square, sinh, math.tanh, math.asinh,
         sech, csch, coth, sech_square, csch_square, asech, acsch, acoth, math.hypot,
         math.erf, math.erfc, erfinv, exp_square, exp_minus_square, exp_minus_half_square, normal_pdf, normal_cdf,
@@ -528,5 +528,5 @@ OPERATIONS: dict[str, Callable[..., float]] = {
 
 # Functions that few numbers need. An array is passed to them only if one of its numbers needs it.
 RARELY_NEEDED: tuple[Callable[..., float], ...] = (
-    _pow_slope_at_edge, _far_sech, _far_csch, _far_sech_square, _far_atan_slope, _times_exp,
+    _far_sech, _far_csch, _far_sech_square, _far_atan_slope, _times_exp,
 )  # fmt: skip

@@ -19,14 +19,14 @@ from math import copysign
 from types import FunctionType
 from typing import Any, TypeAlias, cast
 
-from autodiff_cli.graph.node import Node, Operand, all_ops, as_node, get_op
+from autodiff_cli.graph.node import Node, Operand, all_ops, as_node, constant, get_op
 from autodiff_cli.graph.op import Op
 from autodiff_cli.numbers import float_functions, portable_functions, special_functions
 from autodiff_cli.numbers.float_functions import RARELY_NEEDED, divide, product_error, sum_error
 from autodiff_cli.numbers.floats import OPERATIONS
 from autodiff_cli.numbers.sources import OPERATIONS as OPERATORS
 from autodiff_cli.numbers.sources import parse_function
-from autodiff_cli.ops.arithmetic import abs_, and_, equal, less, less_equal, not_, not_equal, or_, where
+from autodiff_cli.ops.arithmetic import abs_, and_, equal, less, less_equal, max_, min_, not_, not_equal, or_, where
 from autodiff_cli.ops.elementary import exp, log, sqrt, square
 from autodiff_cli.ops.structural import dot, finite_largest, largest, logsumexp, norm, softmax, sum_
 
@@ -73,6 +73,8 @@ DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     "relu": lambda x: where(less_equal(x, 0), 0, x),
     "square": lambda x: x * x,
     "edge_distance": abs_,
+    "clip": lambda x, low, high: min_(max_(x, low), high),
+    "where_defined": lambda z, slope: where(equal(z, z), slope, constant("nan")),
 }
 
 

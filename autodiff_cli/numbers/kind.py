@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
@@ -137,12 +138,13 @@ class Kind(Generic[N]):
 
     def constant_values(self, roots: Sequence[Node], known: Mapping[Node, N] = MappingProxyType({})) -> dict[Node, N]:
         """Return the values of the elementwise nodes of graphs that depend on no input leaf except those with known
-        values."""
+        values, and on no operation without a function."""
         values = dict(known)
         for node in topological_order(roots):
             is_fixed = not node.is_input and (node.op is None or not node.op.is_structural)
             if is_fixed and all(child in values for child in node.inputs):
-                values[node] = self._evaluate(node, [values[child] for child in node.inputs])
+                with suppress(NotImplementedError):
+                    values[node] = self._evaluate(node, [values[child] for child in node.inputs])
         return values
 
     def _evaluate(self, node: Node, inputs: Sequence[N]) -> N:

@@ -182,6 +182,11 @@ student_t_pdf = elementary(
 MAX_ORDER = 1000  # highest order of derivatives and of Bessel functions that floats compute
 
 
+# Half the difference of the Bessel functions of the neighbouring orders, the slope of J and Y. Where the function z is
+# infinite, at 0, both may be infinite, but it falls towards 0 from there.
+_neighbours_slope = helper("neighbours_slope", lambda s, z, below, above: (0, 0.5, -0.5), lambda z, below, above: (below - above) / 2)  # fmt: skip
+
+
 def _bessel(name: str, slope_sign: int, is_sum: bool, is_entire: bool, kind: str) -> Op:
     """Declare a Bessel function of real order, whose slope is half the sum or the difference of the functions of the
     neighbouring orders (DLMF 10.6.1, 10.29.1).
@@ -196,7 +201,7 @@ def _bessel(name: str, slope_sign: int, is_sum: bool, is_entire: bool, kind: str
 
     def slopes(z: Node, order: Node, x: Node) -> tuple[Node, Node]:
         below, above = op(order - 1, x), op(order + 1, x)
-        return _unknown_slope(z), slope_sign * (below + above if is_sum else below - above) / 2
+        return _unknown_slope(z), slope_sign * (below + above) / 2 if is_sum else _neighbours_slope(z, below, above)
 
     def is_real(order: Node, x: Node) -> Node:
         return or_(x >= 0, equal(floor(order), order)) if is_entire else x >= 0
@@ -369,12 +374,10 @@ sigmoid_slope = helper(
     "sigmoid_slope", lambda z, x: -(z * tanh(x / 2)), lambda x: sigmoid(x) * sigmoid(-x), is_positive=True
 )
 # Computed from one exponential, and accurate also where it alone would underflow.
-silu_slope = helper("silu_slope", None, lambda x: sigmoid(x) * (1 + x * sigmoid(-x)), argument_ulps=32)
-mish_slope = helper(
-    "mish_slope", None, lambda x: tanh(softplus(x)) + x * sech_square(softplus(x)) * sigmoid(x), argument_ulps=32
-)
-
 # fmt: off
+silu_slope = helper("silu_slope", None, lambda x: vanishing_product(sigmoid(x), 1 + vanishing_product(sigmoid(-x), x)), argument_ulps=32)
+mish_slope = helper("mish_slope", None, lambda x: tanh(softplus(x)) + vanishing_product(sech_square(softplus(x)) * sigmoid(x), x), argument_ulps=32)
+
 sigmoid    = elementary("sigmoid",    lambda z, x: sigmoid_slope(x),          aliases=("logistic",), saturation_values=(0, 1), textbook_slope=lambda z, x: z * (1 - z), summary="1/(1 + exp(-x))", is_positive=True)
 logit      = elementary("logit",      lambda z, x: where_defined(z, logit_slope(x)),    **ZERO_TO_1, summary="log(x/(1 - x))")
 softplus   = elementary("softplus",   lambda z, x: sigmoid(x),              is_rectifier=True, summary="log(1 + exp(x))", is_positive=True)
@@ -384,9 +387,9 @@ softsign   = elementary("softsign",   lambda z, x: quotient_slope(1, 1 + abs_(x)
 
 elu        = composite("elu",  lambda x: where(x > 0, x, expm1(x)), is_rectifier=True, summary="x where it is positive, else exp(x) - 1")
 celu       = composite("celu", lambda x: where(x > 0, x, expm1(x)), is_rectifier=True, summary="x where it is positive, else exp(x) - 1")
-gelu       = composite("gelu", lambda x: x * normal_cdf(x),         is_rectifier=True, summary="x*normal_cdf(x), the exact form")
-silu       = elementary("silu", lambda z, x: silu_slope(x), expansion=lambda x: x * sigmoid(x), is_rectifier=True, aliases=("swish",))
-mish       = elementary("mish", lambda z, x: mish_slope(x), expansion=lambda x: x * tanh(softplus(x)), is_rectifier=True)
+gelu       = elementary("gelu", lambda z, x: normal_cdf(x) + vanishing_product(normal_pdf(x), x), expansion=lambda x: vanishing_product(normal_cdf(x), x), is_rectifier=True, summary="x*normal_cdf(x), the exact form")
+silu       = elementary("silu", lambda z, x: silu_slope(x), expansion=lambda x: vanishing_product(sigmoid(x), x), is_rectifier=True, aliases=("swish",), summary="x*sigmoid(x)")
+mish       = elementary("mish", lambda z, x: mish_slope(x), expansion=lambda x: vanishing_product(tanh(softplus(x)), x), is_rectifier=True, summary="x*tanh(softplus(x))")
 # fmt: on
 
 leaky_relu = composite(

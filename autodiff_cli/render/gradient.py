@@ -380,6 +380,7 @@ def _write_check(paper: Paper, check: GradientCheck, other: FrameworkGradient | 
     paper.table(TextTable(_COLUMNS, rows))
     paper.line("  order: f(x + h) - f(x) - h*gradient shrinks like h^order; correct: 2 or exact")
     _write_check_notes(paper, [finding for finding in check.findings if finding.note])
+    paper.section("numbers out of the range of floats", check.notes)
     paper.section("an equivalent formula that is more accurate here", [check.rewriting] if check.rewriting else [])
     if other is not None:
         compared = [
@@ -414,6 +415,7 @@ def _check_document(check: GradientCheck, other: FrameworkGradient | None, agree
         "value": to_json(check.trace.value),
         "agrees": agrees,
         **({"better": check.rewriting} if check.rewriting is not None else {}),
+        **({"notes": check.notes} if check.notes else {}),
         **({"against": other._asdict()} if other is not None else {}),
         "checks": {
             finding.variable: pick(finding, "gradient", "reference", "relative_error", "order")

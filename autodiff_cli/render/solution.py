@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from autodiff_cli.algebra.readable import readable
-from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.algebra.simplify import simplify_text
 from autodiff_cli.explain.labels import is_constant_name
 from autodiff_cli.explain.operations import has_value_at, is_at_kink, is_readable_form_equal
 from autodiff_cli.explain.record import Contribution, Trace, array_shape
@@ -473,7 +473,7 @@ class _Solution:
             return rf"{self._adjoint_of(user)} \cdot 0"
         places = dict(zip(rule_graphs.inputs, inputs, strict=True))
         constants = {leaf: self._nodes[j] for leaf, j in places.items() if self._nodes[j].is_constant}
-        (graph,) = simplify(substitute([expand_helpers([graph])[graph]], constants))
+        graph = simplify_text(substitute([expand_helpers([graph])[graph]], constants)[0])
         known = {leaf: _leaf_fragment(self, j) for leaf, j in places.items()}
         known[rule_graphs.adjoint] = Fragment(self._adjoint_of(user))
         known[rule_graphs.output] = Fragment(self._node_symbols[user])

@@ -4,6 +4,7 @@ statements."""
 from __future__ import annotations
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Notation, call_notation
+from autodiff_cli.numbers.floats import CONSTANTS
 from autodiff_cli.numbers.translation import Statements, Target, TargetFunction
 from autodiff_cli.targets.translation import arithmetic, comparison, expand_small_power, infix, shortest_literal
 
@@ -37,7 +38,6 @@ C_NOTATIONS = {
     "eq": comparison("==", EQUALITY),
     "ne": comparison("!=", EQUALITY),
     **{name: Notation((f"{name}(", ")"), (0,), is_condition=True) for name in ("isnan", "isinf", "isfinite")},
-    "where_defined": Notation(("isnan(", ") ? NAN : ", ""), (0, CHOICE), CHOICE),
 }
 
 
@@ -62,13 +62,10 @@ C_STATEMENTS = _CStatements()
 C = Target(
     name="c",
     notations=C_NOTATIONS,
-    numbers={
-        "pi": "PI", "tau": "TAU", "e": "E", "inf": "INFINITY", "nan": "NAN",
-    },
+    numbers={"pi": "PI", "tau": "TAU", "e": "E", "inf": "INFINITY", "nan": "NAN"},
     snippets={
-        "PI": "static const double PI = 3.141592653589793;\n",
-        "TAU": "static const double TAU = 6.283185307179586;\n",
-        "E": "static const double E = 2.718281828459045;\n",
+        name.upper(): C_STATEMENTS.constant.format(name=name.upper(), number=CONSTANTS[name])
+        for name in ("pi", "tau", "e")
     },
     literal=c_literal,
     definitions={"pow": expand_small_power},
@@ -76,17 +73,12 @@ C = Target(
     as_condition=Notation(("", " != 0"), (SUM,), EQUALITY, True),
     statements=C_STATEMENTS,
     library_names=("gamma", "lgamma"),
-)  # fmt: skip
+)
 
 
 def forward_declaration(function: TargetFunction) -> str:
     """Return the forward declaration of a function."""
     return f"{C_STATEMENTS.function_head(function)};\n"
-
-
-def _predicate(name: str) -> Notation:
-    """Return the notation of a predicate of one number."""
-    return Notation((f"{name}(", ")"), (0,), is_condition=True)
 
 
 JAVASCRIPT_NOTATIONS = {
@@ -101,10 +93,9 @@ JAVASCRIPT_NOTATIONS = {
     "eq": comparison("===", EQUALITY),
     "ne": comparison("!==", EQUALITY),
     "fmod": infix(" % ", PRODUCT),
-    "isnan": _predicate("Number.isNaN"),
-    "isfinite": _predicate("Number.isFinite"),
+    "isnan": Notation(("Number.isNaN(", ")"), (0,), is_condition=True),
+    "isfinite": Notation(("Number.isFinite(", ")"), (0,), is_condition=True),
     "isinf": Notation(("Math.abs(", ") === Infinity"), (0,), EQUALITY, True),
-    "where_defined": Notation(("Number.isNaN(", ") ? NaN : ", ""), (0, CHOICE), CHOICE),
 }
 JAVASCRIPT_SNIPPETS = {
     "copysign": """\

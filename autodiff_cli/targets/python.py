@@ -17,13 +17,12 @@ from types import MappingProxyType
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
 from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.numbers.float_functions import sum_error
 from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, careful_form
+from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, careful_form, function_form
 from autodiff_cli.numbers.sources import Definition, find_definition, function_name
 from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target
-from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, less, mod, not_equal, or_, where
-from autodiff_cli.ops.elementary import pow_ as power
-from autodiff_cli.ops.special import sigmoid
+from autodiff_cli.ops.arithmetic import abs_, equal, less, mod, where
 from autodiff_cli.ops.structural import logsumexp, norm, softmax
 from autodiff_cli.targets.translation import arithmetic, expand_small_power, infix, shortest_literal
 
@@ -40,7 +39,6 @@ PYTHON_NOTATIONS = {
     "or": Notation(("", " or ", ""), (NOT, NOT), OR, True, (0, 1)),
     "not": Notation(("not ", ""), (NOT,), NOT, True, (0,)),
     "where": Notation(("", " if ", " else ", ""), (OR, OR, CHOICE), CHOICE, conditions=(0,), order=(1, 0, 2)),
-    "where_defined": Notation(("math.nan if math.isnan(", ") else ", ""), (0, CHOICE), CHOICE),
 }
 PYTHON = Target(
     name="python",
@@ -198,29 +196,22 @@ def _real_power(x: Node, exponent: Node) -> Node:
     return careful_form("pow", x, FLOATS.constant_values([exponent]).get(exponent, exponent))
 
 
-def _pow_slope_base(x: Node, y: Node) -> Node:
-    z = power(x, y)
-    is_usual = or_(not_equal(z, z), and_(greater(abs_(z), 1e-290), less(abs_(z), constant("inf"))))
-    return where(equal(y, 0), 0, where(is_usual, y * (z / x), y * power(x, y - 1)))
-
-
 # Operations that are defined by their careful forms. Other functions run in Python for each element.
 _NUMPY_FORMS = (
-    "pow_slope_exponent", "times_log", "sinc", "sigmoid", "sigmoid_slope", "logsigmoid", "logit", "softsign",
+    "pow_slope_base", "pow_slope_exponent", "times_log", "sinc", "sigmoid", "sigmoid_slope", "binary_softmax",
+    "logsigmoid", "logit", "softsign",
     "asec", "acsc", "acoth", "asech", "acsch", "cbrt", "log_base",
 )  # fmt: skip
 NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     **{name: partial(careful_form, name) for name in _NUMPY_FORMS},
     **{op.name: ARRAY_DEFINITIONS[op] for op in (logsumexp, norm, softmax)},
-    "pow_slope_base": _pow_slope_base,
-    "binary_softmax": lambda x, y: sigmoid(x - y),
+    "sum_error": partial(function_form, sum_error),
 }
 NUMPY_NOTATIONS = {
     **library_calls("np", _NUMPY_UNARY_NAMES),
     **library_calls("np", _NUMPY_BINARY_NAMES, 2),
     "relu": Notation(("np.maximum(", ", 0)"), (0,)),
     "softplus": Notation(("np.logaddexp(", ", 0)"), (0,)),
-    "where_defined": Notation(("np.where(np.isnan(", "), np.nan, ", ")"), (0, 0)),
     "concat": Notation(("np.concatenate([", ", ", "])"), (0, 0)),
     "broadcast_like": Notation(("np.broadcast_to(", ", np.shape(", "))"), (0, 0)),
     **{name: call_notation(name, 1) for name in ("erf", "erfc")},

@@ -15,7 +15,8 @@ from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import infer, topological_order
 from autodiff_cli.numbers.forms import DEFINITIONS, textbook_definition
 from autodiff_cli.numbers.translation import Library
-from autodiff_cli.ops.arithmetic import equal, max_, min_, where
+from autodiff_cli.ops.arithmetic import equal, where
+from autodiff_cli.ops.elementary import cosh, hypot, sinh, square
 
 
 def infix(symbol: str, binding: int) -> Notation:
@@ -54,14 +55,16 @@ def expand_small_power(x: Node, exponent: Node) -> Node | None:
     return x * x * x if is_literal(exponent, 3) else None
 
 
-# Short definitions of operations that floats compute in longer forms for the last digits or for subnormal results. They
-# are what a person would write, and are accurate to 1e-13 wherever the result is a normal number.
+# Short definitions of operations that floats compute in longer forms for the last digits. They are what a person would
+# write, and are accurate to 1e-13; no intermediate result overflows or underflows unless the result does.
 SHORT_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
+    "clip": DEFINITIONS["clip"],
     "direction": lambda x, length: where(equal(length, 0), 0, x / length),
-    "clip": lambda x, low, high: min_(max_(x, low), high),
+    "sech_square": lambda x: square(1 / cosh(x)),
+    "csch_square": lambda x: square(1 / sinh(x)),
+    "atan_slope": lambda x: square(1 / hypot(1, x)),
     **{name: textbook_definition(name) for name in (
-        "sech", "csch", "coth", "sech_square", "csch_square", "atanh_slope", "atan_slope",
-        "silu", "silu_slope", "mish", "exp_minus_square", "exp_minus_half_square", "exp_square",
+        "coth", "atanh_slope", "exp_minus_square", "exp_minus_half_square", "exp_square",
     )},
 }  # fmt: skip
 

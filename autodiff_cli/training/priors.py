@@ -89,7 +89,7 @@ def parse_priors(source: Mapping[str, str] | Iterable[str] | None) -> dict[str, 
 
 def _parse_prior(name: str, text: str) -> Prior:
     """Return the prior that a text such as `normal(0, 10)` describes."""
-    from autodiff_cli.language.program import read
+    from autodiff_cli.language.program import read_for_floats
 
     kind, bracket, rest = text.partition("(")
     kind = kind.strip()
@@ -101,7 +101,7 @@ def _parse_prior(name: str, text: str) -> Prior:
     arguments: tuple[Node, ...] = ()
     if rest[:-1].strip():
         try:
-            arguments = read(f"[{rest[:-1]}]", ("tau", "e")).output.inputs
+            arguments = read_for_floats(f"[{rest[:-1]}]", ("tau", "e")).output.inputs
         except ExpressionError as error:
             reason = "its arguments are numbers and parameters without levels" if "[" in rest else error
             raise OptionError(f"the prior of `{name}`, {text}: {reason}") from None

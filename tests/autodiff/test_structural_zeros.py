@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -220,6 +221,25 @@ def test_forward_mode_ignores_elements_that_do_not_move_wherever_they_are(text: 
     for x, y in itertools.product([0.0, -1.0, 1e300, math.inf], repeat=2):
         for name, slope in f.grad(x=x, y=y).items():
             assert f.jvp({name: 1}, x=x, y=y)[1] == pytest.approx(slope, nan_ok=True), (name, x, y)
+
+
+@each(
+    ("text", "masked"),
+    [
+        ("v: 3; M: 3x2; sum(where(v > 0, log(transpose(sqrt(M))), 0))", np.s_[1]),
+        ("v: 2; M: 2x3; sum(where(v > 0, transpose(sqrt(M)), 0))", np.s_[1]),
+        ("v: 3; M: 2x3; sum(where(v > 0, concat(sqrt(M), sqrt(M)), 0))", np.s_[:, 1]),
+        ("v: 3; M: 2x3; sum(where(v > 0, [sqrt(M[0]), sqrt(M[1])], 0))", np.s_[:, 1]),
+    ],
+)
+def test_a_condition_on_rows_or_columns_holds_for_all_their_elements(text: str, masked: Any) -> None:
+    """Also behind an operation that rearranges elements."""
+    f = parse(text)
+    matrix = np.full(f.shapes["M"], 4.0)
+    matrix[masked] = 0.0  # where the slope of the root is infinite
+    slopes = f.grad(v=[1, -1, 2][: f.shapes["v"][0]], M=matrix)["M"]
+    assert not slopes[masked].any()
+    assert ((slopes > 0) == (matrix > 0)).all()
 
 
 def test_a_jacobian_has_zeros_beside_what_is_infinite() -> None:

@@ -7,7 +7,6 @@ import json
 import math
 import re
 import subprocess
-import sys
 import types
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -695,18 +694,23 @@ def test_zeros_and_numbers_of_all_sizes_have_what_grad_has(tmp_path: Path, targe
             assert all(close(*pair) for pair in pairs), (str(f), point, value, slopes, wanted, gradient)
 
 
-# Products and quotients that simplification combines.
+# Products and quotients that could be combined, contributions that cancel exactly, and slopes that are small numbers.
 CHAINS = [
     "x/y/y", "x*y*x/y", "x/(y/x)", "1/x/y", "(1/y)*x*x", "x^2/y", "x^-1/y", "x/1e300/y", "x*0.5*y*4", "log(x/y)",
-    "x/norm([x, y])", "x/sqrt(x^2 + y^2)",
+    "y*(x/x)", "x*(y*x)^-1", "tan((y/x)/x^-1)", "y - (1e160*x)/x", "(x/y)^1.5/x",
+    "elu(tanh(lgamma(x)))*y", "tanh(x)*y/1e-300", "sech(x)*y/1e-300", "silu(x)*y/1e-300", "y*atan(x)/1e-300",
+    "mish(x)*y/1e-300", "gelu(x) - y", "(x/1e-5)*(y/x)", "x*(0.1*3) - y*(0.1 + 0.2)",
 ]  # fmt: skip
-MAGNITUDES = [5e-324, -1e-320, 2.3e-308, 3e-200, -1e-100, 1.5, -1e100, 3e160, 1e200, 1.7e308]
+MAGNITUDES = [
+    5e-324, -1e-320, 2.3e-308, 3e-200, -1e-155, -1e-100, 0.0266, 1.5, -356.0, 705.0, -720.0, 5678.9, -1e100, 3e160,
+    1e200, 1.7e308, math.inf, -math.inf,
+]  # fmt: skip
 
 
 @pytest.mark.sampled
 @EVERY
 def test_programs_have_what_grad_has_at_numbers_of_all_sizes(tmp_path: Path, target: str) -> None:
-    """Except where a number underflows, overflows or cancels on the way, and `grad` says so if it matters."""
+    """Except for numbers that `grad` corrects in a warning, and for the last bit of powers in JavaScript."""
     formulas = [parse(text) for text in evenly_spread_part(CHAINS)]
     points = evenly_spread_part([*product(MAGNITUDES, repeat=2)])
     cases = [
@@ -715,16 +719,13 @@ def test_programs_have_what_grad_has_at_numbers_of_all_sizes(tmp_path: Path, tar
     for f, results in zip(formulas, RUNNERS[target](cases, tmp_path), strict=True):
         for point, (value, slopes) in zip(points, results, strict=True):
             at = trace(f, dict(zip(f.variables, point, strict=True)))
-            passed = [given for several in at.contributions for given in several]
-            numbers = [
-                *at.values,
-                *(given.amount for given in passed),
-                *(given.local for given in passed if given.local is not None),
-            ]
-            if at.warnings or not all(x == 0 or sys.float_info.min <= abs(x) < math.inf for x in map(np.max, numbers)):
-                continue
-            pairs = zip([value, *slopes], [at.value, *(at.gradient[name] for name in f.variables)], strict=True)
-            assert all(close(*pair) for pair in pairs), (str(f), point, value, slopes, at.value, at.gradient)
+            corrected = {name for warning in at.warnings for name in warning.right}
+            found = {"value": value, **dict(zip(f.variables, slopes, strict=True))}
+            amounts = [given.amount for several in at.contributions for given in several]
+            rounding = math.ulp(max(filter(math.isfinite, map(abs, amounts)), default=0.0)) if target == "js" else 0.0
+            for name, wanted in {"value": at.value, **at.gradient}.items():
+                is_same = name in corrected or close(found[name], wanted, 1e-12, rounding)
+                assert is_same, (str(f), point, name, found[name], wanted)
 
 
 def _of_whole_numbers(chance: Random, depth: int) -> str:

@@ -473,7 +473,7 @@ def exports(case: Case) -> None:
 
     def by_program(point: Mapping[str, Any]) -> Numbers:
         value, slopes = scope["f"](*(np.asarray(point[name]).tolist() for name in f.variables))
-        return {"value": value, **slopes}
+        return {name: np.asarray(number, dtype=float) for name, number in {"value": value, **slopes}.items()}
 
     if terms is not None:
         compare(by_program, partial(gradient, f), case.point, terms)

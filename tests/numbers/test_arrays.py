@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from autodiff_cli.graph.op import Op
 from autodiff_cli.numbers.array_functions import SPECIAL
-from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
-from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors, start_perturbed_array_run
+from autodiff_cli.numbers.floats import FLOATS, PERTURBED_RUNS, start_perturbed_run
 from autodiff_cli.ops import all_ops, get_op
 from autodiff_cli.ops.special import LOG_DENSITIES
 from tests.each import each, evenly_spread_part, examples
@@ -150,3 +150,16 @@ def test_products_of_small_arrays_are_rounded_as_products_and_sums_of_floats(
         for row in left.tolist()
     ]
     np.testing.assert_array_equal(found, np.reshape(wanted, found.shape))
+
+
+@each("op", [op for op in all_ops() if not op.is_structural])
+def test_arrays_are_perturbed_as_floats_are(op: Op) -> None:
+    """Also within operations that are defined by others."""
+    for start in (0.3, 1.3, 2.7, 1234.567):
+        xs = [start + 0.137 * k for k in range(op.min_inputs)]
+        with ignore_float_errors():
+            numbers = [start_perturbed_run(run).function(op, len(xs))(*xs) for run in PERTURBED_RUNS]
+            kinds = [start_perturbed_array_run(run) for run in PERTURBED_RUNS]
+            columns = [kind.function(op, len(xs))(*(np.array([x]) for x in xs)) for kind in kinds]
+        of_numbers, of_columns = np.ptp(numbers), np.ptp(columns)
+        assert not of_columns < of_numbers / 100, (start, numbers, columns)

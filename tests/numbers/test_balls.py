@@ -30,7 +30,7 @@ from autodiff_cli.numbers.ball_arithmetic import (
     nearest_float,
     unique_integer,
 )
-from autodiff_cli.numbers.balls import FUNCTIONS, interval_arithmetic, precision
+from autodiff_cli.numbers.balls import FUNCTIONS, interval_arithmetic, parse_constant, precision
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
 from tests.autodiff import test_structural_zeros as zeros
@@ -363,3 +363,12 @@ def test_slopes_of_incomplete_gamma_functions_in_their_tails(a: float, x: float)
         assert abs(at_point - exact) <= 1e-12 * abs(exact)
         assert around.contains(exact)
         assert not around.contains(0)
+
+
+@each("order", ["1e-300", "1e-25", f"1.{'0' * 40}1", f"2.{'9' * 60}", "7.0000000000001"])
+def test_besselk_next_to_an_integer_order_has_its_digits(order: str) -> None:
+    """At once, whereas FLINT needs as many bits as there are zeros."""
+    result = evaluate_to_digits([read(f"besselk({order}, x)").output], 30, leaves={"x": parse_constant("0.3")})
+    assert result.is_proven == [True]
+    with mp.workdps(400):
+        assert abs(mpf(format_digits(result.numbers[0], 30)) / mp.besselk(mpf(order), mpf("0.3")) - 1) < mpf("1e-29")

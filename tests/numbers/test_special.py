@@ -26,6 +26,7 @@ from autodiff_cli.numbers.portable_functions import OPERATIONS
 from autodiff_cli.ops import all_ops, get_op
 from tests.each import amount, each, examples
 from tests.ops.table import faddeeva_slope
+from tests.support import run_cli
 
 OPS = {op.name: op for op in all_ops()}
 NAMES = (*SPECIAL, "erfinv", "exp_square", "sinc_derivative")
@@ -440,3 +441,47 @@ def test_bessel_functions_have_a_value_for_all_orders_and_arguments(name: str) -
         assert not any(map(math.isnan, values)), order
         if name in ("besseli", "besselk"):  # monotonic; infinite where floats end
             assert values == sorted(values, reverse=name == "besselk")
+
+
+@each("kind", "jyik")
+def test_slopes_of_bessel_functions_at_0_have_the_limits_from_above(kind: str) -> None:
+    for order in (-2.5, -2.0, -1.5, -1.0, -0.7, -0.25, 0.0, 0.25, 0.7, 1.0, 1.5, 2.0, 7.0):
+        f = ad.parse(f"bessel{kind}({order}, x)")
+        near, nearer = (f.grad(x=distance)["x"] for distance in (1e-9, 1e-12))
+        limit = math.copysign(inf, near) if abs(nearer) > 2 * abs(near) else nearer
+        check_everywhere(f, 0.0, "x", limit)
+
+
+@each("name", ["silu", "mish", "gelu", "elu", "celu", "selu", "relu", "softplus", "sigmoid", "logsigmoid", "softsign"])
+def test_activations_have_their_limits_at_infinity(name: str) -> None:
+    f = ad.parse(f"{name}(x)")
+    for x in (1e9, -1e9):
+        value, gradient = f.value_and_grad(x=x)
+        infinite = math.copysign(inf, x)
+        check_everywhere(f, infinite, "value", math.copysign(inf, value) if abs(value) > 1e6 else value)
+        check_everywhere(f, infinite, "x", gradient["x"])
+
+
+def check_everywhere(f: ad.Expression, x: float, name: str, limit: float) -> None:
+    """Check the value or the slope at a point, of numbers, of arrays, and with more digits."""
+    with ignore_float_errors():
+        each_way = [f.value_and_grad(x=x), f.value_and_grad(x=np.full(2, x))]
+    found = [value if name == "value" else gradient[name] for value, gradient in each_way]
+    trace = run_cli(["grad", f.text, f"--x={x}", "--precision", "20", "--json"]).json
+    found.append(float(trace["value"] if name == "value" else trace["gradient"][name]))
+    for number in found:
+        assert number == pytest.approx(limit, abs=1e-5), (f.text, x, name)
+
+
+@each(("order", "x"), [(2.0, 1.5), (5.0, 2.0), (7.25, 6.0), (20.5, 3.0), (100.0, 50.0), (300.5, 299.0)])
+def test_besselj_of_orders_above_x(order: float, x: float) -> None:
+    assert call("besselj", order, x) == pytest.approx(float(mp.besselj(order, x)), rel=1e-12)
+
+
+@each("order", range(5))
+def test_wide_balls_enclose_derivatives_of_sinc(order: int) -> None:
+    """Up to the bound of the next derivative, which some reach at 0."""
+    for middle, radius in itertools.product((0.0, 0.05, 2.0, -7.0), (0.01, 0.2)):
+        enclosure = FUNCTIONS["sinc_derivative"](arb(order), arb(middle, radius))
+        for x in (middle - radius, middle, middle + radius):
+            assert enclosure.contains(FUNCTIONS["sinc_derivative"](arb(order), arb(x))), (middle, radius, x)

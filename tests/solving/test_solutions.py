@@ -195,6 +195,20 @@ def test_systems_with_singular_zeros(text: str, names: str, points: list[tuple[f
     ]
 
 
+@each(
+    "text, point",
+    [
+        ("[x^2 - 3*x*y + y^2, x^2 - 2*y^2]", (0, 0)),  # small boxes of directions decide that none is common
+        ("[sin(40*x) - y, y - 1]", (math.pi / 80, 1)),  # slopes at the middle of the box, not at 0
+    ],
+)
+def test_singular_zeros_are_decided_in_the_middle_of_boxes(text: str, point: tuple[float, float]) -> None:
+    found = ad.parse(text).solve(x=(point[0] - 0.03, point[0] + 0.04), y=(point[1] - 0.3, point[1] + 0.4))
+    assert found.complete
+    (root,) = found.roots
+    assert (root.point["x"], root.point["y"]) == pytest.approx(point, abs=1e-15)
+
+
 @pytest.mark.slow
 @each(
     "text, x, y, z",

@@ -65,50 +65,28 @@ def _library_function(name: str) -> VectorFunction:
 
 
 ARITHMETIC: dict[str, VectorFunction] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b,
-    "neg": lambda a: -a,
-    "mod": _mod,
-    "eq": lambda a, b: as_number(equal(a, b)),
-    "ne": lambda a, b: as_number(not_equal(a, b)),
-    "lt": lambda a, b: as_number(a < b),
-    "le": lambda a, b: as_number(a <= b),
-    "gt": lambda a, b: as_number(a > b),
-    "ge": lambda a, b: as_number(a >= b),
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "div": lambda a, b: a / b,
+    "neg": lambda a: -a, "mod": _mod, "abs": abs, "sign": _sign, "copysign": copysign,
+    "eq": lambda a, b: as_number(equal(a, b)), "ne": lambda a, b: as_number(not_equal(a, b)),
+    "lt": lambda a, b: as_number(a < b), "le": lambda a, b: as_number(a <= b),
+    "gt": lambda a, b: as_number(a > b), "ge": lambda a, b: as_number(a >= b),
     "and": lambda a, b: as_number(as_condition(a) & as_condition(b)),
     "or": lambda a, b: as_number(as_condition(a) | as_condition(b)),
     "not": lambda a: as_number(~as_condition(a)),
-    "abs": abs,
-    "sign": _sign,
-    "floor": _library_function("floor"),
-    "ceil": _library_function("ceil"),
-    "round": _library_function("roundeven"),
+    "floor": _library_function("floor"), "ceil": _library_function("ceil"), "round": _library_function("roundeven"),
     "where": lambda condition, a, b: where(as_condition(condition), a, b),
-    "max": lambda *xs: reduce(maximum, xs),
-    "min": lambda *xs: reduce(minimum, xs),
-    "clip": lambda x, low, high: minimum(maximum(x, low), high),
-    "where_defined": lambda z, slope: where(is_nan(z), z, slope),
-    "square": lambda x: x * x,
-    "copysign": copysign,
-    "product_error": product_error,
-    "sum_error": sum_error,
-}
+    "max": lambda *xs: reduce(maximum, xs), "min": lambda *xs: reduce(minimum, xs),
+    "product_error": product_error, "sum_error": sum_error,
+}  # fmt: skip
 
 
 # --- Powers
 
 _WHOLE_POWERS: dict[float | None, VectorFunction] = {
-    -2.0: lambda x: 1.0 / x / x,
-    -1.0: lambda x: 1.0 / x,
+    -2.0: lambda x: 1.0 / x / x, -1.0: lambda x: 1.0 / x, 0.0: lambda x: x.code.as_vector(1.0),
     0.5: lambda x: sqrt(x) + 0.0,  # adding 0 turns -0 into 0, the power of -0
-    1.0: lambda x: x,
-    2.0: lambda x: x * x,
-    3.0: lambda x: x * x * x,
-    0.0: lambda x: x.code.as_vector(1.0),
-    4.0: lambda x: (x * x) * (x * x),
-}
+    1.0: lambda x: x, 2.0: lambda x: x * x, 3.0: lambda x: x * x * x, 4.0: lambda x: (x * x) * (x * x),
+}  # fmt: skip
 
 _INEXACT_POWERS = (-2.0, 3.0, 4.0)  # their products have two roundings
 

@@ -34,7 +34,7 @@ from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import TextMatch
-from autodiff_cli.language.program import read
+from autodiff_cli.language.program import read_for_floats
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import exp, log
 from autodiff_cli.ops.structural import stack
@@ -202,7 +202,7 @@ def weighting_graph(source: ArrayLike | str, words: str, names: Collection[str])
     if canonical_name(source) in names:
         return variable(canonical_name(source))
     try:
-        program = read(source, variables=names)
+        program = read_for_floats(source, names)
     except ExpressionError as error:
         raise DataError(f"{words}: {error}") from None
     unknown = next((name for name in program.leaves if name not in names), None)

@@ -29,7 +29,7 @@ from autodiff_cli.language.arrays import LayerParameter
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, split_assignment
 from autodiff_cli.language.names import NO_COLUMNS, ColumnNames
-from autodiff_cli.language.program import Program, read
+from autodiff_cli.language.program import Program, read, read_for_floats
 from autodiff_cli.numbers.floats import FLOATS, parse_constant
 from autodiff_cli.ops.arithmetic import add, div, mul, sub
 from autodiff_cli.ops.elementary import log
@@ -127,12 +127,7 @@ def read_with_parameters(text: str, names: Iterable[str] = (), columns: ColumnNa
     Raises:
         ExpressionError: for errors in the text, and for a number that no float represents.
     """
-    program = read(text, (*names, *_PARAMETERS_LIKE_CONSTANTS), columns=columns)
-    for node in topological_order([program.output]):
-        if node.is_constant and not is_representable(node.text):
-            start = program.source.start(node)
-            raise ExpressionError(f"fits compute with floats, and no float represents {node.text}", text, start)
-    return program
+    return read_for_floats(text, (*names, *_PARAMETERS_LIKE_CONSTANTS), columns)
 
 
 def initial_arrays(shapes: Mapping[str, Shape], layers: Mapping[str, LayerParameter], seed: int) -> dict[str, Array]:

@@ -89,7 +89,7 @@ def test_an_operation_fits_a_terminal(name: str, width: int) -> None:
 def test_the_list_has_derivatives_conditions_and_definitions() -> None:
     listed = run_cli("ops")
     assert "abs(x)  (scale)\n  d/dx = sign(x)\n  kink where x == 0: the slopes are -1 and 1; 0 is used\n" in listed
-    assert "silu(x)  (scale)\n  defined as x*sigmoid(x)\n" in listed
+    assert "silu(x)  (scale)\n  defined as sigmoid(x)*x\n" in listed
     assert "sqrt(x)  (scale)\n  d/dx = 1/(2*sqrt(x))\n  defined where x >= 0\n" in listed
 
 

@@ -294,3 +294,16 @@ def test_verdicts_at_ends_of_the_range_of_floats(words: str, verdict: str) -> No
     found = run_cli(f"check {words} --json").json
     assert found["checks"]["x"]["verdict"] == verdict
     assert found["agrees"] == (verdict == "agrees")
+
+
+@each("command", ["check x*y --x 1e-400 --y 2", "check sum(v)*2 --v [1e400,1]"])
+def test_a_number_that_no_float_represents_is_named(command: str) -> None:
+    number = "1e-400" if "1e-400" in command else "1e+400"
+    words = f"{number} is not representable as a float"
+    assert words in run_cli(command)
+    (note,) = run_cli(f"{command} --json").json["notes"]
+    assert words in note
+
+
+def test_without_such_numbers_there_are_no_notes() -> None:
+    assert "notes" not in run_cli("check x --x 2 --json").json
