@@ -50,6 +50,7 @@ class Loss:
         is_min_excluded: whether a target equal to `min_target` is outside of that range.
         has_scale: whether the loss has a number of its own, in the leaf `RESIDUAL_SCALE`, which fits estimate along.
         is_convex: whether the loss is convex in the residual, so that linear models have one minimum.
+        of_ratio: for a robust loss, builds ρ(u) from the ratio u of residual and scale, and the threshold.
     """
 
     graph: Callable[[Node, Node, float], Node]
@@ -59,6 +60,7 @@ class Loss:
     is_min_excluded: bool = False
     has_scale: bool = False
     is_convex: bool = True
+    of_ratio: Callable[[Node, float], Node] | None = None
 
 
 def _huber(r: Node, delta: float) -> Node:
@@ -80,7 +82,7 @@ def _robust_loss(of: Callable[[Node, float], Node], is_convex: bool = True) -> L
         scale = variable(RESIDUAL_SCALE)
         return square(scale) * of((target - prediction) / scale, delta)
 
-    return Loss(loss, LossKind.ROBUST, has_scale=True, is_convex=is_convex)
+    return Loss(loss, LossKind.ROBUST, has_scale=True, is_convex=is_convex, of_ratio=of)
 
 
 def _bce(target: Node, prediction: Node, _: float) -> Node:

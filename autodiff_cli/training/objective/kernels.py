@@ -140,6 +140,7 @@ class LossGraphs:
         target_scales: the columns by which the residual of each target is multiplied, if targets have errors of their
             own; see `find_weightings`.
         prior: minus the log-density of the priors; 0 without priors.
+        robust_loss: for a robust loss, the leaf of the ratio u of residual and scale, and ρ(u).
     """
 
     loss: Node
@@ -153,6 +154,7 @@ class LossGraphs:
     x_errors: tuple[str, ...] = ()
     target_scales: tuple[str, ...] = ()
     prior: Node = ZERO
+    robust_loss: tuple[Node, Node] | None = None
 
     @property
     def error_columns(self) -> tuple[str, ...]:
@@ -220,9 +222,17 @@ def build_graphs(
         penalty = variable(PRIOR_FACTOR) * (square(variable(RESIDUAL_SCALE)) * prior if is_squares else prior)
     summed = row_loss if penalty is None else row_loss + penalty
     weighted_loss = variable(WEIGHT) * summed if weighted else summed
+    ratio, of_ratio = variable("ratio"), LOSSES[loss].of_ratio if loss else None
+    robust_loss = None if of_ratio is None else (ratio, of_ratio(ratio, huber_delta(options)))
     return LossGraphs(
-        row_loss, weighted_loss, residuals, target, prediction, names, leaves, weighted, x_errors, target_scales, prior
-    )
+        row_loss, weighted_loss, residuals, target, prediction, names, leaves, weighted, x_errors, target_scales, prior,
+        robust_loss,
+    )  # fmt: skip
+
+
+def huber_delta(options: FitOptions) -> float:
+    """Return the threshold of Huber's loss, in scales."""
+    return HUBER_DELTA if options.huber_delta is None else options.huber_delta
 
 
 def component_graphs(node: Node, shape: Shape) -> tuple[Node, ...]:
@@ -291,7 +301,7 @@ def row_loss_graph(
     """Return the loss of a row, without its weight. See `build_graphs` for the arguments."""
     if target is None:
         return prediction
-    delta = HUBER_DELTA if options.huber_delta is None else options.huber_delta
+    delta = huber_delta(options)
     if classes is not None:
         levels = stack(*(constant(str(k)) for k in range(classes)))
         return LOSSES[loss].graph(equal(target, levels), prediction, delta)
@@ -480,6 +490,20 @@ class Kernels:
         """The sum over rows of the squares of each component of the residual, times the weight of the row."""
         squares = [self._weighted(square(node)) for node in self.graphs.residuals]
         return self.backend.sum_kernel(self._row_graphs(squares))
+
+    @cached_property
+    def influence(self) -> protocol.SumKernel:
+        """The sums over residuals of ψ(u)², ψ'(u) and ψ'(u)² times the weight of the row, for a robust loss with the
+        derivative ψ at the ratio u of residual and scale.
+        """
+        assert self.graphs.robust_loss is not None
+        ratio, loss = self.graphs.robust_loss
+        (slope,) = gradient_nodes(loss, [ratio])
+        (bend,) = gradient_nodes(slope, [ratio])
+        terms = [self._weighted(node) for node in (square(slope), bend, square(bend))]
+        each = [substitute(terms, {ratio: node / variable(RESIDUAL_SCALE)}) for node in self.graphs.residuals]
+        sums = [functools.reduce(operator.add, nodes) for nodes in zip(*each, strict=True)]
+        return self.backend.sum_kernel(self._row_graphs(simplify(sums)))
 
     @cached_property
     def residuals(self) -> protocol.RowKernel:

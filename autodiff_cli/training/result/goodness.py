@@ -24,7 +24,7 @@ from autodiff_cli.numbers.gamma_functions import betainc, gammaincc
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import softmax
 from autodiff_cli.training.losses import COUNT_LOSSES, LossKind
-from autodiff_cli.training.objective.batch import GatheredRows
+from autodiff_cli.training.objective.batch import Batch, GatheredRows
 from autodiff_cli.training.objective.objective import Objective, describe_row
 from autodiff_cli.training.result.row_figures import (
     MAX_THETA,
@@ -208,6 +208,20 @@ def robust_scale(objective: Objective, theta: Array) -> float:
         _absolute_residuals(sample, theta), (0.5 - RESIDUALS.median_margin, 0.5 + RESIDUALS.median_margin)
     )
     return float(MAD_TO_STD * _median_between(objective, theta, ResidualsBetween(float(low), float(high))))
+
+
+def influence_norms(batch: Batch, theta: Array, free: int) -> Array:
+    """Return for each robust fit what takes the place of the norm of the residuals of least squares, by the first of
+    the covariances of Huber 1981, Robust Statistics, section 7.6: s·K·sqrt(Σψ²)/mean(ψ').
+
+    K = 1 + p/n·var(ψ')/mean(ψ')² corrects it for few rows. The result is nan if mean(ψ') is not positive.
+    """
+    objectives = [batch.objective_of(fit) for fit in range(len(theta))]
+    sums = np.array([each.sum_rows(each.kernels.influence, at) for each, at in zip(objectives, theta, strict=True)])
+    weights = batch.total_weights(np.arange(len(theta))) * batch.objective.components
+    squares, mean, mean_square = sums[:, 0], sums[:, 1] / weights, sums[:, 2] / weights
+    correction = 1 + free / batch.weighted_counts * (mean_square / np.square(mean) - 1)
+    return np.where(mean > 0, batch.scales * np.sqrt(squares) * correction / mean, math.nan)
 
 
 def subsample(objective: Objective, most: int = RESIDUALS.max_sampled_rows) -> Objective:

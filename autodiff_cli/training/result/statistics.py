@@ -1,9 +1,9 @@
 """Standard errors and covariances of parameters, from the derivatives of the loss at the solution.
 
 `compute_statistics` chooses the estimator that fits the loss: from the Jacobian for least squares, from the Hessian for
-likelihoods, a sandwich for robust and penalised losses. It reports what makes standard errors impossible or misleading:
-parameters that the data do not determine, strong correlations, bounds, classes that the model separates completely, and
-a fit that stopped before the minimum.
+likelihoods, Huber's formula for robust losses, and a sandwich for penalised ones. It reports what makes standard errors
+impossible or misleading: parameters that the data do not determine, strong correlations, bounds, classes that the model
+separates completely, and a fit that stopped before the minimum.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from autodiff_cli.training.objective.batch import (
     rounding_squares,
 )
 from autodiff_cli.training.objective.objective import Objective, copy_with
-from autodiff_cli.training.result.goodness import GoodnessOfFit, find_separation, goodness_of_fit
+from autodiff_cli.training.result.goodness import GoodnessOfFit, find_separation, goodness_of_fit, influence_norms
 from autodiff_cli.training.result.row_figures import RowFigures, fisher_factor, likelihood_sums
 
 
@@ -263,7 +263,10 @@ PENALISED_ROBUST = (
 )
 POSTERIOR = "square roots of the diagonal of the inverse Hessian of minus the log posterior density"
 PROFILED_POSTERIOR = f"{POSTERIOR}, with the variance of the residuals profiled"
-SANDWICH = "square roots of the diagonal of inv(H)*G'G*inv(H)*n/dof, of the Hessian and the gradients of the loss"
+ROBUST = (
+    "square roots of the diagonal of inv(J'WJ)*s^2*K^2*sum(psi^2)/dof/mean(psi')^2, psi the derivative of the loss, s "
+    "the scale, K Huber's correction for few rows"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -575,12 +578,17 @@ def _estimate_covariances(
         return _posterior_covariances(matrices)
     if objective.is_penalised:
         return _penalised_covariances(matrices, absolute_sigma, lengths, dofs + size)
-    if kind is LossKind.SQUARES and (objective.family is None or objective.is_linear):
+    if kind is LossKind.ROBUST or (kind is LossKind.SQUARES and (objective.family is None or objective.is_linear)):
         assert matrices.triangles is not None
         factors = matrices.triangles[:, :size, matrices.columns]
         sizes = np.abs(factors).max(axis=1)
         units = np.where((sizes > 0) & np.isfinite(sizes), sizes, 1.0)
         inverses, reasons = inverse_grams(factors / units[:, None, :], names)
+        if kind is LossKind.ROBUST:
+            lengths = influence_norms(batch, matrices.theta, len(names))
+            for fit in np.flatnonzero(np.isnan(lengths)).tolist():
+                reasons[fit].append("no standard errors: most residuals are so large that the loss curves downwards")
+            return _scaled_by_residuals(inverses, lengths, dofs, ROBUST, reasons, units)
         if objective.family is not None:
             return _scaled_by_residuals(inverses, lengths, dofs, GAUSSIAN, reasons, units)
         has_x_errors = bool(objective.kernels.graphs.x_errors)
@@ -601,10 +609,6 @@ def _estimate_covariances(
     inverses, reasons = inverse_hessians(matrices.hessians(batch), names)
     if kind is LossKind.SQUARES:
         return _scaled_by_residuals(2 * inverses, lengths, dofs, GAUSSIAN, reasons)
-    if kind is LossKind.ROBUST:
-        # The products of scores and inverses are squared, for squares of scores alone may underflow.
-        steps = matrices.of_each(Objective.score_triangle) * objective.components @ inverses
-        return _scaled_by_residuals(steps.swapaxes(1, 2) @ steps, np.sqrt(dofs + size), dofs, SANDWICH, reasons)
     return _Covariances(inverses, np.ones(count), LIKELIHOOD, reasons)
 
 
