@@ -171,6 +171,10 @@ def pow_slope_base(x: float, y: float) -> float:
     if y == 0:
         return 0.0
     slope = y * power(x, y - 1.0)
+    return slope if sum_error(y, -1.0) == 0 else _slope_of_rounded_power(slope, x, y)
+
+
+def _slope_of_rounded_power(slope: float, x: float, y: float) -> float:
     correction = slope * sum_error(y, -1.0) * log(abs(x))
     return slope + correction if math.isfinite(correction) else slope
 
@@ -528,5 +532,5 @@ OPERATIONS: dict[str, Callable[..., float]] = {
 
 # Functions that few numbers need. An array is passed to them only if one of its numbers needs it.
 RARELY_NEEDED: tuple[Callable[..., float], ...] = (
-    _far_sech, _far_csch, _far_sech_square, _far_atan_slope, _times_exp,
+    _slope_of_rounded_power, _far_sech, _far_csch, _far_sech_square, _far_atan_slope, _times_exp,
 )  # fmt: skip
