@@ -26,7 +26,7 @@ from autodiff_cli.training.fitting.fit import (
     checked_method,
     conclude,
     fit_objective,
-    missing_errors,
+    missing_errors_reason,
     numeric_predictors,
 )
 from autodiff_cli.training.fitting.inference import DerivedQuantities
@@ -256,7 +256,7 @@ class GroupFits:
         outcome = judge_end(part, self._outcomes[group])
         end_loss = None if self._end_losses is None else float(self._end_losses[group])
         # The known statistics are those of a minimum, which an end that failed after all is not.
-        return conclude(run, outcome, None if missing_errors(outcome) else self._known.get(group), end_loss)
+        return conclude(run, outcome, None if missing_errors_reason(outcome) else self._known.get(group), end_loss)
 
     def _has_equivalent_points(self, fits: Fits) -> bool:
         """Return whether other signs or phases of the parameters may give the same predictions, so that each group has

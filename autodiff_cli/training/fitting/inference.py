@@ -471,7 +471,8 @@ class BootstrapFits:
 
     Attributes:
         thetas: the free parameters at the end of each converged fit, of shape (resamples, P).
-        jackknife: the same without one row, or one block of many rows, at a time; None for percentiles.
+        jackknife: the free parameters of fits without one row (or one block of many rows) each, of shape (n, P); None
+            for percentile intervals.
         warnings: sentences on failed and missing resamples.
     """
 

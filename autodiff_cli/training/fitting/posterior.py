@@ -112,10 +112,10 @@ def check_posterior(objective: Objective, options: FitOptions) -> None:
 
 
 def _check_deviations(objective: Objective) -> None:
-    """Raise OptionError if a deviation without a prior is that of too few levels.
+    """Raise OptionError if a standard deviation of levels has no prior, and there are too few levels to estimate it.
 
-    Far out the posterior falls with a deviation s as s^-k, where k is the number of its levels less that of their
-    means without a prior, and it is proper from k = 2 on: Gelman 2006, Bayesian Analysis 1, 515.
+    For large s, the posterior of a standard deviation s falls as s^-k, where k is the number of its levels minus the
+    number of their means without a prior. It is proper from k = 2 on: Gelman 2006, Bayesian Analysis 1, 515.
     """
     priors, layout = objective.priors, objective.layout
     flat, in_model = {*layout.names} - priors.keys(), {*leaf_names([objective.model.program.output])}
@@ -531,9 +531,9 @@ class Density:
         """Return the parameters to sample as mean + deviation·z, because their levels differ little compared with their
         errors. Their posterior is then close to their prior, and narrow where the deviation is small.
 
-        The levels start at their means. There g²/h, of the slope g and the curvature h of minus the log-likelihood
-        towards a level, is 1 on average if levels do not differ: a score test. The scatter around the means counts as
-        that around the levels in it, which the factor of an F test corrects.
+        The levels start at their means. There g²/h is 1 on average if levels do not differ (a score test), where g is
+        the slope and h the curvature of minus the log-likelihood with respect to a level. The scatter of rows around
+        the means is used for their scatter around the levels, which the factor of an F test corrects.
         """
         alike, point = [], self._objective.point(self._centre)
         for names, deviation in self._groups:
@@ -551,7 +551,7 @@ class Density:
         return alike
 
     def _by_parameter(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """Return values with those of each level in place of arrays over levels."""
+        """Return values by name, with one value for each level in place of each array over levels."""
         named = dict(values)
         for name, vector in self._vectors.items():
             named |= {each: named[name][..., k] for k, each in enumerate(vector.names)}
@@ -607,7 +607,7 @@ class Density:
         return {name: values[name] for name in self.names}
 
     def check_runaways(self, point: dict[str, Array]) -> None:
-        """Raise OptionError if chains run away, as those of an improper posterior do: their means are meaningless."""
+        """Raise OptionError if chains run to infinity, as for an improper posterior: their means are meaningless."""
         units = self._by_parameter(self._layout.values(self._centre))
         far = [k for k, value in point.items() if not np.abs(value).max() <= _RUNAWAY * (1 + np.abs(units[k]).max())]
         if far:
@@ -650,7 +650,7 @@ def parameter_draws(objective: Objective, draws: Mapping[str, Array]) -> Array:
 def summarize_draws(draws: Mapping[str, Array]) -> dict[str, ParameterPosterior]:
     """Return the summary of each number of draws of shape (chains, draws, …), by its name.
 
-    R-hat is that of the quarters of a single chain, and 1 for a number that alone is constant.
+    R-hat compares the chains, or the quarters of a single chain. It is 1 for a number that alone is constant.
     """
     array_stats = _libraries().array_stats
     names, numbers = draw_numbers(draws)

@@ -1,7 +1,7 @@
-"""Equivalent solutions of a fit: parameter vectors that predict the same, of which one is reported.
+"""Symmetries of a model: parameter vectors with the same predictions, of which one is reported.
 
 `canonical_parameters` chooses positive widths, phases within a turn, softmax scores with sum 0, and the order of two
-rates that can change places. `order_terms` puts interchangeable terms, such as peaks and the components of mixtures,
+interchangeable rates. `order_terms` puts interchangeable terms, such as peaks and the components of mixtures,
 into the same order in all fits. `Sinusoids` has the frequencies and phases of a model.
 """
 
@@ -28,7 +28,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import cos, sin
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
-from autodiff_cli.training.methods.least_squares import fit_squares
+from autodiff_cli.training.methods.least_squares import fit_least_squares
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters
 from autodiff_cli.training.objective.objective import Objective
@@ -37,13 +37,13 @@ from autodiff_cli.training.result.statistics import softmax_null_space
 
 MAX_SYMMETRIC_PARAMETERS = 200  # symmetries are searched up to this many parameters
 MAX_REPEATED_ROWS = 100_000  # rows up to which fits are repeated to find equivalent or better solutions
-_MAX_PARAMETERS = 20  # joint symmetries are searched up to this many parameters, because all subsets are tried
+_MAX_JOINT_PARAMETERS = 20  # joint symmetries are searched up to this many parameters: all subsets are tried
 _MAX_COMPARED_ROWS = 500  # rows on which predictions are compared
 _PREDICTION_TOLERANCE = 1e-9  # difference, relative to the range of the predictions, that counts as rounding
 _EXCHANGE_TOLERANCE = 1e-7  # relative difference of the predictions of a second fit that counts as rounding
-_MAX_EXCHANGE_EVALUATIONS = 100  # of a second fit; one that predicts the same is reached within 40
+_MAX_EXCHANGE_EVALUATIONS = 100  # evaluations of a second fit; equivalent solutions are found within 40
 _MAX_EXCHANGED_LEVELS = 20  # levels for each of which an exchange of parameters is tried
-_MAX_LISTED = 6  # parameters of another solution that are listed
+_MAX_LISTED = 6  # parameters of another solution that a sentence lists
 _MAX_JOINT_FLIPS = 3  # parameters whose signs are flipped together
 _SPAN_TOLERANCE = 1e-6  # relative difference of two slope ranges that count as equal
 _EVEN_STEPS = 1e-3  # deviation from whole multiples of the smallest distance, beyond which rows are uneven
@@ -54,7 +54,7 @@ Positions = NDArray[np.intp]
 
 
 def canonical_parameters(objective: Objective, theta: Array) -> tuple[Array, list[str]]:
-    """Return the canonical one of all points that predict the same, and a sentence for each choice.
+    """Return the canonical point among all points with the same predictions, and a sentence for each choice.
 
     A symmetry is used only if the predictions stay the same. Parameters with a given start keep its sign.
     """
@@ -71,12 +71,14 @@ TERMS_NOTE = "terms of the model are interchangeable; they are reported in the s
 
 
 def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = False) -> Array:
-    """Return points of shape (fits, P) with interchangeable terms, such as peaks or the components of a mixture, in the
-    same order: by their first nonlinear parameter, ascending, or as the starting values of the user.
+    """Return points of shape (fits, P) with interchangeable terms in the same order.
+
+    Such terms are peaks or the components of a mixture. They are sorted by their first nonlinear parameter, or ordered
+    like the starting values if the user gave any.
 
     Args:
-        aligns_levels: order the terms of each level by themselves, even if other predictions result: with parameters
-            that all levels share, this may be the start of a better fit.
+        aligns_levels: sort the terms of each level separately, even if that changes the predictions: with parameters
+            that all levels share, the result may be the start of a better fit.
     """
     layout = objective.layout
     if layout.size > MAX_SYMMETRIC_PARAMETERS or len(layout.element_names) != len(layout.names):
@@ -145,7 +147,7 @@ class _Terms(NamedTuple):
         return True
 
     def by_level(self, objective: Objective, symmetries: _Symmetries, always: bool) -> list[_Terms]:
-        """Return the terms of each level by themselves if they are interchangeable, else all of them together."""
+        """Return the terms of each level separately if they are interchangeable there; otherwise all together."""
         levels = [objective.layout.names[k].partition("[")[2] for k in self.columns[0].tolist()]
         parts = []
         for level in dict.fromkeys(levels):
@@ -159,7 +161,7 @@ class _Terms(NamedTuple):
 def _similar_terms(
     objective: Objective, point: Array, terms: Sequence[_TermParameters]
 ) -> Iterator[tuple[_Terms, _Symmetries]]:
-    """Yield the sets of interchangeable terms among those of a sum, such as peaks; see `separate_terms`."""
+    """Yield the sets of interchangeable terms of a sum, such as peaks; see `separate_terms`."""
     sets = list[_Terms]()
     symmetries = _Symmetries(objective, point, Bounds.unbounded(len(point)))
     for factors, others in terms:
@@ -266,7 +268,7 @@ class _Symmetries:
         matters = [k for k in positions.tolist() if not self.is_equivalent(np.where(positions == k, 0.0, self._theta))]
         subsets = [
             indices
-            for count in range(1, _MAX_JOINT_FLIPS + 1 if len(self._theta) <= _MAX_PARAMETERS else 2)
+            for count in range(1, _MAX_JOINT_FLIPS + 1 if len(self._theta) <= _MAX_JOINT_PARAMETERS else 2)
             for indices in combinations(matters, count)
         ]
         for indices in subsets:
@@ -320,10 +322,10 @@ class _Symmetries:
                 yield self._names[index]
 
     def _exchange_pairs(self) -> Iterator[str]:
-        """Exchange parameters that can change places if others change with them, such as the rates of absorption and
-        elimination of a drug, and yield a sentence for each pair.
+        """Exchange parameters that are interchangeable if others change with them, and yield a sentence for each pair.
 
-        Other than by the signs of parameters and the starting values of the user, the larger one is named first.
+        An example is the rates of absorption and elimination of a drug. Signs of parameters and starting values of the
+        user decide which solution is reported; otherwise the first parameter of a pair gets the larger value.
         """
         for pair in self._similar_pairs():
             single = [pair[:, [k]] for k in range(pair.shape[1])] if 1 < pair.shape[1] <= _MAX_EXCHANGED_LEVELS else []
@@ -354,8 +356,9 @@ class _Symmetries:
             yield words
 
     def _similar_pairs(self) -> Iterator[Positions]:
-        """Yield the pairs of nonlinear parameters of one dimension, each of shape (2, levels), except for those of
-        interchangeable terms; see `order_terms`.
+        """Yield the pairs of nonlinear parameters with the same dimension, each of shape (2, levels).
+
+        Pairs from interchangeable terms are left out: `order_terms` treats them.
         """
         objective = self._objective
         if objective.kind is not LossKind.SQUARES or not len(self._linear) or objective.rows > MAX_REPEATED_ROWS:
@@ -383,11 +386,11 @@ class _Symmetries:
         for row, pair in enumerate(pairs):
             start[row, pair] = low[row, pair] = high[row, pair] = self._theta[pair[::-1]]
         batch = repeat_objective(self._objective, len(pairs), Bounds(low, high))
-        ends = fit_squares(batch, start, stop=StoppingRule(evaluations=_MAX_EXCHANGE_EVALUATIONS))
+        ends = fit_least_squares(batch, start, stop=StoppingRule(evaluations=_MAX_EXCHANGE_EVALUATIONS))
         return np.array([end.theta for end in ends])
 
     def is_equivalent(self, theta: Array, relative: float = _PREDICTION_TOLERANCE) -> bool:
-        """Whether a point lies within the bounds and predicts the same, within a tolerance relative to the range."""
+        """Whether a point lies within the bounds and has the same predictions, relative to their range."""
         if not self._bounds.contains(theta):
             return False
         original = self._predictions(self.point)
@@ -436,7 +439,7 @@ class Sinusoids:
 
     Attributes:
         frequencies: the indices of the parameters whose effect on an argument depends on columns.
-        phases: the indices of those with the same effect in every row.
+        phases: the indices of the parameters with the same effect in every row.
 
     >>> from autodiff_cli.training.objective.objective import Objective
     >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
@@ -514,8 +517,11 @@ class Sinusoids:
 
 
 def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[int], list[int]]:
-    """Return kernels for the derivatives of the arguments of sinusoids, by the index of the parameter, and the indices
-    of the parameters whose derivative depends on columns, and of those whose derivative does not.
+    """Find the parameters in the arguments of sinusoids.
+
+    Returns:
+        Kernels for the derivatives of the arguments, by the index of the parameter; the indices of the parameters whose
+        derivative depends on columns, and of the parameters whose derivative does not.
     """
     kernels: dict[int, RowKernel] = {}
     model, layout = objective.model, objective.layout
@@ -534,7 +540,7 @@ def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[in
 
 
 def linear_mask(objective: Objective, free: Mask) -> Mask:
-    """Return which of some parameters the prediction is linear in, all of them together."""
+    """Return the mask of the free parameters in which the prediction is jointly linear."""
     model, layout = objective.model, objective.layout
     names = [name for name, part in layout.slices.items() if name not in model.shapes and free[part].all()]
     leaves = [model.program.leaves[name] for name in names]
@@ -544,12 +550,13 @@ def linear_mask(objective: Objective, free: Mask) -> Mask:
     return layout.mask(linear)
 
 
-_TermParameters = tuple[list[int], list[int]]  # the linear and the other parameters of a term
+_TermParameters = tuple[list[int], list[int]]  # the linear and the nonlinear parameters of a term
 
 
 def separate_terms(objective: Objective, linear: Mask, searched: Mask) -> list[_TermParameters]:
-    """Return the linear and the other parameters of each term of a sum, such as those of each peak; empty if some
-    parameters are in no term.
+    """Return the linear and the nonlinear parameters of each term of a sum, such as the parameters of each peak.
+
+    The result is empty if a nonlinear parameter is in no term.
     """
     key = f"terms of {linear.tobytes()!r} and {searched.tobytes()!r}"
     return objective.kernels.cached(key, lambda: _separate_terms(objective, linear, searched))

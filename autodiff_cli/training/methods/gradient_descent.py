@@ -139,7 +139,7 @@ class Outcome:
 
 
 class RunawayDetector:
-    """Recognises fits whose parameters run to infinity or to 0, and that so end at no minimum, by their paths.
+    """Recognises fits whose parameters run to infinity or to 0, so that they have no minimum, by their paths.
 
     A path is examined whenever the number of steps has doubled. On the way to infinity, parameters change by a factor
     with every doubling, while the loss falls ever less, but does not come to rest.
@@ -164,7 +164,7 @@ class RunawayDetector:
     def examine(
         self, fits: NDArray[np.intp], steps: NDArray[np.intp], losses: Array, theta: Array, unit: Array
     ) -> Mask:
-        """Return the mask of those of some fits that run away.
+        """Return the mask of the fits whose parameters run away.
 
         Args:
             steps: the numbers of steps so far.
@@ -241,7 +241,7 @@ def has_plateaued(losses: Sequence[float], tolerance: float, *, drawn: bool) -> 
     Args:
         losses: the loss of each epoch.
         tolerance: the relative change that counts as none.
-        drawn: whether batches are random; then losses that merely scatter have not changed either.
+        drawn: whether batches are random. Then losses that only scatter count as unchanged, too.
 
     >>> has_plateaued([1.0, *[0.5]*9], 1e-3, drawn=False), has_plateaued([1.0, *[0.5]*10], 1e-3, drawn=False)
     (False, True)

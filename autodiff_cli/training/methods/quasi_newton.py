@@ -5,8 +5,8 @@ initial Hessian approximation is the diagonal of the exact one, so parameters ma
 the end give all digits and prove that the point is a minimum. Losses with kinks are fitted with the kinks smoothed, by
 ever smaller radii.
 
-`_Iterates` has the current points of a batch with their line search, L-BFGS and Newton's method. `fit_smooth` is the
-method itself.
+`_Iterates` has the current points of a batch with their line search, L-BFGS and Newton's method. `fit_smooth_loss` is
+the method itself.
 """
 
 from __future__ import annotations
@@ -477,7 +477,7 @@ def _is_finite(loss: Array, gradient: Array) -> Mask:
 
 
 @ignore_float_errors()
-def fit_smooth(
+def fit_smooth_loss(
     batch: Batch,
     start: Array,
     on_step: BatchCallback = ignore_steps,
@@ -496,7 +496,7 @@ def fit_smooth(
         on_step: is called with the starts and with every step.
         stop: without a tolerance the method stops when second derivatives prove a minimum.
         unit: the unit of the loss, if it has one: 1 for logarithms of probabilities.
-        is_near: whether the starts are near minima, as those of a similar loss are, so that Newton's method comes
+        is_near: whether the starts are near minima, such as the minima of a similar loss, so that Newton's method comes
             first.
 
     Returns:
@@ -532,7 +532,7 @@ def fit_smooth(
 def _fit_without_kinks(
     batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None, *, is_near: bool
 ) -> list[Outcome]:
-    """Minimise smooth losses; see `fit_smooth`."""
+    """Minimise smooth losses; see `fit_smooth_loss`."""
     iterates = _Iterates(batch, start, on_step, stop, unit)
     iterates.run(is_near=is_near)
     return iterates.outcomes(start)

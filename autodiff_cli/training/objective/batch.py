@@ -1,8 +1,8 @@
 """Batches of fits of one model, for methods that take the steps of all fits together.
 
-`ObjectiveBatch` evaluates one objective after the other, wherever their rows are. `GroupBatch` has all rows in memory
-and evaluates the fits of a batch in one call, with the parameters of each fit as columns: fits of groups of rows, of
-resamples, and fits of the same rows from several starting points.
+`ObjectiveBatch` evaluates one objective after the other; their rows may be in memory, in files or on a cluster.
+`GroupBatch` has all rows in memory and evaluates the fits of a batch in one call, with the parameters of each fit as
+columns: fits of groups of rows, of resamples, and fits of the same rows from several starting points.
 
 All arrays have the fits as their first axis. Fits are selected by their numbers.
 """
@@ -32,11 +32,11 @@ T = TypeVar("T", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
-    """Numbers of rows that are processed together, and a tolerance."""
+    """Limits of rows and parameters that are evaluated together, and tolerances."""
 
     rows: int = 2**17  # rows of fits that are evaluated together, which bounds the memory of their matrices
-    max_shared_rows: int = 2**13  # rows that fits share: more are evaluated one fit after the other
-    max_parameters: int = 30  # parameters of a fit: with more, matrices dominate, which are not faster together
+    max_shared_rows: int = 2**13  # rows that fits share; with more, fits are evaluated one after the other
+    max_parameters: int = 30  # parameters of a fit; with more, matrices dominate, which are not faster in batches
     max_gathered_rows: int = 2**19  # gathered rows of groups that are stored for the next evaluation
     rounding_share: float = 1e-20  # share of the variation of the target that counts as rounding of residuals
     zero_errors: float = 1e-6  # standard errors from 0 within which a parameter may have converged to 0
@@ -50,7 +50,7 @@ class ObjectiveBatch:
 
     Args:
         objectives: the objective of each fit; they may be the same.
-        bounds: the bounds of all fits, of shape (P,) or (fits, P); by default those of the first objective.
+        bounds: the bounds of all fits, of shape (P,) or (fits, P); by default the bounds of the first objective.
 
     Attributes:
         objective: the first objective, which has the model and the options of all fits.
@@ -61,7 +61,7 @@ class ObjectiveBatch:
         self.objectives, self.objective, self.count = objectives, objectives[0], len(objectives)
         self.bounds = bounds or self.objective.bounds
 
-    def _each(self, method: str, fits: Fits, *arguments: Array) -> Any:
+    def _call_each(self, method: str, fits: Fits, *arguments: Array) -> Any:
         """Call a method of the objective of each of some fits with its arguments, and return the results."""
         rows = zip(fits.tolist(), *arguments, strict=True)
         return np.array([getattr(self.objectives[fit], method)(*values) for fit, *values in rows])
@@ -97,10 +97,10 @@ class ObjectiveBatch:
     def triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""
         width = theta.shape[1] + 1
-        return np.asarray(self._each("triangle", fits, theta).reshape(len(fits), width, width))
+        return np.asarray(self._call_each("triangle", fits, theta).reshape(len(fits), width, width))
 
     def residual_matrices(self, theta: Array, fits: Fits) -> Array:
-        """Return matrices with the sums of products of [J | r]: their triangular factors."""
+        """Return matrices with the same products as [J | r]: its triangular factors."""
         return self.triangles(theta, fits)
 
     def values_and_gradients(self, theta: Array, fits: Fits) -> tuple[Array, Array]:
@@ -112,11 +112,11 @@ class ObjectiveBatch:
 
     def hessians(self, theta: Array, fits: Fits) -> Array:
         """Return the Hessians of the mean losses, of shape (fits, P, P)."""
-        return np.asarray(self._each("curvature", fits, theta).reshape(len(fits), theta.shape[1], theta.shape[1]))
+        return np.asarray(self._call_each("curvature", fits, theta).reshape(len(fits), theta.shape[1], theta.shape[1]))
 
     def losses(self, theta: Array, fits: Fits) -> Array:
         """Return the mean losses."""
-        return np.asarray(self._each("value", fits, theta))
+        return np.asarray(self._call_each("value", fits, theta))
 
     def mean_squares(self, sums: Array, fits: Fits) -> Array:
         """Return the mean losses that correspond to weighted sums of squares."""
@@ -124,7 +124,7 @@ class ObjectiveBatch:
 
     def target_variations(self, fits: Fits, *, about_mean: bool = True) -> Array:
         """Return the sums of squares of the targets about their means, or about 0."""
-        return np.asarray(self._each("target_variation", fits, np.full(len(fits), about_mean)))
+        return np.asarray(self._call_each("target_variation", fits, np.full(len(fits), about_mean)))
 
     @property
     def scales(self) -> Array:
@@ -244,7 +244,7 @@ class GatheredRows:
 
 
 class GroupBatch:
-    """Fits of groups of rows, evaluated together if these are in memory. They are gathered for some groups at a time.
+    """Fits of groups of rows in memory, evaluated together. Rows are gathered for some groups at a time.
 
     Args:
         objective: an objective over all rows whose free parameters are all numbers.
@@ -283,7 +283,11 @@ class GroupBatch:
         )
 
     def take_rows(self, chosen: Callable[[int], NDArray[Any]]) -> Self:
-        """Return the batch over some rows of each fit, chosen given their number."""
+        """Return the batch over some rows of each fit.
+
+        Args:
+            chosen: returns the positions of the rows to take, given the number of rows of a fit.
+        """
         rows = [some[chosen(len(some))] for some in self._rows]
         return copy_with(self, _rows=rows, sizes=np.array([*map(len, rows)], np.intp), _gathered={})
 
@@ -329,7 +333,7 @@ class GroupBatch:
         return np.split(chosen, np.flatnonzero((np.diff(number) > 0) | is_large[1:] | is_large[:-1]) + 1)
 
     def loaded(self, fits: Fits) -> GroupBatch:
-        """Return a batch of some fits, with their rows in memory, except for those of a large group."""
+        """Return a batch of some fits with their rows in memory; the rows of a large group stay where they are."""
         if isinstance(self.objective.data, MemoryRows) or self.sizes[fits].max() > MAX_COPIED_ROWS:
             return self.take(fits)
         rows = [self._rows[fit] for fit in fits.tolist()]
@@ -384,10 +388,10 @@ class GroupBatch:
             rows = self.gathered(part)
             return np.asarray((rows.totals(self.evaluate(kernel, points, part)) / rows.total_weights).T)
 
-        return self.by_parts(means, theta, fits)
+        return self.map_parts(means, theta, fits)
 
-    def by_parts(self, compute: Callable[[Array, Fits], NDArray[T]], theta: Array, fits: Fits) -> NDArray[T]:
-        """Return the results of a function of points and fits for parts with few rows each, one after the other."""
+    def map_parts(self, compute: Callable[[Array, Fits], NDArray[T]], theta: Array, fits: Fits) -> NDArray[T]:
+        """Return the results of a function of points and fits, called for one part with few rows after the other."""
         if int(self.sizes[fits].sum()) <= BATCH.rows:
             return compute(theta, fits)
         parts = self.parts(fits)
@@ -415,7 +419,7 @@ class GroupBatch:
     @ignore_float_errors()
     def triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""
-        return self.by_parts(self._small_triangles, theta, fits)
+        return self.map_parts(self._small_triangles, theta, fits)
 
     @ignore_float_errors()
     def residual_matrices(self, theta: Array, fits: Fits) -> Array:
@@ -488,19 +492,24 @@ class GroupBatch:
             magnitudes = np.where(rows.weights > 0, np.abs(self.residuals(points, part)), math.inf)
             return rows.quantiles(magnitudes, (0.5,))[:, 0]
 
-        return self.by_parts(medians, theta, fits)
+        return self.map_parts(medians, theta, fits)
 
 
 Batch = ObjectiveBatch | GroupBatch
 
 
 def parameters_at_jumps(batch: Batch, theta: Array, errors: Array) -> Mask:
-    """Return which parameters are 0 to a millionth of their standard errors, where the loss jumps or is undefined on
-    the other side, as that of `a*x^b` with a row at x = 0; of shape (fits, P).
+    """Return the mask, of shape (fits, P), of the parameters that converge to 0 where the loss jumps or is undefined.
+
+    They are within a millionth of their standard errors from 0. On the other side of 0, the loss differs or is
+    undefined: an example is `b` in `a*x^b` with a row at x = 0.
+
+    Args:
+        errors: the standard errors, of shape (fits, P).
     """
     is_zero: Mask = (theta != 0) & (np.abs(theta) < BATCH.zero_errors * errors)
     fits = np.flatnonzero(is_zero.any(axis=1))
-    for factor in (0.5, -1.0) if len(fits) else ():  # half as far from 0, nothing may change; on the other side it must
+    for factor in (0.5, -1.0) if len(fits) else ():  # the loss is the same at half the distance, not on the other side
         moved = batch.bounds.select(fits).clip(np.where(is_zero, factor * theta, theta)[fits])
         ratios = batch.losses(moved, fits) / batch.losses(theta[fits], fits)
         is_same = np.abs(ratios - 1) < BATCH.zero_errors
@@ -509,8 +518,9 @@ def parameters_at_jumps(batch: Batch, theta: Array, errors: Array) -> Mask:
 
 
 def rounding_squares(batch: Batch, fits: Fits, theta: Array, sizes: Array) -> Array:
-    """Return the sums of squares that rounding errors may leave of residuals: those of the largest term of each model
-    or of the target.
+    """Return the sum of squares of residuals that are rounding errors, for each fit.
+
+    The residuals then have rounding errors of the largest term of the model, or of the target.
 
     Args:
         sizes: the norms of the columns of the triangular factors of [J | r] at theta.

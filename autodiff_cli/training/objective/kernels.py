@@ -4,9 +4,8 @@
 needs (sums, gradients, residuals with their Jacobian, Hessians), each when it is first used.
 
 `linear_parameters` and `is_generalised_linear` analyse how the prediction depends on its parameters. `smooth_kinks`
-replaces `abs(u)` by `hypot(u, e)`: where a kink is the minimum, as of a sum of absolute residuals, no gradient
-vanishes, but the minima of the smoothed losses converge to it as e decreases, and second derivatives can prove each of
-them.
+replaces `abs(u)` by `hypot(u, e)`. A sum of absolute residuals has its minimum at a kink, where no gradient vanishes.
+The minima of the smoothed losses converge to it as e decreases, and second derivatives can prove each of them.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ _SCORE_ADJOINT = "adjoint of a score"  # no name in a text has a blank
 def linear_parameters(prediction: Node, parameters: Sequence[Node], leaves: Mapping[str, Shape]) -> list[str]:
     """Return the names of parameters in which a prediction is jointly linear.
 
-    In `a*b*x` only one of the two counts, depending on their order. A parameter that only a condition reads does not
-    count.
+    In `a*b*x`, only one of `a` and `b` is returned; it depends on their order. A parameter that only a condition reads
+    is not returned.
 
     >>> from autodiff_cli.language.program import read
     >>> program = read("a*exp(-b*x) + c")
@@ -132,8 +131,8 @@ class LossGraphs:
         residuals: target minus prediction, one graph per component; empty for classifications and without a target.
         target: the left side of `~`; None without one.
         prediction: the right side of `~`, or the loss itself.
-        vectors: for each vector of columns in the text (`[x1, x2]`), the name of its leaf and those of the columns.
-            They are stacked once, and not at every step.
+        vectors: the names of the leaf and of the columns of each vector of columns in the text (`[x1, x2]`). Columns
+            are stacked once, and not at every step.
         leaf_shapes: the shapes of leaves that are not scalars.
         has_weight: whether rows have weights.
         x_errors: the columns with errors of their own; see `effective_residual`.
@@ -266,8 +265,8 @@ def target_scale_column(index: int) -> str:
 def effective_residual(model: Model, loss: str, residuals: Sequence[Node], x_errors: Sequence[str]) -> Node:
     """Return a residual in units of the combined error of y and x: r/√(1 + w·Σ(∂r/∂x·σx)²), with w = 1/σy².
 
-    This is the effective variance of Orear 1982, Am. J. Phys. 50, 912: the variance of y, plus that of each x to first
-    order. The derivatives are exact and change with the parameters.
+    This is the effective variance of Orear 1982, Am. J. Phys. 50, 912: the variance of y plus, to first order, the
+    variance that the error of each x causes. The derivatives are exact and change with the parameters.
 
     Raises:
         OptionError: if the loss, the target or a column does not allow it.
@@ -342,7 +341,7 @@ T = TypeVar("T")
 
 
 def remember(cache: dict[Any, Any], key: Hashable, compute: Callable[[], T]) -> T:
-    """Return the result that a cache has for a key; it is computed first if there is none."""
+    """Return the cached result for a key, or compute and cache it."""
     if key not in cache:
         cache[key] = compute()
     result: T = cache[key]
@@ -361,11 +360,11 @@ class Kernels:
 
     Attributes:
         graphs: the graphs that the kernels compute.
-        columns: the names of the model's columns, to which those of the graphs are added.
+        columns: the names of the model's columns, to which the columns of the graphs are added.
         parameters: the leaves of the free parameters.
         backend: compiles the kernels.
         notes: remarks of the backend so far, as sentences.
-        stepping: the backend for mini-batches; by default the same.
+        stepping: the backend for mini-batches; by default `backend`.
         smoothing_radii: the leaves with the radii within which kinks are smoothed.
         kinks: each `abs(u)` that is rounded.
     """

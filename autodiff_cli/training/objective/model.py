@@ -216,7 +216,7 @@ def spread_over_levels(
     """Return values of parameters, with a value for all levels (`a`) copied to each level (`a[A]`) without its own.
 
     Args:
-        parameters: the names of all parameters, including those of levels.
+        parameters: the names of all parameters, including the values of levels such as `a[A]`.
         of_levels: the names of the levels' parameters, by the name of the parameter.
 
     Raises:
@@ -506,8 +506,8 @@ class Model:
     def resolve(self, values: Mapping[str, Any] | None = None, classes: int | None = None) -> Model:
         """Return the model with all shapes determined and checked.
 
-        The shape of an array is declared (`W: 3x2`), or that of a value given for it. An array that is multiplied by
-        one of known shape, with `@` or `dot`, becomes a vector of the matching length.
+        The shape of an array is declared (`W: 3x2`), or follows from a value given for it. An array that is multiplied
+        by one of known shape, with `@` or `dot`, becomes a vector of the matching length.
 
         Args:
             values: the values given for parameters.

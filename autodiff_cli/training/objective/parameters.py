@@ -1,9 +1,9 @@
 """The free parameters of a fit as one vector of numbers, `theta`: its layout, its initial values and its bounds.
 
 `ParameterLayout` places the parameters in the vector, arrays row by row, in the order of the text. `initial_arrays`
-draws initial values of arrays. `dimensional_scales` estimates the size of numbers from that of the columns. `Bounds` is
-a box in the space of `theta`; `parse_bounds` reads bounds from text, and `natural_bounds` infers those of a
-log-likelihood.
+draws initial values of arrays. `dimensional_scales` estimates the size of parameters from the sizes of the columns.
+`Bounds` is a box in the space of `theta`; `parse_bounds` reads bounds from text, and `natural_bounds` infers the bounds
+of a log-likelihood's parameters.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def initial_arrays(shapes: Mapping[str, Shape], layers: Mapping[str, LayerParame
         shapes: the shapes of the parameters, in the order in which they are drawn.
         layers: the kind of each parameter that belongs to a layer.
         seed: the seed of the random number generator. All arrays are drawn even if not all are used, so fixing one does
-            not change the others.
+            not change the rest.
     """
     if not any(shapes.values()):
         return {}  # most fits draw nothing, so NumPy's generators need not be imported
@@ -378,7 +378,8 @@ class Dependency(NamedTuple):
     """A linear constraint, solved for one parameter: limit + sign * (sum of the other parameters + slack).
 
     Attributes:
-        position, others: the positions of the parameter and of the others in theta.
+        position: the position of this parameter in theta.
+        others: the positions of the parameters on which it depends.
         limit, sign: 0 and 1 for an order, in which the other parameter is the smaller one; 1 and -1 for shares.
     """
 
@@ -403,7 +404,7 @@ class Constraints(NamedTuple):
     Attributes:
         orders: pairs of which the first must not exceed the second.
         shares: shares of a whole, which sum to at most 1.
-        limits: the bounds of the user; ordered parameters that are equal on one are not tied.
+        limits: the bounds of the user. Ordered parameters that are equal because both are on a bound are not tied.
     """
 
     orders: Sequence[tuple[int, int]] = ()
@@ -481,8 +482,9 @@ def natural_bounds(program: Program, names: Iterable[str]) -> dict[str, BoundPai
 
 
 def mixture_shares(program: Program, layout: ParameterLayout) -> tuple[tuple[int, ...], ...]:
-    """Return the positions of the free shares of each mixture of three or more components, whose last share is 1 minus
-    their sum; those of each level by themselves.
+    """Return the positions of the free shares of each mixture of three or more components.
+
+    The last share of a mixture is 1 minus the sum of the free ones. Each level has shares of its own.
     """
     parts = dict[tuple[int, ...], None]()
     for node in topological_order([program.output]):

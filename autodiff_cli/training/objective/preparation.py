@@ -276,7 +276,7 @@ class _CompiledModel:
     _numpy_kernels: Kernels | None = None
 
     def kernels(self, backend: Backend, notes: Sequence[str], stepping: Backend) -> Kernels:
-        """Return the kernels of the graphs. Those of the NumPy backend are cached."""
+        """Return the kernels of the graphs; kernels of the NumPy backend are cached."""
         is_cached = backend.name == "numpy" and stepping is backend and not notes
         if is_cached and self._numpy_kernels is not None:
             return self._numpy_kernels
@@ -290,7 +290,7 @@ class _CompiledModel:
 def _convolution_values(parsed: Model, data: loading.FitData) -> dict[str, Array]:
     """Return the places and weights of the responses of `convolve`, by the names of their parameters.
 
-    The weights are those of the trapezoidal rule, in proportion to an area of 1.
+    The weights follow the trapezoidal rule, scaled to an area of 1.
 
     Raises:
         DataError: if places do not rise from row to row, or if a response has no area.

@@ -311,7 +311,7 @@ class FittedModel(FitStatistics):
         unknown. Under hierarchical priors, its ends are quantiles of the draws.
 
         Args:
-            level: the probability, such as 0.95 or 95 (per cent); by default that of the fit.
+            level: the probability, such as 0.95 or 95 (per cent); by default the confidence level of the fit.
 
         Raises:
             OptionError: for an invalid level.

@@ -105,7 +105,7 @@ MAX_RHAT = 1.01  # largest R-hat of chains that agree: Vehtari et al. 2021, Baye
 class ParameterPosterior(NamedTuple):
     """The summary of the draws of a number: mean, standard deviation, quantiles, effective sample sizes and R-hat.
 
-    The diagnostics are those of Vehtari et al. 2021, Bayesian Analysis 16, 667.
+    The diagnostics follow Vehtari et al. 2021, Bayesian Analysis 16, 667.
     """
 
     mean: float
@@ -217,7 +217,7 @@ def subsample(objective: Objective, most: int = RESIDUALS.max_sampled_rows) -> O
 
 
 def sampled_rows(rows: int, most: int) -> NDArray[np.intp]:
-    """Return the numbers of random rows; of all rows if there are at most so many."""
+    """Return the numbers of a random sample of rows; of all rows if there are at most `most`."""
     if rows <= most:
         return np.arange(rows)
     drawn = np.sort(np.random.default_rng(0).integers(0, rows, most))
@@ -513,7 +513,7 @@ def goodness_of_fit(
 
     Args:
         residual_norm: the root of the sum of squares; None without residuals.
-        dof: the number of target values in rows with a positive weight, minus that of free parameter elements.
+        dof: the number of target values in rows with a positive weight, minus the number of free parameter elements.
         absolute_sigma: whether the weights are 1/σ² of known errors.
         rows: the figures of all rows; by default they are computed.
     """
@@ -677,7 +677,7 @@ def count_figures(sums: LikelihoodSums, dof: int, *, is_tested: bool) -> dict[st
 
 
 def family_warnings(goodness: GoodnessOfFit, loss: str | None) -> list[str]:
-    """Return a sentence if the target is not one of its family: if counts are no whole numbers, if counts or
+    """Return a sentence if the target does not follow its family: if counts are not whole numbers, if counts or
     proportions scatter clearly more than their family allows, or negative binomial counts no more than Poisson counts.
     """
     if goodness.non_integers:
@@ -704,10 +704,12 @@ def family_warnings(goodness: GoodnessOfFit, loss: str | None) -> list[str]:
 
 
 def scatter_warnings(objective: Objective, theta: Array, goodness: GoodnessOfFit, dof: int) -> list[str]:
-    """Return sentences on a row that is far from the curve and on residuals that scatter more in some places, which
-    standard errors from least squares do not take into account.
+    """Return warnings about an outlier and about unequal scatter, which standard errors do not take into account.
 
-    The largest residual is compared with the standard deviation of the others, as one of many (Bonferroni).
+    The scatter is unequal if residuals are larger where predictions are large, or small.
+
+    The largest residual is compared with the standard deviation of all other residuals, corrected for their number
+    (Bonferroni).
     """
     if not goodness.residual_std or dof < 2:
         return []

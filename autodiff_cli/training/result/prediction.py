@@ -228,7 +228,8 @@ def _row_parts(fit: FittedModel, point: Mapping[str, Any], size: int) -> Iterato
 def _relative_sigma(fit: FittedModel, data: Mapping[str, ArrayLike]) -> list[Array | float | None]:
     """Return the relative standard deviation of each row, from the weights or sigmas of the fit.
 
-    One for all targets or one for each; None if rows were weighted and the weights of the new ones are unknown.
+    It is one value for all targets or one for each; None if the fit was weighted and the weights of new rows are
+    unknown.
     """
     settings = fit.settings
     if not settings.weighted:
@@ -352,7 +353,7 @@ class InversePrediction(NamedTuple):
     Attributes:
         value: the value; None for a range in which the prediction only comes close to the reading, such as one beyond
             a plateau.
-        stderr: its standard error by the delta method, from those of the reading and of the prediction.
+        stderr: its standard error by the delta method, from the standard errors of the reading and of the prediction.
         low, high: its confidence interval, where reading and prediction are not significantly different; None where the
             range has no limit.
     """
@@ -380,9 +381,9 @@ def inverse(
         column: the predictor.
         reading: the new value of the target's column.
         error: its standard error; by default the standard deviation of the residuals.
-        limits: the range of the predictor; by default that of the fitted rows.
+        limits: the range of the predictor; by default its range in the fitted rows.
         others: the values of the other predictors.
-        level: the probability of the intervals; by default that of the fit.
+        level: the probability of the intervals; by default the confidence level of the fit.
 
     Raises:
         OptionError: for a model without such an inverse, an invalid range, and an unknown error.
@@ -484,7 +485,7 @@ class PredictionRequest(NamedTuple):
         level: the probability of the bands; None for no bands.
         probabilities: whether to add the probability of each class, or of a 1.
         residuals: whether to add target minus prediction.
-        posterior: whether the bands are those of the draws from the posterior.
+        posterior: whether the bands come from the draws of the posterior.
     """
 
     level: float | None = None
@@ -618,7 +619,7 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, opti
 
     Args:
         theta: the free parameters at the end of the fit.
-        options: the options of the fit. Their seed is that of the random sample of rows, if there are too many to plot.
+        options: the options of the fit. If there are too many rows to plot, a sample is drawn with their seed.
     """
     if not objective.has_residuals and objective.classes is None:
         return None

@@ -237,8 +237,10 @@ def theta_slopes(components: int, theta: float, mean: float | None, values: Arra
 
 
 def _digamma_remainders(x: Array) -> tuple[Array, Array]:
-    """Return ψ(x) - log(x), and ψ'(x) - 1/x, for numbers above 0. From differences of ψ itself, a large theta has few
-    digits. Their expansions are those of Abramowitz & Stegun 1964, 6.3.18 and 6.4.12.
+    """Return ψ(x) - log(x), and ψ'(x) - 1/x, for numbers above 0.
+
+    For a large theta, differences of ψ itself would cancel. The expansions are 6.3.18 and 6.4.12 of Abramowitz & Stegun
+    1964.
     """
     large = np.maximum(x, _MIN_ASYMPTOTIC)
     value = -0.5 / large - np.polyval(_DIGAMMA_TERMS, large**-2) / large**2
