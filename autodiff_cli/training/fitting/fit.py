@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,7 +57,7 @@ _NEGLIGIBLE_DISTANCE = 1e-3  # distance from the minimum, in standard errors, at
 _NOT_CONVERGED = "not converged: the loss was still falling at the last epoch"
 
 _STOPPED_NEAR_MINIMUM = (
-    "not converged: with this learning rate the steps end beside the minimum; try a smaller --lr, or an --lr-schedule"
+    "not converged: this learning rate leads near the minimum but not to it; try a smaller --lr, or an --lr-schedule"
 )
 _UNBOUNDED = "not converged: the loss falls ever more slowly, as if it had no minimum; try a simpler model, or --bounds"
 
@@ -98,7 +98,7 @@ def fit_objective(
     if objective.effects:
         return _fit_random_effects(objective, options, Progress(options.on_epoch, None, on_progress))
     if objective.orders and (options.checkpoint is not None or options.resume is not None):
-        raise OptionError("bounds: parameters in an order cannot be combined with checkpoint or resume")
+        raise OptionError("bounds: ordered parameters cannot be combined with checkpoint or resume")
     writer, checkpoint = open_checkpoint(options, objective, method)
     validation = None
     if options.validation is not None:
@@ -223,7 +223,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
     if result is None:
         numbers = parameter_draws(objective, drawn.draws).reshape(-1, objective.layout.size)
         theta = numbers.mean(axis=0)
-        known = dataclasses.replace(
+        statistics = dataclasses.replace(
             compute_statistics(objective, theta, options.absolute_sigma, _NO_SOLUTION, with_goodness=True),
             missing_error_reasons=(),
             stderr=objective.layout.values(numbers.std(axis=0, ddof=1)),
@@ -231,7 +231,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
             definition=goodness.DRAWN,
             warnings=(),
         )
-        result, warnings = build_fit(run, Outcome(theta, True), known), len(run.progress.warnings)
+        result, warnings = build_fit(run, Outcome(theta, True), statistics), len(run.progress.warnings)
         result.notes[0] = _POSTERIOR_MEANS  # replaces the note on the mode
     earlier = [each for each in result.warnings if each != _HIERARCHICAL]
     reported = dataclasses.replace(
@@ -248,19 +248,19 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
 
 
 def conclude(
-    run: FitRun, outcome: Outcome, known: ComputedStatistics | None = None, loss: float | None = None
+    run: FitRun, outcome: Outcome, statistics: ComputedStatistics | None = None, loss: float | None = None
 ) -> FittedModel:
     """Return the fitted model for the outcome of a method, with the requested intervals; see `build_fit`.
 
     If a profile finds a better fit, it replaces the outcome. Raises Interrupted.
 
     Args:
-        known: the statistics at the outcome, if they are computed already.
+        statistics: the statistics at the outcome, if they are computed already.
         loss: the mean loss there, if it is computed already.
     """
     adopted = 0
     while True:
-        result = build_fit(run, outcome, known, loss)
+        result = build_fit(run, outcome, statistics, loss)
         try:
             return inference.add_intervals(result, run.objective, run.options, run.quantities)
         except KeyboardInterrupt:
@@ -268,10 +268,10 @@ def conclude(
         except inference.BetterFit as better:
             adopted += 1
             if adopted > _MAX_ADOPTED_FITS:
-                result.warnings.append("no intervals: the profiles lead to ever better fits; try --starts")
+                result.warnings.append("no intervals: the profiles keep finding better fits; try --starts")
                 return result
             note = f"the profile of `{better.element}` led to a better fit, which is reported"
-            outcome, known, loss = _refit(run, better.theta, note), None, None
+            outcome, statistics, loss = _refit(run, better.theta, note), None, None
 
 
 def _refit(run: FitRun, theta: Array, note: str) -> Outcome:
@@ -320,7 +320,7 @@ def _optimize_constrained(run: FitRun) -> tuple[FitRun, Outcome]:
         difference = (
             "end equal: the data contradict their order"
             if not tied.limit
-            else "sum to 1, which leaves no share to the last component"
+            else "sum to 1, which leaves no share for the last component"
         )
         progress.warnings.append(f"{listed} {difference}; the standard errors assume that this holds")
     return run._replace(objective=candidate), outcome
@@ -352,7 +352,7 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
     best = _better_end(method, objective, np.array(starts))
     if best is None:
         return outcome
-    return _refit(run, best.theta, "a better fit was found from equal starting values of all levels")
+    return _refit(run, best.theta, "a better fit was found from the same starting values for all levels")
 
 
 def _better_end(method: str, objective: Objective, starts: Array) -> Outcome | None:
@@ -363,31 +363,31 @@ def _better_end(method: str, objective: Objective, starts: Array) -> Outcome | N
 
 
 def build_fit(
-    run: FitRun, outcome: Outcome, known: ComputedStatistics | None = None, loss: float | None = None
+    run: FitRun, outcome: Outcome, statistics: ComputedStatistics | None = None, loss: float | None = None
 ) -> FittedModel:
     """Return the fitted model for the outcome of a method.
 
     It includes statistics, derived quantities, warnings and notes, and the data of a plot if the options request it.
 
     Args:
-        known: the statistics at the outcome, if they are computed already; the outcome is then used as it is, without
-            `canonical_parameters`.
+        statistics: the statistics at the outcome, if they are computed already. The outcome is then used as it is,
+            without `canonical_parameters`.
         loss: the mean loss there, if it is computed already.
     """
     objective, method, progress, options, quantities = run
     choices: list[str] = []
-    if known is None:
+    if statistics is None:
         outcome, choices = _canonical_outcome(objective, method, outcome)
         reason = missing_errors_reason(outcome)
-        known = compute_statistics(objective, outcome.theta, options.absolute_sigma, reason, with_goodness=True)
-    has_scale = objective.loss and LOSSES[objective.loss].has_scale and known.missing_error_reasons != (_NO_SCALE,)
+        statistics = compute_statistics(objective, outcome.theta, options.absolute_sigma, reason, with_goodness=True)
+    has_scale = objective.loss and LOSSES[objective.loss].has_scale and statistics.missing_error_reasons != (_NO_SCALE,)
     model, dropped_rows = objective.model, objective.data.dropped
     layout, first = objective.layout, progress.first
-    verdict = judge(run, outcome, known)
-    known = verdict.statistics
+    verdict = judge(run, outcome, statistics)
+    statistics = verdict.statistics
     auc, roc = goodness.roc_curve(objective, outcome.theta) or (None, None)
     quantity_values, quantity_warnings = inference.estimate_quantities(
-        quantities, objective.point(outcome.theta), known
+        quantities, objective.point(outcome.theta), statistics
     )
     judgement = (*verdict.warnings, *quantity_warnings, *verdict.reasons)
     dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
@@ -396,7 +396,7 @@ def build_fit(
         rows=objective.rows,
         parameters=layout.values(outcome.theta),
         fixed=dict(objective.fixed),
-        loss=_loss_value(objective, method, outcome, known) if loss is None else loss,
+        loss=_loss_value(objective, method, outcome, statistics) if loss is None else loss,
         optimizer=method,
         epochs=progress.last.number if progress.last else 0,
         converged=verdict.converged,
@@ -424,7 +424,7 @@ def build_fit(
         scale=objective.scale if has_scale else None,
         diagnosis=diagnose(objective, first.theta, outcome.theta) if options.diagnosis and first else None,
         **({} if progress.validation is None else progress.validation.summary(outcome.theta)),
-        **{name: getattr(known, name) for name in _STATISTICS},
+        **{name: getattr(statistics, name) for name in _STATISTICS},
     )
     if options.plot:
         return dataclasses.replace(result, plot=collect_plot_data(result, objective, outcome.theta, options))
@@ -452,53 +452,54 @@ class FitVerdict(NamedTuple):
     reasons: list[str]
 
 
-def judge(run: FitRun, outcome: Outcome, known: ComputedStatistics) -> FitVerdict:
+def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitVerdict:
     """Return the verdict on a fit; fits of groups, of chunks of files and of several starts get theirs here, too."""
     objective, method, progress, options, _ = run
-    is_at_minimum, note, distance = outcome.converged, outcome.note, known.minimum_distance
-    is_beside = options.tolerance is options.patience is None and distance > COVARIANCE.max_minimum_distance
+    is_at_minimum, note, distance = outcome.converged, outcome.note, statistics.minimum_distance
+    is_off_minimum = options.tolerance is options.patience is None and distance > COVARIANCE.max_minimum_distance
     if not is_at_minimum and distance < _NEGLIGIBLE_DISTANCE and not outcome.failure:
         is_at_minimum = True
-    elif is_at_minimum and is_beside and not outcome.kinks:
+    elif is_at_minimum and is_off_minimum and not outcome.kinks:
         is_at_minimum, note = False, _STOPPED_NEAR_MINIMUM if method in OPTIMIZERS else _UNBOUNDED
-    if is_at_minimum and (words := _no_minimum_note(objective, outcome.theta, known)):
+    if is_at_minimum and (words := _no_minimum_note(objective, outcome.theta, statistics)):
         is_at_minimum, note = False, words
     if outcome.converged != is_at_minimum:
         outcome = dataclasses.replace(outcome, converged=is_at_minimum)
     has_several_ends = method not in OPTIMIZERS and not objective.effects and not hyperparameters(objective.priors)
-    doubt = doubt_warning(objective, outcome, known) if has_several_ends else ""
-    exact, has_no_dispersion = _perfect_fit_warning(known), known.separation_warning and objective.has_dispersion
-    if known.is_perfect:  # the likelihood has no maximum
-        known = dataclasses.replace(known, log_likelihood=None, aic=None, aicc=None, bic=None, durbin_watson=None)
-    if known.is_perfect or has_no_dispersion or not is_at_minimum:  # tests compare minima by a variance
-        known = dataclasses.replace(known, null_test=None)
+    doubt = doubt_warning(objective, outcome, statistics) if has_several_ends else ""
+    exact, separation = _perfect_fit_warning(statistics), statistics.separation_warning
+    if statistics.is_perfect:  # the likelihood has no maximum
+        unknown: dict[str, Any] = dict.fromkeys(("log_likelihood", "aic", "aicc", "bic", "durbin_watson"))
+        statistics = dataclasses.replace(statistics, **unknown)
+    if statistics.is_perfect or (separation and objective.has_dispersion) or not is_at_minimum:
+        statistics = dataclasses.replace(statistics, null_test=None)  # tests compare minima by a variance
     if outcome.kinks and distance > COVARIANCE.max_minimum_distance:
-        words_at_kink = tuple(_KINK if words.startswith("no standard errors") else words for words in known.warnings)
-        known = dataclasses.replace(known, warnings=words_at_kink)
+        words_at_kink = tuple(_KINK if each.startswith("no standard errors") else each for each in statistics.warnings)
+        statistics = dataclasses.replace(statistics, warnings=words_at_kink)
     hierarchical = _HIERARCHICAL if hyperparameters(objective.priors) else ""
     broken = curve_warning(objective, outcome.theta) if is_at_minimum else ""
-    has_scatter = is_at_minimum and not doubt and not known.is_perfect
-    scatter = goodness.scatter_warnings(objective, outcome.theta, known, known.dof) if has_scatter else ()
-    overdispersed = goodness.family_warnings(known, objective.loss)
-    warnings = (doubt, broken, *scatter, *known.warnings, exact, hierarchical, *overdispersed)
-    reasons = [known.separation_warning]
-    if not known.separation_warning:
+    has_scatter = is_at_minimum and not doubt and not statistics.is_perfect
+    scatter = goodness.scatter_warnings(objective, outcome.theta, statistics, statistics.dof) if has_scatter else ()
+    overdispersed = goodness.family_warnings(statistics, objective.loss)
+    warnings = (doubt, broken, *scatter, *statistics.warnings, exact, hierarchical, *overdispersed)
+    reasons = [separation]
+    if not separation:
         closing = outcome.failure or note or _NOT_CONVERGED * (not is_at_minimum)
         reasons = [*explain_failure(objective, outcome, [record["loss"] for record in progress.history]), closing]
-    is_at_minimum &= not known.separation_warning
-    return FitVerdict(is_at_minimum, known, [*filter(None, warnings)], [*filter(None, reasons)])
+    is_at_minimum &= not separation
+    return FitVerdict(is_at_minimum, statistics, [*filter(None, warnings)], [*filter(None, reasons)])
 
 
-def _perfect_fit_warning(known: ComputedStatistics) -> str:
+def _perfect_fit_warning(statistics: ComputedStatistics) -> str:
     """Return a sentence on the figures that are unknown because the residuals are rounding errors; or empty."""
-    if not known.is_perfect:
+    if not statistics.is_perfect:
         return ""
-    likelihood = ", so there is no likelihood and no AIC" * (known.aic is not None)
-    errors = "; the standard errors are those of rounding" * bool(known.definition)
+    likelihood = ", so there is no likelihood and no AIC" * (statistics.aic is not None)
+    errors = "; the standard errors only reflect rounding" * bool(statistics.definition)
     return f"the residuals are rounding errors{likelihood}{errors}"
 
 
-def doubt_warning(objective: Objective, outcome: Outcome, known: ComputedStatistics) -> str:
+def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedStatistics) -> str:
     """Return the warning that a fit is doubtful; empty if it is not.
 
     It is doubtful if another frequency explains far more, if the residuals are not random, or if the best frequency of
@@ -506,7 +507,7 @@ def doubt_warning(objective: Objective, outcome: Outcome, known: ComputedStatist
     """
     if objective.kind not in (LossKind.SQUARES, LossKind.ROBUST) or outcome.failure:
         return ""
-    explained = optimization.explained_variance(objective, outcome.theta, known)
+    explained = optimization.explained_variance(objective, outcome.theta, statistics)
     enough = optimization.RESTARTS.poor_r_squared if objective.is_network else optimization.RESTARTS.perfect_r_squared
     if explained is None or not explained < enough:
         return ""
@@ -541,9 +542,8 @@ def _is_frequency_ambiguous(objective: Objective) -> bool:
 def _scanned_frequencies(objective: Objective) -> int:
     """Return the number of independent frequencies that a fit chooses from; 0 if the user gave a start for each."""
     names, given = objective.layout.element_names, objective.user_starts
-    grids = symmetries.Sinusoids(objective).frequency_grids(
-        objective.start, 1, SETTINGS.max_frequencies, objective.bounds
-    )
+    sinusoids = symmetries.Sinusoids(objective)
+    grids = sinusoids.frequency_grids(objective.start, 1, SETTINGS.max_frequencies, objective.bounds)
     return sum(len(grid.values) for grid in grids if names[grid.parameter] not in given)
 
 
@@ -662,10 +662,10 @@ def _penalty_value(objective: Objective, theta: Array) -> float | None:
     return float(np.sum(factors[L1_FACTOR] * np.abs(theta) + factors[L2_FACTOR] * np.square(theta)))
 
 
-def _loss_value(objective: Objective, method: str, outcome: Outcome, known: FitStatistics) -> float:
+def _loss_value(objective: Objective, method: str, outcome: Outcome, statistics: FitStatistics) -> float:
     """Return the mean loss over all rows, from the sum of squares if it is computed already."""
-    if method == "lm" and known.rss is not None and not objective.is_penalised:
-        return objective.mean_square(known.rss)
+    if method == "lm" and statistics.rss is not None and not objective.is_penalised:
+        return objective.mean_square(statistics.rss)
     return objective.value(outcome.theta)
 
 

@@ -143,7 +143,7 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
         with gc_paused() if is_batched else contextlib.nullcontext():
             # The parts are the same wherever the rows are, so that results have the same bits.
             for some in rows.parts(most=MAX_COPIED_ROWS):
-                part = rows.loaded(some)
+                part = rows.load(some)
                 batch = GroupFits(part, method, options) if is_batched else None
                 for number, group in enumerate(some.tolist()):
                     try:

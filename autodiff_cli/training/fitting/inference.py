@@ -577,7 +577,7 @@ def add_intervals(
     theta = objective.layout.flatten([*fit.parameters.values()])
     reason = "" if fit.converged else "the fit did not converge"
     if objective.constraints.active(theta):
-        reason = "the fit ends where an order, or a sum of shares, holds it"
+        reason = "the fit ends on a constraint: an order of parameters, or a sum of shares"
     if reason:
         return dataclasses.replace(fit, warnings=[*fit.warnings, f"no profile or bootstrap intervals: {reason}"])
     if options.profile:

@@ -462,7 +462,7 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
         theta[place] = abs(theta[place])
     log_likelihood, modes = -marginal.value_and_gradient(theta)[0] - constant, marginal.modes(theta)
     if modes is None:
-        raise OptionError("laplace: the effects have no modes at the starting values: give others")
+        raise OptionError("laplace: the effects have no modes at the starting values: choose other ones")
     means, spreads = np.split(np.array(evaluate([*marginal.means, *marginal.deviations], marginal.point(theta))), 2)
     inverse, index = modes.hessian.inverse(), marginal.index
     effects, columns = dict[str, RandomEffect](), dict[str, Array]()

@@ -613,10 +613,10 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
         index = objective.layout.slices[name].start
         low, value = objective.bounds.low[index], theta[index]
         if low == 0 and 0 < value < MINIMIZATION.vanished_scale * max(abs(objective.start[index]), abs(theta).max()):
-            return f"it falls without end as `{name}` goes to 0, where the model is infinite or undefined"
+            return f"it decreases without bound as `{name}` goes to 0, where the model is infinite or undefined"
         if low == 0 and is_mixture and (count := rows_of_component(objective, theta, index)):
-            own = "starting values for all parameters keep it"
-            return f"it falls without end where a component shrinks to a row; `{name}` depends on {count} rows ({own})"
+            own = f"`{name}` depends on {count} rows (to keep it, give starting values for all parameters)"
+            return f"it decreases without bound where a component shrinks to a row; {own}"
         others = value / MINIMIZATION.shrinkage, math.copysign(objective.start[index], value)
         is_flat: dict[bool, list[bool]] = {True: [], False: []}  # by whether the point is farther out
         for other in (*others, *(value * factor for factor in MINIMIZATION.growth_factors)):

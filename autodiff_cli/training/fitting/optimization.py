@@ -290,7 +290,7 @@ class BatchedFit:
             return
         if self._objective.kind in (LossKind.LIKELIHOOD, LossKind.SQUARES):
             return
-        if not isinstance(samples := search.sampled(self._batch), GroupBatch):
+        if not isinstance(samples := search.sample_batch(self._batch), GroupBatch):
             return
         poor, doubtful = self._poor_masks()
         is_open = self.select(lambda end: end.divergence is None)
@@ -477,7 +477,7 @@ def _describe_rivals(objective: Objective, ends: Array) -> tuple[list[str], list
             words = _RIVAL_WARNING if gains[k] >= -MINIMIZATION.clear_gain else _LIKELIER_RIVAL_WARNING
             if has_penalty or objective.kind in (LossKind.ROBUST, LossKind.OTHER):
                 likely += ", if the loss is minus a log-likelihood"
-            words = f"{words} ({likely}), and the standard errors do not include it; compare the fit from {start}"
+            words = f"{words} ({likely}), and the standard errors do not include it; compare with the fit from {start}"
             return [words], notes
     return [], notes
 
@@ -715,5 +715,5 @@ def _multistart_summary(losses: list[float], best: float) -> str:
     failed = sum(map(math.isinf, losses))
     rest = [f"{count - equal - failed} led to worse fits"] * (count > equal + failed)
     rest += [f"{failed} failed"] * (failed > 0)
-    first = "" if search.is_equal_loss(losses[0], best) else "; the given one is not among these"
+    first = "" if search.is_equal_loss(losses[0], best) else "; the given start is not among them"
     return f"the best of {count} starting points: {', '.join([f'{equal} of them led to this fit', *rest])}{first}"

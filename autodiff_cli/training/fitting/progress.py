@@ -309,7 +309,7 @@ class Progress:
         if outcome.failure or best is None or best.number == self.latest.number:
             return outcome
         least = f"{selection_loss(best):.6g}"
-        self.notes.append(f"the parameters are those of epoch {best.number}, of least validation loss: {least}")
+        self.notes.append(f"the parameters are those of epoch {best.number}, with the lowest validation loss: {least}")
         return Outcome(best.theta, outcome.converged and best.number > 0, note="" if best.number else _NO_PROGRESS)
 
 

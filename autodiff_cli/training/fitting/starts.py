@@ -119,7 +119,7 @@ class StartCandidate:
     rivals: tuple[Array, ...] = ()
 
 
-def least(candidates: Sequence[StartCandidate]) -> StartCandidate | None:
+def best_candidate(candidates: Sequence[StartCandidate]) -> StartCandidate | None:
     """Return the first candidate with the lowest loss, up to rounding; None if there are none.
 
     Aliases of a frequency have equal losses; they come later in a list.
@@ -198,12 +198,12 @@ def multistart(
             for k, start in enumerate(starts[part])
         ]
         proposals = [search.best_of([rivals]) if rivals else search.best() for search in searches]
-        best = _run_searches(sampled(some), proposals)
+        best = _run_searches(sample_batch(some), proposals)
         found += [search.refine_on_all_rows(candidate) for search, candidate in zip(searches, best, strict=True)]
     return found
 
 
-def sampled(batch: Batch) -> Batch:
+def sample_batch(batch: Batch) -> Batch:
     """Return a batch of groups, or of one fit, over random samples of the rows of each."""
     if isinstance(batch, GroupBatch):
         return batch.take_rows(lambda rows: sampled_rows(rows, SETTINGS.max_sample_rows))
@@ -507,7 +507,7 @@ class Multistart:
                 break
             near = [self.points_near(best.end)]
             near += [self._place_term(best.end[None], *term, self.linear) for term in self._terms]
-            best = least([best, *(yield DescentRequest(np.concatenate(near)))])
+            best = best_candidate([best, *(yield DescentRequest(np.concatenate(near)))])
         return best
 
     def best_of(self, strategies: Sequence[StartStrategy]) -> Search:
@@ -519,11 +519,11 @@ class Multistart:
             while confirmations < SETTINGS.confirmations and not (best and self._is_good(best)):
                 descent = proposals.send(reply)
                 reply = yield descent
-                candidate = least([] if descent.box else reply)
+                candidate = best_candidate([] if descent.box else reply)
                 if candidate is None:
                     continue
                 met += reply
-                if best is None or least([best, candidate]) is candidate:
+                if best is None or best_candidate([best, candidate]) is candidate:
                     best, confirmations = candidate, 1
                 elif is_equal_loss(candidate.loss, best.loss):
                     # Where a parameter has no effect, as a rate that went to infinity, there are many ends of equal

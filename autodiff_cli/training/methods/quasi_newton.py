@@ -449,7 +449,7 @@ class _Iterates:
             return Outcome(theta, False, RunawayDetector.REASON)
         if self.is_unbounded[fit]:
             return Outcome(theta, False, "the loss has no minimum: it decreases without bound", is_unbounded=True)
-        reason = f"no minimum was found: after {count} iterations it is on a slope or saddle that no step leaves"
+        reason = f"no minimum was found: after {count} iterations the fit is on a slope or saddle that no step leaves"
         return Outcome(theta, False, reason, is_stuck=True)
 
     def _snapped_points(self, fits: Fits, start: Array) -> Array:

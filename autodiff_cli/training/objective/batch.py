@@ -261,7 +261,7 @@ class GroupBatch:
         self.bounds = bounds or objective.bounds
         self._rows = rows
         self._kernels = objective.kernels.by_row
-        self._gathered = dict[bytes, GatheredRows]()
+        self._gathered_rows = dict[bytes, GatheredRows]()
         # The weight of a prior depends on the rows.
         own = [(name, value) for name, value in objective.settings.items() if name != PRIOR_FACTOR or not value]
         self._settings = {name: np.full(len(rows), value) for name, value in own}
@@ -278,7 +278,7 @@ class GroupBatch:
             _rows=[self._rows[fit] for fit in fits.tolist()],
             sizes=self.sizes[fits],
             bounds=bounds or self.bounds.select(fits),
-            _gathered={},
+            _gathered_rows={},
             _settings={name: values[fits] for name, values in self._settings.items()},
         )
 
@@ -289,7 +289,7 @@ class GroupBatch:
             chosen: returns the positions of the rows to take, given the number of rows of a fit.
         """
         rows = [some[chosen(len(some))] for some in self._rows]
-        return copy_with(self, _rows=rows, sizes=np.array([*map(len, rows)], np.intp), _gathered={})
+        return copy_with(self, _rows=rows, sizes=np.array([*map(len, rows)], np.intp), _gathered_rows={})
 
     @property
     def scales(self) -> Array:
@@ -305,17 +305,17 @@ class GroupBatch:
         penalties = dict.fromkeys((L1_FACTOR, L2_FACTOR, PRIOR_FACTOR), np.zeros(len(self.sizes)))
         return copy_with(self, _settings={**self._settings, **penalties})
 
-    def gathered(self, fits: Fits) -> GatheredRows:
+    def rows_of(self, fits: Fits) -> GatheredRows:
         """Return the rows of some groups with few rows in total. They are stored for the next call."""
         key = fits.tobytes()
-        if key not in self._gathered:
+        if key not in self._gathered_rows:
             numbers = np.concatenate([np.empty(0, np.intp), *(self._rows[fit] for fit in fits.tolist())])
             columns, is_weighted = self.objective.table.columns, self.objective.is_weighted
             rows = GatheredRows(lambda name: columns[name][..., numbers], self.sizes[fits], is_weighted=is_weighted)
-            if sum(each.count for each in self._gathered.values()) + rows.count > BATCH.max_gathered_rows:
-                self._gathered.clear()
-            self._gathered[key] = rows
-        return self._gathered[key]
+            if sum(each.count for each in self._gathered_rows.values()) + rows.count > BATCH.max_gathered_rows:
+                self._gathered_rows.clear()
+            self._gathered_rows[key] = rows
+        return self._gathered_rows[key]
 
     def objective_of(self, fit: int) -> Objective:
         """Return the objective over the rows of one group. Large groups are not copied."""
@@ -332,7 +332,7 @@ class GroupBatch:
         number, is_large = np.cumsum(self.sizes[chosen]) // most, self.sizes[chosen] > most
         return np.split(chosen, np.flatnonzero((np.diff(number) > 0) | is_large[1:] | is_large[:-1]) + 1)
 
-    def loaded(self, fits: Fits) -> GroupBatch:
+    def load(self, fits: Fits) -> GroupBatch:
         """Return a batch of some fits with their rows in memory; the rows of a large group stay where they are."""
         if isinstance(self.objective.data, MemoryRows) or self.sizes[fits].max() > MAX_COPIED_ROWS:
             return self.take(fits)
@@ -349,13 +349,13 @@ class GroupBatch:
         """The number of target values in rows with a weight other than 0, of each fit."""
         counts = self.sizes
         if self.objective.is_weighted:
-            parts = [self.gathered(part) for part in self.parts()]
+            parts = [self.rows_of(part) for part in self.parts()]
             counts = np.concatenate([part.totals((part.weights != 0).astype(np.intp)) for part in parts])
         return counts * self.objective.components
 
     def ranges(self, name: str) -> list[tuple[float, float]]:
         """Return the minimum and the maximum of a column in each group."""
-        parts = [(rows.column(name), rows.starts) for rows in map(self.gathered, self.parts())]
+        parts = [(rows.column(name), rows.starts) for rows in map(self.rows_of, self.parts())]
         low, high = (np.concatenate([end.reduceat(*part) for part in parts]) for end in (np.minimum, np.maximum))
         return list(zip(low.tolist(), high.tolist(), strict=True))
 
@@ -363,14 +363,14 @@ class GroupBatch:
         """Return the sum of the weights of each group."""
         if not self.objective.is_weighted:
             return self.sizes[fits].astype(np.float64)
-        return self.gathered(fits).total_weights
+        return self.rows_of(fits).total_weights
 
     def evaluate(self, kernel: RowKernel, theta: Array, fits: Fits) -> Array:
         """Return the values of a kernel, of shape (values, rows), for the rows of groups with few rows in total.
 
         The parameters and the settings are columns of the kernel.
         """
-        rows, objective = self.gathered(fits), self.objective
+        rows, objective = self.rows_of(fits), self.objective
         columns = {name: rows.column(name) for name in kernel.names.intersection(objective.table.columns)}
         by_row = rows.spread(theta.T)
         columns |= {name: by_row[k] for k, name in enumerate(objective.parameters) if name in kernel.names}
@@ -385,7 +385,7 @@ class GroupBatch:
         """Return the sums of a kernel over each group, divided by its total weight, of shape (fits, values)."""
 
         def means(points: Array, part: Fits) -> Array:
-            rows = self.gathered(part)
+            rows = self.rows_of(part)
             return np.asarray((rows.totals(self.evaluate(kernel, points, part)) / rows.total_weights).T)
 
         return self.map_parts(means, theta, fits)
@@ -432,7 +432,7 @@ class GroupBatch:
         """Return the weighted columns of [J | r] of some groups, of shape (components, P+1, rows)."""
         values = self.evaluate(self._kernels.residuals_and_jacobian, theta, fits)
         if self.objective.is_weighted:
-            values *= np.sqrt(self.gathered(fits).weights)
+            values *= np.sqrt(self.rows_of(fits).weights)
         return values.reshape(self.objective.components, theta.shape[1] + 1, -1)
 
     def _small_triangles(self, theta: Array, fits: Fits) -> Array:
@@ -440,11 +440,11 @@ class GroupBatch:
         columns = self._matrix_columns(theta, fits)
         factors = self._settings[L2_FACTOR][fits]
         if not factors.any():
-            return self.gathered(fits).factorize(columns)
+            return self.rows_of(fits).factorize(columns)
         count, width, _ = columns.shape
         penalty = np.sqrt(factors * self.total_weights(fits) * count)
         rows = np.broadcast_to(np.eye(width - 1), (len(fits), width - 1, width - 1))
-        return self.gathered(fits).factorize(columns, penalty[:, None, None] * np.dstack((rows, theta)))
+        return self.rows_of(fits).factorize(columns, penalty[:, None, None] * np.dstack((rows, theta)))
 
     def residuals(self, theta: Array, fits: Fits) -> Array:
         """Return the unweighted residuals in the rows of some groups, of shape (components, rows)."""
@@ -459,7 +459,7 @@ class GroupBatch:
         """Return the sums of squares of the targets about their means, or about 0."""
         variations = []
         for part in self.parts(fits):
-            rows, deviations = self.gathered(part), self.target(part)
+            rows, deviations = self.rows_of(part), self.target(part)
             if about_mean:
                 deviations = deviations - rows.spread(deviations[..., rows.starts])  # exactly 0 if all rows are equal
                 deviations -= rows.spread(rows.totals(deviations * rows.weights) / rows.totals(rows.weights))
@@ -480,7 +480,7 @@ class GroupBatch:
         sizes = np.empty((len(self._kernels.smoothing_radii), len(theta)))
         for part in self.parts(every):
             values = self.evaluate(self._kernels.row_kink_sizes, theta[part], part)
-            sizes[:, part] = self.gathered(part).totals(values) / self.sizes[part]
+            sizes[:, part] = self.rows_of(part).totals(values) / self.sizes[part]
         return copy_with(self, _settings={**self._settings, **self._kernels.radii(share, sizes)})
 
     @ignore_float_errors()
@@ -488,7 +488,7 @@ class GroupBatch:
         """Return the median absolute residual of each group, over its rows with a positive weight."""
 
         def medians(points: Array, part: Fits) -> Array:
-            rows = self.gathered(part)
+            rows = self.rows_of(part)
             magnitudes = np.where(rows.weights > 0, np.abs(self.residuals(points, part)), math.inf)
             return rows.quantiles(magnitudes, (0.5,))[:, 0]
 

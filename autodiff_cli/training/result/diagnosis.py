@@ -126,7 +126,7 @@ def residual_structures(batch: Batch, theta: Array, fits: Fits) -> Array:
         if predictor is None:
             return np.zeros(len(part))
         scales = MAD_TO_STD * batch.median_magnitudes(points, part) if is_robust else np.full(len(part), math.inf)
-        return _structures(batch.gathered(part), batch.residuals(points, part), predictor, scales)
+        return _structures(batch.rows_of(part), batch.residuals(points, part), predictor, scales)
 
     with ignore_float_errors():
         return batch.map_parts(structure, theta, fits)
@@ -173,7 +173,7 @@ def curve_warnings(batch: Batch, theta: Array, fits: Fits) -> NDArray[Any]:
         return np.array([curve_warning(batch.objective_of(fit), point) for fit, point in pairs], str)
 
     def of_part(points: Array, part: Fits) -> NDArray[Any]:
-        rows, each = batch.gathered(part), np.arange(len(part))
+        rows, each = batch.rows_of(part), np.arange(len(part))
         return np.array(_curve_warnings(batch.objective, predictor, rows.column, rows.spread(each), points))
 
     return batch.map_parts(of_part, theta, fits)

@@ -721,7 +721,7 @@ def scatter_warnings(objective: Objective, theta: Array, goodness: GoodnessOfFit
         row = int(np.argmax(np.abs(weighted_residuals(objective, theta)).max(axis=0)))
         sentences.append(
             f"{describe_row(objective, row)} is an outlier: its residual is {distance:.3g} standard deviations of the "
-            "others; check it, or use a robust loss, such as --loss huber"
+            "other residuals; check it, or use a robust loss, such as --loss huber"
         )
     elif abs(goodness.scatter_trend) > RESIDUALS.systematic_sigmas:
         where = "large" if goodness.scatter_trend > 0 else "small"

@@ -305,7 +305,7 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
     figures: list[RowFigures | None] = []
     for fits in batch.parts():
         points, count = theta[fits], len(fits)
-        gathered, residuals, target = batch.gathered(fits), batch.residuals(points, fits), batch.target(fits)
+        gathered, residuals, target = batch.rows_of(fits), batch.residuals(points, fits), batch.target(fits)
         weights = gathered.weights
         if (objective.is_weighted and not (weights > 0).all()) or not np.isfinite(residuals).all():
             figures += [None] * count
@@ -406,7 +406,7 @@ def _have_constants(batch: GroupBatch, fits: Fits) -> Mask:
     if not can_have_constant(batch.objective) or at_0.shape[1] < 2:
         return np.zeros(len(fits), np.bool_)
     columns = batch.evaluate(batch.objective.kernels.by_row.prediction_and_jacobian, at_0, fits)
-    return contain_constants(batch.gathered(fits), columns)
+    return contain_constants(batch.rows_of(fits), columns)
 
 
 def contain_constants(rows: GatheredRows, columns: Array) -> Mask:

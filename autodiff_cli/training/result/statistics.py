@@ -102,7 +102,7 @@ def inverse_grams(
     undetermined = is_in_null_space.any(axis=1) | has_no_effect
     inverses[undetermined[:, :, None] | undetermined[:, None, :]] = math.nan
     why = (
-        "it has no effect on the prediction" if tolerance == DEPENDENCE_TOLERANCE else "the loss does not curve with it"
+        "it has no effect on the prediction" if tolerance == DEPENDENCE_TOLERANCE else "the loss has no curvature in it"
     )
     for fit in np.flatnonzero(undetermined.any(axis=1)).tolist():
         if not is_finite[fit]:
@@ -768,7 +768,7 @@ def _bound_warnings(batch: Batch, fit: int, theta: Array, on_bound: Mask, has_er
     condition = "; the standard errors of the other parameters assume that it is fixed there" if has_errors else ""
     warnings = [f"`{names[k]}` ends on its {side} bound, {theta[k]:g}{condition}" for k, side in active]
     rest = int(np.count_nonzero(on_bound)) - len(warnings)
-    return (*warnings, f"{rest} more end on a bound") if rest else tuple(warnings)
+    return (*warnings, f"{rest} more parameters end on a bound") if rest else tuple(warnings)
 
 
 def _missing_errors_reason(objective: Objective) -> str:
