@@ -390,10 +390,10 @@ class _Profile:
         Fits start from the nearest ones on both sides, and from where these lead.
         """
         bounds = self._objective.bounds.with_fixed(self._element, value)
-        sides = [met for met in self._solutions if met <= value], [met for met in self._solutions if met > value]
-        nearest = [min(side, key=lambda met: abs(met - value)) for side in sides if side]
-        nearest.sort(key=lambda met: abs(met - value))
-        points = np.array([self._predicted_start(nearest[0], value), *(self._solutions[met] for met in nearest)])
+        sides = [x for x in self._solutions if x <= value], [x for x in self._solutions if x > value]
+        nearest = [min(side, key=lambda x: abs(x - value)) for side in sides if side]
+        nearest.sort(key=lambda x: abs(x - value))
+        points = np.array([self._predicted_start(nearest[0], value), *(self._solutions[x] for x in nearest)])
         points = bounds.clip(points)
         if self._linear.any():
             projected, _ = project_linear(self._objective, points, self._linear, bounds)

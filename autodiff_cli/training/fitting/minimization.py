@@ -448,18 +448,19 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
     order = best_of_parts(losses, MINIMIZATION.refined_subsets)
     refined, stop = np.repeat(np.arange(count), order.shape[1]), StoppingRule(MINIMIZATION.refinement_epochs)
     chosen = np.take_along_axis(points, order[:, :, None], axis=1).reshape(-1, size)
-    some, same = np.arange(len(refined)), np.arange(len(refined))
+    distinct, labels = np.arange(len(refined)), np.arange(len(refined))
     if batch.objective.is_scale_estimated:
         # With the scales at their starts, most refinements of a fit meet. Of these only the first one continues.
         part = batch.take(refined)
-        part.set_scales(some, estimated_scales(part, chosen, some))
+        part.set_scales(distinct, estimated_scales(part, chosen, distinct))
         chosen = np.array([end.theta for end in fit_smooth_loss(part, chosen, stop=stop)])
-        met = chosen.reshape(count, -1, size)
-        is_met = are_equal_ends(met[:, :, None], met[:, None])
-        some, same = np.unique(is_met.argmax(axis=2) + np.arange(count)[:, None] * order.shape[1], return_inverse=True)
-    part = batch.take(refined[some])
-    ends = np.array([end.theta for end in minimize_batch("lbfgs", part, chosen[some], stop=stop)])
-    losses, ends = comparison_losses(part, ends)[same].reshape(order.shape), ends[same].reshape(*order.shape, size)
+        refined_ends = chosen.reshape(count, -1, size)
+        first_equal = are_equal_ends(refined_ends[:, :, None], refined_ends[:, None]).argmax(axis=2)
+        numbers = first_equal + np.arange(count)[:, None] * order.shape[1]
+        distinct, labels = np.unique(numbers, return_inverse=True)
+    part = batch.take(refined[distinct])
+    ends = np.array([end.theta for end in minimize_batch("lbfgs", part, chosen[distinct], stop=stop)])
+    losses, ends = comparison_losses(part, ends)[labels].reshape(order.shape), ends[labels].reshape(*order.shape, size)
     return np.take_along_axis(ends, np.argsort(losses, axis=1)[:, :, None], axis=1)
 
 

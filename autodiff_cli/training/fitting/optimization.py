@@ -299,9 +299,9 @@ class BatchedFit:
             count = minimization.MINIMIZATION.subsets // 2
             drawn = np.array([*search.sample_starts(samples.objective, self._options.seed, count)])
             ends = minimization.fit_from_subsets(samples.take(fits), self.theta[fits], drawn)
-            for fit, met in zip(fits.tolist(), ends, strict=True):
-                rivals = search.rivals_near(samples.objective_of(fit), met)
-                self.rivals[fit] += [self.theta[fit].copy(), met[0], *rivals] if rivals else []
+            for fit, found in zip(fits.tolist(), ends, strict=True):
+                rivals = search.rivals_near(samples.objective_of(fit), found)
+                self.rivals[fit] += [self.theta[fit].copy(), found[0], *rivals] if rivals else []
             is_better = self._are_better(fits, ends[:, 0])
             self._fit(fits[is_better], ends[is_better, 0], _BETTER_MINIMUM_NOTE)
 

@@ -206,7 +206,7 @@ def draw_posterior(
     ordered = objective.constraints.solved(start)
     slack = objective.with_slacks(start) if ordered else objective
     problem = slack, slack.start if ordered else start, options
-    density = Density(*problem, Density(*problem).find_alike_levels() if hyperparameters(objective.priors) else ())
+    density = Density(*problem, Density(*problem).find_similar_levels() if hyperparameters(objective.priors) else ())
     density.log = log
     draws, chains = options.posterior or 0, options.chains
     tuning = _HIERARCHICAL_TUNING_DRAWS if density.is_hierarchical else _TUNING_DRAWS
@@ -439,7 +439,7 @@ class Density:
     log: EvaluationLog | None = None
     compiled: DensityFunction | None = None
 
-    def __init__(self, objective: Objective, start: Array, options: FitOptions, alike: Collection[str] = ()) -> None:
+    def __init__(self, objective: Objective, start: Array, options: FitOptions, similar: Collection[str] = ()) -> None:
         graphs, program = objective.kernels.graphs, objective.model.program
         layout, shapes, priors = objective.layout, dict(objective.model.shapes), dict(objective.priors)
         self.is_hierarchical = bool(hyperparameters(priors))
@@ -479,10 +479,10 @@ class Density:
         free = [name for name in near if bounds[name] == _UNBOUNDED and {*near}.isdisjoint(near[name].parameters)]
         arguments = {name: near[name].arguments_in(leaves) for name in free}
         jacobian, replaced = as_node(0), dict[Node, Node]()
-        for name, leaf in sorted(leaves.items(), key=lambda pair: pair[0] in alike):  # hyperparameters first
+        for name, leaf in sorted(leaves.items(), key=lambda pair: pair[0] in similar):  # hyperparameters first
             term: Node = ZERO
             for each in (self._vectors[name].element, leaf) if name in self._vectors else (leaf,):
-                if name in alike:
+                if name in similar:
                     mean, deviation = substitute(arguments[name], replaced)
                     replaced[each], term = mean + deviation * each, log(deviation)
                 elif bounds[name] != _UNBOUNDED:
@@ -517,7 +517,7 @@ class Density:
             settings={**objective.settings, PRIOR_FACTOR: 0.0},
         )
         self._centre = self._layout.flatten(
-            [np.zeros(()) if name in alike else _unconstrained(values[name], *bounds[name]) for name in leaves]
+            [np.zeros(()) if name in similar else _unconstrained(values[name], *bounds[name]) for name in leaves]
         )
         self._factor = np.eye(self.size)
         if not self.is_hierarchical:
@@ -527,7 +527,7 @@ class Density:
             self.compiled = self._kernel.density(point, columns_read, rows.rows, self._layout.slices, self._factor)
 
     @ignore_float_errors()
-    def find_alike_levels(self) -> list[str]:
+    def find_similar_levels(self) -> list[str]:
         """Return the parameters to sample as mean + deviation·z, because their levels differ little compared with their
         errors. Their posterior is then close to their prior, and narrow where the deviation is small.
 
@@ -535,7 +535,7 @@ class Density:
         the slope and h the curvature of minus the log-likelihood with respect to a level. The scatter of rows around
         the means is used for their scatter around the levels, which the factor of an F test corrects.
         """
-        alike, point = [], self._objective.point(self._centre)
+        similar, point = [], self._objective.point(self._centre)
         for names, deviation in self._groups:
             places = np.concatenate([np.arange(self.size)[self._layout.slices[name]] for name in names])
             step = np.zeros(self.size)
@@ -547,8 +547,8 @@ class Density:
             if self._targets:
                 spread *= max(self._targets - count, 0) / max(self._targets - count * spread, _EXACT)
             if not spread > _LEAST_SPREAD:
-                alike += names
-        return alike
+                similar += names
+        return similar
 
     def _by_parameter(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Return values by name, with one value for each level in place of each array over levels."""

@@ -368,16 +368,16 @@ def _find_partners(objective: Objective) -> list[_Partner]:
     for node in topological_order([model.program.output]):
         if node.op is None:
             continue
-        name, met = node.op.name, [k for k, child in enumerate(node.inputs) if child in parameters]
+        name, positions = node.op.name, [k for k, child in enumerate(node.inputs) if child in parameters]
         others = [child for child in node.inputs if child not in parameters and not child.is_constant]
-        if len(met) == 1 and not others:  # a multiple or a power of a parameter
-            index, power = parameters[node.inputs[met[0]]]
-            factors = {"neg": 1.0, "mul": 1.0, "div": 1.0 - 2.0 * met[0], "square": 2.0}
-            if name == "pow" and met[0] == 0:
+        if len(positions) == 1 and not others:  # a multiple or a power of a parameter
+            index, power = parameters[node.inputs[positions[0]]]
+            factors = {"neg": 1.0, "mul": 1.0, "div": 1.0 - 2.0 * positions[0], "square": 2.0}
+            if name == "pow" and positions[0] == 0:
                 factors[name] = parse_constant(node.inputs[1].text)
             if name in factors:
                 parameters[node] = index, power * factors[name]
-        for k in met:
+        for k in positions:
             index, power = parameters[node.inputs[k]]
             if name == "pow" and k:
                 partners.append(_Partner(index, name, None, power))
@@ -513,7 +513,7 @@ class Multistart:
     def best_of(self, strategies: Sequence[StartStrategy]) -> Search:
         """Return the best candidate of some strategies; None if there is none."""
         best: StartCandidate | None = None
-        met, confirmations, reply = list[StartCandidate](), 0, None
+        candidates, confirmations, reply = list[StartCandidate](), 0, None
         proposals = self._propose(strategies)
         with contextlib.suppress(StopIteration):
             while confirmations < SETTINGS.confirmations and not (best and self._is_good(best)):
@@ -522,7 +522,7 @@ class Multistart:
                 candidate = best_candidate([] if descent.box else reply)
                 if candidate is None:
                     continue
-                met += reply
+                candidates += reply
                 if best is None or best_candidate([best, candidate]) is candidate:
                     best, confirmations = candidate, 1
                 elif is_equal_loss(candidate.loss, best.loss):
@@ -531,7 +531,7 @@ class Multistart:
                     confirmations += bool(minimization.are_equal_ends(best.end, candidate.end))
         if best is None:
             return None
-        ends, losses = (np.array([getattr(each, name) for each in (best, *met)]) for name in ("end", "loss"))
+        ends, losses = (np.array([getattr(each, name) for each in (best, *candidates)]) for name in ("end", "loss"))
         return dataclasses.replace(best, rivals=rivals_of(self._sample, ends, losses))
 
     def _propose(self, strategies: Sequence[StartStrategy]) -> Proposals:

@@ -174,7 +174,7 @@ def _similar_terms(
                 break
         else:
             sets.append(_Terms(np.array([term]), len(factors)))
-    yield from ((alike, symmetries) for alike in sets if len(alike.columns) > 1)
+    yield from ((similar, symmetries) for similar in sets if len(similar.columns) > 1)
 
 
 _Shares = tuple[tuple[str, ...], ...]  # the free shares of a mixture, each with its names for all levels
@@ -294,9 +294,9 @@ class _Symmetries:
             shifted[index] += 2 * quarter
             yield shifted
         if len(indices) == 1 and self._linear.any() and not self._linear[indices[0]]:
-            yield self._compensated(mirrored)
+            yield self._with_fitted_linear(mirrored)
 
-    def _compensated(self, theta: Array) -> Array:
+    def _with_fitted_linear(self, theta: Array) -> Array:
         """Return a point with the values of the linear parameters that change the predictions least.
 
         In `b + (t - b)/(1 + (k/x)^h)`, the sign of `h` changes if `b` and `t` change places.
@@ -329,7 +329,7 @@ class _Symmetries:
         """
         for pair in self._similar_pairs():
             single = [pair[:, [k]] for k in range(pair.shape[1])] if 1 < pair.shape[1] <= _MAX_EXCHANGED_LEVELS else []
-            exchanged, *by_level = self._exchanged([pair, *single])
+            exchanged, *by_level = self._exchange_and_refit([pair, *single])
             signs = np.sign(np.subtract(*self._objective.start[pair]))
             preferred = np.where(signs != 0, signs, 1.0)
 
@@ -367,19 +367,19 @@ class _Symmetries:
         for k in np.flatnonzero(~self._linear).tolist():
             name, _, level = self._names[k].partition("[")
             positions.setdefault(name, {})[level] = k
-        alike = [pair for pair in combinations(positions.values(), 2) if pair[0].keys() == pair[1].keys()]
-        if not alike:
+        similar = [pair for pair in combinations(positions.values(), 2) if pair[0].keys() == pair[1].keys()]
+        if not similar:
             return
         columns = {name: 10.0 + k**0.5 for k, name in enumerate(objective.model.columns)}  # unrelated scales
         program, target = objective.model.program.output, objective.model.program.target
         sizes = [*dimensional_scales(program, target, columns, self._names).values()]
-        pairs = [np.array([[*one.values()], [two[level] for level in one]]) for one, two in alike]
+        pairs = [np.array([[*one.values()], [two[level] for level in one]]) for one, two in similar]
         pairs = [pair for pair in pairs if math.isclose(*(sizes[k] for k in pair[:, 0]))]
         interchangeable = _interchangeable_terms(objective, self._theta) if pairs else []
         ordered = [{*column} for terms, _ in interchangeable for column in terms.columns.T.tolist()]
         yield from (pair for pair in pairs if not any({*pair[:, 0]} <= column for column in ordered))
 
-    def _exchanged(self, pairs: Sequence[Positions]) -> Array:
+    def _exchange_and_refit(self, pairs: Sequence[Positions]) -> Array:
         """Return, for each pair, the point with its parameters exchanged and all others fitted."""
         each = np.array([self._theta, self._bounds.low, self._bounds.high])
         start, low, high = np.tile(each[:, None], (len(pairs), 1))

@@ -37,22 +37,22 @@ def ignore_steps(*_: object) -> None:
     """Do nothing: the callback of a batch whose steps are not reported."""
 
 
-def renumber(on_step: BatchCallback, active: NDArray[np.intp], reached: NDArray[np.intp]) -> BatchCallback:
+def renumber(on_step: BatchCallback, active: NDArray[np.intp], epoch_counts: NDArray[np.intp]) -> BatchCallback:
     """Return a callback for some fits of a batch, which continues the numbers of their epochs.
 
     Args:
         on_step: is called with the numbers of the fits in the whole batch. A start is reported only once.
         active: the numbers of these fits in the whole batch.
-        reached: the number of epochs of each fit of the whole batch so far, which the callback keeps up to date.
+        epoch_counts: the number of epochs of each fit of the whole batch so far, which the callback keeps up to date.
     """
-    done = reached.copy()
+    counts_before = epoch_counts.copy()
 
     def report(some: NDArray[np.intp], numbers: NDArray[np.intp], losses: Array, theta: Array) -> None:
         fits = active[some]
-        reached[fits] = done[fits] + numbers
-        is_new = (numbers > 0) | (done[fits] == 0)
+        epoch_counts[fits] = counts_before[fits] + numbers
+        is_new = (numbers > 0) | (counts_before[fits] == 0)
         if is_new.any():
-            on_step(fits[is_new], reached[fits[is_new]], losses[is_new], theta[is_new])
+            on_step(fits[is_new], epoch_counts[fits[is_new]], losses[is_new], theta[is_new])
 
     return report
 

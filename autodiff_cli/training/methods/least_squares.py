@@ -242,10 +242,10 @@ class _LevenbergMarquardt:
         if self._is_bounded:
             bounds = self._batch.bounds.select(fits.numbers)
             box = Bounds(bounds.low - theta, bounds.high - theta)
-            steps, damping = _steps_within(jacobian, residuals, scale, fits.radius, fits.damping, box, fits.slopes)
+            steps, damping = _bounded_steps(jacobian, residuals, scale, fits.radius, fits.damping, box, fits.slopes)
             trial = bounds.clip(theta + steps)
         else:
-            steps, damping = _constrained_steps(jacobian, residuals, scale, fits.radius, fits.damping)
+            steps, damping = _trust_region_steps(jacobian, residuals, scale, fits.radius, fits.damping)
             trial = theta + steps
         lengths = norms(scale * steps)
         # All reductions are relative to the sums of squares.
@@ -259,7 +259,7 @@ class _LevenbergMarquardt:
         radius = fits.radius
         if np.count_nonzero(fits.epochs) < len(radius):  # the first radius is only a guess
             radius = np.where(fits.epochs == 0, np.minimum(radius, lengths), radius)
-        fits.radius[:], fits.damping[:] = _updated_regions(radius, damping, lengths, slope, actual, ratio)
+        fits.radius[:], fits.damping[:] = _update_regions(radius, damping, lengths, slope, actual, ratio)
         is_accepted = ratio >= SETTINGS.min_accepted_ratio
         if np.count_nonzero(is_accepted):
             at = _selector(is_accepted)
@@ -312,7 +312,7 @@ class _LevenbergMarquardt:
             is_unique = np.where(is_better, is_open, (trial != plain).any(axis=1))
             if np.count_nonzero(is_better):
                 at = _selector(is_better)
-                plain[at] = _accelerated(fits.theta[at], steps[at], trial[at], following[at], fits.norms[at, :-1])
+                plain[at] = _extrapolated(fits.theta[at], steps[at], trial[at], following[at], fits.norms[at, :-1])
                 fits.move(at, trial[at], triangles[at], sizes[at])
                 steps[at], before[at] = following[at], after[at]
                 self.fits.store(fits)
@@ -433,7 +433,7 @@ def _gauss_newton_steps(triangles: Array, sizes: Array, free: Mask) -> tuple[Arr
     return np.where(free, steps, 0.0), is_unique, norms(along)
 
 
-def _accelerated(last: Array, last_steps: Array, theta: Array, steps: Array, scale: Array) -> Array:
+def _extrapolated(last: Array, last_steps: Array, theta: Array, steps: Array, scale: Array) -> Array:
     """Return the points after Gauss-Newton steps, extrapolated to the limit of their sequence (Anderson 1965, with one
     earlier point). The sequence converges linearly if residuals are large.
 
@@ -475,7 +475,7 @@ def _is_usable(sizes: Array) -> Mask:
 # parameters, where the linear models are trusted. Every array has the fits as its first axis.
 
 
-def _steps_within(
+def _bounded_steps(
     jacobian: Array, residuals: Array, scale: Array, radius: Array, damping: Array, box: Bounds, slopes: Array
 ) -> tuple[Array, Array]:
     """Return the steps within the regions and the bounds that minimise the linear models, and their damping.
@@ -483,7 +483,7 @@ def _steps_within(
     Parameters that would leave the box are placed on its edge, and the step of the remaining ones is computed again.
 
     Args:
-        jacobian, residuals, scale, radius, damping: see `_constrained_steps`.
+        jacobian, residuals, scale, radius, damping: see `_trust_region_steps`.
         box: the bounds of the steps, of shape (fits, P).
         slopes: the gradients of the sums of squares; a parameter at a bound beyond which the sum decreases does not
             move.
@@ -493,7 +493,7 @@ def _steps_within(
     pending = np.flatnonzero(moving.any(axis=1))
     while len(pending):
         free, remaining = moving[pending], residuals[pending] + _apply(jacobian[pending], steps[pending])
-        inner, damping[pending] = _constrained_steps(
+        inner, damping[pending] = _trust_region_steps(
             jacobian[pending], remaining, scale[pending], radius[pending], damping[pending], free
         )
         inner = np.where(free, inner, steps[pending])
@@ -506,7 +506,7 @@ def _steps_within(
     return steps, damping
 
 
-def _updated_regions(
+def _update_regions(
     radius: Array, damping: Array, lengths: Array, slope: Array, actual: Array, ratio: Array
 ) -> tuple[Array, Array]:
     """Return the radii and the damping after steps.
@@ -529,7 +529,7 @@ def _updated_regions(
     )
 
 
-def _constrained_steps(
+def _trust_region_steps(
     jacobian: Array, residuals: Array, scale: Array, radius: Array, damping: Array, free: Mask | None = None
 ) -> tuple[Array, Array]:
     """Return the steps within the regions that minimise the linear models, ignoring bounds, and their damping λ.

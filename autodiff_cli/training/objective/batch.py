@@ -510,8 +510,8 @@ def parameters_at_jumps(batch: Batch, theta: Array, errors: Array) -> Mask:
     is_zero: Mask = (theta != 0) & (np.abs(theta) < BATCH.zero_errors * errors)
     fits = np.flatnonzero(is_zero.any(axis=1))
     for factor in (0.5, -1.0) if len(fits) else ():  # the loss is the same at half the distance, not on the other side
-        moved = batch.bounds.select(fits).clip(np.where(is_zero, factor * theta, theta)[fits])
-        ratios = batch.losses(moved, fits) / batch.losses(theta[fits], fits)
+        shifted = batch.bounds.select(fits).clip(np.where(is_zero, factor * theta, theta)[fits])
+        ratios = batch.losses(shifted, fits) / batch.losses(theta[fits], fits)
         is_same = np.abs(ratios - 1) < BATCH.zero_errors
         is_zero[fits] &= (is_same if factor > 0 else ~is_same)[:, None]
     return is_zero

@@ -10,11 +10,10 @@ The minima of the smoothed losses converge to it as e decreases, and second deri
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -364,7 +363,7 @@ class Kernels:
         parameters: the leaves of the free parameters.
         backend: compiles the kernels.
         notes: remarks of the backend so far, as sentences.
-        stepping: the backend for mini-batches; by default `backend`.
+        epoch_backend: the backend for mini-batches; by default `backend`.
         smoothing_radii: the leaves with the radii within which kinks are smoothed.
         kinks: each `abs(u)` that is rounded.
     """
@@ -374,7 +373,7 @@ class Kernels:
     parameters: Sequence[Node]
     backend: protocol.Backend
     notes: Sequence[str] = ()
-    stepping: protocol.Backend | None = None
+    epoch_backend: protocol.Backend | None = None
     smoothing_radii: Sequence[str] = ()
     kinks: Sequence[Node] = ()
 
@@ -385,17 +384,17 @@ class Kernels:
     def compiled(self, threads: int | None) -> Kernels:
         """Return kernels of the same graphs as compiled code."""
         notes = [*self.notes]
-        return dataclasses.replace(self, backend=compiling_backend(threads, notes.append), notes=notes, stepping=None)
+        return replace(self, backend=compiling_backend(threads, notes.append), notes=notes, epoch_backend=None)
 
     def substituted(self, replacements: Mapping[Node, Node]) -> Kernels:
         """Return kernels of the graphs with nodes replaced."""
         graphs = self.graphs
         roots = [graphs.loss, graphs.weighted_loss, graphs.prediction, graphs.prior, *graphs.residuals]
         loss, weighted, prediction, prior, *residuals = substitute(roots, replacements)
-        changed = dataclasses.replace(
+        changed = replace(
             graphs, loss=loss, weighted_loss=weighted, prediction=prediction, residuals=tuple(residuals), prior=prior
         )
-        return dataclasses.replace(self, graphs=changed, stepping=None)
+        return replace(self, graphs=changed, epoch_backend=None)
 
     def cached(self, name: str, build: Callable[[], T]) -> T:
         """Return what `build` computes from the graphs, cached under a name."""
@@ -414,8 +413,8 @@ class Kernels:
         (weighted, loss), kinks, radii = smooth_kinks(losses, set(self.parameters))
         if not kinks:
             return None
-        smooth = dataclasses.replace(self.graphs, weighted_loss=weighted, loss=loss)
-        return dataclasses.replace(self, graphs=smooth, notes=(), stepping=None, smoothing_radii=radii, kinks=kinks)
+        smooth = replace(self.graphs, weighted_loss=weighted, loss=loss)
+        return replace(self, graphs=smooth, notes=(), epoch_backend=None, smoothing_radii=radii, kinks=kinks)
 
     @cached_property
     def kink_sizes(self) -> protocol.SumKernel:
@@ -450,7 +449,7 @@ class Kernels:
         weight = WEIGHT if self.graphs.has_weight else None
         names = [leaf.text for leaf in self.parameters]
         descent = protocol.GradientDescent(self._gradient_graphs, names, weight, update, clip_norm)
-        return (self.stepping or self.backend).epoch_kernel(descent)
+        return (self.epoch_backend or self.backend).epoch_kernel(descent)
 
     @cached_property
     def row_loss(self) -> protocol.RowKernel:
@@ -524,8 +523,8 @@ class Kernels:
         """
         settings = (RESIDUAL_SCALE, L1_FACTOR, L2_FACTOR, PRIOR_FACTOR, X_ERROR_FACTOR, *self.smoothing_radii)
         columns = {*self.columns, *(leaf.text for leaf in self.parameters), *settings}
-        graphs = dataclasses.replace(self.graphs, loss=self.graphs.weighted_loss)
-        return dataclasses.replace(self, graphs=graphs, columns=columns)
+        graphs = replace(self.graphs, loss=self.graphs.weighted_loss)
+        return replace(self, graphs=graphs, columns=columns)
 
     @cached_property
     def row_hessian(self) -> protocol.RowKernel:

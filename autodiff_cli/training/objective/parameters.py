@@ -605,13 +605,13 @@ def _bounds_of_condition(node: Node, text: str) -> Iterator[tuple[str, Any, Any]
     name = "" if node.op is None else node.op.name
     if name not in (*_LESS_OPS, *_GREATER_OPS):
         raise OptionError(f"{_SYNTAX}; not `{text}`")
-    less, more = node.inputs if name in _LESS_OPS else node.inputs[::-1]
-    if less.is_input and more.is_input:
-        yield more.text, less.text, math.inf
-    elif less.is_input:
-        yield less.text, -math.inf, _constant_value(more, text)
-    elif more.is_input:
-        yield more.text, _constant_value(less, text), math.inf
+    smaller, larger = node.inputs if name in _LESS_OPS else node.inputs[::-1]
+    if smaller.is_input and larger.is_input:
+        yield larger.text, smaller.text, math.inf
+    elif smaller.is_input:
+        yield smaller.text, -math.inf, _constant_value(larger, text)
+    elif larger.is_input:
+        yield larger.text, _constant_value(smaller, text), math.inf
     else:
         raise OptionError(f"{_SYNTAX}; not `{text}`")
 

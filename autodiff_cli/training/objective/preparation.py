@@ -217,8 +217,8 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     loading.check_any_weight(rows.total_weight > 0)
     notes: list[str] = []
     chosen = choose_backend(options.backend, options.threads, loss_of_row, data.rows, notify=notes.append)
-    stepping = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)
-    kernels = compiled.kernels(chosen, notes, stepping)
+    epoch_backend = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)
+    kernels = compiled.kernels(chosen, notes, epoch_backend)
     return PreparedObjective(
         model=resolved,
         loss=loss,
@@ -275,13 +275,13 @@ class _CompiledModel:
     parsed: Model
     _numpy_kernels: Kernels | None = None
 
-    def kernels(self, backend: Backend, notes: Sequence[str], stepping: Backend) -> Kernels:
+    def kernels(self, backend: Backend, notes: Sequence[str], epoch_backend: Backend) -> Kernels:
         """Return the kernels of the graphs; kernels of the NumPy backend are cached."""
-        is_cached = backend.name == "numpy" and stepping is backend and not notes
+        is_cached = backend.name == "numpy" and epoch_backend is backend and not notes
         if is_cached and self._numpy_kernels is not None:
             return self._numpy_kernels
         leaves = [self.model.program.leaves[name] for name in self.layout.names]
-        kernels = Kernels(self.graphs, {*self.model.row_leaves}, leaves, backend, notes, stepping)
+        kernels = Kernels(self.graphs, {*self.model.row_leaves}, leaves, backend, notes, epoch_backend)
         if is_cached:
             self._numpy_kernels = kernels
         return kernels
