@@ -56,11 +56,11 @@ def assign_folds(rows: int, folds: int, seed: int) -> NDArray[np.intp]:
 def cross_validation_error(
     objective: Objective, fit: FittedModel, options: FitOptions, folds: int
 ) -> tuple[float | None, str]:
-    """Return the (weighted) mean loss of the rows, each from a fit to the folds that do not contain it, or None and the
-    reason in words.
+    """Return the cross-validation error of a fit and an empty text, or None and the reason in words.
 
+    It is the (weighted) mean loss of the rows, each with the parameters of a fit to the folds that do not contain it.
     Each fit starts from the fit to all rows. Networks and fits by gradient descent start anew: they end near their
-    start, so they would remember the rows of the fold.
+    start, so a start that was fitted to the held-out rows would leak information about them.
 
     Args:
         fit: the fit to all rows.

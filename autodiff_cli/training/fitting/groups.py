@@ -141,7 +141,7 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
         groups: list[FittedGroup] = []
         # With many groups nearly all new objects stay alive, so garbage collection only costs time.
         with gc_paused() if is_batched else contextlib.nullcontext():
-            # The parts are the same wherever the rows are, so that results have the same bits.
+            # The parts do not depend on where the rows are, so results have the same bits.
             for some in rows.parts(most=MAX_COPIED_ROWS):
                 part = rows.load(some)
                 batch = GroupFits(part, method, options) if is_batched else None

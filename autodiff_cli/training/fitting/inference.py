@@ -199,7 +199,7 @@ class ProfileSettings:
     flat_steps: int = 5  # flat steps, each twice as long as the one before, after which a profile stays flat
     jump_tolerance: float = 1e-4  # relative distance from the threshold at which the profile jumps over it
     max_evaluations: int = 200  # evaluations of a fit by Levenberg-Marquardt
-    largest: float = 1e300  # size of a parameter from which on it overflows
+    largest: float = 1e300  # size of a parameter above which it counts as infinite
     max_root_steps: int = 80  # steps of the root search for a limit
     root_tolerance: float = 1e-8  # relative error of the rise at a limit
     few_roundings: float = 2.0**-48  # relative change of a parameter that leaves a better fit better
@@ -225,7 +225,7 @@ def check_profile(objective: Objective) -> None:
 
 
 class BetterFit(Exception):  # noqa: N818 - a better fit is no error
-    """A profile met a fit that is better than the estimate.
+    """A profile found a fit that is better than the estimate.
 
     Attributes:
         element: the name of the number whose profile it was.
@@ -312,7 +312,7 @@ class _Profile:
         longest = rise / PROFILE.steps_to_limit
         step, flat_steps = longest * self._initial_step(), 0
         far = estimate + side * rise * self._initial_step()
-        self._root_rise(far if side * far < side * limit else limit)  # another minimum is met only in long steps
+        self._root_rise(far if side * far < side * limit else limit)  # only long steps reach another minimum
         for _ in range(PROFILE.max_outward_steps):
             outer = inner + side * step if side * (inner + side * step) < side * limit else limit
             # Values of both signs may fit, with infinity between them: `V` of `V*x/(K + x)` for straight data.

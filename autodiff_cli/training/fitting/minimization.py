@@ -51,14 +51,14 @@ class MinimizationSettings:
 
     clear_gain: float = 0.01  # gain in log-likelihood by which an end is another and better minimum
     equal_end: float = 1e-2  # relative difference of two ends, up to signs and order, that count as equal
-    exclusion: float = 3.0  # gain, a likelihood ratio of 20 to 1, from which on the data exclude the other end
+    exclusion: float = 3.0  # gain, a likelihood ratio of 20 to 1, above which the data exclude the other end
     rows_of_component: float = 2.5  # a component with fewer rows is an artefact: a density with a peak at a row
     rows_of_narrow_component: float = 4.0  # the limit for narrow components, which are more often artefacts
     narrow_component: float = 0.05  # share of the largest width below which a component is narrow
-    wide_component: float = 0.25  # share of the largest width from which on a component of few rows is not an artefact
+    wide_component: float = 0.25  # share of the largest width above which a component of few rows is not an artefact
     max_rounds: int = 200  # rounds of fitting and estimating the scale in turn
-    tolerance: float = 1e-9  # relative change of the scale that counts as none
-    near: float = 0.1  # relative change of the scale from which on the secant method is used
+    tolerance: float = 1e-9  # relative change of the scale at which it has converged
+    near: float = 0.1  # relative change of the scale below which the secant method is used
     max_acceleration: float = 50.0  # ratio of a step of the secant method to the plain step to the estimate
     zero_scale: float = 1e-12  # relative to the spread of the target: a smaller scale counts as 0
     zero_robust_scale: float = 1e-9  # limit with outliers, next to whose loss smaller residuals are negligible
@@ -68,7 +68,7 @@ class MinimizationSettings:
     # Search for the minimum of a robust loss from least squares of few rows.
     subsets: int = 60  # subsets of the rows: with 30 % of outliers, all subsets of 4 rows have one in 1 of 10⁷ fits
     subset_evaluations: int = 20  # evaluations of each of these fits
-    subset_tolerance: float = 1e-6  # relative change of their parameters that counts as none
+    subset_tolerance: float = 1e-6  # relative change of their parameters at which they have converged
     refined_subsets: int = 20  # the best of these fits, which are refined
     refinement_epochs: int = 100  # epochs of a refinement: a fit that needs more has no minimum, or is the best anyway
 

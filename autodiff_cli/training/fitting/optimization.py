@@ -74,7 +74,7 @@ class RestartSettings:
     few_residuals_per_parameter: int = 8  # with fewer, residuals of another minimum may look random
     frequency_gain: float = 20.0  # gain in log-likelihood that is not by chance, even among 10⁶ frequencies
     equal_curves: float = 1e-3  # relative difference of the losses of rows up to which two curves are the same
-    chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
+    chance_of_noise: float = 0.01  # probability of the best frequency of noise above which a fit is doubtful
     # Rounds of fits from many starts: epochs of each, and the share of all fits, the best ones, that continue after it.
     survey_rounds: tuple[tuple[int, float], ...] = ((20, 0.25), (20, 0.05), (100, 0.0))
     evaluations_per_epoch: int = 2  # evaluations of Levenberg-Marquardt per epoch; an evaluation may lead to no step
@@ -355,7 +355,7 @@ class BatchedFit:
         Args:
             origin: the starting points of the searches, of shape (all fits, P).
             effort: the work for each fit; by default it depends on the number of fits.
-            least_gain: the gain from which on a point ranks higher; see `rank_gains`.
+            least_gain: the gain above which a point ranks higher; see `rank_gains`.
         """
         if not len(fits):
             return

@@ -241,7 +241,7 @@ class Progress:
             self.validation.check(epoch)
 
     def record_draw(self, count: int) -> None:
-        """Write a checkpoint after a draw from the posterior if one is due. Chains call this beside each other."""
+        """Write a checkpoint after a draw from the posterior if one is due. Chains call this concurrently."""
         if self.checkpoint_writer is not None and self._writing.acquire(blocking=False):
             try:
                 self.checkpoint_writer.on_epoch(count, self._checkpoint_snapshot())

@@ -113,7 +113,7 @@ class Outcome:
 
     Attributes:
         theta: the parameters at the end, of shape (P,).
-        converged: whether it stopped because nothing more was to be gained.
+        converged: whether it stopped because no further improvement was possible.
         failure: why it stopped, if neither by convergence nor after the requested number of epochs; else empty.
         is_unbounded: whether it stopped because the loss decreases without bound.
         is_stuck: whether it stopped at a point that is not a minimum, although no lower point was found.
@@ -240,7 +240,7 @@ def has_plateaued(losses: Sequence[float], tolerance: float, *, drawn: bool) -> 
 
     Args:
         losses: the loss of each epoch.
-        tolerance: the relative change that counts as none.
+        tolerance: the relative change below which a loss counts as unchanged.
         drawn: whether batches are random. Then losses that only scatter count as unchanged, too.
 
     >>> has_plateaued([1.0, *[0.5]*9], 1e-3, drawn=False), has_plateaued([1.0, *[0.5]*10], 1e-3, drawn=False)

@@ -56,7 +56,7 @@ class LevenbergMarquardtSettings:
     radius_tolerance: float = 0.1  # relative difference between step length and radius that is accepted
     max_damping_steps: int = 30  # steps of the root search for the damping; 3 are usual
     poor_ratio: float = 0.25  # ratio of actual to predicted reduction below which the region shrinks
-    good_ratio: float = 0.75  # ratio of actual to predicted reduction from which on the region grows
+    good_ratio: float = 0.75  # ratio of actual to predicted reduction above which the region grows
     # smaller singular values count as 0; merely small ones stay, since their long steps limit the other steps
     zero_singular_value: float = 1e-70
     min_safe_square: float = 1e-280  # smaller squares have lost digits to underflow

@@ -35,9 +35,9 @@ from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Boun
 class QuasiNewtonSettings:
     """Tolerances and limits of L-BFGS, of its line search, and of Newton's method."""
 
-    epochs_per_parameter: int = 100  # and as for 10 parameters more: after so many, nearly no fit ends at a minimum
+    epochs_per_parameter: int = 100  # times P + 10: fits that need more epochs hardly ever reach a minimum
     memory: int = 10  # pairs of steps and gradient changes from which the Hessian is approximated
-    negligible_decrease: float = 1e-12  # promised decrease relative to the loss or its decrease so far
+    negligible_decrease: float = 1e-12  # predicted decrease, relative to the loss or its decrease so far
     # after this many steps, plus so many per parameter, Newton's method is tried
     steps_before_newton: tuple[int, ...] = 50, 2
     # of kinks, relative to the mean size of their arguments; each fit starts from the last
@@ -54,8 +54,8 @@ class QuasiNewtonSettings:
     max_saddle_trials: int = 40  # step lengths tried in each direction to leave a saddle point
     # relative to the largest curvature, with scaled parameters: what rounding leaves of 0
     zero_curvature: float = 1e-13
-    negligible_gain: float = 1e-10  # decrease, relative to the loss or its decrease so far, that counts as none
-    negligible_step: float = 1e-9  # length of a step, relative to the parameters, that counts as none
+    negligible_gain: float = 1e-10  # decrease, relative to the loss or its decrease so far, that is negligible
+    negligible_step: float = 1e-9  # length of a step, relative to the parameters, that is negligible
     min_gradient_reduction: float = 0.5  # a polishing step must reduce the gradient to less than this share
 
 
@@ -244,8 +244,7 @@ class _Iterates:
         return is_reached & self._is_running(fits)
 
     def _descend(self, fits: Fits) -> Mask:
-        """Take L-BFGS steps until the predicted decreases are negligible, or for so many steps that Newton's method is
-        to be tried.
+        """Take L-BFGS steps until the predicted decreases are negligible, or until it is time to try Newton's method.
 
         Returns:
             Which fits stopped because of the number of steps.

@@ -244,7 +244,7 @@ def check_level_count(name: str, levels: Sequence[Any], most: int) -> None:
         )
 
 
-_SIMILARITY_CUTOFF = 0.8  # difflib's ratio of similarity, from which on a parameter may be a misspelt column
+_SIMILARITY_CUTOFF = 0.8  # difflib's ratio of similarity, above which a parameter may be a misspelt column
 _MIN_COMPARED_LENGTH = 4  # characters; shorter names are similar by chance
 
 
@@ -348,7 +348,8 @@ class Model:
         program: the graph, with `target` (the left side of `~`; None if the text is itself the loss of a row) and
             `output`.
         columns: the names in the text that are columns.
-        parameters: the other names, in order of appearance. Once levels are known, there is one name for each.
+        parameters: the names that are not columns, in order of appearance. Once levels are known, a parameter with
+            levels has one name for each level.
         warnings: sentences on names that the author may not have intended.
         notes: other remarks about the text, as sentences.
         shapes: the shapes of array parameters, by name; complete once the model is resolved.
@@ -711,8 +712,10 @@ def standardize_layers(model: Model, scales: Mapping[str, tuple[float, float]]) 
 
 
 def other_networks(model: Model, values: Mapping[str, Any], classes: int | None) -> dict[str, Model]:
-    """Return the model with 1 to 3 hidden layers of two units in its `mlp` and with common activations, by both, as in
-    `2 tanh`; empty unless it has exactly one `mlp` with free parameters.
+    """Return variants of a model with other hidden layers and activations in its `mlp`, by names such as `2 tanh`.
+
+    They have 1 to 3 hidden layers of two units. The result is empty unless the model has exactly one `mlp` with free
+    parameters.
 
     Args:
         values: the values of its other parameters, which have their shapes.

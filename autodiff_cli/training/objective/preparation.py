@@ -70,7 +70,7 @@ class ThreadLocalCache(threading.local, Generic[T]):
         self._entries: OrderedDict[Hashable, T] = OrderedDict()
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return the result for a key; computed if it is not cached. Exceptions are not cached."""
+        """Return the cached result for a key, or compute and cache it. Exceptions are not cached."""
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = compute()

@@ -162,17 +162,17 @@ class ResidualSettings:
     """Thresholds and sample sizes for tests of residuals."""
 
     min_rows: int = 10  # rows: with fewer, the similarity of neighbours is not conclusive
-    max_sampled_rows: int = 200_000  # rows of the random sample that stands for more rows
+    max_sampled_rows: int = 200_000  # rows; of more, a random sample is examined
     median_margin: float = 0.01  # rank, as a share of the rows, by which a median of the sample may be off
     clip_scales: float = 1.345  # robust scales at which residuals are clipped before the test (Huber's constant)
     structure_rows: int = 20_000  # rows of the random sample in which structure is searched, if there are more
     structure_blocks: int = 200  # means of neighbouring residuals in which structure is searched, if rows are more
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
-    suspect_sigmas: float = 2.5  # standard errors from which on it is worth looking for a better fit
+    suspect_sigmas: float = 2.5  # standard errors above which it is worth looking for a better fit
     max_design_rows: int = 10_000  # rows on which a constant is compared with the span of a model
     max_sorted_rows: int = 1_000_000  # rows whose residuals are kept in memory and sorted for quantiles
-    overdispersion_p: float = 2.3e-4  # p-value of overdispersion from which on it is reported: 3.5 standard errors
-    min_overdispersion: float = 1.2  # dispersion from which on it matters: standard errors are 10 % too small
+    overdispersion_p: float = 2.3e-4  # p-value of overdispersion below which it is reported: 3.5 standard errors
+    min_overdispersion: float = 1.2  # dispersion above which it matters: standard errors are 10 % too small
 
 
 RESIDUALS = ResidualSettings()
@@ -249,8 +249,10 @@ def _absolute_residuals(objective: Objective, theta: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class ResidualsBetween:
-    """Returns the absolute residuals of a block between two bounds, after the number of all and of those below the
-    bounds.
+    """A reduction of a block to its absolute residuals between two bounds.
+
+    The result has the number of all residuals, the number of residuals below the bounds, and the residuals between
+    them.
     """
 
     low: float
@@ -354,7 +356,7 @@ class SeparationSettings:
 
     certain_row_loss: float = 1e-8  # loss of a row whose class is predicted with certainty
     diverging_error_ratio: float = 10.0  # standard errors per value of a parameter that goes to infinity
-    min_share: float = 0.1  # share of a parameter in directions without curvature from which on it may go to infinity
+    min_share: float = 0.1  # share of a parameter in directions without curvature above which it may go to infinity
     min_likelihood_cost: float = 0.1  # log-likelihood lost in a step of 1/10 standard error: 0.005 near a maximum
 
 
@@ -404,9 +406,9 @@ def find_separation(objective: Objective, theta: Array) -> tuple[str, Mask]:
 def _diverging_parameters(objective: Objective, theta: Array) -> Mask:
     """Return the mask of the parameters that go to infinity.
 
-    These are parameters that the curvature of the likelihood leaves free to become 0, together with others, while in
-    truth the likelihood then falls. A parameter near 0 is free too, but its likelihood has a maximum. Directions are
-    compared with the parameters, because their rank would depend on rounding: the curvature is nearly 0.
+    Judged by its curvature, the likelihood would hardly change if such a parameter, together with others, became 0; in
+    fact it falls. The first is true of a parameter near 0 as well, but the second is not. Flat directions are compared
+    with the sizes of the parameters, because the rank of the curvature would depend on rounding.
     """
     sizes, diverging = np.abs(theta), np.zeros(len(theta), np.bool_)
     hessian = objective.hessian(theta) * sizes[:, None] * sizes
@@ -636,8 +638,10 @@ def _likelihood_goodness(objective: Objective, theta: Array, dof: int, rows: Row
 
 
 def has_constant(objective: Objective) -> bool:
-    """Return whether a model that is linear but for its link contains a constant, such as `a` in `exp(a + b*x)`, or the
-    parameters of all levels of a column. A sample stands for very many rows. At 0 no link is flat.
+    """Whether a model that is linear up to its link contains a constant.
+
+    Examples are `a` in `exp(a + b*x)`, and the parameters of all levels of a column. Of very many rows, a sample is
+    examined. The derivatives are taken where all parameters are 0, because no link is flat there.
     """
     if not can_have_constant(objective):
         return False

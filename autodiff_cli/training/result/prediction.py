@@ -218,7 +218,7 @@ def predict_posterior(fit: FittedModel, data: Mapping[str, ArrayLike], interval:
 
 
 def _row_parts(fit: FittedModel, point: Mapping[str, Any], size: int) -> Iterator[tuple[slice, dict[str, Any]]]:
-    """Yield the rows of a point in parts of at most so many, with the values of all leaves in these rows."""
+    """Yield the rows of a point in parts of at most `size`, with the values of all leaves in these rows."""
     shapes = fit.parsed_model.shapes
     rows = {name: values for name, values in point.items() if np.ndim(values) > len(shapes.get(name, ()))}
     for part in block_slices(len(next(iter(rows.values()))) if rows else 1, size):
@@ -602,12 +602,12 @@ def streamed_chunks(streamed: StreamedColumns) -> Iterator[Mapping[str, NDArray[
 class PlotSettings:
     """Limits of a plot of a fit, and the rule for logarithmic axes."""
 
-    max_rows: int = 2000  # rows: a random sample stands for more
+    max_rows: int = 2000  # rows; of more, a random sample is plotted
     max_groups: int = 60  # curves for combinations of labels; with more, a plot compares target and prediction
     max_bins: int = 12  # groups of neighbouring rows whose shares of classes are drawn
     rows_per_bin: int = 10  # rows of such a group, at least
     curve_points: int = 241  # points of a curve, so that it looks smooth at the width of a page
-    log_ratio: int = 100  # ratio of maximum to minimum from which on an axis may be logarithmic
+    log_ratio: int = 100  # ratio of maximum to minimum above which an axis may be logarithmic
     log_share: float = 0.1  # share of the range that has half of the rows if the axis is logarithmic
 
 

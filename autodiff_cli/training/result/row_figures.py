@@ -220,7 +220,7 @@ _MAX_THETA_STEPS = 1000
 _LAST_STEP = 1e-8  # of the logarithm of theta: as Newton's method converges, the next step is its square
 _DIGAMMA_TERMS = (1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)  # of x^-10 to x^-2 in log(x) - 1/(2*x) - ψ(x)
 _TRIGAMMA_TERMS = (5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)  # and of x^-11 to x^-3 in ψ'(x) - 1/x - 1/(2*x^2)
-_MIN_ASYMPTOTIC = 20.0  # argument from which on these numbers give all digits
+_MIN_ASYMPTOTIC = 20.0  # argument above which these numbers give all digits
 
 
 def theta_slopes(components: int, theta: float, mean: float | None, values: Array, columns: ColumnArrays) -> Array:
