@@ -255,7 +255,7 @@ class GroupFits:
         run = FitRun(part, self._method, progress, self._options, self._quantities)
         outcome = judge_end(part, self._outcomes[group])
         end_loss = None if self._end_losses is None else float(self._end_losses[group])
-        # The known statistics are those of a minimum, which an end that failed after all is not.
+        # The known statistics hold at a minimum; they are not used for an end that failed after all.
         return conclude(run, outcome, None if missing_errors_reason(outcome) else self._known.get(group), end_loss)
 
     def _has_equivalent_points(self, fits: Fits) -> bool:

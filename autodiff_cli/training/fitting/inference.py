@@ -363,8 +363,10 @@ class _Profile:
     def _find_root(
         self, inner: float, inner_rise: float, outer: float, outer_rise: float, rise: float
     ) -> tuple[float, float]:
-        """Return where the profile has a height, by secants of a nearly straight curve with bisection as a safeguard,
-        and its height there; if it jumps over the height, the place behind the jump.
+        """Return the value at which the profile reaches a height, and its height there.
+
+        Secants are used, because the curve is nearly straight, with bisection as a safeguard. If the profile jumps over
+        the height, the value behind the jump is returned.
         """
         for number in range(1, PROFILE.max_root_steps):
             slope = (outer_rise - inner_rise) / (outer - inner)
@@ -403,8 +405,9 @@ class _Profile:
         return self._rise_of(value, points)
 
     def _other_rise(self, value: float) -> float:
-        """Return the profile at a limit, with fits that start on the other side of the estimate too, where a better
-        minimum often lies. From now on, only the best of these fits is followed.
+        """Return the profile at a limit, with fits from the other side of the estimate too.
+
+        A better minimum often lies there. From now on, only the best of these fits is followed.
         """
         known = self._solutions[value]
         beyond = np.array([self._theta - share * (known - self._theta) for share in (0, 1, 4)])

@@ -143,8 +143,10 @@ def _sum_at(places: Index, values: Array, size: int) -> Array:
 
 
 class _Hessian:
-    """1 plus the second derivatives of the summed loss towards the effects, in factored form: the inverse blocks A⁻¹ of
-    the largest column, W = A⁻¹·B, and the inverse Schur complement of the other effects.
+    """The Hessian H = 1 + ∂²Σℓ/∂b² with respect to the effects, in factored form.
+
+    Its factors are the inverse blocks A⁻¹ of the column with the most levels, W = A⁻¹·B, and the inverse Schur
+    complement of the effects of crossing columns.
 
     Attributes:
         log_determinant: the logarithm of its determinant; nan if it is not positive definite.

@@ -71,7 +71,7 @@ _EXACT = 1e-9  # residuals, relative to the spread of the target, that are round
 _UNBOUNDED = (-math.inf, math.inf)
 _RUNAWAY = 1e8  # size of an unbounded number, in units of its start, that no proper posterior reaches
 
-DrawCallback = Callable[[int, int], None]  # is called with the number of draws, and with that of all
+DrawCallback = Callable[[int, int], None]  # arguments: the number of draws so far, and in total
 
 
 class PosteriorDraws(NamedTuple):
@@ -528,8 +528,10 @@ class Density:
 
     @ignore_float_errors()
     def find_similar_levels(self) -> list[str]:
-        """Return the parameters to sample as mean + deviation·z, because their levels differ little compared with their
-        errors. Their posterior is then close to their prior, and narrow where the deviation is small.
+        """Return the parameters to sample as mean + deviation·z, because their levels differ little.
+
+        If levels differ little compared with their errors, their posterior is close to their prior, and narrow where
+        the deviation is small.
 
         The levels start at their means. There g²/h is 1 on average if levels do not differ (a score test), where g is
         the slope and h the curvature of minus the log-likelihood with respect to a level. The scatter of rows around

@@ -263,10 +263,7 @@ def _exponents(objective: Objective) -> list[int]:
 
 
 def warm_starts(batch: Batch, starts: Array) -> Array:
-    """Return starting points improved by a few steps of least squares, even for fits with another loss.
-
-    A point where least squares fails stays unchanged.
-    """
+    """Return starting points improved by steps of least squares, for any loss; points where it fails unchanged."""
     if not batch.objective.has_residuals or starts.shape[1] > MAX_COVARIANCE_SIZE:
         return starts
     outcomes = fit_least_squares(batch, starts, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
@@ -647,8 +644,14 @@ class Multistart:
             yield DescentRequest(points)
 
     def _place_term(self, points: Array, linear: list[int], searched: list[int], adjusted: Mask) -> Array:
-        """Return the best of random points that share all but one term with other points, with fitted values of some
-        linear parameters. Where the other terms leave large residuals, the term is more probable.
+        """Return the best of random points that differ from other points in one term of a sum.
+
+        The term is more probable where the other terms leave large residuals.
+
+        Args:
+            points: the other points.
+            linear, searched: the linear and the nonlinear parameters of the term.
+            adjusted: the mask of the linear parameters that are fitted.
         """
         count = len(self._start)
         without, is_placed = ~np.isin(np.arange(count), linear), np.isin(np.arange(count), searched)
@@ -727,8 +730,9 @@ class Multistart:
         return points
 
     def _scan_frequency(self, thetas: Array, scan: FrequencyGrid) -> Array:
-        """Return the points with the best values of one frequency and of the phases, for any of the values of all other
-        parameters in the rows of `thetas`, the best first.
+        """Return the points with the best values of one frequency and of the phases, the best first.
+
+        The rows of `thetas` have the values to try for all other parameters.
         """
         phases = [index for index, _ in self._sinusoids.quarter_turns(thetas[0]) if self._searched[index]]
         # A sinusoid of any phase is a sum of two of fixed phase; the derivative towards the phase is the second one.

@@ -47,7 +47,7 @@ _MAX_LISTED = 6  # parameters of another solution that a sentence lists
 _MAX_JOINT_FLIPS = 3  # parameters whose signs are flipped together
 _SPAN_TOLERANCE = 1e-6  # relative difference of two slope ranges that count as equal
 _EVEN_STEPS = 1e-3  # deviation from whole multiples of the smallest distance, beyond which rows are uneven
-_UNEVEN_SHARE = 20.0  # highest frequency for uneven rows, relative to that of even ones; more if some rows are close
+_UNEVEN_SHARE = 20.0  # highest frequency for uneven rows, relative to even rows; it is higher if some rows are close
 _CLOSEST_ROWS = 1e-9  # distance of rows, relative to their range, below which they count as one
 
 Positions = NDArray[np.intp]

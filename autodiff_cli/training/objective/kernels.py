@@ -457,8 +457,13 @@ class Kernels:
         return self.backend.row_kernel(self._row_graphs([self.graphs.loss]))
 
     def shares_of_component(self, width: Node) -> protocol.SumKernel:
-        """The sum over rows of the share of the component of a mixture in a row's likelihood, given the leaf that is
-        its width. A component that is very wide has no density: what the likelihood of a row loses then is its share.
+        """Return the kernel for the number of rows of a component of a mixture.
+
+        It is the sum over rows of the component's share of the likelihood. A very wide component has no density, so its
+        share is the decrease of the likelihood when its width is replaced by a huge one.
+
+        Args:
+            width: the leaf that is the width of the component.
         """
         (wide,) = substitute([self.graphs.loss], {width: _NO_DENSITY * width})
         return self.backend.sum_kernel(self._row_graphs([self._weighted(-expm1(self.graphs.loss - wide))]))

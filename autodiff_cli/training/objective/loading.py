@@ -212,8 +212,10 @@ def weighting_graph(source: ArrayLike | str, words: str, names: Collection[str])
 
 
 def find_weightings(names: Collection[str], options: FitOptions) -> list[Weighting]:
-    """Return the weights and errors that the options name. A vector `[s1, s2]` has an error for each target: their
-    geometric mean gives the weight of a row, and further columns have its ratio to the error of each target.
+    """Return the weights and errors that the options name.
+
+    A vector `[s1, s2]` has an error for each target: their geometric mean gives the weight of a row, and further
+    columns have the ratio of this mean to the error of each target.
 
     Args:
         names: the columns of the data.

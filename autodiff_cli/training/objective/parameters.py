@@ -454,8 +454,9 @@ _PROBES = (-2.3, -0.7, 0.4, 1.7, 2.6)  # values of a parameter at which an opera
 
 
 def natural_bounds(program: Program, names: Iterable[str]) -> dict[str, BoundPair]:
-    """Return the ranges of parameters within which a log-likelihood has a meaning: where operations on them are
-    defined, such as `log(s)`, and from 0 to 1 for shares, such as `w` in `log(w*f + (1 - w)*g)`.
+    """Return the ranges of parameters within which a log-likelihood has a meaning.
+
+    Operations such as `log(s)` must be defined. Shares, such as `w` in `log(w*f + (1 - w)*g)`, are from 0 to 1.
 
     >>> natural_bounds(read("log(w*normal_pdf(x, m, s) + (1 - w)*k/log(2 - r))"), ["w", "m", "s", "k", "r"])
     {'s': (0.0, inf), 'r': (-inf, 2.0), 'w': (0.0, 1.0)}
@@ -540,8 +541,14 @@ def complemented_shares(node: Node, program: Program) -> list[tuple[str, ...]]:
 
 
 def snap_to_zero(theta: Array, start: Array, bounds: Bounds) -> tuple[NDArray[np.bool_], Array, NDArray[np.bool_]]:
-    """Return which of some points, of shape (fits, P), have parameters that shrank to a small share of their starting
-    values, such as `a` in `a^2`, these points with 0 for such parameters, and the mask of these parameters.
+    """Set parameters to 0 that shrank to a small share of their starting values, such as `a` in `a^2`.
+
+    Args:
+        theta: points of shape (fits, P).
+
+    Returns:
+        The mask of the points with such parameters, these points with the parameters at 0, and the mask of the
+        parameters in them.
     """
     is_small = (theta != 0) & (np.abs(theta) < _ZERO_RATIO * np.abs(start))
     points = np.where(is_small, 0.0, theta)

@@ -373,8 +373,10 @@ def has_no_finite_minimum(objective: Objective, theta: Array) -> bool:
 
 
 def find_separation(objective: Objective, theta: Array) -> tuple[str, Mask]:
-    """Return a sentence on parameters without a finite best value because the model separates the classes, or predicts
-    some counts of 0 with certainty, and the mask of the parameters without a meaningful error; empty if there are none.
+    """Find parameters without a finite estimate: the model separates classes, or predicts counts of 0 with certainty.
+
+    Returns:
+        A sentence on them, which is empty if there are none, and the mask of the parameters without a meaningful error.
     """
     none, every = np.zeros(len(theta), np.bool_), np.ones(len(theta), np.bool_)
     if objective.loss not in ("bce", "cross_entropy", *COUNT_LOSSES) or objective.is_network or objective.is_penalised:
@@ -681,8 +683,10 @@ def count_figures(sums: LikelihoodSums, dof: int, *, is_tested: bool) -> dict[st
 
 
 def family_warnings(goodness: GoodnessOfFit, loss: str | None) -> list[str]:
-    """Return a sentence if the target does not follow its family: if counts are not whole numbers, if counts or
-    proportions scatter clearly more than their family allows, or negative binomial counts no more than Poisson counts.
+    """Return the warnings that the target does not follow its family.
+
+    Counts may not be whole numbers, counts or proportions may scatter clearly more than their family allows, and
+    negative binomial counts no more than Poisson counts.
     """
     if goodness.non_integers:
         values, counts, advice = "targets", "counts", "--family quasipoisson"

@@ -675,8 +675,10 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, opti
 
 
 def _class_plot(fit: FittedModel, part: Objective, values: Array) -> FitPlot | None:
-    """Return the plot of the probability of each class against the predictor, with the shares of the classes among
-    neighbouring rows in place of the rows; with several predictors, of the shares against the predicted probability.
+    """Return the plot of the probability of each class against the predictor.
+
+    Its points are the shares of the classes among neighbouring rows. With several predictors, these shares are plotted
+    against the predicted probability.
 
     Args:
         values: the class of each row, and its predicted probabilities.

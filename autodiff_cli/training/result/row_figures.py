@@ -251,8 +251,13 @@ def _digamma_remainders(x: Array) -> tuple[Array, Array]:
 
 
 def estimate_theta(objective: Objective, theta: Array, mean: float | None = None) -> float:
-    """Return the maximum likelihood estimate of theta of negative binomial counts for given means, or one mean of all,
-    by Newton's method for its logarithm; `MAX_THETA` if the counts scatter no more than Poisson counts.
+    """Return the maximum likelihood estimate of theta of negative binomial counts.
+
+    Newton's method finds its logarithm. It is `MAX_THETA` if the counts scatter no more than Poisson counts.
+
+    Args:
+        theta: the parameters of the model, which predicts the mean of each count.
+        mean: one mean for all counts, in place of the predictions.
     """
     estimate = min(objective.scale, 1.0)
     for _ in range(_MAX_THETA_STEPS):
@@ -335,9 +340,10 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
 def residual_figures(
     objective: Objective, rows: GatheredRows, residuals: Array, predictions: Array
 ) -> list[dict[str, Any]]:
-    """Return the figures of some groups that need every residual, by name: quantiles of the residuals, and of weighted
-    ones the largest, the trend of their scatter, and the Durbin–Watson statistic, None unless the rows are sorted by
-    the only predictor.
+    """Return the figures of groups that need every residual, by name, for each group.
+
+    They are the quantiles of the residuals, and of the weighted residuals the largest, the trend of their scatter, and
+    the Durbin–Watson statistic, which is None unless the rows are sorted by the only predictor.
     """
     quantiles, weighted = rows.quantiles(residuals, _QUANTILE_LEVELS).tolist(), residuals * np.sqrt(rows.weights)
     ratios = _durbin_watson(objective, rows, weighted).tolist()
@@ -410,8 +416,10 @@ def _have_constants(batch: GroupBatch, fits: Fits) -> Mask:
 
 
 def contain_constants(rows: GatheredRows, columns: Array) -> Mask:
-    """Return in which groups a constant is a special case of a model that is linear up to its link: the derivatives of
-    the prediction are independent and span a constant, and no column is an offset, as `x` is in `a + b*z + x`.
+    """Return in which groups a constant is a special case of a model that is linear up to its link.
+
+    The derivatives of the prediction are then independent and span a constant, and no column is an offset, such as `x`
+    in `a + b*z + x`.
 
     Args:
         rows: the rows of the groups.

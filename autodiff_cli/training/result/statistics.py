@@ -390,7 +390,7 @@ def batch_statistics(
     scatter = np.where(is_perfect, np.fmax(lengths, np.sqrt(rounding)), lengths)  # residuals may be 0 by chance
     on_bound = batch.bounds.active(theta)
     ends_on_bound = np.asarray(on_bound.any(axis=1))
-    unknown: Array = np.broadcast_to(math.nan, (len(theta), size, size))  # one nan in memory, whatever the size
+    unknown: Array = np.broadcast_to(math.nan, (len(theta), size, size))  # a single nan in memory for any size
     estimate = _Covariances(unknown, np.ones(len(theta)), "", [[reason] if reason else [] for _ in theta])
     distances = np.full(len(theta), math.nan)
     if not reason:
