@@ -257,7 +257,7 @@ class CheckpointFile:
         except OSError as error:
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 raise self._contested_error() from None
-            # A file system without locks: see `_check_alone`.
+            # A file system without locks: see `_check_sole_writer`.
 
     def _contested_error(self) -> CheckpointError:
         return CheckpointError(f"{self.path}: another run writes this checkpoint too; give each run its own file")
@@ -332,7 +332,7 @@ class EvaluationLog:
     """A record of evaluations, from which a deterministic method, or a chain with the same seed, resumes by running
     again: known results are returned without being computed.
 
-    A result is found by its point, because chains run beside each other.
+    Results are stored by their points, because chains run concurrently, in no fixed order.
 
     Attributes:
         results: the result of each evaluation, by a digest of its point.

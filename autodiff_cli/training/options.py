@@ -257,7 +257,7 @@ class ObjectiveOptions:
         huber_delta: the threshold of the loss huber, in scales; 1.345 by default.
         family: the distribution of the target, whose mean is the prediction, one of `FAMILIES`. Standard errors come
             from the inverse Hessian; for gamma, negative_binomial and the quasi-likelihoods from the expected
-            information, as those of R.
+            information, as in R.
         likelihood: treat a model without `~` as each row's negative log-likelihood; standard errors come from the
             inverse Hessian.
         l1, l2: factors of penalties that are added to the mean loss: `l1·Σ|θ| + l2·Σ θ²` over all free numbers. With
@@ -361,12 +361,12 @@ class ObjectiveOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FitOptions(ObjectiveOptions):
-    """The options of a fit: those of `ObjectiveOptions`, and those of the minimisation and the report.
+    """The options of a fit: of its objective (`ObjectiveOptions`), of the minimisation and of the report.
 
     Attributes:
         optimizer: `lm`, `lbfgs`, one of `OPTIMIZERS`, or `auto`: adam for networks (models with a layer) and mini-
             batches, else lm for the loss mse, else lbfgs.
-        learning_rate: of the gradient methods (sgd to adamw).
+        learning_rate: the learning rate of the gradient methods (sgd to adamw).
         lr_schedule: the learning-rate schedule: constant, cosine, step, exponential or plateau, with numbers such as
             `step:30:0.1`. See `LearningRateSchedule`.
         epochs: the maximum number of passes over the data. The default is 100 for the gradient methods; other methods
@@ -378,8 +378,8 @@ class FitOptions(ObjectiveOptions):
         starts: the number of starting points, the given one and random ones; the best end is kept. By default, other
             starting values are estimated from the data only if the fit ends badly.
         validation: the fraction of the rows, drawn at random, that is held out to evaluate the fit.
-        patience: stop when the validation loss has not decreased for this many epochs. The parameters are then those of
-            the epoch with the least validation loss.
+        patience: stop when the validation loss has not decreased for this many epochs. The result then has the
+            parameters of the epoch with the least validation loss.
         min_delta: the least decrease of the validation loss that counts for patience.
         cluster: run on a cluster, with the same result bit for bit: a client of Dask's `distributed`, the address of a
             scheduler, or `local:N` for N processes on this machine. Needs the extra `cluster`.

@@ -95,9 +95,9 @@ def _parse_prior(name: str, text: str) -> Prior:
     kind = kind.strip()
     if kind not in LOG_DENSITIES:
         raise OptionError(f"the prior of `{name}`: {unknown_choice('distribution', kind, LOG_DENSITIES)}")
-    distribution, shown = LOG_DENSITIES[kind], f"{kind}({', '.join(LOG_DENSITIES[kind].arguments)})"
+    distribution, signature = LOG_DENSITIES[kind], f"{kind}({', '.join(LOG_DENSITIES[kind].arguments)})"
     if not bracket or not rest.endswith(")"):
-        raise OptionError(f"the prior of `{name}`: {kind} is written {shown}, not `{text}`")
+        raise OptionError(f"the prior of `{name}`: {kind} is written {signature}, not `{text}`")
     arguments: tuple[Node, ...] = ()
     if rest[:-1].strip():
         try:
@@ -107,7 +107,7 @@ def _parse_prior(name: str, text: str) -> Prior:
             raise OptionError(f"the prior of `{name}`, {text}: {reason}") from None
     if len(arguments) != len(distribution.arguments):
         count = pluralize(len(arguments), "argument")
-        raise OptionError(f"the prior of `{name}`: {kind} takes {shown}, not {count}: `{text}`")
+        raise OptionError(f"the prior of `{name}`: {kind} takes {signature}, not {count}: `{text}`")
     numbers = [_number(node) for node in arguments]
     for argument, number in zip(distribution.arguments, numbers, strict=True):
         if number is not None and not math.isfinite(number):

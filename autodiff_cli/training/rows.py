@@ -6,7 +6,7 @@ be pickled, so it can be sent to where the rows are. Inside a chunk, a task comp
 turn the values of a block into a small result and combine two results.
 
 Blocks have a power of two of rows, chunks a power of two of blocks, and results are combined in a fixed tree. So the
-result has the same bits wherever the rows are and wherever chunks begin.
+result has the same bits for any place of the rows and any division into chunks.
 """
 
 from __future__ import annotations
@@ -381,7 +381,7 @@ class Spreads(NamedTuple):
 def spreads(values: Array, columns: ColumnArrays) -> Spreads:
     """Return the spreads of the values of a block.
 
-    Values are counted from the first one, so that those of a constant have a spread of exactly 0.
+    The first value is subtracted before squaring, so that equal values have a spread of exactly 0.
     """
     weight, shifted = columns.get(WEIGHT, 1.0), values - values[:, :1]
     total = float(np.sum(weight)) if WEIGHT in columns else float(values.shape[-1])
@@ -450,7 +450,7 @@ _MIN_COLUMN_NORM = 1e-140  # the square of a shorter column underflows and loses
 def cholesky_factor(products: Array) -> Array | None:
     """Return the triangular factor R with RᵀR = AᵀA from the products of the columns of A, by Cholesky factorization.
 
-    The last column, the residuals, may depend on the others.
+    The last column, the residuals, may be linearly dependent on the columns before it.
 
     Args:
         products: the sums of products of every two columns, column by column down to the diagonal.

@@ -200,7 +200,7 @@ def test_a_component_of_two_rows_is_kept_only_from_starting_values() -> None:
     assert given.converged
     assert min(given.parameters["s1"], given.parameters["s2"]) == pytest.approx(0.15, rel=1e-3)
     if not searched.converged:
-        assert "depends on 2 rows (starting values for all parameters keep it)" in searched.failure
+        assert "depends on 2 rows (to keep it, give starting values for all parameters)" in searched.failure
     else:
         assert min(searched.parameters["s1"], searched.parameters["s2"]) != pytest.approx(0.15, rel=1e-3)
 

@@ -198,8 +198,8 @@ def test_the_form_of_hierarchical_priors_follows_what_rows_say_of_levels(
     priors = ["a[g] ~ normal(m, s)", "s ~ half_normal(2000)", "m ~ normal(0, 10000)"]
     options = FitOptions(priors=priors)
     objective = Objective.of("y ~ a[g]", as_dataset(data), options)
-    density = Density(objective, fit._start_of_chains(objective, options), options)
-    assert density.find_alike_levels() == ([] if is_centred else ["a[g]"])
+    density = Density(objective, fit._chain_start(objective, options), options)
+    assert density.find_similar_levels() == ([] if is_centred else ["a[g]"])
     found = ad.fit("y ~ a[g]", data, priors=priors, posterior=400, chains=2, seed=1)
     assert min(each.ess_bulk for each in found.posterior.values()) > 100  # of 800
     assert found.divergences == 0

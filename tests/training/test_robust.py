@@ -349,7 +349,7 @@ def test_a_slope_of_a_smooth_loss_is_no_minimum_at_a_kink(theta: list[float]) ->
     y = 3 * np.exp(-4 * np.exp(-1.5 * x)) + np.random.default_rng(0).normal(size=30)
     objective = Objective("y ~ A*exp(-b*exp(-c*x))", {"x": x, "y": y}, loss="huber")
     stuck = Outcome(np.array(theta), converged=False, failure="on a slope", is_stuck=True)
-    assert not minimization._checked_end(objective, stuck).converged
+    assert not minimization._check_kinks(objective, stuck).converged
 
 
 @pytest.mark.slow
@@ -358,7 +358,7 @@ def test_a_slope_of_a_likelihood_is_no_minimum_at_a_kink() -> None:
     x, y = np.linspace(0.87, 10, 15), [1, 1, 0, 3, 2, 0, 1, 0, 1, 1, 6, 3, 2, 4, 8]
     objective = Objective("y ~ a/(1 + exp(-b*(x - c)))", {"x": x, "y": y}, loss="poisson")
     batch = ObjectiveBatch([objective])
-    assert not minimization.minimize_each("lbfgs", batch, objective.start[None])[0].converged
+    assert not minimization.minimize_and_check("lbfgs", batch, objective.start[None])[0].converged
 
 
 @pytest.mark.slow

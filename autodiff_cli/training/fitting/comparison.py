@@ -1,8 +1,8 @@
 """Comparison of models: information criteria, k-fold cross-validation, and tests of nested models.
 
 A test of nested models needs certainty that one is a special case of the other. There are two sound ways. If both
-predictions are linear in their parameters, the columns of the smaller model lie in the span of those of the larger one
-on these rows. Otherwise, parameters of the larger model are set to 0 or 1, and the result has to be the smaller model
+predictions are linear in their parameters, the larger design matrix spans every column of the smaller one on these
+rows. Otherwise, parameters of the larger model are set to 0 or 1, and the result has to be the smaller model
 as a formula of the same names. If another parameter then has no effect, the usual distributions of test statistics do
 not hold (Davies 1977, Biometrika 64, 247).
 """
@@ -56,15 +56,15 @@ def assign_folds(rows: int, folds: int, seed: int) -> NDArray[np.intp]:
 def cross_validation_error(
     objective: Objective, fit: FittedModel, options: FitOptions, folds: int
 ) -> tuple[float | None, str]:
-    """Return the (weighted) mean loss of the rows, each from a fit to the folds that do not contain it, or None and the
-    reason in words.
+    """Return the cross-validation error of a fit and an empty text, or None and the reason in words.
 
+    It is the (weighted) mean loss of the rows, each with the parameters of a fit to the folds that do not contain it.
     Each fit starts from the fit to all rows. Networks and fits by gradient descent start anew: they end near their
-    start, so they would remember the rows of the fold.
+    start, so a start that was fitted to the held-out rows would leak information about them.
 
     Args:
         fit: the fit to all rows.
-        folds: the number of folds, at most that of the rows; fewer than 2 for no cross-validation.
+        folds: the number of folds, at most the number of rows; fewer than 2 for no cross-validation.
     """
     if folds < 2 or fit.failure:
         return None, ""
@@ -274,7 +274,7 @@ class NestedTest:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The comparison of models, sorted by AICc; models without AICc follow, sorted by cross-validation error and loss.
-    Models that fit exactly come first, the smallest of them before the others.
+    Models that fit exactly come first, sorted by their number of parameters.
 
     Attributes:
         models: the models, best first.

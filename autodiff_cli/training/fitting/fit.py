@@ -1,7 +1,7 @@
-"""Fit a model to data: the public `fit`, and the assembly of its result.
+"""Run a fit and build its result.
 
-`fit` collects the options, `fit_dataset` and `fit_objective` run the fit, and `build_fit` computes statistics and
-warnings for the `FittedModel`.
+`fit_dataset` and `fit_objective` run the fit. `build_fit` computes the statistics and warnings of the `FittedModel`, to
+which `conclude` adds intervals. `judge` decides whether a fit converged.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,20 +46,20 @@ from autodiff_cli.training.result.statistics import (
     compute_statistics,
 )
 
-_MAX_COMPARED_LEVELS = 8  # levels whose values are tried for all levels
-_MAX_ADOPTED_FITS = 10  # better fits that profiles lead to, one after the other
+_MAX_COMPARED_LEVELS = 8  # levels; the values of each are tried as starting values of all levels
+_MAX_ADOPTED_FITS = 10  # successive better fits that profiles may lead to
 
 
 _STATISTICS = tuple(each.name for each in dataclasses.fields(FitStatistics))
-_UNSOLVED = "no standard errors: the fit did not converge"
+_NO_SOLUTION = "no standard errors: the fit did not converge"
 _NO_SCALE = "no standard errors: the residuals have no scale"
-_NEGLIGIBLE_DISTANCE = 1e-3  # standard errors from the minimum, at which any method counts as converged
+_NEGLIGIBLE_DISTANCE = 1e-3  # distance from the minimum, in standard errors, at which a fit counts as converged
 _NOT_CONVERGED = "not converged: the loss was still falling at the last epoch"
 
-_STOPPED_BESIDE = (
-    "not converged: with this learning rate the steps end beside the minimum; try a smaller --lr, or an --lr-schedule"
+_STOPPED_NEAR_MINIMUM = (
+    "not converged: this learning rate leads near the minimum but not to it; try a smaller --lr, or an --lr-schedule"
 )
-_ENDLESS = "not converged: the loss falls ever more slowly, as if it had no minimum; try a simpler model, or --bounds"
+_UNBOUNDED = "not converged: the loss falls ever more slowly, as if it had no minimum; try a simpler model, or --bounds"
 
 
 class Interrupted(KeyboardInterrupt):
@@ -75,7 +75,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def fit_dataset(model: str | Model, dataset: Dataset, options: FitOptions) -> FittedModel:
-    """Fit a model to a dataset. See `autodiff_cli.fit`, also for the exceptions."""
+    """Fit a model to a dataset. Raises the exceptions of `autodiff_cli.fit`."""
     if isinstance(model, str):
         model, options = tie_fixed_parameters(model, dataset.names, options)
     with connected(options) as options:
@@ -92,13 +92,13 @@ def fit_objective(
 
     Args:
         on_progress: is called from time to time during a long epoch.
-        on_draw: is called for every draw from the posterior with the number of draws so far, and of all.
+        on_draw: is called for every draw from the posterior, with the number of draws so far and the total number.
     """
     method = checked_method(objective, options)
     if objective.effects:
         return _fit_random_effects(objective, options, Progress(options.on_epoch, None, on_progress))
     if objective.orders and (options.checkpoint is not None or options.resume is not None):
-        raise OptionError("bounds: parameters in an order cannot be combined with checkpoint or resume")
+        raise OptionError("bounds: ordered parameters cannot be combined with checkpoint or resume")
     writer, checkpoint = open_checkpoint(options, objective, method)
     validation = None
     if options.validation is not None:
@@ -118,7 +118,7 @@ def fit_objective(
             return _with_posterior(run, None, on_draw)
         run, outcome = _find_minimum(run)
         if options.posterior is not None:
-            # If parameters end equal, against their order, they got bounds that are not those of the posterior.
+            # Parameters that end equal, against their order, have auxiliary bounds, which the posterior must not have.
             unaided = run._replace(objective=copy_with(run.objective, bounds=objective.bounds))
             return _with_posterior(unaided, conclude(run, outcome), on_draw)
         progress.finish()  # the result has its warnings
@@ -142,7 +142,7 @@ def checked_method(objective: Objective, options: FitOptions) -> str:
 
 
 class FitRun(NamedTuple):
-    """A fit with its method, options and progress, before its conclusions.
+    """A fit under way: its objective, method, options and progress.
 
     Attributes:
         objective: the objective that is minimised.
@@ -175,8 +175,8 @@ def _fit_random_effects(objective: Objective, options: FitOptions, progress: Pro
     return dataclasses.replace(result, random_effects=fitted.effects)
 
 
-def _start_of_chains(objective: Objective, options: FitOptions) -> Array:
-    """Return the starting point of chains under hierarchical priors: a fit in which the levels are at their means."""
+def _chain_start(objective: Objective, options: FitOptions) -> Array:
+    """Return the starting point of chains under hierarchical priors: a fit with all levels at their means."""
     from autodiff_cli.training.fitting.laplace import fit_at_means
 
     leaves, means = objective.model.program.leaves, dict[Node, Node]()
@@ -200,7 +200,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
 
     objective, options = run.objective, run.options
     if result is None:
-        start = _start_of_chains(objective, options)
+        start = _chain_start(objective, options)
     elif result.failure:
         return result
     else:
@@ -223,15 +223,15 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
     if result is None:
         numbers = parameter_draws(objective, drawn.draws).reshape(-1, objective.layout.size)
         theta = numbers.mean(axis=0)
-        known = dataclasses.replace(
-            compute_statistics(objective, theta, options.absolute_sigma, _UNSOLVED, with_goodness=True),
+        statistics = dataclasses.replace(
+            compute_statistics(objective, theta, options.absolute_sigma, _NO_SOLUTION, with_goodness=True),
             missing_error_reasons=(),
             stderr=objective.layout.values(numbers.std(axis=0, ddof=1)),
             covariance=np.atleast_2d(np.cov(numbers.T)),
             definition=goodness.DRAWN,
             warnings=(),
         )
-        result, warnings = build_fit(run, Outcome(theta, True), known), len(run.progress.warnings)
+        result, warnings = build_fit(run, Outcome(theta, True), statistics), len(run.progress.warnings)
         result.notes[0] = _POSTERIOR_MEANS  # replaces the note on the mode
     earlier = [each for each in result.warnings if each != _HIERARCHICAL]
     reported = dataclasses.replace(
@@ -248,15 +248,19 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
 
 
 def conclude(
-    run: FitRun, outcome: Outcome, known: ComputedStatistics | None = None, loss: float | None = None
+    run: FitRun, outcome: Outcome, statistics: ComputedStatistics | None = None, loss: float | None = None
 ) -> FittedModel:
     """Return the fitted model for the outcome of a method, with the requested intervals; see `build_fit`.
 
-    If a profile meets a better fit, that one is reported. Raises Interrupted.
+    If a profile finds a better fit, it replaces the outcome. Raises Interrupted.
+
+    Args:
+        statistics: the statistics at the outcome, if they are computed already.
+        loss: the mean loss there, if it is computed already.
     """
     adopted = 0
     while True:
-        result = build_fit(run, outcome, known, loss)
+        result = build_fit(run, outcome, statistics, loss)
         try:
             return inference.add_intervals(result, run.objective, run.options, run.quantities)
         except KeyboardInterrupt:
@@ -264,26 +268,26 @@ def conclude(
         except inference.BetterFit as better:
             adopted += 1
             if adopted > _MAX_ADOPTED_FITS:
-                result.warnings.append("no intervals: the profiles lead to ever better fits; try --starts")
+                result.warnings.append("no intervals: the profiles keep finding better fits; try --starts")
                 return result
             note = f"the profile of `{better.element}` led to a better fit, which is reported"
-            outcome, known, loss = _adopt(run, better.theta, note), None, None
+            outcome, statistics, loss = _refit(run, better.theta, note), None, None
 
 
-def _adopt(run: FitRun, theta: Array, note: str) -> Outcome:
-    """Return the end of a fit from a point that is better than the last fit, and note that."""
+def _refit(run: FitRun, theta: Array, note: str) -> Outcome:
+    """Fit from a point that is better than the last fit, add a note, and return the end."""
     objective, progress = run.objective, run.progress
     progress.notes.append(note)
     batch, report = ObjectiveBatch([objective]), report_single_fit(progress.record)
-    (end,) = minimization.minimize_each(minimization.converging_method(objective), batch, theta[None], report)
+    (end,) = minimization.minimize_and_check(minimization.converging_method(objective), batch, theta[None], report)
     return minimization.judge_end(objective, end)
 
 
 def _find_minimum(run: FitRun) -> tuple[FitRun, Outcome]:
-    """Return the outcome of the method, and the run that has it. Raises Interrupted."""
+    """Run the method, and return its outcome with the run whose objective has it. Raises Interrupted."""
     progress = run.progress
     try:
-        run, outcome = _optimize_in_order(run)
+        run, outcome = _optimize_constrained(run)
         return run, _compare_levels(run, outcome)
     except KeyboardInterrupt:
         if progress.best is None:
@@ -292,7 +296,7 @@ def _find_minimum(run: FitRun) -> tuple[FitRun, Outcome]:
         raise Interrupted(build_fit(run, Outcome(progress.best.theta, False, "interrupted"))) from None
 
 
-def _optimize_in_order(run: FitRun) -> tuple[FitRun, Outcome]:
+def _optimize_constrained(run: FitRun) -> tuple[FitRun, Outcome]:
     """Run a method (see `optimize_multistart`); if its end breaks the order of parameters, run it on their differences.
 
     Returns:
@@ -316,15 +320,16 @@ def _optimize_in_order(run: FitRun) -> tuple[FitRun, Outcome]:
         difference = (
             "end equal: the data contradict their order"
             if not tied.limit
-            else "sum to 1, which leaves no share to the last component"
+            else "sum to 1, which leaves no share for the last component"
         )
         progress.warnings.append(f"{listed} {difference}; the standard errors assume that this holds")
     return run._replace(objective=candidate), outcome
 
 
 def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
-    """Return the end of a fit, or a better one from where the levels of a column are more alike: with their terms in
-    the same order, or with all values of one level.
+    """Return the outcome of a fit, or a better one from starting values that make the levels of a column more alike.
+
+    These have the terms of all levels in the same order, or the values of one level for all levels.
     """
     objective, method = run.objective, run.method
     is_searched = outcome.divergence is None and method in ("lm", "lbfgs") and run.options.epochs is None
@@ -347,40 +352,42 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
     best = _better_end(method, objective, np.array(starts))
     if best is None:
         return outcome
-    return _adopt(run, best.theta, "a better fit was found from equal starting values of all levels")
+    return _refit(run, best.theta, "a better fit was found from the same starting values for all levels")
 
 
 def _better_end(method: str, objective: Objective, starts: Array) -> Outcome | None:
-    """Return the best end of fits from some points if it ranks above that from the first; None otherwise."""
+    """Return the best end of fits from several starts if it ranks above the end from the first start; else None."""
     first, *ends = minimization.minimize_batch(method, repeat_objective(objective, len(starts)), starts)
     best = minimization.best_rival(objective, first, [end.theta for end in ends])
     return next((end for end in ends if end.theta is best), None)
 
 
 def build_fit(
-    run: FitRun, outcome: Outcome, known: ComputedStatistics | None = None, loss: float | None = None
+    run: FitRun, outcome: Outcome, statistics: ComputedStatistics | None = None, loss: float | None = None
 ) -> FittedModel:
-    """Return the fitted model for the outcome of a method: its statistics, derived quantities, warnings, notes, and the
-    data of a plot if the options ask for it.
+    """Return the fitted model for the outcome of a method.
+
+    It includes statistics, derived quantities, warnings and notes, and the data of a plot if the options request it.
 
     Args:
-        known: the statistics if they are known, of a point that is canonical; see `canonical_parameters`.
-        loss: the mean loss there, if it is known.
+        statistics: the statistics at the outcome, if they are computed already. The outcome is then used as it is,
+            without `canonical_parameters`.
+        loss: the mean loss there, if it is computed already.
     """
     objective, method, progress, options, quantities = run
     choices: list[str] = []
-    if known is None:
+    if statistics is None:
         outcome, choices = _canonical_outcome(objective, method, outcome)
-        reason = missing_errors(outcome)
-        known = compute_statistics(objective, outcome.theta, options.absolute_sigma, reason, with_goodness=True)
-    has_scale = objective.loss and LOSSES[objective.loss].has_scale and known.missing_error_reasons != (_NO_SCALE,)
+        reason = missing_errors_reason(outcome)
+        statistics = compute_statistics(objective, outcome.theta, options.absolute_sigma, reason, with_goodness=True)
+    has_scale = objective.loss and LOSSES[objective.loss].has_scale and statistics.missing_error_reasons != (_NO_SCALE,)
     model, dropped_rows = objective.model, objective.data.dropped
     layout, first = objective.layout, progress.first
-    verdict = judge(run, outcome, known)
-    known = verdict.statistics
+    verdict = judge(run, outcome, statistics)
+    statistics = verdict.statistics
     auc, roc = goodness.roc_curve(objective, outcome.theta) or (None, None)
     quantity_values, quantity_warnings = inference.estimate_quantities(
-        quantities, objective.point(outcome.theta), known
+        quantities, objective.point(outcome.theta), statistics
     )
     judgement = (*verdict.warnings, *quantity_warnings, *verdict.reasons)
     dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
@@ -389,7 +396,7 @@ def build_fit(
         rows=objective.rows,
         parameters=layout.values(outcome.theta),
         fixed=dict(objective.fixed),
-        loss=_loss_value(objective, method, outcome, known) if loss is None else loss,
+        loss=_loss_value(objective, method, outcome, statistics) if loss is None else loss,
         optimizer=method,
         epochs=progress.last.number if progress.last else 0,
         converged=verdict.converged,
@@ -417,24 +424,24 @@ def build_fit(
         scale=objective.scale if has_scale else None,
         diagnosis=diagnose(objective, first.theta, outcome.theta) if options.diagnosis and first else None,
         **({} if progress.validation is None else progress.validation.summary(outcome.theta)),
-        **{name: getattr(known, name) for name in _STATISTICS},
+        **{name: getattr(statistics, name) for name in _STATISTICS},
     )
     if options.plot:
         return dataclasses.replace(result, plot=collect_plot_data(result, objective, outcome.theta, options))
     return result
 
 
-def missing_errors(end: Outcome) -> str:
-    """Return why the end of a fit has no standard errors, as a sentence; empty if it may have some."""
-    return _UNSOLVED if end.failure else _NO_SCALE * (end.note == minimization.NO_SCALE)
+def missing_errors_reason(end: Outcome) -> str:
+    """Return the reason why an outcome has no standard errors, as a sentence; empty if it may have some."""
+    return _NO_SOLUTION if end.failure else _NO_SCALE * (end.note == minimization.NO_SCALE)
 
 
 class FitVerdict(NamedTuple):
-    """The verdict on a fit, from where it ended and its statistics.
+    """The verdict on a fit: whether it converged, and what limits its results.
 
     Attributes:
         converged: whether the fit ended at a minimum. Otherwise no profile or bootstrap intervals are computed.
-        statistics: the statistics that hold there.
+        statistics: the statistics that are valid at this end.
         warnings: sentences on limits of the statistics.
         reasons: sentences on why the fit failed or did not converge, and on what to try.
     """
@@ -445,64 +452,67 @@ class FitVerdict(NamedTuple):
     reasons: list[str]
 
 
-def judge(run: FitRun, outcome: Outcome, known: ComputedStatistics) -> FitVerdict:
-    """Return the verdict on a fit. The fits of groups, of chunks of files and of several starts come here too."""
+def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitVerdict:
+    """Return the verdict on a fit; fits of groups, of chunks of files and of several starts get theirs here, too."""
     objective, method, progress, options, _ = run
-    is_at_minimum, note, distance = outcome.converged, outcome.note, known.minimum_distance
-    is_beside = options.tolerance is options.patience is None and distance > COVARIANCE.max_minimum_distance
+    is_at_minimum, note, distance = outcome.converged, outcome.note, statistics.minimum_distance
+    is_off_minimum = options.tolerance is options.patience is None and distance > COVARIANCE.max_minimum_distance
     if not is_at_minimum and distance < _NEGLIGIBLE_DISTANCE and not outcome.failure:
         is_at_minimum = True
-    elif is_at_minimum and is_beside and not outcome.kinks:
-        is_at_minimum, note = False, _STOPPED_BESIDE if method in OPTIMIZERS else _ENDLESS
-    if is_at_minimum and (words := _no_minimum_note(objective, outcome.theta, known)):
+    elif is_at_minimum and is_off_minimum and not outcome.kinks:
+        is_at_minimum, note = False, _STOPPED_NEAR_MINIMUM if method in OPTIMIZERS else _UNBOUNDED
+    if is_at_minimum and (words := _no_minimum_note(objective, outcome.theta, statistics)):
         is_at_minimum, note = False, words
     if outcome.converged != is_at_minimum:
         outcome = dataclasses.replace(outcome, converged=is_at_minimum)
     has_several_ends = method not in OPTIMIZERS and not objective.effects and not hyperparameters(objective.priors)
-    doubt = doubt_of(objective, outcome, known) if has_several_ends else ""
-    exact, has_no_dispersion = _perfect_fit_warning(known), known.separation_warning and objective.has_dispersion
-    if known.is_perfect:  # the likelihood has no maximum
-        known = dataclasses.replace(known, log_likelihood=None, aic=None, aicc=None, bic=None, durbin_watson=None)
-    if known.is_perfect or has_no_dispersion or not is_at_minimum:  # tests compare minima by a variance
-        known = dataclasses.replace(known, null_test=None)
+    doubt = doubt_warning(objective, outcome, statistics) if has_several_ends else ""
+    exact, separation = _perfect_fit_warning(statistics), statistics.separation_warning
+    if statistics.is_perfect:  # the likelihood has no maximum
+        unknown: dict[str, Any] = dict.fromkeys(("log_likelihood", "aic", "aicc", "bic", "durbin_watson"))
+        statistics = dataclasses.replace(statistics, **unknown)
+    if statistics.is_perfect or (separation and objective.has_dispersion) or not is_at_minimum:
+        statistics = dataclasses.replace(statistics, null_test=None)  # tests compare minima by a variance
     if outcome.kinks and distance > COVARIANCE.max_minimum_distance:
-        words_at_kink = tuple(_KINK if words.startswith("no standard errors") else words for words in known.warnings)
-        known = dataclasses.replace(known, warnings=words_at_kink)
+        words_at_kink = tuple(_KINK if each.startswith("no standard errors") else each for each in statistics.warnings)
+        statistics = dataclasses.replace(statistics, warnings=words_at_kink)
     hierarchical = _HIERARCHICAL if hyperparameters(objective.priors) else ""
     broken = curve_warning(objective, outcome.theta) if is_at_minimum else ""
-    has_scatter = is_at_minimum and not doubt and not known.is_perfect
-    scatter = goodness.scatter_warnings(objective, outcome.theta, known, known.dof) if has_scatter else ()
-    overdispersed = goodness.family_warnings(known, objective.loss)
-    warnings = (doubt, broken, *scatter, *known.warnings, exact, hierarchical, *overdispersed)
-    reasons = [known.separation_warning]
-    if not known.separation_warning:
+    has_scatter = is_at_minimum and not doubt and not statistics.is_perfect
+    scatter = goodness.scatter_warnings(objective, outcome.theta, statistics, statistics.dof) if has_scatter else ()
+    overdispersed = goodness.family_warnings(statistics, objective.loss)
+    warnings = (doubt, broken, *scatter, *statistics.warnings, exact, hierarchical, *overdispersed)
+    reasons = [separation]
+    if not separation:
         closing = outcome.failure or note or _NOT_CONVERGED * (not is_at_minimum)
         reasons = [*explain_failure(objective, outcome, [record["loss"] for record in progress.history]), closing]
-    is_at_minimum &= not known.separation_warning
-    return FitVerdict(is_at_minimum, known, [*filter(None, warnings)], [*filter(None, reasons)])
+    is_at_minimum &= not separation
+    return FitVerdict(is_at_minimum, statistics, [*filter(None, warnings)], [*filter(None, reasons)])
 
 
-def _perfect_fit_warning(known: ComputedStatistics) -> str:
+def _perfect_fit_warning(statistics: ComputedStatistics) -> str:
     """Return a sentence on the figures that are unknown because the residuals are rounding errors; or empty."""
-    if not known.is_perfect:
+    if not statistics.is_perfect:
         return ""
-    likelihood = ", so there is no likelihood and no AIC" * (known.aic is not None)
-    errors = "; the standard errors are those of rounding" * bool(known.definition)
+    likelihood = ", so there is no likelihood and no AIC" * (statistics.aic is not None)
+    errors = "; the standard errors only reflect rounding" * bool(statistics.definition)
     return f"the residuals are rounding errors{likelihood}{errors}"
 
 
-def doubt_of(objective: Objective, outcome: Outcome, known: ComputedStatistics) -> str:
-    """Return a warning if another frequency explains far more, the residuals are not random, or noise has frequencies
-    that explain as much; empty otherwise.
+def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedStatistics) -> str:
+    """Return the warning that a fit is doubtful; empty if it is not.
+
+    It is doubtful if another frequency explains far more, if the residuals are not random, or if the best frequency of
+    pure noise would explain as much.
     """
     if objective.kind not in (LossKind.SQUARES, LossKind.ROBUST) or outcome.failure:
         return ""
-    explained = optimization.explained_variance(objective, outcome.theta, known)
+    explained = optimization.explained_variance(objective, outcome.theta, statistics)
     enough = optimization.RESTARTS.poor_r_squared if objective.is_network else optimization.RESTARTS.perfect_r_squared
     if explained is None or not explained < enough:
         return ""
     share = f"this fit is doubtful: it explains {float(f'{100 * max(explained, 0):.2g}'):g} % of the target's variation"
-    better = _better_given_frequencies(objective, outcome)
+    better = _better_frequency_fit(objective, outcome)
     if better is not None:
         starts = minimization.format_starts(objective, better, symmetries.Sinusoids(objective).frequencies)
         return f"{share}, and another frequency explains far more; start from {starts}"
@@ -530,16 +540,15 @@ def _is_frequency_ambiguous(objective: Objective) -> bool:
 
 
 def _scanned_frequencies(objective: Objective) -> int:
-    """Return the number of independent frequencies among which a fit chooses; 0 if the user gave a start for each."""
+    """Return the number of independent frequencies that a fit chooses from; 0 if the user gave a start for each."""
     names, given = objective.layout.element_names, objective.user_starts
-    grids = symmetries.Sinusoids(objective).frequency_grids(
-        objective.start, 1, SETTINGS.max_frequencies, objective.bounds
-    )
+    sinusoids = symmetries.Sinusoids(objective)
+    grids = sinusoids.frequency_grids(objective.start, 1, SETTINGS.max_frequencies, objective.bounds)
     return sum(len(grid.values) for grid in grids if names[grid.parameter] not in given)
 
 
-def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array | None:
-    """Return a fit that is far better than one whose frequencies began at given values; None if there is none."""
+def _better_frequency_fit(objective: Objective, outcome: Outcome) -> Array | None:
+    """Return a fit with other frequencies that is far better than the fit from the user's frequencies; else None."""
     names = objective.layout.element_names
     if objective.user_starts.isdisjoint([names[k] for k in symmetries.Sinusoids(objective).frequencies]):
         return None
@@ -553,7 +562,7 @@ def _better_given_frequencies(objective: Objective, outcome: Outcome) -> Array |
 
 
 def _prior_notes(objective: Objective) -> list[str]:
-    """Return the sentence that says that a fit is a posterior mode; none without priors."""
+    """Return the note that the parameters are a posterior mode, in a list that is empty without priors."""
     if not objective.has_priors:
         return []
     free = [name for name in objective.parameters if name not in objective.priors]
@@ -571,7 +580,7 @@ _HIERARCHICAL = (
 )
 
 
-RANGES = "ranges of predictors"  # key of the ranges in an objective's cache of results that depend on the rows alone
+RANGES = "ranges of predictors"  # the key of the ranges in an objective's cache; see `Objective.cached`
 
 
 def numeric_predictors(model: Model) -> tuple[str, ...]:
@@ -590,10 +599,10 @@ def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
 
 
 def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedStatistics) -> str:
-    """Return why the end of a fit is not a minimum; empty if it may be one.
+    """Return the reason why the end of a fit is not a minimum; empty if it may be one.
 
-    Either no parameter has an effect there, or terms that are not determined, such as two bends at one place, cancel
-    each other and are far larger than the target.
+    Either no parameter has an effect there, or undetermined terms, such as two bends at one place, are far larger than
+    the target and cancel each other.
     """
     if objective.kind is not LossKind.SQUARES or not statistics.missing_error_reasons or objective.is_penalised:
         return ""
@@ -607,7 +616,7 @@ def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedSta
     return _RUNAWAY.format(format_names(names, "`")) if names else ""
 
 
-_CANCELLATION = 1e6  # terms relative to the variation of the target
+_CANCELLATION = 1e6  # size of terms, relative to the variation of the target, above which they cancel each other
 _FLAT = "not converged: no parameter has an effect where the fit ended; choose other starting values or smaller steps"
 _RUNAWAY = "the terms of {} grow without bound and cancel each other"
 _KINK = "no standard errors: the slope of the loss jumps where the fit ends"
@@ -643,7 +652,7 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
 
 
 def _penalty_value(objective: Objective, theta: Array) -> float | None:
-    """Return what the penalties add to the loss; None without a penalty."""
+    """Return the sum of the penalties in the loss; None without a penalty."""
     if not objective.is_penalised:
         return None
     factors = objective.settings
@@ -653,18 +662,18 @@ def _penalty_value(objective: Objective, theta: Array) -> float | None:
     return float(np.sum(factors[L1_FACTOR] * np.abs(theta) + factors[L2_FACTOR] * np.square(theta)))
 
 
-def _loss_value(objective: Objective, method: str, outcome: Outcome, known: FitStatistics) -> float:
-    """Return the mean loss over all rows, from the sum of squares if that is known already."""
-    if method == "lm" and known.rss is not None and not objective.is_penalised:
-        return objective.mean_square(known.rss)
+def _loss_value(objective: Objective, method: str, outcome: Outcome, statistics: FitStatistics) -> float:
+    """Return the mean loss over all rows, from the sum of squares if it is computed already."""
+    if method == "lm" and statistics.rss is not None and not objective.is_penalised:
+        return objective.mean_square(statistics.rss)
     return objective.value(outcome.theta)
 
 
 def _start_without_x_errors(objective: Objective, method: str, options: FitOptions) -> Objective:
-    """Return the objective with the starting point to which a fit without errors in x leads, if that fit succeeds.
+    """Return the objective with the start at the end of a fit without errors in x, if that fit succeeds.
 
-    Far from the solution, a steep model has a large effective variance, which would hide how wrong it is. A fit with
-    errors in x from there can end on a curve that is steep everywhere.
+    A steep model far from the solution has a large effective variance, which makes its residuals look small. So a fit
+    with errors in x from the given start could end on a curve that is steep everywhere.
     """
     if options.epochs is not None or method not in ("lm", "lbfgs"):
         return objective

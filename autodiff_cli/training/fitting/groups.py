@@ -26,7 +26,7 @@ from autodiff_cli.training.fitting.fit import (
     checked_method,
     conclude,
     fit_objective,
-    missing_errors,
+    missing_errors_reason,
     numeric_predictors,
 )
 from autodiff_cli.training.fitting.inference import DerivedQuantities
@@ -141,9 +141,9 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
         groups: list[FittedGroup] = []
         # With many groups nearly all new objects stay alive, so garbage collection only costs time.
         with gc_paused() if is_batched else contextlib.nullcontext():
-            # The parts are the same wherever the rows are, so that results have the same bits.
+            # The parts do not depend on where the rows are, so results have the same bits.
             for some in rows.parts(most=MAX_COPIED_ROWS):
-                part = rows.loaded(some)
+                part = rows.load(some)
                 batch = GroupFits(part, method, options) if is_batched else None
                 for number, group in enumerate(some.tolist()):
                     try:
@@ -255,8 +255,8 @@ class GroupFits:
         run = FitRun(part, self._method, progress, self._options, self._quantities)
         outcome = judge_end(part, self._outcomes[group])
         end_loss = None if self._end_losses is None else float(self._end_losses[group])
-        # The known statistics are those of a minimum, which an end that failed after all is not.
-        return conclude(run, outcome, None if missing_errors(outcome) else self._known.get(group), end_loss)
+        # The known statistics hold at a minimum; they are not used for an end that failed after all.
+        return conclude(run, outcome, None if missing_errors_reason(outcome) else self._known.get(group), end_loss)
 
     def _has_equivalent_points(self, fits: Fits) -> bool:
         """Return whether other signs or phases of the parameters may give the same predictions, so that each group has

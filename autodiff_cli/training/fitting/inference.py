@@ -199,7 +199,7 @@ class ProfileSettings:
     flat_steps: int = 5  # flat steps, each twice as long as the one before, after which a profile stays flat
     jump_tolerance: float = 1e-4  # relative distance from the threshold at which the profile jumps over it
     max_evaluations: int = 200  # evaluations of a fit by Levenberg-Marquardt
-    largest: float = 1e300  # size of a parameter from which on it overflows
+    largest: float = 1e300  # size of a parameter above which it counts as infinite
     max_root_steps: int = 80  # steps of the root search for a limit
     root_tolerance: float = 1e-8  # relative error of the rise at a limit
     few_roundings: float = 2.0**-48  # relative change of a parameter that leaves a better fit better
@@ -225,7 +225,7 @@ def check_profile(objective: Objective) -> None:
 
 
 class BetterFit(Exception):  # noqa: N818 - a better fit is no error
-    """A profile met a fit that is better than the estimate.
+    """A profile found a fit that is better than the estimate.
 
     Attributes:
         element: the name of the number whose profile it was.
@@ -312,7 +312,7 @@ class _Profile:
         longest = rise / PROFILE.steps_to_limit
         step, flat_steps = longest * self._initial_step(), 0
         far = estimate + side * rise * self._initial_step()
-        self._root_rise(far if side * far < side * limit else limit)  # another minimum is met only in long steps
+        self._root_rise(far if side * far < side * limit else limit)  # only long steps reach another minimum
         for _ in range(PROFILE.max_outward_steps):
             outer = inner + side * step if side * (inner + side * step) < side * limit else limit
             # Values of both signs may fit, with infinity between them: `V` of `V*x/(K + x)` for straight data.
@@ -363,8 +363,10 @@ class _Profile:
     def _find_root(
         self, inner: float, inner_rise: float, outer: float, outer_rise: float, rise: float
     ) -> tuple[float, float]:
-        """Return where the profile has a height, by secants of a nearly straight curve with bisection as a safeguard,
-        and its height there; if it jumps over the height, the place behind the jump.
+        """Return the value at which the profile reaches a height, and its height there.
+
+        Secants are used, because the curve is nearly straight, with bisection as a safeguard. If the profile jumps over
+        the height, the value behind the jump is returned.
         """
         for number in range(1, PROFILE.max_root_steps):
             slope = (outer_rise - inner_rise) / (outer - inner)
@@ -390,10 +392,10 @@ class _Profile:
         Fits start from the nearest ones on both sides, and from where these lead.
         """
         bounds = self._objective.bounds.with_fixed(self._element, value)
-        sides = [met for met in self._solutions if met <= value], [met for met in self._solutions if met > value]
-        nearest = [min(side, key=lambda met: abs(met - value)) for side in sides if side]
-        nearest.sort(key=lambda met: abs(met - value))
-        points = np.array([self._predicted_start(nearest[0], value), *(self._solutions[met] for met in nearest)])
+        sides = [x for x in self._solutions if x <= value], [x for x in self._solutions if x > value]
+        nearest = [min(side, key=lambda x: abs(x - value)) for side in sides if side]
+        nearest.sort(key=lambda x: abs(x - value))
+        points = np.array([self._predicted_start(nearest[0], value), *(self._solutions[x] for x in nearest)])
         points = bounds.clip(points)
         if self._linear.any():
             projected, _ = project_linear(self._objective, points, self._linear, bounds)
@@ -403,8 +405,9 @@ class _Profile:
         return self._rise_of(value, points)
 
     def _other_rise(self, value: float) -> float:
-        """Return the profile at a limit, with fits that start on the other side of the estimate too, where a better
-        minimum often lies. From now on, only the best of these fits is followed.
+        """Return the profile at a limit, with fits from the other side of the estimate too.
+
+        A better minimum often lies there. From now on, only the best of these fits is followed.
         """
         known = self._solutions[value]
         beyond = np.array([self._theta - share * (known - self._theta) for share in (0, 1, 4)])
@@ -471,7 +474,8 @@ class BootstrapFits:
 
     Attributes:
         thetas: the free parameters at the end of each converged fit, of shape (resamples, P).
-        jackknife: the same without one row, or one block of many rows, at a time; None for percentiles.
+        jackknife: the free parameters of fits without one row (or one block of many rows) each, of shape (n, P); None
+            for percentile intervals.
         warnings: sentences on failed and missing resamples.
     """
 
@@ -576,7 +580,7 @@ def add_intervals(
     theta = objective.layout.flatten([*fit.parameters.values()])
     reason = "" if fit.converged else "the fit did not converge"
     if objective.constraints.active(theta):
-        reason = "the fit ends where an order, or a sum of shares, holds it"
+        reason = "the fit ends on a constraint: an order of parameters, or a sum of shares"
     if reason:
         return dataclasses.replace(fit, warnings=[*fit.warnings, f"no profile or bootstrap intervals: {reason}"])
     if options.profile:

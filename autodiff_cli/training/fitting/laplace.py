@@ -7,10 +7,10 @@ density, minus the marginal log-likelihood is
 
     Σ ℓ(θ, b̂) + |b̂|²/2 + log det H / 2,    H = 1 + ∂²Σℓ/∂b².
 
-Its gradient follows from the implicit function theorem, with M = H⁻¹ and λ = M·∂/∂b tr(M·∂²Σℓ/∂b²)/2 as constants: that
-of Σ ℓ + tr(M·∂²ℓ/∂b²)/2 - λ·∂ℓ/∂b. All derivatives are those of graphs of one row, which are compiled; levels share no
-row, so that H has a block for each level of one column. Where columns cross, it is the one with the most levels, and
-the others are in a Schur complement.
+Its gradient follows from the implicit function theorem, with M = H⁻¹ and λ = M·∂/∂b tr(M·∂²Σℓ/∂b²)/2 as constants: it
+is the gradient of Σ ℓ + tr(M·∂²ℓ/∂b²)/2 - λ·∂ℓ/∂b. The graph of one row's loss is differentiated, and the derivatives
+are compiled. Levels share no row, so H has a block for each level of one column. Where columns cross, the column with
+the most levels has the blocks, and a Schur complement has the effects of all other columns.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from autodiff_cli.training.fitting.optimization import optimize_multistart
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import Outcome
-from autodiff_cli.training.methods.quasi_newton import fit_smooth
+from autodiff_cli.training.methods.quasi_newton import fit_smooth_loss
 from autodiff_cli.training.objective.batch import Fits, ObjectiveBatch
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout
@@ -82,8 +82,10 @@ class _Modes(NamedTuple):
 
 
 class EffectIndex:
-    """The positions of the effects of each row in the vector of all effects: first those of the largest column, level
-    by level, and then those of columns that cross it.
+    """The positions of the effects of each row in the vector of all effects.
+
+    The effects of the column with the most levels come first, level by level; the effects of columns that cross it
+    follow.
 
     Args:
         columns: the column of levels of each term.
@@ -111,8 +113,10 @@ class EffectIndex:
         self.elements = [self.find_elements(self.rows[a], self.rows[b]) for a, b in self.pairs]
 
     def find_elements(self, rows: Index, others: Index) -> Index:
-        """Return where elements of a symmetric matrix over the effects are stored: the upper triangles of the blocks of
-        the largest column, the part between these effects and the others, and the upper triangle of the others.
+        """Return where elements of a symmetric matrix over the effects are stored.
+
+        The parts are the upper triangles of the blocks of the largest column, the rectangle that couples these effects
+        to the effects of crossing columns, and the upper triangle of the latter.
         """
         low, high = np.minimum(rows, others), np.maximum(rows, others)
         beyond, blocks = high - self.split, self.split * self.width
@@ -122,7 +126,7 @@ class EffectIndex:
         return elements
 
     def matrices(self, storage: Array) -> tuple[Array, Array, Array]:
-        """Return the symmetric blocks, the part between, and the symmetric corner, of one block."""
+        """Return a stored symmetric matrix as full matrices: its blocks, its rectangle and its corner."""
         blocks, between, corner = np.split(storage, np.cumsum([self.split * self.width, self.split * self.crossed]))
         square = blocks.reshape(-1, self.width, self.width), corner.reshape(1, self.crossed, self.crossed)
         whole = [each + np.triu(each, 1).swapaxes(1, 2) for each in square]
@@ -139,8 +143,10 @@ def _sum_at(places: Index, values: Array, size: int) -> Array:
 
 
 class _Hessian:
-    """1 plus the second derivatives of the summed loss towards the effects, in factored form: the inverse blocks A⁻¹ of
-    the largest column, W = A⁻¹·B, and the inverse Schur complement of the other effects.
+    """The Hessian H = 1 + ∂²Σℓ/∂b² with respect to the effects, in factored form.
+
+    Its factors are the inverse blocks A⁻¹ of the column with the most levels, W = A⁻¹·B, and the inverse Schur
+    complement of the effects of crossing columns.
 
     Attributes:
         log_determinant: the logarithm of its determinant; nan if it is not positive definite.
@@ -450,7 +456,7 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
     def report(_: Fits, numbers: Fits, losses: Array, points: Array) -> None:
         progress.record(Epoch(int(numbers[0]), float(losses[0] + constant) / objective.rows, points[0].copy()))
 
-    (outcome,) = fit_smooth(marginal, marginal.start(fixed)[None], report, unit=1.0)
+    (outcome,) = fit_smooth_loss(marginal, marginal.start(fixed)[None], report, unit=1.0)
     theta = outcome.theta.copy()
     if objective.has_unknown_variance and theta[-1] < fixed[-1] + _EXACT:
         raise OptionError("laplace: the model with its effects fits the rows exactly, so the likelihood has no maximum")
@@ -458,7 +464,7 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
         theta[place] = abs(theta[place])
     log_likelihood, modes = -marginal.value_and_gradient(theta)[0] - constant, marginal.modes(theta)
     if modes is None:
-        raise OptionError("laplace: the effects have no modes at the starting values: give others")
+        raise OptionError("laplace: the effects have no modes at the starting values: choose other ones")
     means, spreads = np.split(np.array(evaluate([*marginal.means, *marginal.deviations], marginal.point(theta))), 2)
     inverse, index = modes.hessian.inverse(), marginal.index
     effects, columns = dict[str, RandomEffect](), dict[str, Array]()
@@ -503,7 +509,7 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
 
 
 def fit_at_means(objective: Objective, means: Mapping[Node, Node], options: FitOptions) -> tuple[Objective, Array]:
-    """Fit the parameters that are left if some leaves of a model are replaced by their means, without priors.
+    """Fit a model without priors in which some leaves are replaced by their means.
 
     Returns:
         The objective without these leaves, which starts at its fit, and a starting point with these values.

@@ -2,7 +2,7 @@
 
 `minimize_batch` runs Levenberg-Marquardt or L-BFGS, estimates the residual scale of robust losses along with the fits,
 and sets parameters to exactly 0 that an l1 penalty holds there. `minimize` is a batch of one. Changes of variables make
-searches easier: `project_linear` fits linear parameters, and `with_broken_stick` keeps shares of a whole possible.
+searches easier: `project_linear` fits linear parameters, and `with_stick_breaking` keeps shares between 0 and 1.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from autodiff_cli.training.methods.gradient_descent import (
     ignore_steps,
     renumber,
 )
-from autodiff_cli.training.methods.least_squares import fit_squares
-from autodiff_cli.training.methods.quasi_newton import fit_smooth
+from autodiff_cli.training.methods.least_squares import fit_least_squares
+from autodiff_cli.training.methods.quasi_newton import fit_smooth_loss
 from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, repeat_objective
 from autodiff_cli.training.objective.model import unbounded_loss_hint
 from autodiff_cli.training.objective.objective import Objective, find_undefined
@@ -51,24 +51,24 @@ class MinimizationSettings:
 
     clear_gain: float = 0.01  # gain in log-likelihood by which an end is another and better minimum
     equal_end: float = 1e-2  # relative difference of two ends, up to signs and order, that count as equal
-    exclusion: float = 3.0  # gain, a likelihood ratio of 20 to 1, from which on the data exclude the other end
-    rows_of_component: float = 2.5  # a width that depends on fewer rows is that of a density with a peak at a row
-    rows_of_narrow_component: float = 4.0  # rows for a width that is below `narrow_component` of the largest
-    narrow_component: float = 0.05
-    wide_component: float = 0.25  # share of the largest width from which on a component of few rows is not an artefact
+    exclusion: float = 3.0  # gain, a likelihood ratio of 20 to 1, above which the data exclude the other end
+    rows_of_component: float = 2.5  # a component with fewer rows is an artefact: a density with a peak at a row
+    rows_of_narrow_component: float = 4.0  # the limit for narrow components, which are more often artefacts
+    narrow_component: float = 0.05  # share of the largest width below which a component is narrow
+    wide_component: float = 0.25  # share of the largest width above which a component of few rows is not an artefact
     max_rounds: int = 200  # rounds of fitting and estimating the scale in turn
-    tolerance: float = 1e-9  # relative change of the scale that counts as none
-    near: float = 0.1  # relative change of the scale from which on the secant method is used
+    tolerance: float = 1e-9  # relative change of the scale at which it has converged
+    near: float = 0.1  # relative change of the scale below which the secant method is used
     max_acceleration: float = 50.0  # ratio of a step of the secant method to the plain step to the estimate
     zero_scale: float = 1e-12  # relative to the spread of the target: a smaller scale counts as 0
-    zero_robust_scale: float = 1e-9  # the same with outliers, beside whose loss smaller residuals have no weight
-    first_scale: float = 0.1  # least scale, relative to the spread of the target, with which priors are weighed first
+    zero_robust_scale: float = 1e-9  # limit with outliers, next to whose loss smaller residuals are negligible
+    first_scale: float = 0.1  # largest first scale of a fit with priors, relative to the spread of the target
     l1_slope_share: float = 1 - 1e-6  # a parameter is 0 if the loss pulls with less than this share of the l1 penalty
 
     # Search for the minimum of a robust loss from least squares of few rows.
     subsets: int = 60  # subsets of the rows: with 30 % of outliers, all subsets of 4 rows have one in 1 of 10⁷ fits
     subset_evaluations: int = 20  # evaluations of each of these fits
-    subset_tolerance: float = 1e-6  # relative change of their parameters that counts as none
+    subset_tolerance: float = 1e-6  # relative change of their parameters at which they have converged
     refined_subsets: int = 20  # the best of these fits, which are refined
     refinement_epochs: int = 100  # epochs of a refinement: a fit that needs more has no minimum, or is the best anyway
 
@@ -78,16 +78,16 @@ class MinimizationSettings:
     kink_vanishing: float = 1e-3  # length of a combination of gradients, relative to the longest, that counts as 0
     kink_iterations: int = 2000  # iterations of the search for the combination
 
-    # Where a likelihood has no limit.
+    # Test whether a likelihood is unbounded.
     vanished_scale: float = 1e-9  # size of a positive parameter, relative to its start, below which it went to 0
-    shrinkage: float = 1e3  # share of a parameter at which it should matter
+    shrinkage: float = 1e3  # divisor of a parameter that should change the likelihood
     growth_factors: tuple[float, ...] = (3.0, 10.0, 1000.0)  # multiples of a parameter that may go to infinity
-    likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is none
+    likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is negligible
     few_rows_per_parameter: int = 4  # rows per parameter; with so few, several frequencies may fit the data
 
 
 MINIMIZATION = MinimizationSettings()
-_EXACT = "the model fits the rows exactly, so the posterior density of the residuals' variance has no maximum"
+_EXACT_FIT = "the model fits the rows exactly, so the posterior density of the residuals' variance has no maximum"
 NO_SCALE = "at least half of the rows are fitted exactly, to 1e-9 of their spread: there is no scale; use --scale"
 
 
@@ -118,22 +118,22 @@ def converging_method(objective: Objective) -> str:
     return "lm" if is_squares and is_small else "lbfgs"
 
 
-def minimize_each(
+def minimize_and_check(
     method: str, batch: Batch, start: Array, on_step: BatchCallback = ignore_steps, stop: StoppingRule = CONVERGENCE
 ) -> list[Outcome]:
-    """Fit a batch as `minimize_batch` does; ends at kinks of the loss are checked, since they may be minima too."""
+    """Minimise the losses of a batch of fits, and check whether ends at kinks are minima; see `minimize_batch`."""
     ends = enumerate(minimize_batch(method, batch, start, on_step, stop))
-    return [_checked_end(batch.objective_of(k), end) if end.is_stuck or end.kinks else end for k, end in ends]
+    return [_check_kinks(batch.objective_of(k), end) if end.is_stuck or end.kinks else end for k, end in ends]
 
 
-def _checked_end(objective: Objective, outcome: Outcome) -> Outcome:
-    """Return the end of a fit, which counts as a minimum at a kink of the loss too, with a note on kinks."""
+def _check_kinks(objective: Objective, outcome: Outcome) -> Outcome:
+    """Return the end of a fit with a note on its kinks; a minimum at a kink of the loss counts as converged."""
     radius, theta = MINIMIZATION.kink_radius * np.abs(outcome.theta), outcome.theta
     radii = (np.maximum(radius, MINIMIZATION.kink_radius), radius)
     if outcome.is_stuck:
         has_kinks = objective.has_kinks or objective.kernels.without_kinks
         is_at_kink = has_kinks and any(_is_minimum_at_kink(objective, theta, each) for each in radii)
-        is_minimum = is_at_kink or find_separation(objective, theta)[0]  # at the edge of means that are all best at 0
+        is_minimum = is_at_kink or find_separation(objective, theta)[0]  # best means of 0 are at the edge of the domain
         return Outcome(theta, True) if is_minimum else outcome
     listed = " and ".join(f"`{objective.layout.element_names[k]}`" for k in outcome.kinks)
     verb = "ends at a kink" if len(outcome.kinks) == 1 else "end at kinks"
@@ -142,7 +142,7 @@ def _checked_end(objective: Objective, outcome: Outcome) -> Outcome:
 
 
 def _is_minimum_at_kink(objective: Objective, theta: Array, radius: Array) -> bool:
-    """Whether a point is a minimum at which a loss of the user's own has kinks, such as that of a quantile.
+    """Whether a point is a minimum at a kink of a loss that the user wrote, such as the loss of a quantile.
 
     The gradients at random points nearby then have a convex combination that vanishes: gradient sampling, Burke, Lewis
     & Overton 2005. The combination of least length is found by the method of Gilbert 1966.
@@ -165,16 +165,14 @@ def _is_minimum_at_kink(objective: Objective, theta: Array, radius: Array) -> bo
 
 
 def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | None = None) -> str:
-    """Return the starting values of all numbers, or of those with some indices, as words for a sentence."""
+    """Return starting values as words for a sentence: of all numbers, or of the numbers with the chosen indices."""
     slices, names = objective.layout.slices, objective.scalar_parameters
     listed = [name for name in names if chosen is None or slices[name].start in chosen]
     return ", ".join(f"{name} = {theta[slices[name].start]:.4g}" for name in listed)
 
 
 def natural_ranges(objective: Objective) -> str:
-    """Return the ranges in which parameters are kept because the model has a meaning there only; empty if there are
-    none.
-    """
+    """Return the ranges outside of which the model has no meaning, as words; empty if there are none."""
     box, layout, given = objective.bounds, objective.layout, objective.bounds_by_name
     indices = {name: layout.slices[name].start for name in objective.scalar_parameters}
     ranges = {name: (float(box.low[k]), float(box.high[k])) for name, k in indices.items()}
@@ -195,12 +193,12 @@ def minimize_batch(
     """
     start = batch.bounds.clip(start)
     if method == "lm":
-        return fit_squares(batch, start, on_step, stop)
+        return fit_least_squares(batch, start, on_step, stop)
     objective = batch.objective
     unit = 1.0 if objective.kind is LossKind.LIKELIHOOD else None
     if objective.is_scale_estimated:
         return _fit_with_scale(batch, start, on_step, stop, unit)
-    outcomes = fit_smooth(batch, start, on_step, stop, unit)
+    outcomes = fit_smooth_loss(batch, start, on_step, stop, unit)
     return _with_exact_zeros(batch, outcomes) if objective.settings[L1_FACTOR] else outcomes
 
 
@@ -225,8 +223,8 @@ def root_mean_square(objective: Objective, theta: Array) -> float:
 def comparison_losses(batch: Batch, theta: Array) -> Array:
     """Return the losses by which fits are compared; infinite where they are undefined.
 
-    A robust loss whose scale is estimated depends on the scale, so these fits are compared by the squares of their
-    scales, and those of negative binomial counts by the likelihood with their own theta.
+    A robust loss depends on its scale. If the scale is estimated, fits are compared by the squares of their scales.
+    Fits of negative binomial counts are compared by the likelihood, each with its own theta.
     """
     objective, every = batch.objective, np.arange(len(theta))
     if objective.is_scale_estimated and objective.has_priors:
@@ -245,8 +243,10 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
 
 @ignore_float_errors()
 def density_losses(batch: Batch, theta: Array) -> Array:
-    """Return the losses of the fits of a batch at some points; see `comparison_losses`. Robust losses are those of
-    densities, as in proposal 2 of Huber 1964, since squares of scales alone depend on few rows.
+    """Return the losses by which fits of a batch are compared as densities; see `comparison_losses`.
+
+    A robust loss counts as minus the logarithm of a density with an estimated scale (proposal 2 of Huber 1964), because
+    the square of the scale alone depends on few rows.
     """
     losses = comparison_losses(batch, theta)
     if batch.objective.kind is LossKind.ROBUST and batch.objective.is_scale_estimated:
@@ -266,8 +266,10 @@ def _loss_at_best_theta(objective: Objective, theta: Array) -> float:
 
 @ignore_float_errors()
 def likelihood_gains(batch: Batch, before: Array | float, after: Array | float) -> Array:
-    """Return by how much the log-likelihoods of the fits of a batch rise between two losses each; see
-    `comparison_losses`. Robust losses count as likelihoods, and least absolute deviations as those of Laplace.
+    """Return by how much the log-likelihood of each fit of a batch rises between two of its losses.
+
+    See `comparison_losses`. Robust losses count as likelihoods, and least absolute deviations as the likelihood of
+    Laplace's distribution.
 
     Args:
         before, after: mean losses, or variances of the residuals.
@@ -285,11 +287,15 @@ def likelihood_gains(batch: Batch, before: Array | float, after: Array | float) 
 def rank_gains(
     batch: Batch, ends: Array, others: Array, losses_at: Callable[[Batch, Array], Array] = comparison_losses
 ) -> Array:
-    """Return by how much other ends rank above those of the fits of a batch, as logarithms of likelihood ratios: the
-    only ranking of ends.
+    """Return by how much one end of each fit of a batch ranks above another, as the logarithm of a likelihood ratio.
 
-    A more likely end is better. A likelihood that grows without end is worse than any. A curve that is finite between
-    all rows is better than one with a pole, unless the data exclude it.
+    A more likely end is better. An end where the likelihood is unbounded is worse than any other. A curve that is
+    finite between all rows is better than one with a pole, unless the data exclude it.
+
+    Args:
+        ends: the points to compare with, of shape (fits, P).
+        others: the points that are ranked.
+        losses_at: returns the losses by which points are compared.
     """
     every = np.arange(batch.count)
     if batch.objective.is_likelihood:
@@ -312,8 +318,10 @@ def are_equal_ends(ends: Array, others: Array) -> Mask:
 
 
 def best_rival(objective: Objective, end: Outcome, others: Sequence[Array]) -> Array | None:
-    """Return the best of other minima; None if none ranks above the end of a fit, or not clearly if that converged. The
-    scale of an end that did not converge says little, so that densities are compared; see `density_losses`.
+    """Return the best of other minima; None if none ranks above the end of a fit.
+
+    It has to rank clearly above an end that converged. The scale of an end that did not converge is unreliable, so
+    densities are compared then; see `density_losses`.
     """
     if not len(others):
         return None
@@ -325,18 +333,18 @@ def best_rival(objective: Objective, end: Outcome, others: Sequence[Array]) -> A
 def _fit_with_scale(
     batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None
 ) -> list[Outcome]:
-    """Fit and estimate the scales in turn, until they settle: residual scales as Huber 1981, section 7.8, theta of
-    counts as Venables & Ripley 2002, section 7.4.
+    """Alternate fits with estimates of their scales until the scales converge.
 
-    The batch keeps the estimated scales. They may converge slowly, or oscillate: then, and near the end, the secant
-    method finds the logarithm of a scale that does not change.
+    Residual scales follow Huber 1981, section 7.8; theta of counts follows Venables & Ripley 2002, section 7.4. The
+    batch keeps the estimated scales. If they converge slowly or oscillate, and near the end, the secant method finds
+    the logarithm of the scale at which the estimate is equal to the scale.
     """
     every, objective = np.arange(len(start)), batch.objective
     theta, epochs_done = start.copy(), np.zeros(len(start), np.intp)
     outcomes: list[Outcome] = [Outcome(point, False) for point in start]
     spreads = np.sqrt(batch.mean_squares(batch.target_variations(every), every))
     active = every
-    gaps = np.full((2, len(start)), np.nan)  # of each fit: logarithms of its last scale, and of what it gave over it
+    gaps = np.full((2, len(start)), np.nan)  # logarithms of the last scale of each fit, and of estimate / scale there
     for number in range(MINIMIZATION.max_rounds):
         # Theta is estimated from counts about their means, not from a start.
         is_known = number == 0 and unit is not None
@@ -347,7 +355,7 @@ def _fit_with_scale(
         is_exact = scales <= least * spreads[active]
         for fit in active[is_exact].tolist():
             outcome = outcomes[fit] if epochs_done[fit] else Outcome(theta[fit], True)
-            outcomes[fit] = dataclasses.replace(outcome, note=_EXACT if objective.has_priors else NO_SCALE)
+            outcomes[fit] = dataclasses.replace(outcome, note=_EXACT_FIT if objective.has_priors else NO_SCALE)
         with np.errstate(invalid="ignore"):
             is_settled = (number > 0) & (np.abs(scales / batch.scales[active] - 1) <= MINIMIZATION.tolerance)
         is_open: Mask = ~is_exact & ~is_settled
@@ -359,7 +367,7 @@ def _fit_with_scale(
         report = renumber(on_step, active, epochs_done)
         remaining = stop.after(int(epochs_done[active].max()))
         near = number > 0  # a slightly different scale moves the minimum little
-        ends = fit_smooth(batch.take(active), theta[active], report, remaining, unit, is_near=near)
+        ends = fit_smooth_loss(batch.take(active), theta[active], report, remaining, unit, is_near=near)
         for fit, end in zip(active.tolist(), ends, strict=True):
             outcomes[fit], theta[fit] = end, end.theta
         active = np.array([fit for fit in active.tolist() if outcomes[fit].converged], np.intp)
@@ -367,7 +375,7 @@ def _fit_with_scale(
 
 
 def _next_scales(scales: Array, estimates: Array, gaps: Array, fits: Fits) -> Array:
-    """Return the scales of the next round, from those of the last round and the estimates at its ends."""
+    """Return the scales of the next round, from the scales of the last round and the estimates at its ends."""
     last, gap = np.log(scales), np.log(estimates / scales)
     with np.errstate(all="ignore"):
         slopes = (gap - gaps[1, fits]) / (last - gaps[0, fits])
@@ -380,8 +388,8 @@ def _next_scales(scales: Array, estimates: Array, gaps: Array, fits: Fits) -> Ar
 def _with_exact_zeros(batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:
     """Return the outcomes with parameters set to 0 that an l1 penalty holds there.
 
-    The slope of the penalty exceeds that of the loss at these. With the kink of the penalty smoothed, they end close to
-    0.
+    For these parameters, the slope of the penalty exceeds the slope of the loss. While the kink of the penalty is
+    smoothed, they end only close to 0.
     """
     fits = np.flatnonzero([end.converged for end in outcomes])
     if not len(fits):
@@ -401,7 +409,8 @@ def outlier_minima_mask(batch: Batch, is_poor: Mask) -> Mask:
     """Return which robust fits may have several minima, each with other outliers; of shape (fits,).
 
     Args:
-        is_poor: which fits explain little. If the scale is estimated along, even a convex loss may have others then.
+        is_poor: which fits explain little of the variation. If the scale is estimated too, even a convex loss may then
+            have other minima.
     """
     objective = batch.objective
     is_robust = objective.kind is LossKind.ROBUST or objective.loss == "mae"
@@ -413,15 +422,17 @@ def outlier_minima_mask(batch: Batch, is_poor: Mask) -> Mask:
 
 @ignore_float_errors()
 def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
-    """Return ends of robust fits that start where least squares of few random rows end, of shape (fits, ends, P), the
-    best first.
+    """Return ends of robust fits that start from least-squares fits of few random rows, the best first.
 
     One of these subsets probably has no outlier (Rousseeuw 1984, Journal of the American Statistical Association 79,
     871).
 
     Args:
-        theta: where half of the least squares of each fit start.
-        drawn: where the other half start, of shape (n, P).
+        theta: the starts of half of the least-squares fits, of shape (fits, P).
+        drawn: the starts of the other half, of shape (n, P), which all fits share.
+
+    Returns:
+        The ends, of shape (fits, ends, P).
     """
     (count, size), (half, _) = theta.shape, drawn.shape
     starts = np.concatenate(
@@ -431,24 +442,25 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
     generator = np.random.default_rng(0)
     subsets = batch.take(fits).take_rows(lambda count: generator.permutation(count)[:size])
     stop = StoppingRule(None, MINIMIZATION.subset_tolerance, MINIMIZATION.subset_evaluations)
-    ends = np.array([end.theta for end in fit_squares(subsets, starts.reshape(-1, size), stop=stop)])
+    ends = np.array([end.theta for end in fit_least_squares(subsets, starts.reshape(-1, size), stop=stop)])
     losses = comparison_losses(batch.take(fits), ends)
     losses, points = losses.reshape(count, -1), ends.reshape(starts.shape)
     order = best_of_parts(losses, MINIMIZATION.refined_subsets)
     refined, stop = np.repeat(np.arange(count), order.shape[1]), StoppingRule(MINIMIZATION.refinement_epochs)
     chosen = np.take_along_axis(points, order[:, :, None], axis=1).reshape(-1, size)
-    some, same = np.arange(len(refined)), np.arange(len(refined))
+    distinct, labels = np.arange(len(refined)), np.arange(len(refined))
     if batch.objective.is_scale_estimated:
         # With the scales at their starts, most refinements of a fit meet. Of these only the first one continues.
         part = batch.take(refined)
-        part.set_scales(some, estimated_scales(part, chosen, some))
-        chosen = np.array([end.theta for end in fit_smooth(part, chosen, stop=stop)])
-        met = chosen.reshape(count, -1, size)
-        is_met = are_equal_ends(met[:, :, None], met[:, None])
-        some, same = np.unique(is_met.argmax(axis=2) + np.arange(count)[:, None] * order.shape[1], return_inverse=True)
-    part = batch.take(refined[some])
-    ends = np.array([end.theta for end in minimize_batch("lbfgs", part, chosen[some], stop=stop)])
-    losses, ends = comparison_losses(part, ends)[same].reshape(order.shape), ends[same].reshape(*order.shape, size)
+        part.set_scales(distinct, estimated_scales(part, chosen, distinct))
+        chosen = np.array([end.theta for end in fit_smooth_loss(part, chosen, stop=stop)])
+        refined_ends = chosen.reshape(count, -1, size)
+        first_equal = are_equal_ends(refined_ends[:, :, None], refined_ends[:, None]).argmax(axis=2)
+        numbers = first_equal + np.arange(count)[:, None] * order.shape[1]
+        distinct, labels = np.unique(numbers, return_inverse=True)
+    part = batch.take(refined[distinct])
+    ends = np.array([end.theta for end in minimize_batch("lbfgs", part, chosen[distinct], stop=stop)])
+    losses, ends = comparison_losses(part, ends)[labels].reshape(order.shape), ends[labels].reshape(*order.shape, size)
     return np.take_along_axis(ends, np.argsort(losses, axis=1)[:, :, None], axis=1)
 
 
@@ -496,7 +508,7 @@ def project_linear_each(batch: Batch, points: Array, adjusted: Mask) -> tuple[Ar
     return batch.bounds.clip(theta), np.where(is_usable, remaining, np.inf)
 
 
-def with_broken_stick(objective: Objective) -> Objective:
+def with_stick_breaking(objective: Objective) -> Objective:
     """Return the objective in which each share of a whole is a fraction of the remainder after the shares before it, so
     that any values from 0 to 1 are possible (stick-breaking).
     """
@@ -508,8 +520,8 @@ def with_broken_stick(objective: Objective) -> Objective:
     return objective.substituted(replaced, constraints=Constraints())
 
 
-def shares_of_stick(objective: Objective, points: Array) -> Array:
-    """Return points of `with_broken_stick` as points of the objective itself."""
+def stick_breaking_shares(objective: Objective, points: Array) -> Array:
+    """Return points of `with_stick_breaking` as points of the objective itself."""
     points = points.copy()
     for part in map(list, objective.shares):
         points[:, part[1:]] *= np.cumprod(1 - points[:, part[:-1]], axis=1)
@@ -517,10 +529,14 @@ def shares_of_stick(objective: Objective, points: Array) -> Array:
 
 
 def rows_of_component(objective: Objective, theta: Array, index: int) -> int:
-    """Return the number of rows of a component of a mixture, given the index of its width, if there are so few that the
-    maximum is an artefact of a likelihood without a limit (McLachlan & Peel 2000, section 3.10); else 0.
+    """Return the number of rows of a component of a mixture if it is an artefact with too few rows; otherwise 0.
+
+    The likelihood of a mixture is unbounded where a component shrinks to a row: McLachlan & Peel 2000, section 3.10.
+
+    Args:
+        index: the index of the width of the component.
     """
-    is_width = (objective.bounds.low == 0) & np.isinf(objective.bounds.high)  # those of shares are at most 1
+    is_width = (objective.bounds.low == 0) & np.isinf(objective.bounds.high)  # shares have an upper bound of 1
     width = theta[index] / theta[is_width].max() if is_width[index] else np.inf
     if width >= MINIMIZATION.wide_component:
         return 0
@@ -532,7 +548,7 @@ def rows_of_component(objective: Objective, theta: Array, index: int) -> int:
 
 
 def judge_end(objective: Objective, end: Outcome) -> Outcome:
-    """Return where a method that converges ended, with the reason in words if the fit failed there."""
+    """Return the end of a fit by a method that runs to convergence, with the reason in words if it failed."""
     if end.divergence is not None:
         return dataclasses.replace(end, failure=start_failure(end.divergence, objective))
     reason = "" if end.is_unbounded or not objective.is_likelihood else unbounded_reason(objective, end.theta)
@@ -546,14 +562,14 @@ def judge_end(objective: Objective, end: Outcome) -> Outcome:
 
 
 def end_loss(objective: Objective, theta: Array) -> float:
-    """Return the loss at the end of a fit; infinite if it breaks constraints, or if the likelihood has no limit."""
+    """Return the loss at the end of a fit; infinite if it breaks constraints, or if the likelihood is unbounded."""
     if not objective.constraints.are_met(theta) or unbounded_reason(objective, theta):
         return math.inf
     return objective.value(theta)
 
 
 def is_no_minimum(objective: Objective, first: Outcome) -> bool:
-    """Whether a fit failed, or its parameters are undetermined or at the edge of the ranges that have a meaning."""
+    """Whether a fit failed, or its parameters are undetermined or on a bound."""
     if not first.converged or unbounded_reason(objective, first.theta):
         return True
     reasons = compute_statistics(objective, first.theta).missing_error_reasons
@@ -574,13 +590,13 @@ def has_several_minima(objective: Objective) -> bool:
     """
     model = objective.model
     if not objective.is_likelihood or model.shapes or model.levels or not objective.unset_parameters:
-        return False  # with levels, components of some levels might change places
+        return False  # with levels, components of single levels might be interchanged
     box = objective.bounds
     return bool((np.isfinite(box.low) & np.isfinite(box.high)).any()) or bool(Sinusoids(objective).frequencies)
 
 
 def unbounded_reason(objective: Objective, theta: Array) -> str:
-    """Return why a likelihood grows without end from a point, as a clause; empty if it does not.
+    """Return why a likelihood increases without bound from a point, as a clause; empty if it does not.
 
     A parameter has no estimate if larger values are always more likely, or all values equally. A density is infinite
     if a positive parameter has shrunk to 0, such as the standard deviation of a component at a single row.
@@ -589,9 +605,7 @@ def unbounded_reason(objective: Objective, theta: Array) -> str:
 
 
 def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
-    """Return why a likelihood grows without end as one of its parameters goes to 0 or infinity; empty if none does
-    so.
-    """
+    """Return why a likelihood increases without bound as a parameter goes to 0 or infinity; empty if it does not."""
     loss = objective.value(theta)
     is_mixture = has_several_minima(objective) and objective.rows > MINIMIZATION.few_rows_per_parameter * len(theta)
     if not objective.value_and_grad(theta)[1].any() and not objective.hessian(theta).any():
@@ -600,10 +614,10 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
         index = objective.layout.slices[name].start
         low, value = objective.bounds.low[index], theta[index]
         if low == 0 and 0 < value < MINIMIZATION.vanished_scale * max(abs(objective.start[index]), abs(theta).max()):
-            return f"it falls without end as `{name}` goes to 0, where the model is infinite or undefined"
+            return f"it decreases without bound as `{name}` goes to 0, where the model is infinite or undefined"
         if low == 0 and is_mixture and (count := rows_of_component(objective, theta, index)):
-            own = "starting values for all parameters keep it"
-            return f"it falls without end where a component shrinks to a row; `{name}` depends on {count} rows ({own})"
+            own = f"`{name}` depends on {count} rows (to keep it, give starting values for all parameters)"
+            return f"it decreases without bound where a component shrinks to a row; {own}"
         others = value / MINIMIZATION.shrinkage, math.copysign(objective.start[index], value)
         is_flat: dict[bool, list[bool]] = {True: [], False: []}  # by whether the point is farther out
         for other in (*others, *(value * factor for factor in MINIMIZATION.growth_factors)):

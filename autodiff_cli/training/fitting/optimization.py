@@ -1,10 +1,9 @@
 """One optimization: which method runs, from which starting values, and how it ends.
 
-- `choose_method` and `optimize` run the method that options and objective ask for.
-- `BatchedFit` runs a method that converges by itself for all fits of a batch, and repeats fits that ended badly from
-  better starting values. A single fit is a batch of one, so that it is searched as a group is. Each of
-  `RESTART_STRATEGIES` selects the fits that it may help and finds a point for each. Fits are compared by their own
-  loss; see `comparison_losses`.
+- `optimize` runs one method from one start.
+- `BatchedFit` runs `lm` or `lbfgs` for all fits of a batch, and repeats fits that ended badly from better starting
+  values. A single fit is a batch of one, so it gets the same search as a group. Each of `RESTART_STRATEGIES` selects
+  the fits that it may help and finds a point for each. Fits are compared by their own loss; see `comparison_losses`.
 - `optimize_multistart` runs a method from several starting points and keeps the best end.
 """
 
@@ -66,35 +65,35 @@ from autodiff_cli.training.rows import RowIndex, row_numbers
 
 @dataclass(frozen=True, slots=True)
 class RestartSettings:
-    """Thresholds that decide whether a fit starts again from better starting values, and limits of fits from many."""
+    """Thresholds for repeating a fit from better starting values, and limits of fits from many starts."""
 
     poor_r_squared: float = 0.9  # R² below which a fit from default starts is not trusted
-    noisy_r_squared: float = 0.97  # R² below which noise may make another minimum the least one
-    poor_robust_r_squared: float = 0.95  # the threshold for R² by medians, which is higher for bad fits
+    noisy_r_squared: float = 0.97  # R² below which noise may hide which of several minima is the lowest
+    poor_robust_r_squared: float = 0.95  # limit of R² from medians, which even bad fits make high
     perfect_r_squared: float = 1 - 1e-12  # R² above which residuals are rounding, so that no other start can help
     few_residuals_per_parameter: int = 8  # with fewer, residuals of another minimum may look random
-    frequency_gain: float = 20.0  # gain in log-likelihood that no chance among 10⁶ frequencies explains
+    frequency_gain: float = 20.0  # gain in log-likelihood that is not by chance, even among 10⁶ frequencies
     equal_curves: float = 1e-3  # relative difference of the losses of rows up to which two curves are the same
-    chance_of_noise: float = 0.01  # probability of the best frequency of noise from which on a fit is doubtful
-    # Of fits from many starts: epochs of each round, and the share of all fits that continue after it, the best ones.
+    chance_of_noise: float = 0.01  # probability of the best frequency of noise above which a fit is doubtful
+    # Rounds of fits from many starts: epochs of each, and the share of all fits, the best ones, that continue after it.
     survey_rounds: tuple[tuple[int, float], ...] = ((20, 0.25), (20, 0.05), (100, 0.0))
     evaluations_per_epoch: int = 2  # evaluations of Levenberg-Marquardt per epoch; an evaluation may lead to no step
     survey_tolerance: float = 1e-10  # relative decrease of the loss at which these fits stop
-    max_runs: int = 3  # starts that are then fitted to the last digits, as long as these fits fail
+    max_runs: int = 3  # starts that are then tried to the last digits, until one fit succeeds
 
 
 RESTARTS = RestartSettings()
-_BETTER = "the fit from the starting values was poor; better ones were estimated from the data:"
-_BETTER_MINIMUM = "a better minimum was found from other starting values:"
-_RIVAL = "another minimum is nearly as likely"
-_LIKELIER_RIVAL = "another minimum, where the median of the residuals is larger, is more likely"
+_BETTER_STARTS_NOTE = "the fit from the starting values was poor; better ones were estimated from the data:"
+_BETTER_MINIMUM_NOTE = "a better minimum was found from other starting values:"
+_RIVAL_WARNING = "another minimum is nearly as likely"
+_LIKELIER_RIVAL_WARNING = "another minimum, where the median of the residuals is larger, is more likely"
 
-# How to look for other minima of models with exponents, kinks or frequencies, near the end of a fit.
-_RIVALS = (search.Multistart.exponent_points, search.Multistart.kink_points, search.Multistart.frequency_points)
+# Strategies that find other minima near the end of a fit, for models with exponents, kinks or frequencies.
+_RIVAL_SEARCHES = (search.Multistart.exponent_points, search.Multistart.kink_points, search.Multistart.frequency_points)
 
 
 class BatchedFit:
-    """The fits of a batch, from their starts to the best ends that are found.
+    """A batch of fits, each repeated from better starting values if it ends badly.
 
     Args:
         batch: the fits.
@@ -102,8 +101,8 @@ class BatchedFit:
         options: the options of the fits.
         on_step: is called with the start and each step of the fits; a fit that is repeated begins with epoch 0 again.
         notes: receives sentences on what happened to each fit.
-        starts: the starting points, of shape (fits, P); by default those of the objective.
-        stop: when the fits stop; by default as the options say.
+        starts: the starting points, of shape (fits, P); by default the start of the objective.
+        stop: when the fits stop; by default the limits of the options.
 
     Attributes:
         outcomes: the ends of the fits.
@@ -184,14 +183,14 @@ class BatchedFit:
         return self._batch if len(fits) == self._batch.count else self._batch.take(fits)
 
     def _fit(self, fits: Fits, starts: Array, reason: str = "") -> None:
-        """Fit some fits anew, each from another start, and note the reason."""
+        """Repeat some fits, each from another start, and note the reason."""
         if not len(fits):
             return
         if reason:
             self._note(fits, starts, reason)
         part, epochs = self._part(fits), np.zeros(self._batch.count, np.intp)
         on_step = self._on_step if part is self._batch else renumber(self._on_step, fits, epochs)
-        ends = minimization.minimize_each(self._method, part, starts, on_step, self._stop)
+        ends = minimization.minimize_and_check(self._method, part, starts, on_step, self._stop)
         self._batch.set_scales(fits, part.scales)
         for fit, end in zip(fits.tolist(), ends, strict=True):
             self.move(fit, end)
@@ -202,12 +201,12 @@ class BatchedFit:
         self._statistics.pop(fit, None)
 
     def select(self, is_selected: Callable[[Outcome], bool]) -> Mask:
-        """Return the mask of the fits whose end has a property."""
+        """Return the mask of the fits whose end meets a condition."""
         return np.array([is_selected(end) for end in self.outcomes])
 
     @ignore_float_errors()
     def statistics_of(self, fits: Fits) -> list[ComputedStatistics]:
-        """Return the statistics of some fits, those of groups with the goodness of fit."""
+        """Return the statistics of some fits; for groups of rows they include the goodness of fit."""
         absolute, batch = self._options.absolute_sigma, self._batch
         if isinstance(batch, ObjectiveBatch):  # objectives cache their statistics
             pairs = zip(fits.tolist(), self.theta[fits], strict=True)
@@ -230,8 +229,10 @@ class BatchedFit:
 
     @ignore_float_errors()
     def _poor_masks(self) -> tuple[Mask, Mask]:
-        """Return which fits of residuals are poor, so that other starting values should be tried, and which may be poor
-        although they look well: their rows are few, or their residuals a little alike.
+        """Return the masks of poor and of doubtful fits.
+
+        Poor fits should be tried from other starting values. Doubtful fits look good but may be poor: they have few
+        rows, or neighbouring residuals are somewhat alike.
         """
         objective, every = self._objective, self._every
         is_squares, is_failed = objective.kind is LossKind.SQUARES, ~self.select(lambda end: end.converged)
@@ -280,7 +281,7 @@ class BatchedFit:
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
         if is_lm and search.has_rivals(objective):
             imperfect = np.flatnonzero(is_defined & ~(explained > RESTARTS.perfect_r_squared))
-            for strategy in _RIVALS:
+            for strategy in _RIVAL_SEARCHES:
                 self.restart(imperfect, self.theta, strategy)
 
     def restart_robust_fits(self) -> None:
@@ -289,7 +290,7 @@ class BatchedFit:
             return
         if self._objective.kind in (LossKind.LIKELIHOOD, LossKind.SQUARES):
             return
-        if not isinstance(samples := search.sampled(self._batch), GroupBatch):
+        if not isinstance(samples := search.sample_batch(self._batch), GroupBatch):
             return
         poor, doubtful = self._poor_masks()
         is_open = self.select(lambda end: end.divergence is None)
@@ -298,17 +299,17 @@ class BatchedFit:
             count = minimization.MINIMIZATION.subsets // 2
             drawn = np.array([*search.sample_starts(samples.objective, self._options.seed, count)])
             ends = minimization.fit_from_subsets(samples.take(fits), self.theta[fits], drawn)
-            for fit, met in zip(fits.tolist(), ends, strict=True):
-                rivals = search.rivals_near(samples.objective_of(fit), met)
-                self.rivals[fit] += [self.theta[fit].copy(), met[0], *rivals] if rivals else []
+            for fit, found in zip(fits.tolist(), ends, strict=True):
+                rivals = search.rivals_near(samples.objective_of(fit), found)
+                self.rivals[fit] += [self.theta[fit].copy(), found[0], *rivals] if rivals else []
             is_better = self._are_better(fits, ends[:, 0])
-            self._fit(fits[is_better], ends[is_better, 0], _BETTER_MINIMUM)
+            self._fit(fits[is_better], ends[is_better, 0], _BETTER_MINIMUM_NOTE)
 
     def restart_likelihoods_at_random(self) -> None:
-        """Repeat fits of a model that is itself minus a log-likelihood from random starts, if one of them ends at a
-        better minimum, such as one with the components of a mixture elsewhere.
+        """Repeat fits of negative log-likelihoods from random starts, if one of them ends at a better minimum.
 
-        Densities may be infinite at the edge of their parameters' ranges. Then the best minimum inside is kept.
+        The components of a mixture may be elsewhere there. Densities may be infinite at the edge of their parameters'
+        ranges; then the best minimum inside is kept.
         """
         objective = self._objective
         if not objective.is_likelihood or not self._unset or objective.is_generalised_linear or objective.model.shapes:
@@ -321,18 +322,19 @@ class BatchedFit:
             if (point := _likely_point(objective, end.theta, self._options.seed)) is None:
                 continue
             if end.failure or minimization.best_rival(objective, end, [point]) is not None:
-                self._fit(np.array([fit]), point[None], _BETTER_MINIMUM if is_minimum else _BETTER)
+                self._fit(np.array([fit]), point[None], _BETTER_MINIMUM_NOTE if is_minimum else _BETTER_STARTS_NOTE)
 
     @property
     def _free(self) -> Mask:
-        """The mask of the parameters of which other values are tried: those that bounds do not fix."""
+        """The mask of the parameters that a search may vary: bounds do not fix them."""
         box = self._batch.bounds
         is_free = np.atleast_2d(box.low < box.high).any(axis=0)
         return is_free & self._objective.layout.mask(self._unset or self._objective.scalar_parameters)
 
     def _search_in_turns(self, fits: Fits, origin: Array, strategy: StartStrategy | None = None) -> None:
-        """Search for some fits which are probably at their best minimum: of many fits first for a sample, and for the
-        others if this leads to a better fit.
+        """Repeat fits that are probably at their best minimum already, to check that.
+
+        Of many fits, a sample is repeated first; the rest follow only if that leads to a better fit.
         """
         sample = fits[:: len(fits) // search.SETTINGS.max_sampled_fits + 1] if self._is_large else fits
         before = self.theta[sample].copy()
@@ -348,19 +350,19 @@ class BatchedFit:
         effort: Effort | None = None,
         least_gain: float = MINIMIZATION.clear_gain,
     ) -> None:
-        """Fit some fits anew from the best points of a strategy, or of a whole search, where these rank higher.
+        """Repeat some fits from the best points of a strategy, or of a whole search, if these rank higher.
 
         Args:
             origin: the starting points of the searches, of shape (all fits, P).
-            effort: the work for each fit; by default it depends on how many there are.
-            least_gain: the gain from which on a point ranks higher; see `rank_gains`.
+            effort: the work for each fit; by default it depends on the number of fits.
+            least_gain: the gain above which a point ranks higher; see `rank_gains`.
         """
         if not len(fits):
             return
         default = search.SETTINGS.check if strategy else search.SETTINGS.thorough
-        if len(fits) > search.SETTINGS.max_thorough_fits and strategy not in _RIVALS:
+        if len(fits) > search.SETTINGS.max_thorough_fits and strategy not in _RIVAL_SEARCHES:
             default = search.SETTINGS.quick
-        reason = _BETTER_MINIMUM if strategy else _BETTER
+        reason = _BETTER_MINIMUM_NOTE if strategy else _BETTER_STARTS_NOTE
         arguments = self._free, self._options.seed, effort or default, strategy
         found = search.multistart(self._batch.take(fits), origin[fits], *arguments)
         for fit, candidate in zip(fits.tolist(), found, strict=True):
@@ -379,8 +381,9 @@ class BatchedFit:
 
     @ignore_float_errors()
     def settle_rivals(self) -> list[list[str]]:
-        """Move each fit to the best of its rivals where that is better, and return the warnings of minima that are
-        nearly as likely as a fit, but another curve.
+        """Replace each fit by its best rival if that is better, and return the warnings of other likely minima.
+
+        A warning reports a minimum that is nearly as likely as the fit, but another curve.
         """
         warnings, batch = [list[str]() for _ in self._every], self._batch
         searched = [fit for fit, points in enumerate(self.rivals) if points]
@@ -394,7 +397,7 @@ class BatchedFit:
             end, objective = self.outcomes[fit], batch.objective_of(fit)
             others = [other.theta for other in islice(outcomes, len(found)) if other.converged]
             if (best := minimization.best_rival(objective, end, others)) is not None:
-                self._fit(np.array([fit]), best[None], _BETTER_MINIMUM)
+                self._fit(np.array([fit]), best[None], _BETTER_MINIMUM_NOTE)
                 others += [end.theta] * end.converged
             ends = np.array([self.theta[fit], *others])
             warnings[fit], notes = _describe_rivals(objective, ends)
@@ -402,7 +405,7 @@ class BatchedFit:
         return warnings
 
     def _are_better(self, fits: Fits, theta: Array, least_gain: float = MINIMIZATION.clear_gain) -> Mask:
-        """Return which of some fits end better from other points; for least squares the points themselves are ends."""
+        """Return which fits end better from other points; for least squares the points are already ends."""
         if not len(fits):
             return np.zeros(0, np.bool_)
         part, objective = self._batch.take(fits), self._objective
@@ -422,7 +425,7 @@ RESTART_STRATEGIES = (
 )
 
 
-_PLAIN_OPTIONS = FitOptions()
+_DEFAULT_OPTIONS = FitOptions()
 
 
 def refit(
@@ -432,8 +435,9 @@ def refit(
     are_all_searched: bool = False,
     stop: StoppingRule = CONVERGENCE,
 ) -> list[Outcome]:
-    """Fit a batch to the last digits from points near the ends of similar fits. Fits that failed are searched again,
-    and end elsewhere if the data do not exclude that.
+    """Fit a batch to the last digits from points near the ends of similar fits.
+
+    For fits that failed, other starting values are searched; the new end is used unless the data exclude it.
 
     Args:
         effort: the work of the search for each fit that failed; None for no search.
@@ -441,7 +445,7 @@ def refit(
         stop: when the fits stop.
     """
     method = minimization.converging_method(batch.objective)
-    fitted = BatchedFit(batch, method, _PLAIN_OPTIONS, starts=starts, stop=stop)
+    fitted = BatchedFit(batch, method, _DEFAULT_OPTIONS, starts=starts, stop=stop)
     if effort and batch.objective.has_residuals:
         fits = np.flatnonzero(fitted.select(lambda end: are_all_searched or not end.converged))
         least_gain = MINIMIZATION.clear_gain if are_all_searched else -MINIMIZATION.exclusion
@@ -450,8 +454,10 @@ def refit(
 
 
 def _describe_rivals(objective: Objective, ends: Array) -> tuple[list[str], list[str]]:
-    """Return the warning that a minimum is nearly as likely as the first one, but another curve, if there is one, and
-    the note on a likelier curve that has a pole, unlike the first one.
+    """Return the warning and the note on other minima of a fit, each in a list that may be empty.
+
+    The warning reports a minimum that is nearly as likely as the first one, but another curve. The note reports a curve
+    that is likelier but has a pole, unlike the first one.
     """
     losses = minimization.density_losses(repeat_objective(objective, len(ends)), ends)
     rows = [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
@@ -468,17 +474,21 @@ def _describe_rivals(objective: Objective, ends: Array) -> tuple[list[str], list
             likely = f"likelihood ratio {math.exp(gains[k] / dispersion):.3g}"
             start = minimization.format_starts(objective, ends[k])
             has_penalty = objective.is_penalised and not objective.has_priors
-            words = _RIVAL if gains[k] >= -MINIMIZATION.clear_gain else _LIKELIER_RIVAL
+            words = _RIVAL_WARNING if gains[k] >= -MINIMIZATION.clear_gain else _LIKELIER_RIVAL_WARNING
             if has_penalty or objective.kind in (LossKind.ROBUST, LossKind.OTHER):
                 likely += ", if the loss is minus a log-likelihood"
-            words = f"{words} ({likely}), and the standard errors do not include it; compare the fit from {start}"
+            words = f"{words} ({likely}), and the standard errors do not include it; compare with the fit from {start}"
             return [words], notes
     return [], notes
 
 
 def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex]) -> list[Outcome]:
-    """Return the ends of `refit` for selections of an objective's rows, such as resamples, from the fit to all rows
-    that ended at `theta`. As many are fitted together as memory allows.
+    """Fit selections of an objective's rows, such as resamples, starting from the fit to all rows; see `refit`.
+
+    As many are fitted together as memory allows.
+
+    Args:
+        theta: the end of the fit to all rows.
     """
     is_joint, outcomes = can_evaluate_together(objective), list[Outcome]()
     together = max(1, BATCH.rows // objective.rows) if is_joint else 1
@@ -490,26 +500,25 @@ def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex
         )
         ends = refit(batch, np.tile(theta, (len(chosen), 1)))
         if objective.kind is LossKind.LIKELIHOOD:
-            ends = [_judged(batch.objective_of(k), end) for k, end in enumerate(ends)]
+            ends = [_judge_likelihood_end(batch.objective_of(k), end) for k, end in enumerate(ends)]
         outcomes += ends
     return outcomes
 
 
-def _judged(objective: Objective, end: Outcome) -> Outcome:
-    """Return the end of a fit, which has not converged if its likelihood has no finite maximum."""
+def _judge_likelihood_end(objective: Objective, end: Outcome) -> Outcome:
+    """Return the end of a fit, marked as not converged if its likelihood has no finite maximum."""
     end = minimization.judge_end(objective, end)
     is_separated = end.converged and goodness.find_separation(objective, end.theta)[0]
     return dataclasses.replace(end, converged=False) if is_separated else end
 
 
 def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None:
-    """Return the best end of fits from random points, for a model that is itself minus a log-likelihood; None if none
-    has an end.
+    """Return the best end of fits of a negative log-likelihood from random points; None if all of them fail.
 
     Args:
         theta: the end of another fit.
     """
-    sample = minimization.with_broken_stick(goodness.subsample(objective, search.SETTINGS.max_likelihood_rows))
+    sample = minimization.with_stick_breaking(goodness.subsample(objective, search.SETTINGS.max_likelihood_rows))
     points = search.likelihood_starts(sample, seed, theta)
     for epochs, most in search.SETTINGS.likelihood_rounds:
         if not len(points):
@@ -520,11 +529,15 @@ def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None
         found = (ends[k].theta for k in order if not ends[k].failure)
         usable = (point for point in found if math.isfinite(minimization.end_loss(sample, point)))
         points = np.array([*islice(usable, most)])
-    return minimization.shares_of_stick(objective, points)[0] if len(points) else None
+    return minimization.stick_breaking_shares(objective, points)[0] if len(points) else None
 
 
 def explained_variance(objective: Objective, theta: Array, known: ComputedStatistics | None = None) -> float | None:
-    """R² of a fit, from its statistics if they are known; for robust losses the one by medians."""
+    """Return R² of a fit, for robust losses from medians; None if it is unknown.
+
+    Args:
+        known: the statistics of the fit, if they are computed already.
+    """
     if objective.kind is LossKind.ROBUST:
         with ignore_float_errors():
             return goodness.robust_r_squared(objective, theta)
@@ -535,7 +548,7 @@ def explained_variance(objective: Objective, theta: Array, known: ComputedStatis
 def optimize(
     method: str, objective: Objective, options: FitOptions, progress: Progress, rivals: Sequence[Array] = ()
 ) -> Outcome:
-    """Run a method to its end. A divergence is an outcome too, at the last parameters before it.
+    """Run a method, and return its outcome; after a divergence it has the last parameters before that.
 
     Args:
         rivals: points that may be near other minima.
@@ -625,7 +638,7 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
                 break
     finally:  # also after Ctrl-C
         best = min(runs, key=lambda run: run.loss)
-        _adopt(progress, objective, best)
+        _copy_run(progress, objective, best)
     (progress.warnings if math.isinf(best.loss) else progress.notes).append(_multistart_summary(losses, best.loss))
     return best.outcome
 
@@ -633,7 +646,7 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
 def _survey(
     method: str, objective: Objective, starts: Array, options: FitOptions, progress: Progress
 ) -> tuple[Array, list[float], Array]:
-    """Fit from all starting points in one batch.
+    """Fit from all starting points in one batch, in rounds after which only the best fits continue.
 
     Returns:
         The starting points, improved by least squares for other methods except for the first, the losses at the ends
@@ -681,8 +694,8 @@ def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> f
     return float(minimization.comparison_losses(ObjectiveBatch([objective]), outcome.theta[None])[0])
 
 
-def _adopt(progress: Progress, objective: Objective, run: _StartRun) -> None:
-    """Make a run the one whose history the fit reports."""
+def _copy_run(progress: Progress, objective: Objective, run: _StartRun) -> None:
+    """Copy the history, warnings and notes of a run to the progress that the fit reports."""
     for name in ("history", "selection_losses", "first", "last", "best"):
         setattr(progress, name, copy.copy(getattr(run.progress, name)))
     progress.warnings += run.progress.warnings
@@ -702,5 +715,5 @@ def _multistart_summary(losses: list[float], best: float) -> str:
     failed = sum(map(math.isinf, losses))
     rest = [f"{count - equal - failed} led to worse fits"] * (count > equal + failed)
     rest += [f"{failed} failed"] * (failed > 0)
-    first = "" if search.is_equal_loss(losses[0], best) else "; the given one is not among these"
+    first = "" if search.is_equal_loss(losses[0], best) else "; the given start is not among them"
     return f"the best of {count} starting points: {', '.join([f'{equal} of them led to this fit', *rest])}{first}"

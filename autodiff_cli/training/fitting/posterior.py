@@ -71,7 +71,7 @@ _EXACT = 1e-9  # residuals, relative to the spread of the target, that are round
 _UNBOUNDED = (-math.inf, math.inf)
 _RUNAWAY = 1e8  # size of an unbounded number, in units of its start, that no proper posterior reaches
 
-DrawCallback = Callable[[int, int], None]  # is called with the number of draws, and with that of all
+DrawCallback = Callable[[int, int], None]  # arguments: the number of draws so far, and in total
 
 
 class PosteriorDraws(NamedTuple):
@@ -112,10 +112,10 @@ def check_posterior(objective: Objective, options: FitOptions) -> None:
 
 
 def _check_deviations(objective: Objective) -> None:
-    """Raise OptionError if a deviation without a prior is that of too few levels.
+    """Raise OptionError if a standard deviation of levels has no prior, and there are too few levels to estimate it.
 
-    Far out the posterior falls with a deviation s as s^-k, where k is the number of its levels less that of their
-    means without a prior, and it is proper from k = 2 on: Gelman 2006, Bayesian Analysis 1, 515.
+    For large s, the posterior of a standard deviation s falls as s^-k, where k is the number of its levels minus the
+    number of their means without a prior. It is proper from k = 2 on: Gelman 2006, Bayesian Analysis 1, 515.
     """
     priors, layout = objective.priors, objective.layout
     flat, in_model = {*layout.names} - priors.keys(), {*leaf_names([objective.model.program.output])}
@@ -206,7 +206,7 @@ def draw_posterior(
     ordered = objective.constraints.solved(start)
     slack = objective.with_slacks(start) if ordered else objective
     problem = slack, slack.start if ordered else start, options
-    density = Density(*problem, Density(*problem).find_alike_levels() if hyperparameters(objective.priors) else ())
+    density = Density(*problem, Density(*problem).find_similar_levels() if hyperparameters(objective.priors) else ())
     density.log = log
     draws, chains = options.posterior or 0, options.chains
     tuning = _HIERARCHICAL_TUNING_DRAWS if density.is_hierarchical else _TUNING_DRAWS
@@ -439,7 +439,7 @@ class Density:
     log: EvaluationLog | None = None
     compiled: DensityFunction | None = None
 
-    def __init__(self, objective: Objective, start: Array, options: FitOptions, alike: Collection[str] = ()) -> None:
+    def __init__(self, objective: Objective, start: Array, options: FitOptions, similar: Collection[str] = ()) -> None:
         graphs, program = objective.kernels.graphs, objective.model.program
         layout, shapes, priors = objective.layout, dict(objective.model.shapes), dict(objective.priors)
         self.is_hierarchical = bool(hyperparameters(priors))
@@ -479,10 +479,10 @@ class Density:
         free = [name for name in near if bounds[name] == _UNBOUNDED and {*near}.isdisjoint(near[name].parameters)]
         arguments = {name: near[name].arguments_in(leaves) for name in free}
         jacobian, replaced = as_node(0), dict[Node, Node]()
-        for name, leaf in sorted(leaves.items(), key=lambda pair: pair[0] in alike):  # hyperparameters first
+        for name, leaf in sorted(leaves.items(), key=lambda pair: pair[0] in similar):  # hyperparameters first
             term: Node = ZERO
             for each in (self._vectors[name].element, leaf) if name in self._vectors else (leaf,):
-                if name in alike:
+                if name in similar:
                     mean, deviation = substitute(arguments[name], replaced)
                     replaced[each], term = mean + deviation * each, log(deviation)
                 elif bounds[name] != _UNBOUNDED:
@@ -517,7 +517,7 @@ class Density:
             settings={**objective.settings, PRIOR_FACTOR: 0.0},
         )
         self._centre = self._layout.flatten(
-            [np.zeros(()) if name in alike else _unconstrained(values[name], *bounds[name]) for name in leaves]
+            [np.zeros(()) if name in similar else _unconstrained(values[name], *bounds[name]) for name in leaves]
         )
         self._factor = np.eye(self.size)
         if not self.is_hierarchical:
@@ -527,15 +527,17 @@ class Density:
             self.compiled = self._kernel.density(point, columns_read, rows.rows, self._layout.slices, self._factor)
 
     @ignore_float_errors()
-    def find_alike_levels(self) -> list[str]:
-        """Return the parameters to sample as mean + deviation·z, because their levels differ little compared with their
-        errors. Their posterior is then close to their prior, and narrow where the deviation is small.
+    def find_similar_levels(self) -> list[str]:
+        """Return the parameters to sample as mean + deviation·z, because their levels differ little.
 
-        The levels start at their means. There g²/h, of the slope g and the curvature h of minus the log-likelihood
-        towards a level, is 1 on average if levels do not differ: a score test. The scatter around the means counts as
-        that around the levels in it, which the factor of an F test corrects.
+        If levels differ little compared with their errors, their posterior is close to their prior, and narrow where
+        the deviation is small.
+
+        The levels start at their means. There g²/h is 1 on average if levels do not differ (a score test), where g is
+        the slope and h the curvature of minus the log-likelihood with respect to a level. The scatter of rows around
+        the means is used for their scatter around the levels, which the factor of an F test corrects.
         """
-        alike, point = [], self._objective.point(self._centre)
+        similar, point = [], self._objective.point(self._centre)
         for names, deviation in self._groups:
             places = np.concatenate([np.arange(self.size)[self._layout.slices[name]] for name in names])
             step = np.zeros(self.size)
@@ -547,11 +549,11 @@ class Density:
             if self._targets:
                 spread *= max(self._targets - count, 0) / max(self._targets - count * spread, _EXACT)
             if not spread > _LEAST_SPREAD:
-                alike += names
-        return alike
+                similar += names
+        return similar
 
     def _by_parameter(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """Return values with those of each level in place of arrays over levels."""
+        """Return values by name, with one value for each level in place of each array over levels."""
         named = dict(values)
         for name, vector in self._vectors.items():
             named |= {each: named[name][..., k] for k, each in enumerate(vector.names)}
@@ -607,7 +609,7 @@ class Density:
         return {name: values[name] for name in self.names}
 
     def check_runaways(self, point: dict[str, Array]) -> None:
-        """Raise OptionError if chains run away, as those of an improper posterior do: their means are meaningless."""
+        """Raise OptionError if chains run to infinity, as for an improper posterior: their means are meaningless."""
         units = self._by_parameter(self._layout.values(self._centre))
         far = [k for k, value in point.items() if not np.abs(value).max() <= _RUNAWAY * (1 + np.abs(units[k]).max())]
         if far:
@@ -650,7 +652,7 @@ def parameter_draws(objective: Objective, draws: Mapping[str, Array]) -> Array:
 def summarize_draws(draws: Mapping[str, Array]) -> dict[str, ParameterPosterior]:
     """Return the summary of each number of draws of shape (chains, draws, …), by its name.
 
-    R-hat is that of the quarters of a single chain, and 1 for a number that alone is constant.
+    R-hat compares the chains, or the quarters of a single chain. It is 1 for a number that alone is constant.
     """
     array_stats = _libraries().array_stats
     names, numbers = draw_numbers(draws)

@@ -241,7 +241,7 @@ class Progress:
             self.validation.check(epoch)
 
     def record_draw(self, count: int) -> None:
-        """Write a checkpoint after a draw from the posterior if one is due. Chains call this beside each other."""
+        """Write a checkpoint after a draw from the posterior if one is due. Chains call this concurrently."""
         if self.checkpoint_writer is not None and self._writing.acquire(blocking=False):
             try:
                 self.checkpoint_writer.on_epoch(count, self._checkpoint_snapshot())
@@ -309,7 +309,7 @@ class Progress:
         if outcome.failure or best is None or best.number == self.latest.number:
             return outcome
         least = f"{selection_loss(best):.6g}"
-        self.notes.append(f"the parameters are those of epoch {best.number}, of least validation loss: {least}")
+        self.notes.append(f"the parameters are those of epoch {best.number}, with the lowest validation loss: {least}")
         return Outcome(best.theta, outcome.converged and best.number > 0, note="" if best.number else _NO_PROGRESS)
 
 

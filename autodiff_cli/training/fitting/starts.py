@@ -6,8 +6,8 @@ improved in one batch on samples of the rows, and the best end of each fit is re
 - Parameters in which the prediction is linear need no starting value (variable projection, Golub & Pereyra 1973).
 - Frequencies are scanned one by one, as in a periodogram, with the model in place of the sinusoids (`Sinusoids`), and
   two of them together where they meet, as in `sin(v*x)*cos(w*x)`.
-- The scale of all others follows from the scales of the columns by dimensional analysis (`dimensional_scales`). In
-  `y ~ a*exp(-x/t) + c`, `a` and `c` have the scale of y, and `t` that of x.
+- The scale of every other parameter follows from the scales of the columns by dimensional analysis
+  (`dimensional_scales`). In `y ~ a*exp(-x/t) + c`, `a` and `c` have the scale of y, and `t` has the scale of x.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from autodiff_cli.training.fitting.minimization import MINIMIZATION
 from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, linear_mask, separate_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
-from autodiff_cli.training.methods.least_squares import fit_squares
+from autodiff_cli.training.methods.least_squares import fit_least_squares
 from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, dimensional_scales, initial_arrays
@@ -66,7 +66,7 @@ class MultistartSettings:
     """Size and stopping rules of the search for starting values."""
 
     thorough: Effort = Effort(1500, 12, 10_000_000)
-    check: Effort = Effort(1500, 12, 1_000_000)  # effort for a fit that is not poor
+    check: Effort = Effort(1500, 12, 1_000_000)  # effort to check a fit that is not poor
     quick: Effort = Effort(100, 4, 1_000_000)  # effort for each of many fits
     max_sample_rows: int = 500  # rows of the random sample; a regular sample would alias frequencies
     # rows times squared number of parameters over all draws; limits the number of draws
@@ -83,17 +83,17 @@ class MultistartSettings:
     likelihood_starts: int = 36  # the best of these points, which are improved
     max_likelihood_rows: int = 2000  # rows of the sample on which these points are improved
     likelihood_rounds: tuple[tuple[int, int], ...] = ((30, 6), (200, 1))  # epochs and fits of each round
-    max_thorough_fits: int = 100  # fits of a batch: the searches of more are quick
+    max_thorough_fits: int = 100  # fits of a batch that are searched thoroughly; searches of more are quick
     max_sampled_fits: int = 20  # sample of many fits that may be poor, which decides whether all are searched
     max_searched_fits: int = 200  # fits that are searched together, which bounds the memory
-    draws_per_check: int = 5  # one in so many random points is tried for a fit that is not poor
+    draws_per_check: int = 5  # every 5th random point is tried to check a fit that is not poor
     max_terms: int = 12  # terms of a sum that are placed one after the other
     max_rivals: int = 4  # minima that are compared with the best one
-    max_pursued: int = 4  # best placements of the terms so far, to each of which the next term is added
+    beam_width: int = 4  # best placements of the terms so far, to each of which the next term is added
     descent_evaluations: int = 60  # evaluations of each run
-    descent_epochs: int = 30  # epochs of each run of a likelihood after that
+    descent_epochs: int = 30  # epochs of each run of a likelihood, after its run of least squares
     equal_loss_tolerance: float = 1e-6  # relative difference of two losses that count as equal
-    confirmations: int = 3  # the search ends when so many ways to propose points led to the best loss
+    confirmations: int = 3  # the search ends when this many proposals of points led to the best loss
     min_scale_distance: float = 1.5  # powers of 10 between the scale of a parameter and 1, for 1 to be a bad start
     good_fit_share: float = 0.001  # share of the target's variation below which a loss without structure is good
     few_rows: int = 100  # rows; with fewer, that share shrinks, because wrong curves may fit few rows well
@@ -104,8 +104,13 @@ SETTINGS = MultistartSettings()
 
 @dataclass(frozen=True, slots=True)
 class StartCandidate:
-    """A starting point, the point where a fit of a sample of the rows ends from it, and the loss there; see
-    `comparison_losses`. The rivals are other ends that are nearly as likely on the sample.
+    """A starting point with the result of a fit from it to a sample of the rows.
+
+    Attributes:
+        start: the starting point.
+        end: the end of the fit.
+        loss: the loss at the end; see `comparison_losses`.
+        rivals: other ends that are nearly as likely on the sample.
     """
 
     start: Array
@@ -114,16 +119,17 @@ class StartCandidate:
     rivals: tuple[Array, ...] = ()
 
 
-def least(candidates: Sequence[StartCandidate]) -> StartCandidate | None:
-    """Return the first candidate whose loss is the least up to rounding; None if there are none. Aliases of a frequency
-    have equal losses, and come later.
+def best_candidate(candidates: Sequence[StartCandidate]) -> StartCandidate | None:
+    """Return the first candidate with the lowest loss, up to rounding; None if there are none.
+
+    Aliases of a frequency have equal losses; they come later in a list.
     """
     lowest = min((candidate.loss for candidate in candidates), default=0.0)
     return next((candidate for candidate in candidates if is_equal_loss(candidate.loss, lowest)), None)
 
 
 def is_equal_loss(loss: float, lowest: float) -> bool:
-    """Whether a loss is that of the same minimum as the lowest one, or lower."""
+    """Whether a loss is equal to the lowest one up to rounding, or lower, so that both are at one minimum."""
     return loss <= lowest + SETTINGS.equal_loss_tolerance * abs(lowest)
 
 
@@ -140,7 +146,7 @@ def rivals_of(objective: Objective, ends: Array, losses: Array) -> tuple[Array, 
 
 
 def rivals_near(objective: Objective, points: Array) -> tuple[Array, ...]:
-    """Return the points that are nearly as likely as the first one; see `rivals_of`."""
+    """Return the points that are nearly as likely as the first one, given the points alone; see `rivals_of`."""
     return rivals_of(objective, points, minimization.density_losses(repeat_objective(objective, len(points)), points))
 
 
@@ -151,9 +157,12 @@ def dispersion_of(objective: Objective, theta: Array) -> float:
     return compute_statistics(objective, theta, with_goodness=True).dispersion or 1.0
 
 
-class Descent(NamedTuple):
-    """A request for fits from some points. With a `box` of its own, the ends are only intermediate steps of a
-    search.
+class DescentRequest(NamedTuple):
+    """A request for fits from some points.
+
+    Attributes:
+        points: the starting points, of shape (n, P).
+        box: bounds for these fits, whose ends are then only intermediate steps of a search; None for the usual bounds.
     """
 
     points: Array
@@ -189,12 +198,12 @@ def multistart(
             for k, start in enumerate(starts[part])
         ]
         proposals = [search.best_of([rivals]) if rivals else search.best() for search in searches]
-        best = _run_searches(sampled(some), proposals)
-        found += [search.on_all_rows(candidate) for search, candidate in zip(searches, best, strict=True)]
+        best = _run_searches(sample_batch(some), proposals)
+        found += [search.refine_on_all_rows(candidate) for search, candidate in zip(searches, best, strict=True)]
     return found
 
 
-def sampled(batch: Batch) -> Batch:
+def sample_batch(batch: Batch) -> Batch:
     """Return a batch of groups, or of one fit, over random samples of the rows of each."""
     if isinstance(batch, GroupBatch):
         return batch.take_rows(lambda rows: sampled_rows(rows, SETTINGS.max_sample_rows))
@@ -203,11 +212,11 @@ def sampled(batch: Batch) -> Batch:
 
 
 def _run_searches(samples: Batch, searches: Sequence[Search]) -> list[StartCandidate | None]:
-    """Return the results of searches, one for each fit of a batch. All fits that they request run in one batch."""
+    """Run one search for each fit of a batch, and return the results; all fits that they request run in one batch."""
     results: list[StartCandidate | None] = [None] * len(searches)
     replies: dict[int, Any] = dict.fromkeys(range(len(searches)))  # the first ones are None
     while replies:
-        requests = dict[int, Descent]()
+        requests = dict[int, DescentRequest]()
         for k, reply in replies.items():
             try:
                 requests[k] = searches[k].send(reply)
@@ -217,8 +226,8 @@ def _run_searches(samples: Batch, searches: Sequence[Search]) -> list[StartCandi
     return results
 
 
-def _descend(samples: Batch, requests: dict[int, Descent]) -> dict[int, list[StartCandidate]]:
-    """Return the candidates of each request where they are defined.
+def _descend(samples: Batch, requests: dict[int, DescentRequest]) -> dict[int, list[StartCandidate]]:
+    """Return the candidates of each request, except for points where the loss is undefined.
 
     All are fitted by least squares first. Likelihoods then continue with their own loss from there, or from the points
     themselves where it is undefined.
@@ -228,7 +237,7 @@ def _descend(samples: Batch, requests: dict[int, Descent]) -> dict[int, list[Sta
     boxes = [(request.box or samples.bounds.select(k), request.points.shape) for k, request in requests.items()]
     ends_of_boxes = ([np.broadcast_to(end, shape) for end in (box.low, box.high)] for box, shape in boxes)
     batch = samples.take(fits, Bounds(*map(np.concatenate, zip(*ends_of_boxes, strict=True))))
-    outcomes = fit_squares(batch, points, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
+    outcomes = fit_least_squares(batch, points, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
     ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
     if batch.objective.kind is LossKind.LIKELIHOOD:
         starts = np.where(np.isfinite(minimization.comparison_losses(batch, ends))[:, None], ends, points)
@@ -254,12 +263,10 @@ def _exponents(objective: Objective) -> list[int]:
 
 
 def warm_starts(batch: Batch, starts: Array) -> Array:
-    """Improve starting points of fits by a few steps of least squares, whatever the loss. Points where they fail stay
-    unchanged.
-    """
+    """Return starting points improved by steps of least squares, for any loss; points where it fails unchanged."""
     if not batch.objective.has_residuals or starts.shape[1] > MAX_COVARIANCE_SIZE:
         return starts
-    outcomes = fit_squares(batch, starts, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
+    outcomes = fit_least_squares(batch, starts, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
     return np.array([end.theta for end in outcomes])
 
 
@@ -358,16 +365,16 @@ def _find_partners(objective: Objective) -> list[_Partner]:
     for node in topological_order([model.program.output]):
         if node.op is None:
             continue
-        name, met = node.op.name, [k for k, child in enumerate(node.inputs) if child in parameters]
+        name, positions = node.op.name, [k for k, child in enumerate(node.inputs) if child in parameters]
         others = [child for child in node.inputs if child not in parameters and not child.is_constant]
-        if len(met) == 1 and not others:  # a multiple or a power of a parameter
-            index, power = parameters[node.inputs[met[0]]]
-            factors = {"neg": 1.0, "mul": 1.0, "div": 1.0 - 2.0 * met[0], "square": 2.0}
-            if name == "pow" and met[0] == 0:
+        if len(positions) == 1 and not others:  # a multiple or a power of a parameter
+            index, power = parameters[node.inputs[positions[0]]]
+            factors = {"neg": 1.0, "mul": 1.0, "div": 1.0 - 2.0 * positions[0], "square": 2.0}
+            if name == "pow" and positions[0] == 0:
                 factors[name] = parse_constant(node.inputs[1].text)
             if name in factors:
                 parameters[node] = index, power * factors[name]
-        for k in met:
+        for k in positions:
             index, power = parameters[node.inputs[k]]
             if name == "pow" and k:
                 partners.append(_Partner(index, name, None, power))
@@ -378,16 +385,21 @@ def _find_partners(objective: Objective) -> list[_Partner]:
     return partners
 
 
-def _balance(
+def _balance_with_partners(
     objective: Objective, points: Array, searched: Mask, generator: np.random.Generator, weight: Array | None = None
 ) -> None:
-    """Draw parameters such that, in some row, they are as large as the expressions that operations combine them with.
+    """Draw parameters with the size, in a random row, of the expressions that operations combine them with.
 
-    Examples are `b` in `b*exp(-c*x)`, `k` in `x/k`, `m` in `x - m`. So doses over many decades get constants on all of
-    them, and years get the offsets that they need. Every second point prefers rows with a large `weight`.
+    Examples are `b` in `b*exp(-c*x)`, `k` in `x/k`, `m` in `x - m`. So the constants of doses over many decades are
+    drawn from all decades, and the offsets of years are near the years.
+
+    Args:
+        points: the points, of shape (n, P), which are modified.
+        searched: the mask of the parameters to draw.
+        weight: the weights of the rows, by which every second point draws its row.
     """
     model, count = objective.model, len(points)
-    columns = {name: objective.column(name) for name in model.columns if name in model.program.leaves}  # with numbers
+    columns = {name: objective.column(name) for name in model.columns if name in model.program.leaves}  # not labels
     rows = generator.integers(objective.rows, size=(2, count))
     if weight is not None and 0 < weight.sum() < np.inf:
         rows[0, ::2] = generator.choice(objective.rows, len(rows[0, ::2]), p=weight / weight.sum())
@@ -418,16 +430,19 @@ def _balance(
         else:  # the mean or the standard deviation of a distribution
             chosen = np.where(generator.random(count) < 0.5, values[0], distance * factor)
         chosen = np.sign(chosen) * np.abs(chosen) ** (1 / power) if power else chosen
-        counts[index] = counts.get(index, 0) + 1  # each of several partners with the same probability
+        counts[index] = counts.get(index, 0) + 1  # so that each of several partners is used with the same probability
         is_used = np.isfinite(chosen) & (chosen != 0) & (generator.random(count) < 1 / counts[index])
         points[is_used, index] = chosen[is_used]
 
 
 def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
-    """Return the most likely of many random points for a model that is itself minus a log-likelihood.
+    """Return the most likely of many random points, as starts for a model that is a negative log-likelihood.
 
-    Half of them share some parameters with the end of another fit. The others then prefer rows that are improbable
-    there, such as those of a component with few rows.
+    Half of the points share some parameters with the end of another fit. Their other parameters are drawn from rows
+    that are improbable there, such as the rows of a component that this end lacks.
+
+    Args:
+        end: the end of the other fit.
     """
     generator, size = np.random.default_rng(seed), objective.layout.size
     free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])
@@ -438,8 +453,8 @@ def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
         points[:, free] = _sample_values(columns, generator, (len(points), int(np.count_nonzero(free))))
         losses = objective.evaluate_rows(objective.kernels.row_loss, end)[0]
         near = points[::2].copy()
-        _balance(objective, points, free, generator)
-        _balance(objective, near, free, generator, losses - losses.min())
+        _balance_with_partners(objective, points, free, generator)
+        _balance_with_partners(objective, near, free, generator, losses - losses.min())
         box = objective.bounds
         # Ranked apart: points with a parameter of an end without a limit would be the most likely ones.
         for part in (points, np.where(generator.random(near.shape) < 0.5, end, near)):
@@ -489,23 +504,23 @@ class Multistart:
                 break
             near = [self.points_near(best.end)]
             near += [self._place_term(best.end[None], *term, self.linear) for term in self._terms]
-            best = least([best, *(yield Descent(np.concatenate(near)))])
+            best = best_candidate([best, *(yield DescentRequest(np.concatenate(near)))])
         return best
 
     def best_of(self, strategies: Sequence[StartStrategy]) -> Search:
         """Return the best candidate of some strategies; None if there is none."""
         best: StartCandidate | None = None
-        met, confirmations, reply = list[StartCandidate](), 0, None
+        candidates, confirmations, reply = list[StartCandidate](), 0, None
         proposals = self._propose(strategies)
         with contextlib.suppress(StopIteration):
             while confirmations < SETTINGS.confirmations and not (best and self._is_good(best)):
                 descent = proposals.send(reply)
                 reply = yield descent
-                candidate = least([] if descent.box else reply)
+                candidate = best_candidate([] if descent.box else reply)
                 if candidate is None:
                     continue
-                met += reply
-                if best is None or least([best, candidate]) is candidate:
+                candidates += reply
+                if best is None or best_candidate([best, candidate]) is candidate:
                     best, confirmations = candidate, 1
                 elif is_equal_loss(candidate.loss, best.loss):
                     # Where a parameter has no effect, as a rate that went to infinity, there are many ends of equal
@@ -513,7 +528,7 @@ class Multistart:
                     confirmations += bool(minimization.are_equal_ends(best.end, candidate.end))
         if best is None:
             return None
-        ends, losses = (np.array([getattr(each, name) for each in (best, *met)]) for name in ("end", "loss"))
+        ends, losses = (np.array([getattr(each, name) for each in (best, *candidates)]) for name in ("end", "loss"))
         return dataclasses.replace(best, rivals=rivals_of(self._sample, ends, losses))
 
     def _propose(self, strategies: Sequence[StartStrategy]) -> Proposals:
@@ -538,19 +553,21 @@ class Multistart:
         """Yield the start at dimensional scales, with the best values of the linear parameters."""
         scaled = start_at_scales(self._objective, self._start, self._free)
         if scaled is not None:
-            yield Descent(self._project(scaled[None], self.linear)[0])
+            yield DescentRequest(self._project(scaled[None], self.linear)[0])
 
     def frequency_points(self) -> Proposals:
         """Yield the start with the best frequencies and phases, and the best values of the linear parameters."""
         points = self._scan_frequencies(self._start)
         self._has_frequencies = len(points) > 0
         if self._has_frequencies:
-            yield Descent(np.concatenate((points, self.follow_frequencies(self._sample, points))))
+            yield DescentRequest(np.concatenate((points, self.follow_frequencies(self._sample, points))))
             yield from self._frequency_pairs()
 
     def _frequency_pairs(self) -> Proposals:
-        """Yield points with the best pairs of frequencies. No scan of one finds them where they multiply, as in a beat,
-        `sin(v*x)*cos(w*x)`, or where they are so close in a sum that one sinusoid explains much of both.
+        """Yield points with the best pairs of frequencies.
+
+        A scan of single frequencies misses pairs that multiply, as in a beat, `sin(v*x)*cos(w*x)`, and pairs that are
+        so close in a sum that one sinusoid explains much of both.
         """
         grids = self._frequency_grids(self._start)
         for scan, other in itertools.permutations(grids, 2):
@@ -564,7 +581,7 @@ class Multistart:
             thetas = np.where(np.arange(len(self._start)) == other.parameter, values[:, None], self._start)
             scan = FrequencyGrid(scan.parameter, scan.values[:most], scan.turns[:most])
             points = self._scan_frequency(thetas, scan)
-            yield Descent(np.concatenate((points, self.follow_frequencies(self._sample, points))))
+            yield DescentRequest(np.concatenate((points, self.follow_frequencies(self._sample, points))))
 
     def follow_frequencies(self, objective: Objective, points: Array) -> Array:
         """Return the points after some Gauss-Newton steps of frequencies and phases, each with the best values of the
@@ -579,8 +596,8 @@ class Multistart:
             points = minimization.project_linear(objective, points, adjusted, self._box)[0]
         return points
 
-    def on_all_rows(self, best: StartCandidate | None) -> StartCandidate | None:
-        """Return the best candidate with the frequencies of all rows, where they differ from those of the sample."""
+    def refine_on_all_rows(self, best: StartCandidate | None) -> StartCandidate | None:
+        """Return the best candidate of the sample, with its frequencies refined on all rows."""
         if best is None or not self._has_frequencies or self._objective.rows == self._sample.rows:
             return best
         end = min((best.end, *self.follow_frequencies(self._objective, best.end[None])), key=self._objective.value)
@@ -595,20 +612,20 @@ class Multistart:
             points = np.tile(self._start, (len(exponents) + 1, 1))
             points[-1, exponents] *= -1  # all of them, after each alone
             points[range(len(exponents)), exponents] *= -1
-            yield Descent(self._project(points, self.linear)[0])
+            yield DescentRequest(self._project(points, self.linear)[0])
 
     def kink_points(self) -> Proposals:
         """Yield points with kinks between other rows than at the start, where further minima may be."""
         if self._objective.has_kinks:
-            yield Descent(self.points_near(self._start))
+            yield DescentRequest(self.points_near(self._start))
 
     def few_points(self) -> Proposals:
         """Yield some random points, for a model that is not linear."""
         if self._searched.any() and not self._sinusoids.frequencies:
             drawn = self.random_draws()[:: SETTINGS.draws_per_check]
-            yield Descent(self._best_of_parts(drawn, self.linear)[0])
+            yield DescentRequest(self._best_of_parts(drawn, self.linear)[0])
 
-    def pursued_points(self) -> Proposals:
+    def matching_pursuit_points(self) -> Proposals:
         """Yield points found term by term, as in matching pursuit (Mallat & Zhang 1993).
 
         Each term of a sum, such as a peak, is placed where it best explains the residuals of the terms before it. The
@@ -619,16 +636,22 @@ class Multistart:
         for number, (linear, searched) in enumerate(self._terms):
             if number:
                 box = Bounds(np.where(varied, self._box.low, points), np.where(varied, self._box.high, points))
-                ends = sorted((yield Descent(points, box)), key=lambda end: end.loss)
-                points = np.array([end.end for end in ends[: SETTINGS.max_pursued]]).reshape(-1, len(self._start))
+                ends = sorted((yield DescentRequest(points, box)), key=lambda end: end.loss)
+                points = np.array([end.end for end in ends[: SETTINGS.beam_width]]).reshape(-1, len(self._start))
             varied[linear] = varied[searched] = True
             points = self._place_term(points, linear, searched, varied & self.linear)
         if self._terms:
-            yield Descent(points)
+            yield DescentRequest(points)
 
     def _place_term(self, points: Array, linear: list[int], searched: list[int], adjusted: Mask) -> Array:
-        """Return the best of random points that share all but one term with other points, with fitted values of some
-        linear parameters. Where the other terms leave large residuals, the term is more probable.
+        """Return the best of random points that differ from other points in one term of a sum.
+
+        The term is more probable where the other terms leave large residuals.
+
+        Args:
+            points: the other points.
+            linear, searched: the linear and the nonlinear parameters of the term.
+            adjusted: the mask of the linear parameters that are fitted.
         """
         count = len(self._start)
         without, is_placed = ~np.isin(np.arange(count), linear), np.isin(np.arange(count), searched)
@@ -659,12 +682,12 @@ class Multistart:
         if not self._has_frequencies:
             for drawn in np.array_split(self.random_draws(), SETTINGS.random_rounds):
                 if len(drawn):
-                    yield Descent(self._best_of_parts(drawn, self.linear)[0])
+                    yield DescentRequest(self._best_of_parts(drawn, self.linear)[0])
         elif np.count_nonzero(self._searched) > len(self._sinusoids.frequencies + self._sinusoids.phases):
             # Otherwise, all nonlinear parameters were scanned.
             for theta in self._best_of_parts(self.random_draws(), self.linear)[0][: self._effort.descents // 3]:
                 best = self._scan_frequencies(theta)[:1]
-                yield Descent(best if len(best) else theta[None])
+                yield DescentRequest(best if len(best) else theta[None])
 
     def points_near(self, theta: Array) -> Array:
         """Return the best of random points that share half of the parameters with another point and may explain its
@@ -678,7 +701,7 @@ class Multistart:
         return self._best_of_parts(drawn, self.linear)[0]
 
     def random_draws(self, weight: Array | None = None) -> Array:
-        """Return points with random values of the parameters that are not linear; see `_sample_values`, `_balance`."""
+        """Return points with random values of the nonlinear parameters; see `_sample_values`."""
         count = int(np.count_nonzero(self._searched))
         if not count or not self._sample.model.numeric:
             return self._start[None]
@@ -686,7 +709,7 @@ class Multistart:
         draws = min(self._effort.draws, SETTINGS.max_draw_work // (self._sample.rows * size * size) + 1)
         points = np.tile(self._start, (draws, 1))
         points[:, self._searched] = _sample_values(columns, self._generator, (draws, count))
-        _balance(self._sample, points[: draws // 2], self._searched, self._generator, weight)
+        _balance_with_partners(self._sample, points[: draws // 2], self._searched, self._generator, weight)
         return points
 
     def _frequency_grids(self, theta: Array) -> list[FrequencyGrid]:
@@ -707,8 +730,9 @@ class Multistart:
         return points
 
     def _scan_frequency(self, thetas: Array, scan: FrequencyGrid) -> Array:
-        """Return the points with the best values of one frequency and of the phases, for any of the values of all other
-        parameters in the rows of `thetas`, the best first.
+        """Return the points with the best values of one frequency and of the phases, the best first.
+
+        The rows of `thetas` have the values to try for all other parameters.
         """
         phases = [index for index, _ in self._sinusoids.quarter_turns(thetas[0]) if self._searched[index]]
         # A sinusoid of any phase is a sum of two of fixed phase; the derivative towards the phase is the second one.
@@ -759,8 +783,8 @@ class Multistart:
 
 
 # A generator that yields points, and receives the candidates to which they lead.
-Proposals = Generator[Descent, Any, None]
-Search = Generator[Descent, Any, StartCandidate | None]
+Proposals = Generator[DescentRequest, Any, None]
+Search = Generator[DescentRequest, Any, StartCandidate | None]
 StartStrategy = Callable[[Multistart], Proposals]
 
 # Ways to propose points, each array the most promising first, in the order in which they are tried. All of them use
@@ -768,6 +792,6 @@ StartStrategy = Callable[[Multistart], Proposals]
 START_STRATEGIES: tuple[StartStrategy, ...] = (
     Multistart.scaled_points,
     Multistart.frequency_points,
-    Multistart.pursued_points,
+    Multistart.matching_pursuit_points,
     Multistart.random_points,
 )

@@ -1,7 +1,7 @@
-"""Equivalent solutions of a fit: parameter vectors that predict the same, of which one is reported.
+"""Symmetries of a model: parameter vectors with the same predictions, of which one is reported.
 
 `canonical_parameters` chooses positive widths, phases within a turn, softmax scores with sum 0, and the order of two
-rates that can change places. `order_terms` puts interchangeable terms, such as peaks and the components of mixtures,
+interchangeable rates. `order_terms` puts interchangeable terms, such as peaks and the components of mixtures,
 into the same order in all fits. `Sinusoids` has the frequencies and phases of a model.
 """
 
@@ -28,7 +28,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import cos, sin
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
-from autodiff_cli.training.methods.least_squares import fit_squares
+from autodiff_cli.training.methods.least_squares import fit_least_squares
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.kernels import linear_parameters
 from autodiff_cli.training.objective.objective import Objective
@@ -37,24 +37,24 @@ from autodiff_cli.training.result.statistics import softmax_null_space
 
 MAX_SYMMETRIC_PARAMETERS = 200  # symmetries are searched up to this many parameters
 MAX_REPEATED_ROWS = 100_000  # rows up to which fits are repeated to find equivalent or better solutions
-_MAX_PARAMETERS = 20  # joint symmetries are searched up to this many parameters, because all subsets are tried
+_MAX_JOINT_PARAMETERS = 20  # joint symmetries are searched up to this many parameters: all subsets are tried
 _MAX_COMPARED_ROWS = 500  # rows on which predictions are compared
 _PREDICTION_TOLERANCE = 1e-9  # difference, relative to the range of the predictions, that counts as rounding
 _EXCHANGE_TOLERANCE = 1e-7  # relative difference of the predictions of a second fit that counts as rounding
-_MAX_EXCHANGE_EVALUATIONS = 100  # of a second fit; one that predicts the same is reached within 40
+_MAX_EXCHANGE_EVALUATIONS = 100  # evaluations of a second fit; equivalent solutions are found within 40
 _MAX_EXCHANGED_LEVELS = 20  # levels for each of which an exchange of parameters is tried
-_MAX_LISTED = 6  # parameters of another solution that are listed
+_MAX_LISTED = 6  # parameters of another solution that a sentence lists
 _MAX_JOINT_FLIPS = 3  # parameters whose signs are flipped together
 _SPAN_TOLERANCE = 1e-6  # relative difference of two slope ranges that count as equal
 _EVEN_STEPS = 1e-3  # deviation from whole multiples of the smallest distance, beyond which rows are uneven
-_UNEVEN_SHARE = 20.0  # highest frequency for uneven rows, relative to that of even ones; more if some rows are close
+_UNEVEN_SHARE = 20.0  # highest frequency for uneven rows, relative to even rows; it is higher if some rows are close
 _CLOSEST_ROWS = 1e-9  # distance of rows, relative to their range, below which they count as one
 
 Positions = NDArray[np.intp]
 
 
 def canonical_parameters(objective: Objective, theta: Array) -> tuple[Array, list[str]]:
-    """Return the canonical one of all points that predict the same, and a sentence for each choice.
+    """Return the canonical point among all points with the same predictions, and a sentence for each choice.
 
     A symmetry is used only if the predictions stay the same. Parameters with a given start keep its sign.
     """
@@ -71,12 +71,14 @@ TERMS_NOTE = "terms of the model are interchangeable; they are reported in the s
 
 
 def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = False) -> Array:
-    """Return points of shape (fits, P) with interchangeable terms, such as peaks or the components of a mixture, in the
-    same order: by their first nonlinear parameter, ascending, or as the starting values of the user.
+    """Return points of shape (fits, P) with interchangeable terms in the same order.
+
+    Such terms are peaks or the components of a mixture. They are sorted by their first nonlinear parameter, or ordered
+    like the starting values if the user gave any.
 
     Args:
-        aligns_levels: order the terms of each level by themselves, even if other predictions result: with parameters
-            that all levels share, this may be the start of a better fit.
+        aligns_levels: sort the terms of each level separately, even if that changes the predictions: with parameters
+            that all levels share, the result may be the start of a better fit.
     """
     layout = objective.layout
     if layout.size > MAX_SYMMETRIC_PARAMETERS or len(layout.element_names) != len(layout.names):
@@ -145,7 +147,7 @@ class _Terms(NamedTuple):
         return True
 
     def by_level(self, objective: Objective, symmetries: _Symmetries, always: bool) -> list[_Terms]:
-        """Return the terms of each level by themselves if they are interchangeable, else all of them together."""
+        """Return the terms of each level separately if they are interchangeable there; otherwise all together."""
         levels = [objective.layout.names[k].partition("[")[2] for k in self.columns[0].tolist()]
         parts = []
         for level in dict.fromkeys(levels):
@@ -159,7 +161,7 @@ class _Terms(NamedTuple):
 def _similar_terms(
     objective: Objective, point: Array, terms: Sequence[_TermParameters]
 ) -> Iterator[tuple[_Terms, _Symmetries]]:
-    """Yield the sets of interchangeable terms among those of a sum, such as peaks; see `separate_terms`."""
+    """Yield the sets of interchangeable terms of a sum, such as peaks; see `separate_terms`."""
     sets = list[_Terms]()
     symmetries = _Symmetries(objective, point, Bounds.unbounded(len(point)))
     for factors, others in terms:
@@ -172,7 +174,7 @@ def _similar_terms(
                 break
         else:
             sets.append(_Terms(np.array([term]), len(factors)))
-    yield from ((alike, symmetries) for alike in sets if len(alike.columns) > 1)
+    yield from ((similar, symmetries) for similar in sets if len(similar.columns) > 1)
 
 
 _Shares = tuple[tuple[str, ...], ...]  # the free shares of a mixture, each with its names for all levels
@@ -266,7 +268,7 @@ class _Symmetries:
         matters = [k for k in positions.tolist() if not self.is_equivalent(np.where(positions == k, 0.0, self._theta))]
         subsets = [
             indices
-            for count in range(1, _MAX_JOINT_FLIPS + 1 if len(self._theta) <= _MAX_PARAMETERS else 2)
+            for count in range(1, _MAX_JOINT_FLIPS + 1 if len(self._theta) <= _MAX_JOINT_PARAMETERS else 2)
             for indices in combinations(matters, count)
         ]
         for indices in subsets:
@@ -292,9 +294,9 @@ class _Symmetries:
             shifted[index] += 2 * quarter
             yield shifted
         if len(indices) == 1 and self._linear.any() and not self._linear[indices[0]]:
-            yield self._compensated(mirrored)
+            yield self._with_fitted_linear(mirrored)
 
-    def _compensated(self, theta: Array) -> Array:
+    def _with_fitted_linear(self, theta: Array) -> Array:
         """Return a point with the values of the linear parameters that change the predictions least.
 
         In `b + (t - b)/(1 + (k/x)^h)`, the sign of `h` changes if `b` and `t` change places.
@@ -320,14 +322,14 @@ class _Symmetries:
                 yield self._names[index]
 
     def _exchange_pairs(self) -> Iterator[str]:
-        """Exchange parameters that can change places if others change with them, such as the rates of absorption and
-        elimination of a drug, and yield a sentence for each pair.
+        """Exchange parameters that are interchangeable if others change with them, and yield a sentence for each pair.
 
-        Other than by the signs of parameters and the starting values of the user, the larger one is named first.
+        An example is the rates of absorption and elimination of a drug. Signs of parameters and starting values of the
+        user decide which solution is reported; otherwise the first parameter of a pair gets the larger value.
         """
         for pair in self._similar_pairs():
             single = [pair[:, [k]] for k in range(pair.shape[1])] if 1 < pair.shape[1] <= _MAX_EXCHANGED_LEVELS else []
-            exchanged, *by_level = self._exchanged([pair, *single])
+            exchanged, *by_level = self._exchange_and_refit([pair, *single])
             signs = np.sign(np.subtract(*self._objective.start[pair]))
             preferred = np.where(signs != 0, signs, 1.0)
 
@@ -354,8 +356,9 @@ class _Symmetries:
             yield words
 
     def _similar_pairs(self) -> Iterator[Positions]:
-        """Yield the pairs of nonlinear parameters of one dimension, each of shape (2, levels), except for those of
-        interchangeable terms; see `order_terms`.
+        """Yield the pairs of nonlinear parameters with the same dimension, each of shape (2, levels).
+
+        Pairs from interchangeable terms are left out: `order_terms` treats them.
         """
         objective = self._objective
         if objective.kind is not LossKind.SQUARES or not len(self._linear) or objective.rows > MAX_REPEATED_ROWS:
@@ -364,30 +367,30 @@ class _Symmetries:
         for k in np.flatnonzero(~self._linear).tolist():
             name, _, level = self._names[k].partition("[")
             positions.setdefault(name, {})[level] = k
-        alike = [pair for pair in combinations(positions.values(), 2) if pair[0].keys() == pair[1].keys()]
-        if not alike:
+        similar = [pair for pair in combinations(positions.values(), 2) if pair[0].keys() == pair[1].keys()]
+        if not similar:
             return
         columns = {name: 10.0 + k**0.5 for k, name in enumerate(objective.model.columns)}  # unrelated scales
         program, target = objective.model.program.output, objective.model.program.target
         sizes = [*dimensional_scales(program, target, columns, self._names).values()]
-        pairs = [np.array([[*one.values()], [two[level] for level in one]]) for one, two in alike]
+        pairs = [np.array([[*one.values()], [two[level] for level in one]]) for one, two in similar]
         pairs = [pair for pair in pairs if math.isclose(*(sizes[k] for k in pair[:, 0]))]
         interchangeable = _interchangeable_terms(objective, self._theta) if pairs else []
         ordered = [{*column} for terms, _ in interchangeable for column in terms.columns.T.tolist()]
         yield from (pair for pair in pairs if not any({*pair[:, 0]} <= column for column in ordered))
 
-    def _exchanged(self, pairs: Sequence[Positions]) -> Array:
+    def _exchange_and_refit(self, pairs: Sequence[Positions]) -> Array:
         """Return, for each pair, the point with its parameters exchanged and all others fitted."""
         each = np.array([self._theta, self._bounds.low, self._bounds.high])
         start, low, high = np.tile(each[:, None], (len(pairs), 1))
         for row, pair in enumerate(pairs):
             start[row, pair] = low[row, pair] = high[row, pair] = self._theta[pair[::-1]]
         batch = repeat_objective(self._objective, len(pairs), Bounds(low, high))
-        ends = fit_squares(batch, start, stop=StoppingRule(evaluations=_MAX_EXCHANGE_EVALUATIONS))
+        ends = fit_least_squares(batch, start, stop=StoppingRule(evaluations=_MAX_EXCHANGE_EVALUATIONS))
         return np.array([end.theta for end in ends])
 
     def is_equivalent(self, theta: Array, relative: float = _PREDICTION_TOLERANCE) -> bool:
-        """Whether a point lies within the bounds and predicts the same, within a tolerance relative to the range."""
+        """Whether a point lies within the bounds and has the same predictions, relative to their range."""
         if not self._bounds.contains(theta):
             return False
         original = self._predictions(self.point)
@@ -436,7 +439,7 @@ class Sinusoids:
 
     Attributes:
         frequencies: the indices of the parameters whose effect on an argument depends on columns.
-        phases: the indices of those with the same effect in every row.
+        phases: the indices of the parameters with the same effect in every row.
 
     >>> from autodiff_cli.training.objective.objective import Objective
     >>> objective = Objective("y ~ a*sin(2*pi*x/P + p)", {"x": [0.0, 1, 2, 3, 4], "y": [0, 1, 0, -1, 0]})
@@ -514,8 +517,11 @@ class Sinusoids:
 
 
 def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[int], list[int]]:
-    """Return kernels for the derivatives of the arguments of sinusoids, by the index of the parameter, and the indices
-    of the parameters whose derivative depends on columns, and of those whose derivative does not.
+    """Find the parameters in the arguments of sinusoids.
+
+    Returns:
+        Kernels for the derivatives of the arguments, by the index of the parameter; the indices of the parameters whose
+        derivative depends on columns, and of the parameters whose derivative does not.
     """
     kernels: dict[int, RowKernel] = {}
     model, layout = objective.model, objective.layout
@@ -534,7 +540,7 @@ def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[in
 
 
 def linear_mask(objective: Objective, free: Mask) -> Mask:
-    """Return which of some parameters the prediction is linear in, all of them together."""
+    """Return the mask of the free parameters in which the prediction is jointly linear."""
     model, layout = objective.model, objective.layout
     names = [name for name, part in layout.slices.items() if name not in model.shapes and free[part].all()]
     leaves = [model.program.leaves[name] for name in names]
@@ -544,12 +550,13 @@ def linear_mask(objective: Objective, free: Mask) -> Mask:
     return layout.mask(linear)
 
 
-_TermParameters = tuple[list[int], list[int]]  # the linear and the other parameters of a term
+_TermParameters = tuple[list[int], list[int]]  # the linear and the nonlinear parameters of a term
 
 
 def separate_terms(objective: Objective, linear: Mask, searched: Mask) -> list[_TermParameters]:
-    """Return the linear and the other parameters of each term of a sum, such as those of each peak; empty if some
-    parameters are in no term.
+    """Return the linear and the nonlinear parameters of each term of a sum, such as the parameters of each peak.
+
+    The result is empty if a nonlinear parameter is in no term.
     """
     key = f"terms of {linear.tobytes()!r} and {searched.tobytes()!r}"
     return objective.kernels.cached(key, lambda: _separate_terms(objective, linear, searched))

@@ -37,22 +37,22 @@ def ignore_steps(*_: object) -> None:
     """Do nothing: the callback of a batch whose steps are not reported."""
 
 
-def renumber(on_step: BatchCallback, active: NDArray[np.intp], reached: NDArray[np.intp]) -> BatchCallback:
+def renumber(on_step: BatchCallback, active: NDArray[np.intp], epoch_counts: NDArray[np.intp]) -> BatchCallback:
     """Return a callback for some fits of a batch, which continues the numbers of their epochs.
 
     Args:
         on_step: is called with the numbers of the fits in the whole batch. A start is reported only once.
         active: the numbers of these fits in the whole batch.
-        reached: the number of epochs of each fit of the whole batch so far, which the callback keeps up to date.
+        epoch_counts: the number of epochs of each fit of the whole batch so far, which the callback keeps up to date.
     """
-    done = reached.copy()
+    counts_before = epoch_counts.copy()
 
     def report(some: NDArray[np.intp], numbers: NDArray[np.intp], losses: Array, theta: Array) -> None:
         fits = active[some]
-        reached[fits] = done[fits] + numbers
-        is_new = (numbers > 0) | (done[fits] == 0)
+        epoch_counts[fits] = counts_before[fits] + numbers
+        is_new = (numbers > 0) | (counts_before[fits] == 0)
         if is_new.any():
-            on_step(fits[is_new], reached[fits[is_new]], losses[is_new], theta[is_new])
+            on_step(fits[is_new], epoch_counts[fits[is_new]], losses[is_new], theta[is_new])
 
     return report
 
@@ -113,7 +113,7 @@ class Outcome:
 
     Attributes:
         theta: the parameters at the end, of shape (P,).
-        converged: whether it stopped because nothing more was to be gained.
+        converged: whether it stopped because no further improvement was possible.
         failure: why it stopped, if neither by convergence nor after the requested number of epochs; else empty.
         is_unbounded: whether it stopped because the loss decreases without bound.
         is_stuck: whether it stopped at a point that is not a minimum, although no lower point was found.
@@ -139,7 +139,7 @@ class Outcome:
 
 
 class RunawayDetector:
-    """Recognises fits whose parameters run to infinity or to 0, and that so end at no minimum, by their paths.
+    """Recognises fits whose parameters run to infinity or to 0, so that they have no minimum, by their paths.
 
     A path is examined whenever the number of steps has doubled. On the way to infinity, parameters change by a factor
     with every doubling, while the loss falls ever less, but does not come to rest.
@@ -164,7 +164,7 @@ class RunawayDetector:
     def examine(
         self, fits: NDArray[np.intp], steps: NDArray[np.intp], losses: Array, theta: Array, unit: Array
     ) -> Mask:
-        """Return the mask of those of some fits that run away.
+        """Return the mask of the fits whose parameters run away.
 
         Args:
             steps: the numbers of steps so far.
@@ -240,8 +240,8 @@ def has_plateaued(losses: Sequence[float], tolerance: float, *, drawn: bool) -> 
 
     Args:
         losses: the loss of each epoch.
-        tolerance: the relative change that counts as none.
-        drawn: whether batches are random; then losses that merely scatter have not changed either.
+        tolerance: the relative change below which a loss counts as unchanged.
+        drawn: whether batches are random. Then losses that only scatter count as unchanged, too.
 
     >>> has_plateaued([1.0, *[0.5]*9], 1e-3, drawn=False), has_plateaued([1.0, *[0.5]*10], 1e-3, drawn=False)
     (False, True)

@@ -1,8 +1,8 @@
 """The Levenberg-Marquardt method for least squares, with bounds, after Moré 1978 (MINPACK's lmder), for many fits.
 
-The QR factorization of [J | r] has all information on cost, gradient and Gauss-Newton matrix. With R its triangular
-factor, the method treats `R[:, P]` as the residuals and `R[:, :P]` as the Jacobian: a problem of P+1 residuals, however
-many rows there are. Near the minimum, accelerated Gauss-Newton steps take over.
+The QR factorization of [J | r], the Jacobian and the residuals, determines cost, gradient and Gauss-Newton matrix. With
+its triangular factor R, the method treats `R[:, P]` as the residuals and `R[:, :P]` as the Jacobian: a problem of P+1
+residuals for any number of rows. Near the minimum, accelerated Gauss-Newton steps take over.
 
 The fits of a batch take their steps together; a fit that has ended takes no more. A single fit is a batch of one.
 """
@@ -29,8 +29,8 @@ from autodiff_cli.training.methods.gradient_descent import (
 from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, rounding_squares
 from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
 
-# Columns of J, each scaled to length 1, count as dependent if a singular value is this small compared with the largest:
-# somewhat more than the rounding error of an exact 0.
+# Ratio of a singular value to the largest, of columns of J scaled to length 1, at which the columns count as dependent.
+# It is somewhat more than the rounding error of an exact 0.
 DEPENDENCE_TOLERANCE = 1e-13
 
 
@@ -40,15 +40,15 @@ class LevenbergMarquardtSettings:
 
     tolerance: float = 1e-15  # relative, of cost, parameters and gradient; the usual 1e-8 loses digits in flat valleys
     rounding_reduction: float = 1e-12  # relative change of a sum of squares that rounding may cause
-    max_evaluations: int = 1000  # evaluations if there is no limit on epochs, plus 20 per parameter
+    max_evaluations: int = 1000  # evaluations without a limit on epochs; 20 per parameter are added
     min_accepted_ratio: float = 1e-4  # ratio of actual to predicted reduction for a step to be accepted (Moré 1978)
     orthogonality_tolerance: float = 1e-3  # cosine of the angle between residuals and a column of J that counts as 90°
-    near_reduction: float = 1e-4  # predicted relative reduction from which on undamped steps are taken without a region
+    near_reduction: float = 1e-4  # predicted relative reduction below which Gauss-Newton steps take over
     max_polish_steps: int = 30  # Gauss-Newton steps at the end
     polish_reduction: float = 0.9  # a polishing step must reduce the projected residuals to less than this share
     polished: float = 1e-12  # at a minimum, the parameters can remove less than this share of the residuals
     max_polish_rise: float = 1.1  # ratio of the residuals in a polishing step; tiny residuals change by rounding errors
-    max_kink_rounds: int = 10  # fits of the parameters that are not at a kink
+    max_kink_rounds: int = 10  # repetitions of the fit of the parameters that are not at a kink
     kink_probe: float = 1e-7  # relative change of a parameter that shows on which side of a kink the loss falls
     max_usable: float = 1e150  # larger residuals count as infinite, because their squares overflow
 
@@ -56,8 +56,8 @@ class LevenbergMarquardtSettings:
     radius_tolerance: float = 0.1  # relative difference between step length and radius that is accepted
     max_damping_steps: int = 30  # steps of the root search for the damping; 3 are usual
     poor_ratio: float = 0.25  # ratio of actual to predicted reduction below which the region shrinks
-    good_ratio: float = 0.75  # ratio of actual to predicted reduction from which on the region grows
-    # smaller ones are 0; merely small ones stay, since their long steps limit the other steps
+    good_ratio: float = 0.75  # ratio of actual to predicted reduction above which the region grows
+    # smaller singular values count as 0; merely small ones stay, since their long steps limit the other steps
     zero_singular_value: float = 1e-70
     min_safe_square: float = 1e-280  # smaller squares have lost digits to underflow
 
@@ -66,7 +66,7 @@ SETTINGS = LevenbergMarquardtSettings()
 
 
 @ignore_float_errors()
-def fit_squares(
+def fit_least_squares(
     batch: Batch, start: Array, on_step: BatchCallback = ignore_steps, stop: StoppingRule = CONVERGENCE
 ) -> list[Outcome]:
     """Minimise the (weighted) sums of squared residuals of a batch of fits.
@@ -74,7 +74,7 @@ def fit_squares(
     Args:
         start: the starting points, of shape (fits, P).
         on_step: is called with the starts and with the accepted steps.
-        stop: without a limit on steps there is one on evaluations.
+        stop: when the fits stop. Without a limit on evaluations, a default limit depends on the number of parameters.
 
     Returns:
         The end of each fit, with a `divergence` if the residuals or their derivatives at the start are not finite.
@@ -113,15 +113,15 @@ def fit_squares(
     return outcomes
 
 
-Chosen = Fits | Mask | slice
+FitSelector = Fits | Mask | slice
 
 
-def _at(mask: Mask) -> Mask | slice:
+def _selector(mask: Mask) -> Mask | slice:
     """Return an index of the entries that a mask selects: a slice if these are all, because it is much faster."""
     return slice(None) if np.count_nonzero(mask) == len(mask) else mask
 
 
-class _Fits(NamedTuple):
+class _FitStates(NamedTuple):
     """Some fits of a batch. Every array has the fits as its first axis.
 
     Attributes:
@@ -148,21 +148,21 @@ class _Fits(NamedTuple):
     epochs: Fits
     evaluations: Fits
 
-    def select(self, chosen: Fits | Mask) -> _Fits:
+    def select(self, chosen: Fits | Mask) -> _FitStates:
         """Return copies of some fits, selected in order; the fits themselves if these are all."""
         count = np.count_nonzero(chosen) if chosen.dtype == np.bool_ else len(chosen)
         if count == len(self.numbers):
             return self
         selected: list[Any] = [values[chosen] for values in self]
-        return _Fits(*selected)
+        return _FitStates(*selected)
 
-    def store(self, others: _Fits) -> None:
-        """Replace the fits with the numbers of others by these, unless they are the same."""
+    def store(self, others: _FitStates) -> None:
+        """Copy the state of other fits to the fits with the same numbers; do nothing for the same object."""
         if others is not self:
             for values, new in zip(self, others, strict=True):
                 values[others.numbers] = new
 
-    def move(self, at: Chosen, theta: Array, triangles: Array, sizes: Array) -> None:
+    def move(self, at: FitSelector, theta: Array, triangles: Array, sizes: Array) -> None:
         """Move some fits to points, where the columns of the triangular factors have these norms."""
         self.theta[at], self.triangles[at], self.norms[at] = theta, triangles, sizes
         self.slopes[at] = _half_gradients(triangles)
@@ -175,7 +175,7 @@ class _LevenbergMarquardt:
         fits: all fits. Those under way are copies, until they end.
         is_usable: which fits have finite residuals and derivatives at their starts.
         is_finished: which fits ended before they reached a limit on steps or evaluations.
-        is_near: which of these are only so close to a minimum that Gauss-Newton steps should end there.
+        is_near: which of these ended only near a minimum, so that Gauss-Newton steps should follow.
     """
 
     def __init__(self, batch: Batch, start: Array, on_step: BatchCallback, tolerance: float) -> None:
@@ -188,17 +188,17 @@ class _LevenbergMarquardt:
         radius = SETTINGS.initial_radius_factor * np.where((lengths > 0) | np.isnan(lengths), lengths, 1.0)
         counts = np.full(count, -1), np.ones(count, np.intp)
         slopes = _half_gradients(triangles)
-        self.fits = _Fits(every, start.copy(), triangles, sizes, slopes, scale, radius, np.zeros(count), *counts)
+        self.fits = _FitStates(every, start.copy(), triangles, sizes, slopes, scale, radius, np.zeros(count), *counts)
         self.is_usable = _is_usable(sizes)
         self.is_finished, self.is_near = np.zeros((2, count), np.bool_)
         self.runaways = RunawayDetector(start)
-        self._report(self.fits, _at(self.is_usable))
+        self._report(self.fits, _selector(self.is_usable))
 
     def run(self, numbers: Fits, max_evaluations: int, epochs: int | None = None, *, hands_over: bool = False) -> None:
         """Take steps until each fit converges, or reaches a limit on steps or evaluations.
 
         Args:
-            hands_over: end fits that are near a minimum too, for `polish`.
+            hands_over: also end fits that are near a minimum, so that `polish` finishes them.
         """
         fits, self.is_near[numbers] = self.fits.select(numbers), False
         while len(fits.numbers):
@@ -217,7 +217,7 @@ class _LevenbergMarquardt:
         triangles = self._batch.triangles(theta, numbers)
         return triangles, norms(triangles.swapaxes(1, 2))
 
-    def _retire(self, fits: _Fits, is_done: Mask, is_limited: Mask) -> _Fits:
+    def _retire(self, fits: _FitStates, is_done: Mask, is_limited: Mask) -> _FitStates:
         """Store the fits that end, and return the fits that continue."""
         is_ended = is_done | is_limited
         if not np.count_nonzero(is_ended):
@@ -226,7 +226,7 @@ class _LevenbergMarquardt:
         self.is_finished[fits.numbers] = is_done
         return fits.select(~is_ended)
 
-    def _is_stationary(self, fits: _Fits) -> Mask:
+    def _is_stationary(self, fits: _FitStates) -> Mask:
         """Whether the residuals are orthogonal to all columns of J along which the parameters can move."""
         # A column of zeros has slope 0.
         is_still = np.abs(fits.slopes) <= SETTINGS.tolerance * fits.norms[:, :-1] * fits.norms[:, -1:]
@@ -234,18 +234,18 @@ class _LevenbergMarquardt:
             is_still |= ~self._batch.bounds.select(fits.numbers).free_mask(fits.theta, fits.slopes)
         return np.asarray(np.logical_and.reduce(is_still, axis=1) | (fits.norms[:, -1] == 0))
 
-    def _step(self, fits: _Fits, hands_over: bool) -> Mask:
-        """Try one step of each fit, and return which have converged, or are near a minimum if that ends them."""
+    def _step(self, fits: _FitStates, hands_over: bool) -> Mask:
+        """Try one step of each fit, and return which fits end: they converged, or `polish` is to finish them."""
         theta, before = fits.theta, fits.norms[:, -1]
         scale = np.maximum(fits.scale, fits.norms[:, :-1], out=fits.scale)  # never decreases
         jacobian, residuals = fits.triangles[:, :-1, :-1], fits.triangles[:, :-1, -1]
         if self._is_bounded:
             bounds = self._batch.bounds.select(fits.numbers)
             box = Bounds(bounds.low - theta, bounds.high - theta)
-            steps, damping = _steps_within(jacobian, residuals, scale, fits.radius, fits.damping, box, fits.slopes)
+            steps, damping = _bounded_steps(jacobian, residuals, scale, fits.radius, fits.damping, box, fits.slopes)
             trial = bounds.clip(theta + steps)
         else:
-            steps, damping = _constrained_steps(jacobian, residuals, scale, fits.radius, fits.damping)
+            steps, damping = _trust_region_steps(jacobian, residuals, scale, fits.radius, fits.damping)
             trial = theta + steps
         lengths = norms(scale * steps)
         # All reductions are relative to the sums of squares.
@@ -259,10 +259,10 @@ class _LevenbergMarquardt:
         radius = fits.radius
         if np.count_nonzero(fits.epochs) < len(radius):  # the first radius is only a guess
             radius = np.where(fits.epochs == 0, np.minimum(radius, lengths), radius)
-        fits.radius[:], fits.damping[:] = _updated_regions(radius, damping, lengths, slope, actual, ratio)
+        fits.radius[:], fits.damping[:] = _update_regions(radius, damping, lengths, slope, actual, ratio)
         is_accepted = ratio >= SETTINGS.min_accepted_ratio
         if np.count_nonzero(is_accepted):
-            at = _at(is_accepted)
+            at = _selector(is_accepted)
             fits.move(at, trial[at], triangles[at], after[at])
             self._report(fits, at)
         # Steps have become negligible, also where residuals without rounding errors shrink without end.
@@ -297,7 +297,7 @@ class _LevenbergMarquardt:
                 is_tried &= self._batch.bounds.select(fits.numbers).contains_each(trial)
             if not np.count_nonzero(is_tried):
                 break
-            at, fits = _at(is_tried), fits.select(is_tried)
+            at, fits = _selector(is_tried), fits.select(is_tried)
             steps, before, trial, free = steps[at], before[at], trial[at], free[at]
             triangles, sizes = self._evaluate(trial, fits.numbers)
             is_usable = _is_usable(sizes)
@@ -311,19 +311,21 @@ class _LevenbergMarquardt:
             is_open = is_unique & (after > SETTINGS.polished * sizes[:, -1])
             is_unique = np.where(is_better, is_open, (trial != plain).any(axis=1))
             if np.count_nonzero(is_better):
-                at = _at(is_better)
-                plain[at] = _accelerated(fits.theta[at], steps[at], trial[at], following[at], fits.norms[at, :-1])
+                at = _selector(is_better)
+                plain[at] = _extrapolated(fits.theta[at], steps[at], trial[at], following[at], fits.norms[at, :-1])
                 fits.move(at, trial[at], triangles[at], sizes[at])
                 steps[at], before[at] = following[at], after[at]
                 self.fits.store(fits)
                 is_polished[fits.numbers[at]], removable[fits.numbers[at]] = True, after[at]
             trial = plain
-        self._report(self.fits, _at(is_polished))
+        self._report(self.fits, _selector(is_polished))
         root = math.sqrt(SETTINGS.tolerance)
         return np.flatnonzero(self.is_near & (removable > root * self.fits.norms[:, -1]))
 
     def is_stuck(self, numbers: Fits | None = None) -> Mask:
-        """Whether the residuals still have a component along a column of J. This happens at the edge of a domain."""
+        """Whether the residuals of fits that ended still have a component along a column of J.
+
+        This happens at the edge of the model's domain, and at kinks."""
         fits = self.fits if numbers is None else self.fits.select(numbers)
         smallest = SETTINGS.orthogonality_tolerance * fits.norms[:, :-1] * fits.norms[:, -1:]
         is_sloped: Mask = np.abs(fits.slopes) > smallest
@@ -339,7 +341,7 @@ class _LevenbergMarquardt:
         return is_stuck
 
     def snap_to_zero(self, numbers: Fits) -> Fits:
-        """Set parameters of some fits to 0 that every step halves, and return the fits that have such parameters.
+        """Set parameters that every step halves to 0, and return the fits that have such parameters.
 
         The model is even in such a parameter, as in `a` of `a^2`, and 0 is its best value.
         """
@@ -354,10 +356,11 @@ class _LevenbergMarquardt:
         return snapped
 
     def find_kinks(self, fit: int, max_evaluations: int) -> Mask | None:
-        """Find a minimum at kinks of the loss: no parameter at one can move without a rise, and the others are optimal.
+        """Find a minimum at kinks of the loss, from the end of a fit.
 
-        Steps along one side of a kink end where they cross it. So the parameters at kinks are fixed while the others
-        continue, until neither changes the other.
+        At such a minimum, no parameter at a kink can move without increasing the loss, and all other parameters are
+        optimal. Steps along one side of a kink end where they cross it. So the parameters at kinks are fixed while the
+        remaining ones are fitted, until the set of parameters at kinks no longer changes.
 
         Returns:
             The mask of the parameters at kinks; None if no such point is found.
@@ -382,8 +385,9 @@ class _LevenbergMarquardt:
         return None
 
     def _kink_mask(self, fit: int) -> Mask:
-        """The mask of the parameters towards which the loss falls on neither side, although its slopes on both sides
-        differ by more than those of a smooth loss do within a small distance.
+        """Return the mask of the parameters that are at a kink where the loss decreases on neither side.
+
+        The slopes on both sides of a kink differ by more than the slopes of a smooth loss do within a small distance.
         """
         theta = self.fits.theta[fit]
         distances = SETTINGS.kink_probe * np.where(theta != 0, np.abs(theta), 1.0)
@@ -402,7 +406,7 @@ class _LevenbergMarquardt:
         self.fits.move(numbers, *places)
         self._report(self.fits, numbers)
 
-    def _report(self, fits: _Fits, at: Chosen) -> None:
+    def _report(self, fits: _FitStates, at: FitSelector) -> None:
         numbers = fits.numbers[at]
         if len(numbers):
             fits.epochs[at] += 1
@@ -411,8 +415,9 @@ class _LevenbergMarquardt:
 
 
 def _gauss_newton_steps(triangles: Array, sizes: Array, free: Mask) -> tuple[Array, Mask, Array]:
-    """Return the steps to where linearised residuals are least over the free parameters, which of them are unique, and
-    the norms of the residuals projected onto the space of the free columns of J.
+    """Return Gauss-Newton steps over the free parameters, which of them are unique, and the removable residuals.
+
+    The removable residuals are the norms of the residuals projected onto the space of the free columns of J.
 
     Args:
         sizes: the norms of the columns of the triangular factors.
@@ -428,7 +433,7 @@ def _gauss_newton_steps(triangles: Array, sizes: Array, free: Mask) -> tuple[Arr
     return np.where(free, steps, 0.0), is_unique, norms(along)
 
 
-def _accelerated(last: Array, last_steps: Array, theta: Array, steps: Array, scale: Array) -> Array:
+def _extrapolated(last: Array, last_steps: Array, theta: Array, steps: Array, scale: Array) -> Array:
     """Return the points after Gauss-Newton steps, extrapolated to the limit of their sequence (Anderson 1965, with one
     earlier point). The sequence converges linearly if residuals are large.
 
@@ -470,15 +475,15 @@ def _is_usable(sizes: Array) -> Mask:
 # parameters, where the linear models are trusted. Every array has the fits as its first axis.
 
 
-def _steps_within(
+def _bounded_steps(
     jacobian: Array, residuals: Array, scale: Array, radius: Array, damping: Array, box: Bounds, slopes: Array
 ) -> tuple[Array, Array]:
     """Return the steps within the regions and the bounds that minimise the linear models, and their damping.
 
-    Parameters that would leave the box are placed on its edge, and the step of the others is computed again.
+    Parameters that would leave the box are placed on its edge, and the step of the remaining ones is computed again.
 
     Args:
-        jacobian, residuals, scale, radius, damping: see `_constrained_steps`.
+        jacobian, residuals, scale, radius, damping: see `_trust_region_steps`.
         box: the bounds of the steps, of shape (fits, P).
         slopes: the gradients of the sums of squares; a parameter at a bound beyond which the sum decreases does not
             move.
@@ -488,7 +493,7 @@ def _steps_within(
     pending = np.flatnonzero(moving.any(axis=1))
     while len(pending):
         free, remaining = moving[pending], residuals[pending] + _apply(jacobian[pending], steps[pending])
-        inner, damping[pending] = _constrained_steps(
+        inner, damping[pending] = _trust_region_steps(
             jacobian[pending], remaining, scale[pending], radius[pending], damping[pending], free
         )
         inner = np.where(free, inner, steps[pending])
@@ -501,17 +506,17 @@ def _steps_within(
     return steps, damping
 
 
-def _updated_regions(
+def _update_regions(
     radius: Array, damping: Array, lengths: Array, slope: Array, actual: Array, ratio: Array
 ) -> tuple[Array, Array]:
     """Return the radii and the damping after steps.
 
     Args:
-        radius, damping: those of the steps.
+        radius, damping: the radii and the damping before.
         lengths: the scaled lengths of the steps.
         slope: half of the derivatives of the sums of squares along the steps, relative to the sums.
         actual: the relative reductions of the sums of squares; minus infinity for unusable points.
-        ratio: of actual to predicted reduction.
+        ratio: the ratios of actual to predicted reduction.
     """
     is_poor = ratio <= SETTINGS.poor_ratio
     is_good = ~is_poor & ((damping == 0) | (ratio >= SETTINGS.good_ratio))
@@ -524,7 +529,7 @@ def _updated_regions(
     )
 
 
-def _constrained_steps(
+def _trust_region_steps(
     jacobian: Array, residuals: Array, scale: Array, radius: Array, damping: Array, free: Mask | None = None
 ) -> tuple[Array, Array]:
     """Return the steps within the regions that minimise the linear models, ignoring bounds, and their damping λ.
@@ -532,8 +537,8 @@ def _constrained_steps(
     λ in `(JᵀJ + λD²)·step = -Jᵀr` makes the step as long as the radius; it is 0 if the undamped step is shorter.
 
     Args:
-        jacobian, residuals: of the linear models; the triangular factors of [J | r] without their last row, which no
-            step changes.
+        jacobian, residuals: the linear models: the triangular factors of [J | r] without their last row, which no step
+            changes.
         scale: the diagonal of D: the norms of the columns of J, which make parameters of different units comparable.
         damping: a guess of λ.
         free: the parameters that move; by default all.
@@ -580,7 +585,7 @@ def _find_damping(along: Array, sizes: Array, radius: Array, guess: Array) -> Ar
 
 
 def distinct_masks(masks: Mask) -> Iterator[tuple[Fits, Fits]]:
-    """Yield the rows of a matrix that have one mask, and the columns where this mask is true.
+    """Yield each distinct row of a matrix of masks: the numbers of the rows that are equal to it, and its true columns.
 
     >>> [(rows.tolist(), columns.tolist()) for rows, columns in distinct_masks(np.array([[1, 1], [0, 1], [1, 1]]) > 0)]
     [([1], [1]), ([0, 2], [0, 1])]

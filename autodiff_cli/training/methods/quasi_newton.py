@@ -5,8 +5,8 @@ initial Hessian approximation is the diagonal of the exact one, so parameters ma
 the end give all digits and prove that the point is a minimum. Losses with kinks are fitted with the kinks smoothed, by
 ever smaller radii.
 
-`_Iterates` has the current points of a batch with their line search, L-BFGS and Newton's method. `fit_smooth` is the
-method itself.
+`_Iterates` has the current points of a batch with their line search, L-BFGS and Newton's method. `fit_smooth_loss` is
+the method itself.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Boun
 class QuasiNewtonSettings:
     """Tolerances and limits of L-BFGS, of its line search, and of Newton's method."""
 
-    epochs_per_parameter: int = 100  # and as for 10 parameters more: after so many, nearly no fit ends at a minimum
+    epochs_per_parameter: int = 100  # times P + 10: fits that need more epochs hardly ever reach a minimum
     memory: int = 10  # pairs of steps and gradient changes from which the Hessian is approximated
-    negligible_decrease: float = 1e-12  # promised decrease relative to the loss or its decrease so far
+    negligible_decrease: float = 1e-12  # predicted decrease, relative to the loss or its decrease so far
     # after this many steps, plus so many per parameter, Newton's method is tried
     steps_before_newton: tuple[int, ...] = 50, 2
     # of kinks, relative to the mean size of their arguments; each fit starts from the last
@@ -54,8 +54,8 @@ class QuasiNewtonSettings:
     max_saddle_trials: int = 40  # step lengths tried in each direction to leave a saddle point
     # relative to the largest curvature, with scaled parameters: what rounding leaves of 0
     zero_curvature: float = 1e-13
-    negligible_gain: float = 1e-10  # decrease, relative to the loss or its decrease so far, that counts as none
-    negligible_step: float = 1e-9  # length of a step, relative to the parameters, that counts as none
+    negligible_gain: float = 1e-10  # decrease, relative to the loss or its decrease so far, that is negligible
+    negligible_step: float = 1e-9  # length of a step, relative to the parameters, that is negligible
     min_gradient_reduction: float = 0.5  # a polishing step must reduce the gradient to less than this share
 
 
@@ -244,8 +244,7 @@ class _Iterates:
         return is_reached & self._is_running(fits)
 
     def _descend(self, fits: Fits) -> Mask:
-        """Take L-BFGS steps until the predicted decreases are negligible, or for so many steps that Newton's method is
-        to be tried.
+        """Take L-BFGS steps until the predicted decreases are negligible, or until it is time to try Newton's method.
 
         Returns:
             Which fits stopped because of the number of steps.
@@ -449,7 +448,7 @@ class _Iterates:
             return Outcome(theta, False, RunawayDetector.REASON)
         if self.is_unbounded[fit]:
             return Outcome(theta, False, "the loss has no minimum: it decreases without bound", is_unbounded=True)
-        reason = f"no minimum was found: after {count} iterations it is on a slope or saddle that no step leaves"
+        reason = f"no minimum was found: after {count} iterations the fit is on a slope or saddle that no step leaves"
         return Outcome(theta, False, reason, is_stuck=True)
 
     def _snapped_points(self, fits: Fits, start: Array) -> Array:
@@ -477,7 +476,7 @@ def _is_finite(loss: Array, gradient: Array) -> Mask:
 
 
 @ignore_float_errors()
-def fit_smooth(
+def fit_smooth_loss(
     batch: Batch,
     start: Array,
     on_step: BatchCallback = ignore_steps,
@@ -496,7 +495,7 @@ def fit_smooth(
         on_step: is called with the starts and with every step.
         stop: without a tolerance the method stops when second derivatives prove a minimum.
         unit: the unit of the loss, if it has one: 1 for logarithms of probabilities.
-        is_near: whether the starts are near minima, as those of a similar loss are, so that Newton's method comes
+        is_near: whether the starts are near minima, such as the minima of a similar loss, so that Newton's method comes
             first.
 
     Returns:
@@ -532,7 +531,7 @@ def fit_smooth(
 def _fit_without_kinks(
     batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None, *, is_near: bool
 ) -> list[Outcome]:
-    """Minimise smooth losses; see `fit_smooth`."""
+    """Minimise smooth losses; see `fit_smooth_loss`."""
     iterates = _Iterates(batch, start, on_step, stop, unit)
     iterates.run(is_near=is_near)
     return iterates.outcomes(start)

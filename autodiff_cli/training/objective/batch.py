@@ -1,8 +1,8 @@
 """Batches of fits of one model, for methods that take the steps of all fits together.
 
-`ObjectiveBatch` evaluates one objective after the other, wherever their rows are. `GroupBatch` has all rows in memory
-and evaluates the fits of a batch in one call, with the parameters of each fit as columns: fits of groups of rows, of
-resamples, and fits of the same rows from several starting points.
+`ObjectiveBatch` evaluates one objective after the other; their rows may be in memory, in files or on a cluster.
+`GroupBatch` has all rows in memory and evaluates the fits of a batch in one call, with the parameters of each fit as
+columns: fits of groups of rows, of resamples, and fits of the same rows from several starting points.
 
 All arrays have the fits as their first axis. Fits are selected by their numbers.
 """
@@ -32,11 +32,11 @@ T = TypeVar("T", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
-    """Numbers of rows that are processed together, and a tolerance."""
+    """Limits of rows and parameters that are evaluated together, and tolerances."""
 
     rows: int = 2**17  # rows of fits that are evaluated together, which bounds the memory of their matrices
-    max_shared_rows: int = 2**13  # rows that fits share: more are evaluated one fit after the other
-    max_parameters: int = 30  # parameters of a fit: with more, matrices dominate, which are not faster together
+    max_shared_rows: int = 2**13  # rows that fits share; with more, fits are evaluated one after the other
+    max_parameters: int = 30  # parameters of a fit; with more, matrices dominate, which are not faster in batches
     max_gathered_rows: int = 2**19  # gathered rows of groups that are stored for the next evaluation
     rounding_share: float = 1e-20  # share of the variation of the target that counts as rounding of residuals
     zero_errors: float = 1e-6  # standard errors from 0 within which a parameter may have converged to 0
@@ -50,7 +50,7 @@ class ObjectiveBatch:
 
     Args:
         objectives: the objective of each fit; they may be the same.
-        bounds: the bounds of all fits, of shape (P,) or (fits, P); by default those of the first objective.
+        bounds: the bounds of all fits, of shape (P,) or (fits, P); by default the bounds of the first objective.
 
     Attributes:
         objective: the first objective, which has the model and the options of all fits.
@@ -61,7 +61,7 @@ class ObjectiveBatch:
         self.objectives, self.objective, self.count = objectives, objectives[0], len(objectives)
         self.bounds = bounds or self.objective.bounds
 
-    def _each(self, method: str, fits: Fits, *arguments: Array) -> Any:
+    def _call_each(self, method: str, fits: Fits, *arguments: Array) -> Any:
         """Call a method of the objective of each of some fits with its arguments, and return the results."""
         rows = zip(fits.tolist(), *arguments, strict=True)
         return np.array([getattr(self.objectives[fit], method)(*values) for fit, *values in rows])
@@ -97,10 +97,10 @@ class ObjectiveBatch:
     def triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""
         width = theta.shape[1] + 1
-        return np.asarray(self._each("triangle", fits, theta).reshape(len(fits), width, width))
+        return np.asarray(self._call_each("triangle", fits, theta).reshape(len(fits), width, width))
 
     def residual_matrices(self, theta: Array, fits: Fits) -> Array:
-        """Return matrices with the sums of products of [J | r]: their triangular factors."""
+        """Return matrices with the same products as [J | r]: its triangular factors."""
         return self.triangles(theta, fits)
 
     def values_and_gradients(self, theta: Array, fits: Fits) -> tuple[Array, Array]:
@@ -112,11 +112,11 @@ class ObjectiveBatch:
 
     def hessians(self, theta: Array, fits: Fits) -> Array:
         """Return the Hessians of the mean losses, of shape (fits, P, P)."""
-        return np.asarray(self._each("curvature", fits, theta).reshape(len(fits), theta.shape[1], theta.shape[1]))
+        return np.asarray(self._call_each("curvature", fits, theta).reshape(len(fits), theta.shape[1], theta.shape[1]))
 
     def losses(self, theta: Array, fits: Fits) -> Array:
         """Return the mean losses."""
-        return np.asarray(self._each("value", fits, theta))
+        return np.asarray(self._call_each("value", fits, theta))
 
     def mean_squares(self, sums: Array, fits: Fits) -> Array:
         """Return the mean losses that correspond to weighted sums of squares."""
@@ -124,7 +124,7 @@ class ObjectiveBatch:
 
     def target_variations(self, fits: Fits, *, about_mean: bool = True) -> Array:
         """Return the sums of squares of the targets about their means, or about 0."""
-        return np.asarray(self._each("target_variation", fits, np.full(len(fits), about_mean)))
+        return np.asarray(self._call_each("target_variation", fits, np.full(len(fits), about_mean)))
 
     @property
     def scales(self) -> Array:
@@ -244,7 +244,7 @@ class GatheredRows:
 
 
 class GroupBatch:
-    """Fits of groups of rows, evaluated together if these are in memory. They are gathered for some groups at a time.
+    """Fits of groups of rows in memory, evaluated together. Rows are gathered for some groups at a time.
 
     Args:
         objective: an objective over all rows whose free parameters are all numbers.
@@ -261,7 +261,7 @@ class GroupBatch:
         self.bounds = bounds or objective.bounds
         self._rows = rows
         self._kernels = objective.kernels.by_row
-        self._gathered = dict[bytes, GatheredRows]()
+        self._gathered_rows = dict[bytes, GatheredRows]()
         # The weight of a prior depends on the rows.
         own = [(name, value) for name, value in objective.settings.items() if name != PRIOR_FACTOR or not value]
         self._settings = {name: np.full(len(rows), value) for name, value in own}
@@ -278,14 +278,18 @@ class GroupBatch:
             _rows=[self._rows[fit] for fit in fits.tolist()],
             sizes=self.sizes[fits],
             bounds=bounds or self.bounds.select(fits),
-            _gathered={},
+            _gathered_rows={},
             _settings={name: values[fits] for name, values in self._settings.items()},
         )
 
     def take_rows(self, chosen: Callable[[int], NDArray[Any]]) -> Self:
-        """Return the batch over some rows of each fit, chosen given their number."""
+        """Return the batch over some rows of each fit.
+
+        Args:
+            chosen: returns the positions of the rows to take, given the number of rows of a fit.
+        """
         rows = [some[chosen(len(some))] for some in self._rows]
-        return copy_with(self, _rows=rows, sizes=np.array([*map(len, rows)], np.intp), _gathered={})
+        return copy_with(self, _rows=rows, sizes=np.array([*map(len, rows)], np.intp), _gathered_rows={})
 
     @property
     def scales(self) -> Array:
@@ -301,17 +305,17 @@ class GroupBatch:
         penalties = dict.fromkeys((L1_FACTOR, L2_FACTOR, PRIOR_FACTOR), np.zeros(len(self.sizes)))
         return copy_with(self, _settings={**self._settings, **penalties})
 
-    def gathered(self, fits: Fits) -> GatheredRows:
+    def rows_of(self, fits: Fits) -> GatheredRows:
         """Return the rows of some groups with few rows in total. They are stored for the next call."""
         key = fits.tobytes()
-        if key not in self._gathered:
+        if key not in self._gathered_rows:
             numbers = np.concatenate([np.empty(0, np.intp), *(self._rows[fit] for fit in fits.tolist())])
             columns, is_weighted = self.objective.table.columns, self.objective.is_weighted
             rows = GatheredRows(lambda name: columns[name][..., numbers], self.sizes[fits], is_weighted=is_weighted)
-            if sum(each.count for each in self._gathered.values()) + rows.count > BATCH.max_gathered_rows:
-                self._gathered.clear()
-            self._gathered[key] = rows
-        return self._gathered[key]
+            if sum(each.count for each in self._gathered_rows.values()) + rows.count > BATCH.max_gathered_rows:
+                self._gathered_rows.clear()
+            self._gathered_rows[key] = rows
+        return self._gathered_rows[key]
 
     def objective_of(self, fit: int) -> Objective:
         """Return the objective over the rows of one group. Large groups are not copied."""
@@ -328,8 +332,8 @@ class GroupBatch:
         number, is_large = np.cumsum(self.sizes[chosen]) // most, self.sizes[chosen] > most
         return np.split(chosen, np.flatnonzero((np.diff(number) > 0) | is_large[1:] | is_large[:-1]) + 1)
 
-    def loaded(self, fits: Fits) -> GroupBatch:
-        """Return a batch of some fits, with their rows in memory, except for those of a large group."""
+    def load(self, fits: Fits) -> GroupBatch:
+        """Return a batch of some fits with their rows in memory; the rows of a large group stay where they are."""
         if isinstance(self.objective.data, MemoryRows) or self.sizes[fits].max() > MAX_COPIED_ROWS:
             return self.take(fits)
         rows = [self._rows[fit] for fit in fits.tolist()]
@@ -345,13 +349,13 @@ class GroupBatch:
         """The number of target values in rows with a weight other than 0, of each fit."""
         counts = self.sizes
         if self.objective.is_weighted:
-            parts = [self.gathered(part) for part in self.parts()]
+            parts = [self.rows_of(part) for part in self.parts()]
             counts = np.concatenate([part.totals((part.weights != 0).astype(np.intp)) for part in parts])
         return counts * self.objective.components
 
     def ranges(self, name: str) -> list[tuple[float, float]]:
         """Return the minimum and the maximum of a column in each group."""
-        parts = [(rows.column(name), rows.starts) for rows in map(self.gathered, self.parts())]
+        parts = [(rows.column(name), rows.starts) for rows in map(self.rows_of, self.parts())]
         low, high = (np.concatenate([end.reduceat(*part) for part in parts]) for end in (np.minimum, np.maximum))
         return list(zip(low.tolist(), high.tolist(), strict=True))
 
@@ -359,14 +363,14 @@ class GroupBatch:
         """Return the sum of the weights of each group."""
         if not self.objective.is_weighted:
             return self.sizes[fits].astype(np.float64)
-        return self.gathered(fits).total_weights
+        return self.rows_of(fits).total_weights
 
     def evaluate(self, kernel: RowKernel, theta: Array, fits: Fits) -> Array:
         """Return the values of a kernel, of shape (values, rows), for the rows of groups with few rows in total.
 
         The parameters and the settings are columns of the kernel.
         """
-        rows, objective = self.gathered(fits), self.objective
+        rows, objective = self.rows_of(fits), self.objective
         columns = {name: rows.column(name) for name in kernel.names.intersection(objective.table.columns)}
         by_row = rows.spread(theta.T)
         columns |= {name: by_row[k] for k, name in enumerate(objective.parameters) if name in kernel.names}
@@ -381,13 +385,13 @@ class GroupBatch:
         """Return the sums of a kernel over each group, divided by its total weight, of shape (fits, values)."""
 
         def means(points: Array, part: Fits) -> Array:
-            rows = self.gathered(part)
+            rows = self.rows_of(part)
             return np.asarray((rows.totals(self.evaluate(kernel, points, part)) / rows.total_weights).T)
 
-        return self.by_parts(means, theta, fits)
+        return self.map_parts(means, theta, fits)
 
-    def by_parts(self, compute: Callable[[Array, Fits], NDArray[T]], theta: Array, fits: Fits) -> NDArray[T]:
-        """Return the results of a function of points and fits for parts with few rows each, one after the other."""
+    def map_parts(self, compute: Callable[[Array, Fits], NDArray[T]], theta: Array, fits: Fits) -> NDArray[T]:
+        """Return the results of a function of points and fits, called for one part with few rows after the other."""
         if int(self.sizes[fits].sum()) <= BATCH.rows:
             return compute(theta, fits)
         parts = self.parts(fits)
@@ -415,7 +419,7 @@ class GroupBatch:
     @ignore_float_errors()
     def triangles(self, theta: Array, fits: Fits) -> Array:
         """Return the triangular factors of [J | r], of shape (fits, P+1, P+1)."""
-        return self.by_parts(self._small_triangles, theta, fits)
+        return self.map_parts(self._small_triangles, theta, fits)
 
     @ignore_float_errors()
     def residual_matrices(self, theta: Array, fits: Fits) -> Array:
@@ -428,7 +432,7 @@ class GroupBatch:
         """Return the weighted columns of [J | r] of some groups, of shape (components, P+1, rows)."""
         values = self.evaluate(self._kernels.residuals_and_jacobian, theta, fits)
         if self.objective.is_weighted:
-            values *= np.sqrt(self.gathered(fits).weights)
+            values *= np.sqrt(self.rows_of(fits).weights)
         return values.reshape(self.objective.components, theta.shape[1] + 1, -1)
 
     def _small_triangles(self, theta: Array, fits: Fits) -> Array:
@@ -436,11 +440,11 @@ class GroupBatch:
         columns = self._matrix_columns(theta, fits)
         factors = self._settings[L2_FACTOR][fits]
         if not factors.any():
-            return self.gathered(fits).factorize(columns)
+            return self.rows_of(fits).factorize(columns)
         count, width, _ = columns.shape
         penalty = np.sqrt(factors * self.total_weights(fits) * count)
         rows = np.broadcast_to(np.eye(width - 1), (len(fits), width - 1, width - 1))
-        return self.gathered(fits).factorize(columns, penalty[:, None, None] * np.dstack((rows, theta)))
+        return self.rows_of(fits).factorize(columns, penalty[:, None, None] * np.dstack((rows, theta)))
 
     def residuals(self, theta: Array, fits: Fits) -> Array:
         """Return the unweighted residuals in the rows of some groups, of shape (components, rows)."""
@@ -455,7 +459,7 @@ class GroupBatch:
         """Return the sums of squares of the targets about their means, or about 0."""
         variations = []
         for part in self.parts(fits):
-            rows, deviations = self.gathered(part), self.target(part)
+            rows, deviations = self.rows_of(part), self.target(part)
             if about_mean:
                 deviations = deviations - rows.spread(deviations[..., rows.starts])  # exactly 0 if all rows are equal
                 deviations -= rows.spread(rows.totals(deviations * rows.weights) / rows.totals(rows.weights))
@@ -476,7 +480,7 @@ class GroupBatch:
         sizes = np.empty((len(self._kernels.smoothing_radii), len(theta)))
         for part in self.parts(every):
             values = self.evaluate(self._kernels.row_kink_sizes, theta[part], part)
-            sizes[:, part] = self.gathered(part).totals(values) / self.sizes[part]
+            sizes[:, part] = self.rows_of(part).totals(values) / self.sizes[part]
         return copy_with(self, _settings={**self._settings, **self._kernels.radii(share, sizes)})
 
     @ignore_float_errors()
@@ -484,33 +488,39 @@ class GroupBatch:
         """Return the median absolute residual of each group, over its rows with a positive weight."""
 
         def medians(points: Array, part: Fits) -> Array:
-            rows = self.gathered(part)
+            rows = self.rows_of(part)
             magnitudes = np.where(rows.weights > 0, np.abs(self.residuals(points, part)), math.inf)
             return rows.quantiles(magnitudes, (0.5,))[:, 0]
 
-        return self.by_parts(medians, theta, fits)
+        return self.map_parts(medians, theta, fits)
 
 
 Batch = ObjectiveBatch | GroupBatch
 
 
 def parameters_at_jumps(batch: Batch, theta: Array, errors: Array) -> Mask:
-    """Return which parameters are 0 to a millionth of their standard errors, where the loss jumps or is undefined on
-    the other side, as that of `a*x^b` with a row at x = 0; of shape (fits, P).
+    """Return the mask, of shape (fits, P), of the parameters that converge to 0 where the loss jumps or is undefined.
+
+    They are within a millionth of their standard errors from 0. On the other side of 0, the loss differs or is
+    undefined: an example is `b` in `a*x^b` with a row at x = 0.
+
+    Args:
+        errors: the standard errors, of shape (fits, P).
     """
     is_zero: Mask = (theta != 0) & (np.abs(theta) < BATCH.zero_errors * errors)
     fits = np.flatnonzero(is_zero.any(axis=1))
-    for factor in (0.5, -1.0) if len(fits) else ():  # half as far from 0, nothing may change; on the other side it must
-        moved = batch.bounds.select(fits).clip(np.where(is_zero, factor * theta, theta)[fits])
-        ratios = batch.losses(moved, fits) / batch.losses(theta[fits], fits)
+    for factor in (0.5, -1.0) if len(fits) else ():  # the loss is the same at half the distance, not on the other side
+        shifted = batch.bounds.select(fits).clip(np.where(is_zero, factor * theta, theta)[fits])
+        ratios = batch.losses(shifted, fits) / batch.losses(theta[fits], fits)
         is_same = np.abs(ratios - 1) < BATCH.zero_errors
         is_zero[fits] &= (is_same if factor > 0 else ~is_same)[:, None]
     return is_zero
 
 
 def rounding_squares(batch: Batch, fits: Fits, theta: Array, sizes: Array) -> Array:
-    """Return the sums of squares that rounding errors may leave of residuals: those of the largest term of each model
-    or of the target.
+    """Return the sum of squares of residuals that are rounding errors, for each fit.
+
+    The residuals then have rounding errors of the largest term of the model, or of the target.
 
     Args:
         sizes: the norms of the columns of the triangular factors of [J | r] at theta.

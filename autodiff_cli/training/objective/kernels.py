@@ -4,18 +4,16 @@
 needs (sums, gradients, residuals with their Jacobian, Hessians), each when it is first used.
 
 `linear_parameters` and `is_generalised_linear` analyse how the prediction depends on its parameters. `smooth_kinks`
-replaces `abs(u)` by `hypot(u, e)`: where a kink is the minimum, as of a sum of absolute residuals, no gradient
-vanishes, but the minima of the smoothed losses converge to it as e decreases, and second derivatives can prove each of
-them.
+replaces `abs(u)` by `hypot(u, e)`. A sum of absolute residuals has its minimum at a kink, where no gradient vanishes.
+The minima of the smoothed losses converge to it as e decreases, and second derivatives can prove each of them.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import operator
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -60,8 +58,8 @@ _SCORE_ADJOINT = "adjoint of a score"  # no name in a text has a blank
 def linear_parameters(prediction: Node, parameters: Sequence[Node], leaves: Mapping[str, Shape]) -> list[str]:
     """Return the names of parameters in which a prediction is jointly linear.
 
-    In `a*b*x` only one of the two counts, depending on their order. A parameter that only a condition reads does not
-    count.
+    In `a*b*x`, only one of `a` and `b` is returned; it depends on their order. A parameter that only a condition reads
+    is not returned.
 
     >>> from autodiff_cli.language.program import read
     >>> program = read("a*exp(-b*x) + c")
@@ -132,8 +130,8 @@ class LossGraphs:
         residuals: target minus prediction, one graph per component; empty for classifications and without a target.
         target: the left side of `~`; None without one.
         prediction: the right side of `~`, or the loss itself.
-        vectors: for each vector of columns in the text (`[x1, x2]`), the name of its leaf and those of the columns.
-            They are stacked once, and not at every step.
+        vectors: the names of the leaf and of the columns of each vector of columns in the text (`[x1, x2]`). Columns
+            are stacked once, and not at every step.
         leaf_shapes: the shapes of leaves that are not scalars.
         has_weight: whether rows have weights.
         x_errors: the columns with errors of their own; see `effective_residual`.
@@ -276,8 +274,8 @@ def target_scale_column(index: int) -> str:
 def effective_residual(model: Model, loss: str, residuals: Sequence[Node], x_errors: Sequence[str]) -> Node:
     """Return a residual in units of the combined error of y and x: r/√(1 + w·Σ(∂r/∂x·σx)²), with w = 1/σy².
 
-    This is the effective variance of Orear 1982, Am. J. Phys. 50, 912: the variance of y, plus that of each x to first
-    order. The derivatives are exact and change with the parameters.
+    This is the effective variance of Orear 1982, Am. J. Phys. 50, 912: the variance of y plus, to first order, the
+    variance that the error of each x causes. The derivatives are exact and change with the parameters.
 
     Raises:
         OptionError: if the loss, the target or a column does not allow it.
@@ -352,7 +350,7 @@ T = TypeVar("T")
 
 
 def remember(cache: dict[Any, Any], key: Hashable, compute: Callable[[], T]) -> T:
-    """Return the result that a cache has for a key; it is computed first if there is none."""
+    """Return the cached result for a key, or compute and cache it."""
     if key not in cache:
         cache[key] = compute()
     result: T = cache[key]
@@ -371,11 +369,11 @@ class Kernels:
 
     Attributes:
         graphs: the graphs that the kernels compute.
-        columns: the names of the model's columns, to which those of the graphs are added.
+        columns: the names of the model's columns, to which the columns of the graphs are added.
         parameters: the leaves of the free parameters.
         backend: compiles the kernels.
         notes: remarks of the backend so far, as sentences.
-        stepping: the backend for mini-batches; by default the same.
+        epoch_backend: the backend for mini-batches; by default `backend`.
         smoothing_radii: the leaves with the radii within which kinks are smoothed.
         kinks: each `abs(u)` that is rounded.
     """
@@ -385,7 +383,7 @@ class Kernels:
     parameters: Sequence[Node]
     backend: protocol.Backend
     notes: Sequence[str] = ()
-    stepping: protocol.Backend | None = None
+    epoch_backend: protocol.Backend | None = None
     smoothing_radii: Sequence[str] = ()
     kinks: Sequence[Node] = ()
 
@@ -396,17 +394,17 @@ class Kernels:
     def compiled(self, threads: int | None) -> Kernels:
         """Return kernels of the same graphs as compiled code."""
         notes = [*self.notes]
-        return dataclasses.replace(self, backend=compiling_backend(threads, notes.append), notes=notes, stepping=None)
+        return replace(self, backend=compiling_backend(threads, notes.append), notes=notes, epoch_backend=None)
 
     def substituted(self, replacements: Mapping[Node, Node]) -> Kernels:
         """Return kernels of the graphs with nodes replaced."""
         graphs = self.graphs
         roots = [graphs.loss, graphs.weighted_loss, graphs.prediction, graphs.prior, *graphs.residuals]
         loss, weighted, prediction, prior, *residuals = substitute(roots, replacements)
-        changed = dataclasses.replace(
+        changed = replace(
             graphs, loss=loss, weighted_loss=weighted, prediction=prediction, residuals=tuple(residuals), prior=prior
         )
-        return dataclasses.replace(self, graphs=changed, stepping=None)
+        return replace(self, graphs=changed, epoch_backend=None)
 
     def cached(self, name: str, build: Callable[[], T]) -> T:
         """Return what `build` computes from the graphs, cached under a name."""
@@ -425,8 +423,8 @@ class Kernels:
         (weighted, loss), kinks, radii = smooth_kinks(losses, set(self.parameters))
         if not kinks:
             return None
-        smooth = dataclasses.replace(self.graphs, weighted_loss=weighted, loss=loss)
-        return dataclasses.replace(self, graphs=smooth, notes=(), stepping=None, smoothing_radii=radii, kinks=kinks)
+        smooth = replace(self.graphs, weighted_loss=weighted, loss=loss)
+        return replace(self, graphs=smooth, notes=(), epoch_backend=None, smoothing_radii=radii, kinks=kinks)
 
     @cached_property
     def kink_sizes(self) -> protocol.SumKernel:
@@ -461,7 +459,7 @@ class Kernels:
         weight = WEIGHT if self.graphs.has_weight else None
         names = [leaf.text for leaf in self.parameters]
         descent = protocol.GradientDescent(self._gradient_graphs, names, weight, update, clip_norm)
-        return (self.stepping or self.backend).epoch_kernel(descent)
+        return (self.epoch_backend or self.backend).epoch_kernel(descent)
 
     @cached_property
     def row_loss(self) -> protocol.RowKernel:
@@ -469,8 +467,13 @@ class Kernels:
         return self.backend.row_kernel(self._row_graphs([self.graphs.loss]))
 
     def shares_of_component(self, width: Node) -> protocol.SumKernel:
-        """The sum over rows of the share of the component of a mixture in a row's likelihood, given the leaf that is
-        its width. A component that is very wide has no density: what the likelihood of a row loses then is its share.
+        """Return the kernel for the number of rows of a component of a mixture.
+
+        It is the sum over rows of the component's share of the likelihood. A very wide component has no density, so its
+        share is the decrease of the likelihood when its width is replaced by a huge one.
+
+        Args:
+            width: the leaf that is the width of the component.
         """
         (wide,) = substitute([self.graphs.loss], {width: _NO_DENSITY * width})
         return self.backend.sum_kernel(self._row_graphs([self._weighted(-expm1(self.graphs.loss - wide))]))
@@ -549,8 +552,8 @@ class Kernels:
         """
         settings = (RESIDUAL_SCALE, L1_FACTOR, L2_FACTOR, PRIOR_FACTOR, X_ERROR_FACTOR, *self.smoothing_radii)
         columns = {*self.columns, *(leaf.text for leaf in self.parameters), *settings}
-        graphs = dataclasses.replace(self.graphs, loss=self.graphs.weighted_loss)
-        return dataclasses.replace(self, graphs=graphs, columns=columns)
+        graphs = replace(self.graphs, loss=self.graphs.weighted_loss)
+        return replace(self, graphs=graphs, columns=columns)
 
     @cached_property
     def row_hessian(self) -> protocol.RowKernel:

@@ -127,7 +127,7 @@ Data: TypeAlias = "Mapping[str, ArrayLike] | Dataset | str | os.PathLike[str]"
 
 
 def as_dataset(data: Data) -> Dataset:
-    """Return the data if they are a Dataset, the file (folder, pattern) at a path, else the columns as a Dataset."""
+    """Return data as a Dataset: a Dataset itself, the file, folder or pattern at a path, or columns in memory."""
     if isinstance(data, str | os.PathLike):
         return open_data([os.fspath(data)])
     return data if isinstance(data, Dataset) else MemoryDataset(data)
@@ -212,8 +212,10 @@ def weighting_graph(source: ArrayLike | str, words: str, names: Collection[str])
 
 
 def find_weightings(names: Collection[str], options: FitOptions) -> list[Weighting]:
-    """Return the weights and errors that the options name. A vector `[s1, s2]` has an error for each target: their
-    geometric mean gives the weight of a row, and further columns have its ratio to the error of each target.
+    """Return the weights and errors that the options name.
+
+    A vector `[s1, s2]` has an error for each target: their geometric mean gives the weight of a row, and further
+    columns have the ratio of this mean to the error of each target.
 
     Args:
         names: the columns of the data.
@@ -324,7 +326,7 @@ class FitData(abc.ABC):
         """Return the rows, with columns that are built by a recipe."""
 
     def _labels_by_code(self, columns: Mapping[str, LabelColumn]) -> dict[str, NDArray[Any]]:
-        """Return the label of each code of columns. Groups may also have numbers that are not whole as labels."""
+        """Return the label of each code of columns. Labels of groups may also be numbers with a fraction."""
         return {name: column.levels(name, are_whole=name in self._levels) for name, column in columns.items()}
 
     def encode(self, leaf: str, column: str, kind: DTypeLike = np.float64) -> NDArray[Any]:
@@ -522,7 +524,7 @@ def streaming_reason(dataset: DataSource, model: Model, options: FitOptions) -> 
 
 
 def memory_shortage(dataset: DataSource, numbers: int, labels: int) -> str | None:
-    """Return why so many columns of numbers and labels do not fit into memory, in words; None if they do."""
+    """Return why these numbers of columns do not fit into memory, in words; None if they do."""
     required_bytes = dataset.estimate_rows() * (_NUMBER_BYTES * numbers + _LABEL_BYTES * labels)
     if required_bytes < _MIN_STREAMED_BYTES:
         return None

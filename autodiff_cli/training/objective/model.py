@@ -216,7 +216,7 @@ def spread_over_levels(
     """Return values of parameters, with a value for all levels (`a`) copied to each level (`a[A]`) without its own.
 
     Args:
-        parameters: the names of all parameters, including those of levels.
+        parameters: the names of all parameters, including the values of levels such as `a[A]`.
         of_levels: the names of the levels' parameters, by the name of the parameter.
 
     Raises:
@@ -244,7 +244,7 @@ def check_level_count(name: str, levels: Sequence[Any], most: int) -> None:
         )
 
 
-_SIMILARITY_CUTOFF = 0.8  # difflib's ratio of similarity, from which on a parameter may be a misspelt column
+_SIMILARITY_CUTOFF = 0.8  # difflib's ratio of similarity, above which a parameter may be a misspelt column
 _MIN_COMPARED_LENGTH = 4  # characters; shorter names are similar by chance
 
 
@@ -348,7 +348,8 @@ class Model:
         program: the graph, with `target` (the left side of `~`; None if the text is itself the loss of a row) and
             `output`.
         columns: the names in the text that are columns.
-        parameters: the other names, in order of appearance. Once levels are known, there is one name for each.
+        parameters: the names that are not columns, in order of appearance. Once levels are known, a parameter with
+            levels has one name for each level.
         warnings: sentences on names that the author may not have intended.
         notes: other remarks about the text, as sentences.
         shapes: the shapes of array parameters, by name; complete once the model is resolved.
@@ -506,8 +507,8 @@ class Model:
     def resolve(self, values: Mapping[str, Any] | None = None, classes: int | None = None) -> Model:
         """Return the model with all shapes determined and checked.
 
-        The shape of an array is declared (`W: 3x2`), or that of a value given for it. An array that is multiplied by
-        one of known shape, with `@` or `dot`, becomes a vector of the matching length.
+        The shape of an array is declared (`W: 3x2`), or follows from a value given for it. An array that is multiplied
+        by one of known shape, with `@` or `dot`, becomes a vector of the matching length.
 
         Args:
             values: the values given for parameters.
@@ -711,8 +712,10 @@ def standardize_layers(model: Model, scales: Mapping[str, tuple[float, float]]) 
 
 
 def other_networks(model: Model, values: Mapping[str, Any], classes: int | None) -> dict[str, Model]:
-    """Return the model with 1 to 3 hidden layers of two units in its `mlp` and with common activations, by both, as in
-    `2 tanh`; empty unless it has exactly one `mlp` with free parameters.
+    """Return variants of a model with other hidden layers and activations in its `mlp`, by names such as `2 tanh`.
+
+    They have 1 to 3 hidden layers of two units. The result is empty unless the model has exactly one `mlp` with free
+    parameters.
 
     Args:
         values: the values of its other parameters, which have their shapes.

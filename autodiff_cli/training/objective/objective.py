@@ -1,8 +1,8 @@
 """The objective of a fit: the mean loss over the rows, as a function of the parameters alone.
 
-A (weighted) mean over rows is a sum of terms per row. So everything that a fit needs is computed per block of rows and
-combined by a fold: the loss and its gradient by addition, least squares by QR factorization of stacked triangular
-factors.
+A (weighted) mean over rows is a sum with one term per row. So everything that a fit needs is computed for one block of
+rows after the other, and combined by a fold: the loss and its gradient by addition, least squares by QR factorization
+of stacked triangular factors.
 
 `ModelOverRows` evaluates kernels over rows; `Objective` adds the loss. `find_undefined` explains where a loss is not
 finite.
@@ -180,7 +180,7 @@ class ModelOverRows(PreparedObjective):
         return self.data.fold(FoldTask(kernel, self.point(theta), reduce, combine))
 
     def _count_pass(self) -> None:
-        """Count a pass over the rows, and compile the kernels of the following ones if the passes so far add up.
+        """Count a pass over the rows, and compile the kernels after so many passes that this pays.
 
         A fit with a checkpoint does not compile, because a resumed one repeats only some of its passes.
         """
@@ -264,7 +264,7 @@ class UndefinedValue:
 
 
 def find_undefined(objective: Objective, theta: ArrayLike) -> UndefinedValue | None:
-    """Return where the loss, or else its gradient, is not finite first; None if all is finite.
+    """Return the first part of the loss, or else of its gradient, that is not finite; None if all is finite.
 
     >>> from autodiff_cli.training.objective.objective import Objective
     >>> print(find_undefined(Objective("y ~ a*log(t)", {"t": [1, 0], "y": [1, 2]}), [1.0]))
@@ -339,9 +339,9 @@ def describe_row(objective: Objective, row: int) -> str:
     return f"row {row + 1} ({cells})"
 
 
-_MIN_PRODUCT_ROWS = 16_384  # rows from which on the Cholesky factorization of products is much faster than QR
-_TYPICAL_SIZE = 10.0  # root mean square of a column, or its reciprocal, from which on networks learn slowly
-_TYPICAL_OFFSET = 3.0  # mean of the target, in standard deviations, from which on networks learn slowly
+_MIN_PRODUCT_ROWS = 16_384  # rows beyond which Cholesky factorization of products is much faster than QR
+_TYPICAL_SIZE = 10.0  # root mean square of a column, or its reciprocal, beyond which networks learn slowly
+_TYPICAL_OFFSET = 3.0  # mean of the target, in standard deviations, beyond which networks learn slowly
 
 
 class Objective(ModelOverRows):
@@ -360,8 +360,8 @@ class Objective(ModelOverRows):
     Attributes:
         model: the model with all shapes resolved.
         parameters: the names of the free parameters, in order of appearance.
-        layout: where their numbers are in every `theta`, a vector of shape (P,).
-        fixed: the values of the other parameters.
+        layout: the positions of their numbers in every `theta`, a vector of shape (P,).
+        fixed: the values of the fixed parameters.
         start: the starting point.
         user_starts: the parameters whose starting value the user gave.
         bounds: the box to which fits keep `theta`; values and gradients are defined outside of it too.
@@ -407,7 +407,8 @@ class Objective(ModelOverRows):
     def _standardized_text(self, options: FitOptions) -> str:
         """Return the text of the model with columns of a network standardised whose values are far from 1.
 
-        Methods with steps in proportion to the gradient would take too long ones if the target was standardised too.
+        Methods whose steps are proportional to the gradient would take too long steps if the target was standardised
+        too.
         """
         layer_parameters = {*self.model.program.layer_parameters}
         if not self.is_network or not layer_parameters.isdisjoint({*self.user_starts, *self.fixed}):
@@ -478,8 +479,9 @@ class Objective(ModelOverRows):
         return Constraints(orders, self.shares, [end for ends in self.bounds_by_name.values() for end in ends])
 
     def on_constraints(self, theta: Array) -> tuple[Self, Array]:
-        """Return the objective on the active constraints, where some parameters are determined by others, and the
-        derivatives of all parameters towards all.
+        """Return the objective restricted to the active constraints, and the derivatives of all parameters there.
+
+        Some parameters then depend on others. The derivatives, of shape (P, P), are with respect to independent ones.
 
         >>> objective = Objective("y ~ a*x + b", {"x": [1, 2], "y": [3, 5]}, bounds={"b": ("a", None)})
         >>> objective.on_constraints(np.array([2.0, 2.0]))[1]
@@ -506,7 +508,7 @@ class Objective(ModelOverRows):
         replaced[leaves[names[dependency.position]]] = value
 
     def substituted(self, replaced: Mapping[Node, Node], **changes: Any) -> Self:
-        """Return a copy with other attributes, in whose loss these leaves are replaced.
+        """Return a copy with some leaves of its loss replaced, and with other attributes.
 
         >>> objective = Objective("y ~ a", {"y": [1, 2]})
         >>> objective.substituted({objective.model.program.leaves["a"]: as_node(2)}).value(objective.start)
@@ -516,10 +518,11 @@ class Objective(ModelOverRows):
         return copy_with(self, kernels=kernels, _point_cache=((), {}), **changes)
 
     def with_slacks(self, theta: Array) -> Self:
-        """Return the objective in which a parameter of each constraint stands for its slack, which is not negative:
-        the difference of ordered parameters, or the rest of shares.
+        """Return the objective in which one parameter of each constraint is replaced by a nonnegative slack.
 
-        It starts with values in order and with shares divided by their sum; see `add_slacks`.
+        The slack is the difference of ordered parameters, or the remainder of shares.
+
+        The start has values in order, and shares divided by their sum; see `add_slacks`.
 
         >>> objective = Objective("y ~ a*x + b", {"x": [1, 2], "y": [3, 5]}, bounds={"b": ("a", None)})
         >>> objective.with_slacks(np.array([2.0, 1.0])).start
@@ -704,7 +707,7 @@ class Objective(ModelOverRows):
 
         r is target minus prediction, J its Jacobian; a vector target has a row of the matrix for each component. R, of
         shape (P+1, P+1), has all that least squares needs: `Rᵀ·R = [J | r]ᵀ·[J | r]`. The norm of its last column is
-        that of the residuals. An l2 penalty adds a row for each parameter. Requires residuals.
+        the norm of the residuals. An l2 penalty adds a row for each parameter. Requires residuals.
         """
         theta = as_float_array(theta)
         triangle = self.cached_at("triangle", theta, lambda: self._logged("triangle", theta, self._factorize))

@@ -1,9 +1,9 @@
 """The free parameters of a fit as one vector of numbers, `theta`: its layout, its initial values and its bounds.
 
 `ParameterLayout` places the parameters in the vector, arrays row by row, in the order of the text. `initial_arrays`
-draws initial values of arrays. `dimensional_scales` estimates the size of numbers from that of the columns. `Bounds` is
-a box in the space of `theta`; `parse_bounds` reads bounds from text, and `natural_bounds` infers those of a
-log-likelihood.
+draws initial values of arrays. `dimensional_scales` estimates the size of parameters from the sizes of the columns.
+`Bounds` is a box in the space of `theta`; `parse_bounds` reads bounds from text, and `natural_bounds` infers the bounds
+of a log-likelihood's parameters.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def initial_arrays(shapes: Mapping[str, Shape], layers: Mapping[str, LayerParame
         shapes: the shapes of the parameters, in the order in which they are drawn.
         layers: the kind of each parameter that belongs to a layer.
         seed: the seed of the random number generator. All arrays are drawn even if not all are used, so fixing one does
-            not change the others.
+            not change the rest.
     """
     if not any(shapes.values()):
         return {}  # most fits draw nothing, so NumPy's generators need not be imported
@@ -373,7 +373,8 @@ class Dependency(NamedTuple):
     """A linear constraint, solved for one parameter: limit + sign * (sum of the other parameters + slack).
 
     Attributes:
-        position, others: the positions of the parameter and of the others in theta.
+        position: the position of this parameter in theta.
+        others: the positions of the parameters on which it depends.
         limit, sign: 0 and 1 for an order, in which the other parameter is the smaller one; 1 and -1 for shares.
     """
 
@@ -398,7 +399,7 @@ class Constraints(NamedTuple):
     Attributes:
         orders: pairs of which the first must not exceed the second.
         shares: shares of a whole, which sum to at most 1.
-        limits: the bounds of the user; ordered parameters that are equal on one are not tied.
+        limits: the bounds of the user. Ordered parameters that are equal because both are on a bound are not tied.
     """
 
     orders: Sequence[tuple[int, int]] = ()
@@ -448,8 +449,9 @@ _PROBES = (-2.3, -0.7, 0.4, 1.7, 2.6)  # values of a parameter at which an opera
 
 
 def natural_bounds(program: Program, names: Iterable[str]) -> dict[str, BoundPair]:
-    """Return the ranges of parameters within which a log-likelihood has a meaning: where operations on them are
-    defined, such as `log(s)`, and from 0 to 1 for shares, such as `w` in `log(w*f + (1 - w)*g)`.
+    """Return the ranges of parameters within which a log-likelihood has a meaning.
+
+    Operations such as `log(s)` must be defined. Shares, such as `w` in `log(w*f + (1 - w)*g)`, are from 0 to 1.
 
     >>> natural_bounds(read("log(w*normal_pdf(x, m, s) + (1 - w)*k/log(2 - r))"), ["w", "m", "s", "k", "r"])
     {'s': (0.0, inf), 'r': (-inf, 2.0), 'w': (0.0, 1.0)}
@@ -476,8 +478,9 @@ def natural_bounds(program: Program, names: Iterable[str]) -> dict[str, BoundPai
 
 
 def mixture_shares(program: Program, layout: ParameterLayout) -> tuple[tuple[int, ...], ...]:
-    """Return the positions of the free shares of each mixture of three or more components, whose last share is 1 minus
-    their sum; those of each level by themselves.
+    """Return the positions of the free shares of each mixture of three or more components.
+
+    The last share of a mixture is 1 minus the sum of the free ones. Each level has shares of its own.
     """
     parts = dict[tuple[int, ...], None]()
     for node in topological_order([program.output]):
@@ -533,8 +536,14 @@ def complemented_shares(node: Node, program: Program) -> list[tuple[str, ...]]:
 
 
 def snap_to_zero(theta: Array, start: Array, bounds: Bounds) -> tuple[NDArray[np.bool_], Array, NDArray[np.bool_]]:
-    """Return which of some points, of shape (fits, P), have parameters that shrank to a small share of their starting
-    values, such as `a` in `a^2`, these points with 0 for such parameters, and the mask of these parameters.
+    """Set parameters to 0 that shrank to a small share of their starting values, such as `a` in `a^2`.
+
+    Args:
+        theta: points of shape (fits, P).
+
+    Returns:
+        The mask of the points with such parameters, these points with the parameters at 0, and the mask of the
+        parameters in them.
     """
     is_small = (theta != 0) & (np.abs(theta) < _ZERO_RATIO * np.abs(start))
     points = np.where(is_small, 0.0, theta)
@@ -598,13 +607,13 @@ def _bounds_of_condition(node: Node, text: str) -> Iterator[tuple[str, Any, Any]
     name = "" if node.op is None else node.op.name
     if name not in (*_LESS_OPS, *_GREATER_OPS):
         raise OptionError(f"{_SYNTAX}; not `{text}`")
-    less, more = node.inputs if name in _LESS_OPS else node.inputs[::-1]
-    if less.is_input and more.is_input:
-        yield more.text, less.text, math.inf
-    elif less.is_input:
-        yield less.text, -math.inf, _constant_value(more, text)
-    elif more.is_input:
-        yield more.text, _constant_value(less, text), math.inf
+    smaller, larger = node.inputs if name in _LESS_OPS else node.inputs[::-1]
+    if smaller.is_input and larger.is_input:
+        yield larger.text, smaller.text, math.inf
+    elif smaller.is_input:
+        yield smaller.text, -math.inf, _constant_value(larger, text)
+    elif larger.is_input:
+        yield larger.text, _constant_value(smaller, text), math.inf
     else:
         raise OptionError(f"{_SYNTAX}; not `{text}`")
 

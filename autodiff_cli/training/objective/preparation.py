@@ -70,7 +70,7 @@ class ThreadLocalCache(threading.local, Generic[T]):
         self._entries: OrderedDict[Hashable, T] = OrderedDict()
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return the result for a key; computed if it is not cached. Exceptions are not cached."""
+        """Return the cached result for a key, or compute and cache it. Exceptions are not cached."""
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = compute()
@@ -217,8 +217,8 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     loading.check_any_weight(rows.total_weight > 0)
     notes: list[str] = []
     chosen = choose_backend(options.backend, options.threads, loss_of_row, data.rows, notify=notes.append)
-    stepping = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)
-    kernels = compiled.kernels(chosen, notes, stepping)
+    epoch_backend = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)
+    kernels = compiled.kernels(chosen, notes, epoch_backend)
     return PreparedObjective(
         model=resolved,
         loss=loss,
@@ -275,13 +275,13 @@ class _CompiledModel:
     parsed: Model
     _numpy_kernels: Kernels | None = None
 
-    def kernels(self, backend: Backend, notes: Sequence[str], stepping: Backend) -> Kernels:
-        """Return the kernels of the graphs. Those of the NumPy backend are cached."""
-        is_cached = backend.name == "numpy" and stepping is backend and not notes
+    def kernels(self, backend: Backend, notes: Sequence[str], epoch_backend: Backend) -> Kernels:
+        """Return the kernels of the graphs; kernels of the NumPy backend are cached."""
+        is_cached = backend.name == "numpy" and epoch_backend is backend and not notes
         if is_cached and self._numpy_kernels is not None:
             return self._numpy_kernels
         leaves = [self.model.program.leaves[name] for name in self.layout.names]
-        kernels = Kernels(self.graphs, {*self.model.row_leaves}, leaves, backend, notes, stepping)
+        kernels = Kernels(self.graphs, {*self.model.row_leaves}, leaves, backend, notes, epoch_backend)
         if is_cached:
             self._numpy_kernels = kernels
         return kernels
@@ -290,7 +290,7 @@ class _CompiledModel:
 def _convolution_values(parsed: Model, data: loading.FitData) -> dict[str, Array]:
     """Return the places and weights of the responses of `convolve`, by the names of their parameters.
 
-    The weights are those of the trapezoidal rule, in proportion to an area of 1.
+    The weights follow the trapezoidal rule, scaled to an area of 1.
 
     Raises:
         DataError: if places do not rise from row to row, or if a response has no area.

@@ -1,7 +1,7 @@
 """Diagnosis of fits: problems of a network, and the reasons why a fit failed.
 
 `diagnose` examines the units and gradients of a network: dead and saturated units, vanishing and exploding gradients.
-`explain_failure` and `explain_divergence` say in words which parameters diverged, where the model is not defined, which
+`explain_failure` and `explain_divergence` state which parameters diverged, where the model is not defined, which
 parameters the data do not distinguish, and what to try next. `residual_structure` measures how far the residuals are
 from a random order along the predictor; `curve_breaks` finds where curves are infinite or undefined between rows.
 """
@@ -59,8 +59,9 @@ def von_neumann_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
 
 
 def structure_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
-    """Return by how many standard errors neighbours are more alike than in a random order. It is the larger result of
-    two tests: of single values, and of means of many, which show slow variation in spite of noise.
+    """Return by how many standard errors neighbours are more alike than in a random order, by the larger of two tests.
+
+    One test compares single values; the other compares means of many, which show slow variation in spite of noise.
 
     See `von_neumann_scores` for the arguments.
     """
@@ -76,8 +77,9 @@ def structure_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
 
 
 def residual_structure(objective: Objective, theta: Array) -> float:
-    """Return by how many standard errors the residuals differ from a random order along the only predictor; 0 if there
-    is not exactly one. See `structure_scores`.
+    """Return by how many standard errors the residuals differ from a random order along the only predictor.
+
+    The result is 0 for a model with no predictor or several. See `structure_scores`.
 
     Very many rows are represented by a random sample, in which neighbours are still close together.
     """
@@ -96,8 +98,12 @@ def _structure(objective: Objective, theta: Array) -> float:
 
 
 def _structures(rows: GatheredRows, residuals: Array, predictor: str, scales: Array) -> Array:
-    """Return the scores of groups of rows. Large residuals are clipped, for an outlier would hide the pattern of the
-    other rows, unless the scale is infinite.
+    """Return the `structure_scores` of the residuals of groups of rows.
+
+    Large residuals are clipped, because an outlier would hide the pattern of the other rows.
+
+    Args:
+        scales: the residual scale of each group; infinite to clip nothing.
     """
     groups, limits = rows.spread(np.arange(len(scales))), rows.spread(RESIDUALS.clip_scales * scales)
     residuals = np.clip(residuals * np.sqrt(rows.weights), -limits, limits)
@@ -120,10 +126,10 @@ def residual_structures(batch: Batch, theta: Array, fits: Fits) -> Array:
         if predictor is None:
             return np.zeros(len(part))
         scales = MAD_TO_STD * batch.median_magnitudes(points, part) if is_robust else np.full(len(part), math.inf)
-        return _structures(batch.gathered(part), batch.residuals(points, part), predictor, scales)
+        return _structures(batch.rows_of(part), batch.residuals(points, part), predictor, scales)
 
     with ignore_float_errors():
-        return batch.by_parts(structure, theta, fits)
+        return batch.map_parts(structure, theta, fits)
 
 
 def _single_predictor(objective: Objective) -> str | None:
@@ -138,14 +144,15 @@ def _single_predictor(objective: Objective) -> str | None:
 _POLE = "has a pole"
 _BREAK_SAMPLE = 2000  # rows of the random sample between which a curve is examined, if there are more
 _GAP_HALVINGS = 30  # halvings of a gap between two rows, down to 1e-9 of its width
-_MAX_GAPS = 8  # parts of gaps of each curve that are halved once more
-_PERIODIC_POLES = ("tan", "sec")  # functions with poles, none of which is a float
-_POLE_DISTANCES, _POLE_GROWTH = 1000, 30  # ratio of two distances from a pole, and the least growth between them
+_MAX_GAPS = 8  # gaps of each curve that are halved in a round
+_PERIODIC_POLES = ("tan", "sec")  # functions with poles at points that no float represents
+_POLE_DISTANCES, _POLE_GROWTH = 1000, 30  # ratio of two distances from a pole, and the least growth of a curve there
 
 
 def curve_warning(objective: Objective, theta: Array) -> str:
-    """Return the warning that the fitted curve is infinite or undefined between two rows; empty if it is not, or if the
-    prediction does not read exactly one column.
+    """Return the warning that the fitted curve is infinite or undefined between two rows; empty if it is not.
+
+    Only curves over a single predictor are examined.
     """
     if (predictor := _breakable_predictor(objective)) is None:
         return ""
@@ -166,10 +173,10 @@ def curve_warnings(batch: Batch, theta: Array, fits: Fits) -> NDArray[Any]:
         return np.array([curve_warning(batch.objective_of(fit), point) for fit, point in pairs], str)
 
     def of_part(points: Array, part: Fits) -> NDArray[Any]:
-        rows, each = batch.gathered(part), np.arange(len(part))
+        rows, each = batch.rows_of(part), np.arange(len(part))
         return np.array(_curve_warnings(batch.objective, predictor, rows.column, rows.spread(each), points))
 
-    return batch.by_parts(of_part, theta, fits)
+    return batch.map_parts(of_part, theta, fits)
 
 
 def _breakable_predictor(objective: Objective) -> str | None:
@@ -201,9 +208,7 @@ def _curve_warnings(
 
 
 def _can_break(objective: Objective, predictor: str) -> bool:
-    """Whether the place of a pole, or of an edge of the domain, of the prediction depends on the parameters; False for
-    predictions with arrays.
-    """
+    """Whether parameters can move a pole, or an edge of the domain, of the prediction; False if it has arrays."""
     if objective.model.array_parameters or objective.model.shapes:
         return False
     names: dict[Node, set[str]] = {}
@@ -223,15 +228,19 @@ def _can_break(objective: Objective, predictor: str) -> bool:
 def curve_breaks(
     prediction: Node, predictor: str, low: Array, high: Array, curves: NDArray[np.intp], point: Mapping[str, Array]
 ) -> dict[int, tuple[str, float]]:
-    """Return a break of each curve that has one, by the number of the curve: what the curve does there, in words, and
-    the value of the predictor.
+    """Find poles and undefined points of curves between rows.
 
-    Gaps between rows in which an enclosure of the curve is not continuous are halved until they are narrow.
+    Gaps between rows in which interval arithmetic does not prove that the curve is continuous are halved until they are
+    narrow.
 
     Args:
         low, high: the ends of the gaps between neighbouring rows, in the order of the curves and from left to right.
         curves: the number of the curve of each gap.
         point: the values of all leaves except the predictor, of shape (curves,).
+
+    Returns:
+        One break of each curve that has any, by the number of the curve: a verb phrase such as `has a pole`, and the
+        value of the predictor.
     """
     from autodiff_cli.numbers.intervals import INTERVALS, Intervals
 
@@ -327,8 +336,8 @@ class Problem(NamedTuple):
     Attributes:
         kind: `dead`, `saturated`, `vanishing` or `exploding`.
         layer: the name of the layer.
-        amount: the number of units, or the size of the gradient.
-        of: the number of all units, or the size of the last layer's gradient.
+        amount: the number of affected units, or the size of the layer's gradient.
+        of: the number of all units of the layer, or the size of the last layer's gradient.
         when: `start` or `end` of the fit.
     """
 
@@ -418,7 +427,7 @@ def count_flat_rows(
 
 
 def layer_name(name: str) -> str:
-    """Return the layer of a parameter: `mlp.0` for `mlp.0.weight`. A parameter without a layer is its own.
+    """Return the layer of a parameter: `mlp.0` for `mlp.0.weight`; the name itself for a parameter without a layer.
 
     >>> layer_name("mlp.0.weight"), layer_name("a"), layer_name("a[0.5]")
     ('mlp.0', 'a', 'a[0.5]')
@@ -485,15 +494,15 @@ class FailureLimits:
 
     diverging_ratio: float = 100.0  # change, relative to the starting value or 1, beyond which a parameter has diverged
     vanished_ratio: float = 1e-12  # value relative to the starting value: smaller parameters have diverged to 0
-    high_condition: float = 1e6  # condition number from which on it is reported
-    min_direction_share: float = 0.3  # component of the worst-determined direction from which on a parameter is named
+    high_condition: float = 1e6  # condition number above which it is reported
+    min_direction_share: float = 0.3  # component of the worst-determined direction above which a parameter is named
     max_names: int = 5  # parameters named in a sentence
 
 
 FAILURE_LIMITS = FailureLimits()
 
 
-_PROBE_STEP = 1e-6  # relative step in the direction of descent that shows the edge of a domain
+_PROBE_STEP = 1e-6  # relative step in the direction of descent, to find the edge of the model's domain
 
 
 def explain_divergence(error: Diverged, objective: Objective) -> str:

@@ -132,8 +132,8 @@ class FittedCurve:
     Attributes:
         name: the labels; empty for all rows.
         x, y: the points of the curve.
-        low, high: the limits of the confidence band; None if it is unknown, like the next two.
-        prediction_low, prediction_high: the limits of the prediction band.
+        low, high: the limits of the confidence band; None if it is unknown.
+        prediction_low, prediction_high: the limits of the prediction band; None if it is unknown.
     """
 
     name: str
@@ -211,11 +211,12 @@ class FittedModel(FitStatistics):
         bounds: the lower and upper bound of each bounded parameter.
         scale: the residual scale of a robust loss; None for other losses.
         penalty: the value of the penalties `l1` and `l2`, which are part of `loss`; None without one.
-        classes: the sorted labels of a classifier; otherwise None, like the next two.
-        accuracy: the share of rows whose class is predicted correctly.
-        auc: the area under the receiver operating characteristic of a model of two classes.
-        roc: that curve: `false_positive_rate`, `true_positive_rate` and `threshold`.
-        confusion: the number of rows of each class (row of the matrix) that are predicted as each class (column).
+        classes: the sorted labels of a classifier; None for other models.
+        accuracy: the share of rows whose class is predicted correctly; None if the model does not predict classes.
+        auc: the area under the receiver operating characteristic of a model of two classes; else None.
+        roc: the receiver operating characteristic: `false_positive_rate`, `true_positive_rate` and `threshold`.
+        confusion: the number of rows of each class (row of the matrix) that are predicted as each class (column); None
+            for other models.
         validation_rows: the number of rows that were held out.
         validation_loss, validation_accuracy: the loss and accuracy for these rows; None if there are none.
         diagnosis: the diagnosis of a network, if it was requested.
@@ -311,7 +312,7 @@ class FittedModel(FitStatistics):
         unknown. Under hierarchical priors, its ends are quantiles of the draws.
 
         Args:
-            level: the probability, such as 0.95 or 95 (per cent); by default that of the fit.
+            level: the probability, such as 0.95 or 95 (per cent); by default the confidence level of the fit.
 
         Raises:
             OptionError: for an invalid level.

@@ -105,7 +105,7 @@ MAX_RHAT = 1.01  # largest R-hat of chains that agree: Vehtari et al. 2021, Baye
 class ParameterPosterior(NamedTuple):
     """The summary of the draws of a number: mean, standard deviation, quantiles, effective sample sizes and R-hat.
 
-    The diagnostics are those of Vehtari et al. 2021, Bayesian Analysis 16, 667.
+    The diagnostics follow Vehtari et al. 2021, Bayesian Analysis 16, 667.
     """
 
     mean: float
@@ -162,17 +162,17 @@ class ResidualSettings:
     """Thresholds and sample sizes for tests of residuals."""
 
     min_rows: int = 10  # rows: with fewer, the similarity of neighbours is not conclusive
-    max_sampled_rows: int = 200_000  # rows of the random sample that stands for more rows
+    max_sampled_rows: int = 200_000  # rows; of more, a random sample is examined
     median_margin: float = 0.01  # rank, as a share of the rows, by which a median of the sample may be off
     clip_scales: float = 1.345  # robust scales at which residuals are clipped before the test (Huber's constant)
     structure_rows: int = 20_000  # rows of the random sample in which structure is searched, if there are more
     structure_blocks: int = 200  # means of neighbouring residuals in which structure is searched, if rows are more
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
-    suspect_sigmas: float = 2.5  # standard errors from which on it is worth looking for a better fit
+    suspect_sigmas: float = 2.5  # standard errors above which it is worth looking for a better fit
     max_design_rows: int = 10_000  # rows on which a constant is compared with the span of a model
     max_sorted_rows: int = 1_000_000  # rows whose residuals are kept in memory and sorted for quantiles
-    overdispersion_p: float = 2.3e-4  # p-value of overdispersion from which on it is reported: 3.5 standard errors
-    min_overdispersion: float = 1.2  # dispersion from which on it matters: standard errors are 10 % too small
+    overdispersion_p: float = 2.3e-4  # p-value of overdispersion below which it is reported: 3.5 standard errors
+    min_overdispersion: float = 1.2  # dispersion above which it matters: standard errors are 10 % too small
 
 
 RESIDUALS = ResidualSettings()
@@ -231,7 +231,7 @@ def subsample(objective: Objective, most: int = RESIDUALS.max_sampled_rows) -> O
 
 
 def sampled_rows(rows: int, most: int) -> NDArray[np.intp]:
-    """Return the numbers of random rows; of all rows if there are at most so many."""
+    """Return the numbers of a random sample of rows; of all rows if there are at most `most`."""
     if rows <= most:
         return np.arange(rows)
     drawn = np.sort(np.random.default_rng(0).integers(0, rows, most))
@@ -263,8 +263,10 @@ def _absolute_residuals(objective: Objective, theta: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class ResidualsBetween:
-    """Returns the absolute residuals of a block between two bounds, after the number of all and of those below the
-    bounds.
+    """A reduction of a block to its absolute residuals between two bounds.
+
+    The result has the number of all residuals, the number of residuals below the bounds, and the residuals between
+    them.
     """
 
     low: float
@@ -368,7 +370,7 @@ class SeparationSettings:
 
     certain_row_loss: float = 1e-8  # loss of a row whose class is predicted with certainty
     diverging_error_ratio: float = 10.0  # standard errors per value of a parameter that goes to infinity
-    min_share: float = 0.1  # share of a parameter in directions without curvature from which on it may go to infinity
+    min_share: float = 0.1  # share of a parameter in directions without curvature above which it may go to infinity
     min_likelihood_cost: float = 0.1  # log-likelihood lost in a step of 1/10 standard error: 0.005 near a maximum
 
 
@@ -385,8 +387,10 @@ def has_no_finite_minimum(objective: Objective, theta: Array) -> bool:
 
 
 def find_separation(objective: Objective, theta: Array) -> tuple[str, Mask]:
-    """Return a sentence on parameters without a finite best value because the model separates the classes, or predicts
-    some counts of 0 with certainty, and the mask of the parameters without a meaningful error; empty if there are none.
+    """Find parameters without a finite estimate: the model separates classes, or predicts counts of 0 with certainty.
+
+    Returns:
+        A sentence on them, which is empty if there are none, and the mask of the parameters without a meaningful error.
     """
     none, every = np.zeros(len(theta), np.bool_), np.ones(len(theta), np.bool_)
     if objective.loss not in ("bce", "cross_entropy", *COUNT_LOSSES) or objective.is_network or objective.is_penalised:
@@ -418,9 +422,9 @@ def find_separation(objective: Objective, theta: Array) -> tuple[str, Mask]:
 def _diverging_parameters(objective: Objective, theta: Array) -> Mask:
     """Return the mask of the parameters that go to infinity.
 
-    These are parameters that the curvature of the likelihood leaves free to become 0, together with others, while in
-    truth the likelihood then falls. A parameter near 0 is free too, but its likelihood has a maximum. Directions are
-    compared with the parameters, because their rank would depend on rounding: the curvature is nearly 0.
+    Judged by its curvature, the likelihood would hardly change if such a parameter, together with others, became 0; in
+    fact it falls. The first is true of a parameter near 0 as well, but the second is not. Flat directions are compared
+    with the sizes of the parameters, because the rank of the curvature would depend on rounding.
     """
     sizes, diverging = np.abs(theta), np.zeros(len(theta), np.bool_)
     hessian = objective.hessian(theta) * sizes[:, None] * sizes
@@ -527,7 +531,7 @@ def goodness_of_fit(
 
     Args:
         residual_norm: the root of the sum of squares; None without residuals.
-        dof: the number of target values in rows with a positive weight, minus that of free parameter elements.
+        dof: the number of target values in rows with a positive weight, minus the number of free parameter elements.
         absolute_sigma: whether the weights are 1/σ² of known errors.
         rows: the figures of all rows; by default they are computed.
     """
@@ -650,8 +654,10 @@ def _likelihood_goodness(objective: Objective, theta: Array, dof: int, rows: Row
 
 
 def has_constant(objective: Objective) -> bool:
-    """Return whether a model that is linear but for its link contains a constant, such as `a` in `exp(a + b*x)`, or the
-    parameters of all levels of a column. A sample stands for very many rows. At 0 no link is flat.
+    """Whether a model that is linear up to its link contains a constant.
+
+    Examples are `a` in `exp(a + b*x)`, and the parameters of all levels of a column. Of very many rows, a sample is
+    examined. The derivatives are taken where all parameters are 0, because no link is flat there.
     """
     if not can_have_constant(objective):
         return False
@@ -691,8 +697,10 @@ def count_figures(sums: LikelihoodSums, dof: int, *, is_tested: bool) -> dict[st
 
 
 def family_warnings(goodness: GoodnessOfFit, loss: str | None) -> list[str]:
-    """Return a sentence if the target is not one of its family: if counts are no whole numbers, if counts or
-    proportions scatter clearly more than their family allows, or negative binomial counts no more than Poisson counts.
+    """Return the warnings that the target does not follow its family.
+
+    Counts may not be whole numbers, counts or proportions may scatter clearly more than their family allows, and
+    negative binomial counts no more than Poisson counts.
     """
     if goodness.non_integers:
         values, counts, advice = "targets", "counts", "--family quasipoisson"
@@ -718,10 +726,12 @@ def family_warnings(goodness: GoodnessOfFit, loss: str | None) -> list[str]:
 
 
 def scatter_warnings(objective: Objective, theta: Array, goodness: GoodnessOfFit, dof: int) -> list[str]:
-    """Return sentences on a row that is far from the curve and on residuals that scatter more in some places, which
-    standard errors from least squares do not take into account.
+    """Return warnings about an outlier and about unequal scatter, which standard errors do not take into account.
 
-    The largest residual is compared with the standard deviation of the others, as one of many (Bonferroni).
+    The scatter is unequal if residuals are larger where predictions are large, or small.
+
+    The largest residual is compared with the standard deviation of all other residuals, corrected for their number
+    (Bonferroni).
     """
     if not goodness.residual_std or dof < 2:
         return []
@@ -733,7 +743,7 @@ def scatter_warnings(objective: Objective, theta: Array, goodness: GoodnessOfFit
         row = int(np.argmax(np.abs(weighted_residuals(objective, theta)).max(axis=0)))
         sentences.append(
             f"{describe_row(objective, row)} is an outlier: its residual is {distance:.3g} standard deviations of the "
-            "others; check it, or use a robust loss, such as --loss huber"
+            "other residuals; check it, or use a robust loss, such as --loss huber"
         )
     elif abs(goodness.scatter_trend) > RESIDUALS.systematic_sigmas:
         where = "large" if goodness.scatter_trend > 0 else "small"

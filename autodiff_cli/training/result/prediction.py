@@ -218,7 +218,7 @@ def predict_posterior(fit: FittedModel, data: Mapping[str, ArrayLike], interval:
 
 
 def _row_parts(fit: FittedModel, point: Mapping[str, Any], size: int) -> Iterator[tuple[slice, dict[str, Any]]]:
-    """Yield the rows of a point in parts of at most so many, with the values of all leaves in these rows."""
+    """Yield the rows of a point in parts of at most `size`, with the values of all leaves in these rows."""
     shapes = fit.parsed_model.shapes
     rows = {name: values for name, values in point.items() if np.ndim(values) > len(shapes.get(name, ()))}
     for part in block_slices(len(next(iter(rows.values()))) if rows else 1, size):
@@ -228,7 +228,8 @@ def _row_parts(fit: FittedModel, point: Mapping[str, Any], size: int) -> Iterato
 def _relative_sigma(fit: FittedModel, data: Mapping[str, ArrayLike]) -> list[Array | float | None]:
     """Return the relative standard deviation of each row, from the weights or sigmas of the fit.
 
-    One for all targets or one for each; None if rows were weighted and the weights of the new ones are unknown.
+    It is one value for all targets or one for each; None if the fit was weighted and the weights of new rows are
+    unknown.
     """
     settings = fit.settings
     if not settings.weighted:
@@ -352,7 +353,7 @@ class InversePrediction(NamedTuple):
     Attributes:
         value: the value; None for a range in which the prediction only comes close to the reading, such as one beyond
             a plateau.
-        stderr: its standard error by the delta method, from those of the reading and of the prediction.
+        stderr: its standard error by the delta method, from the standard errors of the reading and of the prediction.
         low, high: its confidence interval, where reading and prediction are not significantly different; None where the
             range has no limit.
     """
@@ -380,9 +381,9 @@ def inverse(
         column: the predictor.
         reading: the new value of the target's column.
         error: its standard error; by default the standard deviation of the residuals.
-        limits: the range of the predictor; by default that of the fitted rows.
+        limits: the range of the predictor; by default its range in the fitted rows.
         others: the values of the other predictors.
-        level: the probability of the intervals; by default that of the fit.
+        level: the probability of the intervals; by default the confidence level of the fit.
 
     Raises:
         OptionError: for a model without such an inverse, an invalid range, and an unknown error.
@@ -484,7 +485,7 @@ class PredictionRequest(NamedTuple):
         level: the probability of the bands; None for no bands.
         probabilities: whether to add the probability of each class, or of a 1.
         residuals: whether to add target minus prediction.
-        posterior: whether the bands are those of the draws from the posterior.
+        posterior: whether the bands come from the draws of the posterior.
     """
 
     level: float | None = None
@@ -601,12 +602,12 @@ def streamed_chunks(streamed: StreamedColumns) -> Iterator[Mapping[str, NDArray[
 class PlotSettings:
     """Limits of a plot of a fit, and the rule for logarithmic axes."""
 
-    max_rows: int = 2000  # rows: a random sample stands for more
+    max_rows: int = 2000  # rows; of more, a random sample is plotted
     max_groups: int = 60  # curves for combinations of labels; with more, a plot compares target and prediction
     max_bins: int = 12  # groups of neighbouring rows whose shares of classes are drawn
     rows_per_bin: int = 10  # rows of such a group, at least
     curve_points: int = 241  # points of a curve, so that it looks smooth at the width of a page
-    log_ratio: int = 100  # ratio of maximum to minimum from which on an axis may be logarithmic
+    log_ratio: int = 100  # ratio of maximum to minimum above which an axis may be logarithmic
     log_share: float = 0.1  # share of the range that has half of the rows if the axis is logarithmic
 
 
@@ -618,7 +619,7 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, opti
 
     Args:
         theta: the free parameters at the end of the fit.
-        options: the options of the fit. Their seed is that of the random sample of rows, if there are too many to plot.
+        options: the options of the fit. If there are too many rows to plot, a sample is drawn with their seed.
     """
     if not objective.has_residuals and objective.classes is None:
         return None
@@ -674,8 +675,10 @@ def collect_plot_data(fit: FittedModel, objective: Objective, theta: Array, opti
 
 
 def _class_plot(fit: FittedModel, part: Objective, values: Array) -> FitPlot | None:
-    """Return the plot of the probability of each class against the predictor, with the shares of the classes among
-    neighbouring rows in place of the rows; with several predictors, of the shares against the predicted probability.
+    """Return the plot of the probability of each class against the predictor.
+
+    Its points are the shares of the classes among neighbouring rows. With several predictors, these shares are plotted
+    against the predicted probability.
 
     Args:
         values: the class of each row, and its predicted probabilities.

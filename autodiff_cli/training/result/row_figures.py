@@ -220,7 +220,7 @@ _MAX_THETA_STEPS = 1000
 _LAST_STEP = 1e-8  # of the logarithm of theta: as Newton's method converges, the next step is its square
 _DIGAMMA_TERMS = (1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12)  # of x^-10 to x^-2 in log(x) - 1/(2*x) - ψ(x)
 _TRIGAMMA_TERMS = (5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)  # and of x^-11 to x^-3 in ψ'(x) - 1/x - 1/(2*x^2)
-_MIN_ASYMPTOTIC = 20.0  # argument from which on these numbers give all digits
+_MIN_ASYMPTOTIC = 20.0  # argument above which these numbers give all digits
 
 
 def theta_slopes(components: int, theta: float, mean: float | None, values: Array, columns: ColumnArrays) -> Array:
@@ -237,8 +237,10 @@ def theta_slopes(components: int, theta: float, mean: float | None, values: Arra
 
 
 def _digamma_remainders(x: Array) -> tuple[Array, Array]:
-    """Return ψ(x) - log(x), and ψ'(x) - 1/x, for numbers above 0. From differences of ψ itself, a large theta has few
-    digits. Their expansions are those of Abramowitz & Stegun 1964, 6.3.18 and 6.4.12.
+    """Return ψ(x) - log(x), and ψ'(x) - 1/x, for numbers above 0.
+
+    For a large theta, differences of ψ itself would cancel. The expansions are 6.3.18 and 6.4.12 of Abramowitz & Stegun
+    1964.
     """
     large = np.maximum(x, _MIN_ASYMPTOTIC)
     value = -0.5 / large - np.polyval(_DIGAMMA_TERMS, large**-2) / large**2
@@ -249,8 +251,13 @@ def _digamma_remainders(x: Array) -> tuple[Array, Array]:
 
 
 def estimate_theta(objective: Objective, theta: Array, mean: float | None = None) -> float:
-    """Return the maximum likelihood estimate of theta of negative binomial counts for given means, or one mean of all,
-    by Newton's method for its logarithm; `MAX_THETA` if the counts scatter no more than Poisson counts.
+    """Return the maximum likelihood estimate of theta of negative binomial counts.
+
+    Newton's method finds its logarithm. It is `MAX_THETA` if the counts scatter no more than Poisson counts.
+
+    Args:
+        theta: the parameters of the model, which predicts the mean of each count.
+        mean: one mean for all counts, in place of the predictions.
     """
     estimate = min(objective.scale, 1.0)
     for _ in range(_MAX_THETA_STEPS):
@@ -303,7 +310,7 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
     figures: list[RowFigures | None] = []
     for fits in batch.parts():
         points, count = theta[fits], len(fits)
-        gathered, residuals, target = batch.gathered(fits), batch.residuals(points, fits), batch.target(fits)
+        gathered, residuals, target = batch.rows_of(fits), batch.residuals(points, fits), batch.target(fits)
         weights = gathered.weights
         if (objective.is_weighted and not (weights > 0).all()) or not np.isfinite(residuals).all():
             figures += [None] * count
@@ -333,9 +340,10 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
 def residual_figures(
     objective: Objective, rows: GatheredRows, residuals: Array, predictions: Array
 ) -> list[dict[str, Any]]:
-    """Return the figures of some groups that need every residual, by name: quantiles of the residuals, and of weighted
-    ones the largest, the trend of their scatter, and the Durbin–Watson statistic, None unless the rows are sorted by
-    the only predictor.
+    """Return the figures of groups that need every residual, by name, for each group.
+
+    They are the quantiles of the residuals, and of the weighted residuals the largest, the trend of their scatter, and
+    the Durbin–Watson statistic, which is None unless the rows are sorted by the only predictor.
     """
     quantiles, weighted = rows.quantiles(residuals, _QUANTILE_LEVELS).tolist(), residuals * np.sqrt(rows.weights)
     ratios = _durbin_watson(objective, rows, weighted).tolist()
@@ -404,12 +412,14 @@ def _have_constants(batch: GroupBatch, fits: Fits) -> Mask:
     if not can_have_constant(batch.objective) or at_0.shape[1] < 2:
         return np.zeros(len(fits), np.bool_)
     columns = batch.evaluate(batch.objective.kernels.by_row.prediction_and_jacobian, at_0, fits)
-    return contain_constants(batch.gathered(fits), columns)
+    return contain_constants(batch.rows_of(fits), columns)
 
 
 def contain_constants(rows: GatheredRows, columns: Array) -> Mask:
-    """Return in which groups a constant is a special case of a model that is linear up to its link: the derivatives of
-    the prediction are independent and span a constant, and no column is an offset, as `x` is in `a + b*z + x`.
+    """Return in which groups a constant is a special case of a model that is linear up to its link.
+
+    The derivatives of the prediction are then independent and span a constant, and no column is an offset, such as `x`
+    in `a + b*z + x`.
 
     Args:
         rows: the rows of the groups.

@@ -1,7 +1,7 @@
 """Standard errors and covariances of parameters, from the derivatives of the loss at the solution.
 
-`compute_statistics` chooses the estimator that fits the loss: from the Jacobian for least squares, from the Hessian for
-likelihoods, Huber's formula for robust losses, and a sandwich for penalised ones. It reports what makes standard errors
+`compute_statistics` chooses the estimator for the loss: the Jacobian for least squares, the Hessian for likelihoods,
+Huber's formula for robust losses, a sandwich estimator for penalised ones. It also reports what makes standard errors
 impossible or misleading: parameters that the data do not determine, strong correlations, bounds, classes that the model
 separates completely, and a fit that stopped before the minimum.
 """
@@ -23,7 +23,7 @@ from autodiff_cli.data.json_records import NAN_IS_NULL, NOT_IN_DOCUMENT
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.numbers.arrays import dots, ignore_float_errors
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, distinct_masks, fit_squares, norms
+from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, distinct_masks, fit_least_squares, norms
 from autodiff_cli.training.objective.batch import (
     BATCH,
     Batch,
@@ -42,10 +42,10 @@ class CovarianceSettings:
     """Thresholds of covariances, and how many problems are listed."""
 
     hessian_tolerance: float = 1e-7  # relative singular value that counts as 0: squaring loses half of the digits
-    null_space_share: float = 1e-3  # component of an undetermined direction from which on a parameter takes part in it
+    null_space_share: float = 1e-3  # component of an undetermined direction above which a parameter is undetermined
     null_space_tolerance: float = 1e-8  # share of a gradient in undetermined directions that is not rounding
-    high_correlation: float = 0.999  # correlation from which on two imprecise parameters are reported
-    extreme_correlation: float = 0.999999  # correlation from which on any two parameters are reported
+    high_correlation: float = 0.999  # correlation above which two imprecise parameters are reported
+    extreme_correlation: float = 0.999999  # correlation above which any two parameters are reported
     large_relative_error: float = 0.1  # standard error relative to the value that makes a parameter imprecise
     flat_curvature: float = 1e-9  # curvature, relative to the largest with scaled parameters, that counts as 0
     perfect_variation: float = 1e-28  # share of the target's variation below which only the rounding of data is left
@@ -102,7 +102,7 @@ def inverse_grams(
     undetermined = is_in_null_space.any(axis=1) | has_no_effect
     inverses[undetermined[:, :, None] | undetermined[:, None, :]] = math.nan
     why = (
-        "it has no effect on the prediction" if tolerance == DEPENDENCE_TOLERANCE else "the loss does not curve with it"
+        "it has no effect on the prediction" if tolerance == DEPENDENCE_TOLERANCE else "the loss has no curvature in it"
     )
     for fit in np.flatnonzero(undetermined.any(axis=1)).tolist():
         if not is_finite[fit]:
@@ -393,7 +393,7 @@ def batch_statistics(
     scatter = np.where(is_perfect, np.fmax(lengths, np.sqrt(rounding)), lengths)  # residuals may be 0 by chance
     on_bound = batch.bounds.active(theta)
     ends_on_bound = np.asarray(on_bound.any(axis=1))
-    unknown: Array = np.broadcast_to(math.nan, (len(theta), size, size))  # one nan in memory, whatever the size
+    unknown: Array = np.broadcast_to(math.nan, (len(theta), size, size))  # a single nan in memory for any size
     estimate = _Covariances(unknown, np.ones(len(theta)), "", [[reason] if reason else [] for _ in theta])
     distances = np.full(len(theta), math.nan)
     if not reason:
@@ -458,8 +458,9 @@ class _Matrices:
     """The matrices of derivatives at the ends of a batch of fits, each evaluated once.
 
     Attributes:
-        batch, theta: the fits and their ends.
-        columns: the numbers of the parameters with respect to which derivatives are taken, by default all.
+        batch: the fits.
+        theta: their ends, of shape (fits, P).
+        columns: the positions of the parameters with respect to which derivatives are taken, by default all.
         triangles: the triangular factors of [J | r]; None if there are none, or if they would be too large.
     """
 
@@ -511,7 +512,7 @@ class _Matrices:
         weights = batch.total_weights(self.every) * batch.objective.components
         return batch.values_and_gradients(self.theta, self.every)[1][:, self.columns] * weights[:, None]
 
-    def of_each(self, compute: Callable[[Objective, Array], Array]) -> Array:
+    def for_each(self, compute: Callable[[Objective, Array], Array]) -> Array:
         """Return a matrix for each fit, with a column for each parameter, computed one fit after the other."""
         each = [compute(self.batch.objective_of(fit), point) for fit, point in enumerate(self.theta)]
         return np.array(each)[:, :, self.columns]
@@ -519,8 +520,9 @@ class _Matrices:
 
 @dataclass(frozen=True, slots=True)
 class _Covariances:
-    """The covariances of a batch of fits as inverse matrices times the square of a scale, with a unit for each
-    parameter, so that nothing overflows or underflows.
+    """The covariances of a batch of fits, factored so that nothing overflows or underflows.
+
+    A covariance is an inverse matrix times the square of a scale, with a unit for each parameter.
 
     Attributes:
         inverses: the inverse matrices, of shape (fits, P, P), for parameters in units of 1/units.
@@ -553,7 +555,7 @@ class _Covariances:
         return self.inverses * factors[:, None, :] * factors[:, :, None]
 
     def placed_in(self, other: _Covariances, fits: Fits, columns: Fits) -> _Covariances:
-        """Return the covariances of all fits and parameters, with these for some fits and parameters filled in."""
+        """Return the covariances of all fits and parameters, with these filled in for some fits and parameters."""
         inverses, scales, reasons = other.inverses.copy(), other.scales.copy(), [*other.reasons]
         units = np.ones(inverses.shape[:2]) * other.units
         inverses[np.ix_(fits, columns, columns)] = self.inverses
@@ -567,7 +569,7 @@ class _Covariances:
 def _estimate_covariances(
     matrices: _Matrices, absolute_sigma: bool, lengths: Array, dofs: NDArray[np.intp]
 ) -> _Covariances:
-    """Return the covariances of the parameters of some matrices, with the others fixed.
+    """Return the covariances of the parameters that the matrices contain, with all other parameters fixed.
 
     Args:
         lengths: the roots of the sums of squared residuals.
@@ -598,14 +600,14 @@ def _estimate_covariances(
         definition = SCALED_EFFECTIVE if has_x_errors else SCALED_WEIGHTED if objective.is_weighted else SCALED
         return _scaled_by_residuals(inverses, lengths, dofs, definition, reasons, units)
     if objective.has_dispersion or objective.has_theta:
-        inverses, reasons = inverse_grams(matrices.of_each(fisher_factor), names)
+        inverses, reasons = inverse_grams(matrices.for_each(fisher_factor), names)
         if objective.has_theta:
             return _Covariances(inverses, np.ones(count), EXPECTED, reasons)
         return _scaled_by_residuals(inverses, _pearson_norms(batch, matrices.theta), dofs, DISPERSED, reasons)
     if objective.loss == "cross_entropy" and len(names) == size:
-        open_directions = softmax_null_space(batch.objective_of(0), matrices.theta[0])
-        if open_directions is not None and open_directions.shape[1]:
-            return _constrained_covariances(matrices.hessians(batch), open_directions)
+        null_space = softmax_null_space(batch.objective_of(0), matrices.theta[0])
+        if null_space is not None and null_space.shape[1]:
+            return _constrained_covariances(matrices.hessians(batch), null_space)
     inverses, reasons = inverse_hessians(matrices.hessians(batch), names)
     if kind is LossKind.SQUARES:
         return _scaled_by_residuals(2 * inverses, lengths, dofs, GAUSSIAN, reasons)
@@ -616,7 +618,7 @@ def _posterior_covariances(matrices: _Matrices) -> _Covariances:
     """Return the inverse Hessians of minus the log posterior density at its mode: Laplace's approximation.
 
     An unknown variance s² of the residuals is profiled. With p = -log prior and n rows, the Hessian of its profile is
-    that of rss/(2s²) + p, minus 2/n·∇p·∇pᵀ, because ∇rss = -2s²·∇p at the mode.
+    the Hessian of rss/(2s²) + p, minus 2/n·∇p·∇pᵀ, because ∇rss = -2s²·∇p at the mode.
     """
     batch, objective = matrices.batch, matrices.batch.objective
     hessians, definition, unit = matrices.hessians(batch), POSTERIOR, 2 * np.square(batch.scales)
@@ -636,8 +638,8 @@ def _penalised_covariances(
     """Return the sampling covariances of penalised estimates: inv(H)·I·inv(H), with the Hessian I of the loss and H of
     the penalised loss (Hoerl & Kennard 1970 for least squares).
 
-    The variance of a row is that about the fit without the penalty. If there is no such fit, and for other losses,
-    tr(inv(H)·I) parameters are counted: Hastie, Tibshirani & Friedman 2009, section 7.6.
+    The variance of a row is estimated from the fit without the penalty. If there is no such fit, and for other losses,
+    its degrees of freedom count tr(inv(H)·I) parameters: Hastie, Tibshirani & Friedman 2009, section 7.6.
     """
     batch, theta, objective = matrices.batch, matrices.theta, matrices.batch.objective
     plain, size, kind = batch.without_penalty(), theta.shape[1], objective.kind
@@ -650,7 +652,7 @@ def _penalised_covariances(
         data = matrices.hessians(plain) * half
     residual_dofs = counts - np.einsum("gij,gji->g", inverses, data)
     if kind is LossKind.ROBUST:
-        steps = copy_with(matrices, batch=plain).of_each(Objective.score_triangle) * objective.components @ inverses
+        steps = copy_with(matrices, batch=plain).for_each(Objective.score_triangle) * objective.components @ inverses
         # At the solution the gradient of the unpenalised loss is not 0: it balances the gradient of the penalty.
         shift = matrices.gradients(plain)[:, None, :] @ inverses
         meat = steps.swapaxes(1, 2) @ steps - shift.swapaxes(1, 2) @ shift / counts[:, None, None]
@@ -674,15 +676,15 @@ def _pearson_norms(batch: Batch, theta: Array) -> Array:
 
 def _unpenalised_norms(plain: Batch, theta: Array, lengths: Array) -> Array:
     """Return the roots of the sums of squares of fits without the penalty."""
-    outcomes = fit_squares(plain, theta)
+    outcomes = fit_least_squares(plain, theta)
     ends = _Matrices(plain, np.array([end.theta for end in outcomes]), has_triangles=True)
     return np.fmin(lengths, ends.residual_norms())
 
 
-def _constrained_covariances(hessians: Array, open_directions: Array) -> _Covariances:
+def _constrained_covariances(hessians: Array, null_space: Array) -> _Covariances:
     """Return the covariances of parameters that are constrained not to move in some directions."""
-    size, count = open_directions.shape
-    basis = np.linalg.qr(np.hstack((open_directions, np.eye(size))))[0][:, count:size]
+    size, count = null_space.shape
+    basis = np.linalg.qr(np.hstack((null_space, np.eye(size))))[0][:, count:size]
     names = [f"direction {k + 1}" for k in range(basis.shape[1])]
     inverses, reasons = inverse_hessians(basis.T @ hessians @ basis, names)
     reasons = [["no standard errors: the data do not determine all parameters"] if each else [] for each in reasons]
@@ -707,8 +709,9 @@ def _scaled_by_residuals(
 
 
 def _minimum_distances(matrices: _Matrices, estimate: _Covariances) -> Array:
-    """Return the estimated distances to the minima, in standard errors of the parameter that is farthest from it; nan
-    where they are unknown. A distance is one Newton step with the curvature at the end of the fit.
+    """Return the estimated distance of each fit to its minimum; nan where it is unknown.
+
+    It is the length of one Newton step, in standard errors of the parameter that is farthest from the minimum.
     """
     batch, objective, inverses = matrices.batch, matrices.batch.objective, estimate.inverses
     unknown, scales = np.full(len(inverses), math.nan), estimate.scales[:, None]
@@ -747,9 +750,7 @@ def _correlation_warnings(objective: Objective, theta: Array, estimate: _Covaria
 def _partial_factor(
     matrices: _Matrices, estimate: _Covariances, fit: int, on_bound: Mask
 ) -> tuple[Array, float] | None:
-    """Return the factor and scale of the covariance of least squares that determine only combinations of parameters;
-    else None.
-    """
+    """Return the `partial_factor` of a least-squares fit that determines only combinations of parameters; else None."""
     objective, scale = matrices.batch.objective, float(estimate.scales[fit])
     if not estimate.reasons[fit] or not estimate.definition or math.isnan(scale) or matrices.triangles is None:
         return None
@@ -771,7 +772,7 @@ def _bound_warnings(batch: Batch, fit: int, theta: Array, on_bound: Mask, has_er
     condition = "; the standard errors of the other parameters assume that it is fixed there" if has_errors else ""
     warnings = [f"`{names[k]}` ends on its {side} bound, {theta[k]:g}{condition}" for k, side in active]
     rest = int(np.count_nonzero(on_bound)) - len(warnings)
-    return (*warnings, f"{rest} more end on a bound") if rest else tuple(warnings)
+    return (*warnings, f"{rest} more parameters end on a bound") if rest else tuple(warnings)
 
 
 def _missing_errors_reason(objective: Objective) -> str:

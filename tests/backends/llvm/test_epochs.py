@@ -51,7 +51,7 @@ def descent_of(objective: Objective, method: str, longest: float | None = None) 
             descents.append(descent)
             return super().epoch_kernel(descent)
 
-    objective.kernels.stepping = Taking()
+    objective.kernels.epoch_backend = Taking()
     objective.epoch_runner(OPTIMIZERS[method], longest)
     return descents[0]
 

@@ -15,7 +15,7 @@ from scipy.optimize import least_squares, lsq_linear
 from autodiff_cli import Objective, fit
 from autodiff_cli.data.files import open_data
 from autodiff_cli.training.methods.gradient_descent import Diverged, report_single_fit
-from autodiff_cli.training.methods.least_squares import fit_squares
+from autodiff_cli.training.methods.least_squares import fit_least_squares
 from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.optimizers import Epoch
@@ -33,7 +33,7 @@ X = np.linspace(0.1, 3, 40)
 def solved(model: str, columns: dict[str, Any], start: Any, bounds: Bounds | None = None) -> tuple[Any, float]:
     objective, seen = Objective(model, columns), list[Epoch]()
     batch = ObjectiveBatch([objective], bounds or Bounds.unbounded(len(start)))
-    (outcome,) = fit_squares(batch, np.array([start], dtype=float), report_single_fit(seen.append))
+    (outcome,) = fit_least_squares(batch, np.array([start], dtype=float), report_single_fit(seen.append))
     if outcome.divergence is not None:
         raise outcome.divergence
     for epoch in seen:
@@ -190,7 +190,7 @@ def test_rounding_errors_at_the_end_cost_no_evaluations(seed: int) -> None:
     y = 2.5 * np.exp(-1.3 * x) + 0.02 * np.random.default_rng(seed).normal(size=50)
     objective, seen = Objective("y ~ a*exp(-b*x)", {"x": x, "y": y}), list[Epoch]()
     batch = CountingBatch([objective], objective.bounds)
-    fit_squares(batch, np.ones((1, 2)), report_single_fit(seen.append))
+    fit_least_squares(batch, np.ones((1, 2)), report_single_fit(seen.append))
     assert batch.evaluations <= len(seen) + 4  # polishing, and steps that are rejected
 
 
@@ -200,7 +200,7 @@ def test_large_residuals_take_few_evaluations_to_the_last_digits(start: int) -> 
     data = open_data([str(SETS / "nist" / problem["data"])])
     objective = Objective(problem["model"], data, start=problem["starts"][start])
     batch = CountingBatch([objective], objective.bounds)
-    (end,) = fit_squares(batch, objective.start[None])
+    (end,) = fit_least_squares(batch, objective.start[None])
     assert objective.layout.values(end.theta) == pytest.approx(problem["certified"]["parameters"], rel=1e-9)
     assert batch.evaluations <= 35  # steps that are not accelerated gain a third of the distance each: 75
 
@@ -213,8 +213,8 @@ def test_fits_of_a_batch_have_the_bits_that_they_have_alone(noise: float) -> Non
     objective = Objective("y ~ a*exp(-b*x) + c", {"x": X, "y": y})
     starts = np.array([[2.5, 1.3, 0.5], [2.5, 1.3, 0.6], [1, 1, 1], *generator.normal(0, 2, (3, 3))])
     batch = repeat_objective(objective, len(starts))
-    for k, end in enumerate(fit_squares(batch, starts)):
-        (alone,) = fit_squares(batch.take(np.array([k])), starts[k : k + 1])
+    for k, end in enumerate(fit_least_squares(batch, starts)):
+        (alone,) = fit_least_squares(batch.take(np.array([k])), starts[k : k + 1])
         assert (end.theta.tobytes(), end.converged) == (alone.theta.tobytes(), alone.converged)
 
 

@@ -13,7 +13,7 @@ from scipy.optimize import linprog, minimize
 
 from autodiff_cli import Objective, fit
 from autodiff_cli.training.methods.gradient_descent import Outcome, report_single_fit
-from autodiff_cli.training.methods.quasi_newton import fit_smooth
+from autodiff_cli.training.methods.quasi_newton import fit_smooth_loss
 from autodiff_cli.training.objective.batch import ObjectiveBatch
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.optimizers import Epoch
@@ -98,7 +98,7 @@ class Function:
 def lbfgs(function: Function, start: Any, on_epoch: Any, bounds: Bounds | None = None) -> Outcome:
     """Return the end of the fit of a function."""
     batch = ObjectiveBatch([function], bounds or Bounds.unbounded(len(start)))  # type: ignore[list-item]
-    (outcome,) = fit_smooth(batch, start[None], report_single_fit(on_epoch))
+    (outcome,) = fit_smooth_loss(batch, start[None], report_single_fit(on_epoch))
     assert isinstance(outcome, Outcome)
     return outcome
 

@@ -648,7 +648,7 @@ def test_a_row_far_from_the_curve_is_named_as_an_outlier(weight: float) -> None:
     assert warning.startswith(f"row 8 (y = {y[7]:g}, x = {x[7]:g}) is an outlier")
     largest = weight * (y[7] - found.predict({"x": x[7:8]})[0]) ** 2
     distance = math.sqrt(largest * (found.dof - 1) / (found.rss - largest))
-    assert f"{distance:.3g} standard deviations of the others" in warning
+    assert f"{distance:.3g} standard deviations of the other residuals" in warning
 
 
 def test_scatter_that_rises_with_the_prediction_is_reported_with_its_rank_correlation() -> None:
