@@ -158,7 +158,7 @@ def test_errors_are_those_of_many_samples(loss: str) -> None:
     found = [group.fit for group in fit_by("y ~ a*x + b", data, "sample", loss=loss)]
     spread = np.std([one.parameters["a"] for one in found])
     assert np.median([one.stderr["a"] for one in found]) == pytest.approx(spread, rel=0.2)
-    assert "s the scale" in found[0].definition
+    assert "Huber 1981" in found[0].definition
 
 
 def test_scale_and_huber_delta_are_used_as_set() -> None:

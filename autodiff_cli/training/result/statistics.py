@@ -264,8 +264,8 @@ PENALISED_ROBUST = (
 POSTERIOR = "square roots of the diagonal of the inverse Hessian of minus the log posterior density"
 PROFILED_POSTERIOR = f"{POSTERIOR}, with the variance of the residuals profiled"
 ROBUST = (
-    "square roots of the diagonal of inv(J'WJ)*s^2*K^2*sum(psi^2)/dof/mean(psi')^2, psi the derivative of the loss, s "
-    "the scale, K Huber's correction for few rows"
+    "square roots of the diagonal of inv(J'WJ)*s^2*K^2*sum(psi^2)/dof/mean(psi')^2, with the scale s and the "
+    "derivative psi of the loss (Huber 1981, section 7.6)"
 )
 
 
