@@ -191,7 +191,7 @@ _NODE_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "smallest": _extreme("min"),
     "logsumexp": _logsumexp,
     "softmax": _softmax,
-    "dot": lambda a, b: (a * b).sum(),
+    "dot": lambda a, b: np.sum(a * b),  # of two numbers, a * b is no array
 }
 
 

@@ -168,7 +168,7 @@ def test_a_nan_has_a_warning(seed: int) -> None:
 
 def _with_infinities(value: float | np.ndarray, chance: Random) -> float | np.ndarray:
     """The value without nan, and zeros or infinities in place of some of its numbers."""
-    numbers = np.array(np.nan_to_num(value))
+    numbers = np.array(np.nan_to_num(value), dtype=float)
     for place in np.ndindex(numbers.shape):
         if chance.random() < 0.3:
             numbers[place] = chance.choice([math.inf, -math.inf, 0.0])

@@ -400,8 +400,9 @@ class BatchedFit:
                 self._fit(np.array([fit]), best[None], _BETTER_MINIMUM_NOTE)
                 others += [end.theta] * end.converged
             ends = np.array([self.theta[fit], *others])
-            warnings[fit], notes = _describe_rivals(objective, ends)
-            self._notes[fit] += notes
+            if self.outcomes[fit].note != minimization.NO_SCALE:  # without a scale, losses are no likelihoods
+                warnings[fit], notes = _describe_rivals(objective, ends)
+                self._notes[fit] += notes
         return warnings
 
     def _are_better(self, fits: Fits, theta: Array, least_gain: float = MINIMIZATION.clear_gain) -> Mask:

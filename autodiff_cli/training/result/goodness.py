@@ -214,14 +214,14 @@ def influence_norms(batch: Batch, theta: Array, free: int) -> Array:
     """Return for each robust fit what takes the place of the norm of the residuals of least squares, by the first of
     the covariances of Huber 1981, Robust Statistics, section 7.6: s·K·sqrt(Σψ²)/mean(ψ').
 
-    K = 1 + p/n·var(ψ')/mean(ψ')² corrects it for few rows. The result is nan if mean(ψ') is not positive.
+    K = 1 + p/n·var(ψ')/mean(ψ')² corrects it for few rows. The result is nan if mean(ψ') or s is not positive.
     """
     objectives = [batch.objective_of(fit) for fit in range(len(theta))]
     sums = np.array([each.sum_rows(each.kernels.influence, at) for each, at in zip(objectives, theta, strict=True)])
     weights = batch.total_weights(np.arange(len(theta))) * batch.objective.components
     squares, mean, mean_square = sums[:, 0], sums[:, 1] / weights, sums[:, 2] / weights
     correction = 1 + free / batch.weighted_counts * (mean_square / np.square(mean) - 1)
-    return np.where(mean > 0, batch.scales * np.sqrt(squares) * correction / mean, math.nan)
+    return np.where((mean > 0) & (batch.scales > 0), batch.scales * np.sqrt(squares) * correction / mean, math.nan)
 
 
 def subsample(objective: Objective, most: int = RESIDUALS.max_sampled_rows) -> Objective:

@@ -38,6 +38,7 @@ from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions, check_confidence_level
 from autodiff_cli.training.result.fitted_model import FitPlot, FittedCurve, FittedModel, canonical_columns
+from autodiff_cli.training.result.goodness import normal_quantile
 from autodiff_cli.training.rows import WEIGHT
 
 _INVERTIBLE_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.kind in (LossKind.SQUARES, LossKind.ROBUST))
@@ -301,7 +302,9 @@ def _prediction_limits(
         low, high = (count_quantiles(mean, np.sqrt(np.square(error) + extra), share) for share in shares)
         return low, high
     if fit.loss_name == "gamma" and fit.dispersion is not None:
-        variance = np.square(error) + fit.dispersion * np.square(mean)
+        # The dispersion is estimated, so intervals are wider, as Student's t distribution is than the normal one.
+        widening = np.square(width / normal_quantile(level))
+        variance = widening * (np.square(error) + fit.dispersion * np.square(mean))
         low, high = (gamma_quantiles(mean, variance, share) for share in shares)
         return low, high
     noise = _residual_std(fit)
