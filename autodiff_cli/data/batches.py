@@ -444,8 +444,9 @@ def arrow_native(cells: Any) -> NDArray[Any] | None:
 
 def _fill_missing(number: float, cells: Any) -> NDArray[Any]:
     """Return a numeric Arrow column with a number in place of missing cells. `fill_null` of Arrow imports pandas."""
-    values, is_valid = (np.asarray(arrow_native(each)) for each in (cells, cells.is_valid().cast("int8")))
-    return np.where(is_valid, values, number) if cells.null_count else values
+    values = np.asarray(arrow_native(cells))
+    is_valid = arrow_native(cells.is_valid().cast("int8")) if cells.null_count else None
+    return values if is_valid is None else np.where(is_valid, values, number)
 
 
 def arrow_labels(cells: Any) -> LabelColumn:

@@ -85,10 +85,9 @@ def cross_validation_error(
         return None, f"no cross-validation error: {folds - len(ends)} of {folds} folds could not be fitted"
     total = weight = 0.0
     for fold, end in enumerate(ends):
-        held_out, rest = (
-            objective.select_rows(np.flatnonzero(rows)) for rows in (fold_of_row == fold, fold_of_row != fold)
-        )
-        if not (starts_anew or objective.is_penalised) and not _is_determined(held_out, rest, end):
+        held_out = objective.select_rows(np.flatnonzero(fold_of_row == fold))
+        rest = np.flatnonzero(fold_of_row != fold)
+        if not (starts_anew or objective.is_penalised or _is_determined(held_out, objective.select_rows(rest), end)):
             return None, "no cross-validation error: a fold has rows whose parameters the other folds do not determine"
         held_out = held_out.without_penalty() if held_out.has_priors else held_out
         if held_out.total_weight:
