@@ -25,7 +25,7 @@ from autodiff_cli.explain.labels import (
     operand_separators,
 )
 from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace, any_true, array_shape
-from autodiff_cli.explain.warnings import CANCELLATION
+from autodiff_cli.explain.warnings import CANCELLATION, UNDEFINED_ELEMENTS, UNDEFINED_SLOPES
 from autodiff_cli.graph.node import Node, as_node, get_op
 from autodiff_cli.graph.op import Gate, Op, Precedence
 from autodiff_cli.language.errors import join_words
@@ -310,8 +310,13 @@ def warning_phrases(op: Op, count: int) -> dict[str, Phrase]:
 
     They are `undefined` (the value is nan, no input is), `infinite` (the value is), `overflow` (it is too large),
     `kink`, for the input at position k `product k` (0 × inf) and `slope k` (the local derivative is not finite), and
-    `cancellation` (it magnifies rounding errors). Operations on whole arrays have only `kink`.
+    `cancellation` (it magnifies rounding errors). Operations on whole arrays have only `kink`, `undefined elements` (an
+    element is nan, of no input) and `undefined slopes` (an element of a contribution is).
     """
+    kink: dict[str, Phrase] = {} if op.kink is None else {"kink": (Slot("node"), f": {op.kink_note}")}
+    if op.is_structural:
+        elements, slopes = (Slot("node"), f": {UNDEFINED_ELEMENTS}"), (Slot("node"), f": {UNDEFINED_SLOPES}")
+        return {**kink, "undefined elements": elements, "undefined slopes": slopes}
     call = _numbers_phrase(op, [Slot("value", k) for k in range(count)])
     why = f" is not defined for real numbers{'' if op.uncomputed is None else ' or cannot be computed'}, so nan"
     phrases: dict[str, Phrase] = {
@@ -325,8 +330,7 @@ def warning_phrases(op: Op, count: int) -> dict[str, Phrase]:
         overflow = Cases("singular", (("too large for a float, so ",), ()), k)
         towards = ": the slope with respect to ", Slot("label", k), " is ", overflow, Slot("local", k)
         phrases |= {f"product {k}": (Slot("node"), *product), f"slope {k}": (Slot("node"), *towards)}
-    kink: dict[str, Phrase] = {} if op.kink is None else {"kink": (Slot("node"), f": {op.kink_note}")}
-    return kink if op.is_structural else phrases | kink
+    return phrases | kink
 
 
 def contribution_phrase(trace: Trace, i: int, position: int) -> Phrase:

@@ -218,6 +218,8 @@ CANCELLATION = (  # the text before and after the number of digits
     "cancellation: rounding its inputs can destroy ",
     f" of the {FLOAT_DIGITS} digits of the value",
 )
+UNDEFINED_ELEMENTS = "it is not defined for these infinite elements, so nan"
+UNDEFINED_SLOPES = "its slope is 0*inf, inf/inf or inf - inf, so nan"
 OPPOSITE_INFINITIES = "inf - inf: its adjoint is a sum of infinite contributions of both signs, so nan"
 MAX_MAGNIFICATION = 1e6  # amplification of rounding errors that causes a warning: 10 of 16 digits are left
 
@@ -305,9 +307,9 @@ def _structural_reasons(trace: Trace, i: int) -> Iterator[Reason]:
     if _has_nan(*_input_values(trace, i)):
         return
     if _has_nan(trace.values[i]):
-        yield "domain", "it is not defined for these infinite elements, so nan"
+        yield "domain", UNDEFINED_ELEMENTS
     elif not _has_nan(adjoint) and _has_nan(*amounts):
-        yield "singular", "its slope is 0*inf, inf/inf or inf - inf, so nan"
+        yield "singular", UNDEFINED_SLOPES
 
 
 def _has_nan(*numbers: Any) -> bool:

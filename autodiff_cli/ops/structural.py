@@ -116,28 +116,29 @@ logsumexp = structural(
 )  # fmt: skip
 
 
-def _tie_count(x: Node, z: Node) -> Node:
-    return sum_(equal(x, z))
+def _extremum(name: str, spelling: str, loses_to: Op) -> Op:
+    """Return the operation that selects the largest or the smallest element.
+
+    Elements that tie share the gradient equally, and the mask makes the contribution of all others exactly 0. If the
+    value is nan, so is every share: 0/0.
+    """
+
+    def tie_count(x: Node, z: Node) -> Node:
+        return sum_(equal(x, z))
+
+    def vjp(_: Sequence[Shape], g: Node, z: Node, x: Node) -> MaskedContributions:
+        return (Partial(g * (equal(x, z) / tie_count(x, z)), not_(loses_to(x, z))),)
+
+    operation: Op = structural(
+        name, lambda node, s: (), spelling=spelling, gate=Gate.ROUTE, vjp=vjp,
+        kink=lambda x: tie_count(x, operation(x)) > 1, kink_note=f"two or more are the {name}; they get equal shares",
+        summary=f"the {name} element",
+    )  # fmt: skip
+    return operation
 
 
-# Elements that tie share the gradient equally, and the mask makes the contribution of all others exactly 0. If the
-# value is nan, so is every share: 0/0.
-def _extremum_vjp(loses_to: Op, g: Node, z: Node, x: Node) -> MaskedContributions:
-    return (Partial(g * (equal(x, z) / _tie_count(x, z)), not_(loses_to(x, z))),)
-
-
-largest = structural(
-    "largest", lambda node, s: (), spelling="max", gate=Gate.ROUTE,
-    vjp=lambda s, g, z, x: _extremum_vjp(less, g, z, x),
-    kink=lambda x: _tie_count(x, largest(x)) > 1, kink_note="two or more are the largest; they get equal shares",
-    summary="the largest element",
-)  # fmt: skip
-smallest = structural(
-    "smallest", lambda node, s: (), spelling="min", gate=Gate.ROUTE,
-    vjp=lambda s, g, z, x: _extremum_vjp(greater, g, z, x),
-    kink=lambda x: _tie_count(x, smallest(x)) > 1, kink_note="two or more are the smallest; they get equal shares",
-    summary="the smallest element",
-)  # fmt: skip
+largest = _extremum("largest", "max", less)
+smallest = _extremum("smallest", "min", greater)
 mean = composite(
     "mean", lambda x: sum_(x) / size(x), is_structural=True, summary="the sum of all elements over their number"
 )

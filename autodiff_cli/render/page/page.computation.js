@@ -206,8 +206,12 @@ class Computation {
         if (productAt >= 0) found.push(["singular", `product ${position}`, productAt]);
         if (slopeAt >= 0) found.push([isSingular(slopeAt) || isNan(locals[slopeAt]) ? "singular" : "overflow", `slope ${position}`, slopeAt]);
       }
-      const isFirst = ([kind], k) => found.findIndex(([other]) => other === kind) === k;
-      return found.filter(([kind, name], k) => name in phrases && isFirst([kind], k)).map(([kind, name, at]) => ({ kind, text: this.#filled(phrases[name], i, at) }));
+      if (!isNan(...given) && isNan(value)) found.push(["domain", "undefined elements"]);
+      const amounts = this.contributions[i].map(({ amount }) => amount);
+      if (!isNan(...given, value, this.adjoints[i]) && isNan(...amounts)) found.push(["singular", "undefined slopes"]);
+      const possible = found.filter(([, name]) => name in phrases);
+      const isFirst = ([kind], k) => possible.findIndex(([other]) => other === kind) === k;
+      return possible.filter(isFirst).map(([kind, name, at]) => ({ kind, text: this.#filled(phrases[name], i, at) }));
     });
   }
 
