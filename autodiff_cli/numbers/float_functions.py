@@ -198,6 +198,11 @@ def vanishing_product(a: float, b: float) -> float:
     return 0.0 if a == 0 else a * b
 
 
+def vanishing_quotient(a: float, x: float) -> float:
+    """a/x, and 0 where a is 0."""
+    return 0.0 if a == 0 else divide(a, x)
+
+
 def neighbours_slope(z: float, below: float, above: float) -> float:
     """(below - above)/2, and -z where z is infinite."""
     return -z if math.isinf(z) else (below - above) / 2
@@ -517,10 +522,9 @@ def softsign(x: float) -> float:
 
 OPERATIONS: dict[str, Callable[..., float]] = {
     **{function.__name__: function for function in (
-        pow_slope_base, pow_slope_exponent, times_log, vanishing_product, neighbours_slope, root, log_base, sinc,
-        direction,
-        math.atan, math.atan2, asec, acsc, atanh_slope, atan_slope, log1p_square, sinh, math.tanh, math.asinh,
-        sech, csch, coth, sech_square, csch_square, asech, acsch, acoth, math.hypot,
+        pow_slope_base, pow_slope_exponent, times_log, vanishing_product, vanishing_quotient, neighbours_slope, root,
+        log_base, sinc, direction, math.atan, math.atan2, asec, acsc, atanh_slope, atan_slope, log1p_square, sinh,
+        math.tanh, math.asinh, sech, csch, coth, sech_square, csch_square, asech, acsch, acoth, math.hypot,
         math.erf, math.erfc, erfinv, exp_square, exp_minus_square, exp_minus_half_square, normal_pdf, normal_cdf,
         sigmoid, sigmoid_slope, logit, softplus, logsigmoid, logaddexp, binary_softmax,
         silu, silu_slope, mish, mish_slope, softsign,
