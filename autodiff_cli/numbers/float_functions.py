@@ -176,7 +176,8 @@ def pow_slope_base(x: float, y: float) -> float:
 
 def _slope_of_rounded_power(slope: float, x: float, y: float) -> float:
     correction = slope * sum_error(y, -1.0) * log(abs(x))
-    return slope + correction if math.isfinite(correction) else slope
+    corrected = slope + correction if math.isfinite(correction) else slope
+    return -corrected if x < 0 else corrected  # all floats beyond 2^53 are even, and y - 1 is odd
 
 
 def pow_slope_exponent(x: float, y: float) -> float:
