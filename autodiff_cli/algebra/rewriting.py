@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.algebra.exact import exact_number
 from autodiff_cli.algebra.readable import readable
-from autodiff_cli.algebra.simplify import SIMPLIFICATION_RULES, Sign, sign_of
+from autodiff_cli.algebra.simplify import TEXT_RULES, Sign, sign_of
 from autodiff_cli.algebra.table import NodeTable, Row, rewrite_by
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, Op
@@ -407,7 +407,7 @@ def product_of(table: NodeTable, factors: Sequence[Operand]) -> Node:
 
     >>> from autodiff_cli.graph.node import variable
     >>> x, y = variable("x"), variable("y")
-    >>> product_of(NodeTable(SIMPLIFICATION_RULES), [Operand(x, False), Operand(y, True)])
+    >>> product_of(NodeTable(TEXT_RULES), [Operand(x, False), Operand(y, True)])
     <div of 2>
     """
     above, below, is_negative = table.leaf(ONE), table.leaf(ONE), False
@@ -545,4 +545,4 @@ _NORMAL_FORMS = (
     Row(where(a < 0, b, c), c, lambda a: sign_of(a) >= Sign.NONNEGATIVE, (a,)),
 )  # fmt: skip
 # Simplification, with normal forms.
-_NORMALIZING_RULES = rewrite_by(_NORMAL_FORMS, then=SIMPLIFICATION_RULES)
+_NORMALIZING_RULES = rewrite_by(_NORMAL_FORMS, then=TEXT_RULES)

@@ -1,8 +1,9 @@
 """Simplification of graphs for evaluation, and signs that are known in advance.
 
-`simplify` removes terms of 0 and factors of 1, which differentiation creates, and keeps the order of operations.
-Values change in their last digits at most, and zeros in their sign. Each rule looks at one operation and its
-inputs, which are simplified already. `readable` goes further, for people.
+`simplify` removes factors of 1, which differentiation creates, and other operations that round nothing. So results keep
+every bit, also the sign of a zero, and comparisons fall on the same side. Only slopes of powers may differ in their
+last digits. Each rule looks at one operation and its inputs, which are simplified already. `readable` goes further,
+for people.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _MAX_EXACT_INTEGER = 2**53  # floats represent every integer up to here
 def simplify(roots: Sequence[Node]) -> list[Node]:
     """Simplify graphs for evaluation.
 
-    Literals are folded, terms of 0 and factors of 1 removed, signs combined, and equal sub-expressions shared. The
-    order of operations stays.
+    Literals are folded, factors of 1 removed, signs combined, and equal sub-expressions shared. The order of operations
+    stays.
 
     >>> from autodiff_cli.language.program import read
     >>> from autodiff_cli.language.printer import to_text
@@ -48,12 +49,11 @@ def simplify_text(graph: Node) -> Node:
     >>> to_text(simplify_text(read("1*x*(1/y)").output))
     'x/y'
     """
-    return NodeTable(_TEXT_RULES).rebuild([graph])[0]
+    return NodeTable(TEXT_RULES).rebuild([graph])[0]
 
 
 def _literal(table: NodeTable, value: Fraction) -> Node:
-    is_integer = value.denominator == 1
-    size = table.leaf(constant(str(abs(value.numerator)) if is_integer else repr(float(abs(value)))))
+    size = table.leaf(constant(str(abs(value)) if value.denominator == 1 else repr(float(abs(value)))))
     return table.apply(neg, size) if value < 0 else size
 
 
@@ -61,19 +61,19 @@ def _fold(op: Op, inputs: tuple[Node, ...]) -> Fraction | None:
     """Return the result of arithmetic on literals; None if inputs are not literals, or floats have another result."""
     if op is neg and inputs[0].is_constant:
         return None
-    numbers = [number for node in inputs if (number := literal_value(node)) is not None]
+    numbers = [number for node in inputs if (number := literal_value(node)) or (number == 0 and node.is_constant)]
     result = _ARITHMETIC[op](*numbers) if len(numbers) == len(inputs) else None
     if result is None or abs(result) > _MAX_EXACT_INTEGER:
         return None
     decimal = any(number.denominator > 1 for number in numbers)  # 1/2 stays a quotient, 0.5 a decimal
     is_short = result.denominator == 1 or (decimal and Fraction(repr(float(result))) == result)
-    return result if is_short and FLOATS.table[op.name](*map(float, numbers)) == float(result) else None
+    # As texts, which differ for 0 and -0.
+    return result if is_short and repr(FLOATS.table[op.name](*map(float, numbers))) == repr(float(result)) else None
 
 
 def _power(base: Fraction, exponent: Fraction) -> Fraction | None:
-    if exponent.denominator != 1 or not 0 <= exponent <= 64 or (base.numerator == 0 and exponent == 0):
-        return None
-    return base ** int(exponent)
+    is_short = exponent.denominator == 1 and 0 <= exponent <= 64 and (base or exponent)
+    return base ** int(exponent) if is_short else None
 
 
 _ARITHMETIC: dict[Op, Callable[..., Fraction | None]] = {
@@ -86,20 +86,22 @@ _ARITHMETIC: dict[Op, Callable[..., Fraction | None]] = {
 }
 
 
+def _is_doubling(a: Node, b: Node) -> bool:
+    """Whether a and b are whole numbers, one of them 2, 4 or 8, so that a*(b*c) and (a*b)*c are the same float."""
+    return a.is_constant and b.is_constant and (a.text + b.text).isdecimal() and bool({a.text, b.text} & {*"248"})
+
+
 def _fold_arithmetic(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node | None:
     folded = _fold(op, inputs) if op in _ARITHMETIC else None
     return None if folded is None else _literal(table, folded)
 
 
 _ROWS = (
-    Row(a + 0, a), Row(0 + a, a), Row(a + -b, a - b), Row(-a + b, b - a),
-    Row(a - 0, a), Row(0 - a, -a), Row(a - -b, a + b),
-    Row(neg(-a), a), Row(-(a - b), b - a),
+    Row(a - 0, a), Row(a + -b, a - b), Row(-a + b, b - a), Row(a - -b, a + b), Row(neg(-a), a),
     Row(1 * a, a), Row(a * 1, a), Row(-a * b, -(a * b)), Row(a * -b, -(a * b)),
     Row(a * b, b * a, lambda a, b: b.is_constant and not a.is_constant, (a, b)),
-    Row(a * (b * c), (a * b) * c, lambda a, b: _fold(mul, (a, b)) is not None, (a, b)),
-    Row(a * a, a**2),
-    Row(a / 1, a), Row(-a / b, -(a / b)), Row(a / -b, -(a / b)),
+    Row(a * (b * c), (a * b) * c, _is_doubling, (a, b)),
+    Row(a * a, a**2), Row(a / 1, a), Row(-a / b, -(a / b)), Row(a / -b, -(a / b)),
     Row(a**1, a), Row(square(a), a**2), Row(log_base(a, 2), log2(a)), Row(log_base(a, 10), log10(a)),
     Row(pow_slope_base(a, b), b * a ** (b - 1), lambda b: _fold(sub, (b, ONE)) is not None, (b,)),
     # An incomplete gamma function has the slope 0 where gamma(a), its divisor, has a pole.
@@ -107,7 +109,18 @@ _ROWS = (
 )  # fmt: skip
 
 SIMPLIFICATION_RULES = rewrite_by(_ROWS, then=_fold_arithmetic)  # for a `NodeTable`
-_TEXT_RULES = rewrite_by((Row((1 / a) * b, b / a), Row(a * (1 / b), a / b)), then=SIMPLIFICATION_RULES)
+# For graphs that people read: zeros may have another sign, and quotients are rounded otherwise.
+TEXT_RULES = rewrite_by(
+    (
+        Row(a + 0, a),
+        Row(0 + a, a),
+        Row(0 - a, -a),
+        Row(-(a - b), b - a),
+        Row((1 / a) * b, b / a),
+        Row(a * (1 / b), a / b),
+    ),
+    then=SIMPLIFICATION_RULES,
+)
 
 
 # --- Signs
@@ -158,12 +171,9 @@ def _sign(node: Node, signs: Sequence[Sign]) -> Sign:
 # The sign of an operation, given the signs of its inputs.
 _SIGN_RULES: dict[Op, Callable[[Sequence[Sign]], Sign]] = {
     add: lambda signs: max(signs) if min(signs) else Sign.UNKNOWN,
-    mul: min,
-    div: min,
-    cbrt: min,
     max_: max,
-    hypot: lambda signs: max(Sign.NONNEGATIVE, *signs),
-    **dict.fromkeys((sqrt, abs_, square), lambda signs: max(Sign.NONNEGATIVE, *signs)),
+    **dict.fromkeys((mul, div, cbrt), min),
+    **dict.fromkeys((sqrt, abs_, square, hypot), lambda signs: max(Sign.NONNEGATIVE, *signs)),
     pow_: lambda signs: Sign.POSITIVE if signs[0] is Sign.POSITIVE else Sign.UNKNOWN,
 }
 

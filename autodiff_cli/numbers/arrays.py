@@ -165,8 +165,8 @@ LONGDOUBLE_EPS_RATIO = float(
 
 _PRECISION_GENERIC_OPS = (
     *ARITHMETIC, *LOGICAL_UFUNCS, *(name for name in NUMPY_FUNCTIONS if not name.startswith("erf")), *STRUCTURAL,
-    "where", "pow", "quotient_slope", "pow_slope_base", "times_log", "vanishing_product", "edge_distance", "direction",
-    "atan_slope", "sech", "csch", "sech_square", "csch_square",
+    "where", "pow", "quotient_slope", "pow_slope_base", "times_log", "vanishing_product", "vanishing_quotient",
+    "edge_distance", "direction", "atan_slope", "sech", "csch", "sech_square", "csch_square",
     "sigmoid", "sigmoid_slope", "silu", "silu_slope", "softplus", "logsigmoid", "softsign",
 )  # fmt: skip
 

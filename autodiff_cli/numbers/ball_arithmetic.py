@@ -11,7 +11,6 @@ Imported only where such numbers are needed, because it imports FLINT.
 from __future__ import annotations
 
 import math
-import operator
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -507,19 +506,9 @@ def pow_slope_base(x: Number, y: Number) -> Number:
     return ZERO if sign(y) == 0 else decided_arithmetic(lambda a, b: a * b)(y, power(x, y - 1))
 
 
-def times_log(a: Number, x: Number) -> Number:
-    """Return a·log(x); 0 where a is 0."""
-    if not (is_finite(a) and is_finite(x)):
-        return conventional_value("times_log", a, x)
-    if sign(a) == 0:
-        return ZERO
-    side = sign(x)
-    return NAN if side < 0 else conventional_value("times_log", a, x) if side == 0 else a * as_ball(x).log()
-
-
-def vanishing_product(a: Number, b: Number) -> Number:
-    """Return a·b; 0 where a is 0."""
-    return ZERO if is_exact(a) and a == 0 else decided_arithmetic(operator.mul)(a, b)
+def vanishing(function: Function) -> Function:
+    """Return the function of a and b that is 0 where a is 0, and `function(a, b)` elsewhere."""
+    return lambda a, b: ZERO if is_exact(a) and a == 0 else function(a, b)
 
 
 def pow_slope_exponent(x: Number, y: Number) -> Number:

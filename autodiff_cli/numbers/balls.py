@@ -463,8 +463,7 @@ _SQRT = _proven_function("sqrt", arb.sqrt)
 # fmt: off
 TABLE: dict[str, Function] = {
     "add": ball.decided_arithmetic(operator.add), "sub": ball.decided_arithmetic(operator.sub),
-    "mul": ball.decided_arithmetic(operator.mul),
-    "neg": operator.neg, "div": ball.divide, "mod": ball.modulo,
+    "mul": ball.decided_arithmetic(operator.mul), "neg": operator.neg, "div": ball.divide, "mod": ball.modulo,
     "quotient_slope": lambda x, y: ball.divide(ball.divide(x, y), y),
     "eq": ball.comparison(lambda side: side == 0), "ne": ball.comparison(lambda side: side != 0, of_nan=True),
     "lt": ball.comparison(lambda side: side < 0), "le": ball.comparison(lambda side: side <= 0),
@@ -482,9 +481,10 @@ TABLE: dict[str, Function] = {
     "square": ball.square, "sqrt": _exact_sqrt, "cbrt": lambda x: ball.root(x, fmpq(3)),
     "root": ball.root, "hypot": _hypot,
     "pow": ball.power, "pow_slope_base": ball.pow_slope_base, "pow_slope_exponent": ball.pow_slope_exponent,
-    "times_log": ball.times_log, "vanishing_product": ball.vanishing_product,
-    "edge_distance": ball.absolute,
-    "exp2": lambda x: ball.power(fmpq(2), x),
+    "times_log": lambda a, x: x if ball.is_nan(x) else TABLE["vanishing_product"](a, TABLE["log"](x)),
+    "vanishing_product": ball.vanishing(ball.decided_arithmetic(operator.mul)),
+    "vanishing_quotient": ball.vanishing(ball.divide),
+    "edge_distance": ball.absolute, "exp2": lambda x: ball.power(fmpq(2), x),
     **{name: _proven_function(name, function) for name, function in FUNCTIONS.items()},
 }
 # fmt: on

@@ -176,7 +176,8 @@ def pow_slope_base(x: float, y: float) -> float:
 
 def _slope_of_rounded_power(slope: float, x: float, y: float) -> float:
     correction = slope * sum_error(y, -1.0) * log(abs(x))
-    return slope + correction if math.isfinite(correction) else slope
+    corrected = slope + correction if math.isfinite(correction) else slope
+    return -corrected if x < 0 else corrected  # all floats beyond 2^53 are even, and y - 1 is odd
 
 
 def pow_slope_exponent(x: float, y: float) -> float:
@@ -196,6 +197,11 @@ def times_log(a: float, x: float) -> float:
 def vanishing_product(a: float, b: float) -> float:
     """a·b, and 0 where a is 0."""
     return 0.0 if a == 0 else a * b
+
+
+def vanishing_quotient(a: float, x: float) -> float:
+    """a/x, and 0 where a is 0."""
+    return 0.0 if a == 0 else divide(a, x)
 
 
 def neighbours_slope(z: float, below: float, above: float) -> float:
@@ -517,10 +523,9 @@ def softsign(x: float) -> float:
 
 OPERATIONS: dict[str, Callable[..., float]] = {
     **{function.__name__: function for function in (
-        pow_slope_base, pow_slope_exponent, times_log, vanishing_product, neighbours_slope, root, log_base, sinc,
-        direction,
-        math.atan, math.atan2, asec, acsc, atanh_slope, atan_slope, log1p_square, sinh, math.tanh, math.asinh,
-        sech, csch, coth, sech_square, csch_square, asech, acsch, acoth, math.hypot,
+        pow_slope_base, pow_slope_exponent, times_log, vanishing_product, vanishing_quotient, neighbours_slope, root,
+        log_base, sinc, direction, math.atan, math.atan2, asec, acsc, atanh_slope, atan_slope, log1p_square, sinh,
+        math.tanh, math.asinh, sech, csch, coth, sech_square, csch_square, asech, acsch, acoth, math.hypot,
         math.erf, math.erfc, erfinv, exp_square, exp_minus_square, exp_minus_half_square, normal_pdf, normal_cdf,
         sigmoid, sigmoid_slope, logit, softplus, logsigmoid, logaddexp, binary_softmax,
         silu, silu_slope, mish, mish_slope, softsign,

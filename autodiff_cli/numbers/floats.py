@@ -140,8 +140,7 @@ MAX_PERTURBATION_ULPS = 8  # ulps: more than rounding errors of most operations,
 _FACTOR_PERIOD = 509  # factors until they repeat: a prime, so that similar parts of a formula get different ones
 SMALLEST_NORMAL = sys.float_info.min  # smaller floats have fewer digits
 UNDERFLOW_SUBSTITUTE = 1024 * SMALLEST_NORMAL  # replaces a result that underflowed; normal also when perturbed
-_PHASE_OPS = ("fresnels", "fresnelc", "chirp_sine", "chirp_cosine", "mod")
-_MAX_FRESNEL_ARGUMENT = 2.0**26  # above, a float has no digits left for the phase pi*x^2/2
+_MAX_CHIRP = 2.0**26  # above, a float has no digits left for the phase pi*x^2/2
 _RANGE_MARGIN = 16  # factor by which the range of a few runs is widened to contain all errors
 _SECANT_STEP = 2.0**-40  # relative step of an argument for a slope: far above rounding, and nearly straight
 SHORT_LIMIT = 2.0**43  # from this size on, sums of multiples of 1/1024 can be rounded
@@ -213,9 +212,7 @@ class _FactorSequence:
 
     def next(self) -> float:
         """Return the next factor."""
-        self._at += 1
-        if self._at == _FACTOR_PERIOD:
-            self._at = 0
+        self._at = (self._at + 1) % _FACTOR_PERIOD
         return self._factors[self._at]
 
 
@@ -293,16 +290,16 @@ def perturbed_table(
 
         return value
 
-    def limit_phase(function: Operation) -> Operation:
-        """Return nan for arguments so large that they have no digits left for the phase pi*x^2/2, or for the remainder
-        by a divisor. Such floats are even, also if they are perturbed, so perturbed runs hardly differ.
-        """
+    # Arguments so large that they have no digits left for the phase pi*x^2/2, the remainder by a divisor, or the parity
+    # of an exponent. Such floats are even, also if they are perturbed, so perturbed runs hardly differ.
+    is_too_large: dict[str, Operation] = {
+        **dict.fromkeys(("fresnels", "fresnelc", "chirp_sine", "chirp_cosine"), lambda x: table["abs"](x) > _MAX_CHIRP),
+        **dict.fromkeys(("pow", "pow_slope_base"), lambda x, y: (x < 0) & (table["abs"](y) > 1 / EPSILON)),
+        "mod": lambda a, b: table["abs"](a) > table["abs"](b) / EPSILON,
+    }
 
-        def value(x: Any, *divisor: Any) -> Any:
-            limit = table["abs"](*divisor) / EPSILON if divisor else _MAX_FRESNEL_ARGUMENT
-            return table["where"](table["gt"](table["abs"](x), limit), math.nan, function(x, *divisor))
-
-        return value
+    def limit(function: Operation, is_too_large: Operation) -> Operation:
+        return lambda *xs: table["where"](is_too_large(*xs), math.nan, function(*xs))
 
     def watch(function: Operation, sides: Operation) -> Operation:
         def value(*xs: Any) -> Any:
@@ -318,8 +315,8 @@ def perturbed_table(
             function = watch(function, compared_sides[name])
         if op.gate in (Gate.ROUTE, Gate.BLOCK) or name in _SIGN_ONLY:
             return function
-        if name in _PHASE_OPS:
-            function = limit_phase(function)
+        if name in is_too_large:
+            function = limit(function, is_too_large[name])
         if op.argument_ulps:
             function = perturb_argument(function, op.argument_ulps, op.perturbed_input)
         if op.gate in (Gate.SCALE, Gate.SWAP):  # other operations underflow only if their exact result is 0

@@ -411,11 +411,6 @@ class FunctionTranslator:
 _TABLE_COUNTER = "k"  # the counter of loops over the elements of a table
 
 
-def is_integer_literal(text: str) -> bool:
-    """Return whether a piece of code is the literal of an integer, in any language."""
-    return re.fullmatch(r"-?\d+(\.0)?(_dp)?", text) is not None
-
-
 def _comment(node: ast.FunctionDef) -> str:
     """Return the docstring of a function without examples, as one line."""
     return " ".join((ast.get_docstring(node) or "").partition(">>>")[0].split()).replace("`_", "`")
@@ -513,7 +508,8 @@ class Library:
         if op == "stack" and (array := self.target.literal_array(operands)) is not None:
             return array
         # The platform's own power is inf or 0 where a power of -inf is undefined.
-        is_careful = op == "pow" and not is_integer_literal(operands[1].text) and self.has_function(op)
+        is_integer_power = op == "pow" and re.fullmatch(r"-?\d+(\.0)?(_dp)?", operands[1].text)
+        is_careful = op == "pow" and not is_integer_power and self.has_function(op)
         if is_careful or self.target.notation(op, len(operands)) is None:
             return self._call_function(op, operands)
         return self.apply_notation(op, operands)

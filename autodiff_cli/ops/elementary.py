@@ -16,6 +16,7 @@ from autodiff_cli.ops.declaration import OpFields, composite, elementary, helper
 where_defined: Op
 sqrt: Op
 times_log: Op
+vanishing_quotient: Op
 log: Op
 cos: Op
 cot: Op
@@ -136,9 +137,13 @@ pow_slope_exponent = helper(
 )
 # a*b, and 0 where a is 0: a density tends to 0 faster than the factors of its slopes to infinity.
 vanishing_product = helper("vanishing_product", lambda z, a, b: (b, a), lambda a, b: a * b)
+# a/x, and 0 where a is 0, as are its derivatives with respect to x.
+vanishing_quotient = helper(
+    "vanishing_quotient", lambda z, a, x: (1 / x, -vanishing_quotient(z, x)), lambda a, x: a / x
+)
 # a*log(x), and 0 where a is 0: a power of x tends to 0 faster than log(x) to infinity.
 times_log = helper(
-    "times_log", lambda z, a, x: (log(x), vanishing_product(a, 1 / edge_distance(x))), lambda a, x: a * log(x),
+    "times_log", lambda z, a, x: (log(x), vanishing_quotient(a, edge_distance(x))), lambda a, x: a * log(x),
     vanishes=lambda a, x: and_(equal(x, 0), equal(a, 0)),
 )  # fmt: skip
 

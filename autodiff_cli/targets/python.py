@@ -198,8 +198,8 @@ def _real_power(x: Node, exponent: Node) -> Node:
 
 # Operations that are defined by their careful forms. Other functions run in Python for each element.
 _NUMPY_FORMS = (
-    "pow_slope_base", "pow_slope_exponent", "times_log", "sinc", "sigmoid", "sigmoid_slope", "binary_softmax",
-    "logsigmoid", "logit", "softsign",
+    "pow_slope_base", "pow_slope_exponent", "times_log", "vanishing_quotient", "sinc", "sigmoid", "sigmoid_slope",
+    "binary_softmax", "logsigmoid", "logit", "softsign",
     "asec", "acsc", "acoth", "asech", "acsch", "cbrt", "log_base",
 )  # fmt: skip
 NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from autodiff_cli.algebra.simplify import Sign, sign_of, simplify
@@ -18,6 +18,7 @@ from autodiff_cli.language.program import read
 from autodiff_cli.numbers.floats import FLOATS
 from tests.each import each, examples
 from tests.graphs import SHAPES, array_graphs, graphs
+from tests.texts import formulas
 
 points = st.fixed_dictionaries(dict.fromkeys("xyz", st.floats(-3, 3, allow_subnormal=False)))
 Drawn = tuple[Node, list[Node]]
@@ -75,7 +76,28 @@ def test_quotients_and_decimals_stay_what_they_are() -> None:
 
 
 def test_numbers_beyond_all_bounds_stay() -> None:
-    assert to_text(simplify([read("1e999999999*x + 0").output])[0]) == "1e999999999*x"
+    assert to_text(simplify([read("1*(1e999999999*x)").output])[0]) == "1e999999999*x"
+
+
+ROUNDED = "{} + {}|{} - {}|{} - {}|{}*{}|{}*{}|{}/{}|-{}|({} < {})|({} == {})|where({} >= {}, {}, {})|abs({})|{}^0.5"
+NUMBERS = ["x", "y", "z", "0", "1", "2", "3", "0.1", "10", "0.5", "0.3", "-0", "7", "49"]
+EDGES = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.1, 0.3, 49.0, 1e308, -1e308, 5e-324, 3e-310, math.inf]) | st.floats()
+
+
+@examples(1000)
+@given(formulas(ROUNDED.split("|"), NUMBERS, 6), st.fixed_dictionaries(dict.fromkeys("xyz", EDGES)))
+@example("(10*(x*0.1)) - x", {"x": 0.3, "y": 0.0, "z": 0.0})
+@example("1/(0 - x)", {"x": 0.0, "y": 0.0, "z": 0.0})
+@example("1/(-(x - y))", {"x": 1.0, "y": 1.0, "z": 0.0})
+@example("1/(x + 0)", {"x": -0.0, "y": 0.0, "z": 0.0})
+@example("x + 1/(0*-1)", {"x": 1.0, "y": 0.0, "z": 0.0})
+@example("x + 1/((-0)^3)", {"x": 1.0, "y": 0.0, "z": 0.0})
+@example("0.5*(2*x)", {"x": 1e308, "y": 0.0, "z": 0.0})
+def test_simplifying_keeps_every_bit(text: str, point: dict[str, float]) -> None:
+    """What cancels before is the same zero, with the same sign, and every comparison falls on the same side."""
+    output = read(text).output
+    before, after = (forward(Tape([root]), FLOATS, point)[-1] for root in (output, simplify([output])[0]))
+    assert repr(before) == repr(after), to_text(simplify([output])[0])
 
 
 @examples(200)

@@ -128,6 +128,27 @@ def test_second_derivatives_have_values_by_convention() -> None:
     assert slope(a=1, x=0) == ad.parse(str(slope))(a=1, x=0) == -1
 
 
+@pytest.mark.parametrize(
+    ("text", "point", "curvature"),
+    [
+        ("beta_logpdf(x, a, 1)", {"x": 1.0, "a": 2.0}, -1),
+        ("beta_logpdf(x, 2, b)", {"x": 1.0, "b": 1.0}, -1),
+        ("beta_logpdf(x, a, 3)", {"x": 0.0, "a": 1.0}, -2),
+        ("gamma_logpdf(x, a, 2)", {"x": 0.0, "a": 1.0}, 0),
+    ],
+)
+def test_a_power_of_0_is_constant_at_the_edge_of_a_density(
+    text: str, point: dict[str, float], curvature: float
+) -> None:
+    """Its factor 0 meets an infinite slope of the logarithm, at every order."""
+    f = ad.parse(text)
+    assert f.hessian(point)[0, 0] == curvature
+    assert (
+        float(as_ball(exactly([f.derivative("x").derivative("x").output], {k: str(v) for k, v in point.items()})[0][0]))
+        == curvature
+    )
+
+
 def test_the_gradient_of_norm_at_0_is_printed_with_it() -> None:
     slope = ad.parse("v: 3; norm(v)").derivative("v")
     assert str(slope) == "v: 3; where(norm(v) == 0, 0, v/norm(v))"

@@ -6,14 +6,18 @@ import math
 import subprocess
 import sys
 
+import pytest
 from flint import arb, ctx
 from hypothesis import given
 
+from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.explain.accuracy import VALUE
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import Expression, parse
+from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
+from autodiff_cli.numbers.ball_arithmetic import from_float, nearest_float
 from tests.each import each, examples
 from tests.graphs import SMOOTH, graphs
 
@@ -181,3 +185,26 @@ def test_an_array_that_the_output_is_not_made_of_has_zeros_for_a_gradient() -> N
     found = trace(parse("v: 2; a = sum(v); exp(x) - 1"), {"v": [1.0, 2.0], "x": 2e-6})
     assert found.gradient["v"].tolist() == [0.0, 0.0]
     assert [caveat.right for caveat in found.warnings] == [{VALUE: "2.00000200000133e-6"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "point"),
+    [
+        ("x^9007199254740993", {"x": -1.0}),
+        ("x^(y*3)", {"x": -1.0, "y": 3002399751580331.0}),
+        ("x^-9007199254740995", {"x": -1.0}),
+        ("x^1e16", {"x": -1.0}),
+        ("x^9007199254740992", {"x": -1.0}),
+        ("x^9007199254740991", {"x": -1.0}),
+        ("x^y", {"x": -1.0, "y": -(2.0**60)}),
+    ],
+)
+def test_the_sign_of_a_power_with_a_huge_exponent_is_proven(text: str, point: dict[str, float]) -> None:
+    """All floats beyond 2^53 are even. Exponents that are rounded may be odd, and that of the slope is odd."""
+    f = parse(text)
+    at = trace(f, point)
+    right = {name: digits for warning in at.warnings for name, digits in warning.right.items()}
+    graphs = [f.output, *gradient_nodes(f.output, [f.leaves["x"]])]
+    exact = evaluate_to_digits(graphs, 20, leaves={name: from_float(x) for name, x in point.items()}).numbers
+    for name, ours, wanted in zip(("value", "x"), (at.value, at.gradient["x"]), exact, strict=True):
+        assert float(right.get(name, ours)) == pytest.approx(nearest_float(wanted), rel=1e-12)
