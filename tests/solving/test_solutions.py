@@ -174,7 +174,6 @@ def test_curves_that_touch_or_nearly(seed: int) -> None:
     assert [near.point["x"] for near in found.nearly] == pytest.approx([float(a)] * (not is_decided), abs=1e-14)
 
 
-@pytest.mark.slow
 @each(
     "text, names, points",
     [
@@ -209,7 +208,6 @@ def test_singular_zeros_are_decided_in_the_middle_of_boxes(text: str, point: tup
     assert (root.point["x"], root.point["y"]) == pytest.approx(point, abs=1e-15)
 
 
-@pytest.mark.slow
 @each(
     "text, x, y, z",
     [
@@ -565,7 +563,6 @@ def test_the_zero_of_one_factor_is_none_where_another_is_undefined(text: str, ze
     assert not any(low <= x <= high for x in undefined for low, high in (root.enclosure["x"] for root in found.roots))
 
 
-@pytest.mark.slow
 @each(
     "text, start, end",
     [

@@ -38,7 +38,9 @@ def test_the_end_is_what_the_fit_reports() -> None:
     objective = Objective.of("y ~ a*x + b", as_dataset(DATA), FitOptions())
     recorder = Recorder.for_objective(objective)
     fit = fit_objective(objective, FitOptions(on_epoch=recorder.add))
-    assert [*recorder.trajectory(objective, fit)[-1].theta] == [*fit.parameters.values()]
+    course = recorder.trajectory(objective, fit)
+    assert [*course[-1].theta] == [*fit.parameters.values()]
+    assert [epoch.number for epoch in course] == [*range(fit.epochs + 1)]
 
 
 def test_a_fit_that_begins_anew_is_recorded_anew() -> None:
