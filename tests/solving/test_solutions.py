@@ -638,3 +638,11 @@ def test_a_maximum_is_the_minimum_of_the_negative_however_far_the_search_goes(ma
     best = float(np.max(np.sin(5 * x) * np.cos(3 * y) + x / 3 - abs(y - 1) / 5))
     assert most.global_.value_enclosure[0] < best + 1e-3
     assert most.global_.value_enclosure[1] >= best
+
+
+def test_a_jump_hides_no_kink_elsewhere() -> None:
+    found = ad.parse("floor(x/2)*3 + abs(x - 1)").minimize(x=(-3, 3))
+    assert [point.point for point in found.points] == [{"x": 1.0}]
+    (left,) = found.unresolved
+    assert left["x"][0] < -2 < left["x"][1]
+    assert not found.complete

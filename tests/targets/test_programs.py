@@ -224,10 +224,12 @@ def is_close(op: Op | Nested, number: float, expected: float) -> bool:
 
 def test_brackets_stand_only_where_they_change_the_meaning() -> None:
     arithmetic = [Operator(name, get_op(name).min_inputs, get_op(name)) for name in ("add", "sub", "mul", "div", "neg")]
-    for outer, inner in itertools.product(arithmetic, arithmetic):
+    for library, outer, inner in itertools.product(
+        (PythonLibrary(PYTHON), Library(C), Library(JAVASCRIPT)), arithmetic, arithmetic
+    ):
         for k in range(outer.count):
             nested = Nested(outer, inner, k)
-            lines = lines_of(GraphWriter(PythonLibrary(PYTHON)), nested, nested.count, "xyz")
+            lines = lines_of(GraphWriter(library), nested, nested.count, "xyz")
             text = lines.results[0].text
             plain = text.replace("(", "").replace(")", "")
             is_needed = "--" in plain or ast.dump(ast.parse(text)) != ast.dump(ast.parse(plain))  # -- is C's decrement
