@@ -342,7 +342,7 @@ class Finder(ast.NodeVisitor):
 
     def visit_Slice(self, node: ast.Slice) -> None:
         for end in (node.lower, node.upper):
-            if end is not None:
+            if end is not None and not is_budget_name(end):
                 self._replace("off by one", end, f"{self._text(end)} + 1")
         self.generic_visit(node)
 
