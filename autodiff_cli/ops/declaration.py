@@ -109,9 +109,8 @@ def _structural_fields(expansion: Callable[..., Node]) -> OpFields:
         try:
             return infer_shapes(tape, _leaf_shapes(leaves, input_shapes))[tape.outputs[0]]
         except ShapeError as error:
-            raise ShapeError(
-                str(error)
-            ) from None  # the caller adds this node; users do not know nodes of the expansion
+            # The caller adds this node; users do not know nodes of the expansion.
+            raise ShapeError(str(error)) from None
 
     def vjp(input_shapes: Sequence[Shape], g: Node, _: Node, *inputs: Node) -> Sequence[Node | None]:
         derivatives = gradient(expansion(*inputs), inputs, _leaf_shapes(inputs, input_shapes), Partial(g))

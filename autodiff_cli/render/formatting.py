@@ -153,9 +153,8 @@ def line_break(text: str, width: int) -> int:
     fit, at least one.
     """
     used, space = 0, 0
-    indent = len(text) - len(text.lstrip())
     for i, character in enumerate(text):
-        if character == " " and i > indent:
+        if character == " " and text[:i].strip():
             space = i
         used += character_width(character)
         if used > width:

@@ -200,7 +200,8 @@ class Prover:
         if self._equations(box) is None or not all(map(ball.is_finite, slopes)):
             return None
         columns = [_product(weights, [ball.as_ball(slopes[h * total + m]) for h in free]) for m in free]
-        deviation = [[abs((i == j) - columns[j][i]).upper() for j in range(len(free))] for i in range(len(free))]
+        rows = zip(*columns, strict=True)
+        deviation = [[abs((i == j) - slope).upper() for j, slope in enumerate(row)] for i, row in enumerate(rows)]
         images = [abs(shift) + r for shift, r in zip(shifts, _product(deviation, radius), strict=True)]
         return (radius, deviation) if all(image < r for image, r in zip(images, radius, strict=True)) else None
 

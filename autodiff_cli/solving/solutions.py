@@ -553,10 +553,10 @@ def _decide_clusters(problem: BoxProblem, system: System, undecided: Boxes) -> t
     start, end, *_ = (side[:, 0] for side in problem.domain.floats())
     for low, high in clusters if len(clusters) <= _MAX_CLUSTERS else ():
         is_continuous = system.enclose_objective(low.reshape(-1, 1), high.reshape(-1, 1)).is_continuous.all()
-        if not is_continuous or (low <= start).any() or (high >= end).any():
-            continue  # it may hold a minimum that is not a stationary point
-        if (high - low > _MAX_CLUSTER_PART * (end - start)).any():
-            continue  # the search was cut short there
+        is_wide = (high - low > _MAX_CLUSTER_PART * (end - start)).any()  # the search was cut short there
+        # Where the function jumps and at the ends, a minimum may be no stationary point.
+        if not is_continuous or (low <= start).any() or (high >= end).any() or is_wide:
+            continue
         proven = prover.prove(low, high)
         is_kink = proven is not None
         if proven is None:
@@ -662,7 +662,7 @@ def search_minimum(problem: BoxProblem, is_maximum: bool = False) -> Optima:
         boxes += local.boxes
         points = [point for point in local.points if point.kind == kind and not point.on_edge]
         if points:
-            points = [min(points, key=lambda p: sum((float(p.point[name]) - x) ** 2 for name, x in place.items()))]
+            points = [min(points, key=lambda p: math.dist([float(p.point[name]) for name in place], place.values()))]
             break
     return Optima(**problem.record, complete=False, boxes=boxes, points=points, is_maximum=is_maximum, start=start)
 

@@ -148,7 +148,6 @@ def test_the_printed_derivative_of_every_operation_is_its_gradient(op: Op) -> No
             assert found == pytest.approx(slope, rel=1e-12), place
 
 
-@pytest.mark.slow
 @examples(200)
 @given(array_graphs(ARITHMETIC))
 def test_shapes_stay(drawn: Drawn) -> None:

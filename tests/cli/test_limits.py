@@ -11,7 +11,7 @@ import pytest
 
 from autodiff_cli.autodiff import unrolling
 from autodiff_cli.cli import inputs
-from autodiff_cli.cli.environment import ExitStatus
+from autodiff_cli.cli.environment import ExitStatus, Failure, errors_as_failure
 from autodiff_cli.data import source
 from autodiff_cli.explain import tracing as passes
 from autodiff_cli.formula import derivatives as further
@@ -128,3 +128,11 @@ def test_a_message_does_not_repeat_all_of_what_is_endless(line: str) -> None:
     assert output == ""
     assert len(output.stderr) < 2100
     assert "characters) …" in output.stderr
+
+
+def test_only_a_file_that_cannot_be_written_is_a_failure() -> None:
+    """A reader of standard output that has gone is not."""
+    with pytest.raises(BrokenPipeError), errors_as_failure("fit.json"):
+        raise BrokenPipeError
+    with pytest.raises(Failure, match=r"cannot write fit\.json: "), errors_as_failure("fit.json"):
+        raise PermissionError(13, "no")

@@ -427,3 +427,21 @@ def test_products_may_be_implicit_where_that_is_asked_for(tmp_path: Path) -> Non
     at = run_cli(["grad", "2x", "--at", str(points), "--implicit"])
     assert (at.status, at.splitlines()[1]) == (0, "3,6,2")
     assert "line 1, column 3" in run_cli(["grad", "2*", "--x", "3", "--implicit"]).stderr
+
+
+def test_a_suggested_option_takes_the_value_that_it_is_given() -> None:
+    for name in COMMANDS:
+        for option in find_command(name).options.values():
+            assert option.accepts(None) == (option.is_flag or option.has_optional_value)
+            if option.is_flag:
+                assert not option.accepts("2")
+            elif option.choices:
+                assert not option.accepts("no such choice")
+                assert all(map(option.accepts, option.choices))
+            elif option.kind in (int, float):
+                assert not option.accepts("words")
+
+
+def test_without_a_terminal_there_is_nothing_to_step_through() -> None:
+    output = run_cli("trace x*y --x 2 --y 3 --step")
+    assert "standard output is not a terminal" in output.stderr

@@ -191,7 +191,6 @@ def test_the_sampling_errors_of_random_draws_are_those_of_other_seeds() -> None:
     assert spread == pytest.approx(1 / math.sqrt(2 * 400), rel=0.2)
 
 
-@pytest.mark.slow
 def test_few_draws_agree_with_a_first_order_that_is_exact() -> None:
     formula = parse("2*x + y")
     point, errors = {"x": 1.0, "y": 1.0}, {"x": 0.3, "y": 0.8}

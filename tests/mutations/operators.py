@@ -10,7 +10,8 @@ to be large enough to mean something:
   only its magnitude matters. A measured error bound in ulps becomes 0.
 
 Mutations that cannot change a result are left out: `SKIPPED_KEYWORDS` and `is_budget` are rules, and so is that an
-`assert` changes no result; `equivalent.toml` lists single places, each with its reason.
+`assert` changes no result, and that any negative number is as good as -1 in `reshape`.
+`equivalent.toml` lists single places, each with its reason.
 """
 
 from __future__ import annotations
@@ -141,6 +142,11 @@ def is_budget(node: ast.stmt, functions: Sequence[str]) -> bool:
     numeric = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
     is_name = isinstance(target, ast.Name) and (functions[0].endswith(BUDGETS) if functions else target.id.isupper())
     return is_name and value is not None and all(isinstance(part, numeric) for part in ast.walk(value))
+
+
+def is_budget_name(node: ast.expr) -> bool:
+    """Whether an expression is a constant at the top of a module, or a field of settings there (`SETTINGS.rivals`)."""
+    return re.fullmatch(r"[A-Z_][A-Z_0-9]+|[A-Z_]+\.\w+", ast.unparse(node)) is not None
 
 
 def integer_names(node: ast.AST) -> Iterator[str]:
@@ -280,7 +286,7 @@ class Finder(ast.NodeVisitor):
 
     def _meets_edge(self, *sides: ast.expr) -> bool:
         """Whether one side of a comparison is 0, 1 or -1, or an integer that is no literal, and none is a budget."""
-        if any(ast.unparse(side).isupper() for side in sides):
+        if any(is_budget_name(side) for side in sides):
             return False
         literals = [isinstance(side, ast.Constant | ast.UnaryOp) for side in sides]
         return any(
@@ -324,17 +330,19 @@ class Finder(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Name) and node.func.id == "range" and not node.keywords and len(node.args) < 3:
             stop = node.args[-1]
-            is_effort = ast.unparse(stop).isupper() or (isinstance(stop, ast.Constant) and stop.value % 10 == 0)
+            is_effort = is_budget_name(stop) or (isinstance(stop, ast.Constant) and stop.value % 10 == 0)
             if not isinstance(stop, ast.Starred) and not is_effort:
                 self._replace("off by one", stop, f"{self._text(stop)} - 1")
         if isinstance(node.func, ast.Name) and node.func.id == "len":
             self._replace("off by one", node, f"{self._text(node)} - 1")
             self._replace("off by one", node, f"{self._text(node)} + 1")
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "reshape":
+            node.args = [argument for argument in node.args if ast.unparse(argument) != "-1"]
         self.generic_visit(node)
 
     def visit_Slice(self, node: ast.Slice) -> None:
         for end in (node.lower, node.upper):
-            if end is not None:
+            if end is not None and not is_budget_name(end):
                 self._replace("off by one", end, f"{self._text(end)} + 1")
         self.generic_visit(node)
 

@@ -38,6 +38,7 @@ def f(x, n: int = 2):
         raise ValueError
     while x < 0.3 or n < len(x):
         x, n = g(1e-9, 0.2, 200, ulp_bound=8), 64
+    x = x.reshape(-1, 5)[:MOST_ROWS] + n[: SETTINGS.rows]
     return -x*3 + len(n)
 """
     changes = {f"{mutation.old} -> {mutation.new}" for mutation in mutations_of(source, "f.py")}
@@ -46,7 +47,8 @@ def f(x, n: int = 2):
         "-x*3 + len(n) -> (len(n))", "len(n) -> (len(n)) - 1", "3 -> 4", "< -> >=", "< -> <=", "1e-9 -> 1e-06",
         "0.2 -> 0.4", "200 -> 20", "8 -> 0", "64 -> 65",
     }  # fmt: skip
-    assert changes.isdisjoint({"> -> >=", "> -> <=", "63 -> 64", "98 -> 99", "8 -> 9"})
+    assert changes.isdisjoint({"> -> >=", "> -> <=", "63 -> 64", "98 -> 99", "8 -> 9", "-1 -> (1)", "1 -> 2"})
+    assert changes.isdisjoint({"MOST_ROWS -> (MOST_ROWS) + 1", "SETTINGS.rows -> (SETTINGS.rows) + 1"})
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import operator
 import time
 from collections.abc import Iterator
 from fractions import Fraction
@@ -24,8 +25,10 @@ from autodiff_cli.numbers.ball_arithmetic import (
     MAX_ARGUMENT,
     Undecided,
     as_ball,
+    decided_arithmetic,
     format_digits,
     from_float,
+    interval_between,
     is_finite,
     nearest_float,
     unique_integer,
@@ -346,7 +349,6 @@ def test_the_lower_incomplete_gamma_function_of_large_numbers_is_proven_at_once(
         assert FUNCTIONS["gammainc"](arb(a), arb(a * share)).rel_accuracy_bits() > 100
 
 
-@pytest.mark.slow
 @each(
     ("a", "x"),
     [(0.5, 20.0), (3.0, 90.0), (3.0, 30_000.0), (40.0, 90.0), (40.0, 700.0), (4000.0, 4800.0), (900.0, 700.0)],
@@ -372,3 +374,22 @@ def test_besselk_next_to_an_integer_order_has_its_digits(order: str) -> None:
     assert result.is_proven == [True]
     with mp.workdps(400):
         assert abs(mpf(format_digits(result.numbers[0], 30)) / mp.besselk(mpf(order), mpf("0.3")) - 1) < mpf("1e-29")
+
+
+def test_a_ball_covers_an_interval_and_little_else() -> None:
+    for low, high in itertools.product((-3.0, -1.0, -1e-300, 0.0, 1e-300, 2.0, 7.0), (-1.0, 0.0, 1e-300, 2.0, 1e300)):
+        if low <= high:
+            found = interval_between(from_float(low), from_float(high))
+            ends = [Fraction(float(as_ball(end).mid())) for end in (as_ball(found).lower(), as_ball(found).upper())]
+            slack = Fraction(1, 2**20) * (Fraction(high) - Fraction(low) + abs(Fraction(low)))
+            assert Fraction(low) - slack <= ends[0] <= low <= high <= ends[1] <= Fraction(high) + slack, (low, high)
+            assert low < 0 or ends[0] >= 0
+
+
+def test_a_ball_around_0_times_an_infinity_is_undecided() -> None:
+    around = arb(0, 1)
+    multiply = decided_arithmetic(operator.mul)
+    for pair in ((around, arb("inf")), (arb("-inf"), around)):
+        with pytest.raises(Undecided):
+            multiply(*pair)
+    assert multiply(arb(2, 1), arb("inf")) == arb("inf")

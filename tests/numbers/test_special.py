@@ -17,11 +17,14 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import autodiff_cli as ad
+from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.array_functions import SPECIAL
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.ball_arithmetic import nearest_float
 from autodiff_cli.numbers.balls import FUNCTIONS
 from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.numbers.gamma_functions import gammaincinv
 from autodiff_cli.numbers.portable_functions import OPERATIONS
 from autodiff_cli.ops import all_ops, get_op
 from tests.each import amount, each, examples
@@ -485,3 +488,39 @@ def test_wide_balls_enclose_derivatives_of_sinc(order: int) -> None:
         enclosure = FUNCTIONS["sinc_derivative"](arb(order), arb(middle, radius))
         for x in (middle - radius, middle, middle + radius):
             assert enclosure.contains(FUNCTIONS["sinc_derivative"](arb(order), arb(x))), (middle, radius, x)
+
+
+def test_bessel_functions_of_tiny_arguments_and_faddeevas_of_huge_ones_have_their_digits() -> None:
+    """Where the first term of a series takes the place of all."""
+    for kind, order, x in itertools.product("ji", (0.0, 1.0, 2.0, 2.5, -1.0, -3.0, -0.5), (1e-30, 1e-9, 9e-9, 1.1e-8)):
+        exact = {"j": mp.besselj, "i": mp.besseli}[kind](order, mpf(x))
+        assert relative(call(f"bessel{kind}", order, x), exact) < 1e-13, (kind, order, x)
+    for kind, order in itertools.product("ji", (0.0, 1.0, -1.0, -3.0, 2.5)):
+        assert call(f"bessel{kind}", order, 0.0) == (order == 0)
+    for order, x in ((1000.0, 400.0), (900.0, 300.0), (1000.0, 1000.0), (2.5, 1e-9)):
+        assert relative(call("besselk", order, x), mp.besselk(order, x)) < 1e-11, (order, x)
+    for x, y in itertools.product((0.0, 3.0, 2e8, 1e12), (2e8, 3e8, 1e12)):
+        exact = 1j / mp.sqrt(mp.pi) / mp.mpc(x, y)  # relative error of 1/z²
+        slope = -exact / mp.mpc(x, y)
+        names = ("wofz_real", "wofz_imag", "wofz_slope_real", "wofz_slope_imag")
+        for name, wanted in zip(names, (exact.real, exact.imag, slope.real, slope.imag), strict=True):
+            assert call(name, x, y) == pytest.approx(float(wanted), rel=1e-13, abs=1e-30), (name, x, y)
+
+
+def test_derivatives_of_differences_of_polygammas_follow_from_those_of_their_parts() -> None:
+    """Of all orders, towards both arguments."""
+    for n, a, b in itertools.product((0, 1, 2, 5), (0.3, 4.0), (1e-3, 2.0)):
+        rule = get_op("polygamma_diff").derivative_rule(3)
+        names = [place.text for place in (rule.output, *rule.inputs)]
+        values = dict(zip(names, (call("polygamma_diff", n, a, b), float(n), a, b), strict=True))
+        _, towards_a, towards_b = (forward(Tape([each.local]), FLOATS, values)[-1] for each in rule.partials)
+        assert relative(towards_a, mp.psi(n + 1, a) - mp.psi(n + 1, mpf(a) + b)) < 1e-12
+        assert relative(towards_b, -mp.psi(n + 1, mpf(a) + b)) < 1e-12
+
+
+def test_the_inverse_of_the_incomplete_gamma_function_leads_back() -> None:
+    for a, share in itertools.product((0.1, 0.5, 1.0, 3.0, 40.0), (1e-12, 1e-7, 3e-6, 1e-5, 1e-4, 0.01, 0.4, 1.1)):
+        x = share * a
+        probability = float(mp.gammainc(a, 0, x, regularized=True))
+        if probability > 1e-300:
+            assert gammaincinv(a, probability) == pytest.approx(x, rel=1e-13 * max(1, 1 / a), abs=0), (a, x)

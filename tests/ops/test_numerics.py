@@ -181,7 +181,6 @@ def test_ends(text: str, x: float, value: float, slope: float) -> None:
 UNDEFINED_AT_INFINITY = {"atan2", "pow", "beta", "Ci", "fresnels", "fresnelc", "gammainc", "gammaincc"}
 
 
-@pytest.mark.slow
 def test_slopes_are_0_where_a_function_levels_off_at_infinity() -> None:
     for op in all_ops():
         if op.is_structural or op.is_helper or op.name in UNDEFINED_AT_INFINITY:

@@ -283,3 +283,17 @@ def test_every_rule_is_the_derivative_also_that_of_helpers(op: Op) -> None:
                 exact = (high - low) / (2 * step)
                 is_smooth = abs(high - 2 * middle + low) < 1e-9 * step and abs(exact) < 1e9
                 assert not is_smooth or abs(slope - exact) < 1e-15 * (1 + abs(exact)), (point, k)
+
+
+def test_slopes_of_helpers_are_those_of_their_expansions() -> None:
+    """They come up only in second derivatives. The slope of `flat_slope` is unknown."""
+    tried = 0
+    for op in (op for op in all_ops() if op.is_helper and op.accepts(1) and op.expansion):
+        x = variable("x")
+        slope, other = (gradient_nodes(node, [x])[0] for node in (op(x), op.expansion(x)))
+        for at in (0.3, 0.7, 1.6):
+            found, wanted = (forward(Tape([node]), FLOATS, {"x": at})[-1] for node in (slope, other))
+            if math.isfinite(wanted) and op.name != "flat_slope":
+                assert found == pytest.approx(wanted, rel=1e-8, abs=1e-12), (op.name, at)
+                tried += 1
+    assert tried > 20

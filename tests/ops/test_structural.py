@@ -18,6 +18,7 @@ from autodiff_cli.graph.tape import ShapeError, Tape, infer_shapes
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
+from autodiff_cli.ops.declaration import _structural_fields
 from tests.each import each
 
 ROWS = 4
@@ -311,3 +312,14 @@ def test_scores_of_any_size_keep_the_digits_of_their_differences(shift: float) -
         there = forward(Tape([found]), ARRAYS, {"v": (scores + shift)[:, None]})[-1]
         here = forward(Tape([found]), ARRAYS, {"v": scores[:, None]})[-1]
         assert there == pytest.approx(here, rel=1e-15), name
+
+
+def test_an_operation_defined_by_others_is_named_where_shapes_do_not_fit() -> None:
+    """Users do not know the operations that it consists of."""
+    shape = _structural_fields(get_op("matmul"))["shape"]
+    node = variable("a") + variable("b")
+    assert shape(node, (2, 3), (3,)) == (2,)
+    with pytest.raises(ShapeError) as caught:
+        shape(node, (2, 3), (2, 3))
+    assert "2x3 @ 2x3" in str(caught.value)
+    assert caught.value.node is None

@@ -84,7 +84,6 @@ def test_it_is_html(options: str) -> None:
     expect_refusal(run_cli(f"trace {POINT} {options}"), "--exercise writes HTML in reverse mode")
 
 
-@pytest.mark.slow
 def test_a_large_drawing_tells_nothing_by_its_copies() -> None:
     """Nodes that are drawn once more are as empty as those that they stand for."""
     calls = " + ".join(f"f(x, {k})*f(y, {k})" for k in range(1, 9))

@@ -174,7 +174,6 @@ def test_curves_that_touch_or_nearly(seed: int) -> None:
     assert [near.point["x"] for near in found.nearly] == pytest.approx([float(a)] * (not is_decided), abs=1e-14)
 
 
-@pytest.mark.slow
 @each(
     "text, names, points",
     [
@@ -209,7 +208,6 @@ def test_singular_zeros_are_decided_in_the_middle_of_boxes(text: str, point: tup
     assert (root.point["x"], root.point["y"]) == pytest.approx(point, abs=1e-15)
 
 
-@pytest.mark.slow
 @each(
     "text, x, y, z",
     [
@@ -565,7 +563,6 @@ def test_the_zero_of_one_factor_is_none_where_another_is_undefined(text: str, ze
     assert not any(low <= x <= high for x in undefined for low, high in (root.enclosure["x"] for root in found.roots))
 
 
-@pytest.mark.slow
 @each(
     "text, start, end",
     [
@@ -641,3 +638,11 @@ def test_a_maximum_is_the_minimum_of_the_negative_however_far_the_search_goes(ma
     best = float(np.max(np.sin(5 * x) * np.cos(3 * y) + x / 3 - abs(y - 1) / 5))
     assert most.global_.value_enclosure[0] < best + 1e-3
     assert most.global_.value_enclosure[1] >= best
+
+
+def test_a_jump_hides_no_kink_elsewhere() -> None:
+    found = ad.parse("floor(x/2)*3 + abs(x - 1)").minimize(x=(-3, 3))
+    assert [point.point for point in found.points] == [{"x": 1.0}]
+    (left,) = found.unresolved
+    assert left["x"][0] < -2 < left["x"][1]
+    assert not found.complete

@@ -91,3 +91,8 @@ def test_functions_with_notations_of_their_own(text: str, function: Callable[[fl
 def test_a_number_after_a_factor_is_told_from_the_digits_before_it() -> None:
     for text in ("2*3*x", "x*2", "2*x*0.5*y", "(x + 1)*4"):
         assert not re.search(r"\\,\s*\d", export(parse(text), "latex")), text
+
+
+def test_products_keep_the_brackets_of_their_second_factor() -> None:
+    found = in_latex(parse("v: 2; w: 2; a*(b*sum(v)) + dot(v, b*w)").output)
+    assert found == r"a \, \left(b \, \left(\sum v\right)\right) + v^{\mathsf{T}} \, \left(b \, w\right)"

@@ -5,7 +5,9 @@ At ordinary points results agree to 1e-13; at the ends of domains nan, infinitie
 
 from __future__ import annotations
 
+import ast
 import functools
+import itertools
 import math
 import subprocess
 from collections.abc import Callable, Sequence
@@ -16,7 +18,7 @@ import pytest
 
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.codegen import Fragment, StraightLineCode, straight_line_code
-from autodiff_cli.graph.node import Node, constant, variable
+from autodiff_cli.graph.node import Node, constant, get_op, variable
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.floats import FLOATS
@@ -24,6 +26,7 @@ from autodiff_cli.numbers.translation import Library, Target
 from autodiff_cli.ops.elementary import exp2
 from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
 from autodiff_cli.targets.fortran import FORTRAN, FortranLibrary, split_declarations
+from autodiff_cli.targets.python import PYTHON, PythonLibrary
 from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter
 from tests.numbers.test_arrays import ELEMENTWISE, by_floats, inputs_of
 from tests.tools import program
@@ -217,3 +220,18 @@ def is_close(op: Op | Nested, number: float, expected: float) -> bool:
         return math.isnan(number) and math.isnan(expected)
     lost = 4e-13 if op.name.endswith("_logpdf") else 1e-300  # the terms of log-densities cancel
     return math.isclose(number, expected, rel_tol=1e-13, abs_tol=lost)
+
+
+def test_brackets_stand_only_where_they_change_the_meaning() -> None:
+    arithmetic = [Operator(name, get_op(name).min_inputs, get_op(name)) for name in ("add", "sub", "mul", "div", "neg")]
+    for library, outer, inner in itertools.product(
+        (PythonLibrary(PYTHON), Library(C), Library(JAVASCRIPT)), arithmetic, arithmetic
+    ):
+        for k in range(outer.count):
+            nested = Nested(outer, inner, k)
+            lines = lines_of(GraphWriter(library), nested, nested.count, "xyz")
+            text = lines.results[0].text
+            plain = text.replace("(", "").replace(")", "")
+            is_needed = "--" in plain or ast.dump(ast.parse(text)) != ast.dump(ast.parse(plain))  # -- is C's decrement
+            assert is_needed == ("(" in text), text
+            assert not lines.lines

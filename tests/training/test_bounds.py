@@ -36,7 +36,6 @@ def test_a_fit_between_bounds_is_that_of_another_program(optimizer: str) -> None
     assert [*fit.parameters.values()] == pytest.approx(reference.x, rel=1e-6)
 
 
-@pytest.mark.slow
 @each("optimizer", ["lm", "lbfgs"])
 def test_lower_bounds_hold_as_upper_ones_do(optimizer: str) -> None:
     fit = ad.fit(MODEL, {"x": X, "y": Y}, optimizer=optimizer, bounds={"b": (2, None), "c": (0.3, 3)})

@@ -76,6 +76,28 @@ def test_gradient_methods_go_on_to_the_same_bits(
     assert_same(resumed, fit(MODEL, decay(), **options))
 
 
+def test_the_last_epoch_before_an_interruption_is_saved(tmp_path: Path) -> None:
+    """Also if it is not yet time for a checkpoint."""
+    for options in ({"optimizer": "adam", "epochs": 12}, {"optimizer": "lbfgs"}):
+        interrupted(4, MODEL, decay(), checkpoint=tmp_path / "kept", checkpoint_every=100, **options)
+        told: list[Epoch] = []
+        fit(MODEL, decay(), resume=tmp_path / "kept", on_epoch=told.append, **options)
+        assert told[0].number == 3
+
+
+def test_an_error_of_the_caller_ends_a_fit_with_its_last_epoch_saved(tmp_path: Path) -> None:
+    def fail(epoch: Epoch) -> None:
+        if epoch.number == 4:
+            raise ZeroDivisionError
+
+    told: list[Epoch] = []
+    options: dict[str, Any] = {"optimizer": "adam", "epochs": 12}
+    with pytest.raises(ZeroDivisionError):
+        fit(MODEL, decay(), checkpoint=tmp_path / "kept", checkpoint_every=100, on_epoch=fail, **options)
+    fit(MODEL, decay(), resume=tmp_path / "kept", on_epoch=told.append, **options)
+    assert told[0].number in (3, 4)
+
+
 @pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(

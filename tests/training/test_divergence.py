@@ -117,14 +117,12 @@ def test_a_slow_fit_converges_although_its_parameters_change_by_factors() -> Non
     assert found.parameters == pytest.approx({"a": 13.271, "n": 7.443, "k": 4.934}, rel=1e-3)
 
 
-@pytest.mark.slow
 def test_the_edge_of_the_domain_of_a_likelihood_is_named() -> None:
     found = ad.fit("y ~ a + b*x", {"x": range(5), "y": [0, 2, 5, 6, 9]}, family="poisson")
     assert not found.converged
     assert re.search(r"towards the edge of the model's domain: .* in row 1 \(y = 0, x = 0\), .*--bounds", said(found))
 
 
-@pytest.mark.slow
 def test_a_fit_at_the_edge_of_its_domain_has_no_parameter_at_infinity() -> None:
     """The location of a shifted exponential is best at the first row; the search for its scale stops there too."""
     found = ad.fit("log(s) + (y - m)/s + 0*log(y - m)", {"y": [0.1, 2, 5, 6, 9]}, likelihood=True)

@@ -38,7 +38,15 @@ def test_the_end_is_what_the_fit_reports() -> None:
     objective = Objective.of("y ~ a*x + b", as_dataset(DATA), FitOptions())
     recorder = Recorder.for_objective(objective)
     fit = fit_objective(objective, FitOptions(on_epoch=recorder.add))
-    assert [*recorder.trajectory(objective, fit)[-1].theta] == [*fit.parameters.values()]
+    course = recorder.trajectory(objective, fit)
+    assert [*course[-1].theta] == [*fit.parameters.values()]
+    assert [epoch.number for epoch in course] == [*range(fit.epochs + 1)]
+    for factor, more in ((1 + 1e-9, 0), (1.5, 1)):  # nearly the same point takes the place of the last one
+        other = dataclasses.replace(fit, parameters={name: factor * x for name, x in fit.parameters.items()})
+        found = recorder.trajectory(objective, other)
+        assert [*found[-1].theta] == [*other.parameters.values()]
+        assert len(found) == len(course) + more
+        assert all(map(np.array_equal, [each.theta for each in found[:-1]], [each.theta for each in course]))
 
 
 def test_a_fit_that_begins_anew_is_recorded_anew() -> None:

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.training.fitting.minimization import rows_of_component
+from autodiff_cli.training.fitting.minimization import rows_of_component, stick_breaking_shares, with_stick_breaking
 
 STUDENT = "lgamma(n/2) - lgamma((n + 1)/2) + log(s) + log(n*pi)/2 + (n + 1)/2*log(1 + (x/s)^2/n)"
 MIXTURE = "-log(w*normal_pdf(x, m1, s1) + (1 - w)*normal_pdf(x, m2, s2))"
@@ -213,3 +213,18 @@ def test_the_rows_of_a_narrow_component_are_counted_in_any_unit(width: float, ro
     values = {"w": 60 / 62, "m1": 0, "s1": unit, "m2": 9 * unit, "s2": width * unit}
     theta = np.array([values[name] for name in objective.parameters])
     assert rows_of_component(objective, theta, [*objective.parameters].index("s2")) == rows
+
+
+def test_fractions_of_a_stick_are_shares_with_the_same_likelihood() -> None:
+    for count in (2, 3, 5):
+        parts = [f"w{k}*normal_pdf(x, m{k}, s{k})" for k in range(count)]
+        rest = " - ".join(["1", *(f"w{k}" for k in range(count))])
+        objective = Objective(
+            f"-log({' + '.join(parts)} + ({rest})*normal_pdf(x, m, s))", {"x": np.linspace(-2, 2, 9)}, likelihood=True
+        )
+        broken, (part,) = with_stick_breaking(objective), objective.shares
+        points = np.random.default_rng(count).uniform(size=(3, objective.layout.size))
+        thetas = stick_breaking_shares(objective, points)
+        assert (thetas[:, [*part]].sum(axis=1) <= 1).all()
+        for point, theta in zip(points, thetas, strict=True):
+            assert objective.value(theta) == pytest.approx(broken.value(point), rel=1e-12)

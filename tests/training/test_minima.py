@@ -342,3 +342,15 @@ def test_a_likelihood_without_a_limit_ranks_below_any_minimum() -> None:
     assert objective.value(spike) < objective.value(minimum)
     assert best_rival(objective, Outcome(minimum, True), [spike]) is None
     assert best_rival(objective, Outcome(spike, True), [minimum]) is minimum
+
+
+def test_a_parameter_without_effect_takes_no_digits_from_the_others() -> None:
+    """Neither one that has none anywhere, nor `a` of `a^2`, which is best at 0."""
+    x = np.linspace(0, 4, 30)
+    data = {"x": x, "y": 2.5 * np.exp(-1.3 * x) - 0.1 * x + 0.4 * np.sin(9 * x)}
+    wanted = fit("y ~ b*exp(-c*x)", data, optimizer="lm").parameters
+    for rest in ("0*a", "a^2*x", "a^4*x", "relu(a - 9)*x"):
+        found = fit(f"y ~ b*exp(-c*x) + {rest}", data, optimizer="lm")
+        assert found.converged
+        for name, value in wanted.items():
+            assert found.parameters[name] == pytest.approx(value, rel=1e-12), rest

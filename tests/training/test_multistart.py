@@ -27,7 +27,6 @@ def test_multistart_finds_the_minimum_that_one_start_misses(options: dict[str, A
     assert any(words.startswith("the best of 6 starting points: ") for words in found.notes)
 
 
-@pytest.mark.slow
 def test_the_same_seed_gives_the_same_fit_and_the_epochs_are_those_of_the_best() -> None:
     told: list[int] = []
     one = ad.fit(MODEL, DATA, starts=5, seed=3, on_epoch=lambda epoch: told.append(epoch.number))

@@ -100,7 +100,10 @@ def test_conjugate_models() -> None:
     precision = 20 + 25
     assert_drawn_from(normal, "a", scipy.stats.norm((y.sum() + 75) / precision, precision**-0.5))
     counts = generator.poisson(3.0, 25)
-    poisson = ad.fit("k ~ m", {"k": counts}, family="poisson", priors=["m ~ gamma(2, 1.5)"], posterior=500)
+    options = {"posterior": 500, "derive": ["twice = 2*m", "two = 2"]}
+    poisson = ad.fit("k ~ m", {"k": counts}, family="poisson", priors=["m ~ gamma(2, 1.5)"], **options)
+    assert poisson.posterior["twice"].mean == pytest.approx(2 * poisson.posterior["m"].mean)
+    assert (poisson.draws["two"] == 2).all()
     assert_drawn_from(poisson, "m", scipy.stats.gamma(2 + counts.sum(), scale=1 / 26.5))
     hits = {"k": [1, 0, 0, 1, 0, 0, 0, 1]}
     binomial = ad.fit(

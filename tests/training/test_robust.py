@@ -352,7 +352,6 @@ def test_a_slope_of_a_smooth_loss_is_no_minimum_at_a_kink(theta: list[float]) ->
     assert not minimization._check_kinks(objective, stuck).converged
 
 
-@pytest.mark.slow
 def test_a_slope_of_a_likelihood_is_no_minimum_at_a_kink() -> None:
     """Counts grow as an exponential, which a logistic curve is in the limit."""
     x, y = np.linspace(0.87, 10, 15), [1, 1, 0, 3, 2, 0, 1, 0, 1, 1, 6, 3, 2, 4, 8]

@@ -40,7 +40,6 @@ def test_one_of_many_equal_points_is_reported(model: str, y: Any, start: Any, ex
     assert fit(model, data, start=parameters, epochs=0, optimizer="lm").loss == pytest.approx(found.loss, rel=1e-12)
 
 
-@pytest.mark.slow
 def test_the_chosen_equivalent_solution_is_reported() -> None:
     data = {"x": X, "y": 2 * np.sin(3 * X + 0.5) + NOISE}
     found = fit("y ~ a*sin(w*x + p)", data, start={"w": 3, "p": 64724 * 2 * math.pi / 10})

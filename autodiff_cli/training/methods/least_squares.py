@@ -93,6 +93,8 @@ def fit_least_squares(
     unsolved = (method.is_usable & ~is_limited & (~method.is_finished | is_stuck)).nonzero()[0]
     if len(unsolved) and len(snapped := method.snap_to_zero(unsolved)):
         method.run(snapped, int(fits.evaluations[snapped].max()) + most)
+        if is_polished:
+            method.polish(snapped)
         is_stuck[snapped] = method.is_stuck(snapped)
     outcomes: list[Outcome] = []
     for fit, theta in enumerate(fits.theta.copy()):
@@ -286,7 +288,8 @@ class _LevenbergMarquardt:
         remove.
         """
         fits, is_polished = self.fits.select(numbers), np.zeros(len(self.is_usable), np.bool_)
-        free = self._batch.bounds.select(numbers).free_mask(fits.theta, fits.slopes)
+        # A parameter without effect, such as `a` of `a^2` at 0, stays where it is, and the others are polished.
+        free = self._batch.bounds.select(numbers).free_mask(fits.theta, fits.slopes) & (fits.norms[:, :-1] > 0)
         steps, is_unique, before = _gauss_newton_steps(fits.triangles, fits.norms, free)
         is_unique &= before > SETTINGS.polished * fits.norms[:, -1]
         trial, removable = fits.theta + steps, np.zeros(len(self.is_usable))

@@ -525,8 +525,8 @@ class Objective(ModelOverRows):
         The start has values in order, and shares divided by their sum; see `add_slacks`.
 
         >>> objective = Objective("y ~ a*x + b", {"x": [1, 2], "y": [3, 5]}, bounds={"b": ("a", None)})
-        >>> objective.with_slacks(np.array([2.0, 1.0])).start
-        array([1., 1.])
+        >>> objective.with_slacks(np.array([1.0, 4.0])).start
+        array([1., 3.])
         """
         replaced, box = dict[Node, Node](), self.bounds.copy()
         start = self.constraints.restore(theta)

@@ -200,6 +200,24 @@ def test_columns_in_any_memory_are_read_and_nothing_beside_them() -> None:
     assert run(LlvmBackend(1), objective, "sgd", 10, swapped)[0] == wanted[0]
 
 
+def test_compiled_code_reads_and_writes_only_the_buffers_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    fenced, mark, ends = Fenced(), 1234.5, []
+
+    def aligned_zeros(count: int) -> Any:
+        space = fenced.array(np.full(-(-count // 8) * 8, mark), at_end=True)
+        space[:count] = 0
+        ends.append(space[count:])
+        return space[:count]
+
+    monkeypatch.setattr(llvm_backend, "_aligned_zeros", aligned_zeros)
+    for model in (MODEL, NETWORK, VECTORS):
+        objective = Objective(model, data(50), weights="w")
+        for method in ("sgd", "adam"):
+            run(LlvmBackend(1), objective, method, 8)
+    assert len(ends) > 6 * 6
+    assert all((end == mark).all() for end in ends)
+
+
 @pytest.mark.slow
 @each("kind", ["f8", "f4", "i2", "u1"], sampled=True)
 @each("at_end", [False, True])

@@ -102,7 +102,6 @@ def test_points_that_are_not_finite_are_counted() -> None:
     assert output.stderr == "points where the value or a derivative is not finite: 2\n"
 
 
-@pytest.mark.slow
 def test_more_rows_than_a_block_holds() -> None:
     count = 20_000
     output = run_cli("grad x^2 --at -", stdin="x\n" + "".join(f"{k}\n" for k in range(count)))
@@ -110,7 +109,6 @@ def test_more_rows_than_a_block_holds() -> None:
     assert len(output.splitlines()) == count + 1
 
 
-@pytest.mark.slow
 def test_errors_far_down_are_reported_before_anything_is_written(tmp_path: Path) -> None:
     file = tmp_path / "points.csv"
     file.write_text("x\n" + "1\n" * 20_000 + "a\n")

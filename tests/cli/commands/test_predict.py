@@ -301,7 +301,6 @@ def test_rows_with_missing_cells_are_left_out_and_counted(model: str) -> None:
     assert "--drop-missing" in refused(run_cli(["predict", model, "-"], stdin=text))
 
 
-@pytest.mark.slow
 def test_probabilities_of_classes_and_of_ones(tmp_path: Path) -> None:
     rows = "a,b,kind\n" + "".join(f"{k % 5},{10 * (k % 2)},{['low', 'high'][k % 2]}\n" for k in range(20))
     path = trained(tmp_path, "kind ~ softmax(mlp([a, b], [4], tanh))", rows, "--epochs", "300")

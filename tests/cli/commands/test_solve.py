@@ -117,7 +117,6 @@ def test_a_long_search_shows_its_progress_in_a_terminal_and_takes_it_away(last: 
     assert searched(True, io.StringIO()) == searched(False, Terminal()) == ""
 
 
-@pytest.mark.slow
 @each("limit", [1, 30, 5000, 100_000], sampled=True)
 def test_no_progress_is_left_when_a_report_begins(limit: int) -> None:
     stderr = Terminal()

@@ -71,7 +71,6 @@ def test_the_variable_of_paths_may_be_left_out(words: list[str], names: set[str]
     assert set(run_cli(["trace", *words, "--json"]).json["paths"]) == names
 
 
-@pytest.mark.slow
 def test_2_to_the_300_paths() -> None:
     text = "a0 = x;" + "".join(f"a{i + 1} = sin(a{i}) + a{i};" for i in range(300)) + "a300"
     output = run_cli(["trace", text, "--x", "0.1", "--paths"])

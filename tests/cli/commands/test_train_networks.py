@@ -115,7 +115,6 @@ def test_patience_ends_a_run() -> None:
     assert document["validation_loss"] == min(record["validation_loss"] for record in document["history"])
 
 
-@pytest.mark.slow
 def test_a_saved_model_predicts_what_the_fit_does(tmp_path: Path) -> None:
     path = str(tmp_path / "model.json")
     output = run_cli(["train", FLOWERS, IRIS, "--epochs", "100", "--lr", "0.05", "--save", path])

@@ -83,7 +83,6 @@ def test_quantities_that_cannot_be_are_refused(options: list[str], message: str)
     expect_refusal(train(*options), message)
 
 
-@pytest.mark.slow
 def test_requested_intervals_are_shown_side_by_side() -> None:
     options = ["--profile", "--bootstrap", "30", "--confidence", "90"]
     output = train(*options)

@@ -128,3 +128,15 @@ def test_a_check_differs_where_a_number_does(tmp_path: Path) -> None:
     text = Path(path).read_text()
     Path(path).write_text(text.replace(",999,", ",998,"))
     assert all_of([path], 1)[0].checksum != first
+
+
+def test_lines_above_the_header_belong_to_no_share(tmp_path: Path) -> None:
+    path = tmp_path / "few.csv"
+    path.write_text("# about\n# it\nx,y,g\n1,2,u\n3,4,v\n5,6,u\n")
+    found = divide_files(open_data([str(path)]), 2)
+    assert found is not None
+    extents = [share.extent for share in found[0]]
+    assert None not in extents
+    (begin, middle), (again, end) = extents
+    assert path.read_bytes()[begin:end] == b"1,2,u\n3,4,v\n5,6,u\n"
+    assert begin < middle == again < end

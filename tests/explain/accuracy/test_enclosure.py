@@ -161,12 +161,10 @@ def test_what_may_be_undefined_has_no_bounds_and_a_warning() -> None:
     assert [warning["kind"] for warning in document["warnings"]] == ["domain"]
 
 
-@pytest.mark.slow
 def test_what_has_no_value_has_no_derivative() -> None:
     assert bounds(parse("min(acos(x), x - 9)"), {"x": (15.0, 16.0)})["x"] == (-math.inf, math.inf)
 
 
-@pytest.mark.slow
 def test_bounds_beyond_all_floats_are_not_infinite_on_both_sides() -> None:
     assert bounds(parse("x^4"), {"x": (1e200, 2e200)})[VALUE] == (sys.float_info.max, math.inf)
     assert bounds(parse("-x^4"), {"x": (1e200, 2e200)})[VALUE] == (-math.inf, -sys.float_info.max)

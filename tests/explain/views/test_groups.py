@@ -78,7 +78,6 @@ def test_a_derived_formula_has_no_frames() -> None:
     assert frames(trace(expression, {"x": 2.0}), [True] * len(expression.tape)) == []
 
 
-@pytest.mark.slow
 def test_a_call_of_a_thousand_nested_functions() -> None:
     text = "f0(t) = sin(t)*t;" + "".join(f"f{k + 1}(t) = f{k}(t) + t;" for k in range(1000)) + "f1000(x)*2"
     found = framed(at(text))

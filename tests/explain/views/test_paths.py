@@ -103,7 +103,6 @@ DIAMONDS = "a0 = x;" + "".join(f"a{i + 1} = a{i}/4 + sin(a{i});" for i in range(
 EQUAL = "a0 = x;" + "".join(f"a{i + 1} = a{i} + a{i};" for i in range(300)) + "a300"
 
 
-@pytest.mark.slow
 def test_300_diamonds_are_counted_exactly_and_the_rest_sums_up() -> None:
     found = paths(DIAMONDS, x=0.5)
     gradient = parse(DIAMONDS).grad(x=0.5)["x"]

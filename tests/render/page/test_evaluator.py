@@ -15,11 +15,12 @@ from autodiff_cli.graph.op import Op
 from autodiff_cli.numbers.arrays import STRUCTURAL
 from autodiff_cli.numbers.translation import Library
 from autodiff_cli.ops import all_ops
-from autodiff_cli.render.javascript import evaluator, javascript_declarations
+from autodiff_cli.render.javascript import evaluator, javascript_declarations, page_file
 from autodiff_cli.targets.c_family import JAVASCRIPT
 from autodiff_cli.targets.translation import GraphWriter
 from tests.each import each
 from tests.graphs import ELEMENTWISE
+from tests.support import ROOT
 
 TRANSLATED = [op for op in all_ops() if not op.is_structural]
 
@@ -35,6 +36,13 @@ def test_javascript_has_every_operation_and_its_rule(op: Op) -> None:
 
 def test_javascript_has_every_operation_on_arrays() -> None:
     assert [name for name in STRUCTURAL if name not in javascript_declarations("arrays.js")] == []
+
+
+def test_files_of_primitives_are_whole() -> None:
+    folder = ROOT / "autodiff_cli/render/page/primitives"
+    for file in sorted(path.name for path in folder.glob("*.js")):
+        text = page_file(f"page/primitives/{file}")
+        assert "".join("".join(javascript_declarations(file).values()).split()) == "".join(text.split())
 
 
 @pytest.mark.slow

@@ -11,9 +11,13 @@ from typing import Any
 
 import pytest
 
+from autodiff_cli.explain import lessons
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
-from autodiff_cli.render.html_page import to_html
+from autodiff_cli.render.drawing import View
+from autodiff_cli.render.formatting import number_formats
+from autodiff_cli.render.html_page import home_page, to_html
+from autodiff_cli.render.lesson import course_pages, exercise_sheet
 from tests.support import run_cli
 
 
@@ -56,6 +60,21 @@ def test_the_policy_allows_the_pages_own_script_and_style_and_nothing_else() -> 
     assert policy == (
         f"default-src 'none'; script-src {script}; style-src {style}; base-uri 'none'; form-action 'none'"
     )
+
+
+def test_the_policies_of_other_pages_allow_the_scripts_that_they_have() -> None:
+    """Whole ones: those of lessons, the front page of the server, exercises."""
+    name, *_ = lessons.lesson_titles()
+    pages = [text for _, text in course_pages([lessons.load_lesson(name, number_formats(None)[1])])]
+    pages += [home_page("x*y", "x=2", ""), exercise_sheet(trace(parse("x*y"), {"x": 2, "y": 3}), View())]
+    for text in pages:
+        read = Read(text)
+        (policy,) = [a["content"] for tag, a in read.elements if a.get("http-equiv") == "Content-Security-Policy"]
+        for tag in ("script", "style"):
+            found = {part for which, part in read.contents if which == tag and part.strip()}
+            hashes = {base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in found}
+            allowed = {*re.findall(r"'sha256-([^']*)'", "".join(re.findall(rf"{tag}-src ([^;]*)", policy)))}
+            assert allowed <= hashes, tag
 
 
 def test_the_policy_comes_before_anything_that_it_governs() -> None:

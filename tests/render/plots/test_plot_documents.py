@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from autodiff_cli import fit
 from autodiff_cli.render.fit import fit_document
@@ -17,7 +16,6 @@ X = np.linspace(0, 4, 24)
 DATA = {"x": X, "g": GROUP, "side": SIDE, "y": 2 * X + (GROUP == "u") - (SIDE == "left") + 0.1 * np.sin(9 * X)}
 
 
-@pytest.mark.slow
 @each(
     "model, curves",
     [

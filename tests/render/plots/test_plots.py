@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -21,6 +22,7 @@ from autodiff_cli import fit_by
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.options import OptionError
+from autodiff_cli.render import plots
 from autodiff_cli.render.plots import (
     _draw_posterior,
     _Scales,
@@ -269,7 +271,6 @@ def test_errors_are_bars_and_units_of_residuals() -> None:
         assert residuals.lines[1].get_ydata() == pytest.approx(found.residuals(data) / data["error"])
 
 
-@pytest.mark.slow
 def test_zeros_on_a_logarithmic_axis_stand_left_of_a_break() -> None:
     dose = np.repeat([0, 1e-9, 1e-8, 1e-7, 1e-6], 3)
     data = {"dose": dose, "y": 2 + 90 * dose**1.2 / (3e-8**1.2 + dose**1.2)}
@@ -285,7 +286,6 @@ def test_zeros_on_a_logarithmic_axis_stand_left_of_a_break() -> None:
     assert axes_of(hidden, log="x")[0].get_legend_handles_labels()[1][0] == "4 rows, 1 not above 0"
 
 
-@pytest.mark.slow
 @each("least", [1e-9, 2e-9, 5e-9, 0.3, 70], sampled=True)
 def test_zero_stands_half_a_decade_left_of_every_mark_and_point(least: float) -> None:
     dose = np.concatenate([[0, 0], np.geomspace(least, 5e3 * least, 12)])
@@ -362,7 +362,6 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (1, "")
 
 
-@pytest.mark.slow
 def test_doses_stand_by_their_ratios() -> None:
     dose = np.geomspace(1e-9, 1e-4, 30)
     fit = drawn("y ~ lo + (hi - lo)/(1 + (c/dose)^h)", {"dose": dose, "y": 2 + 90 / (1 + (3e-7 / dose) ** 1.2)})
@@ -432,3 +431,16 @@ def test_a_name_that_begins_with_an_underline_is_in_the_legend() -> None:
     found = drawn("y ~ s[kind]*exp(-b*x)", data)
     labels = [label for axes in axes_of(found) for label in axes.get_legend_handles_labels()[1]]
     assert sum("_a" in label for label in labels) == 1
+
+
+def test_figures_have_no_frames() -> None:
+    found = drawn("rate ~ v[state]*conc/(k + conc)", kinetics(2))
+    with matplotlib.rc_context(plots._STYLE):
+        drawn_axes = axes_of(found, panels="data,residuals,loss")
+    legends = [*drawn_axes[0].figure.legends]
+    for axes in drawn_axes:
+        shown = {side for side, spine in axes.spines.items() if spine.get_visible()}
+        assert shown <= {"left", "bottom"}
+        legends += [legend for legend in (axes.get_legend(),) if legend is not None]
+    assert legends
+    assert not any(legend.get_frame_on() for legend in legends)

@@ -137,7 +137,9 @@ def whole(sketch: CharacterDrawing, **look: object) -> list[str]:
 
 @given(wirings())
 def test_every_node_appears_once_with_its_numbers(inputs: list[list[int]]) -> None:
-    text = "\n".join(whole(sketched(inputs)))
+    sketch = sketched(inputs)
+    text = "\n".join(whole(sketch))
+    assert all(extent.height >= 2 + len(inputs[i]) for i, (_, extent) in sketch.boxes.items())  # within the border
     assert Counter(re.findall(r"n\d+\.", text)) == Counter(f"n{i}." for i in range(len(inputs)))
     assert text.count("= 0.5") == text.count("∂ 1.25") == len(inputs)
 

@@ -215,7 +215,6 @@ def test_what_cannot_be_compared_is_refused() -> None:
         ad.compare([LINE, "y ~ a"], data, start={"q": 1})
 
 
-@pytest.mark.slow
 def test_cross_validation_of_penalised_fits_measures_the_loss_without_the_priors() -> None:
     data = {"x": X, "y": Y}
     found = ad.compare([LINE, CUBIC], data, folds=3, priors=["b ~ normal(0, 0.05)"])

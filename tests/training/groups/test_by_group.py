@@ -609,3 +609,27 @@ def test_robust_fits_of_groups_refine_each_minimum_once(monkeypatch: pytest.Monk
     found = ad.fit_by("y ~ a*exp(-b*x)", data, "group", loss="huber")
     assert all(group.fit is not None and group.fit.converged for group in found)
     assert sum(evaluated) < 550 * len(found)  # of 20 starting points each; 687 if all were refined to the end
+
+
+def test_a_penalty_is_the_same_in_groups_and_alone() -> None:
+    data = decays([12, 9, 15, 10])
+    for options in ({"l2": 0.05}, {"l1": 0.05}, {"l2": 0.05, "loss": "huber"}, {"priors": {"a": "normal(1, 0.5)"}}):
+        for group in ad.fit_by("y ~ a + b*x", data, "group", **options):
+            assert group.fit is not None
+            wanted = alone("y ~ a + b*x", data, int(group.by), **options)
+            assert group.fit.parameters == pytest.approx(wanted.parameters, rel=1e-6)
+            for name, error in wanted.stderr.items():
+                assert alike(group.fit.stderr[name], error, 1e-5), options
+            assert group.fit.rss == pytest.approx(wanted.rss, rel=1e-6)
+
+
+def test_one_group_that_can_be_fitted_among_others_is_shown_with_its_figures(tmp_path: Path) -> None:
+    rows, path = ["0,1,u,1", "1,3,u,1", "2,5.5,u,1", "3,7,u,1"], tmp_path / "rows.csv"
+    path.write_text("\n".join(["x,y,g,w", "0,1,t,0", "1,2,t,0", *rows]))
+    line = ["train", "y ~ a*x + b", str(path), "--by", "g", "--weights", "w", "--derive", "sum = a + b"]
+    found = ad.fit_by("y ~ a*x + b", str(path), "g", weights="w", derive="sum = a + b")
+    assert [group.failure for group in found] == ["weights: all weights are 0", ""]
+    text = str(run_cli(line))
+    assert "converged: 1 of 2" in text
+    assert "t: weights: all weights are 0" in text
+    assert re.search(r"g +rows +a .* b .* sum", text)

@@ -41,7 +41,6 @@ def test_with_equal_errors_the_ends_are_near_those_of_the_standard_errors() -> N
     assert found.intervals["bootstrap"]["half"] == pytest.approx((math.log(2) / high, math.log(2) / low), rel=1e-4)
 
 
-@pytest.mark.slow
 def test_the_mean_has_the_percentiles_of_resampled_means() -> None:
     y = np.random.default_rng(5).exponential(size=40)
     found = ad.fit("y ~ m", {"y": y}, bootstrap=2000, confidence=0.8)
@@ -136,6 +135,19 @@ def test_corrected_shares_are_those_of_efron_and_tibshirani(decimals: int) -> No
     theirs = stats.norm.cdf(bias + shifted / (1 - acceleration * shifted))
     found = BootstrapFits(values, jackknife).intervals(lambda theta: theta, estimate, 0.9)
     assert np.ravel(found) == pytest.approx(np.quantile(values, theirs), rel=1e-9)
+
+
+def test_intervals_of_few_resamples() -> None:
+    """A single one has percentiles, and nothing that a correction of their bias could be estimated from."""
+    values, jackknife, estimate = np.array([[2.0]]), np.array([[1.0], [2.0], [4.0]]), np.array([3.0])
+    for thetas, fits, wanted in (
+        (values, None, 2.0),
+        (values, jackknife, math.nan),
+        (values[:0], None, math.nan),
+        (values[:0], jackknife, math.nan),
+    ):
+        found = BootstrapFits(thetas, fits).intervals(lambda theta: theta, estimate, 0.9)
+        np.testing.assert_array_equal(np.ravel(found), [wanted, wanted])
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,13 @@ def test_a_saddle_is_left() -> None:
     assert abs(found.parameters["a"]) == pytest.approx(1)
 
 
+def test_a_minimum_is_found_in_any_unit_of_the_loss_and_far_below_0() -> None:
+    for unit in (1.0, 1e10):
+        found = fit(f"({unit}*(a - x))^2 - 1e-7*{unit}^2", {"x": [1.0, 1.0]}, start={"a": 2.5}, optimizer="lbfgs")
+        assert found.converged
+        assert found.parameters["a"] == pytest.approx(1, abs=1e-6)
+
+
 @pytest.mark.slow
 def test_a_top_is_no_minimum() -> None:
     found = fit("1/(1 + (a*x)^2)", {"x": [1.0, 2.0]}, start={"a": 0})

@@ -245,7 +245,6 @@ def test_powers_of_ratios_are_fitted_to_rows_at_zero(model: str, n: float) -> No
     assert found.stderr == pytest.approx(wanted.stderr, rel=1e-6)
 
 
-@pytest.mark.slow
 def test_units_of_weights_do_not_decide_which_minimum_is_better() -> None:
     x = np.linspace(0, 10, 60)
     data = {"x": x, "y": 3 * np.sin(4.1 * x) + 0.3 * NOISE[: len(x)], "w": np.full(len(x), 1e-9)}

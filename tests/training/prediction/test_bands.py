@@ -110,8 +110,10 @@ def test_several_targets_have_bands_each() -> None:
     assert (both.confidence_low[:, 0] < both.prediction[:, 0]).all()
 
 
-@pytest.mark.slow
 def test_a_missing_band_has_a_reason() -> None:
+    classes = ad.fit("c ~ softmax([a + b*x, 0])", {"x": X, "c": np.where(np.arange(len(X)) % 3 == 1, "u", "v")})
+    with pytest.raises(OptionError, match="a classifier has no intervals; use --probabilities"):
+        classes.predict({"x": NEW}, interval=0.95)
     absolute = ad.fit("y ~ a + b*x", {"x": X, "y": Y}, loss="mae")
     with pytest.raises(OptionError, match="mae is not a likelihood"):
         absolute.predict({"x": NEW}, interval=0.95)

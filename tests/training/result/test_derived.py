@@ -113,7 +113,6 @@ def test_a_model_file_keeps_them(tmp_path: Path) -> None:
     assert "half" in loaded.summary()
 
 
-@pytest.mark.slow
 def test_a_combination_is_known_beside_a_parameter_on_its_bound() -> None:
     """The parameter on the bound is fixed there, as errors assume."""
     x = np.linspace(0, 1, 20)

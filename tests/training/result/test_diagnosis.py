@@ -140,7 +140,6 @@ def test_a_curve_that_is_infinite_or_undefined_between_rows_is_reported(
         assert abs(fit.predict({"x": [place * (1 + 1e-6)]})[0]) > 100 * np.abs(curve).max()
 
 
-@pytest.mark.slow
 @each(
     "model, start, curve",
     [

@@ -541,7 +541,6 @@ def test_a_class_that_is_separated_from_two_that_are_not() -> None:
     assert not found.failure
 
 
-@pytest.mark.slow
 @each("family", ["binomial", "quasibinomial"])
 @each("rows", [10, 60])
 def test_separated_classes_have_the_test_of_the_limit_and_no_errors(rows: int, family: str) -> None:
@@ -560,7 +559,6 @@ def test_separated_classes_have_the_test_of_the_limit_and_no_errors(rows: int, f
         assert found.null_test is None
 
 
-@pytest.mark.slow
 @each("family", ["poisson", "binomial", "negative_binomial"])
 @each("value", [0, 1])
 def test_equal_targets_are_not_tested_against_a_constant(value: int, family: str) -> None:

@@ -374,3 +374,25 @@ print(peak.split()[1], file=sys.stderr)
     assert first.startswith(f"{blocks * 2**21} ")
     assert int(last) < 400 * 1024, f"{last} kB after {time.monotonic() - begun:.0f} s"
     assert resource.RLIMIT_AS != resource.RLIMIT_DATA
+
+
+def test_reserved_memory_counts_under_a_limit_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Rows:
+        def estimate_rows(self) -> int:
+            return 1000
+
+    dataset: Any = Rows()
+    monkeypatch.setattr(loading, "_MIN_STREAMED_BYTES", 0)
+    needed = 2 * 8 * 1000
+    for is_limited, free, fits in (
+        (False, needed, True),
+        (False, needed - 1, False),
+        (False, None, True),
+        (True, needed, False),
+        (True, needed + source.RESERVED_BYTES, True),
+        (True, needed + source.RESERVED_BYTES - 1, False),
+        (True, None, True),
+    ):
+        monkeypatch.setattr(loading, "has_memory_limits", lambda is_limited=is_limited: is_limited)
+        monkeypatch.setattr(loading, "available_memory", lambda free=free: free)
+        assert (loading.memory_shortage(dataset, 1, 0) is None) == fits, (is_limited, free)
