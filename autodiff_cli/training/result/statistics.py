@@ -129,8 +129,9 @@ def combination_variances(slopes: Array, factor: Array) -> Array:
     """
     scale, singular_values, directions, is_null = _scaled_svd(factor, DEPENDENCE_TOLERANCE)
     components = slopes / scale @ directions.T
-    lengths = np.linalg.norm(components, axis=1, keepdims=True)
-    is_unknown = (np.abs(components[:, is_null]) > COVARIANCE.null_space_tolerance * lengths).any(axis=1)
+    # The length of all gradients together, because rows of a triangular factor may be rounding errors of others.
+    tolerance = COVARIANCE.null_space_tolerance * np.linalg.norm(components)
+    is_unknown = (np.abs(components[:, is_null]) > tolerance).any(axis=1)
     variances = np.sum(np.square(components[:, ~is_null] / singular_values[~is_null]), axis=1)
     return np.where(is_unknown, math.nan, variances)
 
