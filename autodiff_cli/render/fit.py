@@ -298,6 +298,8 @@ def _write_figures(paper: Paper, fit: FittedModel) -> None:
         if {"reduced_chi_squared", "residual_std"} <= figures.keys() and not fit.settings.absolute_sigma:
             figures["reduced"], figures["root"] = figures["reduced_chi_squared"], figures["residual_std"]
         figures.pop("residual_std", None)
+    if fit.scale is not None:
+        figures.pop("residual_std", None)  # it excludes outliers
     if fit.null_test is not None:
         figures["null_test"] = test_text(fit.null_test, show)
     if fit.deviance is None and fit.residual_quantiles is not None:

@@ -41,7 +41,7 @@ from autodiff_cli.training.priors import Prior
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import criteria_parameters, significance_test
 from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
-from autodiff_cli.training.result.statistics import are_determined
+from autodiff_cli.training.result.statistics import combination_variances
 
 
 def assign_folds(rows: int, folds: int, seed: int) -> NDArray[np.intp]:
@@ -101,12 +101,10 @@ def cross_validation_error(
 
 def _is_determined(held_out: Objective, rest: Objective, theta: Array) -> bool:
     """Whether the loss of held-out rows depends only on directions of the parameters that the other rows determine."""
-    return are_determined(
-        *(
-            part.triangle(theta)[:, :-1] if part.has_residuals else part.score_triangle(theta)
-            for part in (held_out, rest)
-        )
+    slopes, factor = (
+        part.triangle(theta)[:, :-1] if part.has_residuals else part.score_triangle(theta) for part in (held_out, rest)
     )
+    return not np.isnan(combination_variances(slopes, factor)).any()
 
 
 # --- Nested models

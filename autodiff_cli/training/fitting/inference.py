@@ -43,7 +43,7 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import ParameterLayout, read_with_parameters
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
-from autodiff_cli.training.result.statistics import ComputedStatistics, combination_variance
+from autodiff_cli.training.result.statistics import ComputedStatistics, combination_variances
 from autodiff_cli.training.rows import RowIndex
 
 DerivedValues = dict[str, DerivedQuantity]
@@ -172,8 +172,7 @@ def _delta_method_error(gradient: Array, statistics: ComputedStatistics) -> floa
         variance = float(share @ np.where(np.isnan(matrix) & (np.outer(share, share) == 0), 0.0, matrix) @ share)
     if math.isnan(variance) and statistics.partial_factor is not None:
         factor, scale = statistics.partial_factor
-        with ignore_float_errors():
-            variance = combination_variance(gradient, factor) * scale * scale
+        variance = float(combination_variances(gradient[None], factor)[0]) * scale * scale
     return math.sqrt(max(variance, 0.0)) if math.isfinite(variance) else None
 
 

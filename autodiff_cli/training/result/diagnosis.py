@@ -25,7 +25,7 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import Tape, leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.losses import HUBER_DELTA, LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
 from autodiff_cli.training.objective.batch import Batch, Fits, GatheredRows, GroupBatch
 from autodiff_cli.training.objective.model import Model
@@ -105,7 +105,7 @@ def _structures(rows: GatheredRows, residuals: Array, predictor: str, scales: Ar
     Args:
         scales: the residual scale of each group; infinite to clip nothing.
     """
-    groups, limits = rows.spread(np.arange(len(scales))), rows.spread(RESIDUALS.clip_scales * scales)
+    groups, limits = rows.spread(np.arange(len(scales))), rows.spread(HUBER_DELTA * scales)
     residuals = np.clip(residuals * np.sqrt(rows.weights), -limits, limits)
     order = np.lexsort((rows.column(predictor), groups))
     order = order[rows.weights[order] > 0]  # residuals of weight 0 are 0, as if in a random order

@@ -50,13 +50,7 @@ from autodiff_cli.training.optimizers import EpochRecord
 from autodiff_cli.training.options import check_confidence_level
 from autodiff_cli.training.priors import parse_priors
 from autodiff_cli.training.result.diagnosis import Diagnosis
-from autodiff_cli.training.result.goodness import (
-    DRAWN,
-    ParameterPosterior,
-    normal_quantile,
-    student_quantile,
-    student_tail,
-)
+from autodiff_cli.training.result.goodness import DRAWN, ParameterPosterior, student_quantile, student_tail
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, FitStatistics, correlations
 from autodiff_cli.version import __version__
 
@@ -415,9 +409,8 @@ class FittedModel(FitStatistics):
             level: see `confidence`.
         """
         chosen = self.confidence_level if level is None else check_confidence_level(level)
-        if self.interval_dof is None:
-            return normal_quantile(chosen)
-        return student_quantile(chosen, self.interval_dof) if self.interval_dof > 0 else math.nan
+        dof = math.inf if self.interval_dof is None else self.interval_dof
+        return student_quantile(chosen, dof) if dof > 0 else math.nan
 
     @property
     def on_bounds(self) -> tuple[str, ...]:

@@ -164,7 +164,6 @@ class ResidualSettings:
     min_rows: int = 10  # rows: with fewer, the similarity of neighbours is not conclusive
     max_sampled_rows: int = 200_000  # rows; of more, a random sample is examined
     median_margin: float = 0.01  # rank, as a share of the rows, by which a median of the sample may be off
-    clip_scales: float = 1.345  # robust scales at which residuals are clipped before the test (Huber's constant)
     structure_rows: int = 20_000  # rows of the random sample in which structure is searched, if there are more
     structure_blocks: int = 200  # means of neighbouring residuals in which structure is searched, if rows are more
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
@@ -489,7 +488,7 @@ class GoodnessOfFit:
         durbin_watson: the Durbin–Watson statistic, if the rows are sorted by the only predictor; 2 if neighbours are
             independent.
         residual_quantiles: the minimum, lower quartile, median, upper quartile and maximum.
-        residual_std: the standard deviation of the residuals: √(rss/dof).
+        residual_std: the standard deviation of the residuals: √(rss/dof); of robust fits without outliers.
         largest_residual: the size of the largest weighted residual.
         scatter_trend: the rank correlation of the sizes of residuals with the prediction, in standard errors.
     """
@@ -733,7 +732,7 @@ def scatter_warnings(objective: Objective, theta: Array, goodness: GoodnessOfFit
     The largest residual is compared with the standard deviation of all other residuals, corrected for their number
     (Bonferroni).
     """
-    if not goodness.residual_std or dof < 2:
+    if not goodness.residual_std or dof < 2 or objective.kind is LossKind.ROBUST:
         return []
     size, sentences = goodness.largest_residual / goodness.residual_std, []
     distance = size * math.sqrt((dof - 1) / (dof - size * size)) if size * size < dof else math.inf
@@ -769,7 +768,8 @@ def information_criteria(log_likelihood: float, k: int, count: int) -> dict[str,
 def _residual_summary(objective: Objective, theta: Array) -> dict[str, Any]:
     """Return the figures that need every residual."""
     if objective.rows > RESIDUALS.max_sorted_rows:
-        return {}
+        sampled = _residual_summary(subsample(objective), theta) if objective.kind is LossKind.ROBUST else {}
+        return {name: value for name, value in sampled.items() if name == "residual_std"}
     counts = objective.column(WEIGHT) > 0 if objective.is_weighted else slice(None)
     residuals = unweighted_residuals(objective, theta)[:, counts]
     sizes = np.array([residuals.shape[1]])

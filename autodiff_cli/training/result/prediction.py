@@ -324,11 +324,7 @@ def _loss_kind(fit: FittedModel) -> LossKind:
 
 def _residual_std(fit: FittedModel) -> float | None:
     """Return the standard deviation of a row with relative spread 1; None if it is unknown."""
-    if _loss_kind(fit) is LossKind.ROBUST:
-        return fit.scale
-    if fit.settings.absolute_sigma:
-        return 1.0
-    return fit.residual_std if _loss_kind(fit) is LossKind.SQUARES else None
+    return 1.0 if fit.settings.absolute_sigma else fit.residual_std
 
 
 def missing_band_reason(fit: FittedModel, has_spread: bool) -> str:

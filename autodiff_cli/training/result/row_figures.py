@@ -16,7 +16,7 @@ import numpy as np
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.ops.special import lgamma, polygamma
-from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.losses import HUBER_DELTA, LossKind
 from autodiff_cli.training.objective.batch import Batch, Fits, GatheredRows, GroupBatch
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.rows import WEIGHT, ColumnArrays, join_triangles, residual_triangle
@@ -343,13 +343,14 @@ def residual_figures(
     """Return the figures of groups that need every residual, by name, for each group.
 
     They are the quantiles of the residuals, and of the weighted residuals the largest, the trend of their scatter, and
-    the Durbin–Watson statistic, which is None unless the rows are sorted by the only predictor.
+    the Durbin–Watson statistic, which is None unless the rows are sorted by the only predictor. Robust fits also have
+    the standard deviation of the weighted residuals without outliers.
     """
     quantiles, weighted = rows.quantiles(residuals, _QUANTILE_LEVELS).tolist(), residuals * np.sqrt(rows.weights)
     ratios = _durbin_watson(objective, rows, weighted).tolist()
     largest = np.maximum.reduceat(np.abs(weighted).max(axis=0), rows.starts).tolist()
     trends = _scatter_trends(rows, np.abs(weighted), predictions).tolist()
-    return [
+    figures: list[dict[str, Any]] = [
         {
             "residual_quantiles": tuple(levels),
             "durbin_watson": None if math.isnan(ratio) else ratio,
@@ -358,6 +359,31 @@ def residual_figures(
         }
         for levels, ratio, size, trend in zip(quantiles, ratios, largest, trends, strict=True)
     ]
+    if objective.kind is LossKind.ROBUST:
+        for each, deviation in zip(figures, _robust_deviations(rows, weighted, objective.layout.size), strict=True):
+            each["residual_std"] = float(deviation) if math.isfinite(deviation) else None
+    return figures
+
+
+_WINSOR_MEAN = 0.7101645482690485  # mean of min(z², k²) for a normal z and k = HUBER_DELTA
+_WINSOR_CONVERGED = 1 - 1e-9  # ratio of a variance to the last one, above which it has converged
+
+
+def _robust_deviations(rows: GatheredRows, residuals: Array, free: int) -> Array:
+    """Return the standard deviation of the residuals of each group, without outliers; nan without degrees of freedom.
+
+    It solves Σ min(r²/s², k²) = dof·E min(z², k²) for a normal z: proposal 2 of Huber 1964, Ann. Math. Stat. 35, 73. It
+    is twice as efficient as the median absolute residual. Degrees of freedom in place of the number of rows correct it
+    for few rows, as `rlm` with `scale.est = "proposal 2"` does: Venables & Ripley 2002, section 6.5.
+    """
+    dofs = rows.sizes * len(residuals) - free
+    squares, units = np.square(residuals), np.where(dofs > 0, dofs * _WINSOR_MEAN, math.nan)
+    variances, last = rows.totals(squares).sum(axis=0) / units, np.full(len(units), math.inf)
+    while (variances < _WINSOR_CONVERGED * last).any():
+        last, limits = variances, HUBER_DELTA**2 * rows.spread(variances)
+        variances = rows.totals(np.minimum(squares, limits)).sum(axis=0) / units
+    deviations: Array = np.sqrt(variances)
+    return deviations
 
 
 def _scatter_trends(rows: GatheredRows, sizes: Array, predictions: Array) -> Array:

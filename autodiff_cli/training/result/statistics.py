@@ -119,29 +119,21 @@ def inverse_grams(
     return inverses, reasons
 
 
-def combination_variance(slopes: Array, factor: Array) -> float:
-    """Return the variance gᵀ·inv(RᵀR)·g of a quantity with gradient g. It is nan if the quantity changes in directions
-    that R does not determine.
+def combination_variances(slopes: Array, factor: Array) -> Array:
+    """Return the variances gᵀ·inv(RᵀR)·g of quantities with some gradients g, of shape (quantities, P).
 
-    >>> round(combination_variance(np.array([1.0, 2.0]), np.array([[1.0, 2.0], [0.0, 0.0]])), 12)  # of a + 2*b
-    1.0
+    They are nan for quantities that change in directions that R does not determine.
+
+    >>> combination_variances(np.array([[1.0, 2.0], [1.0, 0.0]]), np.array([[1.0, 2.0], [0.0, 0.0]])).round(12).tolist()
+    [1.0, nan]
     """
     scale, singular_values, directions, is_null = _scaled_svd(factor, DEPENDENCE_TOLERANCE)
-    components = directions @ (slopes / scale)
-    if (np.abs(components[is_null]) > COVARIANCE.null_space_tolerance * np.linalg.norm(components)).any():
-        return math.nan
-    return float(np.sum(np.square(components[~is_null] / singular_values[~is_null])))
-
-
-def are_determined(slopes: Array, factor: Array) -> bool:
-    """Whether quantities with some gradients, of shape (quantities, P), change only in directions that R determines.
-
-    >>> are_determined(np.array([[2.0, 4.0]]), np.array([[1.0, 2.0], [0.0, 0.0]]))
-    True
-    """
-    scale, _, directions, is_null = _scaled_svd(factor, DEPENDENCE_TOLERANCE)
     components = slopes / scale @ directions.T
-    return bool((np.abs(components[:, is_null]) <= COVARIANCE.null_space_tolerance * np.linalg.norm(components)).all())
+    # The length of all gradients together, because rows of a triangular factor may be rounding errors of others.
+    tolerance = COVARIANCE.null_space_tolerance * np.linalg.norm(components)
+    is_unknown = (np.abs(components[:, is_null]) > tolerance).any(axis=1)
+    variances = np.sum(np.square(components[:, ~is_null] / singular_values[~is_null]), axis=1)
+    return np.where(is_unknown, math.nan, variances)
 
 
 def _scaled_svd(factors: Array, tolerance: float) -> tuple[Array, Array, Array, Mask]:
@@ -309,7 +301,7 @@ class ComputedStatistics(FitStatistics):
             classes.
         warnings: these reasons, and a sentence for each parameter on a bound and each strongly correlated pair.
         partial_factor: for least squares that determine only combinations of parameters, the factor R and the scale s
-            of the covariance inv(RᵀR)·s²; see `combination_variance`.
+            of the covariance inv(RᵀR)·s²; see `combination_variances`.
         minimum_distance: the distance to the minimum in standard errors; see `_minimum_distances`.
         residual_norm: the root of `rss`, without overflow or underflow; None without a target.
     """
