@@ -420,6 +420,8 @@ def _is_regular(
 def fold_constants(roots: Sequence[Node], predicate: Callable[[float], bool]) -> list[Node]:
     """Replace constant operations by their values, where the value or an input satisfies a predicate.
 
+    Operations that are defined by others are always replaced: Python's numbers, unlike arrays, have complex powers.
+
     >>> from autodiff_cli.language.program import read
     >>> to_text(fold_constants([read("x + 1/0 + sqrt(2)").output], math.isinf)[0])
     'x + inf + sqrt(2)'
@@ -428,7 +430,8 @@ def fold_constants(roots: Sequence[Node], predicate: Callable[[float], bool]) ->
     folded = {
         node: constant(value)
         for node, value in values.items()
-        if node.op is not None and any(predicate(values[each]) for each in (node, *node.inputs))
+        if node.op is not None
+        and (node.op.expansion is not None or any(predicate(values[each]) for each in (node, *node.inputs)))
     }
     return substitute(roots, folded)
 

@@ -524,6 +524,17 @@ def test_numbers_of_choices_and_arrays_are_floats_in_numpy(tmp_path: Path) -> No
     assert "np.array([[10, -2.5], [1e-9, 3]], dtype=float)" in export(parse(texts[1]), "numpy")
 
 
+@pytest.mark.parametrize("target", ["python", "numpy"])
+def test_functions_of_constants_are_real_numbers_in_python(target: str) -> None:
+    """Python raises an error for 0.0**-1.0, and (-1.0)**0.5 is complex: definitions of functions must meet neither."""
+    scope: dict[str, Any] = {}
+    for op in ELEMENTWISE:
+        for numbers in product(("-1", "0", "0.5"), repeat=min(op.min_inputs, 3)):
+            formula = Formula(op(*map(constant, numbers), *[constant("0.5")] * (op.min_inputs - 3)) + variable("x"), {})
+            exec(export(formula, target), scope)
+            np.testing.assert_equal(float(scope["f"](1.5)[0]), formula(x=1.5), f"{op.name}{numbers}")
+
+
 @each("text", ["max([sqrt(x), log(y)])", "min([sqrt(x), log(y), x/y])", "max(sqrt([x, y]))", "min(1/[x, y])"])
 def test_guarded_elements_leave_the_value_as_it_is(text: str) -> None:
     f = parse(text)
