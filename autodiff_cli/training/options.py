@@ -253,7 +253,8 @@ class ObjectiveOptions:
             several targets it is the mean over them.
         scale: the residual scale of robust losses (huber, logcosh, soft_l1, cauchy). By default, fits estimate it: the
             robust standard deviation of the residuals, 1.4826 times their median absolute value. An `Objective` has 1.
-            For negative_binomial it is theta, by default the maximum likelihood estimate.
+            With weights or sigma, residuals are in units of their standard deviations. For negative_binomial it is
+            theta, by default the maximum likelihood estimate.
         huber_delta: the threshold of the loss huber, in scales; 1.345 by default.
         family: the distribution of the target, whose mean is the prediction, one of `FAMILIES`. Standard errors come
             from the inverse Hessian; for gamma, negative_binomial and the quasi-likelihoods from the expected

@@ -133,6 +133,37 @@ def test_errors_are_those_of_statsmodels() -> None:
         np.testing.assert_allclose(found.covariance, model.fit(tol=1e-14, maxiter=1000).bcov_scaled, rtol=1e-6)
 
 
+@each("loss", ROBUST, sampled=True)
+def test_residuals_are_compared_with_their_own_standard_deviations(loss: str) -> None:
+    """A line with weights is the plane through the origin whose columns and target are multiplied by their roots."""
+    generator = np.random.default_rng(4)
+    samples, rows = 20, 25
+    x, sigma = generator.uniform(0, 5, samples * rows), generator.uniform(0.02, 2, samples * rows)
+    y = 1 + 2 * x + sigma * generator.standard_t(2, samples * rows)
+    data = {"x": x, "y": y, "s": sigma, "u": 1 / sigma, "v": x / sigma, "z": y / sigma}
+    data["sample"] = np.arange(samples).repeat(rows)
+    wanted = [group.fit for group in fit_by("z ~ a*u + b*v", data, "sample", loss=loss)]
+    for weights in ({"sigma": "s"}, {"weights": "1/s^2"}):
+        found = [group.fit for group in fit_by("y ~ a + b*x", data, "sample", loss=loss, **weights)]
+        single = fit("y ~ a + b*x", {name: column[:rows] for name, column in data.items()}, loss=loss, **weights)
+        for one, other in zip([*found, single], [*wanted, wanted[0]], strict=True):
+            assert one.parameters == pytest.approx(other.parameters, rel=1e-6)
+            assert one.stderr == pytest.approx(other.stderr, rel=1e-5)
+            assert (one.scale, one.residual_std) == pytest.approx((other.scale, other.residual_std), rel=1e-6)
+
+
+@each("loss", ["huber", "soft_l1", "cauchy"])
+def test_with_errors_of_rows_the_estimate_is_that_of_scipy(loss: str) -> None:
+    generator = np.random.default_rng(3)
+    x, sigma = np.linspace(0, 5, 40), generator.uniform(0.02, 0.5, 40)
+    y = 2.5 * np.exp(-0.7 * x) + sigma * generator.standard_t(2, 40)
+    found = fit("y ~ a*exp(-b*x)", {"x": x, "y": y}, loss=loss, sigma=sigma, scale=1)
+    threshold = 1.345 if loss == "huber" else 1
+    residuals = lambda p: (p[0] * np.exp(-p[1] * x) - y) / sigma  # noqa: E731
+    expected = least_squares(residuals, [2, 1], loss=loss, f_scale=threshold, xtol=1e-15, ftol=1e-15, gtol=1e-15)
+    assert [*found.parameters.values()] == pytest.approx(expected.x, rel=1e-6)
+
+
 @pytest.mark.slow
 @each("loss", ROBUST)
 def test_few_rows_are_covered_by_intervals_as_often_as_promised(loss: str) -> None:
@@ -243,7 +274,7 @@ def test_the_scale_of_many_rows_is_exact(rows: int, weighted: bool) -> None:
     y = generator.standard_cauchy(rows)
     weights = generator.integers(0, 3, rows).astype(float) if weighted else None
     objective = Objective("y ~ a", {"y": y}, loss="huber", weights=weights)
-    counted = np.abs(y - 0.5)[slice(None) if weights is None else weights > 0]
+    counted = np.abs(y - 0.5) if weights is None else (np.abs(y - 0.5) * np.sqrt(weights))[weights > 0]
     expected = MAD_TO_STD * float(np.median(counted))
     assert robust_scale(objective, np.array([0.5])) == pytest.approx(expected, rel=1e-15)
     sorted_rows = Objective("y ~ a", {"y": np.sort(y)}, loss="huber")

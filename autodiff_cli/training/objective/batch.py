@@ -485,11 +485,12 @@ class GroupBatch:
 
     @ignore_float_errors()
     def median_magnitudes(self, theta: Array, fits: Fits) -> Array:
-        """Return the median absolute residual of each group, over its rows with a positive weight."""
+        """Return the median absolute weighted residual of each group, over its rows with a positive weight."""
 
         def medians(points: Array, part: Fits) -> Array:
             rows = self.rows_of(part)
-            magnitudes = np.where(rows.weights > 0, np.abs(self.residuals(points, part)), math.inf)
+            magnitudes = np.abs(self.residuals(points, part)) * np.sqrt(rows.weights)
+            magnitudes[:, rows.weights == 0] = math.inf
             return rows.quantiles(magnitudes, (0.5,))[:, 0]
 
         return self.map_parts(medians, theta, fits)

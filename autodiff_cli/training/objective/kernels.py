@@ -201,6 +201,12 @@ def build_graphs(
     residuals: tuple[Node, ...] = ()
     target = targets[0] if targets else None
     row_loss = row_loss_graph(model, loss, options, classes, target, prediction)
+    ratio, of_ratio = variable("ratio"), LOSSES[loss].of_ratio if loss else None
+    robust_loss = None if of_ratio is None else (ratio, of_ratio(ratio, huber_delta(options)))
+    if robust_loss is not None and weighted:
+        leaves_of_loss = [node for node in topological_order([row_loss]) if node.is_input]
+        scale = {leaf: row_scale(weighted) for leaf in leaves_of_loss if leaf.text == RESIDUAL_SCALE}
+        (row_loss,) = substitute([row_loss], scale)
     if target is not None and classes is None:
         residuals = component_graphs(target - prediction, model.target_shape)
     if x_errors:
@@ -220,12 +226,16 @@ def build_graphs(
         penalty = variable(PRIOR_FACTOR) * (square(variable(RESIDUAL_SCALE)) * prior if is_squares else prior)
     summed = row_loss if penalty is None else row_loss + penalty
     weighted_loss = variable(WEIGHT) * summed if weighted else summed
-    ratio, of_ratio = variable("ratio"), LOSSES[loss].of_ratio if loss else None
-    robust_loss = None if of_ratio is None else (ratio, of_ratio(ratio, huber_delta(options)))
     return LossGraphs(
         row_loss, weighted_loss, residuals, target, prediction, names, leaves, weighted, x_errors, target_scales, prior,
         robust_loss,
     )  # fmt: skip
+
+
+def row_scale(is_weighted: bool) -> Node:
+    """Return the scale of the residual of a row, for robust losses: that of all rows over the root of its weight."""
+    scale, weight = variable(RESIDUAL_SCALE), variable(WEIGHT)
+    return scale / where(weight > 0, sqrt(weight), 1) if is_weighted else scale
 
 
 def huber_delta(options: FitOptions) -> float:
@@ -496,15 +506,18 @@ class Kernels:
 
     @cached_property
     def influence(self) -> protocol.SumKernel:
-        """The sums over residuals of ψ(u)², ψ'(u) and ψ'(u)² times the weight of the row, for a robust loss with the
-        derivative ψ at the ratio u of residual and scale.
+        """The sums over residuals of rows with a positive weight of ψ(u)², ψ'(u) and ψ'(u)², for a robust loss with the
+        derivative ψ at the ratio u of the residual and its scale.
         """
         assert self.graphs.robust_loss is not None
         ratio, loss = self.graphs.robust_loss
         (slope,) = gradient_nodes(loss, [ratio])
         (bend,) = gradient_nodes(slope, [ratio])
-        terms = [self._weighted(node) for node in (square(slope), bend, square(bend))]
-        each = [substitute(terms, {ratio: node / variable(RESIDUAL_SCALE)}) for node in self.graphs.residuals]
+        terms: Sequence[Node] = (square(slope), bend, square(bend))
+        if self.graphs.has_weight:
+            terms = [where(variable(WEIGHT) > 0, node, ZERO) for node in terms]
+        scale = row_scale(self.graphs.has_weight)
+        each = [substitute(terms, {ratio: node / scale}) for node in self.graphs.residuals]
         sums = [functools.reduce(operator.add, nodes) for nodes in zip(*each, strict=True)]
         return self.backend.sum_kernel(self._row_graphs(simplify(sums)))
 

@@ -193,9 +193,9 @@ def unweighted_residuals(objective: Objective, theta: Array) -> Array:
 
 
 def robust_scale(objective: Objective, theta: Array) -> float:
-    """Return the robust standard deviation of the residuals: 1.4826 · MAD, which is consistent for normal residuals.
+    """Return the robust standard deviation of the weighted residuals: 1.4826 · MAD, consistent for normal residuals.
 
-    Rows with weight 0 are ignored; other weights make no difference.
+    Rows with weight 0 are ignored.
 
     >>> round(robust_scale(Objective("y ~ a", {"y": [1, 2, 3, 4, 100]}), np.array([3.0])), 4)
     1.4826
@@ -217,9 +217,9 @@ def influence_norms(batch: Batch, theta: Array, free: int) -> Array:
     """
     objectives = [batch.objective_of(fit) for fit in range(len(theta))]
     sums = np.array([each.sum_rows(each.kernels.influence, at) for each, at in zip(objectives, theta, strict=True)])
-    weights = batch.total_weights(np.arange(len(theta))) * batch.objective.components
-    squares, mean, mean_square = sums[:, 0], sums[:, 1] / weights, sums[:, 2] / weights
-    correction = 1 + free / batch.weighted_counts * (mean_square / np.square(mean) - 1)
+    counts = batch.weighted_counts
+    squares, mean, mean_square = sums[:, 0], sums[:, 1] / counts, sums[:, 2] / counts
+    correction = 1 + free / counts * (mean_square / np.square(mean) - 1)
     return np.where((mean > 0) & (batch.scales > 0), batch.scales * np.sqrt(squares) * correction / mean, math.nan)
 
 
@@ -248,21 +248,21 @@ def robust_r_squared(objective: Objective, theta: Array) -> float:
     """
     sample = subsample(objective)
     target = sample.evaluate_rows(sample.kernels.target, theta)
-    if sample.is_weighted:
-        target = target[:, sample.column(WEIGHT) > 0]
-    spread = float(np.median(np.abs(target - np.median(target, axis=1, keepdims=True))))
+    weight = sample.column(WEIGHT) if sample.is_weighted else np.ones(target.shape[1])
+    target, weight = target[:, weight > 0], weight[weight > 0]
+    spread = float(np.median(np.abs(target - np.median(target, axis=1, keepdims=True)) * np.sqrt(weight)))
     return 1 - (robust_scale(sample, theta) / (MAD_TO_STD * spread)) ** 2 if spread > 0 else math.nan
 
 
 def _absolute_residuals(objective: Objective, theta: Array) -> Array:
-    """Return the absolute residuals of all rows with a positive weight."""
-    residuals = unweighted_residuals(objective, theta)
+    """Return the absolute weighted residuals of all rows with a positive weight."""
+    residuals = weighted_residuals(objective, theta)
     return np.abs(residuals[:, objective.column(WEIGHT) > 0] if objective.is_weighted else residuals)
 
 
 @dataclass(frozen=True, slots=True)
 class ResidualsBetween:
-    """A reduction of a block to its absolute residuals between two bounds.
+    """A reduction of a block to its absolute weighted residuals between two bounds.
 
     The result has the number of all residuals, the number of residuals below the bounds, and the residuals between
     them.
@@ -273,7 +273,9 @@ class ResidualsBetween:
 
     def __call__(self, block: Array, columns: ColumnArrays) -> tuple[int, int, Array]:
         """Return the counts and the residuals of a block."""
-        magnitudes = np.abs(block[:, columns[WEIGHT] > 0] if WEIGHT in columns else block)
+        magnitudes = np.abs(block)
+        if WEIGHT in columns:
+            magnitudes = (magnitudes * np.sqrt(columns[WEIGHT]))[:, columns[WEIGHT] > 0]
         return (
             magnitudes.size,
             int(np.count_nonzero(magnitudes < self.low)),
@@ -287,8 +289,8 @@ def join_between(a: tuple[int, int, Array], b: tuple[int, int, Array]) -> tuple[
 
 
 def _median_between(objective: Objective, theta: Array, bracket: ResidualsBetween) -> float:
-    """Return the median absolute residual, which lies between two bounds with a chance of error below 1e-15. Only
-    residuals between them are kept in memory.
+    """Return the median absolute weighted residual, which lies between two bounds with a chance of error below 1e-15.
+    Only residuals between them are kept in memory.
     """
     if math.isnan(bracket.low):
         return math.nan
