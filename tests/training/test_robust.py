@@ -122,6 +122,15 @@ def test_errors_have_the_formula_of_huber(loss: str) -> None:
     np.testing.assert_allclose(found.covariance, variance * np.linalg.inv(columns.T @ columns), rtol=1e-5)
 
 
+@each("loss", ROBUST, sampled=True)
+def test_a_tiny_penalty_leaves_errors_as_they_are(loss: str) -> None:
+    x = np.linspace(0, 4, 12)
+    data = {"x": x, "y": 3 * np.exp(-0.8 * x) + 0.1 * np.random.default_rng(1).normal(size=12), "w": 1 + x}
+    for weights in ({}, {"weights": "w"}):
+        plain, penalised = (fit("y ~ a*exp(-b*x)", data, loss=loss, l2=l2, **weights) for l2 in (0, 1e-12))
+        np.testing.assert_allclose(penalised.covariance, plain.covariance, rtol=1e-5)
+
+
 @pytest.mark.slow
 def test_errors_are_those_of_statsmodels() -> None:
     statsmodels = pytest.importorskip("statsmodels.api")

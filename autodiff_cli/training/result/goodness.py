@@ -209,18 +209,18 @@ def robust_scale(objective: Objective, theta: Array) -> float:
     return float(MAD_TO_STD * _median_between(objective, theta, ResidualsBetween(float(low), float(high))))
 
 
-def influence_norms(batch: Batch, theta: Array, free: int) -> Array:
-    """Return for each robust fit what takes the place of the norm of the residuals of least squares, by the first of
-    the covariances of Huber 1981, Robust Statistics, section 7.6: s·K·sqrt(Σψ²)/mean(ψ').
+def influence_norms(batch: Batch, theta: Array, free: int) -> tuple[Array, Array]:
+    """Return for each robust fit s·K·sqrt(Σψ²), and mean(ψ'). Their ratio takes the place of the norm of the residuals
+    of least squares, by the first of the covariances of Huber 1981, Robust Statistics, section 7.6.
 
-    K = 1 + p/n·var(ψ')/mean(ψ')² corrects it for few rows. The result is nan if mean(ψ') or s is not positive.
+    K = 1 + p/n·var(ψ')/mean(ψ')² corrects it for few rows. The mean is nan if it or s is not positive.
     """
     objectives = [batch.objective_of(fit) for fit in range(len(theta))]
     sums = np.array([each.sum_rows(each.kernels.influence, at) for each, at in zip(objectives, theta, strict=True)])
-    counts = batch.weighted_counts
-    squares, mean, mean_square = sums[:, 0], sums[:, 1] / counts, sums[:, 2] / counts
-    correction = 1 + free / counts * (mean_square / np.square(mean) - 1)
-    return np.where((mean > 0) & (batch.scales > 0), batch.scales * np.sqrt(squares) * correction / mean, math.nan)
+    mean, mean_square = (sums[:, 1:] / batch.weighted_counts[:, None]).T
+    correction = 1 + free / batch.weighted_counts * (mean_square / np.square(mean) - 1)
+    is_convex = (mean > 0) & (batch.scales > 0)
+    return batch.scales * np.sqrt(sums[:, 0]) * correction, np.where(is_convex, mean, math.nan)
 
 
 def subsample(objective: Objective, most: int = RESIDUALS.max_sampled_rows) -> Objective:

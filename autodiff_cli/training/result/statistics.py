@@ -250,8 +250,8 @@ PENALISED_SCALED = (
     f"variance of rows about the fit without it: {_PENALTY_NOTE}"
 )
 PENALISED_ROBUST = (
-    "square roots of the diagonal of inv(H)*G'G*inv(H)*n/(n - tr(inv(H)*I)), of the Hessians with the l2 penalty and "
-    f"without it, and the gradients of the loss: {_PENALTY_NOTE}"
+    "square roots of the diagonal of inv(H)*I*inv(H)*s^2*K^2*sum(psi^2)/(n - tr(inv(H)*I))/mean(psi'), of the Hessians "
+    f"with the l2 penalty and without it, with the scale s and the derivative psi of the loss: {_PENALTY_NOTE}"
 )
 POSTERIOR = "square roots of the diagonal of the inverse Hessian of minus the log posterior density"
 PROFILED_POSTERIOR = f"{POSTERIOR}, with the variance of the residuals profiled"
@@ -579,7 +579,7 @@ def _estimate_covariances(
         units = np.where((sizes > 0) & np.isfinite(sizes), sizes, 1.0)
         inverses, reasons = inverse_grams(factors / units[:, None, :], names)
         if kind is LossKind.ROBUST:
-            lengths = influence_norms(batch, matrices.theta, len(names))
+            lengths = np.divide(*influence_norms(batch, matrices.theta, len(names)))
             for fit in np.flatnonzero(np.isnan(lengths)).tolist():
                 reasons[fit].append("no standard errors: most residuals are so large that the loss curves downwards")
             return _scaled_by_residuals(inverses, lengths, dofs, ROBUST, reasons, units)
@@ -636,20 +636,20 @@ def _penalised_covariances(
     batch, theta, objective = matrices.batch, matrices.theta, matrices.batch.objective
     plain, size, kind = batch.without_penalty(), theta.shape[1], objective.kind
     half = 0.5 if kind is LossKind.SQUARES else 1.0  # the Hessian of rss/2
-    inverses, reasons = inverse_hessians(matrices.hessians(batch) * half, matrices.names)
-    if kind is LossKind.SQUARES and objective.family is None:
+    hessians = matrices.hessians(batch) * half
+    if kind is LossKind.ROBUST or (kind is LossKind.SQUARES and objective.family is None):
         factors = plain.triangles(theta, matrices.every)[:, :size, matrices.columns]
         data = factors.swapaxes(1, 2) @ factors
     else:
         data = matrices.hessians(plain) * half
-    residual_dofs = counts - np.einsum("gij,gji->g", inverses, data)
+    if kind is LossKind.ROBUST:  # the expected Hessian of the loss takes the place of its Hessian
+        norms, means = influence_norms(plain, theta, size)
+        data = means[:, None, None] * data
+        hessians = hessians - matrices.hessians(plain) + data
+    inverses, reasons = inverse_hessians(hessians, matrices.names)
+    sandwich, residual_dofs = inverses @ data @ inverses, counts - np.einsum("gij,gji->g", inverses, data)
     if kind is LossKind.ROBUST:
-        steps = copy_with(matrices, batch=plain).for_each(Objective.score_triangle) * objective.components @ inverses
-        # At the solution the gradient of the unpenalised loss is not 0: it balances the gradient of the penalty.
-        shift = matrices.gradients(plain)[:, None, :] @ inverses
-        meat = steps.swapaxes(1, 2) @ steps - shift.swapaxes(1, 2) @ shift / counts[:, None, None]
-        return _scaled_by_residuals(meat, np.sqrt(counts), residual_dofs, PENALISED_ROBUST, reasons)
-    sandwich = inverses @ data @ inverses
+        return _scaled_by_residuals(sandwich, norms / np.sqrt(means), residual_dofs, PENALISED_ROBUST, reasons)
     if kind is LossKind.SQUARES and not absolute_sigma:
         has_enough = counts > size
         plain_norms = _unpenalised_norms(plain, theta, lengths) if has_enough.any() else lengths
