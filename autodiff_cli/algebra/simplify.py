@@ -110,17 +110,11 @@ _ROWS = (
 
 SIMPLIFICATION_RULES = rewrite_by(_ROWS, then=_fold_arithmetic)  # for a `NodeTable`
 # For graphs that people read: zeros may have another sign, and quotients are rounded otherwise.
-TEXT_RULES = rewrite_by(
-    (
-        Row(a + 0, a),
-        Row(0 + a, a),
-        Row(0 - a, -a),
-        Row(-(a - b), b - a),
-        Row((1 / a) * b, b / a),
-        Row(a * (1 / b), a / b),
-    ),
-    then=SIMPLIFICATION_RULES,
-)
+_TEXT_ROWS = (
+    Row(a + 0, a), Row(0 + a, a), Row(0 - a, -a), Row(-(a - b), b - a),
+    Row((1 / a) * b, b / a), Row(a * (1 / b), a / b),
+)  # fmt: skip
+TEXT_RULES = rewrite_by(_TEXT_ROWS, then=SIMPLIFICATION_RULES)
 
 
 # --- Signs

@@ -202,10 +202,8 @@ def robust_scale(objective: Objective, theta: Array) -> float:
     """
     if objective.rows <= RESIDUALS.max_sampled_rows:
         return float(MAD_TO_STD * np.median(_absolute_residuals(objective, theta)))
-    sample = subsample(objective)
-    low, high = np.quantile(
-        _absolute_residuals(sample, theta), (0.5 - RESIDUALS.median_margin, 0.5 + RESIDUALS.median_margin)
-    )
+    sample, margin = subsample(objective), RESIDUALS.median_margin
+    low, high = np.quantile(_absolute_residuals(sample, theta), (0.5 - margin, 0.5 + margin))
     return float(MAD_TO_STD * _median_between(objective, theta, ResidualsBetween(float(low), float(high))))
 
 
@@ -276,11 +274,8 @@ class ResidualsBetween:
         magnitudes = np.abs(block)
         if WEIGHT in columns:
             magnitudes = (magnitudes * np.sqrt(columns[WEIGHT]))[:, columns[WEIGHT] > 0]
-        return (
-            magnitudes.size,
-            int(np.count_nonzero(magnitudes < self.low)),
-            magnitudes[(magnitudes >= self.low) & (magnitudes <= self.high)],
-        )
+        between = magnitudes[(magnitudes >= self.low) & (magnitudes <= self.high)]
+        return magnitudes.size, int(np.count_nonzero(magnitudes < self.low)), between
 
 
 def join_between(a: tuple[int, int, Array], b: tuple[int, int, Array]) -> tuple[int, int, Array]:

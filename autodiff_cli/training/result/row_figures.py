@@ -382,8 +382,7 @@ def _robust_deviations(rows: GatheredRows, residuals: Array, free: int) -> Array
     while (variances < _WINSOR_CONVERGED * last).any():
         last, limits = variances, HUBER_DELTA**2 * rows.spread(variances)
         variances = rows.totals(np.minimum(squares, limits)).sum(axis=0) / units
-    deviations: Array = np.sqrt(variances)
-    return deviations
+    return np.asarray(np.sqrt(variances))
 
 
 def _scatter_trends(rows: GatheredRows, sizes: Array, predictions: Array) -> Array:

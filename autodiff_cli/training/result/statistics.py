@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -249,10 +249,7 @@ PENALISED_SCALED = (
     "square roots of the diagonal of inv(H)*J'J*inv(H)*s^2, H the Hessian of rss/2 and the l2 penalty, s^2 the "
     f"variance of rows about the fit without it: {_PENALTY_NOTE}"
 )
-PENALISED_ROBUST = (
-    "square roots of the diagonal of inv(H)*I*inv(H)*s^2*K^2*sum(psi^2)/(n - tr(inv(H)*I))/mean(psi'), of the Hessians "
-    f"with the l2 penalty and without it, with the scale s and the derivative psi of the loss: {_PENALTY_NOTE}"
-)
+PENALISED_ROBUST = f"{PENALISED}, times s^2*K^2*sum(psi^2)/(n - tr(inv(H)*I))/mean(psi') for the slope psi of the loss"
 POSTERIOR = "square roots of the diagonal of the inverse Hessian of minus the log posterior density"
 PROFILED_POSTERIOR = f"{POSTERIOR}, with the variance of the residuals profiled"
 ROBUST = (
@@ -504,11 +501,6 @@ class _Matrices:
         weights = batch.total_weights(self.every) * batch.objective.components
         return batch.values_and_gradients(self.theta, self.every)[1][:, self.columns] * weights[:, None]
 
-    def for_each(self, compute: Callable[[Objective, Array], Array]) -> Array:
-        """Return a matrix for each fit, with a column for each parameter, computed one fit after the other."""
-        each = [compute(self.batch.objective_of(fit), point) for fit, point in enumerate(self.theta)]
-        return np.array(each)[:, :, self.columns]
-
 
 @dataclass(frozen=True, slots=True)
 class _Covariances:
@@ -592,7 +584,8 @@ def _estimate_covariances(
         definition = SCALED_EFFECTIVE if has_x_errors else SCALED_WEIGHTED if objective.is_weighted else SCALED
         return _scaled_by_residuals(inverses, lengths, dofs, definition, reasons, units)
     if objective.has_dispersion or objective.has_theta:
-        inverses, reasons = inverse_grams(matrices.for_each(fisher_factor), names)
+        factors = np.array([fisher_factor(batch.objective_of(fit), at) for fit, at in enumerate(matrices.theta)])
+        inverses, reasons = inverse_grams(factors[:, :, matrices.columns], names)
         if objective.has_theta:
             return _Covariances(inverses, np.ones(count), EXPECTED, reasons)
         return _scaled_by_residuals(inverses, _pearson_norms(batch, matrices.theta), dofs, DISPERSED, reasons)
