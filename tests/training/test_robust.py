@@ -173,6 +173,17 @@ def test_with_errors_of_rows_the_estimate_is_that_of_scipy(loss: str) -> None:
     assert [*found.parameters.values()] == pytest.approx(expected.x, rel=1e-6)
 
 
+def test_least_absolute_residuals_are_in_units_of_their_errors() -> None:
+    """Weights multiply the loss, as in R's `rq`; errors divide the residual."""
+    generator = np.random.default_rng(6)
+    x, sigma = generator.uniform(0, 5, 31), generator.uniform(0.02, 2, 31)
+    data = {"x": x, "y": 1 + 2 * x + sigma * generator.standard_t(2, 31), "s": sigma}
+    plane = {"u": 1 / sigma, "v": x / sigma, "z": data["y"] / sigma}
+    wanted = fit("z ~ a*u + b*v", plane, loss="mae").parameters
+    for weights in ({"sigma": "s"}, {"weights": "1/s"}):
+        assert fit("y ~ a + b*x", data, loss="mae", **weights).parameters == pytest.approx(wanted, rel=1e-6)
+
+
 @pytest.mark.slow
 @each("loss", ROBUST)
 def test_few_rows_are_covered_by_intervals_as_often_as_promised(loss: str) -> None:

@@ -203,10 +203,9 @@ def build_graphs(
     row_loss = row_loss_graph(model, loss, options, classes, target, prediction)
     ratio, of_ratio = variable("ratio"), LOSSES[loss].of_ratio if loss else None
     robust_loss = None if of_ratio is None else (ratio, of_ratio(ratio, huber_delta(options)))
-    if robust_loss is not None and weighted:
-        leaves_of_loss = [node for node in topological_order([row_loss]) if node.is_input]
-        scale = {leaf: row_scale(weighted) for leaf in leaves_of_loss if leaf.text == RESIDUAL_SCALE}
-        (row_loss,) = substitute([row_loss], scale)
+    if target is not None and weighted and (robust_loss is not None or (loss == "mae" and options.sigma is not None)):
+        root = weight_root()
+        row_loss = row_loss_graph(model, loss, options, classes, root * (target - prediction), ZERO) / square(root)
     if target is not None and classes is None:
         residuals = component_graphs(target - prediction, model.target_shape)
     if x_errors:
@@ -232,10 +231,10 @@ def build_graphs(
     )  # fmt: skip
 
 
-def row_scale(is_weighted: bool) -> Node:
-    """Return the scale of the residual of a row, for robust losses: that of all rows over the root of its weight."""
-    scale, weight = variable(RESIDUAL_SCALE), variable(WEIGHT)
-    return scale / where(weight > 0, sqrt(weight), 1) if is_weighted else scale
+def weight_root() -> Node:
+    """Return the factor by which a residual is in units of its own standard deviation; 1 for a weight of 0."""
+    weight = variable(WEIGHT)
+    return where(weight > 0, sqrt(weight), 1)
 
 
 def huber_delta(options: FitOptions) -> float:
@@ -514,10 +513,11 @@ class Kernels:
         (slope,) = gradient_nodes(loss, [ratio])
         (bend,) = gradient_nodes(slope, [ratio])
         terms: Sequence[Node] = (square(slope), bend, square(bend))
+        unit: Node = ONE / variable(RESIDUAL_SCALE)
         if self.graphs.has_weight:
             terms = [where(variable(WEIGHT) > 0, node, ZERO) for node in terms]
-        scale = row_scale(self.graphs.has_weight)
-        each = [substitute(terms, {ratio: node / scale}) for node in self.graphs.residuals]
+            unit = weight_root() / variable(RESIDUAL_SCALE)
+        each = [substitute(terms, {ratio: node * unit}) for node in self.graphs.residuals]
         sums = [functools.reduce(operator.add, nodes) for nodes in zip(*each, strict=True)]
         return self.backend.sum_kernel(self._row_graphs(simplify(sums)))
 

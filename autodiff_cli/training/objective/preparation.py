@@ -345,7 +345,7 @@ def _compile_model(
     if classes is not None or parsed.label_columns or has_arrays or priors:
         return build()
     # The parsed model is stored with the result, so that its id is not reused while the entry exists.
-    settings = options.huber_delta, options.l1, options.l2, *options.x_errors
+    settings = options.huber_delta, options.l1, options.l2, options.sigma is None, *options.x_errors
     key = (id(parsed), fixed_names, loss, settings, data.is_weighted, data.target_scales)
     return model_cache.get(key, build)
 

@@ -245,17 +245,23 @@ def robust_r_squared(objective: Objective, theta: Array) -> float:
     0.992
     """
     sample = subsample(objective)
-    target = sample.evaluate_rows(sample.kernels.target, theta)
-    weight = sample.column(WEIGHT) if sample.is_weighted else np.ones(target.shape[1])
-    target, weight = target[:, weight > 0], weight[weight > 0]
-    spread = float(np.median(np.abs(target - np.median(target, axis=1, keepdims=True)) * np.sqrt(weight)))
-    return 1 - (robust_scale(sample, theta) / (MAD_TO_STD * spread)) ** 2 if spread > 0 else math.nan
+    scale, target = robust_scale(sample, theta), sample.evaluate_rows(sample.kernels.target, theta)
+    spread = float(np.median(_magnitudes(target - np.median(target, axis=1, keepdims=True), _weights(sample))))
+    return 1 - (scale / (MAD_TO_STD * spread)) ** 2 if spread > 0 else math.nan
 
 
 def _absolute_residuals(objective: Objective, theta: Array) -> Array:
     """Return the absolute weighted residuals of all rows with a positive weight."""
-    residuals = weighted_residuals(objective, theta)
-    return np.abs(residuals[:, objective.column(WEIGHT) > 0] if objective.is_weighted else residuals)
+    return _magnitudes(unweighted_residuals(objective, theta), _weights(objective))
+
+
+def _weights(objective: Objective) -> Array | None:
+    return objective.column(WEIGHT) if objective.is_weighted else None
+
+
+def _magnitudes(values: Array, weights: Array | None) -> Array:
+    """Return the absolute values of all rows with a positive weight, times the roots of the weights."""
+    return np.abs(values if weights is None else (values * np.sqrt(weights))[:, weights > 0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,9 +277,7 @@ class ResidualsBetween:
 
     def __call__(self, block: Array, columns: ColumnArrays) -> tuple[int, int, Array]:
         """Return the counts and the residuals of a block."""
-        magnitudes = np.abs(block)
-        if WEIGHT in columns:
-            magnitudes = (magnitudes * np.sqrt(columns[WEIGHT]))[:, columns[WEIGHT] > 0]
+        magnitudes = _magnitudes(block, columns.get(WEIGHT))
         between = magnitudes[(magnitudes >= self.low) & (magnitudes <= self.high)]
         return magnitudes.size, int(np.count_nonzero(magnitudes < self.low)), between
 
@@ -765,8 +769,9 @@ def information_criteria(log_likelihood: float, k: int, count: int) -> dict[str,
 def _residual_summary(objective: Objective, theta: Array) -> dict[str, Any]:
     """Return the figures that need every residual."""
     if objective.rows > RESIDUALS.max_sorted_rows:
-        sampled = _residual_summary(subsample(objective), theta) if objective.kind is LossKind.ROBUST else {}
-        return {name: value for name, value in sampled.items() if name == "residual_std"}
+        is_robust = objective.kind is LossKind.ROBUST
+        of_sample = _residual_summary(subsample(objective, RESIDUALS.structure_rows), theta) if is_robust else {}
+        return {name: value for name, value in of_sample.items() if name == "residual_std"}
     counts = objective.column(WEIGHT) > 0 if objective.is_weighted else slice(None)
     residuals = unweighted_residuals(objective, theta)[:, counts]
     sizes = np.array([residuals.shape[1]])
