@@ -58,7 +58,7 @@ def test_a_course_leads_from_lesson_to_lesson_and_keeps_the_progress(page: Page,
     assert page.get_by_role("listitem").count() == len(names)
     page.get_by_role("link").first.click()
     page.get_by_role("link", name="Next").click()
-    assert page.url.endswith(f"{names[1]}.html")
+    page.wait_for_url(f"**/{names[1]}.html")
     answers = run_cli(f"lesson {names[1]} --json").json["questions"]
     first = page.locator("#lesson-questions > li").first
     first.get_by_role("textbox").fill(str(answers[0]["answer"]))
@@ -69,7 +69,7 @@ def test_a_course_leads_from_lesson_to_lesson_and_keeps_the_progress(page: Page,
     verdicts = [verdict.inner_text() for verdict in page.locator(".verdict").all()]
     assert verdicts == ["You answered this correctly before.", *[""] * (len(answers) - 1)]
     page.get_by_role("link", name="All lessons").click()
-    page.reload()
+    page.wait_for_url("**/index.html")
     shown = page.locator(f"[data-lesson='{names[1]}']").inner_text()
     assert shown == f"1 of {len(answers)} questions answered"
 
