@@ -99,7 +99,7 @@ class _StoredFit(NamedTuple):
     model: str
     values: str
     options: Mapping[str, str]
-    parameters: Mapping[str, Any]
+    result: Mapping[str, Any]
     content: bytes
 
 
@@ -134,7 +134,7 @@ class RequestHandlers:
         text = request.query_params.get("row", "")
         if not text.isascii() or not text.isdigit() or len(text) > 12:
             raise RequestError(f"error: a row is an integer from 1, not `{text[:40]}`", 400)
-        question = {"ask": "row", "model": stored.model, "parameters": stored.parameters, "row": int(text)}
+        question = {"ask": "row", "model": stored.model, "row": int(text), **stored.result}
         return await self._page(question | {"options": stored.options}, stored.content, self._limits.trace)
 
     async def course(self, request: Request) -> Response:
@@ -165,7 +165,7 @@ class RequestHandlers:
         question = {"ask": "fit", "model": model, "values": values, "options": options}
         answer = await self._ask_worker(question, content, self._limits.fit)
         token = secrets.token_urlsafe(16)
-        self._stored_fits[token] = _StoredFit(model, values, options, answer.pop("parameters"), content)
+        self._stored_fits[token] = _StoredFit(model, values, options, answer.pop("stored"), content)
         while len(self._stored_fits) > self._limits.stored_fits:
             self._stored_fits.popitem(last=False)
         return JSONResponse({**answer, "token": token})

@@ -339,8 +339,9 @@ def learning_page(
     from autodiff_cli.render.html_page import FitRecording, fit_page, sample_rows
     from autodiff_cli.render.layout import GraphTooLargeError
     from autodiff_cli.training.fitting.posterior import parameter_draws
-    from autodiff_cli.training.fitting.row_loss import row_loss_formula
+    from autodiff_cli.training.fitting.row_loss import row_loss_formula, row_weighting
     from autodiff_cli.training.objective.model import other_networks
+    from autodiff_cli.training.rows import WEIGHT
 
     classes = None if objective.classes is None else len(objective.classes)
     scaled = options if fit.scale is None else dataclasses.replace(options, scale=fit.scale)
@@ -348,6 +349,9 @@ def learning_page(
     row_indices = sample_rows(objective.rows)
     table = objective.data.select_rows(row_indices).to_table().columns
     columns = {name: table[name] for name in objective.model.row_leaves if name in table}
+    weighting = row_weighting(objective.loss, options)
+    if weighting is not None:
+        columns[weighting] = table[WEIGHT] if options.sigma is None else 1 / np.sqrt(table[WEIGHT])
     epochs = recorder.trajectory(objective, fit)
     point: dict[str, Any] = {name: float(values[0]) for name, values in columns.items()}
     point |= {**fit.parameters, **fit.fixed}

@@ -146,7 +146,8 @@ def _fit_report(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
         return {"error": notes.strip()}
     document = json.loads(_run_command_line(["train", "--json", *words[1:]], content)[1])
     parameters = {**document["parameters"], **document.get("fixed", {})}
-    return {"report": report, "notes": notes, "parameters": parameters, "rows": document["rows"]}
+    stored = {"parameters": parameters, "scale": document.get("scale")}
+    return {"report": report, "notes": notes, "stored": stored, "rows": document["rows"]}
 
 
 def _check_model(text: str) -> str:
@@ -184,6 +185,7 @@ def _row_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
         for name, value in question["parameters"].items()
     }
     model, options = _check_model(question["model"]), _fit_options(question)
+    options = dataclasses.replace(options, scale=question["scale"])
     row = trace_model_row(model, _open_data(data), question["row"], values, options)
     notes = [f"note: the loss of row {question['row']} at the fitted parameters", *row.notes]
     return _page(trace(row.formula, row.point, row.free_parameters), question["model"], "", notes)

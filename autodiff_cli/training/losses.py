@@ -50,6 +50,7 @@ class Loss:
         is_min_excluded: whether a target equal to `min_target` is outside of that range.
         has_scale: whether the loss has a number of its own, in the leaf `RESIDUAL_SCALE`, which fits estimate along.
         is_convex: whether the loss is convex in the residual, so that linear models have one minimum.
+        is_resistant: whether few large residuals hardly change the fit.
         of_ratio: for a robust loss, builds ρ(u) from the ratio u of residual and scale, and the threshold.
     """
 
@@ -60,6 +61,7 @@ class Loss:
     is_min_excluded: bool = False
     has_scale: bool = False
     is_convex: bool = True
+    is_resistant: bool = False
     of_ratio: Callable[[Node, float], Node] | None = None
 
 
@@ -82,7 +84,7 @@ def _robust_loss(of: Callable[[Node, float], Node], is_convex: bool = True) -> L
         scale = variable(RESIDUAL_SCALE)
         return square(scale) * of((target - prediction) / scale, delta)
 
-    return Loss(loss, LossKind.ROBUST, has_scale=True, is_convex=is_convex, of_ratio=of)
+    return Loss(loss, LossKind.ROBUST, has_scale=True, is_convex=is_convex, is_resistant=True, of_ratio=of)
 
 
 def _bce(target: Node, prediction: Node, _: float) -> Node:
@@ -172,7 +174,7 @@ FAMILIES = {
 
 LOSSES: dict[str, Loss] = {
     "mse": Loss(lambda target, prediction, _: square(target - prediction), LossKind.SQUARES),
-    "mae": Loss(lambda target, prediction, _: abs_(target - prediction), LossKind.OTHER),
+    "mae": Loss(lambda target, prediction, _: abs_(target - prediction), LossKind.OTHER, is_resistant=True),
     "huber": _robust_loss(_huber),
     "logcosh": _robust_loss(_logcosh),
     # 2·(sqrt(1 + r²) - 1), without cancellation

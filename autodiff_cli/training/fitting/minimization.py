@@ -413,11 +413,11 @@ def outlier_minima_mask(batch: Batch, is_poor: Mask) -> Mask:
             have other minima.
     """
     objective = batch.objective
-    is_robust = objective.kind is LossKind.ROBUST or objective.loss == "mae"
+    is_resistant = objective.loss != "" and LOSSES[objective.loss].is_resistant
     is_convex = objective.is_linear and LOSSES[objective.loss].is_convex
     # A curve through half of the rows leaves residuals without a scale.
     has_scale = batch.weighted_counts > 2 * objective.layout.size * objective.is_scale_estimated
-    return is_robust & (is_poor | (not is_convex)) & has_scale
+    return is_resistant & (is_poor | (not is_convex)) & has_scale
 
 
 @ignore_float_errors()

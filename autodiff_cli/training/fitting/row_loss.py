@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,20 +11,22 @@ import numpy as np
 
 from autodiff_cli.algebra.simplify import SIMPLIFICATION_RULES
 from autodiff_cli.algebra.table import NodeTable, Row, a, rewrite_by
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data import dialect as cells
 from autodiff_cli.data.files import DataSource
 from autodiff_cli.data.table import DataError
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.tape import substitute, topological_order
+from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import format_names
+from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.ops.arithmetic import abs_, equal
 from autodiff_cli.ops.elementary import hypot
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES, RESIDUAL_SCALE, textbook_form
-from autodiff_cli.training.objective.kernels import choose_loss, row_loss_graph
+from autodiff_cli.training.objective.kernels import choose_loss, row_loss_graph, weight_root
 from autodiff_cli.training.objective.loading import (
     Classes,
     check_classes,
@@ -32,6 +34,7 @@ from autodiff_cli.training.objective.loading import (
     check_parameter_names,
     distinct_levels,
     indicator_columns,
+    weighting_graph,
 )
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions, ParameterValues
@@ -70,20 +73,34 @@ def row_loss_formula(model: Model, loss: str, options: FitOptions, classes: int 
     program = model.program
     output = row_loss_graph(model, loss, options, classes, program.target, program.output)
     scale = constant(1.0 if options.scale is None else options.scale)
+    leaves, weighting = dict(program.leaves), row_weighting(loss, options)
+    if weighting is not None:
+        leaf = leaves.setdefault(weighting, variable(weighting))
+        scale = scale / weight_root(leaf) if options.sigma is None else scale * leaf
     scales = {leaf: scale for leaf in topological_order([output]) if leaf.is_input and leaf.text == RESIDUAL_SCALE}
     [output] = substitute([output], scales)
     if program.target is not None and LOSSES[loss].has_scale:
         typed = {program.target: variable("target"), program.output: variable("prediction")}  # stay as they are
         [output] = NodeTable(_AS_IN_TEXTBOOKS).rebuild(substitute([output], typed))
         [output] = substitute([output], {leaf: node for node, leaf in typed.items()})
-    return _formula_of_row(model, output)
+    return _formula_of_row(model, output, leaves)
 
 
-def _formula_of_row(model: Model, output: Node) -> Formula:
+def _formula_of_row(model: Model, output: Node, leaves: Mapping[str, Node]) -> Formula:
     program = model.program
-    return Formula(
-        output, program.leaves, text=model.text, source=program.source, notes=program.notes, shapes=model.shapes
-    )
+    return Formula(output, leaves, text=model.text, source=program.source, notes=program.notes, shapes=model.shapes)
+
+
+def row_weighting(loss: str, options: FitOptions) -> str | None:
+    """Return the name for the weight or standard deviation that scales the residual of a row: its column or expression.
+
+    Returns:
+        None if the loss is not robust, or if no text determines them.
+    """
+    words, source = ("weight", options.weights) if options.sigma is None else ("sigma", options.sigma)
+    if loss == "" or LOSSES[loss].of_ratio is None or not isinstance(source, str):
+        return None
+    return canonical_name(source) if cells.parse_number(source) is None else f"{words} of rows"
 
 
 def _explained_loss(
@@ -98,7 +115,8 @@ def _explained_loss(
     plain = None if target is None else textbook_form(loss, target, model.program.output)
     if plain is None or not {*formula.variables} <= {*point}:
         return formula, notes
-    textbook, here = _formula_of_row(model, plain), {name: point[name] for name in formula.variables}
+    textbook = _formula_of_row(model, plain, model.program.leaves)
+    here = {name: point[name] for name in formula.variables}
     (value, gradient), (stable_value, stable_gradient) = (form.value_and_grad(here) for form in (textbook, formula))
     pairs = [(value, stable_value), *((gradient[name], stable_gradient[name]) for name in model.parameters)]
     if not all(np.allclose(*pair, rtol=_TOLERANCE, atol=0) for pair in pairs):
@@ -150,27 +168,42 @@ def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mappi
     check_parameter_names(values, model)
     if fit.loss_name is None and fit.scale is not None:
         raise DataError("the model file lacks the loss of the fit: save the model again with `train --save`")
-    options = FitOptions(loss=fit.loss_name or None, scale=fit.scale, huber_delta=fit.huber_delta)
+    settings = fit.settings
+    options = FitOptions(
+        loss=fit.loss_name or None,
+        scale=fit.scale,
+        huber_delta=fit.huber_delta,
+        weights=settings.weights,
+        sigma=settings.sigma,
+    )
     loss = choose_loss(model, options)
-    point, classes = _read_row(file, number, model, fit.classes)
+    weighting = row_weighting(loss, options)
+    spreads = {}
+    if weighting is not None and settings.weighting is not None:
+        spreads[weighting] = weighting_graph(settings.weighting, "weights or sigma", file.names)
+    further = leaf_names([*spreads.values()])
+    point, classes = _read_row(file, number, model, fit.classes, further)
     free = tuple(name for name in model.parameters if name not in fit.fixed)
     values = model.expand_values(ParameterValues(values, {}, {})).start
     point |= {**fit.parameters, **fit.fixed, **values}
+    values = {name: float(evaluate([graph], point)[0]) for name, graph in spreads.items()}
+    point = {name: value for name, value in point.items() if name in model.columns or name not in further} | values
     formula, notes = _explained_loss(model, loss, options, classes, point)
     return TracedRow(formula, point, free, notes)
 
 
 def _read_row(
-    file: DataSource, number: int, model: Model, classes: Classes | None
+    file: DataSource, number: int, model: Model, classes: Classes | None, further: Collection[str] = ()
 ) -> tuple[dict[str, Any], Classes | None]:
-    """Return the values of a row in the columns of a model, and the classes.
+    """Return the values of a row in the columns of a model and in further columns of numbers, and the classes.
 
     The value of a class column is its position among the classes. If the classes are not known, all rows are read.
     """
-    place, texts = file.row(number, model.columns)
+    columns = [*dict.fromkeys([*model.columns, *further])]
+    place, texts = file.row(number, columns)
     point: dict[str, Any] = {}
     labels: dict[str, Any] = {}
-    for name, text in zip(model.columns, texts, strict=True):
+    for name, text in zip(columns, texts, strict=True):
         where = f"{file.name}: row {number} ({place}), column `{name}`"
         if text in cells.MISSING_VALUES:
             raise DataError(f"{where}: the cell is empty, and the loss needs it; choose another row")
@@ -186,7 +219,7 @@ def _read_row(
             levels = [*map(str, model.levels.get(name, [label]))]
             if label not in levels:
                 raise DataError(f"{where}: {cells.quoted_cell(text)} is not a level ({format_names(levels)})")
-        if name not in model.numeric:
+        if name not in (*model.numeric, *further):
             continue
         reader = file.parsers[name]
         if reader.origin is None:

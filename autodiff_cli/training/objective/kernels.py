@@ -203,8 +203,9 @@ def build_graphs(
     row_loss = row_loss_graph(model, loss, options, classes, target, prediction)
     ratio, of_ratio = variable("ratio"), LOSSES[loss].of_ratio if loss else None
     robust_loss = None if of_ratio is None else (ratio, of_ratio(ratio, huber_delta(options)))
-    if target is not None and weighted and (robust_loss is not None or (loss == "mae" and options.sigma is not None)):
-        root = weight_root()
+    is_standardized = options.sigma is not None or robust_loss is not None  # weights alone multiply absolute residuals
+    if target is not None and weighted and LOSSES[loss].is_resistant and is_standardized:
+        root = weight_root(variable(WEIGHT))
         row_loss = row_loss_graph(model, loss, options, classes, root * (target - prediction), ZERO) / square(root)
     if target is not None and classes is None:
         residuals = component_graphs(target - prediction, model.target_shape)
@@ -231,9 +232,8 @@ def build_graphs(
     )  # fmt: skip
 
 
-def weight_root() -> Node:
+def weight_root(weight: Node) -> Node:
     """Return the factor by which a residual is in units of its own standard deviation; 1 for a weight of 0."""
-    weight = variable(WEIGHT)
     return where(weight > 0, sqrt(weight), 1)
 
 
@@ -516,7 +516,7 @@ class Kernels:
         unit: Node = ONE / variable(RESIDUAL_SCALE)
         if self.graphs.has_weight:
             terms = [where(variable(WEIGHT) > 0, node, ZERO) for node in terms]
-            unit = weight_root() / variable(RESIDUAL_SCALE)
+            unit = weight_root(variable(WEIGHT)) / variable(RESIDUAL_SCALE)
         each = [substitute(terms, {ratio: node * unit}) for node in self.graphs.residuals]
         sums = [functools.reduce(operator.add, nodes) for nodes in zip(*each, strict=True)]
         return self.backend.sum_kernel(self._row_graphs(simplify(sums)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +87,23 @@ def test_a_saved_fit_is_traced_by_the_loss_it_was_fitted_by(tmp_path: Path) -> N
     assert np.mean(rows) == pytest.approx(fit.loss, rel=1e-9)
     refused = run_cli(f"trace {model} {path} --row 1 --loss mse")
     expect_refusal(refused, "already has the loss of its fit")
+
+
+@pytest.mark.parametrize("loss", ["mse", "huber", "cauchy"])
+@pytest.mark.parametrize("weighting", ["", "--weights n", "--sigma s", '--sigma "sqrt(s)"', "--sigma x", "--sigma 0.5"])
+def test_rows_with_errors_of_their_own_add_up_to_the_loss_of_the_fit(loss: str, weighting: str, tmp_path: Path) -> None:
+    path, model, page = tmp_path / "rows.csv", tmp_path / "line.json", tmp_path / "page.html"
+    lines = ["1,2.1,0.1,0", "2,3.9,0.2,3", "3,6.2,0.3,1", "4,13,0.5,2", "5,10.1,0.7,1", "6,11.8,0.8,4"]
+    path.write_text("\n".join(["x,y,s,n", *lines]) + "\n")
+    fit = run_cli(f'train "y ~ a*x + b" {path} --loss {loss} {weighting} --save {model} --page {page} --json').json
+    rows = [run_cli(f"trace {model} {path} --row {k} --json").json["value"] for k in range(1, 7)]
+    x, _, s, n = np.array([line.split(",") for line in lines], float).T
+    weights = {"": n * 0 + 1, "--weights n": n, "--sigma s": s**-2, "--sigma x": x**-2, "--sigma 0.5": n * 0 + 1}.get(
+        weighting, 1 / s
+    )
+    assert np.average(rows, weights=weights) == pytest.approx(fit["loss"], rel=1e-9)
+    shown = json.loads(re.findall(r'id="record"[^>]*>(.*?)</script>', page.read_text(), re.DOTALL)[0])
+    assert shown["nodes"][int(shown["output"])]["value"] == pytest.approx(rows[0], rel=1e-6)
 
 
 def test_the_loss_of_a_class_is_minus_the_logarithm_of_its_probability(kinds: str) -> None:

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from autodiff_cli.cli import worker
@@ -91,7 +92,7 @@ def test_a_fit_is_that_of_the_command(tmp_path: Path) -> None:
     file.write_bytes(DECAY)
     found = asked("fit", DECAY, model=MODEL, values="a=1, b=0.5")
     document = run_cli(["train", MODEL, str(file), "--a", "1", "--b", "0.5", "--json"]).json
-    assert found["parameters"] == pytest.approx(document["parameters"], rel=1e-12)
+    assert found["stored"]["parameters"] == pytest.approx(document["parameters"], rel=1e-12)
     assert found["rows"] == 5
     assert "parameters\n" in found["report"]
     assert "data: the file, columns y, x" in found["report"]
@@ -104,7 +105,7 @@ def test_a_fit_has_the_loss_the_optimizer_and_the_epochs_of_the_page(tmp_path: P
     found = asked("fit", DECAY, model=MODEL, values="", options=options)
     words = [f"--{name.replace('_', '-')}={text}" for name, text in options.items()]
     document = run_cli(["train", MODEL, str(file), *words, "--json"]).json
-    assert found["parameters"] == pytest.approx(document["parameters"], rel=1e-12)
+    assert found["stored"]["parameters"] == pytest.approx(document["parameters"], rel=1e-12)
     course = record_of(asked("learn", DECAY, model=MODEL, values="", options=options)["page"])["addition"]
     assert len(course["epochs"]) == 8
     assert asked("fit", DECAY, model=MODEL, values="", options={"epochs": "many"}).keys() == {"error"}
@@ -131,13 +132,21 @@ def test_a_file_that_is_no_data_is_refused_in_words(data: bytes) -> None:
     assert asked("fit", data, model=MODEL)["error"].startswith("error: ")
 
 
-def test_a_row_is_traced_at_the_fitted_parameters() -> None:
-    parameters = asked("fit", DECAY, model=MODEL)["parameters"]
-    record = record_of(asked("row", DECAY, model=MODEL, parameters=parameters, row=3)["page"])
-    variables = {variable["name"]: variable["value"] for variable in record["variables"]}
+@pytest.mark.parametrize("loss", ["mse", "huber"])
+def test_a_row_is_traced_at_the_fitted_parameters(loss: str, tmp_path: Path) -> None:
+    file = tmp_path / "decay.csv"
+    file.write_bytes(DECAY)
+    question: dict[str, Any] = {"model": MODEL, "options": {"loss": loss}}
+    fit = asked("fit", DECAY, **question)
+    question |= fit["stored"]
+    records = [record_of(asked("row", DECAY, row=k, **question)["page"]) for k in range(1, 6)]
+    variables = {variable["name"]: variable["value"] for variable in records[2]["variables"]}
     assert (variables["x"], variables["y"]) == (2, 0.75)
-    assert variables["a"] == parameters["a"]
-    assert "there is no row 9" in asked("row", DECAY, model=MODEL, parameters=parameters, row=9)["error"]
+    assert variables["a"] == fit["stored"]["parameters"]["a"]
+    losses = [record["nodes"][int(record["output"])]["value"] for record in records]
+    document = run_cli(["train", MODEL, str(file), "--loss", loss, "--json"]).json
+    assert np.mean(losses) == pytest.approx(document["loss"], rel=1e-9)
+    assert "there is no row 9" in asked("row", DECAY, row=9, **question)["error"]
 
 
 def test_a_fit_is_watched_learning() -> None:
@@ -145,7 +154,8 @@ def test_a_fit_is_watched_learning() -> None:
     course = record_of(page)["addition"]
     assert course["names"] == ["a", "b"]
     assert course["epochs"][0]["theta"][0] == 1
-    assert course["epochs"][-1]["theta"] == pytest.approx([*asked("fit", DECAY, model=MODEL)["parameters"].values()])
+    parameters = asked("fit", DECAY, model=MODEL)["stored"]["parameters"]
+    assert course["epochs"][-1]["theta"] == pytest.approx([*parameters.values()])
 
 
 @pytest.mark.slow
