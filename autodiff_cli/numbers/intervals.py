@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
@@ -359,7 +360,7 @@ def _by_balls(name: str) -> Function:
         with balls.interval_arithmetic(_BALL_BITS) as kind:
             function = kind.table[name]
             for k, row in enumerate(zip(*columns, strict=True)):
-                if any(map(math.isnan, row)):
+                if not all(map(operator.le, row[::2], row[1::2])):  # an empty interval
                     results[:, k] = np.nan
                     continue
                 balls.reset_jumps()

@@ -26,6 +26,7 @@ AGREEMENT = 30  # digits
 LONGEST_QUOTIENT = 700  # digits before the point of a quotient of floats
 MAX_SECONDS = 10  # of a reference, which does not exist if it takes longer
 MAX_BITS = 1_000_000  # of a number before or after its point; balls give up on some of the larger ones
+LARGEST = mpf(2) ** MAX_BITS
 TIE = 20  # digits less than all, to which equal numbers agree
 UNABLE = (
     ArithmeticError,
@@ -113,6 +114,8 @@ def _at_numbers(name: str, value: Any) -> Any:
     def at(*xs: mpf) -> mpf:
         if any(map(mp.isnan, xs)) and name not in MAY_IGNORE_NAN:
             return mp.nan
+        if name not in ARITHMETIC and any(mp.isfinite(x) and abs(x) > LARGEST for x in xs):
+            raise OverflowError("mpmath has functions that would fill the memory")
         result = _real(value(*xs))
         if mp.isnan(result) and any(map(mp.isinf, xs)) and name not in ARITHMETIC:
             raise ValueError("mpmath knows few limits")

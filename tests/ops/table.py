@@ -22,6 +22,7 @@ Interval = tuple[float, float]
 
 HUGE = 1e300
 ZERO, ONE = mpf(0), mpf(1)
+MAX_ARGUMENT = 2**64  # of an exponential, whose digits would fill the memory
 WIDE = (-HUGE, HUGE)
 POSITIVE = (1e-300, HUGE)
 SPECIAL = (0.0, 1.0, -1.0, 800.0, -800.0)
@@ -137,7 +138,8 @@ def weibull(x: Number, k: Number, scale: Number) -> tuple[Number, Number, Number
     if x < 0:
         return ZERO, ONE, ZERO
     power = (x / scale) ** k
-    return power, mp.exp(-power), k / scale * (x / scale) ** (k - 1) * mp.exp(-power)
+    beyond = mp.exp(-power) if power < MAX_ARGUMENT else ZERO
+    return power, beyond, k / scale * (x / scale) ** (k - 1) * beyond
 
 
 def weibull_slopes(x: Number, k: Number, scale: Number) -> tuple[Number, Number, Number]:
