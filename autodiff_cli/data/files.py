@@ -47,10 +47,10 @@ from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, CellKind, DataError,
 from autodiff_cli.data.formats import detect_format
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.streaming import PassProgress, StreamedColumns
-from autodiff_cli.data.table import Record, RowFilter, Table, TextBatch, check_has_rows
+from autodiff_cli.data.table import RowFilter, Table, TextBatch, check_has_rows
 from autodiff_cli.language.errors import format_names, pluralize, spelling_hint
 from autodiff_cli.language.lexer import canonical_name, quote_name
-from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
+from autodiff_cli.language.names import joined_columns
 from autodiff_cli.system import error_reason
 
 FILE_COLUMN = "file"  # the column that says from which of several files a row is
@@ -531,36 +531,41 @@ class DataSource:
         """Yield the rows that a table has as text."""
         return self.iter_rows() if table.row_mask is None else _filter_rows(self.iter_rows(), table.row_mask)
 
-    def row(self, number: int, names: Collection[str]) -> Record:
-        """Return the requested cells of a row as text, in the order of `names`.
+    def row(self, number: int, numbers: Collection[str], labels: Collection[str]) -> RawBatch:
+        """Return some columns of a single row, counted from 1 among the rows that the filter selects.
 
-        Rows that the filter selects are counted from 1.
+        Args:
+            numbers, labels: see `ColumnQuery`.
 
         Raises:
-            DataError: if there is no such row or column, and if the row has too few or too many cells.
+            DataError: if there is no such row or column, for cells that are not numbers, and for missing cells.
         """
-        parts = {name: joined_columns(name, self.names) for name in names}
-        missing = [part for name in names for part in parts[name] if part not in self.names]
-        if missing:
+        names = [*numbers, *itertools.chain(*(joined_columns(name, self.names) for name in labels))]
+        unknown = [name for name in names if name not in self.names]
+        if unknown:
             columns = f"the columns are {format_names(self.names)}"
-            raise DataError(f"{self.name}: there is no column {format_names(missing, '`')}; {columns}")
-        mask = self.read(ColumnQuery((), (), MissingCells.KEEP)).row_mask if self.is_filtered else None
-        records = ((file, record) for file in self.files for record in file.format.iter_records())
-        count = 0
-        for file, (location, cells) in records if mask is None else itertools.compress(records, mask.tolist()):
-            count += 1
-            if count == number:
-                where = f"{file.name}: {location}" if file.is_part else location
-                if len(cells) != len(file.header):
-                    problem = f"{pluralize(len(cells), 'cell')}, but the header has {len(file.header)}"
-                    raise DataError(f"{file.name}: {location}: {problem}")
-                positions = file.column_positions({*itertools.chain(*parts.values())})
-                texts = {part: cells[position].strip() for part, position in positions.items()}
-                texts.setdefault(FILE_COLUMN, file.label)
-                return Record(where, [JOINT_SEPARATOR.join(texts[part] for part in parts[name]) for name in names])
-        if not count:
-            raise DataError(f"{self.name}: there are no rows")
-        raise DataError(f"{self.name}: there is no row {number}; the last one is {count}")
+            raise DataError(f"{self.name}: there is no column {format_names(unknown, '`')}; {columns}")
+        query = ColumnQuery(numbers, labels, MissingCells.KEEP, batch_rows=max(1, number))
+        row = with_fallback(query, lambda query: self._read_row(query, number))
+        problems, missing = ProblemList(f"{self.name}: "), find_missing(row, numbers)
+        if missing:
+            problems.add_missing(missing, row, [number])
+        problems.raise_if_any()
+        return row
+
+    def _read_row(self, query: ColumnQuery, number: int) -> RawBatch:
+        count, row = 0, None
+        for batch in self.iter_batches(query):
+            if count < number <= count + batch.rows:
+                place = number - 1 - count
+                row = {name: column[place : place + 1] for name, column in batch.columns.items()}
+            count += batch.rows
+            if row is not None and not self.is_filtered:  # the effect of a filter is noted after its last row
+                break
+        if row is not None:
+            return row
+        problem = f"there is no row {number}; the last one is {count}" if count else "there are no rows"
+        raise DataError(f"{self.name}: {problem}")
 
 
 def _expand_path(pattern: str) -> list[str]:

@@ -13,6 +13,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import pairwise
 from random import Random
 from types import FrameType
 from typing import Any
@@ -56,6 +57,8 @@ MOST_ROWS = 12  # of a matrix of second derivatives
 MOVES = 6  # to see how far a number moves
 ULPS = 4.0
 SMALL_GRAPH = 4  # nodes; in larger graphs ways to compute overflow at different points
+SAMPLES = 61  # of a range that is searched
+MAX_BOXES = 50  # of a search
 
 
 class Broken(AssertionError):  # noqa: N818 - what the property is
@@ -524,6 +527,73 @@ def objectives(case: Case) -> None:
         compare(by_objective, by_hand, case.point, terms)
 
 
+def searches(case: Case) -> None:
+    """A search in a range loses neither a zero nor a minimum, and no sample is below its global minimum."""
+    f = parse(case.text)
+    chosen = next((name for name, x in case.point.items() if not np.ndim(x) and 1e-3 < abs(x) < 1e3), None)
+    if chosen is None or f.shapes or not all(map(math.isfinite, case.point.values())):
+        return
+    middle, chance = case.point[chosen], Random(case.seed)
+    low, high = middle - chance.choice([1e-3, 0.7, 3.1]), middle + chance.choice([1e-3, 0.6, 2.9])
+    box = {**case.point, chosen: (low, high)}
+
+    def value_at(x: float) -> float:
+        return float(f({**case.point, chosen: x}))
+
+    def size_at(x: float) -> float | None:
+        return size_of(trace(f, {**case.point, chosen: x}))
+
+    samples = np.linspace(low, high, SAMPLES).tolist()
+    values = [value_at(x) for x in samples]
+    zeros, optima = f.solve(box, max_boxes=MAX_BOXES), f.minimize(box, max_boxes=MAX_BOXES)
+    pairs = pairwise(zip(samples, values, strict=True))
+    crossings = [_crossing(value_at, a, b) for (a, left), (b, right) in pairs if left * right < 0]
+    dips = [
+        _dip(value_at, samples[k - 1], samples[k + 1])
+        for k in range(1, SAMPLES - 1)
+        if values[k] < min(values[k - 1], values[k + 1])
+    ]
+    width = high - low
+    for found, points, places, margin in (
+        (zeros, zeros.roots, crossings, 1e-7 * width),
+        (optima, optima.points, dips, width / SAMPLES),
+    ):
+        known = [point.enclosure[chosen] for point in points] + [part[chosen] for part in found.unresolved]
+        for x in places:
+            if x is not None and size_at(x) and not any(a - margin < x < b + margin for a, b in known):
+                raise Broken(f"{chosen} = {x!r} is not among {known}")
+    lowest, x = min((math.inf if math.isnan(value) else value, x) for x, value in zip(samples, values, strict=True))
+    size = size_at(x)
+    if optima.global_ and size is not None and lowest < optima.global_.value_enclosure[0] - ROUNDING * size:
+        raise Broken(f"{lowest!r} at {chosen} = {x!r} is below the global minimum {optima.global_.value_enclosure}")
+
+
+def _dip(value_at: Callable[[float], float], a: float, b: float) -> float | None:
+    """Where a function has a minimum between two numbers; None if it jumps or is flat there."""
+    ends = value_at(a), value_at(b)
+    for _ in range(60):
+        left, right = a + (b - a) / 3, b - (b - a) / 3
+        a, b = (a, right) if value_at(left) < value_at(right) else (left, b)
+    lowest, *around = (value_at(x) for x in ((a + b) / 2, a - 1e-9 * abs(a), b + 1e-9 * abs(b)))
+    depth = min(ends) - lowest
+    return a if depth > 1e-6 * max(map(abs, ends)) and max(around) - lowest < 1e-3 * depth else None
+
+
+def _crossing(value_at: Callable[[float], float], a: float, b: float) -> float | None:
+    """Where a function passes through 0 between two numbers; None if it jumps there or is not defined."""
+    left, right = value_at(a), value_at(b)
+    largest = max(abs(left), abs(right))
+    while a < (middle := (a + b) / 2) < b:
+        value = value_at(middle)
+        if not math.isfinite(value):
+            return None
+        if (value < 0) == (left < 0):
+            a, left = middle, value
+        else:
+            b, right = middle, value
+    return a if max(abs(left), abs(right)) < 1e-6 * largest else None
+
+
 _ALL = (
     errors,
     modes,
@@ -538,6 +608,7 @@ _ALL = (
     edges,
     exports,
     objectives,
+    searches,
 )
 PROPERTIES: dict[str, Callable[[Case], None]] = {found.__name__: found for found in _ALL}
 

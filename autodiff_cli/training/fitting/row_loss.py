@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from autodiff_cli.algebra.simplify import SIMPLIFICATION_RULES
 from autodiff_cli.algebra.table import NodeTable, Row, a, rewrite_by
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data import dialect as cells
+from autodiff_cli.data.batches import labels_of, numbers_of
 from autodiff_cli.data.files import DataSource
 from autodiff_cli.data.table import DataError
 from autodiff_cli.formula.formula import Formula
@@ -199,49 +199,27 @@ def _read_row(
 
     The value of a class column is its position among the classes. If the classes are not known, all rows are read.
     """
-    columns = [*dict.fromkeys([*model.columns, *further])]
-    place, texts = file.row(number, columns)
-    point: dict[str, Any] = {}
-    labels: dict[str, Any] = {}
-    for name, text in zip(columns, texts, strict=True):
-        where = f"{file.name}: row {number} ({place}), column `{name}`"
-        if text in cells.MISSING_VALUES:
-            raise DataError(f"{where}: the cell is empty, and the loss needs it; choose another row")
-        if name == model.class_column:
-            if classes is None:
-                table = file.load((), drop_missing=True, labels=[name])
-                classes = check_classes(np.unique(table.labels[name].levels(name)), table.rows, name)
-            point[name] = float(_class_position(text, classes, where))
-            continue
-        if name in model.label_columns:
-            labels[name] = check_labels([text], name, None)
-            label = str(labels[name][1][0])
-            levels = [*map(str, model.levels.get(name, [label]))]
-            if label not in levels:
-                raise DataError(f"{where}: {cells.quoted_cell(text)} is not a level ({format_names(levels)})")
-        if name not in (*model.numeric, *further):
-            continue
-        reader = file.parsers[name]
-        if reader.origin is None:
-            reader.parse(file.row(1, [name]).cells[0])  # sets the time from which dates and times are counted
-        value = reader.parse(text)
-        if value is None or not math.isfinite(value):
+    class_columns = [] if model.class_column is None else [model.class_column]
+    numbers = {name for name in model.columns if name in model.numeric}.difference(class_columns).union(further)
+    row = file.row(number, numbers, [*model.label_columns, *class_columns])
+    point: dict[str, Any] = {name: float(numbers_of(row, name)[0]) for name in numbers}
+    labels = {}
+    if model.class_column is not None and classes is None:
+        table = file.load((), drop_missing=True, labels=class_columns)
+        classes = check_classes(np.unique(table.labels[model.class_column].levels("")), table.rows, model.class_column)
+    for name in [*model.label_columns, *class_columns]:
+        text = str(labels_of(row, name).values[0])
+        levels = classes if classes and name in class_columns else model.levels.get(name, [text])
+        same = [k for k, level in enumerate(levels) if level in (text, cells.parse_number(text))]
+        if not same:
+            listed = format_names([*map(str, levels)])
             raise DataError(
-                f"{where}: {cells.quoted_cell(text)} is not a {'finite ' if value is not None else ''}number"
+                f"{file.name}: row {number}, column `{name}`: {cells.quoted_cell(text)} is not among {listed}"
             )
-        point[name] = value
-    return point | {
-        name: float(indicator[0]) for name, indicator in indicator_columns(model.matches, labels).items()
-    }, classes
-
-
-def _class_position(text: str, classes: Classes, where: str) -> int:
-    """Return the position of a label among the classes."""
-    value = cells.parse_number(text)
-    for k, label in enumerate(classes):
-        if label == text or (isinstance(label, int) and label == value):
-            return k
-    raise DataError(f"{where}: {cells.quoted_cell(text)} is not a class of the model")
+        labels[name] = check_labels([levels[same[0]]], name, None)
+        point |= {name: float(same[0])} if name in class_columns else {}
+    indicators = indicator_columns(model.matches, labels)
+    return point | {name: float(indicator[0]) for name, indicator in indicators.items()}, classes
 
 
 def _class_notes(model: Model, classes: Classes | None) -> tuple[str, ...]:

@@ -107,7 +107,9 @@ def test_rows_with_errors_of_their_own_add_up_to_the_loss_of_the_fit(loss: str, 
 
 
 def test_the_loss_of_a_class_is_minus_the_logarithm_of_its_probability(kinds: str) -> None:
-    document = run_cli(f'trace "kind ~ softmax([0, a*x1, b*x2])" {kinds} --row 3 --a 0.5 --b 2 --json').json
+    line = f'trace "kind ~ softmax([0, a*x1, b*x2])" {kinds} --a 0.5 --b 2'
+    expect_refusal(run_cli(f"{line} --row 9"), "there is no row 9; the last one is 8")
+    document = run_cli(f"{line} --row 3 --json").json
     assert document["value"] == pytest.approx(math.log(2 + math.exp(2)) - 2, rel=1e-13)  # of c, where x1 = 0, x2 = 1
     assert document["gradient"]["b"] == pytest.approx(math.exp(2) / (2 + math.exp(2)) - 1, rel=1e-13)
 
@@ -135,10 +137,9 @@ def test_all_views_work(decay: str, view: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--row 7 --a 2 --b 1", "there is no row 7; the last one is 6"),
-        ("--row 4 --a 2 --b 1", "row 4 (line 5), column `y`: the cell is empty"),
-        ("--row 5 --a 2 --b 1", 'row 5 (line 6), column `y`: "inf" is not a finite number'),
-        ("--row 6 --a 2 --b 1", 'row 6 (line 7), column `y`: "?" is not a number'),
+        ("--row 4 --a 2 --b 1", "row 4, column `y`: nan\nchoose a row without missing cells"),
+        ("--row 5 --a 2 --b 1", "row 5, column `y`: inf\nchoose a row without missing cells"),
+        ("--row 6 --a 2 --b 1", 'line 7, column `y`: "?" is not a number'),
         ("--row 0 --a 2 --b 1", "--row must be at least 1, not 0"),
         ("--row 1 --a 2", "no value for `b`; add --b 2"),
         ("--row 1 --a 2 --b 1 --y 3", "`y` is a column of the data"),
@@ -175,7 +176,7 @@ def test_parameters_with_a_value_for_each_level(tmp_path: Path) -> None:
     assert matched["gradient"]["c"] == pytest.approx(-2 * (0.3 - 2))
     (tmp_path / "other.csv").write_text("x,y,group\n0,2.1,Z\n")
     refused = run_cli(f"trace {model} {tmp_path}/other.csv --row 1")
-    expect_refusal(refused, 'row 1 (line 2), column `group`: "Z" is not a level (A, B, C)')
+    expect_refusal(refused, 'row 1, column `group`: "Z" is not among A, B, C')
 
 
 def test_files_are_read_as_train_reads_them(tmp_path: Path) -> None:
