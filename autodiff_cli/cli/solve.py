@@ -62,7 +62,7 @@ def solve(call: Call, expression: str = EXPR, *, options: SearchOptions) -> Outp
 
 @command(options=SearchOptions)
 def minimize(call: Call, expression: str = EXPR, *, options: SearchOptions) -> Output:
-    """Find all minima of a formula in a box, and prove which is the global one.
+    """Find the global minimum of a formula in a box and all its stationary points, with proof.
 
     A variable with a range LOW..HIGH is an unknown; one with a value is fixed. All stationary points are found, and
     classified as minimum, maximum or saddle. The global minimum may also lie on an edge of the box.
@@ -81,7 +81,7 @@ def minimize(call: Call, expression: str = EXPR, *, options: SearchOptions) -> O
 
 @command(options=SearchOptions)
 def maximize(call: Call, expression: str = EXPR, *, options: SearchOptions) -> Output:
-    """Find all maxima of a formula in a box, and prove which is the global one.
+    """Find the global maximum of a formula in a box and all its stationary points, with proof.
 
     A variable with a range LOW..HIGH is an unknown; one with a value is fixed. All stationary points are found, and
     classified as minimum, maximum or saddle. The global maximum may also lie on an edge of the box.

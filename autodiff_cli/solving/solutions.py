@@ -472,7 +472,7 @@ def _boxes_of(groups: Sequence[tuple[Array, Array]]) -> Boxes:
 
 
 def optimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
-    """Find all optima in a box; without any range, search one from the values of the variables."""
+    """Find all stationary points in a box; without any range, search an optimum from the values of the variables."""
     return (minimize if problem.ranges else search_minimum)(problem, is_maximum)
 
 

@@ -430,6 +430,11 @@ def test_points_along_kinks(text: str, box: dict[str, tuple[float, float]], coun
     assert low - 1e-14 <= least <= high + 1e-14
 
 
+def test_a_box_that_no_choice_between_branches_admits_is_left() -> None:
+    found = ad.parse("min(lgamma(Ei(0.5 - x)), x)").minimize(x=(-3, 3), max_boxes=300)
+    assert found.global_.value_enclosure[0] <= -3
+
+
 @pytest.mark.slow
 @each("text", ["1/x", "x*log(x)", "sqrt(x)"])
 def test_the_global_minimum_is_not_claimed_beyond_poles_and_domains(text: str) -> None:
