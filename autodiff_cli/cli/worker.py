@@ -17,12 +17,22 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from autodiff_cli.cli.environment import BadInput, Environment, open_data_files
+from autodiff_cli.cli.inputs import constant_values, split_uncertainties
+from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS
+from autodiff_cli.explain.record import Trace, array_shape
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.expression import parse
+from autodiff_cli.formula.formula import Formula
+from autodiff_cli.graph.tape import format_shape
+from autodiff_cli.language.errors import ExpressionError, InputError
+from autodiff_cli.language.lexer import canonical_name, quote_name, split_outside_brackets
+from autodiff_cli.render.gradient import example_value
+from autodiff_cli.render.html_page import served_addition, to_html
+from autodiff_cli.training.options import FitOptions
+
 if TYPE_CHECKING:
-    from autodiff_cli.cli.environment import Environment
     from autodiff_cli.data.files import DataSource
-    from autodiff_cli.explain.record import Trace
-    from autodiff_cli.formula.formula import Formula
-    from autodiff_cli.training.options import FitOptions
 
 
 _MAX_MEMORY = 8 << 30  # bytes of address space; most of it is never used
@@ -34,7 +44,6 @@ _FIELDS["--lr"] = _FIELDS["--learning-rate"]
 
 def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
     """Return the answer to a question; its key `ask` is `trace`, `fit`, `row`, `learn` or `course`."""
-    from autodiff_cli.language.errors import InputError
 
     pages = {"trace": _trace_page, "row": _row_page, "learn": _learning_page, "course": _course_page}
     try:
@@ -73,8 +82,6 @@ def parse_values(text: str) -> dict[str, str]:
     >>> parse_values("x=2 y = 3")
     {'x': '2', 'y': '3'}
     """
-    from autodiff_cli.cli.environment import BadInput
-    from autodiff_cli.language.lexer import canonical_name, split_outside_brackets
 
     texts: dict[str, str] = {}
     separated = re.sub(r"\s+(?=(?:`[^`]*`|[^\W\d][\w.]*)\s*=(?!=))", ";", text)
@@ -91,10 +98,6 @@ def parse_values(text: str) -> dict[str, str]:
 
 def _trace_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]:
     """Return the page of a formula at a point; a note lists the values of variables that had none."""
-    from autodiff_cli.cli.environment import BadInput
-    from autodiff_cli.cli.inputs import constant_values, split_uncertainties
-    from autodiff_cli.explain.tracing import trace
-    from autodiff_cli.expression import parse
 
     texts, errors = split_uncertainties(parse_values(question["values"]))
     if errors:
@@ -113,12 +116,6 @@ def _trace_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]:
 
 def _example_values(formula: Formula, values: Mapping[str, Any]) -> dict[str, str]:
     """Return an example value for each variable, as text, with a shape that fits the given values."""
-    from autodiff_cli.explain.record import array_shape
-    from autodiff_cli.expression import parse
-    from autodiff_cli.graph.tape import format_shape
-    from autodiff_cli.language.errors import ExpressionError
-    from autodiff_cli.language.lexer import quote_name
-    from autodiff_cli.render.gradient import example_value
 
     declared = [f"{quote_name(name)}: {format_shape(array_shape(x))}; " for name, x in values.items() if array_shape(x)]
     try:
@@ -128,10 +125,9 @@ def _example_values(formula: Formula, values: Mapping[str, Any]) -> dict[str, st
     return {name: example_value(shapes.get(name, ())).strip('"') for name in formula.variables}
 
 
-def _page(trace: Trace, formula: str, values: str, notes: list[str]) -> dict[str, Any]:
-    from autodiff_cli.render.html_page import served_addition, to_html
+def _page(record: Trace, formula: str, values: str, notes: list[str]) -> dict[str, Any]:
 
-    return {"page": to_html(trace, addition=served_addition(formula, values, "\n".join(notes)))}
+    return {"page": to_html(record, addition=served_addition(formula, values, "\n".join(notes)))}
 
 
 def _fit_report(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
@@ -156,7 +152,6 @@ def _check_model(text: str) -> str:
     Raises:
         BadInput: for `-`, for `@FILE`, and for an empty text.
     """
-    from autodiff_cli.cli.environment import BadInput
 
     if text.strip().startswith("@") or text.strip() in ("", "-"):
         raise BadInput("type a model, such as y ~ a*exp(-b*x); only the chosen file is read here")
@@ -177,7 +172,6 @@ def _row_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
     """Return the page of the loss at a row of data, at the parameters of a fit."""
     import numpy as np
 
-    from autodiff_cli.explain.tracing import trace
     from autodiff_cli.training.fitting.row_loss import trace_model_row
 
     values = {
@@ -193,7 +187,6 @@ def _row_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
 
 def _learning_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
     """Return the page that shows the progress of a fit."""
-    from autodiff_cli.cli.inputs import constant_values
     from autodiff_cli.cli.train import learning_page
     from autodiff_cli.training.fitting.fit import fit_objective
     from autodiff_cli.training.fitting.progress import Recorder
@@ -210,7 +203,6 @@ def _learning_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any
 
 def _fit_options(question: Mapping[str, Any]) -> FitOptions:
     """Return the options of a fit that were set on the page."""
-    from autodiff_cli.training.options import FitOptions
 
     return FitOptions(**{name: FIT_OPTIONS[name](text) for name, text in question.get("options", {}).items()})
 
@@ -229,15 +221,12 @@ def _course_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]
 
 def _open_data(data: BinaryIO) -> DataSource:
     """Open the data with default options."""
-    from autodiff_cli.cli.environment import open_data_files
-    from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS
 
     return open_data_files(["-"], _environment(data.read()), DEFAULT_FILE_OPTIONS)
 
 
 def _environment(content: bytes) -> Environment:
     """Return an environment with this content on standard input and discarded output."""
-    from autodiff_cli.cli.environment import Environment
 
     return Environment(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"), io.StringIO(), io.StringIO())
 
