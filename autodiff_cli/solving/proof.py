@@ -653,8 +653,9 @@ def simplest_number(low: float, high: float) -> fmpq:
 
 def _square_in_quadratic(x: Number, bits: int) -> int:
     """Return the d without square factors of a number a + b·√d; 1 or less for other numbers."""
+    number = ball.as_ball(x)
     with ball.working_precision(bits):
-        a, b, c = _integer_relation([arb(1), ball.as_ball(x), ball.as_ball(x) ** 2], bits)
+        a, b, c = _integer_relation([arb(1), number, number * number], bits)  # FLINT's number**2 is nan around 0
     square = b * b - 4 * a * c if c else 0
     return math.prod(int(p) for p, power in fmpz(square).factor() if power % 2) if square > 0 else 0
 
@@ -662,8 +663,7 @@ def _square_in_quadratic(x: Number, bits: int) -> int:
 def _integer_relation(numbers: Sequence[arb], bits: int) -> tuple[int, ...]:
     """Return small integers with which a sum of numbers is nearly 0 (Lenstra, Lenstra and Lovász); zeros for none."""
     size = len(numbers)
-    with ball.working_precision(bits):
-        scaled: list[Any] = [(x.mid() * arb(2) ** (bits - _RELATION_GUARD)).floor().unique_fmpz() for x in numbers]
+    scaled = [(as_fraction(x.mid()) * fmpq(2) ** (bits - _RELATION_GUARD)).floor() for x in numbers]
     rows = [[*(int(i == k) for k in range(size)), scaled[i]] for i in range(size)]
     *relation, _ = map(int, fmpz_mat(rows).lll().table()[0])
     return tuple(relation) if max(map(abs, relation)) < 2 ** (bits // 8) else (0,) * size

@@ -430,6 +430,12 @@ def test_points_along_kinks(text: str, box: dict[str, tuple[float, float]], coun
     assert low - 1e-14 <= least <= high + 1e-14
 
 
+def test_a_multiple_zero_with_a_coordinate_near_0_is_left_undecided() -> None:
+    text = "[cos(y + x) == cos(0.75), (y*x*1.5^(1/3))^4 == (0*1.5^(1/3))^4]"
+    found = ad.parse(text).solve(x=(-1, 1), y=(-1.35, 1.75))
+    assert {(near.point["x"], near.point["y"]) for near in found.nearly} >= {(0, -0.75), (0, 0.75)}
+
+
 def test_a_box_that_no_choice_between_branches_admits_is_left() -> None:
     found = ad.parse("min(lgamma(Ei(0.5 - x)), x)").minimize(x=(-3, 3), max_boxes=300)
     assert found.global_.value_enclosure[0] <= -3
