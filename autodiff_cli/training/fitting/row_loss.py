@@ -200,7 +200,8 @@ def _read_row(
     The value of a class column is its position among the classes. If the classes are not known, all rows are read.
     """
     class_columns = [] if model.class_column is None else [model.class_column]
-    numbers = {name for name in model.columns if name in model.numeric}.difference(class_columns).union(further)
+    used = [name for name in model.columns if name in model.numeric and name not in class_columns]
+    numbers = dict.fromkeys([*used, *further])
     row = file.row(number, numbers, [*model.label_columns, *class_columns])
     point: dict[str, Any] = {name: float(numbers_of(row, name)[0]) for name in numbers}
     labels = {}

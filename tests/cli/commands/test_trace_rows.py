@@ -33,7 +33,7 @@ def test_the_loss_of_the_third_row(decay: str) -> None:
     document = run_cli(f'trace "y ~ a*exp(-b*x)" {decay} --row 3 --a 2 --b 1 --json').json
     residual = 0.3 - 2 * math.exp(-2)
     assert document["expression"] == "y ~ a*exp(-b*x)"
-    assert document["variables"] == {"y": 0.3, "x": 2.0, "a": 2.0, "b": 1.0}
+    assert [*document["variables"].items()] == [("y", 0.3), ("x", 2.0), ("a", 2.0), ("b", 1.0)]
     assert document["value"] == pytest.approx(residual**2, rel=1e-13)
     assert document["gradient"] == pytest.approx(
         {"a": -2 * residual * math.exp(-2), "b": 2 * residual * 2 * 2 * math.exp(-2)}, rel=1e-13
