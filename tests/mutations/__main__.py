@@ -3,12 +3,13 @@
     python -m tests.mutations                             300 mutations of the whole package
     python -m tests.mutations --count 40 --seed 7         others, and fewer
     python -m tests.mutations --prefix autodiff_cli/ops   of some files only
+    python -m tests.mutations --quick                     without the tests marked slow
     python -m tests.mutations --again mutations.log       those that the output of an earlier run calls unnoticed
 
-The tests that call the broken function run, the quick ones first, up to the first failure. To know which tests call
-it, every test file runs once by itself, traced; this takes minutes, and is kept in `.pytest_cache/calls` as long as the
-file stays as it is. A test that fails is run again with nothing broken, where it has to pass. Ends with status 1 if
-fewer than 95 % of the mutations are noticed.
+The tests that call the broken function run, the quick ones first and those marked slow last, up to the first failure.
+To know which tests call it, every test file runs once by itself, traced; this takes minutes, and is kept in
+`.pytest_cache/calls` as long as the file stays as it is. A test that fails is run again with nothing broken, where it
+has to pass. Ends with status 1 if fewer than 95 % of the mutations are noticed.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ CPU_SECONDS = 600  # of all tests of a file, when they are recorded
 SLOWER = 5  # times as long as with nothing broken tests may take, and a start: a loop without end is noticed
 START_SECONDS = 20
 FIRST = 20  # tests that run before all others, most of which notice what these do not
+SLOW = ("--slow", "-mslow")  # options that run the tests marked slow, and no others
 RECORDED = ROOT / ".pytest_cache" / "calls"
 
 
@@ -54,6 +56,7 @@ def main() -> int:
     parser.add_argument("--parallel", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=400, help="of the tests of one mutation")
     parser.add_argument("--without", nargs="*", default=[], help="folders of tests to leave out, such as tests/browser")
+    parser.add_argument("--quick", action="store_true", help="leave out the tests marked slow")
     parser.add_argument("--again", type=Path, metavar="LOG", help="an earlier run: try what it calls unnoticed")
     parser.add_argument("--list", action="store_true", help="print the mutations, and run nothing")
     chosen = parser.parse_args()
@@ -73,9 +76,11 @@ def main() -> int:
         files = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests").rglob("test_*.py"))]
         files = [file for file in files if not file.startswith(tuple(chosen.without))]
         files += [file for file in sorted({mutation.file for mutation in mutations}) if ">>>" in text_of(file)]
+        kinds = [(file, True) for file in files if "mark.slow" in text_of(file) and not chosen.quick]
+        kinds += [(file, False) for file in files]
         calls = {
             name: test
-            for known in pool.map(lambda file: with_copy(copies, Copy.calls_of, file), files)
+            for known in pool.map(lambda kind: with_copy(copies, Copy.calls_of, *kind), kinds)
             for name, test in known.items()
         }
 
@@ -117,10 +122,12 @@ class Calls:
     Attributes:
         seconds: its processor time.
         called: functions of the package, as `file:function`; the function of a module is `<module>`.
+        is_slow: whether it is marked slow.
     """
 
     seconds: float
     called: frozenset[str]
+    is_slow: bool = False
 
 
 class Copy:
@@ -148,20 +155,21 @@ class Copy:
         found: dict[str, Any] = json.loads(self.server.stdout.readline())
         return found
 
-    def calls_of(self, file: str) -> dict[str, Calls]:
-        """Run a test file by itself, and return what each of its tests calls. What is recorded is read from a file."""
+    def calls_of(self, file: str, is_slow: bool) -> dict[str, Calls]:
+        """Run the quick or the slow tests of a file by themselves, and return what each of them calls. What is recorded
+        is read from a file."""
         digest = hashlib.sha256((ROOT / file).read_bytes()).hexdigest()[:16]
-        record = RECORDED / f"{file.replace('/', '.')}.{digest}.json"
+        record = RECORDED / f"{file.replace('/', '.')}.{digest}{'.slow' if is_slow else ''}.json"
         if not record.exists():
             RECORDED.mkdir(parents=True, exist_ok=True)
-            found = self.run([file], CPU_SECONDS, is_traced=True)
-            if not found["tests"]:
+            found = self.run([*(SLOW if is_slow else ()), file], CPU_SECONDS, is_traced=True)
+            if found["failure"] and not found["tests"]:
                 print(f"no test of {file} runs: {found['failure']}", file=sys.stderr)
                 return {}
             record.write_text(json.dumps(found), encoding="utf-8")
         known = json.loads(record.read_text(encoding="utf-8"))
         return {
-            name: Calls(seconds, frozenset(known["functions"][k] for k in called))
+            name: Calls(seconds, frozenset(known["functions"][k] for k in called), is_slow)
             for name, (seconds, called) in known["tests"].items()
         }
 
@@ -169,19 +177,20 @@ class Copy:
         """Return the first test that fails because of a mutation, or None."""
         path = self.path / mutation.file
         source = path.read_bytes()
-        for part in filter(None, (tests[:FIRST], tests[FIRST:])):
+        quick, slow = ([test for test in tests if calls[test].is_slow == is_slow] for is_slow in (False, True))
+        for part, options in ((quick[:FIRST], ()), (quick[FIRST:], ()), (slow, SLOW)):
             limit = START_SECONDS + SLOWER * sum(calls[test].seconds for test in part)
-            while True:
+            while part:
                 self._write(path, mutation.apply(source))
-                failed = self.run([*(f"--deselect={test}" for test in self.sick), *part], limit)["failure"]
+                failed = self.run([*options, *(f"--deselect={test}" for test in self.sick), *part], limit)["failure"]
                 self._write(path, source)
                 if failed is None:
                     break
                 if "::" not in failed:  # the process was ended, by the mutation or because its tests take that long
-                    if self.run(part, limit)["failure"] is None:
+                    if self.run([*options, *part], limit)["failure"] is None:
                         return str(failed)
                     break
-                if not self._is_sick(failed):
+                if not self._is_sick(failed, options):
                     return str(failed)
         return None
 
@@ -191,21 +200,22 @@ class Copy:
             compiled.unlink()  # the change may have the size and the second of the original
         path.write_bytes(source)
 
-    def _is_sick(self, test: str) -> bool:
+    def _is_sick(self, test: str, options: tuple[str, ...]) -> bool:
         """Whether a test fails with nothing broken; it is then left out from now on."""
         if test in self.healthy:
             return False
-        failed = self.run([test], CPU_SECONDS)["failure"]
+        failed = self.run([*options, test], CPU_SECONDS)["failure"]
         (self.healthy if failed is None else self.sick).add(test)
         return failed is not None
 
 
 def callers(mutation: Mutation, calls: Mapping[str, Calls], most_seconds: float) -> list[str]:
-    """Return the tests that call a broken function, the quick ones first, as many as take a number of seconds.
+    """Return the tests that call a broken function, the quick ones first and those marked slow last, of each kind as
+    many as take a number of seconds.
 
-    What no test calls, such as a function that builds a table when it is imported, is looked for in the tests that are
-    about its file and those that call others of it, and if there are none, in the tests of files that start processes.
-    Tables at the top of a module are looked for first in the tests that are about it.
+    What no test calls, or none but those that import its file, such as a function that builds a table, is looked for in
+    the tests that are about its file and those that call others of it, and if there are none, in the tests of files
+    that start processes. Tables at the top of a module are looked for first in the tests that are about it.
     """
     file = f"{mutation.file}:"
     function = f"{file}{mutation.function}"
@@ -214,14 +224,18 @@ def callers(mutation: Mutation, calls: Mapping[str, Calls], most_seconds: float)
     called = {test: known.called - {f"{file}<module>"} for test, known in calls.items()}
     found = [test for test, names in called.items() if any(x == function or x.startswith(inside) for x in names)]
     likely: set[str] = set()
-    if not (mutation.function and found):
+    if not mutation.function or all(f"{file}<module>" in calls[test].called for test in found):
         likely = {test for test in calls if is_about(test.partition("::")[0], mutation.file)}
         found = found or [test for test, names in called.items() if any(x.startswith(file) for x in names)]
         found = found or [test for test in calls if "subprocess" in text_of(test.partition("::")[0])]
     found = [*likely.union(found)]
     found.sort(key=lambda test: (test not in likely, calls[test].seconds, test))
-    totals = accumulate(calls[test].seconds for test in found)
-    return [test for test, total in zip(found, totals, strict=True) if total <= most_seconds]
+    chosen = []
+    for is_slow in (False, True):
+        kind = [test for test in found if calls[test].is_slow == is_slow]
+        totals = accumulate(calls[test].seconds for test in kind)
+        chosen += [test for test, total in zip(kind, totals, strict=True) if total <= most_seconds]
+    return chosen
 
 
 @cache

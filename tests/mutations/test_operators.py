@@ -64,8 +64,9 @@ def test_the_quickest_tests_of_a_function_come_first() -> None:
         "a.py::quick": Calls(1.0, frozenset({"f.py:f", "g.py:g"})),
         "a.py::longest": Calls(9.0, frozenset({"f.py:f"})),
         "a.py::other": Calls(0.1, frozenset({"f.py:<module>", "g.py:f"})),
+        "a.py::marked": Calls(0.2, frozenset({"f.py:f"}), is_slow=True),
     }
-    assert callers(mutation, calls, most_seconds=5) == ["a.py::quick", "a.py::slow"]
+    assert callers(mutation, calls, most_seconds=5) == ["a.py::quick", "a.py::slow", "a.py::marked"]
 
 
 def test_what_runs_at_import_is_tried_by_the_tests_of_its_folder_and_of_its_file() -> None:
@@ -79,3 +80,7 @@ def test_what_runs_at_import_is_tried_by_the_tests_of_its_folder_and_of_its_file
     }
     for mutation in mutations_of(source, f"{PACKAGE}/f/f.py"):
         assert callers(mutation, calls, most_seconds=5) == [quick, slow, other]
+    importing = {f"{PACKAGE}/f/f.py:table", f"{PACKAGE}/f/f.py:<module>"}
+    calls[f"{other}s"] = Calls(0.1, frozenset(importing))  # the first test that imports the file calls what builds it
+    for mutation in mutations_of(source, f"{PACKAGE}/f/f.py"):
+        assert set(callers(mutation, calls, most_seconds=5)) >= {quick, slow, f"{other}s"}
