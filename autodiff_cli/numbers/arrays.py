@@ -210,9 +210,6 @@ class _ArrayFactors:
         undecided: where a comparison in the runs so far is in doubt, by row; one element if rows are not compared.
     """
 
-    def __init__(self) -> None:
-        self.start(floats.PERTURBED_RUNS)
-
     def start(self, runs: Sequence[int]) -> None:
         self._runs, self._at, self._count = runs, 0, 0
         if runs[0] == floats.PERTURBED_RUNS[0]:

@@ -581,21 +581,6 @@ def _known_truth(condition: Number) -> bool | None:
         return None
 
 
-def _truth_as_ball(condition: Number) -> Number:
-    known = _known_truth(condition)
-    return _EITHER if known is None else ball.ONE if known else ball.ZERO
-
-
-def _and(a: Number, b: Number) -> Number:
-    known = {_known_truth(a), _known_truth(b)}
-    return ball.ZERO if False in known else _EITHER if None in known else ball.ONE
-
-
-def _where(condition: Number, a: Number, b: Number) -> Number:
-    known = _known_truth(condition)
-    return union(a, b) if known is None else a if known else b
-
-
 def _step(name: str) -> Function:
     """Return the enclosure of a step function over a ball: from its values at both ends, or else x ± 1."""
 
@@ -615,9 +600,10 @@ def _remainder(a: Number, b: Number) -> Number:
 
 
 _WIDE_RULES: dict[str, Callable[..., Number]] = {
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), lambda *_: _EITHER),
-    "not": lambda x: 1 - _truth_as_ball(x), "mod": _remainder,
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "not"), lambda *_: _EITHER), "mod": _remainder,
     **{name: _step(name) for name in ("sign", "heaviside", "floor", "ceil", "round")},
-    "and": _and, "or": lambda a, b: 1 - _and(1 - _truth_as_ball(a), 1 - _truth_as_ball(b)), "where": _where,
+    "and": lambda *sides: ball.ZERO if False in map(_known_truth, sides) else _EITHER,
+    "or": lambda *sides: ball.ONE if True in map(_known_truth, sides) else _EITHER,
+    "where": lambda _, a, b: union(a, b),
 }  # fmt: skip
 _CONDITION_OPS = ("eq", "ne", "lt", "le", "gt", "ge", "not", "and", "or", "where")

@@ -33,7 +33,14 @@ from autodiff_cli.numbers.ball_arithmetic import (
     nearest_float,
     unique_integer,
 )
-from autodiff_cli.numbers.balls import FUNCTIONS, interval_arithmetic, parse_constant, precision
+from autodiff_cli.numbers.balls import (
+    FUNCTIONS,
+    has_possible_jump,
+    interval_arithmetic,
+    parse_constant,
+    precision,
+    reset_jumps,
+)
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
 from tests.autodiff import test_structural_zeros as zeros
@@ -376,6 +383,20 @@ def test_besselk_next_to_an_integer_order_has_its_digits(order: str) -> None:
         assert abs(mpf(format_digits(result.numbers[0], 30)) / mp.besselk(mpf(order), mpf("0.3")) - 1) < mpf("1e-29")
 
 
+@each("whole", [0, 1, 2, 5])
+@each("side", [-1, 1])
+def test_besselk_next_to_an_integer_order_is_enclosed(whole: int, side: int) -> None:
+    bits = 100
+    for x in (0.1, 1.0, 30.0):
+        order = arb(whole) + side * arb(2) ** -(bits // 2 + 1)
+        with precision(bits):
+            enclosure = FUNCTIONS["besselk"](order, arb(x))
+        with precision(4 * bits):
+            exact = FUNCTIONS["besselk"](arb(whole) + side * arb(2) ** -(bits // 2 + 1), arb(x))
+        assert enclosure.contains(exact), x
+        assert x > 1 or enclosure.rel_accuracy_bits() >= bits // 2 - 5
+
+
 def test_a_ball_covers_an_interval_and_little_else() -> None:
     for low, high in itertools.product((-3.0, -1.0, -1e-300, 0.0, 1e-300, 2.0, 7.0), (-1.0, 0.0, 1e-300, 2.0, 1e300)):
         if low <= high:
@@ -393,3 +414,31 @@ def test_a_ball_around_0_times_an_infinity_is_undecided() -> None:
         with pytest.raises(Undecided):
             multiply(*pair)
     assert multiply(arb(2, 1), arb("inf")) == arb("inf")
+
+
+@each("name", ["eq", "ne", "lt", "le", "gt", "ge", "not", "and", "or", "where"])
+def test_a_condition_over_intervals_encloses_that_of_every_number_inside(name: str) -> None:
+    """Also where an argument may be any number, and where it may not even be one."""
+    op = get_op(name)
+    unknown = arb("nan"), (-1.0, 0.0, 1.0, 2.0)
+    known = (arb(0.5, 0.5), (0.0, 0.5, 1.0)), (arb(1), (1.0,)), (arb(0), (0.0,)), (arb(2, 1), (1.0, 1.5, 3.0))
+    cases = [*known, unknown]
+    with interval_arithmetic(60) as kind:
+        function = kind.function(op, op.min_inputs)
+        for chosen in itertools.product(cases, repeat=op.min_inputs):
+            if name == "where":
+                truths = {bool(x) for x in chosen[0][1]}
+                if any(chosen[2 - truth] is unknown for truth in truths):
+                    continue  # a value that is no number
+            reset_jumps()
+            found = as_ball(function(*(interval for interval, _ in chosen)))
+            inside = {
+                FLOATS.function(op, op.min_inputs)(*point) for point in itertools.product(*(xs for _, xs in chosen))
+            }
+            assert all(found.contains(arb(value)) for value in inside), chosen
+            # Intervals that meet at their ends are not compared.
+            assert len(inside) > 1 or found.is_exact() or name in ("eq", "ne", "lt", "le", "gt", "ge"), chosen
+            assert has_possible_jump() == (len({bool(x) for x in chosen[0][1]}) > 1) or name != "where", chosen
+            if name != "where":
+                assert len(inside) == 1 or has_possible_jump(), chosen
+                assert arb(0.5, 0.5001).contains(found), chosen

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from math import inf, nan
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from mpmath import mp, mpf
 import autodiff_cli as ad
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.tape import Tape
+from autodiff_cli.numbers import float_functions, gamma_functions, special_functions
 from autodiff_cli.numbers.array_functions import SPECIAL
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.ball_arithmetic import nearest_float
@@ -524,3 +526,31 @@ def test_the_inverse_of_the_incomplete_gamma_function_leads_back() -> None:
         probability = float(mp.gammainc(a, 0, x, regularized=True))
         if probability > 1e-300:
             assert gammaincinv(a, probability) == pytest.approx(x, rel=1e-13 * max(1, 1 / a), abs=0), (a, x)
+
+
+def test_lambertw_has_its_digits_next_to_its_branch_point() -> None:
+    """There it rises like a root, so that the part of 1/e that a float lacks counts."""
+    step = math.ulp(special_functions.INVERSE_E)
+    for count in (1, 2, 3, 10, 1000, 10**6, 10**12):
+        x = -special_functions.INVERSE_E + count * step
+        with mp.workdps(60):
+            exact = mp.lambertw(mpf(x))
+        assert float(special_functions.lambertw(x)) == pytest.approx(float(exact.real), rel=4e-16), count
+        with mp.workdps(60):
+            assert float(special_functions.lambertw_plus_1(x)) == pytest.approx(float(1 + exact.real), rel=1e-14), count
+
+
+@each(
+    ("module", "name", "exact"),
+    [
+        (float_functions, "SQRT_HALF", lambda: mp.sqrt(mpf(1) / 2)),
+        (gamma_functions, "DIGAMMA_ROOT", lambda: mp.findroot(mp.digamma, 1.46)),
+        (special_functions, "INVERSE_E", lambda: mp.exp(-1)),
+    ],
+)
+def test_constants_and_their_rounding_errors_have_twice_as_many_digits(
+    module: Any, name: str, exact: Callable[[], mpf]
+) -> None:
+    with mp.workdps(60):
+        rounded, error = getattr(module, name), getattr(module, f"{name}_ERROR")
+        assert (rounded, error) == (float(exact()), float(exact() - mpf(rounded)))

@@ -207,3 +207,21 @@ def test_a_slope_that_is_0_at_one_end_leaves_the_bounds_exact(monkeypatch: pytes
         f = parse(text)
         exact = sorted(f(x=x) for x in (0, 0.75))
         assert bounds(f, {"x": (0, 0.75)})[VALUE] == pytest.approx(exact, rel=1e-15, abs=0), text
+
+
+@each("low, high", [(0.1, 0.7), (-0.3, 1e9), (1e-300, 3e-300), (-1.1, -0.2)])
+@each("varying", [[], ["x"], ["x", "y"], ["x", "y", "z"]])
+def test_boxes_cover_their_intervals_from_end_to_end(low: float, high: float, varying: list[str]) -> None:
+    """Whatever the rounding errors of their sizes."""
+    intervals = dict.fromkeys("xyz", (low, high))
+    boxes = [*precision._boxes(intervals, varying)]
+    assert len({tuple(box.values()) for box in boxes}) == len(boxes)
+    for name in intervals:
+        ends = sorted({box[name] for box in boxes})
+        assert (ends[0][0], ends[-1][1]) == (low, high)
+        assert all(one[1] == other[0] for one, other in itertools.pairwise(ends))
+        sizes = [end - start for start, end in ends]
+        assert sizes == pytest.approx([(high - low) / len(ends)] * len(ends), rel=1e-6, abs=0)
+        assert len(ends) == (round(len(boxes) ** (1 / len(varying))) if name in varying else 1)
+    assert 1 <= len(boxes) <= precision._MAX_BOXES
+    assert not varying or len(boxes) ** (1 / len(varying)) > precision._MAX_BOXES ** (1 / len(varying)) - 1

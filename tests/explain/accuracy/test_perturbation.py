@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from fractions import Fraction
@@ -17,6 +18,7 @@ from autodiff_cli.explain.array_accuracy import RowAccuracy
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.array_derivatives import BatchedGradient
+from autodiff_cli.numbers import floats
 from autodiff_cli.numbers.floats import FLOATS, PERTURBED_RUNS, is_short, start_perturbed_run
 from autodiff_cli.ops import get_op
 from tests.each import each
@@ -237,3 +239,30 @@ def test_numbers_next_to_zeros_of_functions_and_slopes_are_reported(
 def test_results_that_vanish_are_reported_also_where_an_argument_is_zero(text: str, x: float, right: str) -> None:
     found = trace(parse(text), {"x": x})
     assert {name: digits for each in found.warnings for name, digits in each.right.items()}[VALUE] == right
+
+
+@each(
+    ("runs", "is_undecided"),
+    [
+        ([[(1.0, 2.0)], [(1.001, 2.0)], [(0.999, 2.0)]], False),
+        ([[(1.0, 1.0)], [(1.0, 1.0)], [(1.0, 1.0)]], False),  # equal without any error
+        ([[(1.0, 1.01)], [(1.02, 1.0)], [(1.0, 1.01)]], True),  # within the errors of each other
+        ([[(0.01, 5.0)], [(-0.01, 5.0)], [(0.02, 5.0)]], True),  # the left side has no correct digit
+        ([[(5.0, 0.01)], [(5.0, -0.01)], [(5.0, 0.02)]], True),
+        ([[(1.0, 2.0)], [(1.0, 2.0)], [(math.inf, 2.0)]], True),
+        ([[(1.0, 2.0)], [], [(1.0, 2.0)]], True),  # one run took another way
+        ([[], [], [(1.0, 2.0), (3.0, 4.0)]], True),
+        ([[], [], []], False),
+    ],
+)
+def test_comparisons_that_errors_may_reverse_are_in_doubt(
+    runs: list[list[tuple[float, float]]], is_undecided: bool
+) -> None:
+    factors = floats._FactorSequence()
+    for _ in range(2):  # the first run begins anew
+        for run, sides in zip(floats.PERTURBED_RUNS, runs, strict=True):
+            factors.start(run)
+            for a, b in sides:
+                factors.compared(a, b)
+            assert factors.has_comparisons() == bool(sides)
+        assert factors.has_undecided() == is_undecided
