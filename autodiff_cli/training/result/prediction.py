@@ -401,16 +401,16 @@ def inverse(
     program, target = model.program, model.program.target
     if fit.random_effects:
         raise OptionError("a fit with random effects has no inverse predictions")
-    leaf = None if target is None or fit.classes is not None or model.target_shape else leaf_names([target])
-    if target is None or leaf is None or len(leaf) != 1 or fit.loss_name not in _INVERTIBLE_LOSSES:
+    leaves = [] if target is None or model.target_shape else leaf_names([target])
+    if target is None or len(leaves) != 1 or fit.loss_name not in _INVERTIBLE_LOSSES:
         raise OptionError("an inverse prediction needs least squares or a robust loss, and one target column")
     if column not in fit.predictors or column in fit.label_columns:
         raise OptionError(f"the prediction does not read numbers from `{column}`")
     low, high = limits
     if not -math.inf < low < high < math.inf:
         raise OptionError(f"the range of `{column}` is two numbers, the lower one first, not {low:g} to {high:g}")
-    slope = gradient_nodes(target, [program.leaves[leaf[0]]])[0]
-    value, factor = (float(each) for each in evaluate([target, slope], {leaf[0]: reading}))
+    slope = gradient_nodes(target, [program.leaves[leaves[0]]])[0]
+    value, factor = (float(each) for each in evaluate([target, slope], {leaves[0]: reading}))
     deviation = _residual_std(fit) if error is None else abs(factor * error)
     if deviation is None or (error is None and fit.settings.weighted):
         raise OptionError("the standard deviation of a new reading is not known: give its error, such as 3.2+-0.1")
@@ -453,15 +453,13 @@ def inverse(
         slopes = np.broadcast_to(np.abs(evaluate(tangent, point, model.shapes)[0]), roots.shape)
         errors = spreads / slopes
         # Ranges without a solution, each by its first point.
-        is_inside = np.concatenate(([False], ~is_outside))
-        starts = np.flatnonzero(is_inside[1:] & ~is_inside[:-1])
-        stops = np.append(np.flatnonzero(is_inside[:-1] & ~is_inside[1:]), len(points))[: len(starts)]
-        is_near = [
-            not np.any((places >= first - 1) & (places < last)) for first, last in zip(starts, stops, strict=True)
-        ]
+        is_start = np.diff(~is_outside, prepend=False) & ~is_outside
+        near_roots = np.concatenate((places, places + 1))
+        solved = np.cumsum(is_start)[near_roots[~is_outside[near_roots]]] - 1
+        starts = np.delete(np.flatnonzero(is_start), solved)
         predictions = list[InversePrediction]()
         solutions = [*zip(places.tolist(), roots.tolist(), errors.tolist(), strict=True)]
-        for place, root, error in (*solutions, *((first, None, None) for first in starts[is_near].tolist())):
+        for place, root, error in (*solutions, *((first, None, None) for first in starts.tolist())):
             below = np.flatnonzero(is_outside[: place + 1])[-1:]
             above = place + 1 + np.flatnonzero(is_outside[place + 1 :])[:1]
             at = points[place] if root is None else root

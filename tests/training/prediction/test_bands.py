@@ -4,8 +4,11 @@ coverage.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from scipy import optimize, stats
 import autodiff_cli as ad
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.result import prediction
+from autodiff_cli.training.result.goodness import DRAWN
 from autodiff_cli.training.result.prediction import PredictionRequest, Predictions, column_chunks, prediction_columns
 from tests.support import expect_refusal, run_cli
 
@@ -156,11 +160,14 @@ def test_rows_in_parts_have_the_predictions_of_all_at_once(monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-def test_a_reading_leads_back_to_its_cause_as_in_fiellers_theorem() -> None:
+@pytest.mark.parametrize("noise", [0.3, 0.001])
+@pytest.mark.parametrize("limits", [(0.0, 12.0), (-700.0, 900.0)])
+def test_a_reading_leads_back_to_its_cause_as_in_fiellers_theorem(noise: float, limits: tuple[float, float]) -> None:
+    """Also where the interval lies between two of the points at which predictions and reading are compared."""
     x = np.linspace(1, 10, 12)
-    y = 1.5 + 2 * x + np.random.default_rng(2).normal(0, 0.3, 12)
+    y = 1.5 + 2 * x + np.random.default_rng(2).normal(0, noise, 12)
     found = ad.fit("y ~ a + b*x", {"x": x, "y": y})
-    (back,) = found.inverse("x", 12.0, limits=(0, 12))
+    (back,) = found.inverse("x", 12.0, limits=limits)
     slope, spread, squares = found.parameters["b"], found.residual_std, np.sum((x - x.mean()) ** 2)
     t = found.quantile()
     root = (12 - found.parameters["a"]) / slope
@@ -169,7 +176,7 @@ def test_a_reading_leads_back_to_its_cause_as_in_fiellers_theorem() -> None:
     middle = x.mean() + (root - x.mean()) / (1 - g)
     error = spread / slope * math.sqrt(1 + 1 / 12 + (root - x.mean()) ** 2 / squares)
     assert back == pytest.approx((root, error, middle - half, middle + half), rel=1e-9)
-    (given,) = found.inverse("x", 12.0, spread, limits=(0, 12))
+    (given,) = found.inverse("x", 12.0, spread, limits=limits)
     assert given == pytest.approx(back, rel=1e-9)
 
 
@@ -187,12 +194,21 @@ def test_readings_have_several_causes_or_none() -> None:
     assert open_end.high is None
     (beyond,) = plateau.inverse("x", 5.2, 0.2, limits=(0, 100))  # the plateau is 5
     assert (beyond.value, beyond.stderr, beyond.high) == (None, None, None)
+    at_a_point = plateau.predict({"x": [6.0]}).prediction[0]  # one of those at which predictions are compared
+    assert [each.value for each in plateau.inverse("x", at_a_point, 0.2, limits=(0, 12))] == [pytest.approx(6)]
     bands = plateau.predict({"x": [beyond.low]}, interval=0.95)
     spread = (bands.confidence_high - bands.confidence_low) / 2 / plateau.quantile()
     assert 5.2 - bands.prediction == pytest.approx(plateau.quantile() * np.hypot(spread, 0.2), rel=1e-9)
+    touched = parabola.inverse("x", 0.85, 0.2, limits=(0, 12))  # below the minimum, but not significantly
+    assert [each.value for each in touched] == [None]
+    assert touched[0].low < 5 < touched[0].high
+    assert parabola.inverse("x", 0.85, 0.2, limits=(touched[0].low + 0.1, 12)) == [(None, None, None, touched[0].high)]
     logarithm = ad.fit("log(y) ~ a - b*x + c*(g == 'u')", {"x": x, "y": np.exp(2 - x / 3), "g": ["u", "v"] * 6})
     (value,) = logarithm.inverse("x", 1.0, 0.01, limits=(0, 10), others={"g": "v"})
     assert value[:2] == pytest.approx((6, 0.03), rel=1e-6)
+    priors, data = {"b[g]": "normal(0, s)"}, {"x": x, "y": x + np.sin(x), "g": ["u", "v"] * 6}
+    with pytest.raises(OptionError, match="a fit with random effects has no inverse predictions"):
+        ad.fit("y ~ a*x + b[g]", data, priors=priors, laplace="b").inverse("x", 4.0)
 
 
 def test_readings_that_lead_nowhere_are_refused() -> None:
@@ -201,7 +217,9 @@ def test_readings_that_lead_nowhere_are_refused() -> None:
     counts = ad.fit("y ~ exp(a*x)", {"x": x, "y": x}, family="poisson")
     classes = ad.fit("g ~ softmax(dense(x, 2))", {"x": x, "g": group})
     two = ad.fit("[y, z] ~ [a*x, b*x]", {"x": x, "y": 2 * x + 1, "z": x + 1})
-    for fit in (counts, classes, two):
+    twice = ad.fit("[y, 2*y] ~ [a*x, b*x]", {"x": x, "y": 2 * x + 1})
+    likelihood = ad.fit("(y - a*x)^2", {"x": x, "y": 2 * x + 1})
+    for fit in (counts, classes, two, twice, likelihood):
         with pytest.raises(OptionError, match="needs least squares or a robust loss, and one target column"):
             fit.inverse("x", 4.0)
     for limits in ((3, 3), (4, 3), (0, math.nan), (-math.inf, 0)):
@@ -242,3 +260,45 @@ def test_bands_of_the_gamma_family_hold_new_rows_as_often_as_promised() -> None:
         drawn = generator.gamma(4, np.exp(0.3 + 0.5 * new) / 4, (40, 4))
         shares.append(np.mean((drawn >= found.prediction_low) & (drawn <= found.prediction_high)))
     assert np.mean(shares) > 0.93
+
+
+@pytest.mark.parametrize(
+    ("family", "dispersion", "scale", "extra"),
+    [
+        ("poisson", None, None, [0.0, 0.0]),
+        ("quasipoisson", 0.5, None, [0.0, 0.0]),
+        ("quasipoisson", 3.0, None, [6.0, 80.0]),
+        ("negative_binomial", None, 4.0, [2.25, 400.0]),
+    ],
+)
+def test_new_counts_vary_as_their_family_says(
+    family: str, dispersion: float | None, scale: float | None, extra: list[float]
+) -> None:
+    mean, error = np.array([3.0, 40.0]), np.array([0.5, 2.0])
+    settings = SimpleNamespace(family=family)
+    fit: Any = SimpleNamespace(loss_name="poisson", settings=settings, dispersion=dispersion, scale=scale)
+    found = prediction._prediction_limits(fit, mean, error, None, 1.96, 0.9)
+    deviation = np.sqrt(np.square(error) + extra)
+    for limits, share in zip(found, (0.05, 0.95), strict=True):
+        np.testing.assert_array_equal(limits, prediction.count_quantiles(mean, deviation, share))
+        shape = np.square(mean / deviation)
+        wanted = stats.nbinom.ppf(share, shape, shape / (shape + mean))
+        np.testing.assert_array_equal(limits, wanted)
+
+
+def test_intervals_of_draws_are_their_quantiles() -> None:
+    draws = np.random.default_rng(0).normal(size=(2, 300))
+    fit = ad.fit("y ~ a*x", {"x": X, "y": Y}, confidence=0.8)
+    drawn = dataclasses.replace(fit, definition=DRAWN, draws={"a": draws})
+    assert drawn.confidence()["a"] == pytest.approx(np.quantile(draws, [0.1, 0.9]))
+    assert drawn.confidence(0.5)["a"] == pytest.approx(np.quantile(draws, [0.25, 0.75]))
+
+
+def test_new_positive_numbers_vary_in_proportion_to_their_mean() -> None:
+    """The dispersion is estimated, so that intervals are as much wider as those of Student's t."""
+    mean, error, width, level = np.array([3.0, 0.04]), np.array([0.5, 0.01]), 2.5, 0.9
+    fit: Any = SimpleNamespace(loss_name="gamma", settings=SimpleNamespace(family=None), dispersion=0.3)
+    found = prediction._prediction_limits(fit, mean, error, None, width, level)
+    variance = (width / stats.norm.ppf(0.95)) ** 2 * (error**2 + 0.3 * mean**2)
+    for limits, share in zip(found, (0.05, 0.95), strict=True):
+        close(limits, stats.gamma.ppf(share, mean**2 / variance, scale=variance / mean).tolist())
