@@ -266,8 +266,9 @@ def _place_rows(layers: list[list[_Item]]) -> None:
     for layer, order in zip(layers, best, strict=True):
         layer[:] = order
         _fit_rows(layer, [float(item.row) for item in layer])
-    for layer, rows_of in sweeps * _SWEEP_COUNT:
-        _fit_rows(layer, [_weighted_mean(rows_of(item), item.row) for item in layer])
+    for _ in range(_SWEEP_COUNT):
+        for layer, rows_of in sweeps:
+            _fit_rows(layer, [_weighted_mean(rows_of(item), item.row) for item in layer])
 
 
 def _input_rows(item: _Item) -> list[tuple[int, float]]:

@@ -492,7 +492,7 @@ class _Solution:
         trace = self._trace
         leaves = trace.expression.leaves
         formulas: dict[str, list[str]] = {}
-        if trace.is_scalar and len(trace.tape) <= _MAX_DERIVATIVE_NODES and trace.wrt:
+        if trace.is_scalar and len(trace.tape) <= _MAX_DERIVATIVE_NODES:
             output = trace.expression.output
             slopes = gradient_nodes(output, [leaves[name] for name in trace.wrt])
             known = {leaf: Fragment(self._symbols[name]) for name, leaf in leaves.items()}

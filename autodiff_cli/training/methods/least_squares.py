@@ -203,16 +203,17 @@ class _LevenbergMarquardt:
             hands_over: also end fits that are near a minimum, so that `polish` finishes them.
         """
         fits, self.is_near[numbers] = self.fits.select(numbers), False
-        while len(fits.numbers):
+        while True:
             is_done = self._is_stationary(fits)
             is_limited = fits.evaluations >= max_evaluations
             if epochs is None:
                 squares = np.square(fits.norms[:, -1])
                 is_limited |= self.runaways.examine(fits.numbers, fits.epochs, squares, fits.theta, squares)
             fits = self._retire(fits, is_done, is_limited if epochs is None else is_limited | (fits.epochs == epochs))
-            if len(fits.numbers):
-                is_done = self._step(fits, hands_over)
-                fits = self._retire(fits, is_done, is_done)
+            if not len(fits.numbers):
+                break
+            is_done = self._step(fits, hands_over)
+            fits = self._retire(fits, is_done, is_done)
 
     def _evaluate(self, theta: Array, numbers: Fits) -> tuple[Array, Array]:
         """Return the triangular factors of [J | r] at points of some fits, and the norms of their columns."""
