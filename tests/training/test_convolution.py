@@ -71,8 +71,12 @@ def test_it_needs_data_in_order_and_all_rows() -> None:
     data = decay() | {"t": T[::-1]}
     with pytest.raises(DataError, match="`t` must rise from row to row; in row 2 it does not"):
         fit(MODEL, data)
-    with pytest.raises(DataError, match="the response `r` has no positive area"):
-        fit(MODEL, decay() | {"r": -PULSE})
+    twice = np.array([*T[:5], T[4], *T[6:]])
+    with pytest.raises(DataError, match="`t` must rise from row to row; in row 6 it does not"):
+        fit(MODEL, decay() | {"t": twice})
+    for response in (-PULSE, 0 * PULSE):
+        with pytest.raises(DataError, match="the response `r` has no positive area"):
+            fit(MODEL, decay() | {"r": response})
     rows = "t,r,y\n1,2,3\n2,1,3\n"
     refused = run_cli(["trace", MODEL, "-", "--row", "1", "--a", "1", "--c", "1", "--tau", "1"], rows)
     assert (refused.status, "`convolve` reads all rows" in refused.stderr) == (2, True)

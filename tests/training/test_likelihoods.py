@@ -10,6 +10,7 @@ from scipy.optimize import linprog
 
 from autodiff_cli import Objective, fit
 from autodiff_cli.training.fitting.minimization import rows_of_component, stick_breaking_shares, with_stick_breaking
+from autodiff_cli.training.objective.parameters import mixture_shares, natural_bounds
 
 STUDENT = "lgamma(n/2) - lgamma((n + 1)/2) + log(s) + log(n*pi)/2 + (n + 1)/2*log(1 + (x/s)^2/n)"
 MIXTURE = "-log(w*normal_pdf(x, m1, s1) + (1 - w)*normal_pdf(x, m2, s2))"
@@ -228,3 +229,16 @@ def test_fractions_of_a_stick_are_shares_with_the_same_likelihood() -> None:
         assert (thetas[:, [*part]].sum(axis=1) <= 1).all()
         for point, theta in zip(points, thetas, strict=True):
             assert objective.value(theta) == pytest.approx(broken.value(point), rel=1e-12)
+
+
+def test_shares_of_every_level_are_from_0_to_1_and_belong_together() -> None:
+    data = {"x": [1.0, 2, 3, 4, 5, 6], "g": [*"ABCABC"]}
+    own = Objective("-log(v[g]*exp(-x) + w[g]*exp(-2*x) + (1 - v[g] - w[g])*exp(-3*x))", data)
+    program, layout = own.model.program, own.layout
+    names = [f"{share}[{level}]" for share in "vw" for level in "ABC"]
+    assert natural_bounds(program, layout.names) == dict.fromkeys(names, (0.0, 1.0))
+    assert natural_bounds(program, names[:5]) == dict.fromkeys(names[:5], (0.0, 1.0))
+    assert mixture_shares(program, layout) == tuple(zip((0, 1, 2), (3, 4, 5), strict=True))
+    other = Objective("-log(v[g]*exp(-x) + (1 - (v[g] + 2*x))*exp(-3*x))", data)
+    assert natural_bounds(other.model.program, other.layout.names) == {}
+    assert mixture_shares(other.model.program, other.layout) == ()

@@ -22,7 +22,9 @@ import scipy.stats
 import autodiff_cli as ad
 from autodiff_cli import Objective
 from autodiff_cli.backends.llvm.backend import CompiledSumKernel
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.files import open_data
+from autodiff_cli.graph.node import variable
 from autodiff_cli.training.checkpoint import CheckpointError, EvaluationLog
 from autodiff_cli.training.fitting import fit, posterior
 from autodiff_cli.training.fitting.fit import Interrupted
@@ -30,6 +32,7 @@ from autodiff_cli.training.fitting.posterior import Density, save_draws
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.result.goodness import ParameterPosterior
 from tests.each import each
 from tests.support import run_cli
 
@@ -656,3 +659,33 @@ def test_leave_one_out_is_an_estimate_of_the_log_likelihood_of_new_rows(model: s
 def test_refusals(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         ad.fit("y ~ a*exp(-b*x)", {"x": X, "y": np.exp(-X)}, posterior=10, **options)
+
+
+@each(
+    "rhat, bulk, tail, divergences, sentences",
+    [
+        (1.01, 400, 400, 0, []),
+        (1.01, 400, 399, 0, ["the effective sample size of `b` is below 400: draw more than 50 per chain"]),
+        (1.01, 399, 900, 0, ["the effective sample size of `b` is below 400: draw more than 50 per chain"]),
+        (1.011, 10, 10, 0, ["the chains disagree: R-hat of `b` is up to 1.011, above 1.01; draw more"]),
+        (math.nan, 10, 10, 0, ["50 draws per chain are too few to tell if the chains agree: draw more"]),
+        (1.0, 400, 400, 1, ["1 transition of 200 diverged, so the draws may miss a part"]),
+        (1.2, 400, 400, 3, ["3 transitions of 200 diverged", "the chains disagree: R-hat of `b` is up to 1.2,"]),
+    ],
+)
+def test_warnings_of_draws(rhat: float, bulk: float, tail: float, divergences: int, sentences: list[str]) -> None:
+    good, other = (ParameterPosterior(0, 1, -1, 0, 1, *figures) for figures in ((900, 900, 1.0), (bulk, tail, rhat)))
+    found = posterior._diagnose({"a": good, "b": other}, divergences, 4, 50)
+    assert len(found) == len(sentences)
+    assert all(text.startswith(sentence) for text, sentence in zip(found, sentences, strict=True))
+
+
+def test_numbers_without_bounds_are_the_inverse_of_those_within_them() -> None:
+    leaf = variable("u")
+    for low, high in ((0.0, math.inf), (-3.0, math.inf), (-math.inf, 2.0), (-1.0, 4.0)):
+        inside, log_slope = posterior._constrained(leaf, low, high)
+        numbers = np.array([-1.5, 0.0, 2.0])
+        values, slopes = evaluate([inside, log_slope], {"u": numbers})
+        np.testing.assert_allclose(posterior._unconstrained(values, low, high), numbers, atol=1e-12)
+        near = evaluate([inside], {"u": numbers + 1e-6})[0]
+        np.testing.assert_allclose(np.abs(near - values) / 1e-6, np.exp(slopes), rtol=1e-5)

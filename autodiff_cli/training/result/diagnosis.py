@@ -466,7 +466,11 @@ def _layer_gradient_sizes(objective: Objective, theta: Array) -> dict[str, float
 
 
 def _root_mean_square(values: Array) -> float:
-    """Return the root mean square of values, scaled by the largest so that no square overflows or underflows."""
+    """Return the root mean square of values, scaled by the largest so that no square overflows or underflows.
+
+    >>> [_root_mean_square(unit * np.array([7.0, -1.0])) for unit in (0, 1, 2.0**700, 2.0**-700, np.inf, np.nan)]
+    [0.0, 5.0, 2.6300679507741868e+211, 9.505457831475799e-211, inf, nan]
+    """
     largest = float(np.max(np.abs(values)))
     if not 0 < largest < math.inf:
         return largest

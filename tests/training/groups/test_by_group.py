@@ -7,7 +7,7 @@ import itertools
 import re
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import autodiff_cli as ad
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import DataError
 from autodiff_cli.options import OptionError
+from autodiff_cli.render.fit import fit_document
 from autodiff_cli.training.fitting import groups, minimization, optimization
 from autodiff_cli.training.fitting.groups import FittedGroups
 from autodiff_cli.training.objective.batch import Fits, GroupBatch
@@ -77,6 +78,73 @@ def test_every_group_is_as_if_it_were_alone(options: dict[str, Any]) -> None:
         assert group.fit.predict({"x": [0.5], "w": [1.5]}, interval=0.9).prediction_low == pytest.approx(
             wanted.predict({"x": [0.5], "w": [1.5]}, interval=0.9).prediction_low, rel=1e-6
         )
+
+
+def differences(found: Any, wanted: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield where two documents differ, apart from rounding errors of numbers, also of those in a formula."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for name in {*found, *wanted}:
+            yield from differences(found.get(name, "missing"), wanted.get(name, "missing"), f"{place}.{name}")
+    elif isinstance(found, list | tuple) and isinstance(wanted, list | tuple) and len(found) == len(wanted):
+        for k, each_of_both in enumerate(zip(found, wanted, strict=True)):
+            yield from differences(*each_of_both, f"{place}.{k}")
+    elif isinstance(found, str) and isinstance(wanted, str):
+        if re.sub(r"[\d.]+", "", found) != re.sub(r"[\d.]+", "", wanted):
+            yield place, found, wanted
+    elif found != (pytest.approx(wanted, rel=1e-6, abs=1e-9, nan_ok=True) if isinstance(wanted, float) else wanted):
+        yield place, found, wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("y ~ a*exp(-b*x)", {}),
+        ("jump ~ a*exp(-b*x)", {}),
+        ("jump ~ a + b*x", {"weights": "w"}),
+        ("jump ~ a + b*x", {"sigma": "w", "absolute_sigma": True}),
+        ("y ~ a*exp(-b*x)", {"loss": "huber"}),
+        ("y ~ a*exp(-b*x)", {"loss": "mae"}),
+        ("n ~ exp(a + b*x)", {"family": "poisson"}),
+        ("n ~ exp(a + b*x)", {"family": "quasipoisson"}),
+        ("n ~ exp(a + b*x)", {"family": "negative_binomial"}),
+        ("k ~ sigmoid(a + b*x)", {"family": "binomial"}),
+        ("y ~ a*exp(-b*x)", {"l2": 0.1}),
+        ("y ~ a*exp(-b*x)", {"priors": {"b": "normal(1, 0.2)"}}),
+        ("y ~ a*exp(-b*x)", {"derive": {"half": "ln(2)/b"}}),
+        ("y ~ a*exp(-b*x)", {"bounds": {"b": (None, 0.8)}}),
+        ("y ~ a*exp(-b*x)", {"optimizer": "adam", "epochs": 20}),
+        ("y ~ a*exp(-b*x)", {"validation": 0.3}),
+    ],
+    ids=str,
+)
+def test_the_whole_report_of_a_group_is_that_of_its_rows_alone(model: str, options: dict[str, Any]) -> None:
+    data = decays([20, 17, 33, 40, 12])
+    order = np.lexsort((data["x"], data["group"]))
+    data = {name: values[order] for name, values in data.items()}
+    data["n"], data["k"] = np.round(20 * np.abs(data["y"])), (np.sin(99 * data["y"]) > 0).astype(float)
+    data["jump"] = data["y"] + 0.3 * (data["x"] > 1.5)
+    for group in ad.fit_by(model, data, "group", **options):
+        assert group.fit is not None
+        fits = group.fit, alone(model, data, int(group.by), **options)
+        reports = [{**fit_document(fit), "history": fit.history[:3]} for fit in fits]
+        for report, fit in zip(reports, fits, strict=True):  # rounding errors may decide whether there is one more step
+            report["epochs"] -= fit.history[-1]["epoch"]
+        assert [*differences(*reports)] == [], group.by
+
+
+@each("sizes", [[3], [4, 4, 4, 4], [30, 1, 2, 30, 30, 5], [10, 11, 1], [1] * 25, [1, 1, 40]])
+def test_parts_of_groups_have_few_rows_and_large_groups_are_alone(sizes: list[int]) -> None:
+    objective = ad.Objective("y ~ a*x", {"x": [1.0, 2.0], "y": [1.0, 2.1]})
+    batch = GroupBatch(objective, [np.zeros(size, np.intp) for size in sizes])
+    for chosen in (None, np.arange(len(sizes))[::-1]):
+        parts = [part.tolist() for part in batch.parts(chosen, most=10)]
+        assert [*itertools.chain(*parts)] == (np.arange(len(sizes)) if chosen is None else chosen).tolist()
+        for part in parts:
+            assert len(part) == 1 or max(sizes[group] for group in part) <= 10
+            assert sum(sizes[group] for group in part[1:]) < 10
+        for first, second in itertools.pairwise(parts):  # no part is needlessly short
+            assert sum(sizes[group] for group in (*first, *second)) > 10
 
 
 @pytest.mark.slow
@@ -633,3 +701,15 @@ def test_one_group_that_can_be_fitted_among_others_is_shown_with_its_figures(tmp
     assert "converged: 1 of 2" in text
     assert "t: weights: all weights are 0" in text
     assert re.search(r"g +rows +a .* b .* sum", text)
+
+
+def test_a_batch_of_groups_without_penalty_has_the_losses_of_each() -> None:
+    data = decays([5, 8, 6])
+    rows = [np.flatnonzero(data["group"] == group) for group in range(3)]
+    theta, every = np.array([[1.0, 0.5], [2.0, 1.5], [3.0, 1.0]]), np.arange(3)
+    model = "y ~ a*exp(-b*x)"
+    plain = GroupBatch(ad.Objective(model, data), rows).losses(theta, every)
+    for options in ({"l2": 0.3}, {"l1": 0.3}):
+        batch = GroupBatch(ad.Objective(model, data, **options), rows)
+        assert (batch.losses(theta, every) > plain).all()
+        np.testing.assert_array_equal(batch.without_penalty().losses(theta, every), plain)

@@ -15,6 +15,7 @@ from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import inference
 from autodiff_cli.training.fitting.fit import Interrupted
 from autodiff_cli.training.fitting.inference import BootstrapFits, bootstrap_fits
+from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.options import FitOptions
 from tests.each import each
 
@@ -206,3 +207,29 @@ def test_resamples_whose_likelihood_has_no_maximum_do_not_count() -> None:
     assert found.intervals["bootstrap"]["b"][1] < 5  # where a separated resample ends depends on the method alone
     (warning,) = [each for each in found.warnings if "resamples could not be fitted" in each]
     assert warning.endswith("were ignored; the intervals may be too narrow")
+
+
+@pytest.mark.parametrize("failed", [0, 1, 2, 8, 9])
+def test_resamples_that_fail_are_counted(failed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 16 resamples, 1 is the share beyond a limit of an interval of 87.5 %."""
+    objective = ad.Objective("y ~ a*x", {"x": [1.0, 2, 3], "y": [1.0, 2.1, 2.9]})
+    ends = [Outcome(np.array([float(k)]), k >= failed) for k in range(16)]
+    monkeypatch.setattr(inference, "refit_rows", lambda *_: ends)
+    found = bootstrap_fits(objective, np.ones(1), 16, FitOptions(confidence=0.875))
+    left = [] if failed > 8 else [float(k) for k in range(failed, 16)]
+    assert found.thetas.ravel().tolist() == left
+    ignored = f"{failed} of 16 bootstrap resamples could not be fitted and were ignored"
+    first = f"no bootstrap intervals: {failed} of 16 resamples could not be fitted" if not left else ignored
+    narrow = "; the intervals may be too narrow" if left and failed > 1 else ""
+    needed = math.ceil(80 * 16 / max(1, len(left)))
+    few = f"16 resamples are too few for reliable 87.5 % intervals; use --bootstrap {needed} or more"
+    assert found.warnings == [first + narrow][: bool(failed)] + [few][: bool(left)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 100])
+def test_percentiles_of_any_number_of_resamples(count: int) -> None:
+    thetas = np.random.default_rng(0).normal(size=(count, 2))
+    low, high = BootstrapFits(thetas).intervals(lambda point: np.append(point, point.sum()), np.zeros(2), 0.8)
+    values = np.column_stack((thetas, thetas.sum(axis=1)))
+    wanted = np.quantile(values, (0.1, 0.9), axis=0) if count else np.full((2, 3), math.nan)
+    np.testing.assert_allclose((low, high), wanted)

@@ -12,7 +12,7 @@ from scipy.interpolate import CubicSpline
 from autodiff_cli import Objective, fit
 from autodiff_cli.array_types import Array
 from autodiff_cli.language.program import read
-from autodiff_cli.training.fitting.starts import _find_partners
+from autodiff_cli.training.fitting.starts import _find_partners, _sample_values
 from autodiff_cli.training.fitting.symmetries import Sinusoids
 from autodiff_cli.training.objective.kernels import linear_parameters
 from tests.each import each
@@ -261,3 +261,20 @@ def test_a_multiple_of_a_parameter_meets_a_column_with_the_power_of_the_paramete
         (3, "pow", 1.0),
         (4, "pow", 2.0),
     ]
+
+
+def test_random_values_are_in_columns_or_within_a_hundredfold_of_sizes() -> None:
+    count = 40_000
+    columns = np.array([10.0, -40.0]), np.array([11.0, -30.0]), np.array([1e-9, 1e-6, 1e-3])
+    found = _sample_values(columns, np.random.default_rng(0), count)
+    own = [found[(low <= found) & (found <= high)] for low, high in zip(*columns[:2], strict=True)]
+    for values, low, high in zip(own, *columns[:2], strict=True):
+        assert len(values) == pytest.approx(count / 4, rel=0.05)
+        assert values.mean() == pytest.approx((low + high) / 2, rel=0.01)
+    scaled = found[np.abs(found) < 1]
+    assert len(scaled) == pytest.approx(count / 2, rel=0.03)
+    assert np.mean(scaled > 0) == pytest.approx(2 / 3, abs=0.02)
+    powers = np.log10(np.abs(scaled)) + 6  # -3, 0 or 3, and a number from -2 to 2 that is most often 0
+    assert -5 <= powers.min() < -4.8 < 4.8 < powers.max() <= 5
+    assert powers.mean() == pytest.approx(0, abs=0.1)
+    assert powers.var() == pytest.approx(6 + 2 / 3, rel=0.03)

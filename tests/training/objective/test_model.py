@@ -71,7 +71,7 @@ def test_shapes_that_do_not_fit_are_shown_in_the_text(
     with pytest.raises(ExpressionError) as caught:
         resolved(text, values, classes)
     assert message in caught.value.message
-    assert (caught.value.line, caught.value.column) == (1, column)
+    assert (caught.value.line, caught.value.column, caught.value.text) == (1, column, text)
 
 
 def test_the_formula_of_arrays_reads_back_and_that_of_many_numbers_is_empty() -> None:

@@ -18,8 +18,10 @@ from autodiff_cli import DataError, ExpressionError, Objective, UnknownNameError
 from autodiff_cli.backends import numpy_backend
 from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
 from autodiff_cli.graph import gradient as derivation
+from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.objective.preparation import model_cache
+from autodiff_cli.training.rows import WEIGHT, spreads
 from tests.each import each
 
 MODEL = "y ~ a*exp(-b*x) + c*sin(d*x)"
@@ -281,3 +283,35 @@ def test_a_second_fit_of_a_model_derives_no_graph_again(
     second = ad.fit(model, columns, **options)
     assert second.parameters == first.parameters
     assert second.notes == first.notes
+
+
+def test_typical_sizes_are_root_mean_squares_and_deviations() -> None:
+    x, constant = np.array([3.0, -1.0, 4.0, 10.0]), np.full(4, 2.0)
+    weights = np.array([1.0, 0.0, 2.0, 5.0])
+    for columns, repeats in (({}, np.ones(4, int)), ({WEIGHT: weights}, weights.astype(int))):
+        found = spreads(np.array([x, constant]), columns)
+        every = np.repeat([x, constant], repeats, axis=1)
+        assert found[:2] == (pytest.approx([-1, 2]), pytest.approx([10, 2]))
+        np.testing.assert_allclose(found.means, every.mean(axis=1))
+        sizes = [*np.sqrt(np.mean(np.square(every), axis=1)), every[0].std()]  # a constant has no deviation
+        with ignore_float_errors():
+            np.testing.assert_allclose(found.typical_sizes, [1, *sizes, *np.reciprocal(sizes)])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 20_000])
+def test_triangles_have_the_products_of_their_matrices(rows: int) -> None:
+    """Also where there are fewer rows than parameters."""
+    x = np.linspace(0.1, 2, rows)
+    y = np.sin(9 * x)
+    own = Objective("y ~ a + b*x + c*x^2", {"x": x, "y": y})
+    theta = np.array([0.3, -0.2, 0.5])
+    jacobian = -np.stack((np.ones(rows), x, x**2), axis=1)
+    residuals = y + jacobian @ theta
+    matrix = np.column_stack((jacobian, residuals))
+    triangle = own.triangle(theta)
+    np.testing.assert_allclose(triangle.T @ triangle, matrix.T @ matrix, rtol=1e-12, atol=1e-12)
+    scores = own.score_triangle(theta)
+    gradients = 2 * jacobian * residuals[:, None]
+    np.testing.assert_allclose(scores.T @ scores, gradients.T @ gradients, rtol=1e-12, atol=1e-12)
+    for factor in (triangle, scores):
+        np.testing.assert_array_equal(factor, np.triu(factor))

@@ -10,7 +10,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.array_types import Array
-from autodiff_cli.training.result.diagnosis import Diagnosis, von_neumann_scores
+from autodiff_cli.training.result.diagnosis import Diagnosis, _describe_runaways, von_neumann_scores
 from tests.each import each
 
 X = np.linspace(-1, 1, 40)
@@ -222,3 +222,19 @@ def test_the_curves_of_groups_are_followed_as_curves_alone_are() -> None:
     warned = [any(POLE in text for text in group.fit.warnings) for group in fits]
     assert warned == [ROWS[0] < group.fit.parameters["c"] < ROWS[-1] for group in fits]
     assert warned[:4] == [False, True, False, True]
+
+
+def test_parameters_that_ran_away_are_named_with_the_farthest_first() -> None:
+    names = [*"abcdefg"]
+    objective = ad.Objective(
+        f"y ~ {' + '.join(names)} + x", {"x": [1.0, 2.0], "y": [1.0, 2.0]}, start={"a": -4, "g": 2}
+    )
+    theta = np.array([-404.001, 101.002, 101.001, -300.0, 250.0, 90.0, 1e-13])
+    found = _describe_runaways(objective, theta)
+    assert [*found] == ["g", "d", "e", "b", "c"]  # and `a`, but five at most
+    assert found["g"] == "`g` went from 2 to 1e-13"
+    assert found["d"] == f"`d` went from {objective.start[3]:g} to -300"
+    near = objective.start + 100.0 * np.maximum(1, np.abs(objective.start))
+    assert _describe_runaways(objective, near) == {}
+    near[0] += 0.1
+    assert [*_describe_runaways(objective, near)] == ["a"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
+import itertools
 import json
 import math
 import os
@@ -21,8 +23,8 @@ from pyarrow import csv, parquet
 
 import autodiff_cli as ad
 from autodiff_cli.data import source, streaming
-from autodiff_cli.data.files import open_data
-from autodiff_cli.data.streaming import DecodedColumns
+from autodiff_cli.data.files import DataSource, open_data
+from autodiff_cli.data.streaming import DecodedColumns, StreamedColumns, extend_checksum
 from autodiff_cli.training.objective import loading
 from tests.each import amount
 from tests.support import ROOT, expect_refusal, run_cli
@@ -57,6 +59,35 @@ def test_a_file_that_changes_between_passes(tmp_path: Path, keeps_its_date: bool
 
     with pytest.raises(ad.DataError, match="the data changed while they were read"):
         ad.fit(CURVE, str(path), stream=True, on_epoch=change)
+
+
+@pytest.mark.parametrize("change", ["values", "fewer rows", "more rows", "date"])
+def test_what_changes_while_a_file_is_read_again_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    path, signatures = tmp_path / "d.parquet", itertools.count()
+    parquet.write_table(table(), path)
+    read_files = StreamedColumns._read_files
+
+    def read_again(self: StreamedColumns, names: Any) -> Any:
+        chunks = [*read_files(self, names)]
+        if change == "values":
+            self._checksums["y"] += 1
+        if change == "date":
+            monkeypatch.setattr(DataSource, "signature", lambda _: next(signatures))
+        yield from chunks[change == "fewer rows" :] + chunks[: change == "more rows"]
+
+    def begin(_: Any) -> None:
+        monkeypatch.setattr(StreamedColumns, "_read_files", read_again)
+
+    with pytest.raises(ad.DataError, match="the data changed while they were read"):
+        ad.fit(CURVE, str(path), stream=True, on_epoch=begin)
+
+
+def test_a_checksum_depends_on_the_order_of_chunks() -> None:
+    chunks = [np.array([1.0, 2.0]), np.array([3.0, 0.5]), np.array([-7.0, 1e300])]
+    orders = [functools.reduce(extend_checksum, order, 0) for order in itertools.permutations(chunks)]
+    assert len({*orders}) == len(orders)
 
 
 @pytest.mark.slow
