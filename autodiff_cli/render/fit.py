@@ -217,8 +217,8 @@ def estimate_cells(
 def interval_text(ends: tuple[Any, Any], show: Callable[[Any], str]) -> str:
     """Return an interval as words; an infinite end is no limit.
 
-    >>> interval_text((1.0, math.inf), str)
-    'at least 1.0'
+    >>> [interval_text(ends, str) for ends in ((1, 2), (1, math.inf), (-math.inf, 2), (-math.inf, math.inf))]
+    ['1 to 2', 'at least 1', 'at most 2', 'no limits']
     """
     low, high = ("" if np.isinf(end).all() else show(end) for end in ends)
     if low and high:

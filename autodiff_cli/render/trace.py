@@ -88,7 +88,11 @@ def _largest_magnitude(rows: Sequence[Sequence[float]]) -> float:
 
 
 def _sample_positions(count: int, maximum: int) -> list[int]:
-    """Return at most `maximum` of the positions 0 … `count` - 1, evenly spaced."""
+    """Return at most `maximum` of the positions 0 … `count` - 1, evenly spaced.
+
+    >>> [_sample_positions(count, 4) for count in (3, 4, 5, 10, 11)]
+    [[0, 1, 2], [0, 1, 2, 3], [0, 1, 2, 3], [0, 2, 5, 7], [0, 2, 5, 8]]
+    """
     return [*range(count)] if count <= maximum else [k * count // maximum for k in range(maximum)]
 
 

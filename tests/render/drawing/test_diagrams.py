@@ -310,3 +310,14 @@ def test_signs_and_numbers_stay_behind_names_that_are_written_from_right_to_left
         for name in (first, second):
             assert name in text
             assert re.findall(f"{name}(?!\u200e|#8206;)", text) == []
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 20])
+def test_the_title_has_the_derivatives_that_fit_and_the_number_of_the_others(count: int) -> None:
+    found = at(" + ".join(f"{k + 1}*x{k}" for k in range(count)), **{f"x{k}": 1.0 for k in range(count)})
+    first, *entries = [f"value = {count * (count + 1) // 2}", *(f"d/dx{k} = {k + 1}" for k in range(count))]
+    lines = [f"{first}; {', '.join(entries[:shown])}" for shown in range(1, count + 1)]
+    fitting = [line for line in lines if len(line) <= 100]
+    left = count - len(fitting)
+    wanted = fitting[-1] + (f" and {left} more derivative{'s' * (left > 1)}" if left else "")
+    assert wanted in "".join(ElementTree.fromstring(to_svg(build_drawing(found), SHOW)).itertext())

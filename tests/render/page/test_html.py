@@ -14,6 +14,7 @@ import pytest
 from autodiff_cli.explain import lessons
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
+from autodiff_cli.render import html_page
 from autodiff_cli.render.drawing import View
 from autodiff_cli.render.formatting import number_formats
 from autodiff_cli.render.html_page import home_page, to_html
@@ -167,3 +168,45 @@ def test_a_page_of_the_largest_graph_stays_under_three_megabytes() -> None:
     expression = parse(terms)
     page = to_html(trace(expression, {"a": 1.0, "b": 0.1, "x": 0.3}))
     assert len(page.encode()) < 3e6
+
+
+def test_formulas_of_steps_and_their_derivatives() -> None:
+    found = html_page._latex_document(trace(parse("d = sin(x)*y; d/x + sum([x, y])"), {"x": 1.0, "y": 2.0}))
+    vector = r"\begin{pmatrix} x \\ y \end{pmatrix}"
+    product = r"\sin\left(x\right) \, y"
+    assert found["formula"] == rf"\frac{{d}}{{x}} + \sum {vector}, \quad d = {product}"
+    steps = {
+        "x": [],
+        r"\sin\left(x\right)": [r"\cos\left(x\right)"],
+        "y": [],
+        "d": ["y", r"\sin\left(x\right)"],
+        r"\frac{d}{x}": [r"\frac{1}{x}", r"-\frac{d}{x^{2}}"],
+        vector: [None, None],
+        rf"\sum {vector}": [None],
+        rf"\frac{{d}}{{x}} + \sum {vector}": ["1", "1"],
+    }
+    assert dict(zip(found["nodes"], found["slopes"], strict=True)) == steps
+
+
+@pytest.mark.parametrize("count", [2, 3, 12, 60])
+def test_a_long_formula_of_a_step_is_the_number_of_the_step(count: int) -> None:
+    text = " + ".join(f"sin(x{k})*cos(x{k})" for k in range(count))
+    found = html_page._latex_document(trace(parse(text), {f"x{k}": 1.0 for k in range(count)}))
+    whole = " + ".join(rf"\sin\left(x_{{{k}}}\right) \, \cos\left(x_{{{k}}}\right)" for k in range(count))
+    assert found["formula"] == (whole if len(whole) <= 2400 else "")
+    assert max(map(len, found["nodes"])) <= 120
+    assert (whole in found["nodes"]) == (len(whole) <= 120)
+    numbers = {int(number) for node in found["nodes"] for number in re.findall(r"n_\{(\d+)\}", node)}
+    assert [found["nodes"][number] for number in numbers] == [f"n_{{{number}}}" for number in numbers]
+    assert all(slope is not None for slopes in found["slopes"] for slope in slopes)
+
+
+@pytest.mark.parametrize(("size", "limit"), [(119, 120), (120, 120), (121, 120), (2400, 2400), (2401, 2400)])
+def test_formulas_are_as_long_as_they_may_be(size: int, limit: int) -> None:
+    names = ["x" * 900, "y" * 900, "z"][-limit // 900 :]
+    names[-1] *= size - len(" + ".join(rf"\mathrm{{{name}}}" for name in names)) + 1
+    found = html_page._latex_document(trace(parse(" + ".join(names)), dict.fromkeys(names, 1.0)))
+    text = " + ".join(rf"\mathrm{{{name}}}" for name in names)
+    assert len(text) == size
+    whole = {120: found["nodes"][-1], 2400: found["formula"]}[limit]
+    assert whole == (text if size <= limit else {120: "n_{0}", 2400: ""}[limit])

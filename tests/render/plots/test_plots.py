@@ -334,6 +334,10 @@ def test_groups_have_axes_of_their_own(tmp_path: Path) -> None:
     fits = {group.by: group.fit for group in fit_by("rate ~ v*conc/(k + conc)", data, "state", plot=True)}
     figure = draw_figure(fits, FigureOptions())
     assert [axes.get_title().strip("\u200a") for axes in figure.axes][:5] == [f"_s\\$_{k:02}" for k in range(5)]
+    assert [axes.get_visible() for axes in figure.axes] == [True] * 5 + [False]
+    assert [axes.xaxis.get_tick_params()["labelbottom"] for axes in figure.axes[:5]] == [False, False, True, True, True]
+    # Two rows of three, each four fifths as high as wide, and room for the legend and the labels.
+    assert figure.get_size_inches().tolist() == pytest.approx([5.2, 2 * 0.8 * 5.2 / 3 + 2 * 0.3])
 
 
 @pytest.mark.slow
