@@ -252,3 +252,17 @@ def test_what_is_better_is_the_same(text: str, slopes: bool, x: float, y: float)
 )
 def test_what_is_left_alone(text: str) -> None:
     assert stable_form(read(text).output, for_derivative=True) is None
+
+
+@each(
+    ("text", "wanted"),
+    [
+        ("log((1 + x)/(1 - x))", "2*atanh(x)"),
+        ("log((1 - x)/(1 + x))", "-2*atanh(x)"),
+        ("log(1 + x) - log(1 - x)", "2*atanh(x)"),
+        ("z - (log(1 - x) - log(1 + x))", "z + 2*atanh(x)"),
+    ],
+)
+def test_a_pattern_does_not_match_with_all_signs_reversed(text: str, wanted: str) -> None:
+    """`-2*atanh(-x)` would be right as well."""
+    assert to_text(stable_form(read(text).output)) == wanted

@@ -120,6 +120,12 @@ def test_a_kernel_can_be_used_again() -> None:
         assert kernel.evaluate_block(first, {"x": np.ones(1)})[0].tolist() == [2.0]
 
 
+@pytest.mark.parametrize(("size", "share"), [(1, 1), (8, 1), (9, 2), (16, 2), (17, 4), (128, 16), (1000, 16)])
+def test_blocks_of_values_with_many_elements_are_shorter(size: int, share: int) -> None:
+    kernel = BlockEvaluator(RowGraphs([read("sum(w*x)").output], {"x"}, {"w": (size,)}))
+    assert kernel.block_rows == BLOCK_ROWS // share
+
+
 @pytest.mark.parametrize("rows", [1, 5, BLOCK_ROWS + 3])
 def test_what_reads_no_column_counts_once_for_every_row(rows: int) -> None:
     kernel = NumpyBackend().sum_kernel(RowGraphs([read("a").output, read("0*x").output], {"x"}))

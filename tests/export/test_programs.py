@@ -574,6 +574,8 @@ def test_the_value_alone_may_be_an_array() -> None:
     assert scope["f"](2.0, 0.5) == polar(r=2.0, t=0.5).tolist()
     assert "void f(const double x[2], double value[4])" in export(polar, "c", alone)
     assert "real(dp), intent(out) :: value(4)" in export(polar, "fortran", alone)
+    assert "\n// In value: 2x2, row by row.\n" in export(polar, "c", alone)
+    assert "In value" not in export(parse("[r, 2*r]"), "c", alone)
     with pytest.raises(ValueError, match="only a number has a gradient"):
         export(polar, "c")
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from autodiff_cli.formula.derivatives import select_outputs
 from tests.each import each
 
 
@@ -349,3 +350,19 @@ def test_an_array_has_elements(text: str) -> None:
 def test_a_value_that_is_no_number_is_named(value: object, kind: type[Exception]) -> None:
     with pytest.raises(kind, match="the value of `x`: "):
         ad.parse("x*y").grad({"x": value, "y": 1})
+
+
+@each(
+    ("text", "sizes", "outputs"),
+    [
+        ("a = x*y; [a, x, y]", {}, {"a": "a = x*y", "1": "x", "2": "y"}),
+        ("a = x*y; [a, a, x]", {}, {"0": "a = x*y", "1": "a = x*y", "2": "x"}),  # a name stands for one output only
+        ("a = x*y; a", {}, {"a": "a = x*y"}),
+        ("v @ [x, 1]", {"v": (2, 2)}, {"0": "(v @ [x, 1])[0]", "1": "(v @ [x, 1])[1]"}),
+    ],
+)
+def test_outputs_have_the_names_that_the_text_gives_them(
+    text: str, sizes: dict[str, tuple[int, ...]], outputs: dict[str, str]
+) -> None:
+    found = select_outputs(ad.parse(text), None, sizes)
+    assert [(name, str(formula)) for name, formula in found.items()] == [*outputs.items()]

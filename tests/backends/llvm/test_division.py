@@ -151,6 +151,7 @@ def test_equal_products_cancel(rows: list[tuple[float, float]]) -> None:
 # Formulas that are infinite, or jump, where a quotient equals a number to the last bit.
 AT_POLES = [
     "1/(x/k - n)", "(x/k - n)^-3", "1/(exp(x/k - n) - 1)", "1/sum([x/k, -n])", "coth(x/k - n)", "Ei(2*x/k - 2*n)",
+    "1/(x/k + k - (n + k))", "1/(2*(x/k - n) + k - k)",
     "1/([x/k, 1] @ [k, -k*n])", "atan2(x/k - n, -1)", "acot(n - x/k)", "hypot(x/k - n, 0)", "cbrt(x/k - n)",
 ]  # fmt: skip
 

@@ -201,3 +201,11 @@ def test_blocks_of_rows_do_not_get_shorter_for_arrays_that_rows_share(parameters
     assert shared == plain
     by_row = RowGraphs([read("W: 100x100; v: 100; sum(W @ (x*v))").output], {"x"}, shapes)
     assert LlvmBackend(1).sum_kernel(by_row).block_rows < plain
+
+
+@each("last", ["pad(part(v, 1, 2), 1, 2, w)", "place(v[1], w, 1)"])
+def test_zeros_are_stored_where_memory_held_other_values_of_a_row(last: str) -> None:
+    outputs = [read(f"v = W @ sin(W @ sin(W @ (w*x))); W @ {last}").output]
+    matrix = np.array([[0.3, -1.2, 0.7], [2.0, 0.4, -0.6], [-0.9, 1.1, 0.8]])
+    point, leaves = {"W": matrix, "w": np.array([0.5, -1.0, 2.0])}, {"W": (3, 3), "w": (3,)}
+    both_ways(outputs, {"x": np.linspace(-1, 1, 700)}, point, leaves)

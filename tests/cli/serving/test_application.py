@@ -177,6 +177,18 @@ class TestApplication:
         assert [found.status for found in (long, model, file)] == [413, 413, 413]
         assert "at most 32 MB" in file.text
 
+    def test_as_much_as_is_allowed_is_not_refused(self) -> None:
+        """It only takes too long here."""
+        from autodiff_cli.cli.server import Limits
+
+        model, formula = "model=y~a*x&values=a=1", "formula=x*yyy&values=x=1"
+        for surplus, statuses in ((0, [504, 504, 504]), (1, [413, 413, 413])):
+            texts = Limits(0.01, 0.01, text_length=len("y~a*xa=1") - surplus)
+            files = Limits(0.01, 0.01, file_bytes=len(DECAY) - surplus)
+            fit = scope(f"/fit?{model}", "POST"), [DECAY[:5], DECAY[5:]]
+            found = [*call((scope(f"/?{formula}"),), fit, limits=texts), *call(fit, limits=files)]
+            assert [each.status for each in found] == statuses
+
     def test_what_takes_too_long_is_ended(self) -> None:
         from autodiff_cli.cli.server import Limits
 

@@ -140,3 +140,24 @@ def test_lines_above_the_header_belong_to_no_share(tmp_path: Path) -> None:
     (begin, middle), (again, end) = extents
     assert path.read_bytes()[begin:end] == b"1,2,u\n3,4,v\n5,6,u\n"
     assert begin < middle == again < end
+
+
+@pytest.mark.parametrize("lines", [[0], [1], [50], [50, 3, 1000]])
+@pytest.mark.parametrize("count", [1, 2, 3, 10])
+def test_shares_divide_all_bytes_in_proportion(lines: list[int], count: int, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.csv" for number in range(len(lines))]
+    for path, length in zip(paths, lines, strict=True):
+        path.write_text("x,y\n" + "".join(f"{k},{k * k}\n" for k in range(length)))
+    files = open_data([*map(str, paths)])
+    total = sum(path.stat().st_size for path in paths)
+    found = divide_files(files, count)
+    assert found is not None
+    for file, path, shares in zip(files.files, paths, found, strict=True):
+        begin, end = file.format.divisible_range
+        extents = [share.extent for share in shares]
+        assert [share.path for share in shares] == [str(path)] * len(shares)
+        assert (extents[0][0], extents[-1][1]) == (begin, end)
+        assert all(one[1] == other[0] for one, other in itertools.pairwise(extents))
+        lengths = [last - first for first, last in extents]
+        assert max(lengths) - min(lengths) <= 1
+        assert len(shares) == min(max(1, round(count * path.stat().st_size / total)), max(1, end - begin))
