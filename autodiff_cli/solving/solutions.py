@@ -242,7 +242,7 @@ class BoxProblem:
     def number(self, x: Number) -> Coordinate:
         """Return a number as a float, or as text with `digits` and if no float represents it; 0 if it may be 0."""
         x = ball.ZERO if isinstance(x, arb) and x.contains(0) else x
-        nearest = ball.nearest_float(x) + 0.0
+        nearest = ball.nearest_float(x)
         if self.digits is None and (0 < abs(nearest) < math.inf or ball.is_zero(x) or not ball.is_finite(x)):
             return nearest
         return ball.format_digits(x, self.digits or _SHOWN_DIGITS)

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
@@ -321,3 +322,18 @@ def test_the_title_has_the_derivatives_that_fit_and_the_number_of_the_others(cou
     left = count - len(fitting)
     wanted = fitting[-1] + (f" and {left} more derivative{'s' * (left > 1)}" if left else "")
     assert wanted in "".join(ElementTree.fromstring(to_svg(build_drawing(found), SHOW)).itertext())
+
+
+@pytest.mark.parametrize(("write", "end"), [(to_dot, "}"), (to_mermaid, "end")])
+def test_lines_inside_of_frames_are_indented(write: Callable[..., str], end: str) -> None:
+    text = "f(u) = u*u + 1; g(u) = f(u) + sin(u); h(u) = g(u)*2; h(x) + f(y)"
+    lines = write(build_drawing(at(text, x=1.0, y=2.0)), SHOW).splitlines()
+    depth, deepest = 1, 1
+    for line in lines[1 : -1 if write is to_dot else None]:
+        if line.strip() == end:
+            depth -= 1
+        assert len(line) - len(line.lstrip()) == 2 * depth, line
+        if line.strip().startswith("subgraph"):
+            depth += 1
+        deepest = max(depth, deepest)
+    assert (depth, deepest) == (1, 4)

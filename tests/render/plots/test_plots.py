@@ -301,6 +301,13 @@ def test_zero_stands_half_a_decade_left_of_every_mark_and_point(least: float) ->
     assert zero > least / 100
 
 
+@each("epochs", [0, 1, 5])
+def test_losses_are_drawn_if_there_was_a_step(epochs: int) -> None:
+    found = fit_panels(drawn("y ~ a*x", decay(), optimizer="adam", epochs=epochs))
+    titles = ["data and fit", "residuals", "loss, epoch by epoch"]
+    assert [panel.title for panel in found] == titles[: 3 if epochs else 2]
+
+
 @pytest.mark.slow
 def test_the_figure_of_a_posterior_grows_with_its_numbers() -> None:
     generator = np.random.default_rng(0)
