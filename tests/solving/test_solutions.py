@@ -13,6 +13,7 @@ from mpmath import mp, mpf
 
 import autodiff_cli as ad
 from autodiff_cli.solving.proof import BallFunction
+from autodiff_cli.solving.solutions import _hulls_on_grid
 from tests.each import each
 from tests.solving.functions import MINIMA, SYSTEMS
 
@@ -657,3 +658,17 @@ def test_a_jump_hides_no_kink_elsewhere() -> None:
     (left,) = found.unresolved
     assert left["x"][0] < -2 < left["x"][1]
     assert not found.complete
+
+
+def test_many_boxes_are_joined_within_the_cells_of_a_grid() -> None:
+    """Of 16 cells along each coordinate; a coordinate without extent has one."""
+    chance = np.random.default_rng(0)
+    lower = np.column_stack((chance.uniform(-8, 24, 500), np.full(500, 3.0)))
+    lower[:2, 0] = -8, 24
+    upper = lower + np.array([1e-3, 0.0])
+    found = _hulls_on_grid(lower, upper)
+    assert len(found) == 16
+    cells = np.floor((lower[:, 0] + 8) / (32 + 1e-3) * 16)
+    wanted = [(lower[cells == cell].min(axis=0), upper[cells == cell].max(axis=0)) for cell in range(16)]
+    for hull, other in zip(sorted(found, key=lambda hull: hull[0][0]), wanted, strict=True):
+        np.testing.assert_array_equal(hull, other)

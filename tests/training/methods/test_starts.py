@@ -12,7 +12,7 @@ from scipy.interpolate import CubicSpline
 from autodiff_cli import Objective, fit
 from autodiff_cli.array_types import Array
 from autodiff_cli.language.program import read
-from autodiff_cli.training.fitting.starts import _find_partners, _sample_values
+from autodiff_cli.training.fitting.starts import _find_partners, _sample_values, sample_starts
 from autodiff_cli.training.fitting.symmetries import Sinusoids
 from autodiff_cli.training.objective.kernels import linear_parameters
 from tests.each import each
@@ -278,3 +278,20 @@ def test_random_values_are_in_columns_or_within_a_hundredfold_of_sizes() -> None
     assert -5 <= powers.min() < -4.8 < 4.8 < powers.max() <= 5
     assert powers.mean() == pytest.approx(0, abs=0.1)
     assert powers.var() == pytest.approx(6 + 2 / 3, rel=0.03)
+
+
+def test_random_starts_of_networks_are_those_of_other_seeds() -> None:
+    data = {"x": [0.5, 1.0, 2.0], "y": [1.0, 2.0, 1.0]}
+    model, options = "y ~ k*mlp(x, [3, 1]) + c", {"bounds": {"c": (-2, 5)}}
+    objective = Objective(model, data, **options)
+    free = objective.layout.slices
+    for seed in (0, 7):
+        found = [*sample_starts(objective, seed, 4)]
+        assert len(found) == 4
+        for number, theta in enumerate(found, 1):
+            other = Objective(model, data, seed=seed + number, **options).start
+            for name, place in free.items():
+                if name.startswith("mlp"):
+                    np.testing.assert_array_equal(theta[place], other[place])
+            assert -2 < theta[free["c"]][0] < 5
+        assert len({theta[free["k"]][0] for theta in found}) == len({theta[free["c"]][0] for theta in found}) == 4
