@@ -194,7 +194,7 @@ def test_readings_have_several_causes_or_none() -> None:
     assert open_end.high is None
     (beyond,) = plateau.inverse("x", 5.2, 0.2, limits=(0, 100))  # the plateau is 5
     assert (beyond.value, beyond.stderr, beyond.high) == (None, None, None)
-    at_a_point = plateau.predict({"x": [6.0]}).prediction[0]  # one of those at which predictions are compared
+    at_a_point = float(plateau.predict({"x": [6.0]})[0])  # of those at which predictions are compared
     assert [each.value for each in plateau.inverse("x", at_a_point, 0.2, limits=(0, 12))] == [pytest.approx(6)]
     bands = plateau.predict({"x": [beyond.low]}, interval=0.95)
     spread = (bands.confidence_high - bands.confidence_low) / 2 / plateau.quantile()
