@@ -33,6 +33,18 @@ class LazyTable(dict[Any, Any]):
         return value
 
 
+def group_pairs(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
+    """Return the values of pairs (key, value) in a list for each key, in the order of the keys' first appearance.
+
+    >>> group_pairs([("a", 1), ("b", 2), ("a", 3)])
+    {'a': [1, 3], 'b': [2]}
+    """
+    groups: dict[K, list[T]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
 @contextlib.contextmanager
 def gc_paused() -> Iterator[None]:
     """Pause the garbage collector inside a `with` block.
@@ -61,6 +73,7 @@ class Vertex(Protocol):
 
 V = TypeVar("V", bound=Vertex)
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 def topological_order(outputs: Iterable[V], visited: set[V] | None = None) -> list[V]:

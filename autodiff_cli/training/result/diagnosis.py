@@ -23,7 +23,7 @@ from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.selection import evaluate, make_backend
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.tape import Tape, leaf_names, topological_order
+from autodiff_cli.graph.tape import Tape, group_pairs, leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.losses import HUBER_DELTA, LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
@@ -107,7 +107,10 @@ def _structures(rows: GatheredRows, residuals: Array, predictor: str, scales: Ar
     """
     groups, limits = rows.spread(np.arange(len(scales))), rows.spread(HUBER_DELTA * scales)
     residuals = np.clip(residuals * np.sqrt(rows.weights), -limits, limits)
-    order = np.lexsort((rows.column(predictor), groups))
+    # Rows with equal predictors are in random order: files may have them sorted by the target.
+    shuffled = np.random.default_rng(0).permutation(rows.sizes.max())
+    places = shuffled[np.arange(rows.count) - rows.spread(rows.starts)]
+    order = np.lexsort((places, rows.column(predictor), groups))
     order = order[rows.weights[order] > 0]  # residuals of weight 0 are 0, as if in a random order
     sizes = np.bincount(groups[order], minlength=len(scales))
     return np.asarray(structure_scores(residuals[:, order], sizes).max(axis=0))
@@ -458,11 +461,8 @@ def _examine_gradients(objective: Objective, start: Array, end: Array) -> Iterat
 def _layer_gradient_sizes(objective: Objective, theta: Array) -> dict[str, float]:
     """Return the root mean square of the gradient of each layer, in the order of the model."""
     gradient, layout = objective.value_and_grad(theta)[1], objective.layout
-    parts: dict[str, list[Array]] = {}
-    for name, shape in layout.shapes.items():
-        if shape:
-            parts.setdefault(layer_name(name), []).append(gradient[layout.slices[name]])
-    return {layer: _root_mean_square(np.concatenate(gradients)) for layer, gradients in parts.items()}
+    parts = ((layer_name(name), gradient[part]) for name, part in layout.slices.items() if layout.shapes[name])
+    return {layer: _root_mean_square(np.concatenate(gradients)) for layer, gradients in group_pairs(parts).items()}
 
 
 def _root_mean_square(values: Array) -> float:

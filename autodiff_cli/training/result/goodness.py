@@ -177,16 +177,6 @@ class ResidualSettings:
 RESIDUALS = ResidualSettings()
 
 
-def weighted_residuals(objective: Objective, theta: Array) -> Array:
-    """Return target minus prediction, times the root of the weight, of shape (components, rows).
-
-    >>> weighted_residuals(Objective("y ~ a*x", {"x": [1, 2], "y": [2, 5]}), np.array([2.0]))
-    array([[0., 1.]])
-    """
-    residuals = unweighted_residuals(objective, theta)
-    return residuals * np.sqrt(objective.column(WEIGHT)) if objective.is_weighted else residuals
-
-
 def unweighted_residuals(objective: Objective, theta: Array) -> Array:
     """Return target minus prediction, of shape (components, rows)."""
     return objective.cached_at("residuals", theta, lambda: objective.evaluate_rows(objective.kernels.residuals, theta))
@@ -740,7 +730,8 @@ def scatter_warnings(objective: Objective, theta: Array, goodness: GoodnessOfFit
     limit = RESIDUALS.overdispersion_p / objective.weighted_rows
     # The normal distribution, which is much faster, has lighter tails than Student's.
     if math.erfc(distance / math.sqrt(2)) < limit and student_tail(distance, dof - 1) < limit:
-        row = int(np.argmax(np.abs(weighted_residuals(objective, theta)).max(axis=0)))
+        weights = objective.column(WEIGHT) if objective.is_weighted else 1.0
+        row = int(np.argmax(np.abs(unweighted_residuals(objective, theta)).max(axis=0) * np.sqrt(weights)))
         sentences.append(
             f"{describe_row(objective, row)} is an outlier: its residual is {distance:.3g} standard deviations of the "
             "other residuals; check it, or use a robust loss, such as --loss huber"
@@ -776,8 +767,8 @@ def _residual_summary(objective: Objective, theta: Array) -> dict[str, Any]:
     residuals = unweighted_residuals(objective, theta)[:, counts]
     sizes = np.array([residuals.shape[1]])
     rows = GatheredRows(lambda name: objective.column(name)[..., counts], sizes, is_weighted=objective.is_weighted)
-    predictions = objective.evaluate_rows(objective.kernels.target, theta)[:, counts] - residuals
-    [figures] = residual_figures(objective, rows, residuals, predictions)
+    of_rows = objective.evaluate_rows(objective.kernels.target_and_prediction, theta)
+    [figures] = residual_figures(objective, rows, residuals, of_rows[objective.components :, counts])
     if objective.kernels.graphs.has_scaled_residuals:  # residuals are in units of their errors
         del figures["residual_quantiles"]
     return figures

@@ -310,7 +310,8 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
     figures: list[RowFigures | None] = []
     for fits in batch.parts():
         points, count = theta[fits], len(fits)
-        gathered, residuals, target = batch.rows_of(fits), batch.residuals(points, fits), batch.target(fits)
+        target, predictions = np.split(batch.evaluate(objective.kernels.by_row.target_and_prediction, points, fits), 2)
+        gathered, residuals = batch.rows_of(fits), target - predictions
         weights = gathered.weights
         if (objective.is_weighted and not (weights > 0).all()) or not np.isfinite(residuals).all():
             figures += [None] * count
@@ -321,10 +322,10 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
         sums = np.zeros((count, len(LikelihoodSums._fields)))
         of_residuals: list[dict[str, Any]] = [{}] * count
         if has_sums:
-            of_rows = row_likelihoods(objective.loss, target, target - residuals, weights, by_row)
+            of_rows = row_likelihoods(objective.loss, target, predictions, weights, by_row)
             sums = np.array([gathered.totals(np.sum(row, axis=0)) for row in of_rows]).T
         else:
-            of_residuals = residual_figures(objective, gathered, residuals, target - residuals)
+            of_residuals = residual_figures(objective, gathered, residuals, predictions)
         rows = zip(
             of_residuals,
             log_weights.tolist(),
@@ -391,14 +392,15 @@ def _scatter_trends(rows: GatheredRows, sizes: Array, predictions: Array) -> Arr
     """
     trends = np.zeros(len(rows.sizes))
     if len(sizes) == 1 and (rows.sizes >= _MIN_SCATTER_ROWS).any():
-        groups = rows.spread(np.arange(len(trends)))
-        ranks = np.empty((2, rows.count))
+        groups, places = rows.spread(np.arange(len(trends))), np.arange(rows.count)
+        ranks = np.zeros((2, rows.count))
         for rank, values in zip(ranks, (sizes[0], predictions[0]), strict=True):
-            rank[np.lexsort((values, groups))] = np.arange(rows.count) - rows.spread(rows.starts + (rows.sizes - 1) / 2)
-        is_long = rows.sizes >= _MIN_SCATTER_ROWS
-        count = rows.sizes[is_long].astype(np.float64)
-        products = rows.totals(ranks[0] * ranks[1])[is_long]
-        trends[is_long] = 12 * products / (count * (count * count - 1)) * np.sqrt(count - 1)
+            for ties in (places, -places):  # equal values share the mean of their ranks
+                rank[np.lexsort((ties, values, groups))] += places - rows.spread(rows.starts + (rows.sizes - 1) / 2)
+        norms = np.sqrt(np.prod(rows.totals(np.square(ranks)), axis=0))
+        is_known = (rows.sizes >= _MIN_SCATTER_ROWS) & (norms > 0)
+        products = rows.totals(ranks[0] * ranks[1])[is_known]
+        trends[is_known] = products / norms[is_known] * np.sqrt(rows.sizes[is_known] - 1)
     return trends
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import autodiff_cli as ad
 from autodiff_cli.array_types import Array
@@ -238,3 +239,55 @@ def test_parameters_that_ran_away_are_named_with_the_farthest_first() -> None:
     assert _describe_runaways(objective, near) == {}
     near[0] += 0.1
     assert [*_describe_runaways(objective, near)] == ["a"]
+
+
+def unequal_rows(rows: int = 120) -> dict[str, Any]:
+    """Return rows whose scatter grows from row to row."""
+    generator, number = np.random.default_rng(0), np.arange(rows)
+    return {"y": 1 + (0.1 + number / 60) * generator.normal(size=rows), "g": np.where(number % 2, "u", "v")}
+
+
+@each("model", ["y ~ a", "y ~ a[g]", "y ~ a*(1 + b*(g == 'u'))"])
+@each("loss", ["mse", "huber"])
+def test_scatter_that_predictions_do_not_explain_is_not_reported(model: str, loss: str) -> None:
+    """Rows with equal predictions have no order."""
+    data = unequal_rows()
+    found = ad.fit(model, data, loss=loss, no_columns=True)
+    shuffled = np.random.default_rng(1).permutation(len(data["y"]))
+    permuted = ad.fit(model, {name: values[shuffled] for name, values in data.items()}, loss=loss, no_columns=True)
+    assert abs(found.scatter_trend) < 3.5
+    assert permuted.scatter_trend == pytest.approx(found.scatter_trend, abs=1e-6)
+    assert not any("scatter" in text for text in found.warnings)
+    groups = ad.fit_by(model, {**data, "run": np.zeros(len(shuffled), int)}, "run", loss=loss, no_columns=True)
+    assert groups[0].scatter_trend == pytest.approx(found.scatter_trend, abs=1e-6)
+
+
+@each("kind", ["mse", "x errors", "groups"])
+@each("levels", [1, 5, 20])
+def test_the_trend_of_the_scatter_is_the_rank_correlation_with_predictions(kind: str, levels: int) -> None:
+    """SciPy's `spearmanr` shares the ranks of equal values, too. Residuals are in units of their errors."""
+    generator = np.random.default_rng(levels)
+    x = np.repeat(np.linspace(0, 3, 60 // levels), levels)[:60]
+    y = 5 + 2 * x + (0.2 + x) * (generator.exponential(size=len(x)) - 1)
+    data = {"x": x, "y": y.round(1)}
+    options: dict[str, Any] = {"sigma": 0.05, "x_sigma": {"x": 0.02}} if kind == "x errors" else {}
+    if kind == "groups":
+        found = ad.fit_by("y ~ a + b*x", {**data, "run": np.ones(len(x), int)}, "run")[1]
+    else:
+        found = ad.fit("y ~ a + b*x", data, **options)
+    predictions = found.predict(data)
+    sizes = np.abs(data["y"] - predictions)
+    wanted = stats.spearmanr(sizes.round(9), predictions).statistic * math.sqrt(len(x) - 1)
+    assert found.scatter_trend == pytest.approx(wanted if len(x) >= 30 else 0, abs=0.05)
+
+
+def test_rows_sorted_by_the_target_do_not_make_a_fit_doubtful() -> None:
+    doubtful = {"as measured": 0, "sorted": 0}
+    for seed in range(12):
+        generator = np.random.default_rng(seed)
+        x = np.repeat(np.arange(1, 6.0), 12)
+        y = 2 * np.exp(-0.3 * x) + 0.1 * generator.normal(size=60)
+        for name, order in (("as measured", np.arange(60)), ("sorted", np.lexsort((y, x)))):
+            found = ad.fit("y ~ a*exp(-b*x)", {"x": x[order], "y": y[order]})
+            doubtful[name] += any("doubtful" in text for text in found.warnings)
+    assert doubtful == {"as measured": 0, "sorted": 0}
