@@ -166,3 +166,22 @@ def test_each_target_has_its_own_standard_deviation() -> None:
 def test_expressions_that_are_no_errors_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         ad.fit("y ~ a*x + b", READINGS, **options)
+
+
+@pytest.mark.parametrize("starts", [None, 4])
+@pytest.mark.parametrize("rows", [12, 40])
+def test_a_decay_with_errors_in_x_is_found(rows: int, starts: int | None) -> None:
+    """A curve that is steep everywhere has smaller residuals in units of its errors, but is no better."""
+    for seed in range(4):
+        generator = np.random.default_rng([seed, rows])
+        true = np.linspace(0, 4, rows)
+        sigma = 0.05 + 0.1 * true
+        data = {
+            "x": true + 0.05 * generator.normal(size=rows),
+            "y": 3 * np.exp(-0.8 * true) + sigma * generator.normal(size=rows),
+            "s": sigma,
+        }
+        found = ad.fit("y ~ a*exp(-b*x)", data, sigma="s", x_sigma={"x": 0.05}, starts=starts)
+        assert found.converged
+        assert found.parameters == pytest.approx({"a": 3, "b": 0.8}, rel=0.3)
+        assert sum("starting points" in note for note in found.notes) == (starts is not None)

@@ -108,7 +108,9 @@ def fit_objective(
     progress = Progress(options.on_epoch, validation, on_progress, writer, checkpoint)
     progress.notes += objective.notes
     if options.x_sigma:
-        objective = _start_without_x_errors(objective, method, options)
+        if options.epochs is None and method in ("lm", "lbfgs"):
+            objective = _start_without_x_errors(objective, method, options, progress)
+            options = dataclasses.replace(options, starts=None)
         names = ", ".join(f"`{name}`" for name in objective.kernels.graphs.x_errors)
         effect = "are included by the effective variance sigma² + (∂f/∂x·sigma_x)², to first order"
         progress.notes.append(f"errors in {names} {effect}")
@@ -669,20 +671,20 @@ def _loss_value(objective: Objective, method: str, outcome: Outcome, statistics:
     return objective.value(outcome.theta)
 
 
-def _start_without_x_errors(objective: Objective, method: str, options: FitOptions) -> Objective:
+def _start_without_x_errors(objective: Objective, method: str, options: FitOptions, progress: Progress) -> Objective:
     """Return the objective with the start at the end of a fit without errors in x, if that fit succeeds.
 
     A steep model far from the solution has a large effective variance, which makes its residuals look small. So a fit
-    with errors in x from the given start could end on a curve that is steep everywhere.
+    with errors in x from the given start could end on a curve that is steep everywhere. Only the fit without these
+    errors is searched for better minima.
     """
-    if options.epochs is not None or method not in ("lm", "lbfgs"):
-        return objective
     without_errors = objective.with_rows(objective.data)
     without_errors.settings[X_ERROR_FACTOR] = 0.0
-    options = dataclasses.replace(options, starts=None)
-    outcome = optimization.optimize(method, without_errors, options, Progress())
+    search = Progress()
+    outcome = optimization.optimize_multistart(method, without_errors, options, search)
     if outcome.failure:
         return objective
+    progress.notes += search.notes
     started = objective.with_rows(objective.data)
     started.start = outcome.theta
     return started

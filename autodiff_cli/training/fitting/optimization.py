@@ -25,7 +25,7 @@ from autodiff_cli.training.fitting import starts as search
 from autodiff_cli.training.fitting.minimization import MINIMIZATION
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
 from autodiff_cli.training.fitting.starts import Effort, StartStrategy
-from autodiff_cli.training.losses import L1_FACTOR, LossKind
+from autodiff_cli.training.losses import L1_FACTOR, X_ERROR_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
@@ -170,7 +170,10 @@ class BatchedFit:
         if self._objective.is_likelihood and (ranges := minimization.natural_ranges(self._objective)):
             for each in self._notes:
                 each.append(f"parameters are kept in the ranges where the model is meaningful: {ranges}")
-        for strategy in RESTART_STRATEGIES if self._options.epochs is self._options.starts is None else ():
+        # A steep curve makes effective variances large, so that its residuals look small.
+        has_other_minima = not self._objective.settings.get(X_ERROR_FACTOR)
+        is_unlimited = self._options.epochs is self._options.starts is None
+        for strategy in RESTART_STRATEGIES if is_unlimited and has_other_minima else ():
             strategy(self)
 
     def _note(self, fits: Fits, theta: Array, reason: str) -> None:
