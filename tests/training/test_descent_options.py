@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -304,3 +305,32 @@ def test_no_more_steps_are_taken_than_asked_for(loss: str) -> None:
         part = fit("y ~ a*exp(-b*x)", data, loss=loss, optimizer="lbfgs", epochs=epochs)
         assert [record["epoch"] for record in part.history] == [*range(part.epochs + 1)]
         assert part.epochs <= epochs
+
+
+@each("optimizer", ["adam", "sgd"])
+@each("loss", ["huber", "soft_l1", "negative_binomial"])
+@each("weights", [None, "w"])
+def test_gradient_methods_estimate_the_scale_as_others_do(optimizer: str, loss: str, weights: str | None) -> None:
+    model, generator = "y ~ a + b*x", np.random.default_rng(1)
+    if loss == "negative_binomial":
+        model = "k ~ exp(a + b*x)"
+    x = np.linspace(-1, 1, 50)
+    y = 1 + 2 * x + 0.1 * generator.standard_t(2, size=50)
+    data = {"x": x, "y": y, "k": generator.negative_binomial(2, 2 / (2 + np.exp(1 + x))), "w": 1 + (x > 0)}
+    wanted = fit(model, data, loss=loss, weights=weights)
+    rate = {"adam": 0.03, "sgd": 0.1}[optimizer]
+    found = fit(model, data, loss=loss, weights=weights, optimizer=optimizer, learning_rate=rate, epochs=1500)
+    assert found.scale == pytest.approx(wanted.scale, rel=1e-3)
+    assert found.parameters == pytest.approx(wanted.parameters, rel=1e-3)
+    assert found.stderr == pytest.approx(wanted.stderr, rel=2e-3)
+    assert found.loss == pytest.approx(wanted.loss, rel=1e-3)
+
+
+@pytest.mark.parametrize("batch_size", [None, 7])
+def test_a_resumed_fit_has_the_same_scales(batch_size: int | None, tmp_path: Path) -> None:
+    data = plane()
+    options: dict[str, Any] = {"loss": "huber", "optimizer": "adam", "batch_size": batch_size}
+    whole = fit(LINEAR, data, epochs=12, **options)
+    fit(LINEAR, data, epochs=5, checkpoint=tmp_path / "state", **options)
+    resumed = fit(LINEAR, data, epochs=12, resume=tmp_path / "state", **options)
+    assert (resumed.scale, resumed.parameters, resumed.history) == (whole.scale, whole.parameters, whole.history)

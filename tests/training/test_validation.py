@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from autodiff_cli.training.fitting import progress
 from autodiff_cli.training.fitting.progress import selection_loss, split_validation
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import Epoch
+from tests.each import each
 
 X = np.linspace(-1, 1, 40)
 DATA = {"x": X, "y": 3 * X + np.sin(50 * X)}
@@ -109,3 +111,20 @@ def test_an_epoch_without_a_loss_is_never_the_best() -> None:
     numbers = [Epoch(k, loss, np.zeros(1)) for k, loss in enumerate((math.nan, 3.0, 2.0))]
     assert min(numbers, key=selection_loss).number == 2
     assert selection_loss(numbers[0]) == math.inf
+
+
+@each("model", ["y ~ a + b*x", "counts ~ exp(a + b*x)"])
+@each("weights", [None, "w"])
+@each("options", [{}, {"optimizer": "adam", "epochs": 20, "learning_rate": 0.1}, {"starts": 3}, {"l2": 0.001}])
+def test_the_validation_loss_has_the_scale_of_the_fit(model: str, weights: str | None, options: dict[str, Any]) -> None:
+    generator = np.random.default_rng(0)
+    y = 3 * X + 0.2 * generator.standard_t(2, size=40)
+    data = {"x": X, "y": y, "counts": generator.negative_binomial(2, 2 / (2 + np.exp(1 + X))), "w": 1 + (X > 0)}
+    for loss in ["negative_binomial"] if "counts" in model else ["huber", "logcosh", "soft_l1", "cauchy"]:
+        found = ad.fit(model, data, loss=loss, weights=weights, validation=0.3, **options)
+        assert found.scale not in (None, 1.0)
+        objective = Objective(model, data, loss=loss, weights=weights, scale=found.scale)
+        held_out = split_validation(objective, 0.3, seed=0)[1]
+        wanted = held_out.value([*found.parameters.values()])
+        assert found.validation_loss == pytest.approx(wanted, rel=1e-12)
+        assert found.history[-1]["validation_loss"] == pytest.approx(wanted, rel=1e-12)

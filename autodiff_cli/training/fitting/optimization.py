@@ -557,6 +557,7 @@ def optimize(
     Args:
         rivals: points that may be near other minima.
     """
+    progress.follow(objective)
     try:
         outcome = _run_method(method, objective, options, progress, rivals)
     except PatienceExhausted:
@@ -580,8 +581,8 @@ def _run_method(
 ) -> Outcome:
     if method not in OPTIMIZERS and (progress.checkpoint_writer is not None or progress.resumed_from is not None):
         objective.evaluation_log = progress.evaluations
+    batch = ObjectiveBatch([objective])
     if method not in OPTIMIZERS:
-        batch = ObjectiveBatch([objective])
         fit = BatchedFit(batch, method, options, report_single_fit(progress.record), [progress.notes])
         fit.restart_everywhere()
         fit.rivals[0] += rivals
@@ -590,7 +591,12 @@ def _run_method(
     epochs, drawn = DEFAULT_EPOCHS if options.epochs is None else options.epochs, options.batch_size is not None
     update, rates = OPTIMIZERS[method], LearningRateSchedule(options.lr_schedule, options.learning_rate, epochs)
     arguments = options.batch_size, options.clip_norm, options.seed, progress.on_progress
-    descending = GradientMethod(objective, update, rates, *arguments)
+
+    def scale_at(theta: Array) -> float:
+        return float(minimization.estimated_scales(batch, theta[None], np.arange(1))[0])
+
+    scale_if_estimated = scale_at if objective.is_scale_estimated else None
+    descending = GradientMethod(objective, update, rates, *arguments, scale_if_estimated)
     progress.method_state = descending.checkpoint_state
     if progress.resumed_from is not None:
         descending.resume(progress.resumed_from)
@@ -705,6 +711,7 @@ def _copy_run(progress: Progress, objective: Objective, run: _StartRun) -> None:
     progress.warnings += run.progress.warnings
     progress.notes += run.progress.notes
     objective.settings.update(run.objective.settings)
+    progress.follow(objective)
     if progress.on_epoch is not None:
         for epoch in run.epochs:
             progress.on_epoch(epoch)

@@ -113,17 +113,24 @@ class Validation:
         objective: the objective over the validation rows.
         patience: the number of epochs to wait for a lower loss; None for no limit.
         min_delta: the decrease below which a loss does not count as lower.
+
+    Attributes:
+        fitted: the objective over the other rows, whose estimated scale holds for the validation rows, too.
     """
 
     def __init__(self, objective: Objective, patience: int | None = None, min_delta: float = 0.0) -> None:
-        self.objective = objective.without_penalty()
-        self._patience = patience
-        self._min_delta = min_delta
+        self.objective = self.fitted = objective.without_penalty()
+        self._patience, self._min_delta = patience, min_delta
         self._best_epoch = 0, math.inf  # the epoch that patience counts from, and its loss
 
     def evaluate(self, epoch: Epoch) -> Epoch:
         """Return the epoch with its validation loss."""
-        return dataclasses.replace(epoch, validation_loss=self.objective.value(epoch.theta))
+        return dataclasses.replace(epoch, validation_loss=self._loss(epoch.theta))
+
+    def _loss(self, theta: Array) -> float:
+        """Return the mean loss of the validation rows."""
+        self.objective.set_scale(self.fitted.scale)
+        return self.objective.value(theta)
 
     def check(self, epoch: Epoch) -> None:
         """Record an epoch; raise PatienceExhausted if the loss has not decreased for too many epochs."""
@@ -139,11 +146,10 @@ class Validation:
 
     def summary(self, theta: Array) -> dict[str, Any]:
         """Return the figures of validation at `theta`, by the names of a fit's attributes."""
-        objective = self.objective
         return {
-            "validation_rows": objective.rows,
-            "validation_loss": objective.value(theta),
-            "validation_accuracy": classification_accuracy(objective, theta),
+            "validation_rows": self.objective.rows,
+            "validation_loss": self._loss(theta),
+            "validation_accuracy": classification_accuracy(self.objective, theta),
         }
 
     @property
@@ -214,6 +220,11 @@ class Progress:
         """The last epoch; there must be one."""
         assert self.last is not None
         return self.last
+
+    def follow(self, objective: Objective) -> None:
+        """Evaluate the validation rows with the scale of the objective that is fitted next."""
+        if self.validation is not None:
+            self.validation.fitted = objective
 
     def record(self, epoch: Epoch) -> None:
         """Record an epoch.

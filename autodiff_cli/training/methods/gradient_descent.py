@@ -202,7 +202,7 @@ class Diverged(ArithmeticError):  # noqa: N818 - named after the event
 class GradientConvergenceSettings:
     """Criteria for the convergence of gradient methods."""
 
-    tolerance: float = 1e-6  # predicted further decrease relative to the loss
+    tolerance: float = 1e-6  # predicted further change relative to the loss
     patience_epochs: int = 10  # losses are compared over this many epochs
     window_share: float = 0.1  # share of the epochs over which losses are compared, if these are more
     scatter_sigmas: float = 4.0  # range of as many losses that only scatter, in standard deviations
@@ -214,8 +214,9 @@ GRADIENT_CONVERGENCE = GradientConvergenceSettings()
 def has_converged(losses: Sequence[float]) -> bool:
     """Whether a gradient method has little more to gain relative to its loss, judged by a window of its last losses.
 
-    If the losses fall as a geometric series, the falls in the two halves of the window determine how much is left. A
-    small last step alone proves nothing, because a small learning rate makes all steps small.
+    If the losses change as a geometric series, the changes in the two halves of the window determine how much is left.
+    They may rise if the scale of the loss is estimated along. A small last step alone proves nothing, because a small
+    learning rate makes all steps small.
 
     >>> has_converged([1 + 0.5**k for k in range(20)]), has_converged([1 + 0.5**k for k in range(40)])
     (False, True)
@@ -227,11 +228,12 @@ def has_converged(losses: Sequence[float]) -> bool:
         return False
     before, middle, last = losses[-window - 1], losses[-window // 2 - 1], losses[-1]
     previous_fall, last_fall = before - middle, middle - last
-    if previous_fall == last_fall == 0:
-        return True
-    if not 0 <= last_fall < previous_fall:
-        return False
-    remaining = last_fall * last_fall / (previous_fall - last_fall)
+    if previous_fall * last_fall < 0:  # the loss scatters about its limit
+        remaining = max(abs(previous_fall), abs(last_fall))
+    elif abs(last_fall) < abs(previous_fall):
+        remaining = last_fall * last_fall / abs(previous_fall - last_fall)
+    else:
+        return last_fall == previous_fall == 0
     return remaining <= GRADIENT_CONVERGENCE.tolerance * abs(last)
 
 
@@ -267,6 +269,7 @@ class GradientMethod:
         clip_norm: the norm to which a longer gradient is scaled down.
         seed: the seed of the generator that draws the batches.
         on_progress: is called from time to time during a long epoch.
+        scale_at: estimates the scale of the loss at a point; None to keep the scale.
         state: the state of the update rule; with `generator` it determines how the fit continues.
         number: the number of epochs passed.
     """
@@ -278,6 +281,7 @@ class GradientMethod:
     clip_norm: float | None = None
     seed: int = 0
     on_progress: EpochProgressCallback | None = None
+    scale_at: Callable[[Array], float] | None = None
     number: int = 0
     _resumed_loss: float | None = None  # loss of the epoch from which the fit resumes
 
@@ -304,6 +308,7 @@ class GradientMethod:
         Args:
             losses: the losses of all epochs so far, a growing list, for schedules that depend on them.
         """
+        self._estimate_scale()
         return self._by_epoch(losses) if self.batch_size is None else self._by_batch(self.batch_size, losses)
 
     def _by_epoch(self, losses: Sequence[float]) -> Iterator[Epoch]:
@@ -314,6 +319,7 @@ class GradientMethod:
         while self.number < self.rates.epochs:
             rate = self.rates.rate(self.number + 1, losses)
             stepper.step(state, rate, clip_gradient(gradient, self.clip_norm))
+            self._estimate_scale()
             loss, gradient = self.objective.value_and_grad(state.theta)
             self.number += 1
             yield self._current_epoch(loss)
@@ -327,8 +333,14 @@ class GradientMethod:
         while self.number < self.rates.epochs:
             rate = self.rates.rate(self.number + 1, losses)
             loss = run(self.state, rate, size, self.generator, None if self.on_progress is None else self._report)
+            self._estimate_scale()
             self.number += 1
             yield self._current_epoch(loss)
+
+    def _estimate_scale(self) -> None:
+        """Set the scale of the loss to its estimate at the current parameters; a scale of 0 is not used."""
+        if self.scale_at is not None and (scale := self.scale_at(self.state.theta)) > 0:
+            self.objective.set_scale(scale)
 
     def _report(self, fraction: float, loss: float) -> None:
         assert self.on_progress is not None
