@@ -243,6 +243,8 @@ def _write_comparison(paper: Paper, comparison: Comparison) -> None:
     paper.table(_comparison_table(comparison, paper.brief))
     if comparison.folds:
         note = f"  CV error: mean loss of held-out rows, 1/{comparison.folds} of the rows at a time"
+        has_scales = len({one.fit.scale for one in comparison.models}) > 1
+        note += ", all with the scale of the model with the least scatter" * has_scales
         paper.line(note, Style.FAINT)
     places = {compared.fit.model: place for place, compared in enumerate(comparison.models, 1)}
     if comparison.tests:

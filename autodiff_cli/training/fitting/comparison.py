@@ -304,6 +304,10 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     objectives = [Objective.of(model, shared, _options_for_model(model, options)) for model in parsed]
     fits = [fit_objective(one, options) for one in objectives]
     folds = min(folds, objectives[0].rows)
+    # With scales of their own, models with too many parameters, whose scales are small, would seem to predict better.
+    scales = [fit.scale for fit in fits if fit.scale is not None]
+    for one in objectives if scales else ():
+        one.set_scale((max if one.has_theta else min)(scales))
     errors = [cross_validation_error(one, fit, options, folds) for one, fit in zip(objectives, fits, strict=True)]
     fits = [
         dataclasses.replace(fit, warnings=[*fit.warnings, reason]) if reason else fit

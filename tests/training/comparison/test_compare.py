@@ -247,3 +247,38 @@ def test_of_models_that_fit_exactly_the_smallest_is_first_and_no_likelihood_deci
         figures = ("log_likelihood", "aic", "aicc", "bic", "null_test", "durbin_watson")
         assert {getattr(one.fit, name) for name in figures} == {None}
     assert constant.fit.aicc > 0
+
+
+@each("loss", ["huber", "cauchy", "negative_binomial"])
+def test_held_out_rows_of_all_models_have_one_scale(loss: str) -> None:
+    target, model = ("counts", "y ~ exp(a + b*x)") if loss == "negative_binomial" else ("y", LINE)
+    generator = np.random.default_rng(3)
+    x = np.linspace(-1, 1, 30)
+    y = {"y": 1 + 2 * x + 0.3 * generator.standard_t(2, size=30), "counts": generator.poisson(9 * np.exp(x / 2)) ** 1.0}
+    data = {"x": x, "y": y[target]}
+    models = [model, model.replace("b*x", "b*x + c*x^2 + d*x^3 + e*x^4")]
+    found = ad.compare(models, data, loss=loss)
+    scales = [one.fit.scale or 1.0 for one in found.models]
+    scale, fold_of_row = max(scales) if target == "counts" else min(scales), assign_folds(30, 5, 0)
+    for one in found.models:
+        total = 0.0
+        for fold in range(5):
+            rest, held_out = ({name: each[mask] for name, each in data.items()} for mask in masks(fold_of_row, fold))
+            fit = ad.fit(one.fit.model, rest, loss=loss, start=one.fit.parameters)
+            objective = ad.Objective(one.fit.model, held_out, loss=loss, scale=scale)
+            total += objective.value([*fit.parameters.values()]) * objective.rows
+        assert one.cv_error == pytest.approx(total / 30, rel=1e-6)
+
+
+def masks(fold_of_row: np.ndarray, fold: int) -> tuple[np.ndarray, np.ndarray]:
+    return fold_of_row != fold, fold_of_row == fold
+
+
+def test_a_polynomial_does_not_seem_better_because_its_scale_is_small() -> None:
+    curve = "y ~ a + b*x + c*x^2 + d*x^3 + e*x^4 + f*x^5 + g*x^6"
+    best = []
+    for seed in range(4):
+        x = np.linspace(-1, 1, 20)
+        y = 1 + 2 * x + 0.3 * np.random.default_rng(seed).standard_t(2, size=20)
+        best.append(ad.compare([LINE, curve], {"x": x, "y": y}, loss="cauchy").models[0].fit.model)
+    assert best == [LINE] * 4
