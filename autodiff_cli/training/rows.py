@@ -403,13 +403,17 @@ def join_spreads(a: Spreads, b: Spreads) -> Spreads:
     return Spreads(np.minimum(a.low, b.low), np.maximum(a.high, b.high), weight, a.means + gap * share, squares)
 
 
-def count_confusions(count: int, values: Array, _: ColumnArrays) -> NDArray[np.int64]:
+def count_confusions(count: int, values: Array, columns: ColumnArrays) -> NDArray[np.int64]:
     """Return the confusion matrix of a block: how many rows of each of `count` classes are assigned to each class.
+
+    Rows with weight 0 do not count.
 
     Args:
         count: the number of classes.
         values: the class and the scores of each row.
+        columns: the weights, if there are any.
     """
+    values = values[:, columns[WEIGHT] > 0] if WEIGHT in columns else values
     cells = values[0].astype(np.intp) * count + np.argmax(values[1:], axis=0)
     return np.bincount(cells, minlength=count * count).reshape(count, count)
 
