@@ -425,3 +425,17 @@ def test_other_refusals() -> None:
         ad.compare([LOGISTIC, "size ~ A"], ORANGE, **given)
     with pytest.raises(OptionError, match="laplace needs a single fit"):
         ad.fit_by(LOGISTIC, ORANGE, "tree", **given)
+
+
+@pytest.mark.parametrize("bounds", [{"s": (0, 0.3)}, {"b": (0.6, None)}, {"s": (1.5, None), "b": (None, 0.4)}])
+def test_parameters_on_a_bound_are_named(bounds: dict[str, Any]) -> None:
+    generator = np.random.default_rng(3)
+    site, x = np.repeat(np.arange(12), 6), generator.uniform(0, 4, 72)
+    y = 1 + 0.5 * x + generator.normal(0, 0.7, 12)[site] + generator.normal(0, 0.4, 72)
+    data = {"x": x, "site": site, "y": y}
+    priors = {"u[site]": "normal(0, s)"}
+    found = ad.fit("y ~ a + b*x + u[site]", data, laplace="u", priors=priors, bounds=bounds)
+    on_bounds = {name for name, pair in bounds.items() if found.parameters[name] in pair}
+    assert on_bounds
+    assert on_bounds == {text.split("`")[1] for text in found.warnings if "ends on its" in text}
+    assert {name for name, error in found.stderr.items() if error is None} == on_bounds

@@ -55,7 +55,7 @@ from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import RandomEffect
 from autodiff_cli.training.result.goodness import information_criteria
 from autodiff_cli.training.result.prediction import residual_sigma_name
-from autodiff_cli.training.result.statistics import ComputedStatistics, compute_statistics, inverse_hessians
+from autodiff_cli.training.result.statistics import ComputedStatistics, bound_text, compute_statistics, inverse_hessians
 from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
 _LOG_SIGMA = "log sigma"  # the logarithm of the residuals' standard deviation; no name in a text has a blank
@@ -480,6 +480,7 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
         columns[name] = values[objective.table.columns[name].astype(np.intp)]
     names, hessian = [*marginal.names], marginal.hessian(theta)
     is_known = (theta > marginal.bounds.low) & (theta < marginal.bounds.high)
+    on_bound = ~is_known
     is_known[[place for place in marginal.spreads if theta[place] == 0]] = False
     if names[-1] == _LOG_SIGMA:
         names[-1] = residual_sigma_name(objective.model)
@@ -503,6 +504,7 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
         for name, effect in effects.items()
         if effect.sd == 0
     ]
+    reasons += bound_text(ObjectiveBatch([final]), 0, theta, on_bound, bool(len(chosen)))
     statistics = _statistics(final, theta, covariance, log_likelihood, reasons, plain_statistics.non_integers)
     outcome = dataclasses.replace(outcome, theta=theta)
     return RandomEffectsFit(final, outcome, statistics, -log_likelihood / objective.rows, effects)

@@ -416,7 +416,7 @@ def batch_statistics(
         stderr = {name: None if np.isnan(error).all() else error for name, error in values}
         has_errors = any(error is not None for error in stderr.values())
         reasons = () if separations[fit] else tuple(estimate.reasons[fit])
-        others = _bound_warnings(batch, fit, theta[fit], on_bound[fit], has_errors) if ends_on_bound[fit] else ()
+        others = bound_text(batch, fit, theta[fit], on_bound[fit], has_errors) if ends_on_bound[fit] else ()
         norm_if_known, figures = norm if has_residuals else None, dict[str, Any]()
         if rows is not None:
             single = batch.objective_of(fit) if rows[fit] is None else objective
@@ -745,7 +745,7 @@ def _partial_factor(
     return np.where(on_bound, 0.0, matrices.triangles[fit, :size, :size]), scale
 
 
-def _bound_warnings(batch: Batch, fit: int, theta: Array, on_bound: Mask, has_errors: bool) -> tuple[str, ...]:
+def bound_text(batch: Batch, fit: int, theta: Array, on_bound: Mask, has_errors: bool) -> tuple[str, ...]:
     """Return a sentence for each of the first elements on a bound, and one that counts the rest."""
     names, bounds, on_bound = batch.objective.layout.element_names, batch.bounds.select(fit), on_bound.copy()
     for tied in batch.objective.constraints.active(theta):
