@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from autodiff_cli.algebra import exact
 from autodiff_cli.algebra.exact import ExactNumber, Factors, Product, Terms
 from autodiff_cli.graph.node import Node, is_literal
+from autodiff_cli.graph.tape import group_pairs
 from autodiff_cli.ops.arithmetic import abs_, equal, greater, where
 from autodiff_cli.ops.elementary import exp, log, pow_
 
@@ -68,10 +69,7 @@ def merge_guards(forms: FormTable, terms: Terms) -> Terms:
     """Combine terms with guards of the same condition into one term: where(h == 0, 0, x/h + y/h)."""
     if not forms.guards:
         return terms
-    groups: dict[Node, list[Node]] = {}
-    for term in terms:
-        if term in forms.guards:
-            groups.setdefault(forms.guards[term].condition, []).append(term)
+    groups = group_pairs((forms.guards[term].condition, term) for term in terms if term in forms.guards)
     for condition, members in groups.items():
         if len(members) > 1:
             inside: Terms = {}
@@ -300,10 +298,8 @@ def _find_common_base(forms: FormTable, factors: Factors) -> tuple[Node | None, 
         The base (None for e, the base of exp), its symbolic powers, and its literal exponent or None. None if there is
         no such base.
     """
-    groups: dict[Node | None, list[Node]] = {}
-    for power, side in factors.items():
-        if (power.op is pow_ or power.op is exp) and side.is_integer:
-            groups.setdefault(power.inputs[0] if power.op is pow_ else None, []).append(power)
+    whole = [power for power, side in factors.items() if power.op in (pow_, exp) and side.is_integer]
+    groups = group_pairs((power.inputs[0] if power.op is pow_ else None, power) for power in whole)
     for base, powers in groups.items():
         shift = factors.get(base) if base is not None else None
         if shift is not None and not shift.is_integer:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from autodiff_cli.graph.node import Node, is_literal, variable
 from autodiff_cli.graph.op import Op
-from autodiff_cli.graph.tape import rebuild, with_inputs
+from autodiff_cli.graph.tape import group_pairs, rebuild, with_inputs
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub
 
 # Returns the node for an operation on nodes of a table; None if that is the operation itself.
@@ -166,9 +166,7 @@ def rewrite_by(rows: Iterable[Row], then: Rewrite | None = None) -> Rewrite:
     >>> table.rebuild([neg(-x), x + -(-(-y)), x + y])
     [<input x>, <sub of 2>, <add of 2>]
     """
-    by_op: dict[Op | None, list[Row]] = {}
-    for row in rows:
-        by_op.setdefault(row.pattern.op, []).append(row)
+    by_op = group_pairs((row.pattern.op, row) for row in rows)
     functions = {op: _compile_rows(rows_of_op) for op, rows_of_op in by_op.items()}
 
     def rewrite(table: NodeTable, op: Op, inputs: tuple[Node, ...]) -> Node | None:

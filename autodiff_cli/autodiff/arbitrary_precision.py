@@ -201,8 +201,7 @@ def _final_value(kind: Kind[Number], node: Node, arguments: Sequence[Number], bi
     if not ball.is_finite(value) or not _may_be_zero(value):
         return value, is_assumed
     largest = max((_log2_magnitude(x) for x in arguments if ball.is_finite(x)), default=0.0)
-    is_tiny = _log2_magnitude(value) <= largest - bits / 2
-    return (ball.ZERO, True) if is_tiny else (value, is_assumed)
+    return (ball.ZERO, True) if _log2_magnitude(value) <= largest - bits / 2 else (value, is_assumed)
 
 
 def _may_be_zero(x: Number) -> bool:
@@ -215,5 +214,4 @@ def _log2_magnitude(x: Number) -> float:
     if size == 0:
         return float("-inf")
     mantissa, exponent = size.man_exp()
-    logarithm = int(exponent) + int(mantissa).bit_length()
-    return float(max(-_MAX_EXPONENT, min(logarithm, _MAX_EXPONENT)))
+    return float(max(-_MAX_EXPONENT, min(int(exponent) + int(mantissa).bit_length(), _MAX_EXPONENT)))

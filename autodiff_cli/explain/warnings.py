@@ -178,8 +178,7 @@ def _selected_inputs(trace: Trace, i: int, op: Op) -> Sequence[Any]:
     if op.is_structural:
         return [True] * len(trace.tape.inputs[i])
     if op.name in ("and", "or"):
-        first = _input_values(trace, i)[0]
-        return [True, (first == 0) == (op.name == "or")]
+        return [True, (_input_values(trace, i)[0] == 0) == (op.name == "or")]
     rule = op.derivative_rule(len(trace.tape.inputs[i]))
     masks = {
         k: partial.mask
@@ -510,8 +509,7 @@ def unrepresentable_warnings(trace: Trace) -> Iterator[NodeWarning]:
     for name, exact in trace.unrepresentable.items():
         from autodiff_cli.numbers.ball_arithmetic import format_shortest, nearest_float
 
-        leaf = trace.expression.leaves[name.partition("[")[0]]
-        i = trace.tape.index.get(leaf, trace.tape.outputs[0])
+        i = trace.tape.index.get(trace.expression.leaves[name.partition("[")[0]], trace.tape.outputs[0])
         text, used = format_shortest(exact, accuracy.SETTINGS.shown_digits), nearest_float(exact)
         words = f"{name}: {text} is not representable as a float; {used:.15g} is used instead"
         yield NodeWarning(i, "precision", words)

@@ -258,8 +258,7 @@ class _OnnxGraph:
 
     def _softmax(self, node: Node) -> str:
         (x,) = node.inputs
-        rank = len(self.shape(x))
-        if rank == 1:
+        if len(self.shape(x)) == 1:
             return self.add("Softmax", [self._names[x]], "softmax", axis=-1)
         flat = self.add("Reshape", [self._names[x], self._constant([*self._leading_axes(x), -1])], "flat")
         soft = self.add("Softmax", [flat], "softmax", axis=-1)

@@ -470,8 +470,7 @@ class Formula:
         """
         from autodiff_cli.formula.array_derivatives import hessian_vector_product
 
-        point_values = self.at(point, **values)
-        product = hessian_vector_product(self, self._rates(direction), point_values)
+        product = hessian_vector_product(self, self._rates(direction), self.at(point, **values))
         return dict(zip(self.variables, product, strict=True))
 
     def hessian(self, point: Point | None = None, /, **values: ArrayLike) -> NDArray[np.float64]:

@@ -62,8 +62,7 @@ def _matmul(a: Array, b: Array) -> Any:
         return np.tensordot(a[..., 0], b, axes=1)
     if b.shape[-1] == 1:
         # The rows, which are where `a` has them, move to the last axis.
-        product = np.tensordot(a, b[..., 0], axes=([-2], [0]))
-        return np.moveaxis(product, a.ndim - 2, -1)
+        return np.moveaxis(np.tensordot(a, b[..., 0], axes=([-2], [0])), a.ndim - 2, -1)
     left, right = "ij"[2 - (a.ndim - 1) :], "jk"[: b.ndim - 1]
     return np.einsum(f"{left}r,{right}r->{left[:-1]}{right[1:]}r", a, b)
 

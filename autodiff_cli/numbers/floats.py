@@ -205,8 +205,7 @@ class _FactorSequence:
         That is the case if its two sides are within their errors of one another, if one has no correct digit, since its
         error may then be of any size, or if one may be infinite by overflow.
         """
-        current = self._compared[-1]
-        if not all(map(math.isfinite, current)) or len({*map(len, self._compared)}) > 1:
+        if not all(map(math.isfinite, self._compared[-1])) or len({*map(len, self._compared)}) > 1:
             return True
         return any(is_undecided(min(of), max(of)) for of in zip(*self._compared, strict=True))
 

@@ -337,8 +337,7 @@ def _natural_spline(x: Node, *pairs: Node) -> Node:
         bend = bends[i] * (width + left) + bends[i + 1] * (width + past)
         curve = where(x < knots[i + 1], values[i] + slope * past - past * left * bend / (6 * width), curve)
     first = values[0] + (slopes[0] - widths[0] * bends[1] / 6) * (x - knots[0])
-    curve = where(x < knots[0], first, curve)
-    return where(_are_rising(x, *pairs), 1, constant("nan")) * curve
+    return where(_are_rising(x, *pairs), 1, constant("nan")) * where(x < knots[0], first, curve)
 
 
 def _are_rising(_: Node, *pairs: Node) -> Node:

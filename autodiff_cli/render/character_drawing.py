@@ -266,8 +266,7 @@ class _Canvas:
         source, corners = piece.source, piece.points
         if corners[0].column > self._right or corners[-1].column < self._left:  # lines lead to the right
             return
-        start = Cell(corners[0].column - 1, corners[0].row)
-        for a, b in itertools.pairwise((start, *corners)):
+        for a, b in itertools.pairwise((Cell(corners[0].column - 1, corners[0].row), *corners)):
             if a.row == b.row and self._top <= a.row < self._bottom:
                 low, high = sorted((a.column, b.column))
                 for column in range(max(low, self._left), min(high + 1, self._right)):

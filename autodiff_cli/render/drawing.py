@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from autodiff_cli.data.json_records import to_json
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.views import Frame, fold_frames, forward_mode, frame_derivatives, frames
+from autodiff_cli.graph.tape import group_pairs
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render import formatting, layout
 from autodiff_cli.render.formatting import NumberFormat, in_print
@@ -279,9 +280,7 @@ def _statements(
     """
     boxes = {box.id: box for box in drawing.boxes}
     framed = {i for frame in drawing.frames for i in frame.members}
-    within: dict[int | None, list[int]] = {}
-    for k, frame in enumerate(drawing.frames):
-        within.setdefault(frame.outer, []).append(k)
+    within = group_pairs((frame.outer, k) for k, frame in enumerate(drawing.frames))
     yield from (f"  {node(box)}" for box in drawing.boxes if box.id not in framed)
     stack = [(1, k, True) for k in reversed(within.get(None, []))]
     while stack:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.json_records import NAN_IS_NULL, to_document, to_json
+from autodiff_cli.graph.tape import group_pairs
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render.formatting import NumberFormat, Rounding, drop_double_negations, number_formats, single_line
 from autodiff_cli.render.progress import method_name, step_noun
@@ -356,9 +357,7 @@ def layers_table(values: Mapping[str, Any], fixed: Collection[str], show: Number
     Args:
         fixed: the names of parameters that were not fitted.
     """
-    layers: dict[str, list[str]] = {}
-    for name in values:
-        layers.setdefault(layer_name(name), []).append(name)
+    layers = group_pairs((layer_name(name), name) for name in values)
     rows = [
         (
             layer,
@@ -567,8 +566,7 @@ def _plot_document(plot: FitPlot) -> dict[str, Any]:
 
 def _matrix_document(fit: FittedModel, matrix: Array) -> dict[str, Any]:
     """Return a matrix as nested mappings by parameter; empty if nothing is known and there are arrays."""
-    has_arrays = any(map(np.ndim, fit.parameters.values()))
-    if not fit.element_names or (has_arrays and not fit.definition):
+    if not fit.element_names or (any(map(np.ndim, fit.parameters.values())) and not fit.definition):
         return {}
     rows = zip(fit.element_names, to_json(matrix, **NAN_IS_NULL), strict=True)
     return {name: dict(zip(fit.element_names, row, strict=True)) for name, row in rows}

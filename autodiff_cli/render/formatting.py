@@ -55,8 +55,7 @@ def _escape(character: str) -> str:
 def _replace_lacking(error: UnicodeError) -> tuple[str, int]:
     """Replace characters that an encoding lacks by similar ones, or by their codes (a codec error handler)."""
     assert isinstance(error, UnicodeEncodeError)
-    characters = error.object[error.start : error.end]
-    return "".join(map(_lookalike, characters)), error.end
+    return "".join(map(_lookalike, error.object[error.start : error.end])), error.end
 
 
 def _lookalike(character: str) -> str:
@@ -168,8 +167,7 @@ def wrap_line(line: str, width: int) -> Iterator[str]:
     while (end := line_break(line, available)) < len(line):
         yield indent + line[:end]
         if not indent:
-            hanging = len(line) - len(line.lstrip()) + HANGING_INDENT
-            indent = " " * min(hanging, width // 2)
+            indent = " " * min(len(line) - len(line.lstrip()) + HANGING_INDENT, width // 2)
             available = width - len(indent)
         line = line[end:].lstrip()
     yield indent + line

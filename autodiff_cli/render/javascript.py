@@ -292,8 +292,7 @@ def optimizer_functions() -> str:
 
 
 def _update_function(writer: GraphWriter, update: Update) -> str:
-    roots = [update.theta, *update.accumulators.values()]
-    lowered = writer.lower(roots)
+    lowered = writer.lower([update.theta, *update.accumulators.values()])
     names = {leaf: Fragment(leaf.text) for leaf in topological_order(lowered) if leaf.is_input}
     lines = straight_line_code(lowered, names, writer.write, _UPDATE_LINE_WIDTH)
     body = "".join(f" const {name} = {part.text};" for name, part in lines.lines)

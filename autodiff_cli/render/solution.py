@@ -23,7 +23,7 @@ from autodiff_cli.graph.codegen import ATOM_PRECEDENCE, Fragment
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Gate
-from autodiff_cli.graph.tape import Tape, expand_helpers, infer_shapes, substitute, topological_order
+from autodiff_cli.graph.tape import Tape, expand_helpers, group_pairs, infer_shapes, substitute, topological_order
 from autodiff_cli.render.formatting import number_formats, shorten_middle, single_line
 from autodiff_cli.targets.latex import LATEX, NOTATIONS, POWER, PRODUCT, SIGN, SUM, LatexLibrary
 from autodiff_cli.targets.translation import GraphWriter
@@ -390,10 +390,7 @@ class _Solution:
     def _backward_rows(self) -> Iterator[str]:
         """Yield the adjoint of every node that has one: as a sum over its users in symbols, then in numbers."""
         trace, index = self._trace, self._trace.tape.index
-        users: dict[int, list[tuple[int, Contribution]]] = {}
-        for step in trace.backward:
-            for contribution in step.contributions:
-                users.setdefault(contribution.to, []).append((step.node, contribution))
+        users = group_pairs((part.to, (step.node, part)) for step in trace.backward for part in step.contributions)
         output = trace.tape.outputs[0]
         if trace.tape.is_active[output]:
             yield f"{self._adjoint_of(output)} &= 1"

@@ -379,8 +379,7 @@ def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) ->
         jacobian_error = np.where(is_bounded[:, None, None], jacobian_error, np.inf)
         # The equation of a fixed coordinate is dropped; its width, if its edge is not a float, is an error of the
         # others.
-        spread = np.where(is_free, 0, radius)
-        f_error = f_error + _times(np.abs(jacobian) + jacobian_error, spread)
+        f_error = f_error + _times(np.abs(jacobian) + jacobian_error, np.where(is_free, 0, radius))
         pair = is_free[:, :, None] & is_free[:, None, :]
         jacobian = np.where(pair, jacobian, np.eye(size))
         jacobian_error = np.where(pair, jacobian_error, 0)

@@ -179,8 +179,7 @@ class _EpochWriter:
         ir.store("i64", ir.assign(f"add i64 {number}, 1"), job["count"])
         if self._plan.step_counter is not None:
             counter = self._field_address("step_point", self._plan.step_counter)
-            steps = ir.load("double", counter)
-            ir.store("double", ir.assign(f"fadd double {steps}, 1.0"), counter)
+            ir.store("double", ir.assign(f"fadd double {ir.load('double', counter)}, 1.0"), counter)
         ir.emit(f"call void @step_prologue(ptr {job['step_memory']}, ptr {job['step_point']})")
         width, strip = self._plan.padded_count, self._plan.step.layout.strip_rows
         with ir.loop("0", str(width), strip) as part:
@@ -553,6 +552,5 @@ def _block_rows(plan: KernelPlan) -> int:
     """
     by_row = [item for item in plan.items if item.stage is Stage.ROW]
     widest = max((item.size for item in by_row if not is_total(item)), default=1)
-    sums = sum(is_total(item) for item in by_row)
-    shorter = max(widest / (_MAX_BLOCK_VALUES / _BLOCK_ROWS), sums / 32)
+    shorter = max(widest / (_MAX_BLOCK_VALUES / _BLOCK_ROWS), sum(is_total(item) for item in by_row) / 32)
     return int(2 ** round(math.log2(max(_MIN_BLOCK_ROWS, min(_BLOCK_ROWS, _BLOCK_ROWS / max(1.0, shorter))))))

@@ -526,8 +526,7 @@ class PlanWriter:
         ir.store("double", ir.assign("uitofp i64 %rows to double"), sums)
         whole = ir.assign(f"and i64 %rows, {-width}")
         with ir.branch(ir.assign(f"icmp ne i64 {whole}, 0")), ir.loop("0", whole, layout.strip_rows) as strip:
-            remaining = ir.assign(f"sub i64 {whole}, {strip.index}")
-            span = ir.minimum(remaining, layout.strip_rows)
+            span = ir.minimum(ir.assign(f"sub i64 {whole}, {strip.index}"), layout.strip_rows)
             row = ir.assign(f"add i64 %first, {strip.index}")
             ir.emit(
                 f"call void @strip(ptr %memory, ptr %point, ptr %columns, i64 {row}, i64 {span}, i64 {width}, "

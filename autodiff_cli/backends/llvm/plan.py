@@ -23,7 +23,7 @@ from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, totals
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Gate, Op, Shape
-from autodiff_cli.graph.tape import ShapeInference, Tape, infer_shapes, topological_order
+from autodiff_cli.graph.tape import ShapeInference, Tape, group_pairs, infer_shapes, topological_order
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
@@ -306,9 +306,8 @@ def plan_kernel(
     planner = _Planner(graphs, leading, _decisive_nodes(topological_order(outputs)))
     planner.plan.value_count = graphs.value_count
     planner.plan.output_stage = Stage.TOTAL if is_summed else Stage.ROW
-    output_positions: dict[Node, list[tuple[Shape, int]]] = {}
-    for output, output_shape, numbers in zip(finished, graphs.output_shapes, graphs.output_slices, strict=True):
-        output_positions.setdefault(output, []).append((output_shape, numbers.start))
+    positions = zip(graphs.output_shapes, (numbers.start for numbers in graphs.output_slices), strict=True)
+    output_positions = group_pairs(zip(finished, positions, strict=True))
     for node, shape in zip(tape.nodes, infer_shapes(tape, graphs.leaf_shapes), strict=True):
         planner.add_node(node, shape)
         for output_shape, start in output_positions.get(node, ()):

@@ -518,8 +518,7 @@ def _inline_log(x: Vector) -> tuple[Vector, Vector]:
 
 def _inline_log1p(x: Vector) -> tuple[Vector, Vector]:
     """Return log(1 + x) with the rounding error of the sum corrected, and 1 + x, which must be watched."""
-    code = x.code
-    total = code.unfused("fadd", x, 1.0)
+    total = x.code.unfused("fadd", x, 1.0)
     k, m = _split_exponent(total)
     f = fma(finite_sum_error(x, 1.0), _power_of_two(-k), m - 1.0)
     return copysign(_log_of_parts(k, f), x), total

@@ -25,7 +25,7 @@ from autodiff_cli.data.streaming import StreamedColumns, label_key
 from autodiff_cli.data.table import float_array
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.tape import leaf_names
+from autodiff_cli.graph.tape import group_pairs, leaf_names
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.numbers.array_functions import Elementwise
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -727,9 +727,7 @@ def _label_groups(
         return [{}], np.zeros(rows, np.intp)
     # Negated, so that combinations are sorted as the levels are.
     combinations, groups = np.unique(-np.stack([columns[name] for name in matches]), axis=1, return_inverse=True)
-    texts: dict[str, list[str]] = {}
-    for match in matches.values():
-        texts.setdefault(match.column, []).append(match.text)
+    texts = group_pairs((match.column, match.text) for match in matches.values())
     labels = []
     for combination in combinations.T:
         # Longer than every label that the model names, so it is a different label.
