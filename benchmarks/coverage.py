@@ -62,6 +62,8 @@ GROWTH = Curve(
     lambda x: np.exp(0.3 + 0.5 * x),
     derive={"ratio": "exp(b)"},
 )
+MIXED_LINE = Curve("y ~ a + b*x + u[g]", {"a": 1.0, "b": 0.5, "s": 0.5}, lambda x: 1 + 0.5 * x)
+MIXED_GROWTH = Curve("y ~ exp(a + b*x + u[g])", {"a": 0.3, "b": 0.5, "s": 0.5}, lambda x: np.exp(0.3 + 0.5 * x))
 LOGISTIC = Curve("y ~ sigmoid(a + b*x)", {"a": 0.2, "b": 0.8}, lambda x: 1 / (1 + np.exp(-0.2 - 0.8 * x)), (-3.0, 3.0))
 
 Draw = Callable[[np.random.Generator, Any, Any], Any]  # observations, from a generator, the predictor and the means
@@ -122,6 +124,20 @@ def proportions(generator: np.random.Generator, _: Any, mean: Any) -> Any:
     return generator.binomial(20, mean) / 20
 
 
+def with_levels(draw: Draw, level_rows: int, *, is_factor: bool) -> Draw:
+    """Return observations whose means differ between levels of some rows, by normal effects of standard deviation 0.5.
+
+    Args:
+        is_factor: whether means are multiplied by the exponential of the effect; else it is added to them.
+    """
+
+    def drawn(generator: np.random.Generator, x: Any, mean: Any) -> Any:
+        effect = np.repeat(0.5 * generator.normal(size=-(-len(x) // level_rows)), level_rows)[: len(x)]
+        return draw(generator, x, mean * np.exp(effect) if is_factor else mean + effect)
+
+    return drawn
+
+
 def correlated_proportions(generator: np.random.Generator, _: Any, mean: Any) -> Any:
     """Return shares of 20 trials, with three times the binomial variance."""
     precision = (20 - 3) / (3 - 1)
@@ -139,6 +155,8 @@ class Scenario(NamedTuple):
         columns: further columns, from the predictor.
         effort: how much more a fit costs than one by least squares; so many times fewer are made.
         model: the text of the model, if it is not that of the curve.
+        x_error: the standard deviation of the errors of the predictor, which new rows do not have.
+        level_rows: the number of rows of each level of the column `g`; 0 for none.
     """
 
     name: str
@@ -148,6 +166,8 @@ class Scenario(NamedTuple):
     columns: Callable[[Any], dict[str, Any]] = lambda x: {}
     effort: int = 1
     model: str = ""
+    x_error: float = 0.0
+    level_rows: int = 0
 
 
 def sigma_columns(x: Any) -> dict[str, Any]:
@@ -155,6 +175,8 @@ def sigma_columns(x: Any) -> dict[str, Any]:
     return {"s": spread(x), "w": spread(x) ** -2}
 
 
+X_ERRORS: dict[str, Any] = {"sigma": "s", "x_sigma": {"x": 0.05}}
+ABSOLUTE: dict[str, Any] = {"absolute_sigma": True}
 TRIALS: Callable[[Any], dict[str, Any]] = lambda x: {"n": np.full(np.shape(x), 20.0)}  # noqa: E731
 
 SCENARIOS = (
@@ -166,6 +188,29 @@ SCENARIOS = (
     Scenario("sigma", DECAY, unequal, {"sigma": "s"}, sigma_columns),
     Scenario("absolute sigma", DECAY, unequal, {"sigma": "s", "absolute_sigma": True}, sigma_columns),
     Scenario("bound not active", DECAY, normal(0.1), {"bounds": {"b": (0, 5)}}),
+    Scenario("bound near the truth", DECAY, normal(0.1), {"bounds": {"b": (0.78, None)}}),
+    Scenario("bound at the truth", DECAY, normal(0.1), {"bounds": {"b": (0.8, None)}}),
+    Scenario(
+        "bound at the truth, profile", DECAY, normal(0.1), {"bounds": {"b": (0.8, None)}, "profile": True}, effort=8
+    ),
+    Scenario("errors in x", DECAY, unequal, X_ERRORS, sigma_columns, effort=4, x_error=0.05),
+    Scenario("errors in x, absolute", DECAY, unequal, X_ERRORS | ABSOLUTE, sigma_columns, effort=4, x_error=0.05),
+    Scenario(
+        "random effects",
+        MIXED_LINE,
+        with_levels(normal(0.2), 4, is_factor=False),
+        {"laplace": "u", "priors": {"u[g]": "normal(0, s)"}},
+        effort=10,
+        level_rows=4,
+    ),
+    Scenario(
+        "random effects, poisson",
+        MIXED_GROWTH,
+        with_levels(poisson, 4, is_factor=True),
+        {"laplace": "u", "priors": {"u[g]": "normal(0, s)"}, "family": "poisson"},
+        effort=10,
+        level_rows=4,
+    ),
     *(
         Scenario(f"{loss}, {errors}", DECAY, draw, {"loss": loss})
         for loss in ("huber", "logcosh", "soft_l1", "cauchy")
@@ -198,8 +243,16 @@ def fit_many(scenario: Scenario, rows: int, count: int, generator: np.random.Gen
     """Yield the fits of data sets that converged."""
     x = np.tile(np.linspace(*scenario.curve.ends, rows), count)
     y = scenario.draw(generator, x, scenario.curve.mean(x))
-    data = {"x": x, "y": y, "run": np.repeat(np.arange(count), rows), **scenario.columns(x)}
+    run = np.repeat(np.arange(count), rows)
+    data = {"x": x, "y": y, "run": run, **scenario.columns(x)}
+    if scenario.x_error:
+        data["x"] = x + scenario.x_error * generator.normal(size=len(x))
     model = scenario.model or scenario.curve.model
+    if scenario.level_rows:
+        data["g"] = np.arange(len(x)) // scenario.level_rows
+        parts = ({name: column[run == number] for name, column in data.items()} for number in range(count))
+        fits = (ad.fit(model, part, derive=scenario.curve.derive, **scenario.options) for part in parts)
+        return (fit for fit in fits if fit.converged)
     groups = ad.fit_by(model, data, "run", derive=scenario.curve.derive, **scenario.options)
     return (group.fit for group in groups if group.fit is not None and group.fit.converged)
 
@@ -218,7 +271,7 @@ def intervals(fit: FittedModel, scenario: Scenario, generator: np.random.Generat
             if pairs.get(name) is not None:
                 low, high = pairs[name]
                 yield kind + name, low <= truth[name] <= high
-    if fit.parsed_model.program.target is None or not fit.definition:
+    if fit.parsed_model.program.target is None or not fit.definition or scenario.level_rows:
         return
     x = np.linspace(*scenario.curve.ends, 5)[1:]
     mean = scenario.curve.mean(x)
