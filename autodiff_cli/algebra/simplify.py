@@ -103,6 +103,8 @@ _ROWS = (
     Row(a * (b * c), (a * b) * c, _is_doubling, (a, b)),
     Row(a * a, a**2), Row(a / 1, a), Row(-a / b, -(a / b)), Row(a / -b, -(a / b)),
     Row(a**1, a), Row(square(a), a**2), Row(log_base(a, 2), log2(a)), Row(log_base(a, 10), log10(a)),
+    # The slope of a^0 is 0 everywhere, and so is 0*a^0, which has the shape of the slope.
+    Row(pow_slope_base(a, b), b * a**b, lambda b: literal_value(b) == 0, (b,)),
     Row(pow_slope_base(a, b), b * a ** (b - 1), lambda b: _fold(sub, (b, ONE)) is not None, (b,)),
     # An incomplete gamma function has the slope 0 where gamma(a), its divisor, has a pole.
     Row(gamma_density(a, b), ZERO, lambda a: (n := literal_value(a)) is not None and n <= 0 and n % 1 == 0, (a,)),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from autodiff_cli.algebra.simplify import Sign, sign_of, simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape, infer_shapes, topological_order
 from autodiff_cli.language.printer import to_text
@@ -98,6 +99,24 @@ def test_simplifying_keeps_every_bit(text: str, point: dict[str, float]) -> None
     output = read(text).output
     before, after = (forward(Tape([root]), FLOATS, point)[-1] for root in (output, simplify([output])[0]))
     assert repr(before) == repr(after), to_text(simplify([output])[0])
+
+
+POWERS = "{} + {}|{}*{}|{}/{}|-{}|{}^(1 - 1)|{}^(2 - 1)|{}^(3 - 1)|{}^(0.5 - 0.5)|{}^(-1)|sqrt({})|root({}, 1)|exp({})"
+
+
+@examples(400)
+@given(formulas(POWERS.split("|"), NUMBERS, 3), st.fixed_dictionaries(dict.fromkeys("xyz", EDGES)))
+@example("x^(1 - 1)", {"x": 0.0, "y": 0.0, "z": 0.0})
+@example("(x*x)^(2 - 1)", {"x": 0.0, "y": 0.0, "z": 0.0})
+def test_simplified_derivatives_are_finite_where_the_derivatives_are(text: str, point: dict[str, float]) -> None:
+    program = read(text)
+    leaves = [*program.leaves.values()]
+    slopes = gradient_nodes(program.output, leaves)
+    graphs = [*slopes, *(second for slope in slopes for second in gradient_nodes(slope, leaves))]
+    before, after = Tape(graphs), Tape(simplify(graphs))
+    numbers = [[forward(tape, FLOATS, point)[i] for i in tape.outputs] for tape in (before, after)]
+    finite = [[math.isfinite(number) for number in found] for found in numbers]
+    assert finite[0] == finite[1]
 
 
 @examples(200)
