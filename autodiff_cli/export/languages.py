@@ -43,7 +43,7 @@ from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
 from autodiff_cli.targets.fortran import FORTRAN, FORTRAN_STATEMENTS, RESULT, FortranLibrary, split_declarations
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
 from autodiff_cli.targets.python import LIBRARIES
-from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter, UnsupportedOperationError
+from autodiff_cli.targets.translation import GraphWriter, UnsupportedOperationError
 
 if TYPE_CHECKING:
     from autodiff_cli.formula.formula import Formula
@@ -337,7 +337,7 @@ class Exporter:
         if op.is_structural and not self.has_arrays:
             return True  # arrays are unrolled
         try:
-            GraphWriter(self.library(), SHORT_DEFINITIONS).lower([op(*op.placeholders(op.min_inputs))])
+            GraphWriter(self.library()).lower([op(*op.placeholders(op.min_inputs))])
         except UnsupportedOperationError:
             return False
         return True

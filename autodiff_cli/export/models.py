@@ -29,7 +29,7 @@ from autodiff_cli.ops.arithmetic import abs_, equal, floor, sign, where
 from autodiff_cli.ops.elementary import exp, log, sin, sqrt, tanh
 from autodiff_cli.ops.special import softplus
 from autodiff_cli.ops.structural import concat, sum_
-from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter, UnsupportedOperationError
+from autodiff_cli.targets.translation import GraphWriter, UnsupportedOperationError
 from autodiff_cli.training.objective.model import Model, constant_graph
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.version import __version__
@@ -173,7 +173,7 @@ class _OnnxGraph:
             ExportError: for operations that ONNX lacks.
         """
         try:
-            (root,) = GraphWriter(Library(_ONNX), SHORT_DEFINITIONS).lower([output])
+            (root,) = GraphWriter(Library(_ONNX)).lower([output])
         except UnsupportedOperationError as error:
             raise ExportError(
                 f"ONNX has no {' and no '.join(f'`{op.spelling or op.name}`' for op in error.ops)}; "

@@ -40,7 +40,7 @@ from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.translation import Library
 from autodiff_cli.ops.arithmetic import clip, max_, min_, not_, or_, where
 from autodiff_cli.ops.structural import largest
-from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter
+from autodiff_cli.targets.translation import GraphWriter
 from autodiff_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -670,7 +670,7 @@ def layout_source(
         ExportError: if the code calls another function with the name of the program.
         UnsupportedOperationError: if the language lacks an operation.
     """
-    writer = GraphWriter(library, SHORT_DEFINITIONS)
+    writer = GraphWriter(library)
     graphs = writer.lower([*program.roots, *program.intermediates])
     roots, intermediates = graphs[: len(program.roots)], graphs[len(program.roots) :]
     any_name = {leaf: Fragment("x") for variable in program.variables for leaf in variable.leaves}

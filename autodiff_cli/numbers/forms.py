@@ -60,13 +60,6 @@ ARRAY_DEFINITIONS: Mapping[Op, Callable[..., Node]] = {
 }
 
 
-def textbook_definition(name: str) -> Callable[..., Node]:
-    """Return the function of nodes by which the record of an operation defines it."""
-    expansion = get_op(name).expansion
-    assert expansion is not None, name
-    return expansion
-
-
 # Forms of operations that floats compute by anonymous functions.
 DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     "quotient_slope": lambda x, y: x / y / y,

@@ -1,4 +1,4 @@
-"""Translation of graphs into a target language, notations that languages share, and short definitions of operations.
+"""Translation of graphs into a target language, and notations that languages share.
 
 `GraphWriter` writes graphs, and expresses operations that a language lacks by others.
 """
@@ -13,10 +13,8 @@ from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import infer, topological_order
-from autodiff_cli.numbers.forms import DEFINITIONS, textbook_definition
+from autodiff_cli.numbers.forms import DEFINITIONS
 from autodiff_cli.numbers.translation import Library
-from autodiff_cli.ops.arithmetic import equal, where
-from autodiff_cli.ops.elementary import cosh, hypot, sinh, square
 
 
 def infix(symbol: str, binding: int) -> Notation:
@@ -55,20 +53,6 @@ def expand_small_power(x: Node, exponent: Node) -> Node | None:
     return x * x * x if is_literal(exponent, 3) else None
 
 
-# Short definitions of operations that floats compute in longer forms for the last digits. They are what a person would
-# write, and are accurate to 1e-13; no intermediate result overflows or underflows unless the result does.
-SHORT_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
-    "clip": DEFINITIONS["clip"],
-    "direction": lambda x, length: where(equal(length, 0), 0, x / length),
-    "sech_square": lambda x: square(1 / cosh(x)),
-    "csch_square": lambda x: square(1 / sinh(x)),
-    "atan_slope": lambda x: square(1 / hypot(1, x)),
-    **{name: textbook_definition(name) for name in (
-        "coth", "atanh_slope", "exp_minus_square", "exp_minus_half_square", "exp_square",
-    )},
-}  # fmt: skip
-
-
 class UnsupportedOperationError(ValueError):
     """Error for operations that a language cannot express.
 
@@ -86,13 +70,11 @@ class GraphWriter:
 
     Args:
         library: the library of the language.
-        short_definitions: definitions to prefer over a function for operations without a notation.
     """
 
-    def __init__(self, library: Library, short_definitions: Mapping[str, Callable[..., Node]] | None = None) -> None:
+    def __init__(self, library: Library) -> None:
         self.target = library.target
         self.library = library
-        self._short_definitions = short_definitions or {}
 
     def write(self, node: Node, operands: Sequence[Fragment]) -> Fragment:
         """Return the code of a constant, or of an operation on operands."""
@@ -139,8 +121,6 @@ class GraphWriter:
             yield self.target.definitions[name]
         if name in self.target.notations:
             yield None
-        if name in self._short_definitions:
-            yield self._short_definitions[name]
         if self.library.has_function(name):
             yield None
         yield from filter(None, [DEFINITIONS.get(name), op.expansion])

@@ -27,7 +27,7 @@ from autodiff_cli.ops.elementary import exp2
 from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
 from autodiff_cli.targets.fortran import FORTRAN, FortranLibrary, split_declarations
 from autodiff_cli.targets.python import PYTHON, PythonLibrary
-from autodiff_cli.targets.translation import SHORT_DEFINITIONS, GraphWriter
+from autodiff_cli.targets.translation import GraphWriter
 from tests.numbers.test_arrays import ELEMENTWISE, by_floats, inputs_of
 from tests.tools import program
 
@@ -82,8 +82,8 @@ def lines_of(pen: GraphWriter, op: Op | Nested, count: int, names: Sequence[str]
     return StraightLineCode(lines.lines, [pen.target.coerce(result) for result in lines.results])
 
 
-def in_c(calls: Calls, shorter: bool) -> str:
-    pen = GraphWriter(Library(C), SHORT_DEFINITIONS if shorter else None)
+def in_c(calls: Calls) -> str:
+    pen = GraphWriter(Library(C))
     functions = []
     for k, (op, count) in enumerate(calls):
         lines, (result,) = lines_of(pen, op, count, ["x[0]", "x[1]", "x[2]"])
@@ -104,8 +104,8 @@ def in_c(calls: Calls, shorter: bool) -> str:
     )
 
 
-def in_fortran(calls: Calls, shorter: bool) -> str:
-    pen = GraphWriter(FortranLibrary(FORTRAN), SHORT_DEFINITIONS if shorter else None)
+def in_fortran(calls: Calls) -> str:
+    pen = GraphWriter(FortranLibrary(FORTRAN))
     cases, names = [], {"y"}
     for k, (op, count) in enumerate(calls):
         lines, (result,) = lines_of(pen, op, count, ["x(1)", "x(2)", "x(3)"])
@@ -129,8 +129,8 @@ def in_fortran(calls: Calls, shorter: bool) -> str:
     )
 
 
-def in_javascript(calls: Calls, shorter: bool) -> str:
-    pen = GraphWriter(Library(JAVASCRIPT), SHORT_DEFINITIONS if shorter else None)
+def in_javascript(calls: Calls) -> str:
+    pen = GraphWriter(Library(JAVASCRIPT))
     functions = []
     for op, count in calls:
         lines, (result,) = lines_of(pen, op, count, ["x", "y", "z"])
@@ -171,16 +171,13 @@ def compiled(target: Target, source: str, folder: Path) -> list[str | Path]:
 
 @pytest.mark.slow
 @pytest.mark.sampled
-@pytest.mark.parametrize("shorter", [pytest.param(False, id="as floats"), pytest.param(True, id="as people write")])
 @pytest.mark.parametrize(
     ("target", "write"),
     [(C, in_c), (FORTRAN, in_fortran), (JAVASCRIPT, in_javascript)],
     ids=lambda x: getattr(x, "name", ""),
 )
-def test_every_operation_computes_what_floats_do(
-    tmp_path: Path, target: Target, write: Callable[[Calls, bool], str], shorter: bool
-) -> None:
-    command = compiled(target, write(CALLS, shorter), tmp_path)
+def test_every_operation_computes_what_floats_do(tmp_path: Path, target: Target, write: Callable[[Calls], str]) -> None:
+    command = compiled(target, write(CALLS), tmp_path)
     text = "".join(f"{k} {' '.join(map(repr, (*point, 0.0, 0.0)[:3]))}\n" for k, _, point, _ in by_points())
     found = [float(line.replace("Infinity", "inf")) for line in run(command, text).split()]
     wrong = [
