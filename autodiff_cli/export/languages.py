@@ -56,9 +56,9 @@ _C_KEYWORDS = """
     auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
     alignas alignof asm bool constexpr false nullptr static_assert thread_local true typeof typeof_unqual
-    and_eq bitand bitor catch char8_t char16_t char32_t class co_await co_return co_yield compl concept const_cast
-    consteval constinit decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not_eq
-    operator or_eq private protected public reinterpret_cast requires static_cast template this throw try typeid
+    and and_eq bitand bitor catch char8_t char16_t char32_t class co_await co_return co_yield compl concept const_cast
+    consteval constinit decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq
+    operator or or_eq private protected public reinterpret_cast requires static_cast template this throw try typeid
     typename using virtual wchar_t xor xor_eq
     main NULL errno linux unix i386 math_errhandling
     INFINITY NAN HUGE_VAL HUGE_VALF HUGE_VALL MATH_ERRNO MATH_ERREXCEPT

@@ -143,7 +143,8 @@ def test_c_compiles_without_warnings_whatever_names_a_formula_has(tmp_path: Path
 def test_c_compiles_as_cpp_with_names_that_are_words_of_cpp(tmp_path: Path) -> None:
     compiler = [program("g++", "g++"), "-std=c++17", "-fsyntax-only", "-x", "c++"]
     macros = run([*compiler[:2], "-dM", "-E", "-include", "math.h", "-x", "c++", "-"])
-    names = ["class", "new", "template", "this", "operator", "namespace", "virtual", "concept", "co_await", "xor"]
+    names = ["class", "new", "template", "this", "operator", "namespace", "virtual", "concept", "co_await"]
+    names += ["and", "or", "not", "xor", "and_eq", "compl", "bitand"]
     names += re.findall(r"^#define ([A-Za-z]\w*) ", macros, re.MULTILINE)
     text = " + ".join(f"{quote_name(name)}^2.5*erf(x)" for name in dict.fromkeys(names))
     file = tmp_path / "f.cpp"
