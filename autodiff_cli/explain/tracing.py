@@ -127,7 +127,7 @@ def sweep_graphs(expression: Formula, wrt: tuple[str, ...], point: Mapping[str, 
     """
     with expression.locate_errors():
         leaves = [expression.leaves[name] for name in wrt]
-        sweep = reverse_sweep(expression.output, leaves, array_shapes_at(expression, point))
+        sweep = reverse_sweep(expression.output, leaves, expression.array_shapes_at(point))
     adjoints = [None if adjoint is None else _settled(adjoint) for adjoint in sweep.adjoints]
     contributions = [{k: _settled(amount) for k, amount in by_position.items()} for by_position in sweep.contributions]
     settled = ReverseSweep(sweep.tape, adjoints, contributions)
@@ -150,20 +150,6 @@ def _settled(amount: Partial) -> Partial:
     return Partial(amount.masked_graph, amount.mask, is_masked=True)
 
 
-def array_shapes_at(expression: Formula, point: Mapping[str, Any]) -> dict[str, Shape]:
-    """Return the shapes of the variables that are arrays, at one point.
-
-    Raises:
-        ExpressionError: for a batch of points, and for an output that is an array.
-    """
-    sizes = expression.value_shapes_of_scalar_output(point)
-    for name, value in point.items():
-        shape = array_shape(value)
-        if len(shape) > len(sizes.get(name, ())):
-            raise expression.unexpected_array_error(name, shape)
-    return sizes
-
-
 def trace_arrays(expression: Formula, point: Mapping[str, Any], wrt: tuple[str, ...]) -> tuple[Trace, dict[str, Node]]:
     """Run both passes at a point of arrays and numbers, by evaluating their graphs together.
 
@@ -173,7 +159,7 @@ def trace_arrays(expression: Formula, point: Mapping[str, Any], wrt: tuple[str, 
     Raises:
         ExpressionError: if shapes do not fit, the output is an array, or the arrays would not fit into memory.
     """
-    both, sizes = sweep_graphs(expression, wrt, point), array_shapes_at(expression, point)
+    both, sizes = sweep_graphs(expression, wrt, point), expression.array_shapes_at(point)
     graphs = both.graphs
     count = sum(map(math.prod, infer_shapes(Tape(graphs), sizes))) + both.count_totals(sizes)
     if count > MAX_NUMBERS:

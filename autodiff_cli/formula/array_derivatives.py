@@ -299,7 +299,7 @@ class BatchedGradient:
             if name in expression.shapes or (name in expression.arrays and not beside_arrays):
                 raise ExpressionError(f"`{name}` is an array, but each point has one number for it")
         values = expression.at({**fixed, **dict.fromkeys(columns, 0.0)})
-        sizes = expression.value_shapes_of_scalar_output(values)
+        sizes = expression.array_shapes_at(values)
         for name in wrt:
             if sizes.get(name):
                 raise ExpressionError(f"`{name}` is an array: choose variables that are numbers with --wrt")

@@ -272,6 +272,19 @@ class Formula:
         self.check_scalar_output(sizes)
         return sizes
 
+    def array_shapes_at(self, point_values: Mapping[str, Any]) -> dict[str, Shape]:
+        """Return the shapes of the variables that are arrays at one point, where the output must be a number.
+
+        Raises:
+            ExpressionError: for a batch of points, and as `value_shapes_of_scalar_output` does.
+        """
+        sizes = self.value_shapes_of_scalar_output(point_values)
+        for name, value in point_values.items():
+            shape = getattr(value, "shape", ())
+            if len(shape) > len(sizes.get(name, ())):
+                raise self.unexpected_array_error(name, shape)
+        return sizes
+
     def check_no_arrays(self, value_shapes: Mapping[str, Shape]) -> None:
         """Raise ExpressionError for a variable that can only be a number and has an array as its value.
 

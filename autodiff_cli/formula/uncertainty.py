@@ -357,9 +357,9 @@ class UncertainPoint:
             name: np.moveaxis(x, 0, -1) if name in self._shapes else np.asarray(x, float)[..., None]
             for name, x in self._points_at(steps).items()
         }
-        tape, runs = Tape([self.formula.output]), ((UNPERTURBED,), PERTURBED_RUNS[:1])
-        first, perturbed = (forward(tape, start_perturbed_array_run(*run), leaf_values)[-1] for run in runs)
-        return np.asarray(np.broadcast_to(np.abs(perturbed - first), len(steps)))
+        tape, runs = Tape([self.formula.output]), (PERTURBED_RUNS[:1], (UNPERTURBED,))
+        perturbed, unperturbed = (forward(tape, start_perturbed_array_run(*run), leaf_values)[-1] for run in runs)
+        return np.asarray(np.broadcast_to(np.abs(perturbed - unperturbed), len(steps)))
 
     def _remainder(self, value: float, amounts: Array, curvature: Array, spread: float) -> str:
         """Return, in words, how the formula differs from its quadratic approximation; empty if the difference is small.

@@ -1,14 +1,17 @@
-"""Ranges of equally spaced numbers."""
+"""Ranges of equally spaced numbers, and many points."""
 
 from __future__ import annotations
 
 import sys
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.formula.array_derivatives import Range
+from autodiff_cli import ExpressionError, parse
+from autodiff_cli.formula.array_derivatives import BatchedGradient, Range
+from tests.each import each
 
 LARGEST = sys.float_info.max
 ENDS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([1e307, -1e308, 5e-324, LARGEST, -LARGEST])
@@ -32,3 +35,9 @@ def test_short_decimals_come_out_as_such(start: int, stop: int, parts: int) -> N
 def test_numbers_that_are_too_large_to_be_multiplied() -> None:
     assert Range(-1e308, 1e308, 5).numbers_at(np.arange(5)).tolist() == [-1e308, -5e307, 0, 5e307, 1e308]
     assert Range(LARGEST, LARGEST, 3).numbers_at(np.arange(3)).tolist() == [LARGEST] * 3
+
+
+@each("text", ["x + csc(y)", "x*y", "where(x > 0, x, y)"])
+def test_an_array_beside_columns_needs_a_shape(text: str) -> None:
+    with pytest.raises(ExpressionError, match="`y` is a number here, not an array"):
+        BatchedGradient(parse(text), ["x"], {"y": np.array([1.0, 2.0])}, ["x"])

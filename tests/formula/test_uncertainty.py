@@ -304,3 +304,12 @@ def test_errors_in_columns_are_finite_and_not_negative(error: float) -> None:
     check_error_columns({"s": np.array([0.0, 2.0, 1e300])}, ["s"], 5)
     with pytest.raises(ExpressionError, match="row 7: the error in column `s`"):
         check_error_columns({"s": np.array([0.0, 2.0, error, -1.0])}, ["s"], 5)
+
+
+def test_an_uncertainty_does_not_depend_on_what_was_computed_before() -> None:
+    """Comparisons are recorded over several runs, of which each formula has its own."""
+    texts = {"x + (x > 0)": ["x"], "x^2 + (y != 0.5) + 0*z": ["x", "y", "z"], "x*y + (x > 0)": ["x", "y"]}
+    found = [
+        propagate(text, dict.fromkeys(names, 2.0), dict.fromkeys(names, 0.1)).stderr for text, names in texts.items()
+    ]
+    assert found == pytest.approx([0.1, 0.4, 0.2 * math.sqrt(2)])
