@@ -16,7 +16,6 @@ import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -28,7 +27,7 @@ from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.autodiff.unrolling import element_leaves
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, as_node, constant, variable
+from autodiff_cli.graph.node import Node, as_node, constant, is_exactly, variable
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError, format_names
 from autodiff_cli.numbers.arrays import start_perturbed_array_run
@@ -434,7 +433,7 @@ def _recommend(first: Moments, second: Moments | None, simulated: MonteCarlo) ->
 def _is_tiny(right: Mapping[str, str], name: str) -> bool:
     """Whether the correct digits show that a number is too small for a float."""
     text = right.get(name, "unknown")
-    return text != "unknown" and float(text) == 0 != Decimal(text)
+    return text != "unknown" and float(text) == 0 and not is_exactly(text, 0)
 
 
 def _is_close(moments: Moments, simulated: MonteCarlo) -> bool:

@@ -24,6 +24,7 @@ from autodiff_cli.formula.uncertainty import (
     check_error_columns,
 )
 from tests.each import each, examples
+from tests.support import run_cli
 
 NUMBERS = st.floats(-1e6, 1e6, allow_subnormal=False)
 ERRORS = st.floats(1e-6, 1e6)
@@ -313,3 +314,9 @@ def test_an_uncertainty_does_not_depend_on_what_was_computed_before() -> None:
         propagate(text, dict.fromkeys(names, 2.0), dict.fromkeys(names, 0.1)).stderr for text, names in texts.items()
     ]
     assert found == pytest.approx([0.1, 0.4, 0.2 * math.sqrt(2)])
+
+
+def test_correct_digits_may_have_exponents_of_any_length() -> None:
+    output = run_cli(["grad", "exp(-x^2)", "--x", "1e200+-1"])
+    assert output.status == 0
+    assert "too small for a float" in output
