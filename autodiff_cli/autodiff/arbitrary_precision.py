@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from flint import arb
+
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Gate
 from autodiff_cli.graph.tape import Tape
@@ -23,7 +25,6 @@ from autodiff_cli.numbers.kind import Kind
 from autodiff_cli.ops.arithmetic import where
 
 _BITS_PER_DIGIT = 3.3219280948873626  # log2(10), rounded up
-_MAX_EXPONENT = 1 << 1000  # larger exponents, as in exp(exp(x)), do not fit into a float
 MAX_CANCELLED_DIGITS = 1000  # if more digits of a result cancel, it is assumed to be 0
 
 
@@ -58,7 +59,7 @@ class PreciseValues:
     def known_numbers(self) -> list[Number | None]:
         """The numbers, with None in place of those without any known digits."""
         return [
-            x if is_certain or (ball.is_finite(x) and ball.accurate_bits(x) >= _MIN_KNOWN_BITS) else None
+            x if is_certain or ball.is_finite(x) else None
             for x, is_certain in zip(self.numbers, self.is_proven, strict=True)
         ]
 
@@ -152,9 +153,11 @@ def refine(
 
 
 def _assumed_value(x: Number, bits: int) -> Number:
-    """Return the value assumed for a number that the final attempt leaves open: 0 if it is tiny and may be 0."""
-    is_tiny = ball.is_finite(x) and _may_be_zero(x) and _log2_magnitude(x) <= -bits / 2
-    return ball.ZERO if is_tiny else x
+    """Return the value assumed for a number that the final attempt leaves open: 0 if it is tiny and may be 0, and nan
+    if nothing is known of it."""
+    if ball.is_finite(x) and _may_be_zero(x) and _is_tiny(x, [], bits):
+        return ball.ZERO
+    return x if _has_enough_bits(x, _MIN_KNOWN_BITS) else ball.NAN
 
 
 def _has_enough_bits(x: Number, bits: int) -> bool:
@@ -200,18 +203,15 @@ def _final_value(kind: Kind[Number], node: Node, arguments: Sequence[Number], bi
     is_assumed = ball.pop_assumed_equal()
     if not ball.is_finite(value) or not _may_be_zero(value):
         return value, is_assumed
-    largest = max((_log2_magnitude(x) for x in arguments if ball.is_finite(x)), default=0.0)
-    return (ball.ZERO, True) if _log2_magnitude(value) <= largest - bits / 2 else (value, is_assumed)
+    return (ball.ZERO, True) if _is_tiny(value, arguments, bits) else (value, is_assumed)
 
 
 def _may_be_zero(x: Number) -> bool:
     return not ball.is_exact(x) and bool(ball.as_ball(x).contains(0))
 
 
-def _log2_magnitude(x: Number) -> float:
-    """Return the binary logarithm of the absolute value of a number, rounded to about one."""
-    size = ball.as_ball(x).abs_upper()
-    if size == 0:
-        return float("-inf")
-    mantissa, exponent = size.man_exp()
-    return float(max(-_MAX_EXPONENT, min(int(exponent) + int(mantissa).bit_length(), _MAX_EXPONENT)))
+def _is_tiny(x: Number, arguments: Sequence[Number], bits: int) -> bool:
+    """Whether a finite number is smaller by half of the bits than the largest finite argument, or than 1 if there is
+    none."""
+    sizes = [ball.as_ball(argument).abs_upper() for argument in arguments if ball.is_finite(argument)]
+    return bool(ball.as_ball(x).abs_upper() <= max(sizes, default=arb(1)) * arb(2) ** (-bits // 2))

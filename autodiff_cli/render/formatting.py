@@ -289,10 +289,13 @@ def _round_text(text: str, show: Callable[[Any], str]) -> str:
 
     if "e" not in text:
         return show(Decimal(text))
+    from flint import fmpz
+
     # The exponent may be too large even for a Decimal, so the mantissa is rounded with an exponent of our own.
     mantissa, _, exponent = text.partition("e")
     rounded, _, power = show(Decimal(f"{mantissa}e{_LARGE_EXPONENT}")).partition("e")
-    return f"{rounded}e{int(power) - _LARGE_EXPONENT + int(exponent):+d}"
+    power_of_ten = fmpz(exponent.removeprefix("+")) + (int(power) - _LARGE_EXPONENT)  # `int` has a limit of length
+    return f"{rounded}e{'+' if power_of_ten >= 0 else ''}{power_of_ten}"
 
 
 # --- Values with standard errors ---

@@ -12,8 +12,9 @@ from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
 from autodiff_cli.language.errors import ExpressionError
-from tests.each import examples
+from tests.each import each, examples
 from tests.graphs import SMOOTH, graphs
+from tests.support import run_cli
 
 # expression, point, the sub-expression that loses digits, and how many of 16
 LOST = [
@@ -75,6 +76,20 @@ def test_what_is_beyond_even_these_numbers_is_infinite_with_a_warning() -> None:
     found = precise_trace(parse("exp(exp(exp(x)))"), {"x": parse("20").output}, ("x",), 20)
     assert found.value == "inf"
     assert found.warnings[0].kind == "overflow"
+
+
+@each("text", ["exp(exp(exp(x)))", "-exp(exp(exp(x)))", "sinh(exp(exp(x)))*x", "exp(exp(exp(x))) + x"])
+def test_a_number_of_which_no_digit_can_be_computed_is_not_assumed_to_be_0(text: str) -> None:
+    found = precise_trace(parse(text), {"x": parse("10").output}, ["x"], 20)
+    assert (found.value, found.gradient["x"]) == ("nan", "nan")
+    assert "more digits are needed" in found.warnings[-1].message
+
+
+@each("text", ["exp(1e9500)", "exp(-1e9500)", "9.99999999*exp(1e9500)"])
+def test_tables_show_numbers_with_exponents_of_thousands_of_digits(text: str) -> None:
+    output = run_cli(["grad", text, "--precision", "20"])
+    assert output.status == 0
+    assert "4342944819032518276511289189166" in output
 
 
 def test_every_element_of_an_array_has_its_digits() -> None:
