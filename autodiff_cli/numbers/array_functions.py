@@ -122,8 +122,13 @@ def _machine_code(function: Callable[..., float]) -> Any:
 
 
 def _extremum(pick: np.ufunc) -> Callable[..., Array]:
-    # of 0 and -0, NumPy returns the second argument and Python the first
-    return lambda *xs: functools.reduce(lambda extreme, x: pick(x, extreme), xs)
+    """Return the extreme of some numbers; of equal ones the first, as Python does. NumPy may return 0 or -0."""
+
+    def first_extreme(x: Array, y: Array) -> Array:
+        z = pick(x, y)
+        return z if np.all(z) else np.where(z == x, x, z)
+
+    return lambda *xs: functools.reduce(first_extreme, xs)
 
 
 # NumPy's comparisons and logical operations, which return truth values.

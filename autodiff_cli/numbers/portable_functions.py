@@ -91,13 +91,13 @@ def modulus(a: float, b: float) -> float:
 
 
 def larger(x: float, y: float) -> float:
-    """The larger of two numbers; nan if one of them is nan."""
-    return x if x > y or x != x else y
+    """The larger of two numbers, the first of equal ones; nan if one of them is nan."""
+    return x if x >= y or x != x else y
 
 
 def smaller(x: float, y: float) -> float:
-    """The smaller of two numbers; nan if one of them is nan."""
-    return x if x < y or x != x else y
+    """The smaller of two numbers, the first of equal ones; nan if one of them is nan."""
+    return x if x <= y or x != x else y
 
 
 OPERATIONS = {"erf": erf, "erfc": erfc, "gamma": gamma, "pow": power, "mod": modulus, "max": larger, "min": smaller}

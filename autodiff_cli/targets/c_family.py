@@ -84,7 +84,7 @@ def forward_declaration(function: TargetFunction) -> str:
 JAVASCRIPT_NOTATIONS = {
     **BRACE_NOTATIONS,
     **{name: call_notation(f"Math.{name}", 1) for name in (*_LIBRARY, "abs", "cbrt")},
-    **{name: call_notation(f"Math.{name}", 2) for name in ("atan2", "hypot", "max", "min")},
+    **{name: call_notation(f"Math.{name}", 2) for name in ("atan2", "hypot")},
     "copysign": call_notation("copysign", 2),
     **dict.fromkeys(("pow", "platform_pow"), call_notation("platform_pow", 2)),
     "element": Notation(("", "[", "]"), (SIGN + 1, 0)),

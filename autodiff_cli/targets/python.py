@@ -17,9 +17,9 @@ from types import MappingProxyType
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
 from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.numbers.float_functions import sum_error
+from autodiff_cli.numbers.float_functions import product_error, sum_error
 from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, careful_form, function_form
+from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, DEFINITIONS, careful_form, function_form
 from autodiff_cli.numbers.sources import Definition, find_definition, function_name
 from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target
 from autodiff_cli.ops.arithmetic import abs_, equal, less, mod, where
@@ -200,12 +200,14 @@ def _real_power(x: Node, exponent: Node) -> Node:
 _NUMPY_FORMS = (
     "pow_slope_base", "pow_slope_exponent", "times_log", "vanishing_quotient", "sinc", "sigmoid", "sigmoid_slope",
     "binary_softmax", "logsigmoid", "logit", "softsign",
-    "asec", "acsc", "acoth", "asech", "acsch", "cbrt", "log_base",
+    "asec", "acsc", "acoth", "asech", "acsch", "cbrt", "log_base", "direction", "coth", "sech_square", "csch_square",
+    "atan_slope", "atanh_slope", "exp_minus_square", "exp_minus_half_square", "exp_square",
 )  # fmt: skip
 NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     **{name: partial(careful_form, name) for name in _NUMPY_FORMS},
     **{op.name: ARRAY_DEFINITIONS[op] for op in (logsumexp, norm, softmax)},
-    "sum_error": partial(function_form, sum_error),
+    "clip": DEFINITIONS["clip"],
+    **{function.__name__: partial(function_form, function) for function in (sum_error, product_error)},
 }
 NUMPY_NOTATIONS = {
     **library_calls("np", _NUMPY_UNARY_NAMES),
@@ -215,6 +217,8 @@ NUMPY_NOTATIONS = {
     "concat": Notation(("np.concatenate([", ", ", "])"), (0, 0)),
     "broadcast_like": Notation(("np.broadcast_to(", ", np.shape(", "))"), (0, 0)),
     **{name: call_notation(name, 1) for name in ("erf", "erfc")},
+    "max": call_notation("larger", 2),
+    "min": call_notation("smaller", 2),
     "sum_like": call_notation("sum_like", 2),
     "place": call_notation("place", 3),
     "pad": call_notation("pad", 4),
@@ -222,6 +226,16 @@ NUMPY_NOTATIONS = {
 NUMPY_SNIPPETS = {
     "erf": "erf = np.vectorize(math.erf, otypes=[float])\n",
     "erfc": "erfc = np.vectorize(math.erfc, otypes=[float])\n",
+    "larger": '''\
+def larger(x, y):
+    """Return the larger of two numbers, or the first of equal ones, or the one that is not a number."""
+    return np.where((x >= y) | np.isnan(x), x, y)
+''',
+    "smaller": '''\
+def smaller(x, y):
+    """Return the smaller of two numbers, or the first of equal ones, or the one that is not a number."""
+    return np.where((x <= y) | np.isnan(x), x, y)
+''',
     "sum_like": '''\
 def sum_like(x, like):
     """Sum x over the axes along which an array like the other would be broadcast to its shape."""

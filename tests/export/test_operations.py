@@ -6,7 +6,6 @@ To 1e-13 wherever the numbers are ordinary, with the same nan and infinities at 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

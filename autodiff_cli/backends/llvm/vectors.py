@@ -228,20 +228,20 @@ def as_number(condition: Vector) -> Vector:
 
 
 def maximum(a: Vector, b: Operand) -> Vector:
-    """Return the larger of two numbers; nan if one of them is nan."""
+    """Return the larger of two numbers, the first of equal ones; nan if one of them is nan."""
     return _extreme("ogt", a, a.code.as_vector(b))
 
 
 def minimum(a: Vector, b: Operand) -> Vector:
-    """Return the smaller of two numbers; nan if one of them is nan."""
+    """Return the smaller of two numbers, the first of equal ones; nan if one of them is nan."""
     return _extreme("olt", a, a.code.as_vector(b))
 
 
 def _extreme(wins: str, a: Vector, b: Vector) -> Vector:
     """Return the number that wins a comparison by LLVM's name."""
-    if b.constant is not None and b.constant == b.constant:
-        return where(a.code.compare(wins, b, a), b, a)
-    return where(a.code.compare(wins, a, b) | is_nan(a), a, b)
+    has_won = a.code.compare(wins, b, a)
+    is_number = b.constant is not None and b.constant == b.constant
+    return where(has_won if is_number else has_won | is_nan(b), b, a)
 
 
 def copysign(size: Operand, sign: Vector) -> Vector:

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from autodiff_cli import parse
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.graph.gradient import gradient_nodes
@@ -88,6 +89,18 @@ def test_signs_of_zero_survive(width: int) -> None:
         np.testing.assert_array_equal(
             np.signbit(by_row(LlvmBackend(1, width), [read(text).output], {"x": x})[0]), wanted, text
         )
+
+
+@every_width
+def test_of_equal_numbers_the_first_is_the_largest_and_the_smallest(width: int) -> None:
+    """So a maximum of 0 and -0 has the same sign everywhere."""
+    zeros = np.array([[0.0, 0.0, -0.0, -0.0], [0.0, -0.0, 0.0, -0.0]])
+    for text in ("max(x, y)", "min(x, y)", "max(0, -x)", "max(-x, 0)", "min(x, y, 0)", "clip(x, y, 1)", "relu6(x)"):
+        f = parse(f"1/{text}")
+        wanted = [f({name: {"x": x, "y": y}[name] for name in f.variables}) for x, y in zeros.T]
+        for backend in (LlvmBackend(1, width), NumpyBackend()):
+            found = by_row(backend, [f.output], dict(zip("xy", zeros, strict=True)))[0]
+            np.testing.assert_array_equal(found, wanted, text)
 
 
 @pytest.mark.slow
