@@ -153,8 +153,15 @@ pow_ = operator(
     domain=lambda x, y: or_(x >= 0, equal(floor(y), y)),
     singular=lambda x, y: and_(equal(x, 0), and_(y < 1, not_equal(y, 0))),
 )  # fmt: skip
+# The derivative of root(x, n) with respect to n, which is 0 where the root is 0.
+root_slope_index = helper(
+    "root_slope_index",
+    lambda z, x, n: (z / n / x - quotient_slope(root(x, n) / x, n), -quotient_slope(times_log(z, x), n) - 2 * z / n),
+    lambda x, n: -quotient_slope(times_log(root(x, n), x), n),
+    vanishes=lambda x, n: and_(equal(x, 0), n > 0),
+)  # fmt: skip
 root = elementary(
-    "root", lambda z, x, n: (where(equal(x, 0), abs_(z) ** (1 - n) / n, z / n / x), -quotient_slope(times_log(z, x), n)),
+    "root", lambda z, x, n: (where(equal(x, 0), abs_(z) ** (1 - n) / n, z / n / x), root_slope_index(x, n)),
     domain=lambda x, n: or_(x >= 0, equal(abs_(n) % 2, 1)),
     singular=lambda x, n: or_(equal(n, 0), and_(equal(x, 0), or_(n < 0, n > 1))),
     summary="the real n-th root; of a negative x for odd n only",

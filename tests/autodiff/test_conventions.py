@@ -113,3 +113,11 @@ def test_a_clip_between_equal_ends_has_no_slope() -> None:
         assert [*f.grad(x=x, low=2.0, high=2.0).values()] == [0, 0, 0]
     assert [*f.grad(x=3.0, low=2.0, high=2.0).values()] == [0, 0, 1]
     assert [*f.grad(x=3.0, low=2.0, high=1.0).values()] == [0, 0, 1]
+
+
+@each("text", ["x^n", "root(x, n)"])
+def test_a_power_of_0_is_0_for_all_exponents_nearby(text: str) -> None:
+    f = parse(text)
+    for n in (0.5, 1, 2, 3.7):
+        second = f.derivative("n").derivative("n")(x=0, n=n)
+        assert (f.grad(x=0, n=n)["n"], f.hessian(x=0, n=n)[1, 1], second) == (0, 0, 0)
