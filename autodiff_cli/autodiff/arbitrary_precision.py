@@ -58,10 +58,8 @@ class PreciseValues:
     @property
     def known_numbers(self) -> list[Number | None]:
         """The numbers, with None in place of those without any known digits."""
-        return [
-            x if is_certain or ball.is_finite(x) else None
-            for x, is_certain in zip(self.numbers, self.is_proven, strict=True)
-        ]
+        pairs = zip(self.numbers, self.is_proven, strict=True)
+        return [x if is_certain or ball.is_finite(x) else None for x, is_certain in pairs]
 
 
 def evaluate_to_digits(

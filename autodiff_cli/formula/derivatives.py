@@ -54,6 +54,13 @@ class HigherDerivatives:
     jacobian: DerivativeMatrix | None = None
     outputs: Mapping[str, Any] | None = None
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether all derivatives of higher order, or along a direction, are finite."""
+        rows = (self.hessian or {}).values()
+        numbers = [self.derivative, self.directional, *(x for row in rows for x in row.values())]
+        return all(math.isfinite(abs(x) if isinstance(x, float) else abs(x).max()) for x in numbers if x is not None)
+
 
 def hessian_by_name(expression: Formula, point: Mapping[str, Any], wrt: Iterable[str]) -> DerivativeMatrix:
     """Return the second derivatives at a point, by both variables.

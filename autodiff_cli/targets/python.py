@@ -17,12 +17,13 @@ from types import MappingProxyType
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
 from autodiff_cli.graph.node import Node, constant
+from autodiff_cli.graph.op import Op
 from autodiff_cli.numbers.float_functions import product_error, sum_error
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, DEFINITIONS, careful_form, function_form
 from autodiff_cli.numbers.sources import Definition, find_definition, function_name
 from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target
-from autodiff_cli.ops.arithmetic import abs_, equal, less, mod, where
+from autodiff_cli.ops.arithmetic import abs_, equal, greater, less, mod, not_equal, or_, where
 from autodiff_cli.ops.structural import logsumexp, norm, softmax
 from autodiff_cli.targets.translation import arithmetic, expand_small_power, infix, shortest_literal
 
@@ -196,6 +197,12 @@ def _real_power(x: Node, exponent: Node) -> Node:
     return careful_form("pow", x, FLOATS.constant_values([exponent]).get(exponent, exponent))
 
 
+def _extreme(wins: Op, x: Node, y: Node) -> Node:
+    """Return the number that wins a comparison, the first of equal ones; nan if one of them is nan."""
+    is_number = y.is_constant and y.text != "nan"
+    return where(wins(y, x) if is_number else or_(wins(y, x), not_equal(y, y)), y, x)
+
+
 # Operations that are defined by their careful forms. Other functions run in Python for each element.
 _NUMPY_FORMS = (
     "pow_slope_base", "pow_slope_exponent", "times_log", "vanishing_quotient", "sinc", "sigmoid", "sigmoid_slope",
@@ -207,6 +214,8 @@ NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     **{name: partial(careful_form, name) for name in _NUMPY_FORMS},
     **{op.name: ARRAY_DEFINITIONS[op] for op in (logsumexp, norm, softmax)},
     "clip": DEFINITIONS["clip"],
+    "max": partial(_extreme, greater),
+    "min": partial(_extreme, less),
     **{function.__name__: partial(function_form, function) for function in (sum_error, product_error)},
 }
 NUMPY_NOTATIONS = {
@@ -217,8 +226,6 @@ NUMPY_NOTATIONS = {
     "concat": Notation(("np.concatenate([", ", ", "])"), (0, 0)),
     "broadcast_like": Notation(("np.broadcast_to(", ", np.shape(", "))"), (0, 0)),
     **{name: call_notation(name, 1) for name in ("erf", "erfc")},
-    "max": call_notation("larger", 2),
-    "min": call_notation("smaller", 2),
     "sum_like": call_notation("sum_like", 2),
     "place": call_notation("place", 3),
     "pad": call_notation("pad", 4),
@@ -226,16 +233,6 @@ NUMPY_NOTATIONS = {
 NUMPY_SNIPPETS = {
     "erf": "erf = np.vectorize(math.erf, otypes=[float])\n",
     "erfc": "erfc = np.vectorize(math.erfc, otypes=[float])\n",
-    "larger": '''\
-def larger(x, y):
-    """Return the larger of two numbers, or the first of equal ones, or the one that is not a number."""
-    return np.where((x >= y) | np.isnan(x), x, y)
-''',
-    "smaller": '''\
-def smaller(x, y):
-    """Return the smaller of two numbers, or the first of equal ones, or the one that is not a number."""
-    return np.where((x <= y) | np.isnan(x), x, y)
-''',
     "sum_like": '''\
 def sum_like(x, like):
     """Sum x over the axes along which an array like the other would be broadcast to its shape."""

@@ -104,7 +104,7 @@ class GraphWriter:
         """Return an operation on lowered inputs, expressed by operations that the language has."""
         takes_all = op.name in self.target.notations and op.name not in self.target.binary_ops
         if op.max_inputs is None and len(inputs) > 2 and not op.is_composite and not takes_all:
-            return reduce(op, inputs)  # nested operations on two inputs
+            return reduce(lambda x, y: self._lower_op(op, [x, y]), inputs)  # nested operations on two inputs
         for definition in self._candidate_definitions(op):
             if definition is None:
                 return op(*inputs)

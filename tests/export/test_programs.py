@@ -687,6 +687,7 @@ EXTREMES = [
     "x*(1e-10*y)", "y*(1e-5*(x*1e-5))", "0*x", "x*0 + y", "0/x", "0/y + x", "0*log(x)", "0/0 + x", "-0.0/x",
     "1/(x*-0.0)", "atan2(y, -0.0)", "where(-0.0/-0.0 <= x, x, y)", "where(not (1 < 2) or x < y, x^2, y)",
     "norm([x, y])", "logsumexp([x, y])", "1/max(x, y)", "1/min(x, y, 0)", "1/max(0, -x)", "1/clip(x, 0, y)",
+    "max(x, nan)", "max(nan, x, 1)", "max(x, 0/0) + y",
 ]  # fmt: skip
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
-from tests.each import examples
+from tests.each import each, examples
 from tests.support import expect_refusal, run_cli
 
 POINT = "--x 2 --y 3"
@@ -73,6 +74,14 @@ def test_orders() -> None:
     assert run_cli('grad "y*x^3" --x 2 --y 5 --wrt x --order 2 --json').json["derivative"] == 60.0
     assert "d^6/dx^6 = -120\n" in run_cli('grad "ln(1 + x)" --x 0 --order 6')
     assert "d/dx = 1\n" in run_cli('grad "ln(1 + x)" --x 0 --order 1')
+
+
+@each("text", ["x^1.5", "x^(1 - 1)", "gammainc_slope(x + 3, x + 3)", "sum(v^1.5)*x"])
+def test_a_higher_derivative_that_is_not_finite_has_a_warning(text: str) -> None:
+    found = run_cli(["grad", text, "--x", "0", *(["--v", "[0, 1]"] if "v" in text else []), "--hessian", "--json"]).json
+    assert all(np.isfinite(np.array(slope, dtype=float)).all() for slope in found["gradient"].values())
+    assert [warning["kind"] for warning in found["warnings"]] == ["singular"]
+    assert run_cli("grad x^2.5 --x 0 --hessian --json").json["warnings"] == []
 
 
 def test_a_direction_may_name_some_variables_by_any_constant_expression() -> None:
