@@ -528,7 +528,7 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
             optional.append((name, value or "", len(arguments.positionals)))
         elif not value:
             follows = f", but {queue[-1]} follows" if queue and not equals and value is None else ""
-            raise BadInput(f"{name} needs a value, such as {name} {option.metavar or 2}{follows}")
+            raise BadInput(f"{name} needs a value, such as {name} {[*option.choices, option.metavar or 2][0]}{follows}")
         elif option.repeats:
             part = _repetition_key(value)
         if (key, part) in explicit_options:

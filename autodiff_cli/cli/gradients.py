@@ -93,9 +93,8 @@ def higher_derivatives_report(
     inaccurate = check_higher_derivatives(formula, formula.at(point), results, unrepresentable)
     warnings = inaccurate.add_to(trace_or_none.warnings, output, trace_or_none.labels[output])
     singular = "" if warnings or results.is_finite else "a higher derivative is not finite at this point"
-    checked = replace(trace_or_none, warnings=warnings).with_warning("nonlinear", nonlinear)
-    checked = checked.with_warning("singular", singular)
-    return derivatives_report(formula, point, checked, results)
+    checked = replace(trace_or_none, warnings=warnings).with_warning("singular", singular)
+    return derivatives_report(formula, point, checked.with_warning("nonlinear", nonlinear), results)
 
 
 def _derivative_formulas(formula: Formula, names: Sequence[str], request: DerivativeRequest) -> HigherDerivatives:

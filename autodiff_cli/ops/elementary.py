@@ -25,6 +25,7 @@ coth: Op
 sinh: Op
 tanh: Op
 hypot: Op
+root: Op
 
 pi = constant("pi")
 
