@@ -170,7 +170,7 @@ def test_the_process_writes_no_file(tmp_path: Path) -> None:
         timeout=100,
         check=True,
     )
-    assert json.loads(done.stdout)["parameters"]["b"] == pytest.approx(0.5, abs=0.01)
+    assert json.loads(done.stdout)["stored"]["parameters"]["b"] == pytest.approx(0.5, abs=0.01)
     assert [*tmp_path.rglob("*")] == []
 
 
