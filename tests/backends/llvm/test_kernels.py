@@ -208,4 +208,4 @@ def test_zeros_are_stored_where_memory_held_other_values_of_a_row(last: str) -> 
     outputs = [read(f"v = W @ sin(W @ sin(W @ (w*x))); W @ {last}").output]
     matrix = np.array([[0.3, -1.2, 0.7], [2.0, 0.4, -0.6], [-0.9, 1.1, 0.8]])
     point, leaves = {"W": matrix, "w": np.array([0.5, -1.0, 2.0])}, {"W": (3, 3), "w": (3,)}
-    both_ways(outputs, {"x": np.linspace(-1, 1, 700)}, point, leaves)
+    both_ways(outputs, {"x": np.linspace(0.1, 1, 700)}, point, leaves)
