@@ -527,7 +527,7 @@ class FitOptions(ObjectiveOptions):
     @cached_property
     def random_effects(self) -> tuple[str, ...]:
         """The names of the parameters that are random effects."""
-        names = [self.laplace] if isinstance(self.laplace, str) else self.laplace or ()
+        names = [str(self.laplace)] if isinstance(self.laplace, str | bool) else self.laplace or ()
         return tuple(dict.fromkeys(canonical_name(each.strip()) for name in names for each in name.split(",")))
 
     @cached_property

@@ -70,7 +70,7 @@ def parse_priors(source: Mapping[str, str] | Iterable[str] | None) -> dict[str, 
     (('m',), 'normal(m, 2)')
     """
     priors: dict[str, Prior] = {}
-    texts = [source] if isinstance(source, str) else source or ()
+    texts = [source] if isinstance(source, str | int | float) else source or ()
     pairs = (
         [(quote_name(str(name)), text) for name, text in texts.items()]
         if isinstance(texts, Mapping)

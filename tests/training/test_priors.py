@@ -143,6 +143,7 @@ def test_levels_bounds_and_priors_of_priors() -> None:
         ({"priors": {"c": "normal(0, 1)"}}, "`c`: the model has no such parameter"),
         ({"priors": ["a normal(0, 1)"]}, "a prior is written"),
         ({"priors": ["a ~ normal(0, 1)", "a ~ cauchy(0, 1)"]}, "two priors"),
+        ({"priors": True}, "NAME ~ DISTRIBUTION"),
         ({"priors": {"a": "beta(1, 2)"}, "start": {"a": 3}}, "starting value 3 of `a` is outside the support"),
         ({"priors": {"a": "normal(0, 1)"}, "loss": "mae"}, "the loss mae is not a likelihood"),
         ({"priors": {"a": "normal(0, 1)"}, "family": "quasipoisson"}, "quasipoisson has none"),
