@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-from mpmath import mp, mpf
+from mpmath import libmp, mp, mpf
 
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.node import Node
@@ -94,6 +95,25 @@ OTHERS |= {
 # All other operations are nan if an argument is.
 MAY_IGNORE_NAN = {"where", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "pow", "hypot"}
 ARITHMETIC = {"add", "sub", "mul", "div"}
+
+
+def _limit_exponentials() -> None:
+    """Make mpmath raise OverflowError where an exponential would have more digits than memory: GMP ends the process."""
+    unlimited = libmp.mpf_exp
+
+    def limited(x: Any, *options: Any) -> Any:
+        _, _, exponent, bits = x
+        if exponent + bits > MAX_BITS:
+            raise OverflowError("the exponential of a number with too many digits")
+        return unlimited(x, *options)
+
+    for name, module in [*sys.modules.items()]:
+        if name.startswith("mpmath") and vars(module).get("mpf_exp") is unlimited:
+            module.mpf_exp = limited  # type: ignore[attr-defined]
+    mp.exp = mp._wrap_libmp_function(limited, libmp.mpc_exp)
+
+
+_limit_exponentials()
 
 
 def _table() -> dict[str, Any]:
