@@ -528,7 +528,8 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
             optional.append((name, value or "", len(arguments.positionals)))
         elif not value:
             follows = f", but {queue[-1]} follows" if queue and not equals and value is None else ""
-            raise BadInput(f"{name} needs a value, such as {name} {[*option.choices, option.metavar or 2][0]}{follows}")
+            example = next(iter(option.choices), option.metavar or 2)
+            raise BadInput(f"{name} needs a value, such as {name} {example}{follows}")
         elif option.repeats:
             part = _repetition_key(value)
         if (key, part) in explicit_options:

@@ -44,7 +44,6 @@ _FIELDS["--lr"] = _FIELDS["--learning-rate"]
 
 def answer_question(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
     """Return the answer to a question; its key `ask` is `trace`, `fit`, `row`, `learn` or `course`."""
-
     pages = {"trace": _trace_page, "row": _row_page, "learn": _learning_page, "course": _course_page}
     try:
         return {"fit": _fit_report, **pages}[question["ask"]](question, data)
@@ -82,7 +81,6 @@ def parse_values(text: str) -> dict[str, str]:
     >>> parse_values("x=2 y = 3")
     {'x': '2', 'y': '3'}
     """
-
     texts: dict[str, str] = {}
     separated = re.sub(r"\s+(?=(?:`[^`]*`|[^\W\d][\w.]*)\s*=(?!=))", ";", text)
     for part in filter(str.strip, split_outside_brackets(separated, ",;\n")):
@@ -98,7 +96,6 @@ def parse_values(text: str) -> dict[str, str]:
 
 def _trace_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]:
     """Return the page of a formula at a point; a note lists the values of variables that had none."""
-
     texts, errors = split_uncertainties(parse_values(question["values"]))
     if errors:
         raise BadInput(f"the page shows no uncertainty: leave out the error of `{next(iter(errors))}`")
@@ -116,7 +113,6 @@ def _trace_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]:
 
 def _example_values(formula: Formula, values: Mapping[str, Any]) -> dict[str, str]:
     """Return an example value for each variable, as text, with a shape that fits the given values."""
-
     declared = [f"{quote_name(name)}: {format_shape(array_shape(x))}; " for name, x in values.items() if array_shape(x)]
     try:
         shapes = parse("".join(declared) + formula.text, [*values]).example_shapes()
@@ -126,7 +122,6 @@ def _example_values(formula: Formula, values: Mapping[str, Any]) -> dict[str, st
 
 
 def _page(record: Trace, formula: str, values: str, notes: list[str]) -> dict[str, Any]:
-
     return {"page": to_html(record, addition=served_addition(formula, values, "\n".join(notes)))}
 
 
@@ -152,7 +147,6 @@ def _check_model(text: str) -> str:
     Raises:
         BadInput: for `-`, for `@FILE`, and for an empty text.
     """
-
     if text.strip().startswith("@") or text.strip() in ("", "-"):
         raise BadInput("type a model, such as y ~ a*exp(-b*x); only the chosen file is read here")
     return text
@@ -203,7 +197,6 @@ def _learning_page(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any
 
 def _fit_options(question: Mapping[str, Any]) -> FitOptions:
     """Return the options of a fit that were set on the page."""
-
     return FitOptions(**{name: FIT_OPTIONS[name](text) for name, text in question.get("options", {}).items()})
 
 
@@ -221,13 +214,11 @@ def _course_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]
 
 def _open_data(data: BinaryIO) -> DataSource:
     """Open the data with default options."""
-
     return open_data_files(["-"], _environment(data.read()), DEFAULT_FILE_OPTIONS)
 
 
 def _environment(content: bytes) -> Environment:
     """Return an environment with this content on standard input and discarded output."""
-
     return Environment(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"), io.StringIO(), io.StringIO())
 
 

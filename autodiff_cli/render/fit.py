@@ -566,7 +566,8 @@ def _plot_document(plot: FitPlot) -> dict[str, Any]:
 
 def _matrix_document(fit: FittedModel, matrix: Array) -> dict[str, Any]:
     """Return a matrix as nested mappings by parameter; empty if nothing is known and there are arrays."""
-    if not fit.element_names or (any(map(np.ndim, fit.parameters.values())) and not fit.definition):
+    has_arrays = any(map(np.ndim, fit.parameters.values()))
+    if not fit.element_names or (has_arrays and not fit.definition):
         return {}
     rows = zip(fit.element_names, to_json(matrix, **NAN_IS_NULL), strict=True)
     return {name: dict(zip(fit.element_names, row, strict=True)) for name, row in rows}

@@ -167,7 +167,8 @@ def wrap_line(line: str, width: int) -> Iterator[str]:
     while (end := line_break(line, available)) < len(line):
         yield indent + line[:end]
         if not indent:
-            indent = " " * min(len(line) - len(line.lstrip()) + HANGING_INDENT, width // 2)
+            hanging = len(line) - len(line.lstrip()) + HANGING_INDENT
+            indent = " " * min(hanging, width // 2)
             available = width - len(indent)
         line = line[end:].lstrip()
     yield indent + line

@@ -179,7 +179,8 @@ class _EpochWriter:
         ir.store("i64", ir.assign(f"add i64 {number}, 1"), job["count"])
         if self._plan.step_counter is not None:
             counter = self._field_address("step_point", self._plan.step_counter)
-            ir.store("double", ir.assign(f"fadd double {ir.load('double', counter)}, 1.0"), counter)
+            steps = ir.load("double", counter)
+            ir.store("double", ir.assign(f"fadd double {steps}, 1.0"), counter)
         ir.emit(f"call void @step_prologue(ptr {job['step_memory']}, ptr {job['step_point']})")
         width, strip = self._plan.padded_count, self._plan.step.layout.strip_rows
         with ir.loop("0", str(width), strip) as part:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -168,19 +168,13 @@ def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mappi
     check_parameter_names(values, model)
     if fit.loss_name is None and fit.scale is not None:
         raise DataError("the model file lacks the loss of the fit: save the model again with `train --save`")
-    settings = fit.settings
-    options = FitOptions(
-        loss=fit.loss_name or None,
-        scale=fit.scale,
-        huber_delta=fit.huber_delta,
-        weights=settings.weights,
-        sigma=settings.sigma,
-    )
+    options = FitOptions(loss=fit.loss_name or None, scale=fit.scale, huber_delta=fit.huber_delta)
+    options = replace(options, weights=fit.settings.weights, sigma=fit.settings.sigma)
     loss = choose_loss(model, options)
     weighting = row_weighting(loss, options)
     spreads = {}
-    if weighting is not None and settings.weighting is not None:
-        spreads[weighting] = weighting_graph(settings.weighting, "weights or sigma", file.names)
+    if weighting is not None and fit.settings.weighting is not None:
+        spreads[weighting] = weighting_graph(fit.settings.weighting, "weights or sigma", file.names)
     further = leaf_names([*spreads.values()])
     point, classes = _read_row(file, number, model, fit.classes, further)
     free = tuple(name for name in model.parameters if name not in fit.fixed)
@@ -206,19 +200,19 @@ def _read_row(
     point: dict[str, Any] = {name: float(numbers_of(row, name)[0]) for name in numbers}
     labels = {}
     if model.class_column is not None and classes is None:
-        table = file.load((), drop_missing=True, labels=class_columns)
-        classes = check_classes(np.unique(table.labels[model.class_column].levels("")), table.rows, model.class_column)
+        name = model.class_column
+        table = file.load((), drop_missing=True, labels=[name])
+        classes = check_classes(np.unique(table.labels[name].levels(name)), table.rows, name)
     for name in [*model.label_columns, *class_columns]:
         text = str(labels_of(row, name).values[0])
         levels = classes if classes and name in class_columns else model.levels.get(name, [text])
         same = [k for k, level in enumerate(levels) if level in (text, cells.parse_number(text))]
         if not same:
-            listed = format_names([*map(str, levels)])
-            raise DataError(
-                f"{file.name}: row {number}, column `{name}`: {cells.quoted_cell(text)} is not among {listed}"
-            )
+            place, listed = f"{file.name}: row {number}, column `{name}`", format_names([*map(str, levels)])
+            raise DataError(f"{place}: {cells.quoted_cell(text)} is not among {listed}")
         labels[name] = check_labels([levels[same[0]]], name, None)
-        point |= {name: float(same[0])} if name in class_columns else {}
+        if name in class_columns:
+            point[name] = float(same[0])
     indicators = indicator_columns(model.matches, labels)
     return point | {name: float(indicator[0]) for name, indicator in indicators.items()}, classes
 

@@ -110,6 +110,8 @@ def test_the_loss_of_a_class_is_minus_the_logarithm_of_its_probability(kinds: st
     line = f'trace "kind ~ softmax([0, a*x1, b*x2])" {kinds} --a 0.5 --b 2'
     expect_refusal(run_cli(f"{line} --row 9"), "there is no row 9; the last one is 8")
     document = run_cli(f"{line} --row 3 --json").json
+    Path(kinds).write_text("x1,x2,kind\n0,0,1.5\n1,0,2\n")
+    expect_refusal(run_cli(f"{line} --row 1"), "column `kind`: a label must be a whole number")
     assert document["value"] == pytest.approx(math.log(2 + math.exp(2)) - 2, rel=1e-13)  # of c, where x1 = 0, x2 = 1
     assert document["gradient"]["b"] == pytest.approx(math.exp(2) / (2 + math.exp(2)) - 1, rel=1e-13)
 
