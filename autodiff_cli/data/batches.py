@@ -379,6 +379,7 @@ class GrowingArray:
 
     Args:
         expected: the expected number of values. Unused space does not take up physical memory.
+        dtype: the type of the array if no part is added.
 
     >>> column = GrowingArray()
     >>> column.add(np.array([1, 2], np.int8))
@@ -387,9 +388,9 @@ class GrowingArray:
     array([1. , 2. , 0.5])
     """
 
-    def __init__(self, expected: int = 0) -> None:
+    def __init__(self, expected: int = 0, dtype: type[np.generic] = np.float64) -> None:
         self._expected = expected
-        self._values: NDArray[Any] = np.empty(0)
+        self._values: NDArray[Any] = np.empty(0, dtype)
         self._is_own = False
         self._count = 0
 

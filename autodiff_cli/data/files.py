@@ -495,7 +495,7 @@ class DataSource:
         numbers = {name: GrowingArray(expected) for name in self.names if name in query.numbers}
         names = {*self.names, FILE_COLUMN}
         tables = {name: CodeTable() for name in query.labels if {*joined_columns(name, names)} <= names}
-        codes = {name: GrowingArray(expected) for name in tables}
+        codes = {name: GrowingArray(expected, np.int32) for name in tables}
         rows = dropped = 0
         masks: list[tuple[NDArray[np.bool_] | None, int]] = []
         for batch in self.iter_batches(query):

@@ -147,6 +147,15 @@ def test_a_workbook_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypa
         assert message in output.stderr
 
 
+def test_a_workbook_may_be_longer_than_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, content = tmp_path / "book.xlsx", as_workbook()
+    path.write_bytes(content)
+    monkeypatch.setattr(formats, "_MAX_SHEET_CHARS", len(content))  # its text is shorter, and its XML longer
+    assert run_cli(["data", str(path)]).status == 0
+    monkeypatch.setattr(formats, "_MAX_UNPACKING", 0)
+    assert "unpacks to" in run_cli(["data", str(path)]).stderr
+
+
 @pytest.mark.parametrize("kind", ["lz4", "uncompressed"])
 @pytest.mark.parametrize("seeds", [range(60), pytest.param(range(1000, 1600), marks=pytest.mark.slow)], ids=str)
 def test_a_damaged_file_of_arrow_is_read_or_refused(kind: Any, seeds: range, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import io
 import json
 import math
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +230,20 @@ def test_moments_are_the_same_in_every_format(moments: list[datetime]) -> None:
     expected = [(moment - moments[0]).total_seconds() for moment in moments]
     assert column(text, "t") == pytest.approx(expected, abs=1e-6, rel=1e-15)
     assert column(opened(buffer.getvalue()), "t") == pytest.approx(expected, abs=1e-6, rel=1e-15)
+
+
+@each("zone", [None, UTC])
+@each("unit", ["s", "ms", "us", "ns"])
+def test_times_of_arrow_count_from_the_first_as_text_does(zone: Any, unit: str) -> None:
+    moments = [None, datetime(2024, 2, 29, 12, 30, 15, tzinfo=zone), datetime(1969, 12, 31, 23, 59, 59, tzinfo=zone)]
+    buffer = io.BytesIO()
+    times = pa.array(moments, pa.timestamp(unit, None if zone is None else "UTC"))
+    feather.write_feather(pa.table({"t": times, "y": [1, 2, 3]}), buffer)
+    rows = "".join(f"{'' if moment is None else moment.isoformat()},1\n" for moment in moments)
+    for file in (opened(buffer.getvalue()), opened("t,y\n" + rows)):
+        found = file.load({"t"}, drop_missing=True)
+        assert found.columns["t"].tolist() == [0, (moments[2] - moments[1]).total_seconds()]
+        assert file.origins == {"t": moments[1]}
 
 
 def test_a_date_that_does_not_parse_is_named() -> None:

@@ -61,7 +61,7 @@ def joined(found: list[ShareData], name: str) -> Any:
 
 def texts(found: list[ShareData], name: str) -> list[str]:
     columns = [part.table.labels[name] for part in found]
-    return [*itertools.chain(*(np.array(column.values)[column.codes].tolist() for column in columns))]
+    return [*itertools.chain(*(np.array(column.values, object)[column.codes].tolist() for column in columns))]
 
 
 NAMES = ["plain.csv", "crlf.csv", "unended.csv", "commented.csv", "blanks.txt", "a.parquet", "a.csv.gz", "a.arrow"]
@@ -76,6 +76,15 @@ def test_shares_have_each_row_once_and_in_order(name: str, count: int, tmp_path:
     np.testing.assert_array_equal(joined(found, "y"), Y)
     assert texts(found, "g") == G.tolist()
     assert len(found) == (1 if name.endswith((".gz", ".arrow")) else min(count, 8) if "parquet" in name else count)
+
+
+@pytest.mark.parametrize("count", [1, 3, 40])
+def test_lines_longer_than_a_share_are_in_one_share(count: int, tmp_path: Path) -> None:
+    path, notes = tmp_path / "long.csv", ["a" * length for length in (1, 3000, 2, 500, 1, 1, 900)]
+    path.write_text("x,y,g\n" + "".join(f"{k},{k * k},{note}\n" for k, note in enumerate(notes)))
+    found = all_of([str(path)], count)
+    assert joined(found, "x").tolist() == [*range(len(notes))]
+    assert texts(found, "g") == notes
 
 
 def test_several_files_are_divided_by_their_size(tmp_path: Path) -> None:

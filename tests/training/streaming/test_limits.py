@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -303,6 +304,21 @@ def test_memory_that_control_groups_leave(tmp_path: Path) -> None:
     write(groups / "memory" / "jobs" / "one", memory_limit_in_bytes="9000", memory_usage_in_bytes="8000")
     write(groups / "memory" / "jobs" / "one", memory_stat="cache 5\ntotal_inactive_file 500\n")
     assert source.available_memory(proc, groups) == 1500
+
+
+@pytest.mark.parametrize(("kind", "pages"), [(resource.RLIMIT_AS, 30), (resource.RLIMIT_DATA, 5)])
+def test_memory_that_limits_of_the_process_leave(
+    kind: int, pages: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "meminfo").write_text(f"MemAvailable: {1 << 40} kB\n")
+    (tmp_path / "self" / "statm").write_text("30 0 0 0 0 5 0\n")  # pages: of all, and of data
+    maximum = 100 * resource.getpagesize()
+    limits = {kind: (maximum, resource.RLIM_INFINITY)}
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: limits.get(kind, (resource.RLIM_INFINITY,) * 2))
+    assert source.available_memory(tmp_path, tmp_path) == (100 - pages) * resource.getpagesize()
+    limits[kind] = resource.getpagesize(), resource.RLIM_INFINITY
+    assert source.available_memory(tmp_path, tmp_path) == 0
 
 
 @pytest.mark.slow
