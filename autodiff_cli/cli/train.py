@@ -9,9 +9,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import DATA_HELP, Call, command, merge_assignments, output_option, split_models
 from autodiff_cli.cli.environment import (
     BadInput,
@@ -25,6 +28,7 @@ from autodiff_cli.cli.environment import (
 )
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.options import Restriction, argument, at_least, command_words, excludes, needs, option, option_fields
+from autodiff_cli.system import check_writable, write_text
 from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOption, FitOptions
 
 if TYPE_CHECKING:
@@ -94,25 +98,16 @@ def train(
       autodiff train "label ~ softmax(mlp(x, [8]))" labels.csv --save labels.json
       cat decay.csv | autodiff train "log(y) ~ a - b*x" - --drop-missing
     """
-    from autodiff_cli.cli import inputs
     from autodiff_cli.render.fit import fit_report
-    from autodiff_cli.render.fit_tables import ESTIMATE_FORMATS
-    from autodiff_cli.render.progress import EpochTable, ProgressBar, columns_text, step_noun
-    from autodiff_cli.render.report import OutputGuard, combine_reports
-    from autodiff_cli.training.fitting.fit import Interrupted, fit_objective
-    from autodiff_cli.training.fitting.minimization import choose_method
-    from autodiff_cli.training.fitting.progress import Recorder
-    from autodiff_cli.training.objective.cluster_connection import connected
+    from autodiff_cli.render.report import combine_reports
     from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
-    from autodiff_cli.training.objective.objective import Objective
     from autodiff_cli.training.objective.parameters import parse_bounds
     from autodiff_cli.training.objective.preparation import hyperparameters
-    from autodiff_cli.training.options import ClusterError
 
     environment = call.environment
-    models, files = split_models([model, *data])
+    models, paths = split_models([model, *data])
     if len(models) == 1:
-        [model], data = models, files
+        [model], data = models, paths
     if model == "-" and "-" in data:
         raise BadInput("MODEL and DATA cannot both be standard input")
     options = dataclasses.replace(
@@ -123,15 +118,12 @@ def train(
         x_sigma=merge_assignments({}, x_sigma or (), "--x-sigma"),
         plot=None if plot is None else True,
     )
+    files = _FitFiles(save, page, plot, draws, output, figure)
     if figure.panels == "posterior" and (options.posterior is None or by is not None):
         raise BadInput("--panels posterior needs --posterior N, the number of draws, and a single fit")
-    if by is not None and plot == "":
-        raise BadInput("--by draws every group, so --plot needs a file, such as --plot groups.pdf")
-    outputs = [path for path in (save, page, plot, draws, output) if path and path != "-"]
-    _check_output_files(plot, draws, outputs)
-    status = ExitStatus.DONE
-    with hint_about_missing_cells("use --drop-missing to leave such rows out"), contextlib.ExitStack() as cluster_stack:
-        written = [*outputs, options.checkpoint]
+    files.check(has_groups=by is not None)
+    with hint_about_missing_cells("use --drop-missing to leave such rows out"):
+        written = [*files.paths, options.checkpoint]
         source = open_data_files(data, environment, reading, on_disk=options.stream, outputs=written)
         text, options = tie_fixed_parameters(inputs.read_text(model, environment), source.names, options)
         named_parameters = (*call.values, *options.parameters.names)
@@ -140,90 +132,144 @@ def train(
         _check_names(named_parameters, parsed_model, call)
         options = dataclasses.replace(options, start=inputs.constant_values(call.values))
         if by is not None:
-            plotting = None if plot is None else (plot, figure)
-            return fit_by_group(parsed_model, source, by, options, environment, output, plotting)
-        if output is not None and not output.endswith(ESTIMATE_FORMATS):
+            return _fit_by_group(parsed_model, source, by, options, environment, files)
+        run = _run_fit(parsed_model, source, options, environment, files, every)
+    environment.note(*source.notes)
+    fit_text = fit_report(run.fit, is_saved=save is not None)
+    if plot == "":
+        from autodiff_cli.render.plots import plot_report
+
+        fit_text = combine_reports(fit_text, plot_report(run.fit))
+    return Output(fit_text, run.status, after_write=lambda: files.write(run, environment), guard=run.guard)
+
+
+class _FitRun(NamedTuple):
+    """A fit that has ended.
+
+    Attributes:
+        fit: the fit.
+        status: the exit status; it does not tell whether the fit failed.
+        page: returns the page that shows the fit learning; None if its epochs are not recorded.
+        guard: lets the fit continue if standard output is closed, and its files be written.
+    """
+
+    fit: FittedModel
+    status: ExitStatus
+    page: Callable[[], str] | None
+    guard: OutputGuard | None
+
+
+@dataclass(frozen=True, slots=True)
+class _FitFiles:
+    """The files that `train` is asked to write; None for others. An empty `plot` is a plot in the terminal."""
+
+    save: str | None
+    page: str | None
+    plot: str | None
+    draws: str | None
+    output: str | None
+    figure: FigureOptions
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the files, without standard output."""
+        named = (self.save, self.page, self.plot, self.draws, self.output)
+        return [path for path in named if path and path != "-"]
+
+    def check(self, *, has_groups: bool) -> None:
+        """Raise an error if a file cannot be written, before the fit begins."""
+        from autodiff_cli.render.fit_tables import ESTIMATE_FORMATS
+
+        draws, output = self.draws, self.output
+        if has_groups and self.plot == "":
+            raise BadInput("--by draws every group, so --plot needs a file, such as --plot groups.pdf")
+        if self.plot:
+            from autodiff_cli.render.plots import check_plot_path
+
+            check_plot_path(self.plot)
+        if draws is not None and not draws.endswith((".csv", ".parquet", ".nc")):
+            raise BadInput(f"--draws takes a FILE that ends in .csv, .parquet or .nc, not `{draws}`")
+        if draws is not None and draws.endswith(".nc") and not all(map(find_spec, ("arviz", "h5netcdf", "h5py"))):
+            words = "--draws FILE.nc needs ArviZ: pip install arviz h5netcdf h5py"
+            raise BadInput(f"{words}; FILE.csv and FILE.parquet do not")
+        if output is not None and not has_groups and not output.endswith(ESTIMATE_FORMATS):
             raise BadInput(f"-o takes a FILE that ends in .csv, .tex or .md, not `{output}`; --save saves the model")
-        guard = OutputGuard(environment.stdout) if outputs or options.checkpoint else None
-        remarks = parsed_model.notes + parsed_model.warnings
-        title = parsed_model.text, f"data: {source.name}, {columns_text(parsed_model.columns)}", *remarks
-        clock = environment.clock if environment.terminal and not environment.json else None
-        bar = ProgressBar(environment.stdout, environment.width, environment.colour, options.epochs, clock)
-        table = EpochTable(_progress_paper(environment, guard), title, every, bar)
-        source.on_progress = bar.update_reading
-        try:
-            options = cluster_stack.enter_context(connected(options))
-            objective = Objective.of(parsed_model, source, options)
-            recorder = None if page is None else Recorder.for_objective(objective)
-            observers = (table,) if recorder is None else (table, recorder)
+        for path in self.paths:
+            with errors_as_failure(path):
+                check_writable(path)
+
+    def write(self, run: _FitRun, environment: Environment) -> None:
+        """Write the files of a fit; of one that failed, only the page. Raises Failure for such a fit."""
+        from autodiff_cli.render.fit_tables import estimates_text
+
+        fit, draws = run.fit, run.fit.draws
+        if self.page is not None and run.page is not None:
+            text = run.page()
+            _write_file(environment, self.page, "page of the fit written to", lambda path: write_text(path, text))
+        if fit.failure and run.status is ExitStatus.DONE:
+            missing = [f"{path} was not written" for path in self.paths if path != self.page]
+            raise Failure(". ".join([fit.failure, *missing]))
+        if self.save is not None:
+            _write_file(environment, self.save, "model saved to", fit.save)
+        if self.draws is not None and draws:
+            from autodiff_cli.training.fitting.posterior import save_draws
+
+            _write_file(environment, self.draws, "draws written to", lambda path: save_draws(draws, path))
+        if self.output is not None:
+            rows = estimates_text(fit, self.output, environment.digits)
+            _write_file(environment, self.output, "table of parameters written to", lambda path: write_text(path, rows))
+        if self.plot and (self.figure.panels != "posterior" or draws):
+            from autodiff_cli.render.plots import save_plot
+
+            _write_file(environment, self.plot, "plot written to", lambda path: save_plot({"": fit}, path, self.figure))
+
+
+def _run_fit(
+    model: Model, source: DataSource, options: FitOptions, environment: Environment, files: _FitFiles, every: int | None
+) -> _FitRun:
+    """Fit a model while the table of its epochs is printed, or every N-th of them."""
+    from autodiff_cli.render.progress import EpochTable, ProgressBar, columns_text, step_noun
+    from autodiff_cli.render.report import OutputGuard
+    from autodiff_cli.training.fitting.fit import Interrupted, fit_objective
+    from autodiff_cli.training.fitting.minimization import choose_method
+    from autodiff_cli.training.fitting.progress import Recorder
+    from autodiff_cli.training.objective.cluster_connection import connected
+    from autodiff_cli.training.objective.objective import Objective
+    from autodiff_cli.training.options import ClusterError
+
+    title = model.text, f"data: {source.name}, {columns_text(model.columns)}", *model.notes, *model.warnings
+    guard = OutputGuard(environment.stdout) if files.paths or options.checkpoint else None
+    clock = environment.clock if environment.terminal and not environment.json else None
+    bar = ProgressBar(environment.stdout, environment.width, environment.colour, options.epochs, clock)
+    table = EpochTable(_progress_paper(environment, guard), title, every, bar)
+    source.on_progress, status = bar.update_reading, ExitStatus.DONE
+    try:
+        with connected(options) as options:
+            objective = Objective.of(model, source, options)
+            recorder = Recorder.for_objective(objective) if files.page is not None else None
 
             def observe(epoch: Epoch) -> None:
-                for observer in observers:
-                    observer.add(epoch)
+                table.add(epoch)
+                if recorder is not None:
+                    recorder.add(epoch)
 
             options = dataclasses.replace(options, on_epoch=observe)
             with errors_as_failure(str(options.checkpoint)) if options.checkpoint else contextlib.nullcontext():
                 table.step_noun = step_noun(choose_method(options, objective))
                 fit = fit_objective(objective, options, table.update, bar.update_draws)
-        except Interrupted as interruption:
-            fit = interruption.fit
-            table.end()
-            environment.note("interrupted; the report has the best parameters so far")
-            status = ExitStatus.INTERRUPTED
-        except ClusterError as error:
-            raise Failure(str(error)) from error
-        finally:
-            table.end()
-    environment.note(*source.notes)
+    except Interrupted as interruption:
+        fit = interruption.fit
+        table.end()
+        environment.note("interrupted; the report has the best parameters so far")
+        status = ExitStatus.INTERRUPTED
+    except ClusterError as error:
+        raise Failure(str(error)) from error
+    finally:
+        table.end()
     fit = dataclasses.replace(fit, origins=source.origins, units=source.files[0].units)
-
-    def finish() -> None:
-        from autodiff_cli.render.fit_tables import estimates_text
-        from autodiff_cli.system import write_text
-
-        if page is not None and recorder is not None:
-            text = learning_page(objective, recorder, fit, options, environment.digits)
-            _write_file(environment, page, "page of the fit written to", lambda path: write_text(path, text))
-        if fit.failure and status is ExitStatus.DONE:
-            missing = [f"{path} was not written" for path in outputs if path != page]
-            raise Failure(". ".join([fit.failure, *missing]))
-        if save is not None:
-            _write_file(environment, save, "model saved to", fit.save)
-        if draws is not None and fit.draws:
-            from autodiff_cli.training.fitting.posterior import save_draws
-
-            _write_file(environment, draws, "draws written to", lambda path: save_draws(fit.draws, path))
-        if output is not None:
-            estimates = estimates_text(fit, output, environment.digits)
-            _write_file(environment, output, "table of parameters written to", lambda path: write_text(path, estimates))
-        if plot and (figure.panels != "posterior" or fit.draws):
-            from autodiff_cli.render.plots import save_plot
-
-            _write_file(environment, plot, "plot written to", lambda path: save_plot({"": fit}, path, figure))
-
-    fit_text = fit_report(fit, is_saved=save is not None)
-    if plot == "":
-        from autodiff_cli.render.plots import plot_report
-
-        fit_text = combine_reports(fit_text, plot_report(fit))
-    return Output(fit_text, status, after_write=finish, guard=guard)
-
-
-def _check_output_files(plot: str | None, draws: str | None, outputs: Iterable[str]) -> None:
-    """Raise an error if a file cannot be written, before the fit begins."""
-    from autodiff_cli.system import check_writable
-
-    if plot:
-        from autodiff_cli.render.plots import check_plot_path
-
-        check_plot_path(plot)
-    if draws is not None and not draws.endswith((".csv", ".parquet", ".nc")):
-        raise BadInput(f"--draws takes a FILE that ends in .csv, .parquet or .nc, not `{draws}`")
-    if draws is not None and draws.endswith(".nc") and not all(map(find_spec, ("arviz", "h5netcdf", "h5py"))):
-        raise BadInput("--draws FILE.nc needs ArviZ: pip install arviz h5netcdf h5py; FILE.csv and FILE.parquet do not")
-    for path in outputs:
-        with errors_as_failure(path):
-            check_writable(path)
+    arguments = fit, options, environment.digits
+    page = None if recorder is None else partial(learning_page, objective, recorder, *arguments)
+    return _FitRun(fit, status, page, guard)
 
 
 def _write_file(environment: Environment, path: str, words: str, write: Callable[[str], None]) -> None:
@@ -255,7 +301,6 @@ def _fixed_parameters(assignments: Iterable[str], user_names: Mapping[str, str])
 
 def _check_names(user_names: Iterable[str], model: Model, call: Call) -> None:
     """Raise UnknownNameError for an option about a name that is neither a parameter nor a column of the model."""
-    from autodiff_cli.cli import inputs
 
     for name in user_names:
         if not model.accepts(name) and name not in model.columns:
@@ -277,25 +322,14 @@ def _progress_paper(environment: Environment, guard: OutputGuard | None) -> Pape
     return Paper(environment.stdout, digits) if guard is None else GuardedPaper(environment.stdout, guard, digits)
 
 
-def fit_by_group(
-    model: Model,
-    source: DataSource,
-    by: str,
-    options: FitOptions,
-    environment: Environment,
-    output: str | None,
-    plotting: tuple[str, FigureOptions] | None = None,
+def _fit_by_group(
+    model: Model, source: DataSource, by: str, options: FitOptions, environment: Environment, files: _FitFiles
 ) -> Output:
     """Fit every group of rows, and return the fits as a table, as CSV for a file, or as a document.
 
     Args:
-        model: the model.
-        source: the data.
         by: the column of the labels.
-        options: the options of the fits.
-        environment: the streams.
-        output: the file to write; None for standard output.
-        plotting: the file for a plot of all groups, and its options.
+        files: the files for the table, by default standard output, and for a plot of all groups.
     """
     from autodiff_cli.render.fit_tables import groups_csv, groups_report
     from autodiff_cli.render.plots import save_plot
@@ -308,7 +342,7 @@ def fit_by_group(
         first = f"{failed[0].by}: {failed[0].failure}"
         environment.note(f"{len(failed)} of {len(groups)} groups failed; the first is {first}")
     environment.note(*model.notes, *model.warnings)
-    report = groups_report(groups) if output is None else groups_csv(groups)
+    report = groups_report(groups) if files.output is None else groups_csv(groups)
     status = ExitStatus.FAILED if len(failed) == len(groups) else ExitStatus.DONE
 
     def finish() -> None:
@@ -317,11 +351,10 @@ def fit_by_group(
             for group in groups
             if group.fit is not None and group.fit.plot is not None
         }
-        if plotting is not None and plots:
-            path, figure = plotting
-            _write_file(environment, path, "plot written to", lambda path: save_plot(plots, path, figure))
+        if files.plot and plots:
+            _write_file(environment, files.plot, "plot written to", lambda path: save_plot(plots, path, files.figure))
 
-    return Output(report, status, path=output, after_write=finish)
+    return Output(report, status, path=files.output, after_write=finish)
 
 
 def learning_page(
@@ -411,7 +444,6 @@ def compare(
       autodiff compare counts.csv "n ~ a" "n ~ exp(a + b*t)" --family poisson
       autodiff compare big.parquet "y ~ a + b*x" "y ~ a + b*x + c*x^2" --folds 0
     """
-    from autodiff_cli.cli import inputs
     from autodiff_cli.render.fit_tables import comparison_report
     from autodiff_cli.training.fitting.comparison import compare_models
 
