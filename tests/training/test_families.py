@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import autodiff_cli as ad
-from tests.each import amount
+from tests.each import amount, each
 
 # Ranges of the parameters if x is between 0 and 1: of one sign, drawn by their logarithm, or through 0, drawn evenly.
 FAMILIES: dict[str, dict[str, tuple[float, float]]] = {
@@ -62,17 +63,41 @@ def test_a_fit_without_starts_has_less_loss_than_the_true_parameters(family: str
 
 def check(family: str, generator: np.random.Generator) -> None:
     """Simulate a curve of a family, and compare the loss of its fit."""
-    draw = {
+    draw, rows = drawn(family, generator), int(generator.choice([20, 40, 100, 300]))
+    x = generator.uniform(0.02, 1, rows) if generator.random() < 0.5 else np.linspace(0.02, 1, rows)
+    exact = exact_curve(family, draw, x)
+    noise = np.std(exact) * generator.choice([0.002, 0.01, 0.05]) * generator.normal(size=rows)
+    width, height = 10 ** generator.uniform(-4, 4, 2)
+    found = ad.fit(f"y ~ {family}", {"x": x * width, "y": (exact + noise) * height})
+    assert found.loss <= np.mean(np.square(noise)) * height**2
+
+
+def drawn(family: str, generator: np.random.Generator) -> dict[str, float]:
+    """Return parameters of a family, drawn from their ranges."""
+    return {
         name: generator.uniform(low, high)
         if low * high <= 0
         else np.sign(low) * np.exp(generator.uniform(*sorted(np.log(np.abs((low, high))))))
         for name, (low, high) in FAMILIES[family].items()
     }
-    rows = int(generator.choice([20, 40, 100, 300]))
-    x = generator.uniform(0.02, 1, rows) if generator.random() < 0.5 else np.linspace(0.02, 1, rows)
+
+
+def exact_curve(family: str, parameters: dict[str, float], x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the curve of a family without noise."""
     formula = ad.parse(family)
-    exact = np.array([formula(x=each, **draw) for each in x.tolist()])
-    noise = np.std(exact) * generator.choice([0.002, 0.01, 0.05]) * generator.normal(size=rows)
-    width, height = 10 ** generator.uniform(-4, 4, 2)
-    found = ad.fit(f"y ~ {family}", {"x": x * width, "y": (exact + noise) * height})
-    assert found.loss <= np.mean(np.square(noise)) * height**2
+    return np.array([formula(x=each, **parameters) for each in x.tolist()])
+
+
+@each("family", ["a*sin(w*x + p) + b*sin(v*x + q)", "a + b*tanh((x - m)/w)", "a*exp(-b*x)*cos(w*x + p)", "v*x/(k + x)"])
+def test_robust_fits_of_few_rows_are_the_same_in_any_units(family: str) -> None:
+    generator = np.random.default_rng([*family.encode()])
+    draw, x = drawn(family, generator), np.linspace(0.02, 1, 14)
+    y = exact_curve(family, draw, x) * (1 + 0.01 * generator.standard_t(3, size=len(x)))
+    plain, other = (
+        ad.fit(f"y ~ {family}", {"x": x * width, "y": y * height}, loss="huber")
+        for width, height in ((1, 1), (3e-5, 2e5))
+    )
+    assert plain.scale is not None
+    assert other.scale is not None
+    assert other.scale / 2e5 == pytest.approx(plain.scale, rel=1e-6)
+    assert other.converged

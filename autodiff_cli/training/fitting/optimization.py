@@ -138,26 +138,16 @@ class BatchedFit:
         """Return the points where the fits start by default.
 
         The loss of a generalised linear model has a single minimum, but may be undefined at the given start:
-        `exp(a + b*x)` overflows at 1 for large x. Then unset parameters are 0, or all but one, which is 1. If
-        dimensional scales are not all about 1, other fits of residuals by lbfgs start where least squares leads from
-        these, or from the given start if that ends lower.
+        `exp(a + b*x)` overflows at 1 for large x. Then unset parameters are 0, or all but one, which is 1.
         """
-        objective, options, batch, starts = self._objective, self._options, self._batch, self._origin
-        free, scaled = objective.layout.mask(self._unset), None
+        objective, starts = self._objective, self._origin
+        free = objective.layout.mask(self._unset)
         if self._method == "lbfgs" and objective.is_generalised_linear:
             is_undefined, size = ~self._are_defined(starts), len(free)
             for point in objective.bounds.clip(np.where(free, np.eye(1 + size, size, -1), objective.start)):
                 if is_undefined.any():
                     is_better = is_undefined & self._are_defined(np.broadcast_to(point, starts.shape))
                     starts, is_undefined = np.where(is_better[:, None], point, starts), is_undefined & ~is_better
-        elif self._method == "lbfgs" and objective.has_residuals and options.epochs is options.starts is None:
-            scaled = search.start_at_scales(objective, objective.start, free)
-        if scaled is not None:
-            points = (starts, np.broadcast_to(scaled, starts.shape))
-            ends = [search.warm_starts(batch, point) for point in points]
-            sums = [np.sum(np.square(batch.triangles(end, self._every)[:, :, -1]), axis=1) for end in ends]
-            starts = np.where((sums[0] < sums[1])[:, None], *ends)
-            self._note(self._every, starts, "starting values estimated from the columns:")
         return starts
 
     def _are_defined(self, theta: Array) -> Mask:
@@ -249,7 +239,8 @@ class BatchedFit:
         is_poor = is_failed | (is_bad & bool(self._unset))
         if not objective.is_penalised:  # interchangeable parameters with equal starting values stay equal
             is_poor |= [bool(statistics.missing_error_reasons) for statistics in self.statistics_of(every)]
-        few = is_squares & (self._batch.weighted_counts <= RESTARTS.few_residuals_per_parameter * self.theta.shape[1])
+        is_few = self._batch.weighted_counts <= RESTARTS.few_residuals_per_parameter * self.theta.shape[1]
+        few = is_few & (objective.kind is not LossKind.LIKELIHOOD)
         is_doubtful = few | (structure > goodness.RESIDUALS.suspect_sigmas)
         is_open = ~((explained > RESTARTS.perfect_r_squared) & is_squares)
         if is_squares:
@@ -259,9 +250,8 @@ class BatchedFit:
     def restart_poor_fits(self) -> None:
         """Repeat poor fits of residuals from starting values that are estimated from the data.
 
-        Fits of least squares are repeated from dimensional scales as well, because even a high R² may be due to one
-        row, and from frequencies. Noisy fits, and curves with a pole between two rows, are compared with fits from
-        random points.
+        Noisy fits, and curves with a pole between two rows, are compared with fits from random points. Fits of least
+        squares are repeated from frequencies.
         """
         objective, is_lm = self._objective, self._method == "lm"
         if not objective.scalar_parameters or not objective.has_residuals:
@@ -271,9 +261,6 @@ class BatchedFit:
         if not self._unset:
             return
         self._search_in_turns(np.flatnonzero(doubtful), self._origin)
-        others = np.flatnonzero(~(poor | doubtful))
-        if is_lm and search.start_at_scales(objective, objective.start, self._free) is not None:
-            self._search_in_turns(others, self._origin, search.Multistart.scaled_points)
         is_defined = self.select(lambda end: end.divergence is None)
         explained = self._explained()
         if not (objective.is_generalised_linear or objective.is_linear or objective.is_penalised):

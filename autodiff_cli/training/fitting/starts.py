@@ -6,8 +6,8 @@ improved in one batch on samples of the rows, and the best end of each fit is re
 - Parameters in which the prediction is linear need no starting value (variable projection, Golub & Pereyra 1973).
 - Frequencies are scanned one by one, as in a periodogram, with the model in place of the sinusoids (`Sinusoids`), and
   two of them together where they meet, as in `sin(v*x)*cos(w*x)`.
-- The scale of every other parameter follows from the scales of the columns by dimensional analysis
-  (`dimensional_scales`). In `y ~ a*exp(-x/t) + c`, `a` and `c` have the scale of y, and `t` has the scale of x.
+- All other parameters are drawn at random, with the sizes of the columns, of their reciprocals, and of the expressions
+  that operations combine them with. In `y ~ a*exp(-x/t)`, `t` is drawn with the size of x.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_least_squares
 from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.objective.parameters import Bounds, dimensional_scales, initial_arrays
+from autodiff_cli.training.objective.parameters import Bounds, initial_arrays
 from autodiff_cli.training.result.diagnosis import residual_structure
 from autodiff_cli.training.result.goodness import RESIDUALS, sampled_rows, subsample
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
@@ -94,7 +94,6 @@ class MultistartSettings:
     descent_epochs: int = 30  # epochs of each run of a likelihood, after its run of least squares
     equal_loss_tolerance: float = 1e-6  # relative difference of two losses that count as equal
     confirmations: int = 3  # the search ends when this many proposals of points led to the best loss
-    min_scale_distance: float = 1.5  # powers of 10 between the scale of a parameter and 1, for 1 to be a bad start
     good_fit_share: float = 0.001  # share of the target's variation below which a loss without structure is good
     few_rows: int = 100  # rows; with fewer, that share shrinks, because wrong curves may fit few rows well
 
@@ -268,28 +267,6 @@ def warm_starts(batch: Batch, starts: Array) -> Array:
         return starts
     outcomes = fit_least_squares(batch, starts, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
     return np.array([end.theta for end in outcomes])
-
-
-@ignore_float_errors()
-def start_at_scales(objective: Objective, start: Array, free: Mask) -> Array | None:
-    """Return the start with parameters at their dimensional scales where these are far from 1; None if none are."""
-    sizes = _parameter_scales(objective)
-    far = free & (np.abs(np.log10(sizes)) > SETTINGS.min_scale_distance)
-    return np.where(far, sizes, start) if far.any() else None
-
-
-def _parameter_scales(objective: Objective) -> Array:
-    """Return the dimensional scale of each parameter, estimated from some of the rows; 1 for arrays."""
-    model, layout, names = objective.model, objective.layout, objective.read_columns
-    if not names or model.shapes:
-        return np.ones(layout.size)
-    objective = subsample(objective, SETTINGS.max_sample_rows)
-    spread = objective.column_spreads
-    spreads = np.sqrt(spread.squares / objective.rows)
-    sizes = np.where(spreads > 0, spreads, np.maximum(np.abs(spread.high), np.abs(spread.low)))
-    columns = {name: float(size) if 0 < size < np.inf else 1.0 for name, size in zip(names, sizes, strict=True)}
-    scales = dimensional_scales(model.program.output, model.program.target, columns, layout.names)
-    return layout.flatten([scales[name] for name in layout.names])
 
 
 def sample_starts(objective: Objective, seed: int, count: int) -> Iterator[Array]:
@@ -549,12 +526,6 @@ class Multistart:
         """Whether the residuals at the end of a candidate suggest that there is a better one."""
         return residual_structure(self._sample, candidate.end) > RESIDUALS.suspect_sigmas
 
-    def scaled_points(self) -> Proposals:
-        """Yield the start at dimensional scales, with the best values of the linear parameters."""
-        scaled = start_at_scales(self._objective, self._start, self._free)
-        if scaled is not None:
-            yield DescentRequest(self._project(scaled[None], self.linear)[0])
-
     def frequency_points(self) -> Proposals:
         """Yield the start with the best frequencies and phases, and the best values of the linear parameters."""
         points = self._scan_frequencies(self._start)
@@ -790,7 +761,6 @@ StartStrategy = Callable[[Multistart], Proposals]
 # Ways to propose points, each array the most promising first, in the order in which they are tried. All of them use
 # variable projection for the linear parameters.
 START_STRATEGIES: tuple[StartStrategy, ...] = (
-    Multistart.scaled_points,
     Multistart.frequency_points,
     Multistart.matching_pursuit_points,
     Multistart.random_points,
