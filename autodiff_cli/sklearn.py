@@ -30,7 +30,7 @@ from autodiff_cli.training.options import FitOptions
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+    from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 except ImportError as error:
     raise ImportError("autodiff_cli.sklearn needs scikit-learn: pip install scikit-learn") from error
 
@@ -88,23 +88,24 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _columns(self, X: NDArray[Any]) -> dict[str, NDArray[Any]]:
         names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
-        return {
-            canonical_name(str(name)): np.ascontiguousarray(X[:, k], dtype=np.float64) for k, name in enumerate(names)
-        }
+        return {canonical_name(str(name)): column for name, column in zip(names, X.T.copy(), strict=True)}
+
+    def _weighted_rows(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, **checks: Any) -> Any:
+        """Return the rows whose weight is not 0, with their targets, and their weights, or None without weights."""
+        rows, target = validate_data(self, X, y, dtype=np.float64, **checks)
+        if sample_weight is None:
+            return rows, target, None
+        weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+        is_used = weights > 0
+        return rows[is_used], target[is_used], weights[is_used]
 
     def _fit_formula(
-        self, X: NDArray[Any], target: NDArray[Any], prediction: str, loss: str | None, sample_weight: ArrayLike | None
+        self, X: NDArray[Any], target: NDArray[Any], prediction: str, loss: str | None, weights: NDArray[Any] | None
     ) -> None:
         columns = self._columns(X)
         name = _TARGET_NAME
         while name in columns or name in prediction:
             name += "_"
-        rows: NDArray[np.bool_] | slice = slice(None)
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
-            rows = weights > 0
-            weights = weights[rows]
         *statements, last = prediction.rstrip("; \n").rpartition("\n" if "\n" in prediction else ";")
         options = {name: getattr(self, name) for name in option_fields(FitOptions)} | {"loss": loss}
         if self.random_state is not None:
@@ -113,11 +114,7 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
             options["weights"] = weights
         if self.formula is None and not self.l2:
             options["l2"] = self._ridge
-        self.fit_: Fit = fit(
-            f"{''.join(statements)}{name} ~ {last.strip()}",
-            {**{own: values[rows] for own, values in columns.items()}, name: target[rows]},
-            **options,
-        )
+        self.fit_: Fit = fit(f"{''.join(statements)}{name} ~ {last.strip()}", {**columns, name: target}, **options)
         self.n_iter_ = self.fit_.epochs
 
     def _column_names(self, X: NDArray[Any]) -> list[str]:
@@ -149,13 +146,12 @@ class FormulaRegressor(RegressorMixin, _FormulaEstimator):  # type: ignore[misc]
             ValueError: if the formula, the data or the options are invalid. `ExpressionError`, `DataError` and
                 `OptionError` are subclasses.
         """
-        rows: NDArray[np.float64]
-        rows, target = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        rows, target, weights = self._weighted_rows(X, y, sample_weight, y_numeric=True)
         formula = self.formula
         if formula is None:
             terms = (f"slope_{k}*{name}" for k, name in enumerate(self._column_names(rows)))
             formula = " + ".join(["intercept", *terms])
-        self._fit_formula(rows, np.asarray(target, dtype=np.float64), formula, self.loss, sample_weight)
+        self._fit_formula(rows, np.asarray(target, dtype=np.float64), formula, self.loss, weights)
         return self
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -186,15 +182,8 @@ class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[mis
         Raises:
             ValueError: if the formula, the data or the options are invalid, and for fewer than two classes.
         """
-        rows: NDArray[np.float64]
-        rows, labels = validate_data(self, X, y, dtype=np.float64)
-        labels = column_or_1d(labels, warn=True)
+        rows, labels, weights = self._weighted_rows(X, y, sample_weight)  # without classes whose weights are all 0
         check_classification_targets(labels)
-        if sample_weight is not None:  # a class whose rows all have the weight 0 is left out
-            weights: NDArray[np.float64] = _check_sample_weight(sample_weight, rows)
-            is_used = weights > 0
-            rows, labels, sample_weight = rows[is_used], labels[is_used], weights[is_used]
-        self.classes_: NDArray[Any]
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"a classifier needs at least two classes; here is 1 class, {self.classes_[0]}")
@@ -202,9 +191,9 @@ class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[mis
         if formula is None:
             formula = f"softmax(dense([{', '.join(self._column_names(rows))}], {len(self.classes_)}))"
         if read(formula).output.op is softmax:
-            self._fit_formula(rows, codes, formula, self.loss, sample_weight)
+            self._fit_formula(rows, codes, formula, self.loss, weights)
         elif len(self.classes_) == 2:
-            self._fit_formula(rows, codes.astype(np.float64), formula, self.loss or "bce", sample_weight)
+            self._fit_formula(rows, codes.astype(np.float64), formula, self.loss or "bce", weights)
         else:
             raise ValueError(f"the formula gives one number for {len(self.classes_)} classes: use softmax(…)")
         return self

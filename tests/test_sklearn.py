@@ -57,6 +57,14 @@ def test_estimators_work_with_pipelines_grid_search_and_pickle() -> None:
     np.testing.assert_allclose(scaled.predict(X), Y, atol=1e-8)
 
 
+@pytest.mark.parametrize("k", [0, 2])
+def test_a_negative_weight_is_refused_and_does_not_drop_its_row(k: int) -> None:
+    weights = np.ones(len(X))
+    weights[7] = -1
+    with pytest.raises(ValueError, match="Negative values"):
+        estimators()[k].fit(X, Y > 1, sample_weight=weights)
+
+
 def test_the_random_state_chooses_the_initial_weights() -> None:
     from autodiff_cli.sklearn import FormulaRegressor
 
