@@ -439,3 +439,14 @@ def test_parameters_on_a_bound_are_named(bounds: dict[str, Any]) -> None:
     assert on_bounds
     assert on_bounds == {text.split("`")[1] for text in found.warnings if "ends on its" in text}
     assert {name for name, error in found.stderr.items() if error is None} == on_bounds
+
+
+def test_levels_of_one_row_cannot_tell_their_spread_from_that_of_the_residuals() -> None:
+    """Only the sum of the variances is determined, so neither standard deviation has a standard error."""
+    rng = np.random.default_rng(5)
+    x = np.linspace(0, 2, 30)
+    data = {"x": x, "y": 1 + x + rng.normal(0, 0.5, 30), "g": np.arange(30)}
+    fit = ad.fit("y ~ a + b*x + u[g]", data, laplace="u", priors={"u[g]": "normal(0, s)"})
+    assert fit.stderr["s"] is fit.stderr["sigma"] is None
+    assert fit.stderr["a"] is not None
+    assert any("the data determine only a combination of `s`, `sigma`" in warning for warning in fit.warnings)

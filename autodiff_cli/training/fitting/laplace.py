@@ -65,6 +65,7 @@ _LAST_STEP = 1e-6  # length of the last step to the modes, relative to the effec
 _SMALLEST_STEP = 1e-12  # shortest step, as a share of a Newton step
 _MAX_CROSSED = 2000  # effects of all columns but the one with the most levels, whose Schur complement is dense
 _DIFFERENCE = 1e-3  # step of differences of gradients, in standard errors
+_DIFFERENCE_TOLERANCE = 1e-5  # relative singular value of a Hessian that counts as 0: it has about 10 correct digits
 _FIRST_DIFFERENCE = 1e-4  # step of differences relative to the parameters, while standard errors are unknown
 
 _EXACT = math.log(1e-8)  # size of residuals, relative to those without effects, that is rounding
@@ -488,7 +489,8 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
         hessian[-1] /= theta[-1]
         hessian[:, -1] /= theta[-1]
     chosen, covariance = np.flatnonzero(is_known), np.full(hessian.shape, math.nan)
-    inverses, (reasons,) = inverse_hessians(hessian[np.ix_(chosen, chosen)][None], [names[k] for k in chosen])
+    of_chosen, chosen_names = hessian[np.ix_(chosen, chosen)], [names[k] for k in chosen]
+    inverses, (reasons,) = inverse_hessians(of_chosen[None], chosen_names, _DIFFERENCE_TOLERANCE)
     covariance[np.ix_(chosen, chosen)] = math.nan if outcome.failure else inverses[0]
     model, table = objective.model.with_parameters(names), objective.table
     final = copy_with(

@@ -57,7 +57,9 @@ class CovarianceSettings:
 COVARIANCE = CovarianceSettings()
 
 
-def inverse_hessians(hessians: Array, names: Sequence[str]) -> tuple[Array, list[list[str]]]:
+def inverse_hessians(
+    hessians: Array, names: Sequence[str], tolerance: float = COVARIANCE.hessian_tolerance
+) -> tuple[Array, list[list[str]]]:
     """Return the inverses of Hessians H, of shape (fits, P, P), and the reasons for undetermined parameters; see
     `inverse_grams`. Each H is scaled to a unit diagonal and factored as H = RᵀR.
 
@@ -70,7 +72,7 @@ def inverse_hessians(hessians: Array, names: Sequence[str]) -> tuple[Array, list
     scaled = np.where(is_finite, hessians / (safe[:, :, None] * safe[:, None, :]), np.eye(len(names)))
     curvatures, directions = np.linalg.eigh(scaled)
     roots = np.sqrt(np.maximum(curvatures, 0.0))[:, :, None] * directions.swapaxes(1, 2) * scale[:, None, :]
-    return inverse_grams(np.where(is_finite, roots, np.nan), names, COVARIANCE.hessian_tolerance)
+    return inverse_grams(np.where(is_finite, roots, np.nan), names, tolerance)
 
 
 def inverse_grams(
@@ -258,7 +260,7 @@ ROBUST = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FitStatistics(GoodnessOfFit):
     """The statistics of a fit: how uncertain its parameters are, and how well it fits.
 
