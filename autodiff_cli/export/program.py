@@ -285,7 +285,11 @@ def simplify_for_code(roots: Sequence[Node], _: Mapping[str, Shape]) -> list[Nod
     Constant parts that are 0, infinite or undefined, or are computed from such numbers, become constants: compilers
     reject `1/0`, `log(0)` and `atan2(0, 0)`, also within the definition of `acot(0)`.
     """
-    return fold_constants(simplify(roots), lambda number: number == 0 or not math.isfinite(number))
+    return fold_constants(simplify(roots), _is_singular)
+
+
+def _is_singular(number: float) -> bool:
+    return number == 0 or not math.isfinite(number)
 
 
 def simplify_for_autodiff(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
@@ -420,7 +424,8 @@ def _is_regular(
 def fold_constants(roots: Sequence[Node], predicate: Callable[[float], bool]) -> list[Node]:
     """Replace constant operations by their values, where the value or an input satisfies a predicate.
 
-    Operations that are defined by others are always replaced: Python's numbers, unlike arrays, have complex powers.
+    Operations that are defined by others are always replaced: Python's numbers, unlike arrays, have complex powers. So
+    are powers of negative numbers, which Fortran refuses to compute.
 
     >>> from autodiff_cli.language.program import read
     >>> to_text(fold_constants([read("x + 1/0 + sqrt(2)").output], math.isinf)[0])
@@ -431,7 +436,11 @@ def fold_constants(roots: Sequence[Node], predicate: Callable[[float], bool]) ->
         node: constant(value)
         for node, value in values.items()
         if node.op is not None
-        and (node.op.expansion is not None or any(predicate(values[each]) for each in (node, *node.inputs)))
+        and (
+            node.op.expansion is not None
+            or (node.op.name == "pow" and values[node.inputs[0]] < 0)
+            or any(predicate(values[each]) for each in (node, *node.inputs))
+        )
     }
     return substitute(roots, folded)
 
@@ -671,7 +680,7 @@ def layout_source(
         UnsupportedOperationError: if the language lacks an operation.
     """
     writer = GraphWriter(library)
-    graphs = writer.lower([*program.roots, *program.intermediates])
+    graphs = fold_constants(writer.lower([*program.roots, *program.intermediates]), _is_singular)
     roots, intermediates = graphs[: len(program.roots)], graphs[len(program.roots) :]
     any_name = {leaf: Fragment("x") for variable in program.variables for leaf in variable.leaves}
     draft = _write_lines(writer, roots, any_name)

@@ -667,6 +667,23 @@ def test_constant_parts_at_poles_and_edges_compile(target: str, tmp_path: Path) 
     assert slopes == [1.0]
 
 
+@EVERY
+def test_constants_within_definitions_compile(tmp_path: Path, target: str) -> None:
+    """Fortran refuses powers of negative numbers, and the logarithm of 0 also in a branch that is not taken."""
+    texts = [
+        "(-2)^(-2) + x",
+        "(-0.5)^(-3)*x",
+        "normal_logpdf(x, 0, 0)",
+        "cauchy_logpdf(x, 0, 0)",
+        "weibull_sf(x, 0, 0)",
+    ]
+    formulas = [parse(text) for text in texts]
+    cases = [Case(export(f, target, ExportOptions(f"f{k}")), f"f{k}", ("x",), [(0.7,)]) for k, f in enumerate(formulas)]
+    for f, ((value, slopes),) in zip(formulas, RUNNERS[target](cases, tmp_path), strict=True):
+        wanted, gradient = f.value_and_grad(x=0.7)
+        np.testing.assert_allclose([value, *slopes], [wanted, *gradient.values()], rtol=1e-13)
+
+
 def is_exported(f: Expression, target: str) -> bool:
     """Whether a language has all operations of a formula."""
     try:
