@@ -271,8 +271,10 @@ def _open_atomic(path: str | os.PathLike[str], kind: str, options: Mapping[str, 
             stream.flush()
             os.fsync(stream.fileno())
         part.replace(target)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename == os.fspath(part):
+            error.filename = os.fspath(path)  # the user knows nothing of the temporary file
         raise
 
 

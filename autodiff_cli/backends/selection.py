@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autodiff_cli.graph.tape import Tape, infer_shapes
+from autodiff_cli.graph.tape import Tape, broadcast_shapes, infer_shapes
 from autodiff_cli.system import CacheUnavailableError, open_cache_folder
 
 if TYPE_CHECKING:  # command-line options list the backends and start without NumPy
@@ -161,7 +161,7 @@ def evaluate(
     shapes = leaves or {}
     arrays = {name: np.asarray(value, dtype=np.float64) for name, value in point.items()}
     batches = {name: value.shape[: value.ndim - len(shapes.get(name, ()))] for name, value in arrays.items()}
-    batch = np.broadcast_shapes(*batches.values())
+    batch = broadcast_shapes((), *batches.values())
     rows = math.prod(batch)
     columns = {
         name: np.moveaxis(

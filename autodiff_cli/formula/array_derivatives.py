@@ -28,7 +28,7 @@ from autodiff_cli.backends.selection import choose_backend
 from autodiff_cli.graph.gradient import gradient_nodes, tangents
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import ZERO, Partial, Shape
-from autodiff_cli.graph.tape import Tape, format_shape
+from autodiff_cli.graph.tape import Tape, broadcast_shapes, format_shape
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import not_equal, where
@@ -113,8 +113,9 @@ def jacobian(expression: Formula, values: Mapping[str, Any]) -> dict[str, Array]
 def _batch_shape(expression: Formula, values: Mapping[str, Any]) -> Shape:
     """Return the shape of a batch of points; () for one point."""
     sizes = expression.value_shapes(values)
-    batch_ranks = {name: np.ndim(value) - len(sizes.get(name, ())) for name, value in values.items()}
-    return np.broadcast_shapes(*(np.shape(value)[: batch_ranks[name]] for name, value in values.items()))
+    batches = [np.shape(value)[: np.ndim(value) - len(sizes.get(name, ()))] for name, value in values.items()]
+    with expression.locate_errors():
+        return broadcast_shapes((), *batches)
 
 
 def _concatenate(slopes: Sequence[Any], expression: Formula, values: Mapping[str, Any]) -> Array:

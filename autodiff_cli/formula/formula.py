@@ -89,6 +89,17 @@ def as_number(value: Any) -> Any:
     return array if array.ndim else float(array)
 
 
+def _as_numbers(values: Mapping[str, Any], noun: str) -> dict[str, Any]:
+    """Return values by name as floats and arrays of floats; errors call each a `noun` of its variable."""
+    numbers = {}
+    for name, value in values.items():
+        try:
+            numbers[name] = as_number(value)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"the {noun} of `{name}`: {error}") from None
+    return numbers
+
+
 # --- Formulas
 
 
@@ -180,13 +191,7 @@ class Formula:
             MissingValueError: for a variable without a value.
             TypeError, ValueError: for a value that is neither a real number nor an array of real numbers.
         """
-        numbers = {}
-        for name, value in self.by_names({**as_mapping(point), **values}).items():
-            try:
-                numbers[name] = as_number(value)
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"the value of `{name}`: {error}") from None
-        return numbers
+        return _as_numbers(self.by_names({**as_mapping(point), **values}), "value")
 
     def by_names(self, values: Mapping[str, Any], noun: str = "value") -> dict[str, Any]:
         """Return values by canonical names.
@@ -383,6 +388,8 @@ class Formula:
         return f"parse({str(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.source is not None and self._text is not None:
+            return type(self).read, (self._text, self.variables)
         packed = pack((self.output, *self.leaves.values()))
         options = {"text": self._text, "notes": self.notes, "shapes": self.shapes, "arrays": self.arrays}
         return _unpickle, (type(self), packed, self.variables, options)
@@ -401,10 +408,8 @@ class Formula:
         (5.0, 10.0)
         """
         point_values = self.at(point, **values)
-        if self.is_scalar_point(point_values):
-            value: Result = self._forward(point_values)[-1]
-        else:
-            value = self.evaluate([self.output], point_values)[0]
+        is_scalar = self.is_scalar_point(point_values)
+        value: Result = (self._forward(point_values) if is_scalar else self.evaluate([self.output], point_values))[-1]
         return value
 
     value = __call__
@@ -623,9 +628,9 @@ class Formula:
         return self._gradients[key]
 
     def _rates(self, direction: Mapping[str, ArrayLike]) -> dict[str, Any]:
-        rates = {canonical_name(name): as_number(rate) for name, rate in as_mapping(direction).items()}
+        rates = {canonical_name(name): rate for name, rate in as_mapping(direction).items()}
         self.check_names(rates)
-        return rates
+        return _as_numbers(rates, "direction")
 
 
 def _unpickle(kind: type[Formula], packed: PackedGraph, names: Sequence[str], options: Mapping[str, Any]) -> Formula:

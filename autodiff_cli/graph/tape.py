@@ -400,7 +400,7 @@ def broadcast_shapes(*inputs: Shape) -> Shape:
     for axis in range(-rank, 0):
         sizes = {shape[axis] for shape in inputs if len(shape) >= -axis} - {1}
         if len(sizes) > 1:
-            raise ShapeError(f"shapes {' and '.join(map(format_shape, inputs))} do not fit together")
+            raise ShapeError(f"shapes {' and '.join(map(format_shape, filter(None, inputs)))} do not fit together")
         result.append(sizes.pop() if sizes else 1)
     return tuple(result)
 

@@ -586,7 +586,7 @@ class MemoryRows(ChunkedRows):
     def __init__(self, table: Table) -> None:
         self._table = table
         self._columns = table.columns
-        self.rows, self.names, self.dropped = table.rows, table.columns.keys(), table.dropped
+        self.rows, self.names, self.dropped = table.rows, frozenset(table.columns), table.dropped
         self.chunk_rows = _GATHER_ROWS
 
     def fold(self, task: Task[T]) -> T:

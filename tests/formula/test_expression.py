@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import array
+import copy
 import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -366,3 +368,29 @@ def test_outputs_have_the_names_that_the_text_gives_them(
 ) -> None:
     found = select_outputs(ad.parse(text), None, sizes)
     assert [(name, str(formula)) for name, formula in found.items()] == [*outputs.items()]
+
+
+def _copies(thing: Any) -> list[Any]:
+    return [copy.copy(thing), copy.deepcopy(thing), pickle.loads(pickle.dumps(thing))]
+
+
+@each("text", ["a = x*y; sin(a) + a", "f(t) = t^2; b = f(x); b + y", "v: 3; a = sum(v)*x; a^2", "e*x + 2*inf"])
+def test_a_copy_has_the_names_and_the_places_of_the_text(text: str) -> None:
+    f = ad.parse(text, variables=["e"])
+    for other in _copies(f):
+        assert (repr(other), other.text, other.variables, other.notes) == (repr(f), f.text, f.variables, f.notes)
+        assert [*other.bound] == [*f.bound]
+        assert str(other.derivative("x")) == str(f.derivative("x"))
+
+
+@each("method", ["__call__", "grad", "hessian", "jacobian"])
+def test_batches_that_do_not_fit_together_are_refused_with_their_shapes(method: str) -> None:
+    with pytest.raises(ad.ExpressionError, match="shapes 2 and 3 do not fit together"):
+        getattr(ad.parse("x*y*b"), method)(x=[1, 2], y=[1, 2, 3], b=1)
+
+
+@each("method", ["jvp", "hvp"])
+@each("direction", [1j, None, [1, "b"], [1j]])
+def test_a_direction_that_is_no_number_is_named(method: str, direction: object) -> None:
+    with pytest.raises((TypeError, ValueError), match="the direction of `x`: "):
+        getattr(ad.parse("x*y"), method)({"x": direction}, x=1, y=2)

@@ -511,7 +511,7 @@ class ClusterRows(Rows):
             return Partition({name: column[..., rows] for name, column in columns.items()}, rows.stop - rows.start)
 
         parts = cluster.scatter_partitions(part, -(-table.rows // size))
-        return cls(cluster, parts, table.rows, size, columns.keys(), dropped=table.dropped)
+        return cls(cluster, parts, table.rows, size, frozenset(columns), dropped=table.dropped)
 
     def fold(self, task: Task[T]) -> T:
         """Return the combined results of a task for all partitions.
@@ -589,7 +589,7 @@ class ClusterData(FitData):
             counts = FilterCounts()
             for summary in itertools.islice(remaining, len(own_shares)):
                 counts.add(summary.filter_counts)
-            file.note_filter_counts(counts)
+            file.set_filter_counts(counts)
         self.rows = sum(summary.table.rows for summary in self._summaries)
         self._dropped = sum(summary.table.dropped for summary in self._summaries)
         if not self.rows:

@@ -207,9 +207,11 @@ class ModelOverRows(PreparedObjective):
     def cached_at(self, key: Hashable, theta: Array, compute: Callable[[], T]) -> T:
         """Return the result of `compute` for a point; results are cached for the last point only."""
         point = (*self.settings.values(), theta.tobytes())
-        if self._point_cache[0] != point:
-            self._point_cache = (point, {})
-        return remember(self._point_cache[1], key, compute)
+        last_point, results = self._point_cache  # threads may replace it meanwhile
+        if last_point != point:
+            results = {}
+            self._point_cache = (point, results)
+        return remember(results, key, compute)
 
     def column(self, name: str) -> Array:
         """Return a column of all rows in memory; for few rows."""

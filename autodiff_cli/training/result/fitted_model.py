@@ -35,6 +35,7 @@ from autodiff_cli.data.json_records import (
 )
 from autodiff_cli.data.table import DataError, float_array, label_vector, named_columns
 from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.tape import broadcast_shapes
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
@@ -175,7 +176,7 @@ class FitPlot:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FittedModel(FitStatistics):
     """A fitted model: its parameters with their uncertainty, how well it fits, and how it was fitted.
 
@@ -513,8 +514,8 @@ class FittedModel(FitStatistics):
         """
         columns = self._read_columns(data, self.predictors)
         if shared:
-            shape = np.broadcast_shapes(*map(np.shape, columns.values())) if columns else first_column_shape(data)
-            rows = shape or (1,)
+            shapes = [values.shape for values in columns.values()]
+            rows = (broadcast_shapes(*shapes) if shapes else first_column_shape(data)) or (1,)
             columns = {name: np.broadcast_to(values, rows) for name, values in columns.items()} or {"": np.zeros(rows)}
         return {**self.parameters, **self.fixed, **columns}
 

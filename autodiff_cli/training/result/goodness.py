@@ -452,7 +452,7 @@ def _count_certain(loss: Array, _: ColumnArrays) -> int:
 # --- Goodness of fit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)  # arrays have no truth value to compare by
 class GoodnessOfFit:
     """The goodness of a fit. Figures that do not apply are None.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -315,3 +317,14 @@ def test_triangles_have_the_products_of_their_matrices(rows: int) -> None:
     np.testing.assert_allclose(scores.T @ scores, gradients.T @ gradients, rtol=1e-12, atol=1e-12)
     for factor in (triangle, scores):
         np.testing.assert_array_equal(factor, np.triu(factor))
+
+
+@each("model", ["y ~ a*exp(-b*x)", "y ~ a[g]*exp(-b*x)", "g ~ softmax(dense(x, 2))"])
+def test_copies_have_the_same_values(model: str) -> None:
+    data = {"x": np.arange(5.0), "y": np.arange(5.0), "g": [*"aabbb"]}
+    objective = Objective(model, data)
+    theta = np.full(objective.layout.size, 0.5)
+    for other in (copy.copy(objective), copy.deepcopy(objective), pickle.loads(pickle.dumps(objective))):
+        value, gradient = other.value_and_grad(theta)
+        assert value == objective.value(theta)
+        assert gradient.tolist() == objective.value_and_grad(theta)[1].tolist()
