@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import EXPR, OUTPUT_FILE, WRT, Call, command
 from autodiff_cli.cli.environment import BadInput, Output, errors_as_failure
 from autodiff_cli.options import Restriction, check_restrictions, command_words, exclusive, option
@@ -83,7 +84,6 @@ def export(
       autodiff export decay.json --to c --value-only
       autodiff export flowers.json -o flowers.onnx
     """
-    from autodiff_cli.cli import inputs
     from autodiff_cli.explain.accuracy import unrepresentable_numbers
     from autodiff_cli.export import languages as exporters
     from autodiff_cli.export.program import ExportOptions
@@ -110,7 +110,6 @@ def export(
 
 def _export_model(path: str, language: str, options: ExportOptions, wrt: str | None, output: str | None) -> Output:
     """Export the prediction of a fitted model."""
-    from autodiff_cli.cli import inputs
     from autodiff_cli.export.models import prediction_onnx, prediction_source
     from autodiff_cli.system import open_atomic_text
     from autodiff_cli.training.result.fitted_model import load

@@ -280,7 +280,7 @@ def points_output(
     gradients.point_count = 0 if path == "-" else count
 
     def print_notes() -> None:
-        environment.note(*(file.notes if file else ()))
+        environment.note(*((*file.notes, *file.filter_notes(file.filter_counts)) if file else ()))
         if table.undefined_count:
             environment.note(f"points where the value or a derivative is not finite: {table.undefined_count}")
         if table.inaccurate_count:

@@ -12,6 +12,7 @@ from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import DATA_HELP, OUTPUT_FILE, Call, command
 from autodiff_cli.cli.environment import BadInput, Output, hint_about_missing_cells, open_data_files
 from autodiff_cli.data.dialect import FileOptions
+from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name, is_signed_number
 from autodiff_cli.language.names import joined_columns
@@ -76,7 +77,6 @@ def predict(
     """
     from autodiff_cli.data.streaming import StreamedColumns
     from autodiff_cli.data.table import Table
-    from autodiff_cli.graph.tape import leaf_names
     from autodiff_cli.render.rows import count_undefined, predictions_report
     from autodiff_cli.training.objective.loading import memory_shortage
     from autodiff_cli.training.options import check_confidence_level
@@ -89,8 +89,7 @@ def predict(
     if not data and not call.values:
         raise BadInput("missing DATA; usage: autodiff predict MODEL.json DATA, or a value of each column: --x 2")
     with hint_about_missing_cells("use --drop-missing to leave such rows out"):
-        level = None if interval is None else check_confidence_level(interval)
-        level = 0.95 if level is None and posterior else level
+        level = (0.95 if posterior else None) if interval is None else check_confidence_level(interval)
         fit = load(model)
         spread = fit.settings.weighting_graph(call.values)
         for name in call.values.keys() - {*leaf_names([] if spread is None else [spread])}:
@@ -105,13 +104,13 @@ def predict(
         request = PredictionRequest(level, probabilities, residuals, posterior)
         numbers, labels = _needed_columns(fit, file, request)
         is_chosen = drop_missing or reading.where is not None or not (numbers or labels)
-        streaming_reason = None if is_chosen else memory_shortage(file, len(numbers) + _PREDICTION_COLUMNS, len(labels))
-        if streaming_reason is None:
+        reason = None if is_chosen else memory_shortage(file, len(numbers) + _PREDICTION_COLUMNS, len(labels))
+        if reason is None:
             table, columns = _read_columns(file, numbers, labels, drop_missing)
             chunks = Predictions(fit, lambda: column_chunks(columns), request).iter_chunks
         else:
             streamed = file.streamed = StreamedColumns(
-                file, sorted(numbers), labels, streaming_reason, on_progress=file.on_progress
+                file, sorted(numbers), labels, reason, on_progress=file.on_progress
             )
             table = Table({}, streamed.rows)
             chunks = Predictions(fit, lambda: streamed_chunks(streamed), request).iter_chunks
@@ -199,7 +198,6 @@ def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionReque
     """
     needed = fit.columns if request.residuals else fit.predictors
     from autodiff_cli.data.files import FILE_COLUMN
-    from autodiff_cli.graph.tape import leaf_names
 
     parts = (part for name in needed for part in joined_columns(name, file.names))
     missing_names = [name for name in parts if name not in (*file.names, FILE_COLUMN)]

@@ -17,6 +17,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from autodiff_cli.cli import command_line as cli
+from autodiff_cli.cli import inputs
 from autodiff_cli.cli.environment import BadInput, Environment, Output, hint_about_missing_cells, open_data_files
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.lexer import canonical_name
@@ -218,7 +219,6 @@ def trace(
       autodiff trace "y ~ a*exp(-b*x)" decay.csv --row 3 --a 2 --b 1
       autodiff trace MODEL.json "2024-*.csv" --row 3 --where "t > 0"
     """
-    from autodiff_cli.cli import inputs
 
     environment = call.environment
     highlight, only = (name and canonical_name(name) for name in (highlight, only))
@@ -288,7 +288,6 @@ def _select_format(requested: FormatName | None, json: bool, output: str | None)
 
 def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
     """Return the report: the requested views, else the steps; as JSON both."""
-    from autodiff_cli.cli.inputs import check_variable
     from autodiff_cli.render.report import combine_reports
     from autodiff_cli.render.trace import forward_mode_report, paths_report, tape_report, trace_report
 
@@ -309,7 +308,7 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
         name = canonical_name(views.paths)
         elements = [leaf for leaf in trace.expression.leaves if leaf.startswith(f"{name}[")]
         if name and not elements:
-            check_variable(f"--paths {name}", name, trace.expression.leaves)
+            inputs.check_variable(f"--paths {name}", name, trace.expression.leaves)
         names = (elements or [name]) if name else trace.wrt
         if not set(names) <= {*trace.wrt}:
             raise BadInput(f"--paths {name}: `{name}` is not in --wrt")
@@ -380,7 +379,6 @@ def trace_row(
         BadInput: for options, files or rows that cannot be used.
         ExpressionError: for a model that cannot be read.
     """
-    from autodiff_cli.cli import inputs
     from autodiff_cli.explain.tracing import trace
     from autodiff_cli.training.fitting.row_loss import trace_fit_row, trace_model_row
     from autodiff_cli.training.options import FitOptions

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -110,6 +111,8 @@ class LabelColumn:
                     reason = f"a label must be a whole number below 2^63 or text, not {value:g}"
                     raise DataError(f"{self._location(code, name)}: {reason}")
             return np.array([int(value) for value in self.values], np.int64)
+        if any(isinstance(label, bool) for label in self.values):
+            raise DataError(f"column `{name}` has both truth values and text: its labels cannot be told apart")
         for code, value in enumerate(map(str, self.values)):
             try:
                 value.encode()  # what cannot be encoded cannot be saved
@@ -450,15 +453,25 @@ def _fill_missing(number: float, cells: Any) -> NDArray[Any]:
     return values if is_valid is None else np.where(is_valid, values, number)
 
 
+def cell_text(cell: Any) -> str:
+    """Return the text of a cell of typed data: of midnight the date, of a span of time its seconds, of None nothing."""
+    if isinstance(cell, timedelta):
+        cell = cell.total_seconds()
+    return "" if cell is None else str(cell).removesuffix(" 00:00:00" if isinstance(cell, datetime) else "")
+
+
 def arrow_labels(cells: Any) -> LabelColumn:
     """Return an Arrow column of any type as labels, with texts without surrounding blanks."""
     import pyarrow as pa
 
     table, parts = CodeTable(), [np.empty(0, np.int32)]
     for chunk in cells.chunks:
+        if pa.types.is_nested(chunk.type) or isinstance(chunk.type, pa.BaseExtensionType):
+            chunk = pa.array([None if cell is None else str(cell) for cell in chunk.to_pylist()], pa.string())
         encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         positions = _fill_missing(-1, pa.chunked_array([encoded.indices.cast(pa.int64())]))
-        words = (cell.strip() if isinstance(cell, str) else cell for cell in encoded.dictionary.to_pylist())
+        distinct = encoded.dictionary.to_pylist()
+        words = (cell if isinstance(cell, int | float) else cell_text(cell).strip() for cell in distinct)
         parts.append(table.codes((*words, None))[positions])
     labels = LabelColumn(np.concatenate(parts), [*table])
     return labels.compacted() if pa.types.is_dictionary(cells.type) else labels

@@ -148,7 +148,6 @@ class DataFile:
         self.names = tuple(filter(None, self._positions))
         self.parsers = {name: self.format.new_parser() for name in self.names}
         self.use_origins(origins)
-        self._notes: dict[str, None] = {}
         self.filter_counts = FilterCounts()
         self._row_filter = None
         if options.where is not None:
@@ -165,7 +164,7 @@ class DataFile:
         """Sentences on how the file was interpreted: everything that was detected and affects the values."""
         column_notes = ((name, parser.note()) for name, parser in self.parsers.items())
         parser_notes = [f"column `{name}`: {note}" for name, note in column_notes if note is not None]
-        return [*self.format.notes, *parser_notes, *self._notes]
+        return [*self.format.notes, *parser_notes]
 
     @property
     def origins(self) -> dict[str, datetime]:
@@ -230,7 +229,7 @@ class DataFile:
                 if not problems:
                     yield ColumnBatch(columns, selected - dropped, mask, dropped)
         problems.raise_if_any()
-        self.note_filter_counts(counts)
+        self.set_filter_counts(counts)
 
     def _apply_filter(self, row_filter: RowFilter, batch: RawBatch, counts: FilterCounts) -> NDArray[np.bool_]:
         """Return which rows of a batch the filter selects, and count them."""
@@ -239,22 +238,22 @@ class DataFile:
         counts.add(FilterCounts(len(mask), int(np.count_nonzero(mask)), uncertain_count, levels))
         return mask
 
-    def note_filter_counts(self, counts: FilterCounts) -> None:
-        """Add notes on how many rows the filter selects, on rows in doubt, and on quoted texts that no row has.
-
-        Raises:
-            DataError: if the filter selects no row.
-        """
+    def set_filter_counts(self, counts: FilterCounts) -> None:
+        """Set `filter_counts`. Raises DataError if the filter selects no row, unless the file is one of several."""
         self.filter_counts = counts
-        if self._row_filter is None:
-            return
+        if not (self._row_filter is None or counts.selected or self.is_part):
+            notes = self.filter_notes(counts)[:-1]
+            raise DataError("\n".join([f"{self.name}: --where keeps none of {counts.rows} rows", *notes]))
+
+    def filter_notes(self, counts: FilterCounts) -> list[str]:
+        """Return notes on quoted texts that no row has, on rows in doubt, and on how many rows the filter selects."""
+        if self._row_filter is None or not counts.rows:
+            return []
         notes = self._row_filter.notes(counts.texts)
         if counts.uncertain_count:
             warning = f"--where: the condition is uncertain in {pluralize(counts.uncertain_count, 'row')}"
             notes.append(f"{warning}: floats cannot tell whole numbers beyond 2^53 apart")
-        if not (counts.selected or self.is_part):
-            raise DataError("\n".join([f"{self.name}: --where keeps none of {counts.rows} rows", *notes]))
-        self._notes |= dict.fromkeys([*notes, f"--where keeps {counts.selected} of {counts.rows} rows"])
+        return [*notes, f"--where keeps {counts.selected} of {counts.rows} rows"]
 
     def iter_blocks(self, names: Collection[str], size: int, *, is_filtered: bool = False) -> Iterator[RowBlock]:
         """Yield rows in order, at most `size` at a time: the requested columns as numbers, and the text of all cells.
@@ -296,7 +295,7 @@ class DataFile:
                     batch, cells = select_rows(batch, mask), [*itertools.compress(cells, mask.tolist())]
                 yield RowBlock({name: numbers_of(batch, name) for name in {*names} & batch.keys()}, cells)
         if row_filter is not None:
-            self.note_filter_counts(counts)
+            self.set_filter_counts(counts)
 
     def _column_names(self, renamed: Mapping[str, str]) -> list[str]:
         """Return the normalized names of all columns after renaming. Raises DataError for names that do not fit."""
@@ -330,13 +329,9 @@ def _filter_rows(blocks: Iterable[CellRows], mask: NDArray[np.bool_]) -> Iterato
     """Yield the rows of blocks that a mask over all rows selects."""
     start = 0
     for cells in blocks:
-        block_mask = mask[start : start + len(cells)]
+        chosen = mask[start : start + len(cells)]
         start += len(cells)
-        yield (
-            cells.filter_rows(block_mask)
-            if isinstance(cells, TextBatch)
-            else [*itertools.compress(cells, block_mask.tolist())]
-        )
+        yield cells.filter_rows(chosen) if isinstance(cells, TextBatch) else [*itertools.compress(cells, chosen)]
 
 
 # --- One or several files
@@ -429,7 +424,10 @@ class DataSource:
         stream_notes = [] if self.streamed is None else [self.streamed.note]
         partial = dict.fromkeys(name for file in self.files for name in file.columns_elsewhere)
         count_notes += [f"only some files have {format_names([*partial], '`')}"] * bool(partial)
-        return [*count_notes, *common, *file_notes, *stream_notes]
+        counts = FilterCounts()
+        for file in self.files:
+            counts.add(file.filter_counts)
+        return [*count_notes, *common, *file_notes, *self.files[0].filter_notes(counts), *stream_notes]
 
     @property
     def origins(self) -> dict[str, datetime]:

@@ -29,6 +29,7 @@ from autodiff_cli.data.dialect import CellKind, CellParser, DataError, FileOptio
 from autodiff_cli.data.json_records import parse_json
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import Record, TextBatch, format_numbers
+from autodiff_cli.language.errors import format_names
 
 # --- Formats that pyarrow reads
 
@@ -36,7 +37,6 @@ from autodiff_cli.data.table import Record, TextBatch, format_numbers
 _JSON_BLOCK_BYTES = 1 << 22  # bytes of lines of JSON that are parsed together
 _TEXT_BATCH_ROWS = 1 << 15  # rows that are converted to text together: text takes several times the memory
 _COLUMN_BUFFER_BYTES = 1 << 20  # bytes of a column per read
-_MAX_TYPE_CHARS = 60  # characters of the name of a type in a message
 _MAX_JSON_DEPTH = 100  # levels of nesting: values are numbers or texts, and more could overflow the stack
 
 
@@ -89,13 +89,14 @@ class ArrowFormat(abc.ABC):
         return self._source.open_raw()
 
     def text_positions(self) -> set[int]:
-        """Return the positions of text columns."""
+        """Return the positions of columns that do not hold numbers, truth values or times."""
         import pyarrow as pa
 
         with self._open_checked() as stream:
             types = self._read_schema(stream).types
-        is_text_type = (pa.types.is_string, pa.types.is_large_string, pa.types.is_dictionary)
-        return {position for position, type in enumerate(types) if any(is_of(type) for is_of in is_text_type)}
+        types = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in types]
+        is_numeric = (pa.types.is_primitive, pa.types.is_decimal, pa.types.is_null)
+        return {position for position, kind in enumerate(types) if not any(is_of(kind) for is_of in is_numeric)}
 
     def new_parser(self) -> CellParser:
         """Return a parser, which records the kind of a column."""
@@ -117,6 +118,8 @@ class ArrowFormat(abc.ABC):
         """Return an Arrow column as numbers. Raises DataError for other types."""
         import pyarrow as pa
 
+        if pa.types.is_dictionary(cells.type):
+            cells = cells.cast(cells.type.value_type)
         if pa.types.is_boolean(cells.type):
             cells, parser.kind = cells.cast(pa.int8()), CellKind.BOOLEAN
         if pa.types.is_temporal(cells.type):
@@ -126,9 +129,7 @@ class ArrowFormat(abc.ABC):
                 return native
             return batches.arrow_floats(cells.cast(pa.float64(), safe=False))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            type_ = str(cells.type)
-            type_ = type_ if len(type_) <= _MAX_TYPE_CHARS else f"{type_[: _MAX_TYPE_CHARS - 1]}…"
-            problem = f"column `{original}` holds values of type {type_}, not numbers"
+            problem = f"column `{original}` holds values of type {format_names([str(cells.type)])}, not numbers"
             raise DataError(f"{self._source.name}: {problem}") from None
 
     def iter_text_batches(self) -> Generator[TextBatch]:
@@ -150,7 +151,7 @@ class ArrowFormat(abc.ABC):
             for table in self._iter_tables(stream, None, _TEXT_BATCH_ROWS):
                 columns = [column.to_pylist() for column in table.columns]
                 for cells in zip(*columns, strict=True):
-                    yield Record(f"row {next(numbers)}", ["" if cell is None else str(cell) for cell in cells])
+                    yield Record(f"row {next(numbers)}", [*map(batches.cell_text, cells)])
 
     @contextlib.contextmanager
     def _open_checked(self) -> Iterator[BinaryIO]:
@@ -171,10 +172,7 @@ class Parquet(ArrowFormat):
 
     MAGIC = b"PAR1"
     title = "Parquet"
-
-    def __init__(self, source: ByteSource) -> None:
-        self._row_groups: range | None = None  # None for all
-        super().__init__(source)
+    _row_groups: range | None = None  # None for all
 
     def _read_schema(self, stream: BinaryIO) -> Any:
         from pyarrow import parquet
@@ -227,8 +225,7 @@ class Feather(ArrowFormat):
         import pyarrow as pa
         from pyarrow import ipc
 
-        schema = ipc.open_file(cast(io.IOBase, stream)).schema
-        fields = None if names is None else [schema.get_field_index(name) for name in names]
+        fields = None if names is None else [self.header.index(name) for name in names]
         file = ipc.open_file(cast(io.IOBase, stream), options=ipc.IpcReadOptions(included_fields=fields))
         for number in range(file.num_record_batches):
             # Arrow trusts the offsets in a file, and would read a damaged one out of bounds.
@@ -419,7 +416,7 @@ def _workbook_text(source: ByteSource, sheet: str | None) -> ByteSource:
             if sheet is not None and sheet not in names:
                 raise DataError(f"{source.name}: there is no sheet `{sheet}`; the sheets are {', '.join(names)}")
             for row in book[sheet or names[0]].iter_rows(values_only=True):
-                writer.writerow([_workbook_cell(value) for value in row])
+                writer.writerow([" ".join(batches.cell_text(value).split()) for value in row])
                 if text.tell() > _MAX_SHEET_CHARS:
                     raise DataError(f"{source.name}: the sheet is longer than {_MAX_SHEET_CHARS:,} characters")
     except DataError:
@@ -427,10 +424,3 @@ def _workbook_text(source: ByteSource, sheet: str | None) -> ByteSource:
     except Exception:  # a damaged archive makes openpyxl raise anything
         raise DataError(f"{source.name}: this is not a workbook (.xlsx), or it is damaged") from None
     return source.with_bytes(text.getvalue().encode())
-
-
-def _workbook_cell(value: Any) -> str:
-    """Return the text of a cell, in one line."""
-    if value is None:
-        return ""
-    return value.isoformat() if hasattr(value, "isoformat") else " ".join(str(value).split())

@@ -360,6 +360,7 @@ _UNSUPPORTED_FORMATS = {
     b"\x89PNG": "an image",
     b"\xff\xd8\xff": "an image",
     b"FEA1": "a Feather file of version 1: write it again as version 2",
+    b"\xff\xff\xff\xff": "a stream of Arrow: write it as an Arrow file (Feather)",
 }
 
 

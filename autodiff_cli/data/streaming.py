@@ -242,9 +242,8 @@ class StreamedColumns:
         self._query = ColumnQuery(self.numeric_names, self.label_names, missing, self.chunk)
         with_fallback(self._query, self._read_first)
         check_has_rows(Table({}, self.rows, self.dropped), f"{self.source.name}: ")
-        self.labels = {
-            name: LabelColumn(np.empty(0, np.int32), [*table]).parsed() for name, table in self.code_tables.items()
-        }
+        tables = self.code_tables.items()
+        self.labels = {name: LabelColumn(np.empty(0, np.int32), [*table]).parsed() for name, table in tables}
         self.passes = 1
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from html import escape
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -352,13 +353,11 @@ def _variance_fields(trace: Trace, each: VarianceSource, has_ids: bool) -> dict[
 
 def _json_count(total: int) -> int | str:
     """Return a number of paths for JSON: as text if it has too many digits for JSON readers."""
-    from decimal import Decimal
 
     return total if total.bit_length() < MAX_COUNT_BITS else str(Decimal(total))
 
 
 def _count_text(total: int) -> str:
-    from decimal import Decimal
 
     return f"{total:,}" if total < MAX_EXACT_COUNT else f"{Decimal(total):.3e}".replace("e+", " × 10^")
 

@@ -351,6 +351,10 @@ def test_a_file_may_have_no_row_that_a_condition_keeps_if_another_has(tmp_path: 
     for where, expected in (("t > 2", [6, 8]), ("t < 2", [2])):
         files = open_data(paths, options=FileOptions(where=where))
         assert files.load({"y"}).columns["y"].tolist() == expected
+        assert f"--where keeps {len(expected)} of 4 rows" in files.notes
+    everything = open_data(paths, options=FileOptions(where="y > 0"))
+    everything.load({"y"})
+    assert everything.notes == ["2 files", "--where keeps 4 of 4 rows"]  # not the 2 of 2 rows that both files have
     with pytest.raises(DataError, match=r"a\.csv, .*b\.csv: --where keeps no row of any file"):
         open_data(paths, options=FileOptions(where="t > 9")).load({"y"})
 
@@ -457,6 +461,7 @@ def test_many_rows_of_files_whose_columns_are_in_another_order(tmp_path: Path) -
         (b"SQLite format 3\0", "an SQLite database"),
         (b"\x93NUMPY\x01", "a NumPy array"),
         (b"\xfd7zXZ\0", "compressed by xz"),
+        (b"\xff\xff\xff\xff\xa8\x01\0\0", "a stream of Arrow"),
         (b'{"x": 1}\n{"x": two}\n', "line 2"),
         (b'{"x": 1}\n[2]\n', "line 2: expected an object"),
     ],

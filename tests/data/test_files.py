@@ -7,6 +7,7 @@ import io
 import os
 import threading
 from collections.abc import Collection
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -253,3 +254,73 @@ def test_options_of_files_in_python_and_for_points(tmp_path: Path) -> None:
     options = ["--skip", "1", "--units-row", "--where", "g == 'b' and x < 3"]
     assert str(run_cli(["grad", "x^2", "--at", str(path), *options])).splitlines()[1:] == ["2.5,b,6.25,5"]
     expect_refusal(run_cli(["grad", "x^2", "--x", "2", "--skip", "1"]), "--skip needs --at FILE")
+
+
+# --- labels and times, in every format
+
+
+MOMENTS = st.lists(
+    st.datetimes(datetime(1980, 1, 1), datetime(2100, 1, 1)).map(lambda t: t.replace(microsecond=0, second=0))
+    | st.dates(date(1980, 1, 1), date(2100, 1, 1)).map(lambda day: datetime(day.year, day.month, day.day)),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(MOMENTS)
+def test_times_are_the_same_labels_in_every_format(moments: list[datetime]) -> None:
+    words = [str(moment).removesuffix(" 00:00:00") for moment in moments]
+    text = "x,t\n" + "".join(f"{k},{word}\n" for k, word in enumerate(words))
+    lines = "".join(f'{{"x": {k}, "t": "{word}"}}\n' for k, word in enumerate(words))
+    columns = {"x": [*range(len(words))], "t": moments}
+    coded = {"x": columns["x"], "t": pa.array(moments).dictionary_encode()}
+    for content in (text.encode(), lines.encode(), as_parquet(columns), as_arrow(columns), as_arrow(coded)):
+        labels = load(content, ["x"], labels=["t"]).labels["t"]
+        assert [labels.values[code] for code in labels.codes] == words
+
+
+def test_truth_values_and_text_are_not_labels_of_one_column(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("y,b\n1,true\n2,false\n3,true\n")
+    parquet.write_table(pa.table({"y": [1.0, 2, 3], "b": [True, False, True]}), tmp_path / "b.parquet")
+    for options in ({}, {"stream": True}):
+        with pytest.raises(DataError, match="column `b` has both truth values and text"):
+            ad.fit("y ~ a[b]", str(tmp_path), **options)
+    assert [*ad.fit("y ~ a[b]", str(tmp_path / "b.parquet")).parameters] == ["a[0]", "a[1]"]
+
+
+OTHER_COLUMNS: dict[str, pa.Array] = {
+    "integers": pa.array([1, 2, 1]).dictionary_encode(),
+    "floats": pa.array([0.5, 2, 0.5]).dictionary_encode(),
+    "dates": pa.array([date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 1)]).dictionary_encode(),
+    "truth": pa.array([True, False, True]).dictionary_encode(),
+    "views": pa.array(["u", "v", "u"], pa.string_view()),
+    "lists": pa.array([[1], [2], [1]]),
+    "structs": pa.array([{"a": 1}, {"a": 2}, {"a": 1}]),
+}
+
+
+@pytest.mark.parametrize("name", [*OTHER_COLUMNS])
+def test_columns_of_any_type_are_described_compared_and_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "data.arrow"
+    feather.write_feather(pa.table({"y": [1.0, 2, 3], "c": OTHER_COLUMNS[name]}), path)
+    described = run_cli(f"data {path} --json").json["columns"][1]
+    is_text = described["type"] == "text"
+    assert is_text == (name in ("views", "lists", "structs"))
+    found = run_cli(f"""train "y ~ a*y" {path} --where "c == 'u'" """)
+    message = "keeps none of 3 rows" if is_text else "cannot compare 'u' with `c`"
+    assert found.status == 0 if name == "views" else message in found.stderr
+    assert "a[" in run_cli(f'train "y ~ a[c]" {path}') or name == "floats"
+    if is_text:
+        expect_refusal(run_cli(f'train "y ~ a*c" {path}'), "not numbers")
+
+
+def test_spans_of_time_are_seconds_everywhere(tmp_path: Path) -> None:
+    """The text of a span, `0:00:02`, would be the time of a day, which counts from the first row."""
+    path = tmp_path / "data.parquet"
+    spans = [timedelta(seconds=2), timedelta(days=1, seconds=3), timedelta(milliseconds=4500)]
+    parquet.write_table(pa.table({"s": spans}), path)
+    expected = [2.0, 86403.0, 4.5]
+    assert open_data([str(path)]).load(["s"]).columns["s"].tolist() == expected
+    rows = run_cli(f"grad s^2 --at {path}").splitlines()[1:]
+    assert [float(row.split(",")[1]) for row in rows] == [s * s for s in expected]
+    assert [float(row.split(",")[0]) for row in rows] == expected
