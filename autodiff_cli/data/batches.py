@@ -455,9 +455,8 @@ def _fill_missing(number: float, cells: Any) -> NDArray[Any]:
 
 def cell_text(cell: Any) -> str:
     """Return the text of a cell of typed data: of midnight the date, of a span of time its seconds, of None nothing."""
-    if isinstance(cell, timedelta):
-        cell = cell.total_seconds()
-    return "" if cell is None else str(cell).removesuffix(" 00:00:00" if isinstance(cell, datetime) else "")
+    text = "" if cell is None else str(cell.total_seconds() if isinstance(cell, timedelta) else cell)
+    return text.removesuffix(" 00:00:00") if isinstance(cell, datetime) else text
 
 
 def arrow_labels(cells: Any) -> LabelColumn:

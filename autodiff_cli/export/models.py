@@ -25,7 +25,7 @@ from autodiff_cli.graph.tape import ShapeInference, substitute, topological_orde
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.translation import Library, Target
-from autodiff_cli.ops.arithmetic import abs_, equal, floor, sign, where
+from autodiff_cli.ops.arithmetic import abs_, equal, sign, where
 from autodiff_cli.ops.elementary import exp, log, sin, sqrt, tanh
 from autodiff_cli.ops.special import softplus
 from autodiff_cli.ops.structural import concat, sum_
@@ -55,7 +55,7 @@ _COMPARISON_OPS = {"lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "Gr
 _ELEMENTWISE_OPS = {**_DIRECT_OPS, **_COMPARISON_OPS, "where": "Where"}
 _REDUCTION_OPS = {"sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd", "largest": "ReduceMax",
             "smallest": "ReduceMin", "norm": "ReduceL2", "logsumexp": "ReduceLogSumExp"}  # fmt: skip
-_ARRAY_OPS = ("matmul", "softmax", "stack", "concat", "index", "transpose", "outer")  # a method of `_OnnxGraph` each
+_METHOD_OPS = ("matmul", "softmax", "stack", "concat", "index", "transpose", "outer", "mod")  # methods of `_OnnxGraph`
 
 
 # --- ONNX
@@ -87,7 +87,6 @@ _DEFINITIONS: dict[str, Callable[..., Node]] = {
     "log10": lambda x: log(x) / math.log(10),
     "logit": lambda x: log(x / (1 - x)),
     "logsigmoid": lambda x: -softplus(-x),
-    "mod": lambda x, y: x - floor(x / y) * y,
     "hypot": lambda x, y: sqrt(x * x + y * y),
     "not": lambda x: equal(x, 0),
     "and": lambda x, y: (1 - equal(x, 0)) * (1 - equal(y, 0)),
@@ -98,7 +97,7 @@ _DEFINITIONS: dict[str, Callable[..., Node]] = {
 _NO_TEXT = call_notation("", 1)  # an ONNX operator is a node of the file and has no text
 _ONNX = Target(
     name="onnx",
-    notations=dict.fromkeys((*_ELEMENTWISE_OPS, *_REDUCTION_OPS, *_ARRAY_OPS), _NO_TEXT),
+    notations=dict.fromkeys((*_ELEMENTWISE_OPS, *_REDUCTION_OPS, *_METHOD_OPS), _NO_TEXT),
     numbers={}, literal=str, as_number=_NO_TEXT, as_condition=_NO_TEXT,
     definitions=_DEFINITIONS,
 )  # fmt: skip
@@ -141,8 +140,7 @@ def onnx_model(
     opsets = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION, **producer)
     onnx.checker.check_model(model, full_check=True)
-    content: bytes = model.SerializeToString()
-    return content
+    return bytes(model.SerializeToString())
 
 
 class _OnnxGraph:
@@ -195,7 +193,7 @@ class _OnnxGraph:
             self._per_row.add(node)
         name = node.op.name
         write: Callable[[Node], str] = self._elementwise if name in _ELEMENTWISE_OPS else self._reduce
-        return getattr(self, f"_{name}")(node) if name in _ARRAY_OPS else write(node)
+        return getattr(self, f"_{name}")(node) if name in _METHOD_OPS else write(node)
 
     def _leaf(self, node: Node) -> str:
         if node.text in self._columns and node.is_input:
@@ -217,6 +215,12 @@ class _OnnxGraph:
         from onnx import TensorProto
 
         return self.add("Cast", [result], "number", to=TensorProto.DOUBLE)
+
+    def _mod(self, node: Node) -> str:
+        x, y = self._align(node)
+        rest, sign = self.add("Mod", [x, y], "rest", fmod=1), self.add("Sign", [y], "sign")  # it has the sign of x
+        is_opposite = self.add("Less", [self.add("Mul", [rest, sign], "product"), self._constant(0.0)], "opposite")
+        return self.add("Where", [is_opposite, self.add("Add", [rest, y], "shifted"), rest], "mod")
 
     def _align(self, node: Node) -> list[str]:
         """Return the inputs of a node, with extra axes on per-row inputs of a lower rank, so that they broadcast."""
@@ -260,12 +264,10 @@ class _OnnxGraph:
         (x,) = node.inputs
         if len(self.shape(x)) == 1:
             return self.add("Softmax", [self._names[x]], "softmax", axis=-1)
-        flat = self.add("Reshape", [self._names[x], self._constant([*self._leading_axes(x), -1])], "flat")
+        rows = [0] if x in self._per_row else []
+        flat = self.add("Reshape", [self._names[x], self._constant([*rows, -1])], "flat")
         soft = self.add("Softmax", [flat], "softmax", axis=-1)
-        return self.add("Reshape", [soft, self._constant([*self._leading_axes(x), *self.shape(x)])], "softmax")
-
-    def _leading_axes(self, node: Node) -> list[int]:
-        return [0] if node in self._per_row else []
+        return self.add("Reshape", [soft, self._constant([*rows, *self.shape(x)])], "softmax")
 
     def _concat(self, node: Node) -> str:
         start, parts = 1 if node in self._per_row else 0, []

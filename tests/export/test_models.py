@@ -161,6 +161,17 @@ def test_a_runtime_of_others_predicts_the_same() -> None:
     np.testing.assert_allclose(found, fit.probabilities(DATA), rtol=1e-13, atol=1e-14)
 
 
+def test_remainders_in_onnx_are_exact() -> None:
+    """A quotient that is rounded down to a whole number loses the digits of the remainder, or all of it: 1 % 0.1."""
+    onnx, reference = pytest.importorskip("onnx"), pytest.importorskip("onnx.reference")
+    rng = np.random.default_rng(3)
+    x = np.concatenate([rng.normal(size=300) * 10.0 ** rng.integers(-5, 18, 300), [1, -1, 0, 6, -6]])
+    z = np.concatenate([rng.normal(size=300), [0.1, 0.1, -3, -3, 3]])
+    fit = ad.fit("y ~ x % z + 0*a", {"x": x, "y": x, "z": z})
+    evaluator = reference.ReferenceEvaluator(onnx.load_from_string(prediction_onnx(fit, "model")))
+    np.testing.assert_array_equal(evaluator.run(None, {"x": x, "z": z})[0], fit.predict({"x": x, "z": z}))
+
+
 def test_a_network_in_onnx_is_its_layers() -> None:
     onnx = pytest.importorskip("onnx")
     model = onnx.load_from_string(prediction_onnx(fitted("y ~ mlp([x, z], [5], tanh)", epochs=1), "model"))

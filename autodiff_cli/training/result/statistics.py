@@ -57,9 +57,12 @@ class CovarianceSettings:
 COVARIANCE = CovarianceSettings()
 
 
+Inverses = tuple[Array, list[list[str]]]  # inverses, and the reasons for undetermined parameters of each
+
+
 def inverse_hessians(
     hessians: Array, names: Sequence[str], tolerance: float = COVARIANCE.hessian_tolerance
-) -> tuple[Array, list[list[str]]]:
+) -> Inverses:
     """Return the inverses of Hessians H, of shape (fits, P, P), and the reasons for undetermined parameters; see
     `inverse_grams`. Each H is scaled to a unit diagonal and factored as H = RᵀR.
 
@@ -75,9 +78,7 @@ def inverse_hessians(
     return inverse_grams(np.where(is_finite, roots, np.nan), names, tolerance)
 
 
-def inverse_grams(
-    factors: Array, names: Sequence[str], tolerance: float = DEPENDENCE_TOLERANCE
-) -> tuple[Array, list[list[str]]]:
+def inverse_grams(factors: Array, names: Sequence[str], tolerance: float = DEPENDENCE_TOLERANCE) -> Inverses:
     """Return inv(RᵀR) for each fit, with nan for parameters that R does not determine, and a sentence for each reason.
 
     The columns of R are first scaled to length 1, so that parameters of different magnitudes do not count as

@@ -240,7 +240,7 @@ def test_a_model_file_may_be_indented(document: dict[str, Any], tmp_path: Path) 
 
 def test_fits_are_compared_by_identity_and_errors_name_the_file(tmp_path: Path) -> None:
     fit = ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6.6]})
-    assert fit == fit  # noqa: PLR0124
+    assert fit == fit
     assert fit != copy.copy(fit)
     assert fit in {fit}
     with pytest.raises(FileNotFoundError, match=r"nowhere/model\.json'$"):
