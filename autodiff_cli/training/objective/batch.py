@@ -539,7 +539,6 @@ def can_evaluate_together(objective: Objective) -> bool:
         isinstance(objective.data, MemoryRows)
         and objective.rows <= BATCH.max_shared_rows
         and objective.layout.size <= BATCH.max_parameters
-        and not objective.model.array_parameters
         and not objective.model.shapes
         and objective.classes is None
         and not objective.is_network

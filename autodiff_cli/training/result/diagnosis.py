@@ -212,7 +212,7 @@ def _curve_warnings(
 
 def _can_break(objective: Objective, predictor: str) -> bool:
     """Whether parameters can move a pole, or an edge of the domain, of the prediction; False if it has arrays."""
-    if objective.model.array_parameters or objective.model.shapes:
+    if objective.model.shapes:
         return False
     names: dict[Node, set[str]] = {}
     for node in topological_order([objective.kernels.graphs.prediction]):

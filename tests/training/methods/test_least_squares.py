@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -14,8 +15,24 @@ from scipy.optimize import least_squares, lsq_linear
 
 from autodiff_cli import Objective, fit
 from autodiff_cli.data.files import open_data
-from autodiff_cli.training.methods.gradient_descent import Diverged, report_single_fit
-from autodiff_cli.training.methods.least_squares import fit_least_squares
+from autodiff_cli.training.methods.gradient_descent import (
+    CONVERGENCE,
+    Diverged,
+    StoppingRule,
+    ignore_steps,
+    report_single_fit,
+)
+from autodiff_cli.training.methods.least_squares import (
+    _bounded_steps,
+    _extrapolated,
+    _find_damping,
+    _gauss_newton_steps,
+    _LevenbergMarquardt,
+    _trust_region_steps,
+    _update_regions,
+    fit_least_squares,
+    norms,
+)
 from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.optimizers import Epoch
@@ -234,3 +251,192 @@ def test_a_fit_without_residuals_ends_soon() -> None:
     assert found.converged
     assert found.epochs < 10
     assert found.parameters == pytest.approx({"a": 1, "b": 0}, abs=1e-15)
+
+
+@each("is_limited", [False, True])
+def test_the_path_does_not_depend_on_units(is_limited: bool) -> None:
+    """The units are powers of 2, so that hardly a rounding error differs."""
+    paths, evaluations = [], []
+    stop = StoppingRule(60, 1e-9) if is_limited else CONVERGENCE
+    y = 2.5 * np.exp(-1.3 * X) + 0.4 + 0.05 * np.cos(9 * X)
+    for unit, width in ((1.0, 1.0), (2.0**20, 2.0**-15), (2.0**-20, 2.0**9)):
+        objective, seen = Objective("y ~ a*exp(-b*x) + c", {"x": width * X, "y": unit * y}), list[Epoch]()
+        batch, scale = CountingBatch([objective]), np.array([unit, 1 / width, unit])
+        start = np.array([[9.0, 7.0, -3.0]]) * scale
+        (end,) = fit_least_squares(batch, start, report_single_fit(seen.append), stop)
+        assert end.converged
+        paths.append(np.array([[epoch.number, epoch.loss / unit**2, *epoch.theta / scale] for epoch in seen]))
+        evaluations.append(batch.evaluations)
+    for path in paths[1:]:
+        np.testing.assert_allclose(path, paths[0], rtol=1e-6)
+    assert evaluations == [evaluations[0]] * 3
+    assert evaluations[0] < len(paths[0]) + 4
+    assert paths[0][:, 0].tolist() == [*range(len(paths[0]))]
+
+
+@each("cosine, is_stuck", [(2e-3, True), (0.5e-3, False)])
+@each("unit", [1e-3, 1.0, 1e3])
+def test_an_end_is_stuck_if_residuals_lean_on_a_column(cosine: float, is_stuck: bool, unit: float) -> None:
+    """The angle between residuals and the column counts, in any unit."""
+    x, other = np.array([1.0, 2.0, 3.0, 4.0]), np.array([3.0, -1.0, 1.0, -1.0])  # orthogonal
+    other -= x * (x @ other) / (x @ x)
+    residuals = other / np.linalg.norm(other) + cosine * x / np.linalg.norm(x)
+    objective = Objective("y ~ a*x*u + b", {"x": x, "u": np.full(4, unit), "y": residuals * unit}, fixed={"b": 0})
+    method = _LevenbergMarquardt(ObjectiveBatch([objective]), np.zeros((1, 1)), ignore_steps, 1e-15)
+    assert method.is_stuck().tolist() == [is_stuck]
+    exact = Objective("y ~ a*x + b", {"x": x, "y": 2 * x}, fixed={"b": 0})
+    for theta, is_exact in ((2 * (1 + 2.0**-52), True), (2 * (1 + 1e-6), False)):  # rounding errors lean anywhere
+        method = _LevenbergMarquardt(ObjectiveBatch([exact]), np.array([[theta]]), ignore_steps, 1e-15)
+        assert method.is_stuck().tolist() == [not is_exact]
+
+
+def test_the_end_of_a_fit_says_why_it_ended() -> None:
+    batch = ObjectiveBatch([Objective("y ~ a*exp(-b*x) + c", {"x": X, "y": np.exp(-X)})])
+    (end,) = fit_least_squares(batch, np.array([[9.0, 7.0, -3.0]]), stop=StoppingRule(evaluations=4))
+    assert (end.converged, end.failure) == (False, "no convergence within 4 evaluations")
+    (end,) = fit_least_squares(batch, np.array([[9.0, 7.0, -3.0]]), stop=StoppingRule(epochs=2))
+    assert (end.converged, end.failure) == (False, "")
+
+
+# --- Parts of the method, by their definitions
+
+
+def linear_models(seed: int, count: int = 6, size: int = 3) -> tuple[Any, Any, Any]:
+    """Return triangular Jacobians of very different columns, residuals, and the scale of the parameters."""
+    generator = np.random.default_rng(seed)
+    jacobian = np.triu(generator.normal(size=(count, size, size))) * 10.0 ** generator.integers(-3, 4, (count, 1, size))
+    return jacobian, generator.normal(size=(count, size)), np.linalg.norm(jacobian, axis=1)
+
+
+@each("seed", [0, 1])
+@each("guess", [0.0, 1e-6, 1.0, 1e9])
+@each("is_free", [(True, True, True), (True, False, True), (False, True, False)])
+def test_a_step_in_a_trust_region_solves_the_damped_equations(seed: int, guess: float, is_free: Any) -> None:
+    jacobian, residuals, scale = linear_models(seed)
+    free = np.tile(is_free, (len(jacobian), 1))
+    for radius in (1e-3, 0.1, 1.0, 1e3):
+        radii = np.full(len(jacobian), radius)
+        masks = [None, free] if all(is_free) else [free]
+        for mask in masks:
+            steps, damping = _trust_region_steps(jacobian, residuals, scale, radii, np.full(len(radii), guess), mask)
+            columns = jacobian * free[:, None, :]
+            assert (steps[~free] == 0).all()
+            for k, step in enumerate(steps):
+                length = np.linalg.norm(scale[k] * step)
+                if damping[k] == 0:
+                    assert length <= 1.1 * radius * (1 + 1e-12)
+                    full = np.linalg.lstsq(columns[k] / scale[k], -residuals[k], rcond=1e-12)[0] / scale[k]
+                    np.testing.assert_allclose(step, full, rtol=1e-8, atol=1e-12 / scale[k].max())
+                else:
+                    assert length == pytest.approx(radius, rel=0.1)
+                    slopes = columns[k].T @ (columns[k] @ step + residuals[k])
+                    np.testing.assert_allclose(
+                        slopes / scale[k], -damping[k] * scale[k] * step, rtol=1e-6, atol=1e-9 * damping[k] * length
+                    )
+
+
+def test_columns_of_zeros_have_no_step() -> None:
+    jacobian, residuals, scale = linear_models(3, count=2)
+    jacobian[:, :, 1], scale[:, 1] = 0.0, 1.0
+    for radius in (1e-3, 1e6):
+        steps, _ = _trust_region_steps(jacobian, residuals, scale, np.full(2, radius), np.zeros(2))
+        np.testing.assert_allclose(steps[:, 1], 0, atol=1e-12)
+        assert np.isfinite(steps).all()
+
+
+def test_the_damping_is_found_in_few_rounds_from_any_guess() -> None:
+    """The equation `norm(along/(sizes + damping/sizes)) = radius` is solved within a tenth of the radius."""
+    generator = np.random.default_rng(1)
+    along, sizes = generator.normal(size=(40, 4)), 10.0 ** generator.uniform(-6, 1, (40, 4))
+    longest = np.linalg.norm(along / sizes, axis=1)
+    for share in (1e-8, 0.01, 0.85, 1.0, 1.2):
+        for guess in (0.0, 1e-3, 1e30):
+            damping = _find_damping(along, sizes, share * longest, np.full(40, guess))
+            assert (damping > 0).tolist() == [share < 0.9] * 40
+            lengths = np.linalg.norm(along / (sizes + damping[:, None] / sizes), axis=1)
+            assert (np.abs(lengths / (share * longest) - 1) <= 0.1 + 1e-9).all() or share >= 0.9
+
+
+@each("actual", [-math.inf, -2.0, -1e-9, 0.0, 0.3])
+@each("ratio", [-1.0, 0.0, 0.25, 0.2500001, 0.7499999, 0.75, 2.0])
+@each("damping", [0.0, 0.5])
+def test_trust_regions_are_updated_as_in_minpack(actual: float, ratio: float, damping: float) -> None:
+    """A step of lmder (More, Garbow & Hillstrom 1980), for one fit beside others with poor and with good steps."""
+    radius, length, slope = 3.0, 0.1, -0.7
+    if ratio <= 0.25:
+        factor = 0.5 if actual >= 0 else max(0.1, 0.5 * slope / (slope + 0.5 * actual))
+        wanted = factor * min(radius, length / 0.1), damping / factor
+    elif damping == 0 or ratio >= 0.75:
+        wanted = length / 0.5, 0.5 * damping
+    else:
+        wanted = radius, damping
+    for other in (0.0, 1.0):
+        columns = [[radius, 1.0], [damping, 1.0], [length, 1.0], [slope, -1.0], [actual, other], [ratio, other]]
+        radii, dampings = _update_regions(*map(np.array, columns))
+        assert (radii[0], dampings[0]) == pytest.approx(wanted, rel=1e-14)
+
+
+@each("seed", range(4))
+def test_a_bounded_step_is_the_best_one_for_the_parameters_that_stay_inside(seed: int) -> None:
+    jacobian, residuals, scale = linear_models(seed, count=30, size=4)
+    generator, large = np.random.default_rng(seed), np.full(30, 1e9)
+    box = Bounds(*(side * generator.uniform(0, 1, scale.shape) / scale for side in (-1, 1)))
+    box.low[::3, 0], box.high[1::3, 1] = 0.0, 0.0  # some parameters are at a bound already
+    slopes = np.einsum("gij,gi->gj", jacobian, residuals)
+    steps, damping = _bounded_steps(jacobian, residuals, scale, large, np.zeros(30), box, slopes)
+    assert (damping == 0).all()
+    assert ((steps >= box.low) & (steps <= box.high)).all()
+    is_blocked = ((box.low == 0) & (slopes > 0)) | ((box.high == 0) & (slopes < 0))
+    assert (steps[is_blocked] == 0).all()
+    inside = (steps > box.low) & (steps < box.high)
+    assert 0 < inside.sum() < inside.size
+    remaining = np.einsum("gij,gi->gj", jacobian, np.einsum("gij,gj->gi", jacobian, steps) + residuals)
+    np.testing.assert_allclose((remaining / scale)[inside & ~is_blocked], 0, atol=1e-9)
+    short, _ = _bounded_steps(jacobian, residuals, scale, large * 1e-12, np.zeros(30), box, slopes)
+    assert (np.linalg.norm(scale * short, axis=1) <= 1.1e-3).all()
+    gains = np.einsum("gj,gj->g", short, slopes)
+    assert (gains[(~is_blocked & (slopes != 0)).any(axis=1)] < 0).all()
+
+
+@each("is_free", [(True, True, True), (True, False, True)])
+def test_gauss_newton_steps_solve_the_linear_model_and_tell_what_they_can_remove(is_free: Any) -> None:
+    jacobian, residuals, _ = linear_models(5)
+    jacobian[2, :, 2] = 3 * jacobian[2, :, 0]  # two parameters have the same effect
+    triangles = np.zeros((6, 4, 4))
+    triangles[:, :3, :3], triangles[:, :3, 3], triangles[:, 3, 3] = jacobian, residuals, 7.0
+    free = np.tile(is_free, (6, 1))
+    steps, is_unique, removable = _gauss_newton_steps(triangles, norms(triangles.swapaxes(1, 2)), free)
+    assert is_unique.tolist() == [True, True, False, True, True, True]
+    for k, step in enumerate(steps):
+        columns = jacobian[k] * free[k]
+        scale = np.where(free[k], np.linalg.norm(jacobian[k], axis=0), 1.0)
+        wanted, *_ = np.linalg.lstsq(columns / scale, -residuals[k], rcond=1e-12)
+        np.testing.assert_allclose(step, wanted / scale, rtol=1e-7, atol=1e-12)
+        assert removable[k] == pytest.approx(np.linalg.norm(columns @ step), rel=1e-9)
+
+
+@each("unit", [1e-5, 1.0, 1e5])
+@each("rate", [0.9, 0.5, 0.2, -0.3])
+def test_a_sequence_that_converges_linearly_is_extrapolated_to_its_limit(rate: float, unit: float) -> None:
+    limit, distance = np.array([[3.0, -2.0 * unit]]), np.array([[1.0, 0.4 * unit]])
+    last, theta = limit + distance, limit + rate * distance
+    found = _extrapolated(last, (rate - 1) * distance, theta, rate * (rate - 1) * distance, np.array([[1.0, 1 / unit]]))
+    np.testing.assert_allclose(found, limit, rtol=1e-12)
+
+
+@each("share, is_used", [(9.9, True), (10.1, False), (-9.9, True), (-10.1, False), (math.nan, False)])
+def test_a_sequence_that_hardly_converges_is_not_extrapolated_far(share: float, is_used: bool) -> None:
+    """The step, in units of its change, is the share of the last points that is taken away."""
+    last, theta, change = np.array([[1.0]]), np.array([[1.5]]), np.array([[0.01]])
+    step = share * change if not math.isnan(share) else 0 * change
+    last_step = step - change if not math.isnan(share) else step
+    with np.errstate(all="ignore"):
+        found = _extrapolated(last, last_step, theta, step, np.ones((1, 1)))
+    plain = theta + step
+    wanted = plain - share * (theta - last + change) if is_used else plain
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_norms_of_tiny_and_ordinary_vectors() -> None:
+    vectors = np.array([[3.0, 4.0], [3e-200, 4e-200], [0.0, 0.0], [5e-324, 0.0], [3e100, 4e100], [-3e-140, 4e-140]])
+    np.testing.assert_allclose(norms(vectors), [5, 5e-200, 0, 5e-324, 5e100, 5e-140], rtol=1e-15)

@@ -12,12 +12,19 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.training.methods.gradient_descent import Outcome, report_single_fit
-from autodiff_cli.training.methods.quasi_newton import fit_smooth_loss
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.training.methods.gradient_descent import (
+    CONVERGENCE,
+    Outcome,
+    StoppingRule,
+    ignore_steps,
+    report_single_fit,
+)
+from autodiff_cli.training.methods.quasi_newton import SETTINGS, _backtracking_factors, _Iterates, fit_smooth_loss
 from autodiff_cli.training.objective.batch import ObjectiveBatch
 from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.optimizers import Epoch
-from tests.each import examples
+from tests.each import each, examples
 
 T = np.linspace(0, 5, 200)
 LIKELIHOOD = "((y-a*exp(-b*t)-c)/s)^2/2+log(s)"
@@ -172,3 +179,261 @@ def test_other_smooth_losses_end_where_the_gradient_does(model: str) -> None:
     assert found.converged
     assert here < min(nearby)
     assert abs(objective.value_and_grad(theta)[1][0]) < 1e-8
+
+
+# --- Parts of the method, by their definitions
+
+
+def iterates(
+    functions: list[Function], start: Any, bounds: Bounds | None = None, unit: float | None = None, **stop: Any
+) -> _Iterates:
+    """Return the fits of some functions at their starts."""
+    batch = ObjectiveBatch(functions, bounds or Bounds.unbounded(start.shape[1]))  # type: ignore[arg-type]
+    return _Iterates(batch, start, ignore_steps, StoppingRule(**stop), unit)
+
+
+def bowl(x: Any) -> Any:
+    """A convex function without symmetries."""
+    return np.sum((1 + np.arange(len(x))) * x**2) + np.exp(x[0] - x[1]) + x[1] ** 4 - x.sum()
+
+
+@each("pairs", [0, 1, 2, 5])
+@each("low", [-np.inf, 0.0])
+def test_directions_are_those_of_the_bfgs_formula(pairs: int, low: float) -> None:
+    """The memory of `pairs` steps stands for as many updates of an explicit inverse Hessian."""
+    generator = np.random.default_rng(pairs)
+    start, size = np.array([[0.5, 0.2, -0.7], [0.3, 0.0, 1.0]]), 3
+    bounds = Bounds(np.array([-np.inf, low, -np.inf]), np.full(3, np.inf))
+    run = iterates([Function(bowl, size), Function(lambda x: bowl(-x) + x[1], size)], start, bounds)
+    every, diagonal = np.arange(2), generator.uniform(0.5, 2, (2, size))
+    matrix = np.array([[3.0, 1, 0], [1, 2, 0.5], [0, 0.5, 1]])
+    stored = generator.normal(size=(pairs, 2, size))
+    for moves in stored:
+        run._store(every, moves, moves @ matrix)
+    found = run._directions(every, diagonal)
+    for k in every:
+        free = np.ones(size, bool)
+        free[1] = not (start[k, 1] == low and run.gradient[k, 1] > 0)
+        inverse = np.diag(1 / diagonal[k])
+        for number, move in enumerate(np.where(free, stored[:, k], 0.0)):
+            change = np.where(free, stored[number, k] @ matrix, 0.0)
+            if number == 0:  # the newest pair sets the scale of the first matrix
+                last, last_change = (np.where(free, v, 0.0) for v in (stored[-1, k], stored[-1, k] @ matrix))
+                inverse *= last @ last_change / (last_change @ (last_change / diagonal[k]))
+            unit, product = np.eye(size), move @ change
+            left = unit - np.outer(move, change) / product
+            inverse = left @ inverse @ left.T + np.outer(move, move) / product
+        wanted = np.where(free, -inverse @ np.where(free, run.gradient[k], 0.0), 0.0)
+        np.testing.assert_allclose(found[k], wanted, rtol=1e-9, atol=1e-12)
+
+
+def test_pairs_along_which_the_gradient_does_not_rise_are_not_used() -> None:
+    run, every = iterates([Function(bowl, 2)] * 2, np.array([[0.5, 0.2], [0.5, 0.2]])), np.arange(2)
+    good = np.array([[0.1, 0.3], [0.1, 0.3]])
+    run._store(every, good, 2 * good)
+    run._store(every[1:], np.array([[1.0, 0.0]]), np.array([[-1.0, 0.5]]))
+    with ignore_float_errors():
+        found = run._directions(every, np.ones((2, 2)))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+
+
+def test_the_memory_holds_the_last_pairs() -> None:
+    run, count = iterates([Function(np.sum, 1)] * 2, np.ones((2, 1))), SETTINGS.memory + 3
+    for k in range(count):
+        run._store(np.array([1]), np.array([[k]]), np.array([[-k]]))
+    assert run._moves[:, 1, 0].tolist() == [*range(3, count)]
+    assert run._changes[:, 1, 0].tolist() == [-k for k in range(3, count)]
+    assert run._is_stored.all(axis=0).tolist() == [False, True]
+    assert not run._moves[:, 0].any()
+
+
+@each("unit", [1e-6, 1.0, 1e6])
+def test_first_diagonals_are_curvatures_and_their_median_where_there_are_none(unit: float) -> None:
+    run = iterates(
+        [
+            Function(lambda x: (x[0] ** 2 - 3 * x[1] ** 2 + x[2] + x[3] ** 2 * 2) * unit, 4),
+            Function(lambda x: 3 * x[0] + 4 * x[1], 4),
+        ],
+        np.ones((2, 4)),
+    )
+    found = run._initial_diagonals(np.arange(2))
+    np.testing.assert_allclose(found[0] / unit, [2, 6, 4, 4], rtol=1e-4)
+    np.testing.assert_allclose(found[1], 5, rtol=1e-9)
+
+
+SLOPES: list[Any] = [
+    lambda t: (t - 3) ** 2,
+    lambda t: np.exp(t) - 5 * t,
+    lambda t: -np.log(t + 1) + 0.1 * t,
+    lambda t: (t - 0.01) ** 4 + 0.001 * (t - 0.01) ** 2,
+    lambda t: np.sqrt(1 + 400 * (t - 20) ** 2),
+]
+
+
+@each("first", [1e-6, 0.01, 1.0, 100.0])
+def test_a_line_search_ends_where_wolfes_conditions_hold(first: float) -> None:
+    run = iterates([Function(lambda x, f=f: f(x[0]), 1) for f in SLOPES], np.zeros((len(SLOPES), 1)))
+    loss, slope = run.loss.copy(), run.gradient[:, 0].copy()
+    taken = run._line_search(np.arange(len(SLOPES)), -np.sign(run.gradient) * first)
+    assert taken.all()
+    for k, f in enumerate(SLOPES):
+        end = run.theta[k, 0]
+        after, slope_there = Function(lambda x, f=f: f(x[0]), 1).value_and_grad(np.array([end]))
+        assert (run.loss[k], run.gradient[k, 0]) == (after, slope_there[0])
+        assert after <= loss[k] + 1e-4 * slope[k] * end
+        assert abs(slope_there[0]) <= abs(slope[k]) or slope_there[0] * slope[k] < 0
+        assert slope_there[0] * np.sign(slope[k]) <= 0.9 * abs(slope[k])
+    assert run.step_count.tolist() == [1] * len(SLOPES)
+
+
+def test_a_line_search_stops_at_a_bound_and_not_without_a_descent() -> None:
+    bounds = Bounds(np.array([-1.0]), np.array([0.5]))
+    run = iterates([Function(lambda x: (x[0] - 3) ** 2, 1)] * 3, np.zeros((3, 1)), bounds)
+    taken = run._line_search(np.arange(3), np.array([[1.0], [0.0], [-1.0]]))
+    assert taken.tolist() == [True, False, False]
+    assert run.theta.tolist() == [[0.5], [0], [0]]
+    endless = iterates([Function(lambda x: -x[0], 1)], np.zeros((1, 1)))
+    assert endless._line_search(np.arange(1), np.ones((1, 1))).tolist() == [False]
+    assert endless.is_unbounded.tolist() == [True]
+
+
+@each("loss, beyond", [(0.0, 5.0), (3.0, 4.0), (-1.0, 0.0), (2.0, 2.5)])
+@each("slope", [-0.5, -1.0, -3.0])
+def test_steps_back_go_to_the_minimum_of_a_parabola(loss: float, beyond: float, slope: float) -> None:
+    curvature = beyond - loss - slope
+    found = _backtracking_factors(np.array([loss, loss]), np.array([slope, slope]), np.array([beyond, np.nan]))
+    assert found.tolist() == pytest.approx([min(max(-slope / (2 * curvature), 0.1), 0.5), 0.5])
+
+
+@each("scales", [(1.0, 1.0), (1e-4, 1e3)])
+@each("low", [-np.inf, 0.0])
+def test_newton_steps_lead_to_the_minimum_of_a_quadratic_model(scales: Any, low: float) -> None:
+    """With negative curvatures made positive; a parameter that presses on its bound stays."""
+    scale = np.array([*scales, 1.0])
+    hessian = np.array([[4.0, 1, 0], [1, 3, 0], [0, 0, 2]])
+    signs = np.array([1.0, 1.0, -1.0])
+    start, slope = np.array([[0.0, 0.0, 0.3]]) * scale, np.array([-1.0, 2.0, 0.5])
+
+    def quadratic(x: Any, sign: Any) -> Any:
+        u = x / scale
+        return u @ slope + (u @ (hessian * sign) @ u) / 2
+
+    bounds = Bounds(np.array([-np.inf, low, -np.inf]), np.full(3, np.inf))
+    functions = [Function(lambda x: quadratic(x, 1.0), 3), Function(lambda x: quadratic(x, np.diag(signs)), 3)]
+    run = iterates(functions, np.tile(start, (2, 1)), bounds)
+    newton, every = run._newton_steps(np.arange(2)), np.arange(2)
+    gradient = slope + hessian @ (start[0] / scale)
+    free = [0, 2] if low == 0 else [0, 1, 2]  # the loss falls below the bound
+    wanted = np.zeros(3)
+    wanted[free] = np.linalg.solve(hessian[np.ix_(free, free)], -gradient[free])
+    np.testing.assert_allclose(newton.step[0] / scale, wanted, rtol=1e-4, atol=1e-9)
+    assert newton.gain[0] == pytest.approx(-gradient @ wanted / 2, rel=1e-4)
+    assert newton.is_convex.tolist() == [True, False]
+    assert newton.is_defined.all()
+    assert not newton.has_flat_slope.any()
+    assert newton.gradient_norm[0] > 0
+    saddle = newton.descent_direction[1] / scale
+    assert abs(saddle[2]) > 1e3 * np.abs(saddle[:2]).max()
+    assert not run._is_minimum(every, newton).any()
+    if low == 0:
+        assert newton.step[:, 1].tolist() == [0, 0]
+
+
+def test_a_slope_without_curvature_is_flat_and_an_undefined_curvature_is_no_minimum() -> None:
+    run = iterates(
+        [Function(lambda x: x[0] ** 2 + x[1], 2), Function(lambda x: x[0] ** 2 + x[1] ** 4, 2)], np.ones((2, 2))
+    )
+    run.gradient[1] = [0.0, 0.0]
+    newton = run._newton_steps(np.arange(2))
+    assert newton.has_flat_slope.tolist() == [True, False]
+    assert run._is_minimum(np.arange(2), newton).tolist() == [False, True]
+    run._batch.objectives[0].curvature = lambda theta: np.full((2, 2), np.nan)
+    newton = run._newton_steps(np.arange(2))
+    assert newton.is_defined.tolist() == [False, True]
+    assert newton.has_flat_slope.tolist() == [True, False]
+    assert (newton.step[0].tolist(), newton.gain[0]) == ([0, 0], np.inf)
+    assert not newton.is_convex[0]
+
+
+@each("loss, reference, unit, wanted", [
+    (2.0, 3.0, None, 2.0), (-2.0, 3.0, None, 5.0), (0.5, 3.0, None, 2.5), (-2.0, 3.0, 1.0, 2.0), (0.1, 9.0, 1.0, 1.0),
+    (0.1, 0.2, 1.0, 0.1), (1.5, 1.0, None, 1.5),
+])  # fmt: skip
+def test_decreases_are_judged_by_the_loss_or_its_fall(loss: float, reference: float, unit: Any, wanted: float) -> None:
+    run = iterates([Function(bowl, 1 + 1)], np.zeros((1, 2)), unit=unit)
+    run.loss[:], run._reference_loss[:] = loss, reference
+    assert run.loss_scale(np.arange(1))[0] == pytest.approx(wanted)
+
+
+def test_a_loss_that_fell_by_orders_of_magnitude_is_judged_anew() -> None:
+    for unit, fall, is_reset in ((None, 1001.0, True), (None, 999.0, False), (1.0, 1e9, False)):
+        run = iterates([Function(bowl, 2)], np.zeros((1, 2)), unit=unit)
+        run.loss[:], run._reference_loss[:] = 2.0, 2.0 + 2 * fall
+        assert run._reset_loss_scale(np.arange(1)).tolist() == [is_reset]
+        assert run._reference_loss.tolist() == [2.0 if is_reset else 2.0 + 2 * fall]
+
+
+@each("direction", [1.0, -1.0])
+def test_a_saddle_is_left_to_the_side_that_bounds_allow(direction: float) -> None:
+    function = Function(lambda x: x[0] ** 2 - x[1] ** 2 + 0.1 * x[1] ** 4, 2)
+    bounds = Bounds(np.array([-9.0, -9.0 if direction < 0 else 0.0]), np.array([9.0, 0.0 if direction < 0 else 9.0]))
+    run = iterates([function], np.zeros((1, 2)), bounds)
+    run.gradient[:] = 0.0
+    assert run._leave_saddles(np.arange(1), run._newton_steps(np.arange(1))).tolist() == [True]
+    assert np.sign(run.theta[0, 1]) == direction
+    assert run.loss[0] < 0
+
+
+@each("start", [(1.0, 1.0, 1.0), (-1.2, 1.0, 0.5), (8.0, -3.0, 2.0)])
+def test_the_valley_takes_few_evaluations(start: Any) -> None:
+    """A loss of the method's efficiency would be seen here: half as many more evaluations are too many."""
+    calls: list[int] = []
+
+    class Counted(Function):
+        def value_and_grad(self, theta: Any) -> tuple[float, Any]:
+            calls.append(1)
+            return super().value_and_grad(theta)
+
+        def curvature(self, theta: Any) -> Any:
+            return Function(self.value, self.count).curvature(theta)
+
+    seen: list[Epoch] = []
+    outcome = lbfgs(Counted(lambda x: rosenbrock(x) + np.sum((x - 1) ** 2), 3), np.array(start), seen.append)
+    assert outcome.converged
+    np.testing.assert_allclose(outcome.theta, 1, atol=1e-7)
+    assert len(calls) <= 90
+
+
+def test_fits_stop_after_their_epochs_and_say_so_only_where_nobody_asked() -> None:
+    start = np.array([[-1.2, 1.0]])
+    for stop, failure in ((StoppingRule(5), ""), (CONVERGENCE, "no convergence after")):
+        run = iterates([Function(rosenbrock, 2)], start, epochs=stop.epochs)
+        run._max_steps = 5
+        run.run(is_near=False)
+        (end,) = run.outcomes(start)
+        assert run.step_count.tolist() == [5]
+        assert not end.converged
+        assert end.failure.startswith(failure)
+        assert bool(end.failure) is bool(failure)
+    none = iterates([Function(rosenbrock, 2)], start, epochs=0)
+    none.run(is_near=False)
+    assert none.theta.tolist() == start.tolist()
+    assert not none.outcomes(start)[0].converged
+
+
+@each("model, loss", [("y ~ a*exp(-b*x) + c", "logcosh"), ("exp(a + b*x) - y*(a + b*x) + (c - a)^2/2", None)])
+def test_the_path_does_not_depend_on_the_units_of_parameters(model: str, loss: str | None) -> None:
+    """The units are powers of 2, so that hardly a rounding error differs."""
+    x, paths = np.linspace(0, 2, 12), []
+    y = 3 * np.exp(-x) + 0.5 + 0.1 * np.cos(9 * x)
+    for unit in (1.0, 2.0**12, 2.0**-14):
+        objective = Objective(model, {"x": x * unit, "y": y}, loss=loss)
+        seen: list[Epoch] = []
+        start = np.array([[1.0, -0.5 / unit if loss is None else 0.5 / unit, 2.0]])
+        (end,) = fit_smooth_loss(ObjectiveBatch([objective]), start, report_single_fit(seen.append))
+        assert end.converged
+        paths.append(np.array([[epoch.loss, *epoch.theta * [1, unit, 1]] for epoch in seen]))
+    most = min(map(len, paths)) - 2  # rounding errors may decide whether there is one more step
+    assert most >= max(map(len, paths)) - 4
+    for path in paths[1:]:
+        np.testing.assert_allclose(path[:most], paths[0][:most], rtol=1e-6, atol=1e-9)
