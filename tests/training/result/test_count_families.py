@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from mpmath import digamma, findroot, log1p, mp, mpf
+from scipy import stats
 
 import autodiff_cli as ad
 from autodiff_cli.training.result import row_figures
+from tests.each import each
 from tests.support import run_cli
 
 # Days of absence from school (quine of the package MASS), by ethnicity, sex, age and type of learner.
@@ -267,3 +269,120 @@ def test_targets_that_are_all_0_do_not_determine_parameters(family: str, model: 
     assert not found.converged
     assert any("all targets are 0" in text for text in found.warnings)
     assert found.theta is None
+
+
+_DISTRIBUTIONS: dict[str, Any] = {
+    "poisson": (lambda y, p, w, k: stats.poisson.logpmf(y, p), lambda p, w, k: p),
+    "bce": (lambda y, p, w, k: stats.binom.logpmf(np.round(w * y), w, p) / w, lambda p, w, k: p * (1 - p)),
+    "gamma": (lambda y, p, w, k: stats.gamma.logpdf(y, k, scale=p / k), lambda p, w, k: p**2),
+    "negative_binomial": (lambda y, p, w, k: stats.nbinom.logpmf(y, k, k / (k + p)), lambda p, w, k: p + p**2 / k),
+}
+
+
+@each("loss", _DISTRIBUTIONS)
+@each("shape", [0.7, 4.0])
+def test_the_terms_of_likelihoods_are_those_of_scipys_distributions(loss: str, shape: float) -> None:
+    log_density, variance = _DISTRIBUTIONS[loss]
+    y, p, w = np.array([[0.0, 1, 3, 7, 2]]), np.array([[0.4, 1.5, 2, 9, 3]]), np.array([[2.0, 1, 5, 10, 1]])
+    if loss == "bce":
+        y, p = y / 10 + (y == 2), p / 10
+        w = np.array([[3.0, 10, 10, 10, 1]])
+        y[0, 4] = 1.0
+    if loss == "gamma":
+        y = y + 0.5
+    mean = 0.3 if loss == "bce" else 2.5
+    terms = row_figures.row_likelihoods(loss, y, p, w, mean, shape)
+    likelihoods = log_density(y, p, w, shape)
+    np.testing.assert_allclose(terms.log_likelihood + terms.log_combinations, w * likelihoods, rtol=1e-12, atol=1e-14)
+    best = np.where(y == 0, 1e-300, y)
+    for found, at in ((terms.deviance, p), (terms.null_deviance, np.full_like(p, mean))):
+        gain = log_density(y, best, w, shape) - log_density(y, at, w, shape)
+        gain /= shape if loss == "gamma" else 1.0  # of dispersion 1
+        np.testing.assert_allclose(found, w * gain, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(terms.pearson, w * (y - p) ** 2 / variance(p, w, shape), rtol=1e-12)
+    if loss in ("poisson", "bce"):
+        kurtosis = stats.poisson.stats(p, moments="k") if loss == "poisson" else stats.binom.stats(w, p, moments="k")
+        np.testing.assert_allclose(terms.pearson_variance, 2 + kurtosis, rtol=1e-12)
+    assert not terms.non_integers.any()
+
+
+def test_certain_predictions_and_impossible_means() -> None:
+    zeros = np.zeros((1, 2))
+    with np.errstate(all="ignore"):
+        for loss, mean in (("poisson", -1.0), ("bce", -0.2), ("bce", 1.2), ("negative_binomial", -1.0)):
+            terms = row_figures.row_likelihoods(loss, np.array([[0.0, 1]]), zeros + mean, zeros + 1, 0.5, 2.0)
+            assert np.isnan(terms.log_likelihood[0, 1]), loss
+        terms = row_figures.row_likelihoods("bce", np.array([[0.0, 1]]), np.array([[0.0, 1]]), zeros + 4, 0.5)
+    assert (terms.pearson.tolist(), terms.deviance.tolist()) == ([[0, 0]], [[0, 0]])
+
+
+@each(
+    "distance, is_whole",
+    [(0.0, True), (0.9e-3, True), (-0.9e-3, True), (1.1e-3, False), (-1.1e-3, False), (0.5, False)],
+)
+def test_whole_numbers_are_recognised_in_spite_of_rounding(distance: float, is_whole: bool) -> None:
+    one = np.ones((1, 1))
+    for loss in ("poisson", "negative_binomial"):
+        found = row_figures.row_likelihoods(loss, 3 * one + distance, one, one / 3, 1.0, 2.0)
+        assert found.non_integers.tolist() == [[not is_whole]]
+    for trials, share in ((4.0, (2 + distance) / 4), (4 + distance, 0.5 * 4 / (4 + distance))):
+        found = row_figures.row_likelihoods("bce", share * one, 0.4 * one, trials * one, 0.5)
+        assert found.non_integers.tolist() == [[not is_whole]]
+    assert not row_figures.row_likelihoods("gamma", 3.5 * one, one, one, 1.0, 2.0).non_integers.any()
+
+
+def test_remainders_of_digamma_functions_have_all_digits() -> None:
+    x = np.array([1e-3, 0.5, 3.0, 19.9, 20.0, 20.1, 400.0, 1e6])
+    value, slope = row_figures._digamma_remainders(x)
+    with mp.workdps(40):
+        wanted = [(float(digamma(mpf(at)) - mp.log(at)), float(mp.psi(1, mpf(at)) - 1 / mpf(at))) for at in x]
+    np.testing.assert_allclose(np.array([value, slope]).T, wanted, rtol=1e-12)
+
+
+@each("theta", [0.3, 5.0, 80.0])
+@each("mean", [None, 2.2])
+def test_slopes_of_the_likelihood_of_theta_are_its_derivatives(theta: float, mean: float | None) -> None:
+    y, p = np.array([[0.0, 1, 3, 7]]), np.array([[0.4, 1.5, 2, 9]])
+    weights = np.array([2.0, 1, 0.0, 3.0])
+    found = row_figures.theta_slopes(1, theta, mean, np.vstack((y, p)), {row_figures.WEIGHT: weights})
+    at = p[0] if mean is None else np.full(4, mean)
+
+    def log_likelihood(size: mpf) -> mpf:
+        terms = (
+            mp.loggamma(k + size) - mp.loggamma(size) + size * mp.log(size / (size + m)) + k * mp.log(m / (size + m))
+            for k, m in zip(y[0], at, strict=True)
+        )
+        return sum(w * term for w, term in zip(weights, terms, strict=True))
+
+    with mp.workdps(40):
+        first, second = (float(mp.diff(log_likelihood, theta, n)) for n in (1, 2))
+    np.testing.assert_allclose(found, [first, -second], rtol=1e-9)
+
+
+@each("weights", [None, np.array([1.0, 2, 1, 0, 3, 1, 1, 2])])
+def test_theta_is_the_most_likely_one(weights: Any) -> None:
+    data = {"y": [0.0, 9, 1, 3, 0, 14, 2, 5], "x": np.arange(8.0)}
+    objective = ad.Objective("y ~ exp(a + b*x)", data, loss="negative_binomial", weights=weights)
+    point, used = np.array([0.4, 0.15]), np.ones(8) if weights is None else weights
+    for mean in (None, 4.0):
+        at = np.exp(0.4 + 0.15 * data["x"]) if mean is None else np.full(8, mean)
+        found = row_figures.estimate_theta(objective, point, mean)
+        near = [
+            np.sum(used * stats.nbinom.logpmf(data["y"], k, k / (k + at))) for k in found * np.array([0.99, 1, 1.01])
+        ]
+        assert max(near) == near[1]
+        assert abs(near[0] - near[2]) < 0.05 * (near[1] - min(near))
+
+
+@each("loss", ["poisson", "gamma", "negative_binomial"])
+def test_expected_information_is_that_of_the_variance(loss: str) -> None:
+    x, weights = np.linspace(0, 1, 6), np.array([1.0, 2, 0, 1, 3, 1])
+    objective = ad.Objective("y ~ exp(a + b*x)", {"x": x, "y": np.arange(1.0, 7)}, loss=loss, weights=weights)
+    objective.set_scale(1.7)
+    mean = np.exp(0.3 + 0.8 * x)
+    jacobian = np.stack([mean, mean * x], axis=1)
+    variance = {"poisson": mean, "gamma": mean**2, "negative_binomial": mean + mean**2 / 1.7}[loss]
+    factor = row_figures.fisher_factor(objective, np.array([0.3, 0.8]))
+    np.testing.assert_allclose(factor.T @ factor, jacobian.T @ (jacobian * (weights / variance)[:, None]), rtol=1e-12)
+    few = objective.select_rows(np.array([3]))
+    assert row_figures.fisher_factor(few, np.array([0.3, 0.8])).shape == (2, 2)

@@ -11,7 +11,24 @@ from scipy import stats
 
 import autodiff_cli as ad
 from autodiff_cli.array_types import Array
-from autodiff_cli.training.result.diagnosis import Diagnosis, _describe_runaways, von_neumann_scores
+from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
+from autodiff_cli.training.objective.batch import GroupBatch, ObjectiveBatch
+from autodiff_cli.training.result import diagnosis as diagnoses
+from autodiff_cli.training.result.diagnosis import (
+    Diagnosis,
+    LayerGradients,
+    LayerUnits,
+    _describe_runaways,
+    count_flat_rows,
+    curve_warning,
+    curve_warnings,
+    explain_divergence,
+    explain_failure,
+    residual_structure,
+    residual_structures,
+    structure_scores,
+    von_neumann_scores,
+)
 from tests.each import each
 
 X = np.linspace(-1, 1, 40)
@@ -110,6 +127,116 @@ def test_scores_of_neighbours_are_those_of_von_neumann() -> None:
 ROWS = np.linspace(1.0, 10.0, 10)
 NOISE = 0.01 * np.cos(37 * ROWS)
 BROKEN, POLE, UNDEFINED = "the fitted curve", "has a pole at", "is undefined at"
+
+
+@each("sizes", [[201, 30, 401], [500], [10, 9, 11]])
+def test_slow_variation_is_seen_in_means_of_neighbours(sizes: list[int]) -> None:
+    """Of more than 200 values, the means of 200 blocks of neighbours are tested too."""
+    ordered = np.random.default_rng(2).normal(size=sum(sizes))
+    ordered += 2 * np.sin(np.linspace(0, 6, len(ordered)))
+    wanted = []
+    for n, values in zip(sizes, np.split(ordered, np.cumsum(sizes)[:-1]), strict=True):
+        blocks = np.arange(n) * min(n, 200) // n
+        means = np.bincount(blocks, values) / np.bincount(blocks)
+        wanted.append(max(*(von_neumann_scores(each, np.array([len(each)]))[0] for each in (values, means))))
+    assert structure_scores(ordered, np.array(sizes)) == pytest.approx(wanted, rel=1e-9)
+    assert von_neumann_scores(np.r_[ordered[:9], ordered], np.array([9, len(ordered)]))[0] == 0
+    constant = np.r_[np.ones(12), ordered[:12], np.full(12, np.inf)]
+    with np.errstate(all="ignore"):
+        scores = von_neumann_scores(constant, np.array([12, 12, 12]))
+    assert [score != 0 for score in scores] == [False, True, False]
+
+
+@each("loss", ["mse", "huber"])
+@each("weighted", [False, True])
+def test_residuals_in_order_of_the_predictor_are_scored_alone_and_in_groups(loss: str, weighted: bool) -> None:
+    """Weighted residuals count, those of robust losses clipped at 1.345 scales, and rows of no weight do not."""
+    generator = np.random.default_rng(3)
+    x = generator.permutation(np.linspace(0, 3, 60))
+    y = 1 + x + np.sin(6 * x) + 0.4 * generator.normal(size=60)
+    y[:3] += 40
+    weights = np.where(np.arange(60) % 7, generator.uniform(0.2, 3, 60), 0.0) if weighted else np.ones(60)
+    objective = ad.Objective("y ~ a + b*x", {"x": x, "y": y}, loss=loss, weights=weights if weighted else None)
+    groups, theta = [np.arange(30), np.arange(30, 60)], np.array([[1.1, 0.9], [0.8, 1.2]])
+    together = GroupBatch(objective, groups)
+    found = [residual_structure(objective.select_rows(rows), at) for rows, at in zip(groups, theta, strict=True)]
+    wanted = []
+    for rows, (a, b) in zip(groups, theta, strict=True):
+        used = rows[weights[rows] > 0]
+        residuals = ((y - a - b * x) * np.sqrt(weights))[used]
+        limit = 1.345 * 1.4826022185 * np.median(np.abs(residuals)) if loss == "huber" else np.inf
+        ordered = np.clip(residuals, -limit, limit)[np.argsort(x[used])]
+        wanted.append(von_neumann_scores(ordered, np.array([len(used)]))[0])
+    assert found == pytest.approx(wanted, rel=1e-7)
+    assert residual_structures(together, theta, np.arange(2)) == pytest.approx(wanted, rel=1e-7)
+    alone = ObjectiveBatch([objective.select_rows(rows) for rows in groups])
+    assert residual_structures(alone, theta, np.arange(2)) == pytest.approx(wanted, rel=1e-7)
+    for model in ("y ~ a + b*x + c*z", "y ~ a"):  # two predictors have no order, nor has none
+        other = ad.Objective(model, {"x": x, "z": y, "y": y} if "x" in model else {"y": y})
+        at = np.ones(other.layout.size)
+        assert residual_structure(other, at) == 0
+        batch = GroupBatch(other, groups)
+        assert residual_structures(batch, np.array([at, at]), np.arange(2)).tolist() == [0, 0]
+
+
+POLES: list[tuple[str, tuple[float, ...], float | None, str]] = [
+    ("y ~ a/(x - c)", (1, 4.3), 4.3, "has a pole"),
+    ("y ~ a/(x - c)", (1, 0.4), None, ""),
+    ("y ~ a/(x - c)", (1, 10.2), None, ""),
+    ("y ~ a/(x - c)^2", (1, 9.01), 9.01, "has a pole"),
+    ("y ~ (a + b*x)/(1 + c*x)", (3, 1, -1 / 7.6), 7.6, "has a pole"),
+    ("y ~ a*tan(b*x)", (1, 0.2), math.pi / 0.4, "has a pole"),
+    ("y ~ a*(x - c)^-3", (1, 4.3), 4.3, "has a pole"),
+    ("y ~ a*b^x", (1, -0.8), math.nan, "is undefined"),
+    ("y ~ a*sqrt((x - c)^2 - d)", (1, 6.5, 0.01), 6.5, "is undefined"),
+    ("y ~ a*b^x", (1, 0.8), None, ""),
+    ("y ~ a*sin(k*(x - c))/(x - c)", (1, 2, 4.3), None, ""),
+    ("y ~ a*floor(b*x) + c", (1, 1.04, 0), None, ""),
+    ("y ~ v*x^n/(k^n + x^n)", (1, 2, 3), None, ""),
+    ("y ~ a + b/x", (1, 2), None, ""),
+]
+
+
+@each("model, theta, place, words", POLES)
+def test_a_curve_is_followed_between_rows(
+    model: str, theta: tuple[float, ...], place: float | None, words: str
+) -> None:
+    objective = ad.Objective(model, {"x": ROWS, "y": ROWS}, start=dict.fromkeys("cd", 0.5) if "sqrt" in model else None)
+    warning = curve_warning(objective, np.array(theta, float))
+    if place is None:
+        assert warning == ""
+        return
+    assert warning.startswith(f"the fitted curve {words} at x = ")
+    assert warning.endswith(", between two rows")
+    found = float(warning.partition("x = ")[2].partition(",")[0])
+    assert math.isnan(place) or found == pytest.approx(place, abs=0.11 if "undefined" in words else 1e-5)
+
+
+def test_curves_of_groups_and_of_labels_are_followed_each_between_its_own_rows() -> None:
+    poles = np.array([0.5, 4.3, 0.4, 7.6])
+    data = {"x": np.tile(ROWS, 4), "y": np.ones(40), "site": np.repeat([*"ABCD"], 10)}
+    theta, every = np.stack([np.ones(4), poles], axis=1), np.arange(4)
+    objective = ad.Objective("y ~ a/(x - c)", data)
+    rows = np.split(np.arange(40), 4)
+    wanted = [1 < pole < 10 for pole in poles.tolist()]
+    for batch in (GroupBatch(objective, rows), ObjectiveBatch([*map(objective.select_rows, rows)])):
+        found = curve_warnings(batch, theta, every)
+        assert [POLE in text for text in found] == wanted
+        assert ["4.3" in text for text in found] == [False, True, False, False]
+    labelled = ad.Objective("y ~ a/(x - c[site])", data)
+    for k, is_broken in enumerate(wanted):
+        at = np.r_[1.0, np.where(every == k, poles, 0.2)]
+        assert (POLE in curve_warning(labelled, at)) is is_broken
+    for model in (
+        "y ~ a/(x*z - c)",
+        "y ~ a/(1 + x^2)",
+        "y ~ dot(v, [x, 1/(x - c)])",
+    ):  # two predictors, no pole, arrays
+        start = {"v": [1.0, 1.0], "c": 4.3} if "dot" in model else None
+        plain = ad.Objective(model, {**data, "z": data["x"]}, start=start)
+        assert curve_warning(plain, np.full(plain.layout.size, 4.3)) == ""
+        single = ObjectiveBatch([plain])
+        assert curve_warnings(single, np.full((1, plain.layout.size), 4.3), np.arange(1)).tolist() == [""]
 
 
 @pytest.mark.slow
@@ -291,3 +418,124 @@ def test_rows_sorted_by_the_target_do_not_make_a_fit_doubtful() -> None:
             found = ad.fit("y ~ a*exp(-b*x)", {"x": x[order], "y": y[order]})
             doubtful[name] += any("doubtful" in text for text in found.warnings)
     assert doubtful == {"as measured": 0, "sorted": 0}
+
+
+@each("last", [1.0, 1e-2, 0.0])
+@each("size", [1.0, 1.01e-3, 0.99e-3, 0.99e3, 1.01e3, 1.01e-5, 0.99e-5, 9.9, 10.1, math.nan, math.inf])
+@each("when", ["start", "end"])
+def test_gradients_vanish_or_explode_next_to_those_of_the_last_layer(when: str, size: float, last: float) -> None:
+    """A thousandth of the last layer's vanishes; a thousandfold, or one above a thousand, explodes."""
+    sizes = {"start": (1.0, 1.0), "end": (1.0, 1.0), when: (size, last)}
+    layers = tuple(LayerGradients(f"mlp.{k}", sizes["start"][k], sizes["end"][k]) for k in (0, 1))
+    problems = [problem for problem in Diagnosis((), layers).problems if problem.layer == "mlp.0"]
+    explodes = not size <= 1e3 or (last > 0 and size > 1e3 * last)
+    wanted = "exploding" if explodes else "vanishing" if size < 1e-3 * last else None
+    assert [problem.kind for problem in problems] == ([wanted] if wanted else [])
+    for problem in problems:
+        assert problem[1:] == ("mlp.0", pytest.approx(size, nan_ok=True), last, when)
+
+
+def test_dead_and_saturated_units_are_problems_at_the_end() -> None:
+    units = (
+        LayerUnits("mlp.0", "relu", 8, 3, 0),
+        LayerUnits("mlp.1", "tanh", 4, 0, 2),
+        LayerUnits("v", "tanh", 4, 0, 0),
+    )
+    assert [tuple(problem) for problem in Diagnosis(units, ()).problems] == [
+        ("dead", "mlp.0", 3, 8, "end"),
+        ("saturated", "mlp.1", 2, 4, "end"),
+    ]
+
+
+def test_rows_in_which_units_are_flat_are_counted() -> None:
+    """A rectified unit is flat at its limit or below; a sigmoid or tanh unit beyond 98 % of its range."""
+    values = np.array([[0.0, -1, 1e-9, 2], [0.979, 0.981, 0.021, 0.019], [-0.97, -0.95, 0.97, 0.5]])
+    layers = [(0.0, math.inf, True, slice(0, 1)), (0.0, 1.0, False, slice(1, 2)), (-1.0, 1.0, False, slice(2, 3))]
+    assert count_flat_rows(layers, values, {}).tolist() == [2, 2, 2]
+
+
+@each("share, is_saturated", [(0.94, False), (0.96, True)])
+def test_a_unit_is_saturated_if_it_is_flat_in_nearly_all_rows(share: float, is_saturated: bool) -> None:
+    x = np.where(np.arange(100) < 100 * share, 9.0, 0.0)
+    fit = ad.fit(
+        "y ~ mlp(x, [1], tanh)",
+        {"x": x, "y": x},
+        start={"mlp.0.weight": [[1.0]], "mlp.0.bias": [0.0]},
+        diagnosis=True,
+        optimizer="sgd",
+        learning_rate=1e-12,
+        epochs=1,
+    )
+    assert fit.diagnosis is not None
+    assert fit.diagnosis.units[0][1:] == ("tanh", 1, 0, int(is_saturated))
+
+
+# --- Failed fits
+
+
+def failed(model: str, data: dict[str, Any], theta: list[float], losses: list[float], **options: Any) -> list[str]:
+    objective = ad.Objective(model, data, **options)
+    return explain_failure(objective, Outcome(np.array(theta), False, "no minimum was found"), losses)
+
+
+LINE = {"x": np.array([1.0, 2.0, 3.0, 4.0]), "y": np.array([1.0, 2.0, 2.0, 3.0])}
+
+
+def test_a_failure_is_explained_by_what_is_known() -> None:
+    plain = "what to try: other starting values (--starts 20), or a simpler model"
+    assert failed("y ~ a*x + b", LINE, [1, 1], [2.0, 1.0]) == [plain]
+    rose, advice = failed("y ~ a*x + b", LINE, [1, 1], [1.0, 2.0])
+    assert (rose, advice) == ("the loss rose from 1 to 2; try a smaller --lr or --clip-norm", plain)
+    assert failed("y ~ a*x + b", LINE, [1, 1], []) == []
+    ran, advice = failed("y ~ a*x + b", LINE, [300, 1], [2.0, 1.0])
+    assert ran == "`a` went from 1 to 300"
+    assert advice.endswith(
+        "(--starts 20), bounds for the diverging parameter (--bounds a=LOW:HIGH), or a simpler model"
+    )
+    without, advice = failed("y ~ a*x + b*0", LINE, [1, 1], [2.0, 1.0])
+    assert without == "`b` has no effect on the prediction there"
+    alike, advice = failed("y ~ a*x + b*x + c", LINE, [1, 1, 1], [2.0, 1.0])
+    assert "the condition number at the last point is " in alike
+    assert alike.endswith("(with scaled parameters): changing `a` and `b` together hardly changes the prediction")
+    assert "fixing one of the dependent parameters (--fix a=VALUE)" in advice
+    falling = {**LINE, "y": -LINE["y"]}
+    (edge, _) = failed("y ~ sqrt(a - 1)*x", falling, [1 + 1e-9], [2.0, 1.0], start={"a": 2})
+    assert edge.startswith("the loss falls towards the edge of the model's domain")
+    assert edge.endswith("; --bounds may keep it inside")
+    assert failed("y ~ sqrt(a - 1)*x", LINE, [1 + 1e-9], [2.0, 1.0], start={"a": 2}) == [plain]
+    assert failed("y ~ sqrt(a - 1)*x", falling, [1 + 1e-5], [2.0, 1.0], start={"a": 2}) == [plain]
+
+
+@each("factor, is_reported", [(5e-6, False), (2e-7, True)])
+@each("unit", [1e-8, 1.0, 1e8])
+def test_parameters_are_called_indistinguishable_above_a_condition_of_a_million(
+    factor: float, is_reported: bool, unit: float
+) -> None:
+    data = {**LINE, "z": unit * (LINE["x"] + factor * np.array([1.0, -1, 1, -1]) * 2.74)}
+    found = failed("y ~ a*x + b*z", data, [1, 1], [2.0, 1.0])
+    assert (len(found) == 2) is is_reported
+    assert not is_reported or "`a` and `b`" in found[0]
+
+
+def test_only_fits_that_failed_are_explained() -> None:
+    objective = ad.Objective("y ~ a*x + b", LINE)
+    for outcome in (Outcome(np.array([300.0, 1]), True), Outcome(np.array([300.0, 1]), False, "interrupted")):
+        assert explain_failure(objective, outcome, [1.0, 2.0]) == []
+    unfinished = explain_failure(objective, Outcome(np.array([300.0, 1]), False), [1.0, 2.0])
+    assert [text.partition(" ")[2][:4] for text in unfinished] == ["went", "loss"]
+    unbounded = Outcome(np.array([300.0, 1]), False, "the loss has no minimum", is_unbounded=True)
+    assert explain_failure(objective, unbounded, [2.0, 1.0]) == ["`a` went from 1 to 300"]
+
+
+def test_a_divergence_is_explained_by_infinite_parameters_or_undefined_values() -> None:
+    objective = ad.Objective("y ~ a*log(x - b)", LINE)
+    assert (
+        explain_divergence(Diverged(3, math.inf, np.array([1.0, math.inf])), objective) == ": `b` diverged to infinity"
+    )
+    both = explain_divergence(Diverged(3, math.nan, np.array([math.nan, -math.inf])), objective)
+    assert both == ": `a` and `b` diverged to infinity"
+    assert "log" in explain_divergence(Diverged(3, math.nan, np.array([1.0, 2.5])), objective)
+    assert explain_divergence(Diverged(3, math.nan, np.array([1.0, 0.5])), objective) == ""
+    assert diagnoses._join_names([*"abcdefg"], "or") == "`a`, `b`, `c`, `d`, `e` or 2 more"
+    assert diagnoses._join_names(["a"]) == "`a`"
+    assert diagnoses._advice(["a[3]"], []).count("--bounds a=LOW:HIGH") == 1
