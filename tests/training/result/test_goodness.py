@@ -12,8 +12,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from autodiff_cli import Fit, fit, fit_by, load
+from autodiff_cli import Fit, Objective, fit, fit_by, load
+from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
+from autodiff_cli.training.objective.batch import GatheredRows, GroupBatch
+from autodiff_cli.training.result import goodness as figures
+from autodiff_cli.training.result.goodness import GoodnessOfFit
+from autodiff_cli.training.result.row_figures import (
+    LikelihoodSums,
+    contain_constants,
+    differences,
+    figures_of_groups,
+    likelihood_sums,
+)
 from tests.each import each
 from tests.support import goodness, run_cli
 
@@ -683,3 +694,205 @@ def test_errors_of_a_constant_target_are_those_of_rounding(model: str) -> None:
         assert error is None or error > 1e-17
         truth = 3.0 if (name == "a" and "c" not in found.parameters) or name == "c" else 0.0
         assert error is None or abs(value - truth) < 4 * error
+
+
+# --- Figures of rows, by their definitions
+
+
+ROWS = np.random.default_rng(9)
+GROUPED = {"x": ROWS.uniform(0, 3, 110), "z": ROWS.normal(size=110), "g": np.repeat([0, 1, 2], [40, 7, 63])}
+GROUPED["x"][40:] = np.sort(GROUPED["x"][40:])
+GROUPED["y"] = 1 + 2 * GROUPED["x"] + (0.2 + GROUPED["x"]) * ROWS.normal(size=110)
+GROUPED["n"] = ROWS.poisson(np.exp(0.3 + 0.4 * GROUPED["x"])).astype(float)
+PARTS = [np.flatnonzero(GROUPED["g"] == k) for k in range(3)]
+
+
+@each("model, options", [
+    ("y ~ a + b*x", {}),
+    ("y ~ a*exp(-b*x)", {}),
+    ("y ~ a + b*x + z", {}),
+    ("[y, z] ~ [a + b*x, a*x]", {}),
+    ("y ~ a + b*x", {"loss": "huber"}),
+    ("n ~ exp(a + b*x)", {"loss": "poisson"}),
+])  # fmt: skip
+@each("weights", [None, ROWS.uniform(0.3, 3, 110)])
+def test_figures_of_groups_are_those_of_their_rows_alone(model: str, options: dict[str, Any], weights: Any) -> None:
+    objective = Objective(model, GROUPED, weights=weights, **options)
+    theta = np.array([[0.9, 0.5], [1.2, 0.3], [0.7, 0.6]])
+    for part, rows, at in zip(figures_of_groups(GroupBatch(objective, PARTS), theta), PARTS, theta, strict=True):
+        alone = objective.select_rows(rows)
+        assert part is not None
+        logarithms = 0.0 if weights is None else np.sum(np.log(weights[rows])) * objective.components
+        assert part.log_weights == pytest.approx(logarithms, rel=1e-12)
+        assert weights is None or figures.sum_log_weights(alone) == pytest.approx(logarithms, rel=1e-12)
+        assert part.variation == pytest.approx(alone.target_variation(), rel=1e-12)
+        assert part.has_constant is figures.has_constant(alone) is (model in ("y ~ a + b*x", "n ~ exp(a + b*x)"))
+        if "loss" in options and options["loss"] == "poisson":
+            assert part.sums == pytest.approx(likelihood_sums(alone, at), rel=1e-10)
+            assert part.residuals == {}
+            continue
+        assert part.sums == LikelihoodSums(*np.zeros(7))
+        wanted = figures._residual_summary(alone, at)
+        assert part.residuals.keys() == wanted.keys()
+        for name, value in wanted.items():
+            assert part.residuals[name] == (value if value is None else pytest.approx(value, rel=1e-9, abs=1e-12)), name
+        check_residual_figures(wanted, alone, at, rows)
+
+
+def check_residual_figures(found: dict[str, Any], objective: Objective, theta: Any, rows: Any) -> None:
+    """Compare the figures of residuals with their definitions."""
+    weights = objective.column(figures.WEIGHT) if objective.is_weighted else np.ones(len(rows))
+    residuals = objective.evaluate_rows(objective.kernels.residuals, theta)
+    weighted = residuals * np.sqrt(weights)
+    assert found["residual_quantiles"] == pytest.approx(np.quantile(residuals, [0, 0.25, 0.5, 0.75, 1]))
+    assert found["largest_residual"] == pytest.approx(np.abs(weighted).max())
+    is_single, x = len(residuals) == 1, GROUPED["x"][rows]
+    is_ordered = is_single and rows[0] >= 40 and objective.model.predictors == ("x",)
+    ratio = np.sum(np.diff(weighted[0]) ** 2) / np.sum(weighted[0] ** 2) if is_ordered else None
+    assert found["durbin_watson"] == (pytest.approx(ratio) if is_ordered else None)
+    predictions = objective.evaluate_rows(objective.kernels.target_and_prediction, theta)[-1]
+    trend = stats.spearmanr(np.abs(weighted[0]), predictions).statistic * math.sqrt(len(x) - 1)
+    assert found["scatter_trend"] == pytest.approx(trend if is_single and len(rows) >= 30 else 0, abs=1e-9)
+    if "residual_std" in found:  # proposal 2 of Huber
+        size = found["residual_std"]
+        mean = stats.norm.expect(lambda z: min(z * z, 1.345**2))
+        assert np.sum(np.minimum((weighted / size) ** 2, 1.345**2)) == pytest.approx((len(x) - 2) * mean, rel=1e-6)
+
+
+def test_groups_with_rows_of_no_weight_or_undefined_residuals_are_examined_alone() -> None:
+    objective = Objective("y ~ a*log(x - b)", GROUPED, weights=np.where(np.arange(110) == 45, 0.0, 1.0))
+    batch = GroupBatch(objective, PARTS)
+    with ignore_float_errors():
+        assert figures_of_groups(batch, np.array([[1.0, -1], [1, -1], [1, 2]])) == [None] * 3  # one part of all rows
+        fine = figures_of_groups(batch.take(np.array([0])), np.array([[1.0, -1]]))
+    assert fine[0] is not None
+    for options in ({"l2": 0.1}, {"loss": "mae"}, {"loss": "gamma"}):
+        other = Objective("y ~ exp(a + b*x)", {**GROUPED, "y": np.abs(GROUPED["y"])}, **options)
+        assert figures_of_groups(GroupBatch(other, PARTS), np.ones((3, 2))) == [None] * 3
+
+
+def test_a_constant_is_in_the_span_of_columns_of_any_unit() -> None:
+    count, x = 12, np.linspace(0, 1, 12)
+    for unit in (1e-9, 1.0, 1e9):
+        for columns, is_contained in (
+            ([np.ones(count), x], True),
+            ([x, 1 - x], True),
+            ([x, x**2], False),
+            ([np.ones(count), np.ones(count)], False),  # of which one would do
+            ([np.ones(count), np.zeros(count)], False),
+            ([x < 0.5, x >= 0.5], True),
+        ):
+            rows = GatheredRows(lambda _: np.ones(count), np.array([count]), is_weighted=False)
+            for offset, has_none in ((np.zeros(count), True), (np.full(count, 3.0), True), (x, False)):
+                stacked = np.vstack((*(np.array(column, float) * unit for column in columns), offset))
+                assert contain_constants(rows, stacked).tolist() == [is_contained and has_none]
+    assert differences(np.array([[1.0, 4, 2, 2]]), np.array([0, 3])).tolist() == [[0, 3, -2, 0]]
+
+
+@each("gain, extra, unit, dof", [(12.0, 2, 1.5, 20), (0.5, 1, None, 20), (-1e-9, 1, 2.0, 5), (80.0, 3, None, 9)])
+def test_gains_of_parameters_are_tested_by_f_or_by_the_likelihood_ratio(
+    gain: float, extra: int, unit: float | None, dof: int
+) -> None:
+    found = figures.significance_test(gain, extra, unit, dof)
+    kept = max(gain, 0.0)
+    if unit is None:
+        assert found[:3] == ("likelihood ratio", kept, (extra,))
+        assert found.p == pytest.approx(stats.chi2.sf(kept, extra), rel=1e-9)
+    else:
+        assert found[:3] == ("F", pytest.approx(kept / extra / unit), (extra, dof))
+        assert found.p == pytest.approx(stats.f.sf(kept / extra / unit, extra, dof), rel=1e-9)
+
+
+@each("rhat, has_converged", [(1.0099, True), (1.0101, False), (math.nan, False)])
+def test_chains_agree_up_to_an_rhat_of_1_01(rhat: float, has_converged: bool) -> None:
+    assert figures.ParameterPosterior(0, 1, -1, 0, 1, 900, 900, rhat).has_converged is has_converged
+
+
+@each("change, words", [
+    ({}, "the counts scatter more than Poisson counts: the dispersion is 1.5 instead of 1, so the standard errors are "
+         "too small by a factor of 1.2; use --family quasipoisson or negative_binomial"),
+    ({"overdispersion_p": 2.4e-4}, ""),
+    ({"overdispersion_p": None}, ""),
+    ({"dispersion": 1.19}, ""),
+    ({"dispersion": 1.2}, "the counts scatter more"),
+    ({"dispersion": math.inf}, ""),
+    ({"loss": "bce"}, "the proportions scatter more than binomial ones: the dispersion is 1.5 instead of 1"),
+    ({"loss": "bce", "dispersion": 4.0}, "by a factor of 2; use --family quasibinomial"),
+    ({"theta": math.inf}, "theta has no finite estimate"),
+    ({"theta": 3.0}, "the counts scatter more"),
+    ({"non_integers": 1}, "not all targets are whole numbers, as counts are"),
+    ({"non_integers": 1, "loss": "bce"}, "not all products of weight and target are whole numbers, as numbers of"),
+    ({"non_integers": 1, "loss": "bce"}, "use the numbers of trials as --weights, or --family quasibinomial"),
+    ({"non_integers": 1}, "there is no likelihood, and the standard errors assume the variance of counts; use --family "
+                          "quasipoisson"),
+])  # fmt: skip
+def test_warnings_of_families_are_given_where_their_figures_call_for_them(change: dict[str, Any], words: str) -> None:
+    given: dict[str, Any] = {"dispersion": 1.5, "overdispersion_p": 2.2e-4, **change}
+    loss = given.pop("loss", "poisson")
+    found = figures.family_warnings(GoodnessOfFit(**given), loss)
+    assert len(found) == bool(words)
+    assert not words or words in found[0]
+
+
+def sampled_median(values: Any, limit: int, monkeypatch: pytest.MonkeyPatch) -> float:
+    """Return the robust scale of residuals, with so few sampled rows that the median is bracketed."""
+    monkeypatch.setattr(figures, "RESIDUALS", figures.ResidualSettings(max_sampled_rows=limit, median_margin=0.2))
+    monkeypatch.setattr(figures, "subsample", lambda objective: objective.select_rows(np.arange(0, len(values), 7)))
+    return figures.robust_scale(Objective("y ~ a", {"y": values}), np.zeros(1))
+
+
+@pytest.mark.parametrize("count", [400, 401])
+@pytest.mark.parametrize("kind", ["spread", "tied", "off"])
+def test_medians_of_very_many_rows_are_exact(kind: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(count).normal(size=count)
+    if kind == "tied":
+        values = values.round(0)
+    if kind == "off":  # the sample is not like the other rows
+        values[::7] *= 100
+    found = sampled_median(values, 50, monkeypatch)
+    assert found == pytest.approx(1.482602218505602 * np.median(np.abs(values)), rel=1e-12)
+
+
+@each("rows, most", [(5, 9), (9, 9), (1000, 300)])
+def test_rows_are_sampled_at_random_and_each_once(rows: int, most: int) -> None:
+    found = figures.sampled_rows(rows, most)
+    assert (np.diff(found) > 0).all()
+    assert 0 <= found[0] <= found[-1] < rows
+    assert found.tolist() == [*range(rows)] if rows <= most else 0.8 * most < len(found) <= most
+    if rows > most:
+        assert abs(found.mean() / rows - 0.5) < 0.05
+
+
+@each("weights", [None, np.array([1.0, 2, 0, 1, 3, 1, 1])])
+def test_the_robust_share_of_variance_is_that_of_medians(weights: Any) -> None:
+    x, y = np.arange(7.0), np.array([0.1, 1.4, 99, 2.8, 4.3, 4.9, 60])
+    objective = Objective("y ~ a*x", {"x": x, "y": y}, weights=weights)
+    root = np.sqrt(np.ones(7) if weights is None else weights)
+    used = root > 0
+    median = np.median(np.abs((y - 1.1 * x) * root)[used]), np.median(np.abs((y - np.median(y)) * root)[used])
+    found = figures.robust_r_squared(objective, np.array([1.1]))
+    assert found == pytest.approx(1 - (median[0] / median[1]) ** 2, rel=1e-12)
+    assert math.isnan(figures.robust_r_squared(Objective("y ~ a*x", {"x": x, "y": np.ones(7)}), np.array([1.1])))
+
+
+@each("loss", ["huber", "cauchy", "logcosh"])
+def test_influence_norms_are_those_of_hubers_covariance(loss: str) -> None:
+    """s K sqrt(sum(psi^2)) and mean(psi'), with psi by differences of the loss of a row."""
+    x, y = np.arange(9.0), np.array([0.3, 1.4, 9, 2.8, 4.3, 4.9, 6.6, 7.1, 3])
+    objective = Objective("y ~ a*x", {"x": x, "y": y}, loss=loss)
+    objective.set_scale(0.8)
+
+    def row_loss(at: float) -> Any:
+        shifted = Objective("y ~ a*x", {"x": x, "y": y + at}, loss=loss)
+        shifted.set_scale(0.8)
+        return shifted.evaluate_rows(shifted.kernels.row_loss, np.ones(1))[0] / 0.64
+
+    h = 1e-4 * 0.8
+    low, middle, high = row_loss(-h), row_loss(0.0), row_loss(h)
+    psi, slope = (high - low) / 2e-4, (high - 2 * middle + low) / 1e-8
+    correction = 1 + 1 / 9 * (np.mean(slope**2) / np.mean(slope) ** 2 - 1)
+    batch = GroupBatch(objective, [np.arange(9)])
+    batch.set_scales(np.arange(1), np.array([0.8]))
+    norms, means = figures.influence_norms(batch, np.ones((1, 1)), 1)
+    assert means[0] == pytest.approx(np.mean(slope), rel=1e-4)
+    assert norms[0] == pytest.approx(0.8 * correction * math.sqrt(np.sum(psi**2)), rel=1e-4)
