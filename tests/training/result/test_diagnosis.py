@@ -191,6 +191,7 @@ POLES: list[tuple[str, tuple[float, ...], float | None, str]] = [
     ("y ~ a*sqrt((x - c)^2 - d)", (1, 6.5, 0.01), 6.5, "is undefined"),
     ("y ~ a*b^x", (1, 0.8), None, ""),
     ("y ~ a*sin(k*(x - c))/(x - c)", (1, 2, 4.3), None, ""),
+    ("y ~ a/(x - c)", (1, 4.5), 4.5, "has a pole"),  # in the middle between two rows
     ("y ~ a*floor(b*x) + c", (1, 1.04, 0), None, ""),
     ("y ~ v*x^n/(k^n + x^n)", (1, 2, 3), None, ""),
     ("y ~ a + b/x", (1, 2), None, ""),
@@ -502,6 +503,8 @@ def test_a_failure_is_explained_by_what_is_known() -> None:
     (edge, _) = failed("y ~ sqrt(a - 1)*x", falling, [1 + 1e-9], [2.0, 1.0], start={"a": 2})
     assert edge.startswith("the loss falls towards the edge of the model's domain")
     assert edge.endswith("; --bounds may keep it inside")
+    (edge, _) = failed("y ~ sqrt(a - 1)*x + b", falling, [1 + 1e-9, 0], [2.0, 1.0], start={"a": 2, "b": 0})
+    assert edge.startswith("the loss falls towards the edge of the model's domain")
     assert failed("y ~ sqrt(a - 1)*x", LINE, [1 + 1e-9], [2.0, 1.0], start={"a": 2}) == [plain]
     assert failed("y ~ sqrt(a - 1)*x", falling, [1 + 1e-5], [2.0, 1.0], start={"a": 2}) == [plain]
 
@@ -515,6 +518,12 @@ def test_parameters_are_called_indistinguishable_above_a_condition_of_a_million(
     found = failed("y ~ a*x + b*z", data, [1, 1], [2.0, 1.0])
     assert (len(found) == 2) is is_reported
     assert not is_reported or "`a` and `b`" in found[0]
+
+
+@each("scale", [1e-250, 1.0, 1e250])
+def test_the_size_of_a_layers_gradient_is_its_root_mean_square(scale: float) -> None:
+    found = diagnoses._root_mean_square(scale * np.array([3.0, -4.0, 0.0, 5.0]))
+    assert found / scale == pytest.approx(math.sqrt(50 / 4), rel=1e-12)
 
 
 def test_only_fits_that_failed_are_explained() -> None:
@@ -538,4 +547,5 @@ def test_a_divergence_is_explained_by_infinite_parameters_or_undefined_values() 
     assert explain_divergence(Diverged(3, math.nan, np.array([1.0, 0.5])), objective) == ""
     assert diagnoses._join_names([*"abcdefg"], "or") == "`a`, `b`, `c`, `d`, `e` or 2 more"
     assert diagnoses._join_names(["a"]) == "`a`"
+    assert diagnoses._join_names([*"abcde"]) == "`a`, `b`, `c`, `d` and `e`"
     assert diagnoses._advice(["a[3]"], []).count("--bounds a=LOW:HIGH") == 1
