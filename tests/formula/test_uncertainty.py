@@ -182,7 +182,6 @@ def test_random_draws_have_the_moments_and_quantiles_of_a_lognormal_number() -> 
     assert found.undefined == 0
 
 
-@pytest.mark.slow
 def test_the_sampling_errors_of_random_draws_are_those_of_other_seeds() -> None:
     uncertain = UncertainPoint(parse("2*x + y"), {"x": 1.0, "y": 1.0}, {"x": 0.3, "y": 0.8})
     found = [uncertain.simulate(400, seed) for seed in range(150)]

@@ -59,7 +59,6 @@ def test_a_constant_target(optimizer: str) -> None:
     assert found.r_squared is None or math.isnan(found.r_squared)
 
 
-@pytest.mark.slow
 @each("optimizer", ["lm", "lbfgs"])
 def test_parameters_that_are_the_same(optimizer: str) -> None:
     found = ad.fit("y ~ a*b*exp(-x)", DATA, optimizer=optimizer)

@@ -21,7 +21,6 @@ MODEL = "y ~ a*exp(-b*x) + c"
 BOUNDS = {"b": (0, 1.1), "c": (None, 0.2)}
 
 
-@pytest.mark.slow
 @each("optimizer", ["lm", "lbfgs"])
 def test_a_fit_between_bounds_is_that_of_another_program(optimizer: str) -> None:
     def residuals(theta: np.ndarray) -> np.ndarray:

@@ -26,7 +26,6 @@ def decay() -> dict[str, np.ndarray]:
     return {"t": T, "r": PULSE, "y": 2 + convolved(50 * np.exp(-T / 2.5))}
 
 
-@pytest.mark.slow
 def test_a_decay_is_found_behind_its_response() -> None:
     found = fit(MODEL, decay())
     assert found.parameters == pytest.approx({"c": 2, "a": 50, "tau": 2.5}, rel=1e-6)

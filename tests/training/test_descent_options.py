@@ -158,7 +158,6 @@ def test_an_l1_penalty_leaves_no_standard_errors_and_gives_the_reason() -> None:
     assert found.aic is None
 
 
-@pytest.mark.slow
 def test_an_l1_penalty_sets_no_parameter_to_0_where_the_model_is_undefined() -> None:
     generator = np.random.default_rng(4)
     x = np.sort(generator.uniform(0, 20, 16))

@@ -360,7 +360,6 @@ def test_a_loss_that_is_not_defined_at_the_start(optimizer: str) -> None:
     assert (found.epochs, found.history, found.converged) == (0, [], False)
 
 
-@pytest.mark.slow
 @each("model", ["y ~ sqrt(a)", "y ~ a + where(a > 2, 0, sqrt(-1))"])
 def test_the_edge_of_a_domain_is_no_solution(model: str) -> None:
     found = fit(model, {"y": [-1.0, -1.1, -1.3]}, start={"a": 5})

@@ -304,7 +304,6 @@ def test_gradients(model: str) -> None:
         assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(slope, rel=1e-6, abs=1e-6), marginal.names[k]
 
 
-@pytest.mark.slow
 def test_prediction_file_and_derived_quantity(tmp_path: Path) -> None:
     data = {**ORANGE, "tree": np.array(list("abcde"))[np.asarray(ORANGE["tree"]) - 1]}
     options = {"laplace": "u", "priors": {"u[tree]": "normal(0, s)"}, "derive": "share = s/A"}
@@ -344,7 +343,6 @@ def test_levels_that_do_not_differ() -> None:
     assert any("standard deviation of `u` is 0" in warning for warning in fit.warnings)
 
 
-@pytest.mark.slow
 @each("is_absolute", [True, False])
 def test_errors_of_rows(is_absolute: bool) -> None:
     data = {"g": np.repeat([0, 1, 2], 3), "y": [1.0, 2, 1.5, 4, 5, 4.4, 0.2, -1, 0.5], "e": [0.5, 1, 0.7] * 3}
@@ -377,7 +375,6 @@ def test_means_in_other_forms(family: str, written: str, equal: str) -> None:
     assert values[0] == pytest.approx(values[1], rel=1e-9)
 
 
-@pytest.mark.slow
 def test_fixed_and_bounded_parameters() -> None:
     options = {"laplace": "u", "priors": {"u[tree]": "normal(0, s)"}, "fixed": {"s": 20}, "bounds": {"A": (None, 185)}}
     fit = ad.fit(LOGISTIC, ORANGE, **options)

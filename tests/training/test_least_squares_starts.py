@@ -74,7 +74,6 @@ def test_a_target_whose_squares_vanish_is_refused() -> None:
         ad.fit("y ~ a*t", {"t": [1, 2, 3], "y": [1e-170, -3e-170, 2e-170]})
 
 
-@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("seed", [1, 9, 15, 62, 85, 108])
 def test_of_the_minima_between_rows_the_least_is_found(seed: int) -> None:

@@ -126,7 +126,6 @@ def test_a_parameter_of_either_sign_is_not_bounded() -> None:
     assert found.parameters["p"] == pytest.approx(-0.6, abs=0.1)
 
 
-@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     "model",
@@ -184,7 +183,6 @@ def test_a_component_of_three_rows_far_from_the_others_is_found_wherever_they_ar
     assert deviation == pytest.approx(few.std(), rel=1e-2)
 
 
-@pytest.mark.slow
 def test_a_mixture_without_widths_is_fitted() -> None:
     generator = np.random.default_rng(0)
     x = np.concatenate([generator.normal(0, 1, 40), generator.normal(6, 1, 30)])

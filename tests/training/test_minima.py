@@ -291,7 +291,6 @@ def test_known_errors_decide_whether_another_minimum_is_nearly_as_likely(sigma: 
     assert all(f"likelihood ratio {ratio:.3g})" in each for each in rivals)
 
 
-@pytest.mark.slow
 def test_numbers_of_trials_decide_whether_another_minimum_is_nearly_as_likely() -> None:
     """With 50 trials in each row, the likelihoods of two peaks of proportions differ by a factor of 10⁸."""
     trials = np.full(60, 50.0)

@@ -34,7 +34,6 @@ def test_the_same_seed_gives_the_same_fit_and_the_epochs_are_those_of_the_best()
     assert told[-len(one.history) :] == [record["epoch"] for record in one.history]
 
 
-@pytest.mark.slow
 def test_networks_draw_their_weights_anew() -> None:
     options = {"epochs": 100, "learning_rate": 0.05, "validation": 0.2}
     alone, best = (ad.fit("y ~ mlp(x, [4], tanh)", DATA, starts=count, **options) for count in (None, 4))

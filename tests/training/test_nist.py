@@ -39,7 +39,6 @@ def test_adam_ends_at_the_certified_minimum_too() -> None:
     assert found.converged
 
 
-@pytest.mark.slow
 def test_a_local_minimum_that_explains_nearly_all_is_left() -> None:
     problem = PROBLEMS["Thurber"]
     found = fit(problem["model"], open_data([str(FOLDER / problem["data"])]), optimizer="lbfgs")

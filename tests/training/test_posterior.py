@@ -84,7 +84,6 @@ def test_without_information_the_posterior_is_the_prior(prior: str, bounds: Any,
     assert_drawn_from(fit, "a", exact)
 
 
-@pytest.mark.slow
 def test_ordered_parameters() -> None:
     """Of two independent normal numbers, the larger one is drawn above the smaller one, also if their mode is not."""
     data = {"y": [0.0, 0.5], "is_second": [0.0, 1.0]}
@@ -117,7 +116,6 @@ def test_conjugate_models() -> None:
     assert binomial.draws["p"].shape == (2, 500)
 
 
-@pytest.mark.slow
 def test_unknown_variance() -> None:
     """With a flat prior of log(sigma), precision and mean have a normal-gamma posterior: Student's t for the mean."""
     generator = np.random.default_rng(5)
@@ -130,7 +128,6 @@ def test_unknown_variance() -> None:
     assert np.mean(fit.draws["sigma"] ** 2) == pytest.approx(variance.mean(), rel=0.1)
 
 
-@pytest.mark.slow
 def test_the_prior_of_sigma_is_one_of_numbers_above_0() -> None:
     """Chains that have to stay above 0 by themselves diverge, here 40 times."""
     whole, half = (
@@ -160,7 +157,6 @@ def test_no_mode_is_reported_under_hierarchical_priors(tmp_path: Path) -> None:
     assert fit.p_values == {}
 
 
-@pytest.mark.slow
 def test_eight_schools() -> None:
     """The reference posterior of posteriordb, eight_schools_noncentered: mu 4.4, tau 3.6, theta[1] 6.2."""
     priors = ["a[school] ~ normal(mu, tau)", "mu ~ normal(0, 5)", "tau ~ half_cauchy(5)"]
@@ -394,7 +390,6 @@ def test_an_error_of_a_chain_is_raised_as_it_is(monkeypatch: pytest.MonkeyPatch)
         ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=10, chains=2)
 
 
-@pytest.mark.slow
 def test_diagnostics_are_those_of_arviz(monkeypatch: pytest.MonkeyPatch) -> None:
     """The module is imported with only a part of SciPy; `arviz_stats` itself is whole."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "arviz_stats"]:
@@ -606,7 +601,6 @@ def test_saved_draws_are_read_back(ending: str, tmp_path: Path) -> None:
         assert np.array_equal(found, wanted)
 
 
-@pytest.mark.slow
 def test_leave_one_out() -> None:
     """The predictive density of a normal mean without a row is known."""
     generator = np.random.default_rng(5)

@@ -237,7 +237,6 @@ def test_rows_that_are_fitted_exactly_have_no_scale() -> None:
     assert {*found.stderr.values()} == {None}
 
 
-@pytest.mark.slow
 @each("unit", [1e100, 1e-100])
 @each("options", [{"loss": "huber"}, {"loss": "cauchy"}])
 def test_errors_do_not_depend_on_the_unit_of_the_target(unit: float, options: dict[str, Any]) -> None:

@@ -62,7 +62,6 @@ def bateman(x: Any, ka: float, ke: float, v: float) -> Any:
     return 100 * ka / (v * (ka - ke)) * (np.exp(-ke * x) - np.exp(-ka * x))
 
 
-@pytest.mark.slow
 def test_another_solution_with_two_rates_exchanged_is_mentioned() -> None:
     x = np.array([0.25, 0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24])
     y = bateman(x, 1.2, 0.15, 20) * (1 + np.random.default_rng(2).normal(0, 0.03, len(x)))

@@ -70,7 +70,6 @@ def test_sigma_that_is_absolute_gives_the_difference_of_chi_squared() -> None:
     assert test.statistic == pytest.approx(0.0620435841936 / 0.09, rel=1e-8)
 
 
-@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     ("smaller", "larger", "is_tested"),
@@ -93,7 +92,6 @@ def test_a_special_case_is_one_for_certain(smaller: str, larger: str, is_tested:
     assert bool(test.reason) != is_tested
 
 
-@pytest.mark.slow
 def test_one_parameter_for_all_levels_within_one_for_each() -> None:
     """The data set Puromycin of R, whose anova() of the two nls() gives F = 1.7182 and p = 0.2056."""
     conc = np.repeat([0.02, 0.06, 0.11, 0.22, 0.56, 1.1], 2)
@@ -195,7 +193,6 @@ def test_all_models_have_the_same_rows() -> None:
     assert {one.fit.rows for one in found.models} == {11}
 
 
-@pytest.mark.slow
 def test_classes_compare_by_their_deviance() -> None:
     kind = ["u", "v", "u", "u", "v", "u", "v", "v", "u", "v", "v", "v"]
     found = ad.compare(["kind ~ softmax(dense(x, 2))", "kind ~ softmax(dense([x, x^2], 2))"], {"x": X, "kind": kind})

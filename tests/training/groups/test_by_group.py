@@ -147,7 +147,6 @@ def test_parts_of_groups_have_few_rows_and_large_groups_are_alone(sizes: list[in
             assert sum(sizes[group] for group in (*first, *second)) > 10
 
 
-@pytest.mark.slow
 def test_rows_in_order_have_the_figure_of_durbin_and_watson() -> None:
     data = decays([20, 7, 33, 20, 12, 100])
     order = np.lexsort((data["x"], data["group"]))
@@ -159,7 +158,6 @@ def test_rows_in_order_have_the_figure_of_durbin_and_watson() -> None:
         check_alike(group.fit, alone("y ~ a*exp(-b*x)", data, int(group.by)))
 
 
-@pytest.mark.slow
 def test_signs_phases_and_several_targets_are_reported_as_alone() -> None:
     data = decays([20] * 6)
     data["v"] = data["y"] ** 2
@@ -230,7 +228,6 @@ def test_a_bend_of_each_of_many_groups_is_found_as_alone() -> None:
         assert group.fit.rss == pytest.approx(alone("y ~ a + b*x + c*relu(x - k)", data, int(group.by)).rss, rel=1e-6)
 
 
-@pytest.mark.slow
 def test_an_exponent_of_the_other_sign_is_found_as_alone() -> None:
     """The first group ends at another minimum otherwise, which explains nearly as much."""
     generator, x, count = np.random.default_rng(4), np.linspace(0.05, 10, 40), 4
@@ -262,7 +259,6 @@ def test_groups_are_searched_and_described_as_fits_alone(family: str | None) -> 
         assert any("starting values" in note for note in wanted.notes)
 
 
-@pytest.mark.slow
 def test_a_group_that_fails_does_not_stop_the_others() -> None:
     data = decays([20, 1, 2, 20, 20, 20])
     bad = data["group"] == 3
@@ -283,7 +279,6 @@ def test_a_group_that_fails_does_not_stop_the_others() -> None:
     assert any("combination" in warning for warning in undetermined.warnings)
 
 
-@pytest.mark.slow
 @each("options", [{}, {"loss": "huber"}, {"epochs": 5}])
 @each("groups", [2, 6])  # of which more are fitted in a batch
 def test_a_group_without_weight_fails_as_it_does_alone(options: dict[str, Any], groups: int) -> None:
@@ -663,7 +658,6 @@ def test_parameters_that_converge_to_0_are_0_in_each_group(method: str) -> None:
     assert [bool(end.theta[1] == 0) for end in ends] == [True, False] * 3
 
 
-@pytest.mark.slow
 def test_robust_fits_of_groups_refine_each_minimum_once(monkeypatch: pytest.MonkeyPatch) -> None:
     evaluated, evaluate = [], GroupBatch.values_and_gradients
 

@@ -70,7 +70,6 @@ def test_absolute_errors_have_the_normal_level() -> None:
     assert found.intervals["profile"]["K"] == pytest.approx(tuple(ends), rel=1e-6)
 
 
-@pytest.mark.slow
 def test_a_likelihood_falls_by_half_of_the_quantile() -> None:
     x = np.linspace(0, 2, 15)
     y = np.array([1, 0, 0, 4, 2, 1, 2, 2, 0, 2, 7, 2, 5, 3, 3])
@@ -87,7 +86,6 @@ def test_a_likelihood_falls_by_half_of_the_quantile() -> None:
     assert found.intervals["profile"]["b"] == pytest.approx(ends, rel=1e-6)
 
 
-@pytest.mark.slow
 def test_the_mean_of_a_normal_sample_with_unknown_width() -> None:
     y = np.array([1.0, 2, 4, 7, 1, 3])
     found = ad.fit("((y - m)/s)^2/2 + log(s)", {"y": y}, likelihood=True, profile=True)
@@ -103,7 +101,6 @@ def test_of_a_linear_model_the_profile_has_the_ends_of_the_errors() -> None:
         assert found.intervals["profile"][name] == pytest.approx(ends, rel=1e-6)
 
 
-@pytest.mark.slow
 def test_where_the_data_set_no_end_it_is_infinite_and_a_bound_ends_it() -> None:
     open_ended = ad.fit("y ~ a*exp(-b*x)", FALLING, profile=True)
     low, high = open_ended.intervals["profile"]["b"]
@@ -168,7 +165,6 @@ def test_a_profile_ends_where_the_exact_one_does_or_nowhere(model: str, seed: in
             assert steps[first - 1] - 1e-6 <= end <= steps[first] + 1e-6 or steps[first] <= end <= steps[first - 1]
 
 
-@pytest.mark.slow
 def test_an_estimate_is_not_its_own_end_where_no_fit_beyond_it_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
     data = {"x": [0.0, 1, 2, 3], "y": [2.02, 0.72, 0.28, 0.09]}
     estimate = ad.fit("y ~ a*exp(-b*x)", data).parameters["b"]
@@ -185,7 +181,6 @@ def test_an_estimate_is_not_its_own_end_where_no_fit_beyond_it_succeeds(monkeypa
     assert f"the data set no upper limit for `b`: no fit succeeds beyond {estimate:.6g}" in found.warnings
 
 
-@pytest.mark.slow
 def test_a_missing_end_is_null_and_words(tmp_path: Path) -> None:
     path = tmp_path / "falling.csv"
     path.write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in zip(FALLING["x"], FALLING["y"], strict=True)))
@@ -234,7 +229,6 @@ def test_a_missing_profile_has_a_reason() -> None:
     assert "no profile intervals: the residual variance is unknown" in exact.warnings
 
 
-@pytest.mark.slow
 def test_a_model_file_keeps_them(tmp_path: Path) -> None:
     found = ad.fit("y ~ a*exp(-b*x)", FALLING, profile=True)
     found.save(tmp_path / "model.json")

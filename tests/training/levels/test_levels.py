@@ -152,7 +152,6 @@ def test_levels_that_are_hardly_any() -> None:
     assert any("no row has the text 'nrth'" in warning for warning in fit.warnings)
 
 
-@pytest.mark.slow
 def test_what_shows_a_fit_knows_levels() -> None:
     fit = ad.fit("y ~ a[site]*exp(-b*x)", DATA, profile=True, bootstrap=10)
     assert {*fit.intervals["profile"]} == {"a[far east]", "a[north]", "a[south]", "b"}

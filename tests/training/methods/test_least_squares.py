@@ -166,7 +166,6 @@ def test_no_small_step_lowers_the_loss_of_a_line_with_two_bends(seed: int) -> No
         assert objective.value(theta + step) >= found.loss * (1 - 1e-12)
 
 
-@pytest.mark.slow
 def test_terms_that_grow_and_cancel_are_no_solution() -> None:
     x = np.arange(16) / 16
     data = {"x": x, "y": np.maximum(x - 0.375, 0) + 0.1 * np.sin(37 * x)}

@@ -49,7 +49,6 @@ def test_the_period_of_an_uneven_series_is_found(kind: str, seed: int) -> None:
     assert found.r_squared > 0.85  # type: ignore[operator]
 
 
-@pytest.mark.slow
 def test_a_wave_upon_a_trend_is_found_although_the_trend_explains_nearly_all() -> None:
     generator = np.random.default_rng(4)
     t = np.sort(generator.uniform(0, 100, 80))
@@ -58,7 +57,6 @@ def test_a_wave_upon_a_trend_is_found_although_the_trend_explains_nearly_all() -
     assert abs(found.parameters["f"]) == pytest.approx(1.37, rel=1e-3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("seed", "rows", "period"), [(14, 80, 0.9453), (23, 20, 0.5387)])
 def test_periods_of_damped_waves_and_of_few_rows_are_found(seed: int, rows: int, period: float) -> None:
     generator = np.random.default_rng(seed)
@@ -135,7 +133,6 @@ def test_sines_and_cosines_of_julian_days_reach_the_fit_by_phase(seed: int, rows
     assert found.parameters["w"] == pytest.approx(by_phase.parameters["w"], rel=1e-9)
 
 
-@pytest.mark.slow
 def test_an_alias_at_evenly_spaced_places_is_no_doubt() -> None:
     generator = np.random.default_rng([7105, 6])
     values = [generator.uniform(*limits) for limits in ((2, 5), (0.8, 3), (15, 80), (-3, 3), (-1, 1))]

@@ -162,7 +162,6 @@ def test_a_top_is_no_minimum() -> None:
     assert not found.converged or abs(found.parameters["a"]) > 1e3
 
 
-@pytest.mark.slow
 def test_the_edge_of_a_domain_is_no_minimum() -> None:
     found = fit("sqrt(a) + 0*x", {"x": [1.0]}, start={"a": 5})
     assert not found.converged

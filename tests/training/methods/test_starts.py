@@ -102,7 +102,6 @@ def test_a_line_through_noise_is_not_doubtful_but_its_best_frequency_is() -> Non
     assert any("frequencies does so in pure noise with probability" in warning for warning in wave.warnings)
 
 
-@pytest.mark.slow
 def test_the_seed_decides_which_are_tried() -> None:
     model, x, y, _ = CASES["a peak at 550 nm"]
     first, again = (fit(model, {"x": x, "y": y}, seed=5) for _ in range(2))
@@ -144,7 +143,6 @@ def test_values_to_scan_go_from_one_turn_to_one_per_two_rows() -> None:
     assert not [*Sinusoids(Objective("y ~ a*exp(b*x)", data)).frequency_grids(np.ones(2), 2, 1000)]
 
 
-@pytest.mark.slow
 def test_equal_starts_of_parts_that_could_change_places_are_left() -> None:
     x = np.linspace(0, 1.15, 24)
     y = 0.0951 * np.exp(-x) + 0.8607 * np.exp(-3 * x) + 1.5576 * np.exp(-5 * x)  # Lanczos's problem

@@ -159,9 +159,8 @@ def test_rows_in_parts_have_the_predictions_of_all_at_once(monkeypatch: pytest.M
             np.testing.assert_array_equal(np.concatenate([part.columns[name] for part in found]), column)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", [0.3, 0.001])
-@pytest.mark.parametrize("limits", [(0.0, 12.0), (-700.0, 900.0)])
+@pytest.mark.parametrize("noise", [0.3, pytest.param(0.001, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("limits", [(0.0, 12.0), pytest.param((-700.0, 900.0), marks=pytest.mark.slow)])
 def test_a_reading_leads_back_to_its_cause_as_in_fiellers_theorem(noise: float, limits: tuple[float, float]) -> None:
     """Also where the interval lies between two of the points at which predictions and reading are compared."""
     x = np.linspace(1, 10, 12)

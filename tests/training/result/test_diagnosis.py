@@ -332,7 +332,6 @@ def test_a_reported_pole_is_far_more_likely_than_a_minimum_without_one(seed: int
             assert 8 * math.log(other.rss / fit.rss) > 2.9
 
 
-@pytest.mark.slow
 def test_the_curve_of_each_label_is_followed_between_its_own_rows() -> None:
     data = {"x": np.tile(ROWS, 2), "site": np.repeat(["A", "B"], len(ROWS))}
     for pole, is_reported in ((4.3, True), (0.5, False)):
@@ -342,7 +341,6 @@ def test_the_curve_of_each_label_is_followed_between_its_own_rows() -> None:
         assert any(POLE in text for text in fit.warnings) == is_reported
 
 
-@pytest.mark.slow
 def test_the_curves_of_groups_are_followed_as_curves_alone_are() -> None:
     poles = (0.5, 4.3, 0.4, 7.6, 0.3, 0.45)
     data = {"x": np.tile(ROWS, len(poles)), "group": np.repeat(np.arange(len(poles)), len(ROWS))}

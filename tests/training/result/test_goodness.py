@@ -529,7 +529,6 @@ def test_saved_models_keep_their_figures(tmp_path: Any) -> None:
     assert again.aic == found.aic
 
 
-@pytest.mark.slow
 @each("model", ["k ~ softmax(dense(x, 3))", "k ~ softmax(dense([x, z], 3))"])
 @each("seed", [0, 1])
 def test_three_classes_that_a_line_separates_are_no_failure(model: str, seed: int) -> None:
