@@ -9,6 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 import autodiff_cli as ad
+from autodiff_cli.language.program import read
+from autodiff_cli.training.objective.kernels import is_generalised_linear, linear_parameters
+from tests.each import each
 
 Array = NDArray[np.float64]
 
@@ -161,3 +164,46 @@ def test_predictions_that_hardly_depend_on_parameters_are_no_crash() -> None:
         y = (generator.random(100) < 0.4).astype(float)
         found = ad.fit("y ~ normal_cdf(a + b*x)", {"x": x * size, "y": y}, family="binomial")
         assert found.converged
+
+
+@each(
+    "model, is_linear",
+    [
+        ("exp(a + b*x)", True),
+        ("sigmoid(a + b*x)", True),
+        ("a*exp(b*x)", False),
+        ("exp(a*b*x)", False),
+        ("a*x + b", True),
+        ("a*b*x", False),
+        ("log(a + b*x)", False),
+        ("softmax([a*x, b*x + c])", True),
+        ("softmax([a*x, b*c*x])", False),
+        ("softmax([a*x, exp(b*x)])", False),
+        ("[a*x, b*x + c]", True),
+        ("[a*x, b^2*x]", False),
+        ("[[a*x, b], [b*x, a]]", False),
+        ("where(a > x, b*x, 0)", False),
+    ],
+)
+def test_models_are_recognised_that_are_linear_up_to_a_link(model: str, is_linear: bool) -> None:
+    program = read(model)
+    leaves = [program.leaves[name] for name in "abc" if name in program.leaves]
+    assert is_generalised_linear(program.output, leaves, {}) is is_linear
+
+
+@each(
+    "model, names",
+    [
+        ("a*exp(-b*x) + c", ["a", "c"]),
+        ("a*b*x", ["a"]),
+        ("a*b*x + c*b", ["a", "c"]),
+        ("a + b*(a - x)", ["a"]),
+        ("where(a > x, b, c*x)", ["b", "c"]),
+        ("a/b + c", ["a", "c"]),
+        ("exp(a + b)*x", []),
+    ],
+)
+def test_parameters_are_linear_together(model: str, names: list[str]) -> None:
+    program = read(model)
+    leaves = [program.leaves[name] for name in "abc" if name in program.leaves]
+    assert linear_parameters(program.output, leaves, {}) == names

@@ -72,3 +72,41 @@ def test_large_models_keep_fewer_epochs_and_very_large_ones_none() -> None:
     assert Recorder.for_objective(small).max_epochs == 100_000 // 1501
     with pytest.raises(OptionError, match="20000"):
         Recorder.for_objective(Objective("y ~ mlp(x, [200, 200], tanh)", rows))
+
+
+LINE = Objective("y ~ a*x + b", DATA)
+FOUND = fit_objective(LINE, FitOptions())
+
+
+def course_of(numbers: list[int], most: int, end: list[float], recorded: list[float]) -> list[Epoch]:
+    """Return the trajectory of epochs that end at a point, for a fit that reports another point."""
+    recorder = Recorder(most)
+    for number in numbers:
+        recorder.add(Epoch(number, 1.0, np.array(recorded if number == numbers[-1] else [0.0, number])))
+    fit = dataclasses.replace(FOUND, parameters=dict(zip("ab", end, strict=True)), loss=0.5)
+    return recorder.trajectory(LINE, fit)
+
+
+@pytest.mark.parametrize("most", [2, 3, 4, 9])
+@pytest.mark.parametrize("last", [0, 1, 6, 7, 8])
+def test_a_trajectory_has_room_for_its_last_point(last: int, most: int) -> None:
+    """The end of a fit takes the place of the last epoch if it is the same but for rounding, else it follows."""
+    numbers = [*range(last + 1)]
+    for factor, is_same in ((1.0, True), (1 + 1e-7, True), (1 + 1e-5, False)):
+        found = course_of(numbers, most, [2 * factor, 3.0], [2.0, 3.0])
+        assert len(found) <= most or len(found) == 2
+        assert found[-1].theta.tolist() == [2 * factor, 3.0]
+        assert found[0].number == 0
+        assert all(one.number <= other.number for one, other in pairwise(found[: len(found) - (not is_same)]))
+        assert (found[-1].loss == 0.5) is (not is_same)
+        before = found[-2] if not is_same and len(found) > 1 else found[-1]
+        assert before.number == last or len(found) == 2
+        if most == 9:
+            assert len(found) == min(9, last + 1 + (not is_same))
+            assert {epoch.number for epoch in found[:last]} <= {*numbers}
+
+
+def test_a_record_without_epochs_is_the_end_of_the_fit() -> None:
+    (only,) = Recorder(5).trajectory(LINE, FOUND)
+    assert (only.number, only.loss) == (FOUND.epochs, FOUND.loss)
+    assert Recorder.for_objective(LINE).max_epochs == MAX_RECORDED_EPOCHS

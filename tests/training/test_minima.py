@@ -10,10 +10,13 @@ import pytest
 from scipy.optimize import least_squares
 
 from autodiff_cli import Objective, fit, fit_by
+from autodiff_cli.options import OptionError
+from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting.minimization import MINIMIZATION, best_rival, rank_gains
 from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.loading import as_dataset
+from autodiff_cli.training.objective.parameters import Bounds
 from autodiff_cli.training.options import FitOptions
 from tests.each import each
 
@@ -353,3 +356,187 @@ def test_a_parameter_without_effect_takes_no_digits_from_the_others() -> None:
         assert found.converged
         for name, value in wanted.items():
             assert found.parameters[name] == pytest.approx(value, rel=1e-12), rest
+
+
+# --- How ends are compared, and what makes an end a minimum
+
+
+def test_ends_are_equal_up_to_signs_and_order_within_a_hundredth() -> None:
+    ends = np.array([[1.0, -2.0, 300.0]])
+    for other, is_equal in (
+        ([300.0, 2.0, -1.0], True),
+        ([300.0, 2.0, 1.009], True),
+        ([300.0, 2.0, 1.011], False),
+        ([-303.1, 2.0, 1.0], False),
+        ([300.0, 2.0, 2.0], False),
+    ):
+        assert minimization.are_equal_ends(ends, np.array([other])).tolist() == [is_equal]
+
+
+SCATTER = {"x": np.arange(8.0), "y": np.array([0.1, 2.0, 2.1, 3.3, 4.2, 4.8, 6.3, 9.0])}
+
+
+@each("loss", ["mse", "absolute", "mae", "huber", "cauchy", "poisson"])
+@each("weights", [None, np.arange(1.0, 9)])
+def test_gains_are_differences_of_log_likelihoods(loss: str, weights: Any) -> None:
+    """Of normal errors with a known or estimated variance, of Laplace's distribution, or of the loss itself."""
+    known: dict[str, Any] = {"sigma": 0.3 if weights is None else weights, "absolute_sigma": True}
+    options = FitOptions(**(known if loss == "absolute" else {"weights": weights, "loss": loss}))
+    objective = Objective.of("y ~ a*x + b", as_dataset(SCATTER), options)
+    total, gain = objective.total_weight, np.log(0.7 / 0.4)
+    wanted = {
+        "mse": 8 * gain / 2,
+        "absolute": total * 0.3 / 2,
+        "mae": 8 * gain,
+        "huber": 8 * gain / 2 if objective.is_scale_estimated else total * 0.3 / objective.scale**2,
+        "poisson": total * 0.3,
+    }
+    for batch in (ObjectiveBatch([objective]), repeat_objective(objective, 1)):
+        found = minimization.likelihood_gains(batch, np.array([0.7]), np.array([0.4]))[0]
+        assert found == pytest.approx(wanted["huber" if loss == "cauchy" else loss], rel=1e-12)
+
+
+@each("share", [0.05, 0.5, 0.999, 1.001, 3.0])
+@each("names", ["a", "ab", "abc"])
+def test_an_l1_penalty_sets_to_0_what_the_lasso_does(names: str, share: float) -> None:
+    """Coordinate descent (Tibshirani 1996), also where all parameters are 0: above the largest slope there."""
+    generator = np.random.default_rng(len(names))
+    columns = generator.normal(size=(len(names), 12))
+    y = 2 * columns[0] + 0.5 * generator.normal(size=12)
+    penalty = share * 2 * np.abs(columns @ y).max() / 12
+    wanted = np.zeros(len(names))
+    for k in [*range(len(names))] * 200:
+        rest = y - wanted @ columns + wanted[k] * columns[k]
+        slope = columns[k] @ rest / 12
+        wanted[k] = np.sign(slope) * max(abs(slope) - penalty / 2, 0) / np.mean(columns[k] ** 2)
+    model = "y ~ " + " + ".join(f"{name}*{name}x" for name in names)
+    found = fit(
+        model, {"y": y, **{f"{name}x": column for name, column in zip(names, columns, strict=True)}}, l1=penalty
+    )
+    assert found.converged
+    assert [value == 0 for value in found.parameters.values()] == (wanted == 0).tolist()
+    assert [*found.parameters.values()] == pytest.approx(wanted, rel=1e-4, abs=1e-9)
+
+
+@each("unit", [1e-6, 1.0, 1e6])
+def test_scales_are_extrapolated_to_where_the_estimate_is_the_scale(unit: float) -> None:
+    """With a straight relation of logarithms the secant method meets the fixed point in its second round."""
+    gaps, fits = np.full((2, 1), np.nan), np.arange(1)
+
+    def estimate(scale: Any) -> Any:
+        return unit * (scale / unit) ** 0.6 * 1.02
+
+    scale = np.array([unit])
+    for _ in range(2):
+        scale = minimization._next_scales(scale, estimate(scale), gaps, fits)
+    assert scale[0] / unit == pytest.approx(1.02 ** (1 / 0.4), rel=1e-9)
+    far = minimization._next_scales(np.array([unit]), np.array([5 * unit]), np.full((2, 1), np.nan), fits)
+    assert far[0] == pytest.approx(5 * unit)  # a first estimate is taken as it is
+
+
+KINKED: list[tuple[str, dict[str, float], bool]] = [
+    ("abs(a - x) + 2*abs(b - 3)", {"a": 2.0, "b": 3.0}, True),
+    ("abs(a - x) + 2*abs(b - 3)", {"a": 2.0, "b": 3.1}, False),
+    ("abs(a - x) + 2*abs(b - 3)", {"a": 2.5, "b": 3.0}, False),
+    ("max(0.7*(x - a), 0.3*(a - x)) + 0*b", {"a": 3.0, "b": 1.0}, True),
+    ("max(0.7*(x - a), 0.3*(a - x)) + 0*b", {"a": 2.0, "b": 1.0}, False),
+    ("abs(a - b) + 0.1*a + abs(b - x)", {"a": 2.0, "b": 2.0}, True),
+]
+
+
+@each("model, theta, is_minimum", KINKED)
+@each("unit", [1e-4, 1.0, 1e4])
+def test_a_point_is_a_minimum_at_a_kink_if_gradients_around_it_cancel(
+    model: str, theta: dict[str, float], is_minimum: bool, unit: float
+) -> None:
+    objective = Objective(f"({model})*{unit}", {"x": np.array([1.0, 2.0, 3.0])}, start=theta)
+    point = np.array([theta[name] for name in objective.parameters])
+    radius = 1e-6 * np.maximum(np.abs(point), 1)
+    assert minimization._is_minimum_at_kink(objective, point, radius) is is_minimum
+
+
+@each("end, words", [
+    ({"m": 2.0, "s": 1.0}, ""),
+    ({"m": 2.0, "s": 1e-12}, "it decreases without bound as `s` goes to 0, where the model is infinite or undefined"),
+])  # fmt: skip
+def test_a_width_that_shrank_to_0_has_no_likelihood(end: dict[str, float], words: str) -> None:
+    objective = Objective("-normal_logpdf(y, m, s)", SCATTER, likelihood=True)
+    assert minimization.unbounded_reason(objective, np.array([*end.values()])) == words
+    assert minimization.end_loss(objective, np.array([*end.values()])) == (
+        float("inf") if words else objective.value(np.array([*end.values()]))
+    )
+
+
+@each("sign", [1, -1])
+def test_a_parameter_that_larger_values_only_make_likelier_has_no_estimate(sign: int) -> None:
+    objective = Objective(f"log(1 + exp(-{sign}*a*x))", {"x": np.array([1.0, 2.0])}, likelihood=True)
+    there = minimization.unbounded_reason(objective, np.array([sign * 40.0]))
+    end = "infinity" if sign > 0 else "minus infinity"
+    assert there == f"it does not rise again as `a` goes to {end}, so the data set no limit to it"
+    both = Objective("log(1 + exp(-a*x))", {"x": np.array([1.0, 2.0, -3.0])}, likelihood=True)
+    assert minimization.unbounded_reason(both, np.array([0.1])) == ""
+    flat = Objective("0*a*x", {"x": np.array([1.0, 2.0])}, likelihood=True)
+    assert minimization.unbounded_reason(flat, np.array([1.0])) == "it is flat here: no parameter changes it"
+
+
+def test_a_fit_that_failed_or_is_undetermined_or_on_a_bound_is_no_minimum() -> None:
+    objective, theta = Objective("y ~ a*x + b", SCATTER), np.polyfit(SCATTER["x"], SCATTER["y"], 1)
+    assert not minimization.is_no_minimum(objective, Outcome(theta, True))
+    assert minimization.is_no_minimum(objective, Outcome(theta, False))
+    bounded = Objective("y ~ a*x + b", SCATTER, bounds={"b": (theta[1], None)})
+    assert minimization.is_no_minimum(bounded, Outcome(theta, True))
+    undetermined = Objective("y ~ a*x + b + c", SCATTER)
+    assert minimization.is_no_minimum(undetermined, Outcome(np.array([*theta, 0.0]), True))
+
+
+def test_linear_parameters_are_fitted_for_every_point() -> None:
+    objective = Objective("y ~ a*exp(-b*x) + c*x", SCATTER)
+    points = np.array([[5.0, 0.3, -4.0], [1.0, 1.0, 1.0], [1.0, -400.0, 1.0]])
+    adjusted = np.array([True, False, True])
+    theta, remaining = minimization.project_linear(objective, points, adjusted, Bounds.unbounded(3))
+    assert theta[:, 1].tolist() == [0.3, 1.0]
+    for (a, b, c), left in zip(theta, remaining, strict=True):
+        columns = np.stack([np.exp(-b * SCATTER["x"]), SCATTER["x"]], axis=1)
+        wanted, (rss,), *_ = np.linalg.lstsq(columns, SCATTER["y"])
+        assert [a, c] == pytest.approx(wanted, rel=1e-9)
+        assert left == pytest.approx(rss, rel=1e-9)
+    box = Bounds(np.array([-np.inf, -np.inf, -np.inf]), np.array([0.5, np.inf, np.inf]))
+    bounded, _ = minimization.project_linear(objective, points, adjusted, box)
+    assert (bounded[:, 0] <= 0.5).all()
+
+
+def test_shares_are_fractions_of_what_is_left_and_back() -> None:
+    model = "-log(v*normal_pdf(y, 1, 1) + w*normal_pdf(y, 4, 1) + (1 - v - w)*normal_pdf(y, 8, 1))"
+    objective = Objective(model, SCATTER, likelihood=True)
+    fractions = np.array([[0.2, 0.5], [0.9, 0.9]])
+    shares = minimization.stick_breaking_shares(objective, fractions)
+    np.testing.assert_allclose(shares, [[0.2, 0.4], [0.9, 0.09]])
+    broken = minimization.with_stick_breaking(objective)
+    for one, other in zip(fractions, shares, strict=True):
+        assert broken.value(one) == pytest.approx(objective.value(other), rel=1e-12)
+    assert objective.constraints.are_met(shares[1])
+    assert minimization.end_loss(objective, np.array([0.7, 0.5])) == float("inf")
+
+
+@each("change, message", [
+    ({"loss": "huber"}, "lm minimises squared residuals"),
+    ({"l1": 0.1}, "lm cannot minimise an l1 penalty"),
+])  # fmt: skip
+def test_least_squares_are_refused_where_there_are_none(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        minimization.choose_method(FitOptions(optimizer="lm", **change), Objective("y ~ a*x", SCATTER, **change))
+
+
+def test_the_method_is_chosen_by_loss_penalty_and_size() -> None:
+    chosen = {
+        "lm": ({}, {"sigma": 0.1}, {"l2": 0.1}),
+        "lbfgs": ({"l1": 0.1}, {"loss": "huber"}, {"loss": "poisson"}),
+        "adam": ({"batch_size": 4},),
+    }
+    for method, several in chosen.items():
+        for options in several:
+            of_objective = {name: value for name, value in options.items() if name != "batch_size"}
+            found = minimization.choose_method(FitOptions(**options), Objective("y ~ a*x", SCATTER, **of_objective))
+            assert found == method
+    assert minimization.choose_method(FitOptions(), Objective("y ~ mlp(x, [2], tanh)", SCATTER)) == "adam"
+    assert minimization.choose_method(FitOptions(optimizer="sgd"), Objective("y ~ a*x", SCATTER)) == "sgd"

@@ -687,3 +687,137 @@ def test_numbers_without_bounds_are_the_inverse_of_those_within_them() -> None:
         np.testing.assert_allclose(posterior._unconstrained(values, low, high), numbers, atol=1e-12)
         near = evaluate([inside], {"u": numbers + 1e-6})[0]
         np.testing.assert_allclose(np.abs(near - values) / 1e-6, np.exp(slopes), rtol=1e-5)
+
+
+# --- The density that is sampled, and what is said of draws
+
+
+SITES = {"x": np.tile(X[::5], 3), "g": np.repeat([*"ABC"], 6)}
+SITES["y"] = 1 + 0.4 * SITES["x"] + np.repeat([-1.0, 0.5, 0.7], 6) + 0.2 * np.cos(9 * np.arange(18))
+SITES["n"] = np.round(np.exp(SITES["y"]))
+SITES["s"] = np.linspace(0.2, 0.5, 18)
+normal, gamma = scipy.stats.norm.logpdf, scipy.stats.gamma.logpdf
+half_normal = scipy.stats.halfnorm.logpdf
+
+
+def by_site(p: dict[str, Any]) -> Any:
+    return np.array([p[f"a[{site}]"] for site in SITES["g"]])
+
+
+DENSITIES: dict[str, tuple[str, dict[str, Any], Any]] = {
+    "unknown variance": (
+        "y ~ a*exp(b*x)",
+        {"priors": {"a": "normal(1, 3)", "b": "gamma(2, 3)"}},
+        lambda p: (
+            normal(SITES["y"], p["a"] * np.exp(p["b"] * SITES["x"]), p["sigma"]).sum()
+            + normal(p["a"], 1, 3) + gamma(p["b"], 2, scale=1 / 3)
+            + half_normal(p["sigma"], scale=np.std(SITES["y"], ddof=1))
+        ),
+    ),
+    "known errors and bounds": (
+        "y ~ a*exp(b*x)",
+        {"priors": {"a": "normal(1, 3)"}, "bounds": {"a": (0, 4), "b": (None, 0.9)}, "sigma": "s",
+         "absolute_sigma": True},
+        lambda p: normal(SITES["y"], p["a"] * np.exp(p["b"] * SITES["x"]), SITES["s"]).sum() + normal(p["a"], 1, 3),
+    ),
+    "counts": (
+        "n ~ exp(a + b*x)",
+        {"priors": {"a": "normal(0, 2)", "b": "normal(0, 2)"}, "family": "poisson"},
+        lambda p: scipy.stats.poisson.logpmf(SITES["n"], np.exp(p["a"] + p["b"] * SITES["x"])).sum()
+        + normal(p["a"], 0, 2) + normal(p["b"], 0, 2),
+    ),
+    "levels": (
+        "y ~ a[g] + b*x",
+        {"priors": {"a[g]": "normal(m, t)", "m": "normal(0, 5)", "t": "half_normal(2)", "b": "normal(0, 2)",
+                    "sigma": "exponential(3)"}},
+        lambda p: (
+            normal(SITES["y"], by_site(p) + p["b"] * SITES["x"], p["sigma"]).sum()
+            + sum(normal(p[f"a[{site}]"], p["m"], p["t"]) for site in "ABC")
+            + normal(p["m"], 0, 5) + half_normal(p["t"], scale=2) + normal(p["b"], 0, 2)
+            + scipy.stats.expon.logpdf(p["sigma"], scale=1 / 3)
+        ),
+    ),
+}  # fmt: skip
+
+
+@each("name", DENSITIES)
+@each("is_compiled", [True, False])
+def test_the_sampled_density_is_that_of_the_posterior_on_the_scale_without_bounds(name: str, is_compiled: bool) -> None:
+    """Likelihood times priors times the derivative of the parameters, whatever the form of levels."""
+    model, options, log_density = DENSITIES[name]
+    settings = FitOptions(posterior=10, **options)
+    objective = Objective.of(model, as_dataset(SITES), settings)
+    for similar in ((), ["a[g]"]) if name == "levels" else ((),):
+        density = Density(objective, objective.start * 0.5 + 0.1, settings, similar)
+        assert density.compiled is not None
+        if not is_compiled:
+            density.compiled = None
+        values = []
+        for z in np.random.default_rng(3).normal(0, 0.4, (3, density.size)):
+            steps = z + 1e-5 * np.array([*np.eye(density.size), *-np.eye(density.size)])
+            ahead = density.parameters(np.array([z, *steps])[None])
+            table = np.array([ahead[each_name][0] for each_name in density.names])
+            high, low = np.split(table[:, 1:], 2, axis=1)
+            slopes = np.linalg.slogdet((high - low) / 2e-5)[1]
+            point = dict(zip(density.names, table[:, 0], strict=True))
+            value, gradient = density.value_and_gradient(z)
+            values.append((value, log_density(point) + slopes))
+            rises = [density.value_and_gradient(step)[0] for step in steps]
+            np.testing.assert_allclose(
+                gradient, -np.subtract(*np.split(np.array(rises), 2)) / -2e-5, rtol=1e-4, atol=1e-6
+            )
+        found, wanted = np.array(values).T
+        np.testing.assert_allclose(np.diff(found), np.diff(wanted), rtol=1e-6, atol=1e-6)
+
+
+@each("low, high", [(-np.inf, np.inf), (1.0, np.inf), (-np.inf, 3.0), (1.0, 3.0)])
+def test_numbers_without_bounds_lead_back_to_those_between_them(low: float, high: float) -> None:
+    value = np.array([1.2, 2.0, 2.9])
+    free = posterior._unconstrained(value, low, high)
+    if np.isinf([low, high]).all():
+        assert free.tolist() == value.tolist()
+        return
+    inside = evaluate([posterior._constrained(variable("u"), low, high)[0]], {"u": free})[0]
+    np.testing.assert_allclose(inside, value, rtol=1e-12)
+    ends = posterior._unconstrained(np.array([1.0, 3.0]), low, high)
+    assert np.isfinite(ends).all()
+
+
+GOOD = ParameterPosterior(0, 1, -1, 0, 1, 900, 900, 1.0)
+
+
+@each("change, divergences, chains, words", [
+    ({}, 0, 4, []),
+    ({}, 1, 4, ["1 transition of 400 diverged"]),
+    ({}, 7, 4, ["7 transitions of 400 diverged, so the draws may miss a part of the posterior"]),
+    ({"rhat": 1.02}, 0, 4, ["the chains disagree: R-hat of `b` is up to 1.02, above 1.01"]),
+    ({"rhat": 1.02}, 0, 1, ["the quarters of the chain disagree"]),
+    ({"rhat": math.nan}, 0, 4, ["100 draws per chain are too few to tell if the chains agree"]),
+    ({"ess_bulk": 399}, 0, 4, ["the effective sample size of `b` is below 400: draw more than 100 per chain"]),
+    ({"ess_tail": 399}, 0, 4, ["the effective sample size of `b` is below 400"]),
+    ({"ess_tail": 401}, 0, 4, []),
+    ({"ess_tail": 99}, 0, 1, ["the effective sample size of `b` is below 100"]),
+    ({"ess_tail": math.nan}, 0, 1, ["the effective sample size of `b`"]),
+    ({"ess_bulk": 5, "rhat": 1.5}, 2, 4, ["2 transitions", "the chains disagree"]),
+])  # fmt: skip
+def test_draws_are_judged_by_their_diagnostics(
+    change: dict[str, float], divergences: int, chains: int, words: list[str]
+) -> None:
+    found = posterior._diagnose({"a": GOOD, "b": GOOD._replace(**change)}, divergences, chains, 100)
+    assert len(found) == len(words)
+    assert all(text.startswith(start) for text, start in zip(found, words, strict=True))
+
+
+def test_a_summary_has_the_moments_and_quantiles_of_all_chains() -> None:
+    draws = {
+        "a": np.random.default_rng(0).normal(size=(4, 50)),
+        "v": np.random.default_rng(1).gamma(2, size=(4, 50, 2)),
+    }
+    found = posterior.summarize_draws(draws)
+    assert [*found] == ["a", "v[0]", "v[1]"]
+    for name, values in (("a", draws["a"]), ("v[1]", draws["v"][..., 1])):
+        wanted = [values.mean(), values.std(ddof=1), *np.quantile(values, (0.05, 0.5, 0.95))]
+        assert found[name][:5] == pytest.approx(wanted, rel=1e-12)
+    names, numbers = posterior.draw_numbers(draws)
+    assert names == ("a", "v[0]", "v[1]")
+    np.testing.assert_array_equal(numbers[..., 2], draws["v"][..., 1])

@@ -389,9 +389,9 @@ def _with_exact_zeros(batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:
     """Return the outcomes with parameters set to 0 that an l1 penalty holds there.
 
     For these parameters, the slope of the penalty exceeds the slope of the loss. While the kink of the penalty is
-    smoothed, they end only close to 0.
+    smoothed, they end only close to 0. If these are all parameters, 0 is a minimum even where no step led down.
     """
-    fits = np.flatnonzero([end.converged for end in outcomes])
+    fits = np.flatnonzero([end.converged or end.is_stuck for end in outcomes])
     if not len(fits):
         return outcomes
     theta = np.array([outcomes[fit].theta for fit in fits])
@@ -400,8 +400,9 @@ def _with_exact_zeros(batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:
     snapped = np.where(is_zero, 0.0, theta)
     highest = batch.losses(theta, fits) * (1 + MINIMIZATION.tolerance)
     is_allowed = batch.bounds.select(fits).contains_each(snapped) & (batch.losses(snapped, fits) <= highest)
-    for fit, point in zip(fits[is_allowed].tolist(), snapped[is_allowed], strict=True):
-        outcomes[fit] = dataclasses.replace(outcomes[fit], theta=point)
+    for k in np.flatnonzero(is_allowed).tolist():
+        end, is_minimum = outcomes[fits[k]], bool(is_zero[k].all())
+        outcomes[fits[k]] = Outcome(snapped[k], True) if is_minimum else dataclasses.replace(end, theta=snapped[k])
     return outcomes
 
 

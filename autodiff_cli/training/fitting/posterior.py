@@ -685,7 +685,7 @@ def _diagnose(summaries: dict[str, ParameterPosterior], divergences: int, chains
             f"{worst:.4g}, above {MAX_RHAT}; draw more, or give priors to parameters that the data do not determine"
         )
     least = _MIN_ESS_PER_CHAIN * chains
-    few = [name for name, each in summaries.items() if not min(each.ess_bulk, each.ess_tail) >= least]
+    few = [name for name, each in summaries.items() if not each.ess_bulk >= least <= each.ess_tail]
     if few and not apart:
         listed = format_names(few, "`")
         sentences.append(f"the effective sample size of {listed} is below {least}: draw more than {draws} per chain")

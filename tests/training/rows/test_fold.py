@@ -16,6 +16,7 @@ from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.rows import MAX_BLOCK_ROWS, MemoryRows, Task
+from tests.each import each
 from tests.support import goodness
 
 ROWS = 3 * MAX_BLOCK_ROWS + 100
@@ -145,3 +146,22 @@ def test_checkpoints_know_the_data_whatever_chunks_they_come_in() -> None:
 def test_fits_know_what_was_left_out() -> None:
     fit = ad.fit("y ~ a*x", {"x": [1, 2, 3, 4], "y": [1, None, 3, 4]}, drop_missing=True, validation=0.34)
     assert "rows left out because a cell is missing: 1" in fit.notes
+
+
+@each(
+    "option, value",
+    [
+        ("family", "poisson"), ("scale", 2.0), ("huber_delta", 2.0), ("l1", 0.1), ("l2", 0.1), ("seed", 3),
+        ("learning_rate", 0.02), ("lr_schedule", "cosine"), ("batch_size", 5), ("clip_norm", 2.0), ("tolerance", 1e-3),
+        ("validation", 0.2), ("likelihood", True),
+    ],
+)  # fmt: skip
+def test_a_fit_is_identified_by_the_options_that_decide_its_course(option: str, value: Any) -> None:
+    plain, other = FitOptions().identity(), FitOptions(**{option: value}).identity()
+    assert plain != other
+    assert FitOptions(**{option: value}).identity() == other
+
+
+@each("option, value", [("epochs", 7), ("backend", "numpy"), ("threads", 2), ("derive", {"h": "2*a"}), ("plot", True)])
+def test_a_fit_may_go_on_with_other_options_of_its_report(option: str, value: Any) -> None:
+    assert FitOptions().identity() == FitOptions(**{option: value}).identity()
