@@ -217,3 +217,81 @@ def test_a_sign_stays_within_its_bounds() -> None:
     data = {"x": X, "y": 4 * X + NOISE}
     assert fit("y ~ a^2*x", data, bounds={"a": (-9, 0)}).parameters["a"] == pytest.approx(-2, abs=0.01)
     assert fit("y ~ a^2*x", data, bounds={"a": (-9, 1)}).parameters["a"] == pytest.approx(-2, abs=0.01)
+
+
+# --- Points at which models predict the same, without fits
+
+TURN = 2 * math.pi
+EQUIVALENT: list[tuple[str, list[float], list[list[float]]]] = [
+    ("y ~ a*sin(w*x + p)", [2, 3, 0.5],
+     [[-2, 3, 0.5 + math.pi], [2, 3, 0.5 + 3 * TURN], [-2, -3, -0.5], [2, -3, math.pi - 0.5], [2, 3, 0.5 - TURN]]),
+    ("y ~ a*cos(2*pi*f*x + p) + c", [2, 0.3, -2.5, 1], [[-2, 0.3, math.pi - 2.5, 1], [2, -0.3, 2.5, 1]]),
+    ("y ~ a*exp(-((x - m)/w)^2)", [2, 4, 1.5], [[2, 4, -1.5]]),
+    ("y ~ a*exp(b*x)*c", [2, -0.3, 3], [[-2, -0.3, -3]]),
+    ("y ~ abs(a)*x + b^2", [2, 3], [[-2, 3], [2, -3], [-2, -3]]),
+    ("y ~ b + (t - b)/(1 + (k/x)^h)", [1, 5, 3, 2], [[5, 1, 3, -2]]),
+    ("y ~ a + b*x", [-2, -3], []),
+]  # fmt: skip
+
+
+@each("model, theta, others", EQUIVALENT)
+def test_of_equivalent_points_one_is_chosen(model: str, theta: list[float], others: list[list[float]]) -> None:
+    objective = Objective(model, {"x": X + 0.1, "y": X})
+    for point in (theta, *others):
+        found, notes = canonical_parameters(objective, np.array(point, float))
+        assert found.tolist() == pytest.approx(theta, rel=1e-9)
+        assert bool(notes) is (point != theta)
+        assert objective.value(found) == pytest.approx(objective.value(np.array(theta, float)), rel=1e-9)
+
+
+def test_the_sentence_names_what_was_changed() -> None:
+    objective = Objective("y ~ a*sin(w*x + p)", {"x": X, "y": X})
+    _, notes = canonical_parameters(objective, np.array([-2, -3, 0.5]))
+    assert notes[0].startswith("the signs of `a`, `w`")
+    _, notes = canonical_parameters(objective, np.array([2, 3, 0.5 + 2 * TURN]))
+    assert notes == ["values within half a turn of 0 are reported for `p`; whole turns change nothing"]
+    given = Objective("y ~ a*exp(-((x - m)/w)^2)", {"x": X, "y": X}, start={"w": -2})
+    kept, notes = canonical_parameters(given, np.array([2, 4, -1.5]))
+    assert (kept.tolist(), notes) == ([2, 4, -1.5], [])
+    turned, notes = canonical_parameters(given, np.array([2, 4, 1.5]))
+    assert (turned.tolist(), len(notes)) == ([2, 4, -1.5], 1)
+
+
+PEAKS = "y ~ a*exp(-((x - m)/v)^2) + b*exp(-((x - n)/w)^2) + c*exp(-x)"
+MIXTURE = "-log(u*normal_pdf(y, m, s) + v*normal_pdf(y, n, t) + (1 - u - v)*normal_pdf(y, o, r))"
+
+
+def test_terms_are_in_the_order_of_their_first_parameter() -> None:
+    objective = Objective(PEAKS, {"x": X, "y": X})
+    names = objective.parameters
+    point = {"a": 2.0, "m": 4.0, "v": 1.0, "b": 3.0, "n": 7.0, "w": 1.5, "c": 0.5}
+    other = {"a": 3.0, "m": 7.0, "v": 1.5, "b": 2.0, "n": 4.0, "w": 1.0, "c": 0.5}
+    both = np.array([[each_of[name] for name in names] for each_of in (point, other)])
+    ordered = order_terms(objective, both)
+    assert ordered.tolist() == [both[0].tolist()] * 2
+    given = Objective(PEAKS, {"x": X, "y": X}, start={"m": 9, "n": 2})  # the user's order is that of the starts
+    assert order_terms(given, both).tolist() == [both[1].tolist()] * 2
+    one_given = Objective(PEAKS, {"x": X, "y": X}, start={"m": 9})
+    assert order_terms(one_given, both).tolist() == both.tolist()
+    bounded = Objective(PEAKS, {"x": X, "y": X}, bounds={"m": (0, 5)})
+    assert order_terms(bounded, both[:1]).tolist() == both[:1].tolist()
+    plain = Objective("y ~ a*exp(-b*x) + c", {"x": X, "y": X})
+    assert order_terms(plain, np.array([[1.0, 2, 3]])).tolist() == [[1, 2, 3]]
+
+
+def test_components_of_mixtures_are_in_the_order_of_their_means_with_their_shares() -> None:
+    objective = Objective(MIXTURE, {"y": X}, likelihood=True)
+    components = {"first": (0.2, 1.0, 0.5), "second": (0.5, 4.0, 0.6), "third": (0.3, 8.0, 0.7)}
+
+    def point(*order: str) -> list[float]:
+        (u, m, s), (v, n, t), (_, o, r) = (components[name] for name in order)
+        values = {"u": u, "v": v, "m": m, "s": s, "n": n, "t": t, "o": o, "r": r}
+        return [values[name] for name in objective.parameters]
+
+    theta = np.array(
+        [point("first", "second", "third"), point("third", "first", "second"), point("second", "third", "first")]
+    )
+    ordered = order_terms(objective, theta)
+    losses = [objective.value(each_of) for each_of in (*theta, *ordered)]
+    assert losses == pytest.approx([losses[0]] * 6, rel=1e-12)
+    np.testing.assert_allclose(ordered, np.tile(theta[0], (3, 1)), rtol=1e-12)
