@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting.laplace import MarginalLikelihood, check_laplace
+from autodiff_cli.training.fitting import laplace as laplace_module
+from autodiff_cli.training.fitting.laplace import EffectIndex, MarginalLikelihood, check_laplace
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
@@ -451,3 +452,115 @@ def test_levels_of_one_row_cannot_tell_their_spread_from_that_of_the_residuals(s
     assert fit.stderr["s"] is fit.stderr["sigma"] is None
     assert fit.stderr["a"] is not None
     assert any("the data determine only a combination of `s`, `sigma`" in warning for warning in fit.warnings)
+
+
+# --- The marginal likelihood at given parameters
+
+
+GENERATOR = np.random.default_rng(8)
+CROSSED: dict[str, Any] = {"x": GENERATOR.normal(size=14), "g": [*"ABCDAABBCCDDAB"], "h": [*"uvuvvvuuvuvuvu"]}
+CROSSED["y"] = 1 + CROSSED["x"] + GENERATOR.normal(size=14)
+CROSSED["k"] = GENERATOR.poisson(2, 14).astype(float)
+CROSSED["w"] = GENERATOR.uniform(0.5, 2, 14)
+
+
+def marginal(model: str, priors: dict[str, str], laplace: Any, **options: Any) -> MarginalLikelihood:
+    settings = FitOptions(priors=priors, laplace=laplace, **options)
+    return MarginalLikelihood(Objective.of(model, as_dataset(CROSSED), settings), settings)
+
+
+def check_gradient(found: MarginalLikelihood, theta: Any) -> None:
+    """Compare the gradient and the Hessian with differences of the value."""
+    gradient, steps = found.value_and_gradient(theta)[1], 1e-5 * np.eye(len(theta))
+    rises = [(found.value_and_gradient(theta + s)[0] - found.value_and_gradient(theta - s)[0]) / 2e-5 for s in steps]
+    np.testing.assert_allclose(gradient, rises, rtol=1e-5, atol=1e-6)
+    rows = [(found.value_and_gradient(theta + s)[1] - found.value_and_gradient(theta - s)[1]) / 2e-5 for s in steps]
+    np.testing.assert_allclose(found.hessian(theta), rows, rtol=1e-3, atol=1e-3)
+
+
+LEVELS_G, LEVELS_H = (np.array([[float(a == b) for b in sorted({*CROSSED[n]})] for a in CROSSED[n]]) for n in "gh")
+LINEAR: list[tuple[str, dict[str, str], Any, Any]] = [
+    ("y ~ c + b[g] + d*x", {"b[g]": "normal(0, s)"}, "b", lambda p: p["s"] ** 2 * LEVELS_G @ LEVELS_G.T),
+    ("y ~ b[g] + d*x + c*0", {"b[g]": "normal(c, s)"}, "b", lambda p: p["s"] ** 2 * LEVELS_G @ LEVELS_G.T),
+    ("y ~ c + b[g] + v[g]*x + d*x", {"b[g]": "normal(0, s)", "v[g]": "normal(0, t)"}, ["b", "v"],
+     lambda p: p["s"] ** 2 * LEVELS_G @ LEVELS_G.T
+     + p["t"] ** 2 * (LEVELS_G * CROSSED["x"][:, None]) @ (LEVELS_G * CROSSED["x"][:, None]).T),
+    ("y ~ c + b[g] + v[h] + d*x", {"b[g]": "normal(0, s)", "v[h]": "normal(0, t)"}, ["b", "v"],
+     lambda p: p["s"] ** 2 * LEVELS_G @ LEVELS_G.T + p["t"] ** 2 * LEVELS_H @ LEVELS_H.T),
+]  # fmt: skip
+
+
+@each("model, priors, laplace, covariance", LINEAR)
+@each("weights", [None, "w"])
+def test_the_marginal_likelihood_of_a_linear_model_is_a_multivariate_normal_density(
+    model: str, priors: dict[str, str], laplace: Any, covariance: Any, weights: str | None
+) -> None:
+    found, values = marginal(model, priors, laplace, weights=weights), []
+    for seed in range(3):
+        theta = np.random.default_rng(seed).uniform(0.3, 1.3, len(found.names))
+        p = dict(zip(found.names, theta.tolist(), strict=True))
+        noise = np.exp(2 * theta[-1]) / (CROSSED["w"] if weights else np.ones(14))
+        mean = p["c"] + p["d"] * CROSSED["x"]
+        wanted = -scipy.stats.multivariate_normal.logpdf(CROSSED["y"], mean, covariance(p) + np.diag(noise))
+        values.append((found.value_and_gradient(theta)[0], wanted))
+    differences = np.diff(np.array(values), axis=0)
+    np.testing.assert_allclose(differences[:, 0], differences[:, 1], rtol=1e-9)
+    check_gradient(found, np.random.default_rng(5).uniform(0.3, 1.3, len(found.names)))
+
+
+def test_the_marginal_likelihood_of_counts_is_laplaces_approximation_of_each_level() -> None:
+    """The joint density at the mode of a level, over the root of the curvature there."""
+    found, values = marginal("k ~ exp(c + b[g] + d*x)", {"b[g]": "normal(0, s)"}, "b", family="poisson"), []
+    for theta in np.random.default_rng(1).uniform(0.2, 0.9, (3, 3)):
+        p = dict(zip(found.names, theta.tolist(), strict=True))
+        total = 0.0
+        for level in "ABCD":
+            rows = np.array([each_of == level for each_of in CROSSED["g"]])
+            counts, offset = CROSSED["k"][rows], p["c"] + p["d"] * CROSSED["x"][rows]
+
+            def joint(z: float, counts: Any = counts, offset: Any = offset, s: float = p["s"]) -> float:
+                return float(z * z / 2 + np.sum(np.exp(offset + s * z) - counts * (offset + s * z)))
+
+            z = scipy.optimize.minimize_scalar(joint, options={"xtol": 1e-9}).x
+            total += joint(z) + math.log(1 + p["s"] ** 2 * np.sum(np.exp(offset + p["s"] * z))) / 2
+        values.append((found.value_and_gradient(theta)[0], total))
+    differences = np.diff(np.array(values), axis=0)
+    np.testing.assert_allclose(differences[:, 0], differences[:, 1], rtol=1e-7)
+    check_gradient(found, np.array([0.4, 0.7, 0.6]))
+
+
+@each("counts", [[3, 2], [4], [2, 5, 3]])
+def test_the_factors_of_hessians_are_those_of_the_whole_matrix(counts: list[int]) -> None:
+    """Of effects of columns that cross, and of two effects of one column."""
+    generator = np.random.default_rng(len(counts))
+    columns = [*"gh", "g"][: len(counts)] if len(counts) < 3 else ["h", "g", "f"]
+    codes = [generator.integers(count, size=30) for count in counts]
+    index = EffectIndex(columns, codes, counts)
+    weights = generator.normal(size=(len(counts), 30))
+    curvatures = np.array([weights[a] * weights[b] for a, b in index.pairs])
+    whole = np.eye(index.size)
+    for row in range(30):
+        places = [rows[row] for rows in index.rows]
+        whole[np.ix_(places, places)] += np.outer(weights[:, row], weights[:, row])
+    found = laplace_module._Hessian(index, curvatures)
+    assert found.log_determinant == pytest.approx(np.linalg.slogdet(whole)[1], rel=1e-12)
+    values = generator.normal(size=index.size)
+    np.testing.assert_allclose(found.solve(values), np.linalg.solve(whole, values), rtol=1e-9)
+    inverse = found.inverse()
+    for (a, b), elements in zip(index.pairs, index.elements, strict=True):
+        np.testing.assert_allclose(inverse[elements], np.linalg.inv(whole)[index.rows[a], index.rows[b]], rtol=1e-8)
+    summed = np.zeros(index.size)
+    for rows, each_of in zip(index.rows, weights, strict=True):
+        np.add.at(summed, rows, each_of)
+    np.testing.assert_allclose(index.sum_by_effect(weights), summed)
+
+
+def test_matrices_that_are_not_positive_have_the_inverse_of_their_absolute_value() -> None:
+    for matrix in (np.array([[2.0]]), np.array([[2.0, 1], [1, 3]])):
+        inverses, logarithm = laplace_module._inverted(np.array([matrix, 2 * matrix]))
+        np.testing.assert_allclose(inverses, [np.linalg.inv(matrix), np.linalg.inv(2 * matrix)])
+        assert logarithm == pytest.approx(math.log(np.linalg.det(matrix)) + math.log(np.linalg.det(2 * matrix)))
+        inverses, logarithm = laplace_module._inverted(-matrix[None])
+        np.testing.assert_allclose(inverses[0], np.linalg.inv(matrix))
+        assert math.isnan(logarithm)
+    assert np.isnan(laplace_module._inverted(np.full((1, 2, 2), np.inf))[0]).all()
