@@ -436,3 +436,59 @@ def test_the_path_does_not_depend_on_the_units_of_parameters(model: str, loss: s
     assert most >= max(map(len, paths)) - 4
     for path in paths[1:]:
         np.testing.assert_allclose(path[:most], paths[0][:most], rtol=1e-6, atol=1e-9)
+
+
+class CountingFunction(Function):
+    """A function that counts its evaluations."""
+
+    calls = 0
+
+    def value_and_grad(self, theta: Any) -> tuple[float, Any]:
+        self.calls += 1
+        return super().value_and_grad(theta)
+
+
+@each("first, most", [(1e-3, 70), (1.0, 28), (100.0, 45)])
+def test_a_line_search_takes_few_evaluations(first: float, most: int) -> None:
+    """Steps double until they are too long, and are halved or interpolated from then on."""
+    functions = [CountingFunction(lambda x, f=f: f(x[0]), 1) for f in SLOPES]
+    run = iterates(functions, np.zeros((len(SLOPES), 1)))
+    run._line_search(np.arange(len(SLOPES)), -np.sign(run.gradient) * first)
+    assert sum(function.calls for function in functions) <= most
+
+
+@each("epochs", [1, 4, 9])
+def test_losses_with_kinks_are_reported_as_they_are_and_not_as_they_are_smoothed(epochs: int) -> None:
+    x, seen = np.arange(9.0), list[Epoch]()
+    objective = Objective("y ~ a*x + b", {"x": x, "y": 1 + 2 * x + np.cos(9 * x)}, loss="mae")
+    batch = ObjectiveBatch([objective])
+    (end,) = fit_smooth_loss(batch, np.ones((1, 2)), report_single_fit(seen.append), StoppingRule(epochs))
+    assert (end.converged, end.failure) == (False, "")
+    assert [epoch.number for epoch in seen] == [*range(epochs + 1)]
+    assert [epoch.loss for epoch in seen] == [objective.value(epoch.theta) for epoch in seen]
+    assert end.theta.tolist() == seen[-1].theta.tolist()
+
+
+@each("names", [2, 12])
+def test_newtons_method_is_tried_after_fifty_steps_and_two_for_each_parameter(names: int) -> None:
+    run = iterates(
+        [Function(lambda x: np.sum(x**4) + 1e-3 * np.sum((x[1:] - x[:-1]) ** 2), names)], np.full((1, names), 9.0)
+    )
+    run._line_search = lambda fits, _: (run.step_count.__setitem__(fits, run.step_count[fits] + 1), fits >= 0)[1]
+    with ignore_float_errors():
+        assert run._descend(np.arange(1)).tolist() == [True]
+    assert run.step_count.tolist() == [50 + 2 * names]
+    again = iterates([Function(bowl, 2)], np.ones((1, 2)), tolerance=1e-3)
+    assert again._descend(np.arange(1)).tolist() == [False]
+    assert again.is_at_minimum.tolist() == [True]
+    assert not again._is_refined
+
+
+def test_a_polishing_step_halves_the_gradient_without_a_rise_of_the_loss() -> None:
+    """A full Newton step from far away lowers neither; one from near 0 lowers both."""
+    functions = [Function(lambda x: np.sqrt(1 + x[0] ** 2), 1)] * 2
+    run = iterates(functions, np.array([[3.0], [0.3]]))
+    taken = run._polish(np.arange(2), run._newton_steps(np.arange(2)))
+    assert taken.tolist() == [False, True]
+    assert run.theta[0, 0] == 3.0
+    assert abs(run.theta[1, 0]) < 0.1

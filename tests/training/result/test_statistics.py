@@ -11,7 +11,10 @@ from scipy import optimize
 
 from autodiff_cli import Objective
 from autodiff_cli.array_types import Array
+from autodiff_cli.training.fitting.minimization import root_mean_square
 from autodiff_cli.training.objective.batch import GroupBatch, ObjectiveBatch
+from autodiff_cli.training.objective.loading import as_dataset
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result import statistics
 from autodiff_cli.training.result.statistics import (
     COVARIANCE,
@@ -288,3 +291,64 @@ def test_directions_that_change_no_softmax_are_found() -> None:
     for direction in basis.T:
         assert objective.value(theta + 3 * direction) == pytest.approx(objective.value(theta), rel=1e-12)
     assert statistics.softmax_null_space(Objective(CURVE, DATA), np.ones(2)) is None
+
+
+def test_errors_of_softmax_parameters_are_those_with_scores_of_sum_0() -> None:
+    """The generalised inverse of the Hessian, whose null space are the directions that change no probability."""
+    kinds = np.array([*"abcabcabbcacba"])
+    objective = Objective("kind ~ softmax(dense(x, 3))", {"x": DATA["x"], "kind": kinds})
+    end = optimize.minimize(objective.value_and_grad, np.zeros(6), jac=True, method="BFGS", tol=1e-10).x
+    found = compute_statistics(objective, end)
+    hessian = second_derivatives(objective, end)
+    np.testing.assert_allclose(found.covariance, np.linalg.pinv(hessian, rcond=1e-7), rtol=1e-4, atol=1e-6)
+    assert "sums over the classes of 0" in found.definition
+    assert found.warnings == ()
+
+
+@each("sigma", [None, 0.2])
+def test_errors_with_priors_are_those_of_the_posterior_density(sigma: float | None) -> None:
+    """With an unknown variance, its best value for all parameters is put in: n/2*log(rss) - log prior."""
+    options = FitOptions(
+        priors={"a": "normal(1.5, 0.2)", "b": "normal(1, 0.3)"}, sigma=sigma, absolute_sigma=bool(sigma)
+    )
+    objective = Objective.of(CURVE, as_dataset(DATA), options)
+
+    def minus_log_posterior(theta: Array) -> float:
+        rss = np.sum((DATA["y"] - theta[0] * np.exp(-theta[1] * DATA["x"])) ** 2)
+        prior = ((theta[0] - 1.5) / 0.2) ** 2 / 2 + ((theta[1] - 1) / 0.3) ** 2 / 2
+        return float(prior + (COUNT / 2 * math.log(rss) if sigma is None else rss / sigma**2 / 2))
+
+    end = optimize.minimize(
+        minus_log_posterior, [2.0, 0.8], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-13}
+    ).x
+    if sigma is None:
+        objective.set_scale(root_mean_square(objective, end))
+    h = 1e-4
+    steps = h * np.eye(2)
+    hessian = np.array(
+        [
+            [
+                sum(i * j * minus_log_posterior(end + i * one + j * other) for i in (1, -1) for j in (1, -1))
+                / (4 * h * h)
+                for other in steps
+            ]
+            for one in steps
+        ]
+    )
+    found = compute_statistics(objective, end)
+    np.testing.assert_allclose(found.covariance, np.linalg.inv(hessian), rtol=1e-4)
+    assert found.interval_dof is None
+
+
+@each("model, options", [kind for kind in KINDS if kind[0] != CURVE or not kind[1]])
+def test_one_row_more_than_parameters_is_needed_for_an_estimated_variance(model: str, options: dict[str, Any]) -> None:
+    for rows in (2, 3):
+        objective = scaled(
+            Objective(model, {name: column[[1, 6, 12][:rows]] for name, column in DATA.items()}, **options)
+        )
+        theta = objective.start
+        found = compute_statistics(objective, theta, missing="")
+        is_estimated = options.get("family") in (None, "quasipoisson", "gamma")
+        reason = "no standard errors: there are no more rows than parameters, so the residual variance is unknown"
+        assert (reason in found.missing_error_reasons) is (is_estimated and rows == 2)
+        assert found.dof == rows - 2
