@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,19 @@ import pytest
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.fitting.comparison import Comparison, NestedTest, assign_folds
+from autodiff_cli.training.fitting.comparison import (
+    ComparedModel,
+    Comparison,
+    NestedTest,
+    _nested_test,
+    _ranking_key,
+    assign_folds,
+    cross_validation_error,
+    why_not_nested,
+)
+from autodiff_cli.training.objective.loading import as_dataset
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.options import FitOptions
 from tests.each import each
 
 X = np.linspace(0, 4, 12)
@@ -279,3 +293,133 @@ def test_a_polynomial_does_not_seem_better_because_its_scale_is_small() -> None:
         y = 1 + 2 * x + 0.3 * np.random.default_rng(seed).standard_t(2, size=20)
         best.append(ad.compare([LINE, curve], {"x": x, "y": y}, loss="cauchy").models[0].fit.model)
     assert best == [LINE] * 4
+
+
+# --- Which pairs are tested, and how models are ranked
+
+LEVELS = {"x": X + 0.5, "y": np.array(Y), "g": [*"uvw"] * 4, "z": np.cos(X)}
+UNKNOWN = "it is not known whether one is a special case of the other"
+
+
+@each("smaller, larger, reason", [
+    ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + c", None),
+    ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x)*c", None),
+    ("y ~ a*exp(-b*x)", "y ~ c*exp(-d*x) + f", UNKNOWN),
+    ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + c*exp(-d*x)",
+     "`d` has no effect where c = 0, so the distribution of the test statistic is not known"),
+    ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x^2) + c", UNKNOWN),
+    ("y ~ a*x/(b + x)", "y ~ a[g]*x/(b + x)", None),
+    ("y ~ a*x/(b + x)", "y ~ a[g]*x/(b[g] + x)", None),
+    ("y ~ a*x/(b + x)", "y ~ a[g]*x/(b + x^2)", UNKNOWN),
+    ("y ~ a + b*x", "y ~ a[g] + b*x", None),
+    ("y ~ a + b*x", "y ~ c*x + d*z + f*x^2", UNKNOWN),
+    ("y ~ a + b*x + z", "y ~ c + d*x + f*z", None),
+    ("y ~ a + b*x + z", "y ~ c + d*x + f*x^2", UNKNOWN),
+    ("y ~ a + b*x", "y ~ c + d*x + f*x^2 + z", UNKNOWN),
+    ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + dot(v, [x, z])", "they have array parameters"),
+])  # fmt: skip
+def test_models_are_nested_if_that_is_certain(smaller: str, larger: str, reason: str | None) -> None:
+    objectives = [ad.Objective(model, LEVELS) for model in (smaller, larger)]
+    assert why_not_nested(*objectives) == reason
+
+
+def pair(models: tuple[str, str] = ("y ~ a + b*x", "y ~ a + b*x + c*z"), **options: Any) -> Any:
+    objectives = [Objective.of(model, as_dataset(LEVELS), FitOptions(**options)) for model in models]
+    fits = [ad.fit(model, LEVELS, **options) for model in models]
+    return [ComparedModel(fit, 3, None, None, None) for fit in fits], objectives
+
+
+def judged(changes: tuple[dict[str, Any], dict[str, Any]], **options: Any) -> NestedTest:
+    compared, objectives = pair(**options)
+    models = [
+        dataclasses.replace(one, fit=dataclasses.replace(one.fit, **change))
+        for one, change in zip(compared, changes, strict=True)
+    ]
+    return _nested_test(*models, *objectives)
+
+
+@each("which", [0, 1])
+def test_pairs_without_a_test_have_the_reason(which: int) -> None:
+    def with_change(**change: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        return (change, {}) if which == 0 else ({}, change)
+
+    assert judged(({}, {})).reason == ""
+    assert judged(with_change(converged=False)).reason == "one of the fits did not converge"
+    assert judged(with_change(rss=None)).reason == "there is no likelihood"
+    exact = "the larger model fits exactly, so the residual variance is unknown"
+    assert judged(with_change(is_perfect=True)).reason == (exact if which else "")
+    assert judged(with_change(dof=0)).reason == (exact if which else "")
+    worse = "the model with more parameters fits worse, so its best fit was not found"
+    rss = 0.0 if which == 0 else 99.0
+    assert judged(with_change(rss=rss)).reason == worse
+
+
+def test_tests_are_f_tests_or_likelihood_ratios() -> None:
+    found, larger = judged(({}, {})), pair()[0][1].fit
+    gain = pair()[0][0].fit.rss - larger.rss
+    assert (found.name, found.dof) == ("F", (1, larger.dof))
+    assert found.statistic == pytest.approx(gain / (larger.rss / larger.dof), rel=1e-9)
+    known = judged(({}, {}), sigma=0.5, absolute_sigma=True)
+    assert (known.name, known.statistic) == ("likelihood ratio", pytest.approx(gain / 0.25, rel=1e-9))
+    assert judged(({}, {}), loss="huber").reason == "the loss huber is not a likelihood"
+    assert judged(({}, {}), priors={"a": "normal(0, 9)"}).reason == "parameters have priors"
+    on_bound = judged(({}, {}), bounds={"a": (5, None)})
+    assert on_bound.reason == "a parameter is on a bound"
+    counts = pair(("y ~ exp(a + b*x)", "y ~ exp(a + b*x + c*z)"), family="gamma")
+    dispersed = _nested_test(*counts[0], *counts[1])
+    deviances = [one.fit.deviance for one in counts[0]]
+    assert dispersed.name == "F"
+    assert dispersed.statistic == pytest.approx((deviances[0] - deviances[1]) / counts[0][1].fit.dispersion, rel=1e-9)
+
+
+def test_models_are_ranked_by_aicc_and_those_without_by_their_errors() -> None:
+    plain = pair()[0][0]
+
+    def one(cv_error: float | None = None, k: int = 3, **change: Any) -> ComparedModel:
+        return ComparedModel(dataclasses.replace(plain.fit, **change), k, None, None, cv_error)
+
+    ranked = [
+        one(k=2, is_perfect=True, loss=0.0),
+        one(k=5, is_perfect=True, loss=0.0),
+        one(aicc=-9.0),
+        one(aicc=4.0, bic=1.0),
+        one(aicc=4.0, bic=2.0),
+        one(cv_error=0.1, aicc=None, loss=9.0),
+        one(cv_error=0.2, aicc=math.nan, loss=1.0),
+        one(aicc=None, loss=1.0),
+        one(aicc=None, loss=2.0),
+        one(aicc=None, loss=math.nan),
+        one(aicc=-99.0, failure="no minimum was found", loss=1.0),
+    ]
+    for seed in range(3):
+        shuffled = [ranked[k] for k in np.random.default_rng(seed).permutation(len(ranked))]
+        assert sorted(shuffled, key=_ranking_key) == ranked
+
+
+@each("weights", [None, np.r_[0.0, np.linspace(0.5, 2, 11)]])
+def test_the_cross_validation_error_is_the_weighted_mean_of_held_out_losses(weights: Any) -> None:
+    options = FitOptions(weights=weights, seed=4)
+    objective = Objective.of("y ~ a + b*x", as_dataset(LEVELS), options)
+    found = ad.fit("y ~ a + b*x", LEVELS, weights=weights)
+    error, reason = cross_validation_error(objective, found, options, 4)
+    used, total = np.ones(12) if weights is None else weights, 0.0
+    for fold in range(4):
+        rest = assign_folds(12, 4, 4) != fold
+        line = np.polyfit(LEVELS["x"][rest], LEVELS["y"][rest], 1, w=np.sqrt(used[rest]))
+        total += np.sum(used[~rest] * (LEVELS["y"][~rest] - np.polyval(line, LEVELS["x"][~rest])) ** 2)
+    assert (error, reason) == (pytest.approx(total / used.sum(), rel=1e-9), "")
+    assert cross_validation_error(objective, found, options, 1) == (None, "")
+    assert cross_validation_error(objective, dataclasses.replace(found, failure="none"), options, 4) == (None, "")
+
+
+def test_why_there_is_no_cross_validation_error() -> None:
+    few = {"x": np.arange(4.0), "y": np.array([1.0, 3, 2, 5]), "g": [*"aabb"]}
+    for model, folds, words in (
+        ("y ~ a + b*x + c*x^2", 2, "the rows without a fold are fewer than the parameters"),
+        ("y ~ a[g]", 3, "a fold has rows whose parameters the other folds do not determine"),
+    ):
+        options = FitOptions(seed=next(k for k in range(50) if len({*assign_folds(4, 3, k)[:2]}) == 1))
+        objective = Objective.of(model, as_dataset(few), options)
+        error, reason = cross_validation_error(objective, ad.fit(model, few), options, folds)
+        assert error is None
+        assert reason == f"no cross-validation error: {words}"

@@ -262,3 +262,56 @@ def test_profiles_do_not_pass_over_values_that_do_not_fit(seed: int) -> None:
     fixed = ad.fit("y ~ V*x/(K + x)", {"x": x, "y": y}, fixed={"V": math.copysign(ends[0], found.parameters["V"])})
     threshold = t.ppf(0.975, 13) ** 2 / 13
     assert fixed.rss / found.rss - 1 == pytest.approx(threshold, rel=1e-5)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("model", "curve", "most"),
+    [
+        ("y ~ a + b*x", lambda x: 1 + 2 * x, 54),
+        ("y ~ a*exp(-b*x) + c", lambda x: 2.5 * np.exp(-1.3 * x) + 0.1, 70),
+        ("y ~ a*x/(b + x)", lambda x: 2 * x / (1.5 + x), 44),
+    ],
+)
+def test_profiles_take_few_fits_and_end_at_the_height_of_students_quantile(
+    model: str, curve: Any, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """About twelve fits for each limit, whose sum of squares is that of the definition."""
+    fits, rise_of = list[float](), inference._Profile._rise_of
+
+    def counted(profile: Any, value: float, *others: Any) -> float:
+        fits.append(value)
+        return rise_of(profile, value, *others)
+
+    monkeypatch.setattr(inference._Profile, "_rise_of", counted)
+    x = np.linspace(0, 4, 40)
+    data = {"x": x, "y": curve(x) + 0.05 * np.cos(9 * x)}
+    found = ad.fit(model, data, profile=True, confidence=0.9)
+    assert len(fits) <= most
+    level = found.rss * (1 + t.ppf(0.95, found.dof) ** 2 / found.dof)
+    for name, ends in found.intervals["profile"].items():
+        if name == "b" and " + b*x" not in model:
+            for end in ends:  # with `b` fixed, the other parameters are linear
+                shape = np.exp(-end * x) if "exp" in model else x / (end + x)
+                columns = np.stack([shape, np.ones(40)] if "exp" in model else [shape], axis=1)
+                _, (rss,), *_ = np.linalg.lstsq(columns, data["y"])
+                assert rss == pytest.approx(level, rel=1e-6)
+    if "exp" not in model and "/" not in model:
+        straight = {name: pytest.approx(ends, rel=1e-6) for name, ends in found.confidence().items()}
+        assert found.intervals["profile"] == straight
+
+
+@each("change, words", [
+    ({"loss": "mae"}, "profile needs least squares or a likelihood, not the loss mae; use bootstrap instead"),
+    ({"l2": 0.1}, "profile needs a likelihood, which a penalised fit does not have; use bootstrap"),
+    ({"model": "y ~ mlp(x, [2], tanh)"}, "profile: a network's parameters have no intervals"),
+    ({"model": "g ~ softmax(dense(x, 2))"}, "profile needs least squares or a likelihood, not classes"),
+    ({"model": "(y - a*x)^2"}, "profile needs least squares or a likelihood, not the loss of this model"),
+    ({"model": "y ~ x*(" + " + ".join(f"p{k}" for k in range(51)) + ")"}, "profile handles at most 50 parameters, not 51"),
+])  # fmt: skip
+def test_profiles_that_have_no_meaning_are_refused(change: dict[str, Any], words: str) -> None:
+    columns = {"x": np.arange(4.0), "y": np.arange(4.0), "g": [*"uvuv"]}
+    model = change.get("model", "y ~ a*x + b")
+    objective = ad.Objective(model, columns, **{name: value for name, value in change.items() if name != "model"})
+    with pytest.raises(OptionError) as caught:
+        inference.check_profile(objective)
+    assert str(caught.value).startswith(words)
