@@ -306,7 +306,7 @@ def test_profiles_take_few_fits_and_end_at_the_height_of_students_quantile(
     ({"model": "y ~ mlp(x, [2], tanh)"}, "profile: a network's parameters have no intervals"),
     ({"model": "g ~ softmax(dense(x, 2))"}, "profile needs least squares or a likelihood, not classes"),
     ({"model": "(y - a*x)^2"}, "profile needs least squares or a likelihood, not the loss of this model"),
-    ({"model": "y ~ x*(" + " + ".join(f"p{k}" for k in range(51)) + ")"}, "profile handles at most 50 parameters, not 51"),
+    ({"model": f"y ~ x*({' + '.join(f'p{k}' for k in range(51))})"}, "profile handles at most 50 parameters, not 51"),
 ])  # fmt: skip
 def test_profiles_that_have_no_meaning_are_refused(change: dict[str, Any], words: str) -> None:
     columns = {"x": np.arange(4.0), "y": np.arange(4.0), "g": [*"uvuv"]}

@@ -15,10 +15,12 @@ import pytest
 from scipy import optimize, stats
 
 import autodiff_cli as ad
+from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.result import prediction
 from autodiff_cli.training.result.goodness import DRAWN
 from autodiff_cli.training.result.prediction import PredictionRequest, Predictions, column_chunks, prediction_columns
+from tests.each import each
 from tests.support import expect_refusal, run_cli
 
 X = np.linspace(0, 4, 12)
@@ -301,3 +303,108 @@ def test_new_positive_numbers_vary_in_proportion_to_their_mean() -> None:
     variance = (width / stats.norm.ppf(0.95)) ** 2 * (error**2 + 0.3 * mean**2)
     for limits, share in zip(found, (0.05, 0.95), strict=True):
         close(limits, stats.gamma.ppf(share, mean**2 / variance, scale=variance / mean).tolist())
+
+
+# --- Quantiles of new observations, by SciPy
+
+
+@each("mean", [0.0, 1e-6, 0.4, 3.0, 77.5, 1e5])
+@each("share", [0.005, 0.025, 0.5, 0.9, 0.975, 0.9999])
+def test_quantiles_of_counts_are_those_of_poisson_and_negative_binomial_distributions(
+    mean: float, share: float
+) -> None:
+    for error in (0.0, 0.3 * mean, 2 * mean + 0.1):
+        with ignore_float_errors():
+            found = prediction.count_quantiles(np.array([mean]), np.array([error]), share)[0]
+        if error == 0:
+            wanted = max(stats.poisson.ppf(share, mean), 0)
+        elif mean == 0:
+            continue
+        else:
+            shape = (mean / error) ** 2
+            wanted = stats.nbinom.ppf(share, shape, shape / (shape + mean))
+        assert found == pytest.approx(wanted, abs=1e-9)
+    with ignore_float_errors():
+        unknown = prediction.count_quantiles(np.array([math.nan, 3.0]), np.array([1.0, math.inf]), share)
+    assert np.isnan(unknown).all()
+
+
+@each("mean, variance", [(1.0, 1.0), (0.2, 3.0), (50.0, 4.0)])
+def test_quantiles_of_positive_numbers_are_those_of_gamma_distributions(mean: float, variance: float) -> None:
+    for share in (0.01, 0.5, 0.99):
+        found = prediction.gamma_quantiles(np.array([mean]), np.array([variance]), share)[0]
+        assert found == pytest.approx(stats.gamma.ppf(share, mean**2 / variance, scale=variance / mean), rel=1e-9)
+
+
+def curve_fit(model: str, x: Any, y: Any, **options: Any) -> Any:
+    return ad.fit(model, {"x": x, "y": y}, **options)
+
+
+def test_inverse_predictions_of_a_parabola_are_its_two_roots_with_their_errors() -> None:
+    """The errors by the delta method: those of reading and prediction, over the slope."""
+    x = np.linspace(1, 9, 15)
+    found = curve_fit("y ~ a*(x - 5)^2 + c", x, (x - 5) ** 2 + 1 + 0.1 * np.sin(7 * x))
+    a, c = found.parameters["a"], found.parameters["c"]
+    left, right = found.inverse("x", 5.0, 0.2, limits=(0, 10))
+    for each_of, side in ((left, -1), (right, 1)):
+        root = 5 + side * math.sqrt((5 - c) / a)
+        gradient = np.array([(root - 5) ** 2, 1.0])
+        error = math.sqrt(gradient @ found.covariance @ gradient + 0.04) / abs(2 * a * (root - 5))
+        assert each_of[:2] == pytest.approx((root, error), rel=1e-9)
+        for end in each_of[2:]:
+            gradient = np.array([(end - 5) ** 2, 1.0])
+            spread = math.sqrt(gradient @ found.covariance @ gradient + 0.04)
+            distance = a * (end - 5) ** 2 + c - 5
+            assert abs(distance) == pytest.approx(found.quantile() * spread, rel=1e-6)
+    assert found.inverse("x", 5.0, 0.2, limits=(0, 4))[0][0] == pytest.approx(left.value, rel=1e-9)
+    assert found.inverse("x", 0.0, 0.2, limits=(0, 10)) == []
+    (open_ended,) = found.inverse("x", 5.0, 0.2, limits=(2.99, 4))
+    assert open_ended.low is None
+    assert open_ended.high == pytest.approx(left.high, rel=1e-6)
+
+
+# --- Data of plots
+
+
+def plot_of(model: str, data: Any, **options: Any) -> Any:
+    found = ad.fit(model, data, plot=True, **options)
+    assert found.plot is not None
+    return found, found.plot
+
+
+@each("first, power, is_log", [(1.0, 3.5, True), (1.0, 3.1, False), (20.0, 3.5, False), (0.0, 3.5, False)])
+def test_axes_are_logarithmic_if_values_spread_over_a_hundredfold_and_lie_low(
+    first: float, power: float, is_log: bool
+) -> None:
+    x = first + 1000 * np.linspace(0, 1, 30) ** power
+    assert plot_of("y ~ a*x + b", {"x": x, "y": x + np.sin(x)})[1].is_log_scale is is_log
+
+
+def test_curves_have_a_point_at_every_ratio_if_their_ends_differ_much() -> None:
+    near, far = prediction._curve_points(np.array([1.0, 99.0])), prediction._curve_points(np.array([1.0, 50, 100.0]))
+    np.testing.assert_allclose(near, np.linspace(1, 99, 241))
+    assert {*np.linspace(1, 100, 241)} <= {*far}
+    assert len(far) > 2 * 241 - 4
+    assert (far[0], far[-1]) == (1, 100)
+    with_zero = prediction._curve_points(np.array([0.0, 0.1, 100.0]))
+    assert np.sum((with_zero > 0) & (with_zero < 1)) > 50
+    assert len(prediction._curve_points(np.array([-100.0, -1.0]))) == 241
+
+
+def test_plots_show_rows_residuals_and_the_curve_of_each_label() -> None:
+    data = {"x": np.tile(np.arange(1.0, 7), 2), "g": np.repeat(["u", "v"], 6)}
+    data["y"] = 1 + data["x"] + 3 * (data["g"] == "u") + 0.1 * np.cos(9 * np.arange(12))
+    found, plot = plot_of("`y` ~ a[g] + b*x", data, sigma=0.2)
+    predicted = found.predict(data)
+    assert (plot.predictor, plot.target) == ("x", "y")
+    np.testing.assert_allclose(plot.residuals, data["y"] - predicted, atol=1e-12)
+    np.testing.assert_allclose(plot.sigma, np.full(12, 0.2))
+    assert [curve.name for curve in plot.curves] == ["u", "v"]
+    for number, curve in enumerate(plot.curves):
+        assert (plot.groups == number).tolist() == (data["g"] == curve.name).tolist()
+        wanted = found.predict({"x": curve.x, "g": np.full(len(curve.x), curve.name)})
+        np.testing.assert_allclose(curve.y, wanted)
+    _, both = plot_of("y ~ a + b*x + c*z", {"x": data["x"], "z": np.cos(data["x"] * 2), "y": data["y"]})
+    assert both.predictor == ""
+    (diagonal,) = both.curves
+    np.testing.assert_array_equal(diagonal.x, diagonal.y)
