@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.training.fitting import minimization
-from autodiff_cli.training.methods.gradient_descent import RunawayDetector
+from autodiff_cli.training.methods.gradient_descent import RunawayDetector, has_converged, has_plateaued
 from autodiff_cli.training.objective.batch import ObjectiveBatch
 from tests.each import each
 
@@ -127,3 +128,68 @@ def test_a_fit_at_the_edge_of_its_domain_has_no_parameter_at_infinity() -> None:
     """The location of a shifted exponential is best at the first row; the search for its scale stops there too."""
     found = ad.fit("log(s) + (y - m)/s + 0*log(y - m)", {"y": [0.1, 2, 5, 6, 9]}, likelihood=True)
     assert "infinity" not in said(found)
+
+
+def path(curve: Callable[[float], float], loss: Callable[[float], float], start: float, steps: int = 800) -> int | None:
+    """Return the step in which a path is found to run away; None if it is not."""
+    detector = RunawayDetector(np.array([[start, 1.0]]))
+    for step in range(steps):
+        theta, fits = np.array([[curve(step), 1.0]]), np.arange(1)
+        if detector.examine(fits, np.array([step]), np.array([loss(step)]), theta, np.ones(1))[0]:
+            return step
+    return None
+
+
+@each("curve, loss, start, is_found", [
+    (lambda n: 1.0 + n**1.2, lambda n: 1 + 10 / (1 + n), 1.0, True),
+    (lambda n: 1.0 + n**0.9, lambda n: 1 + 10 / (1 + n), 1.0, False),  # grows by less than a factor of 2
+    (lambda n: 1 / (1.0 + n**1.2), lambda n: 1 + 10 / (1 + n), 1.0, True),  # to 0
+    (lambda n: 2.0 + 0 * n, lambda n: 1 + 10 / (1 + n), 1.0, False),
+    (lambda n: 1.0 + n**1.2, lambda n: 100 - n / 3, 1.0, False),  # falls as fast as before
+    (lambda n: 1.0 + n**1.2, lambda n: 1 + 1e-5 / (1 + n), 1.0, False),  # is about to converge
+    (lambda n: 1.0 + n**1.2, lambda n: 1 + 1e4 / (1 + n), 1.0, False),  # still falls by much
+    (lambda n: 1e6 / (1.0 + n**1.2) + 1, lambda n: 1 + 10 / (1 + n), 1e6, True),
+    (lambda n: -1.0 - n**1.2, lambda n: 1 + 10 / (1 + n), 0.0, True),
+])  # fmt: skip
+def test_paths_that_run_away_double_while_losses_fall_ever_less(
+    curve: Callable[[float], float], loss: Callable[[float], float], start: float, is_found: bool
+) -> None:
+    assert (path(curve, loss, start) is not None) is is_found
+
+
+def test_a_verdict_takes_three_looks_at_doubled_steps() -> None:
+    """With two parameters, after 36, 72 and 144 steps."""
+    found = path(lambda n: 1.0 + n**1.2, lambda n: 1 + 10 / (1 + n), 1.0)
+    assert found == 48 * 3
+
+
+LOSSES: list[tuple[Callable[[int], float], bool]] = [
+    (lambda k: 1 + 0.5**k, True),
+    (lambda k: 1 + 0.9**k, False),
+    (lambda k: 1 - 1e-9 * k, False),  # falls evenly, without an end in sight
+    (lambda k: 1.0, True),
+    (lambda k: 1 + 1e-7 * (-1) ** (k // 5), True),  # scatters by less than a millionth
+    (lambda k: 1 + 1e-5 * (-1) ** (k // 5), False),
+    (lambda k: 1 - 0.5**k, True),  # rises to its limit
+    (lambda k: 1 + 1e-9 * 1.2**k, False),
+]
+
+
+@each("loss, is_over", LOSSES)
+def test_losses_have_converged_if_a_series_has_little_left(loss: Callable[[int], float], is_over: bool) -> None:
+    assert has_converged([loss(k) for k in range(51)]) is is_over
+    assert not has_converged([loss(k) for k in range(10)])
+
+
+@each("change, is_over", [(0.9e-3, True), (1.1e-3, False)])
+@each("sign", [1, -1])
+def test_a_loss_on_a_plateau_changes_by_less_than_the_tolerance_in_ten_epochs(
+    change: float, is_over: bool, sign: int
+) -> None:
+    losses = [5.0 * sign, *(sign * (1 + change * k / 9) for k in range(10))]
+    assert has_plateaued(losses, 1e-3, drawn=False) is is_over
+    assert not has_plateaued(losses[-9:], 1e-3, drawn=False)
+    noise = np.random.default_rng(0).normal(1, 0.1, 20).tolist()
+    assert has_plateaued(noise, 1e-3, drawn=True)
+    assert not has_plateaued(noise, 1e-3, drawn=False)
+    assert not has_plateaued([5 - k / 2 for k in range(10)], 1e-3, drawn=True)

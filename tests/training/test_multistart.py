@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.options import OptionError
+from autodiff_cli.training.fitting.optimization import _multistart_summary
+from autodiff_cli.training.fitting.starts import StartCandidate, best_candidate, rivals_of
+from tests.each import each
 
 X = np.linspace(0, 10, 80)
 PEAKS = 2 * np.exp(-((X - 3) ** 2) / 0.5) + 1.2 * np.exp(-((X - 7) ** 2) / 1.5)
@@ -57,3 +61,44 @@ def test_failing_from_every_start_is_reported() -> None:
         ad.fit(MODEL, DATA, starts=0)
     with pytest.raises(OptionError, match="a checkpoint holds a single fit"):
         ad.fit(MODEL, DATA, starts=2, checkpoint="fit.checkpoint")
+
+
+INF = math.inf
+
+
+@each("losses, best, words", [
+    ([1.0, 1.0, 1.0], 1.0, "the best of 3 starting points: 3 of them led to this fit"),
+    ([1.0, 2.0, 1.0 + 1e-8], 1.0, "the best of 3 starting points: 2 of them led to this fit, 1 led to worse fits"),
+    ([2.0, 1.0, INF, INF], 1.0, "the best of 4 starting points: 1 of them led to this fit, 1 led to worse fits, "
+                                "2 failed; the given start is not among them"),
+    ([INF, 1.0], 1.0, "the best of 2 starting points: 1 of them led to this fit, 1 failed; the given start "
+                      "is not among them"),
+    ([INF, INF], INF, "none of 2 starting points led to a fit"),
+    ([-1.0, -1.0 - 1e-8], -1.0, "the best of 2 starting points: 2 of them led to this fit"),
+    ([1.0 + 2e-6, 1.0], 1.0, "the best of 2 starting points: 1 of them led to this fit, 1 led to worse fits; the given "
+                             "start is not among them"),
+])  # fmt: skip
+def test_the_summary_counts_starts_by_where_they_led(losses: list[float], best: float, words: str) -> None:
+    assert _multistart_summary(losses, best) == words
+
+
+def test_the_first_of_equal_candidates_is_the_best() -> None:
+    ends = [np.array([float(k)]) for k in range(4)]
+    candidates = [StartCandidate(end, end, loss) for end, loss in zip(ends, (2.0, 1.0 + 1e-8, 1.0, 3.0), strict=True)]
+    assert best_candidate(candidates) is candidates[1]
+    assert best_candidate(candidates[2:]) is candidates[2]
+    assert best_candidate([]) is None
+    negative = [StartCandidate(end, end, loss) for end, loss in zip(ends, (-1.0, -2.0, -2.0 - 1e-8, 0.0), strict=True)]
+    assert best_candidate(negative) is negative[1]
+
+
+def test_rivals_are_nearly_as_likely_and_differ() -> None:
+    """Of normal errors with an estimated variance, half of the rows times the logarithm of losses counts."""
+    x = np.linspace(0, 3, 20)
+    objective = ad.Objective("y ~ a*sin(b*x)", {"x": x, "y": np.sin(2 * x) + 0.3 * np.cos(9 * x)})
+    ends = np.array(
+        [[1.0, 2.0], [-1.0, -2.0], [1.0, 5.0], [1.0, 7.0], [1.0, 9.0], [1.0, 5.0 + 1e-4], [0.5, 11], [0.4, 13]]
+    )
+    losses = np.array([1.0, 1.0, np.exp(0.29), np.exp(0.31), np.exp(0.1), np.exp(0.2), np.exp(0.05), np.exp(0.02)])
+    found = rivals_of(objective, ends, losses)
+    assert [end.tolist() for end in found] == [[0.4, 13], [0.5, 11], [1, 9], [1, 5.0001]]
