@@ -11,11 +11,25 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.backends.reductions import block_slices, fold
+from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.rows import MAX_BLOCK_ROWS, MemoryRows, Task
+from autodiff_cli.training.rows import (
+    MAX_BLOCK_ROWS,
+    WEIGHT,
+    MemoryRows,
+    RowSelection,
+    Task,
+    column_spreads,
+    count_confusions,
+    join_spreads,
+    join_triangles,
+    residual_triangle,
+    score_triangle,
+    spreads,
+)
 from tests.each import each
 from tests.support import goodness
 
@@ -165,3 +179,77 @@ def test_a_fit_is_identified_by_the_options_that_decide_its_course(option: str, 
 @each("option, value", [("epochs", 7), ("backend", "numpy"), ("threads", 2), ("derive", {"h": "2*a"}), ("plot", True)])
 def test_a_fit_may_go_on_with_other_options_of_its_report(option: str, value: Any) -> None:
     assert FitOptions().identity() == FitOptions(**{option: value}).identity()
+
+
+@each("weights", [None, np.random.default_rng(1).integers(0, 3, 40).astype(float)])
+@each("offset", [0.0, 1e9])
+def test_moments_of_blocks_are_those_of_all_rows(weights: Any, offset: float) -> None:
+    values = offset + np.random.default_rng(0).normal(size=(2, 40)) * [[1], [1e-3]]
+    found = None
+    for rows in (slice(0, 1), slice(1, 13), slice(13, 40)):
+        part = spreads(values[:, rows].copy(), {} if weights is None else {WEIGHT: weights[rows]})
+        found = part if found is None else join_spreads(found, part)
+    assert found is not None
+    used = np.ones(40) if weights is None else weights
+    centred = values - offset  # exactly
+    means = np.average(centred, axis=1, weights=used)
+    np.testing.assert_allclose(found.means - offset, means, atol=1e-15 * (1 + offset))
+    np.testing.assert_allclose(found.squares, np.sum(used * (centred - means[:, None]) ** 2, axis=1), rtol=1e-4)
+    assert found.low.tolist() == values.min(axis=1).tolist()
+    assert found.high.tolist() == values.max(axis=1).tolist()
+    assert found.weight == used.sum()
+    variances = found.squares / found.weight
+    sizes = np.sqrt([*(found.means**2 + variances), *variances])
+    np.testing.assert_allclose(found.typical_sizes, [1, *sizes, *(1 / sizes)])
+
+
+def test_equal_values_have_no_spread_and_rows_of_no_weight_no_part() -> None:
+    constant = spreads(np.full((1, 5), 0.1), {})
+    with ignore_float_errors():
+        assert (constant.squares.tolist(), constant.typical_sizes.tolist()) == ([0.0], [1.0, 0.1, 10.0])
+    nothing = spreads(np.ones((1, 3)), {WEIGHT: np.zeros(3)})
+    assert (nothing.weight, nothing.squares.tolist()) == (0, [0])
+    both = join_spreads(nothing, nothing)
+    assert (both.weight, both.means.tolist(), both.squares.tolist()) == (0, [1], [0])
+    named = column_spreads(("b", "a"), {"a": np.array([1, 2]), "b": np.array([5, 7])})
+    assert (named.means.tolist(), named.squares.tolist()) == ([6, 1.5], [2, 0.5])
+
+
+@each("weights", [None, np.arange(7.0)])
+@each("components", [1, 2])
+def test_triangles_of_blocks_have_the_products_of_their_rows(weights: Any, components: int) -> None:
+    generator = np.random.default_rng(components)
+    matrix = generator.normal(size=(components, 3, 7))
+    columns = {} if weights is None else {WEIGHT: weights}
+    root = np.ones(7) if weights is None else np.sqrt(weights)
+    weighted = matrix * root
+    wanted = np.einsum("cir,cjr->ij", weighted, weighted)
+    factor = residual_triangle(components, 3, matrix.reshape(-1, 7).copy(), columns)
+    np.testing.assert_allclose(factor.T @ factor, wanted, atol=1e-12)
+    joined = join_triangles(factor, factor)
+    np.testing.assert_allclose(joined.T @ joined, 2 * wanted, atol=1e-12)
+    slopes = score_triangle(matrix[0].copy(), columns)
+    scores = matrix[0, 1:] * root**2
+    np.testing.assert_allclose(slopes.T @ slopes, scores @ scores.T, atol=1e-12)
+
+
+def test_confusions_are_counted_for_rows_with_weight() -> None:
+    values = np.array([[0.0, 1, 1, 2, 2], [5, 0, 9, 0, 1], [1, 3, 0, 0, 2], [0, 1, 1, 4, 0]])
+    assert count_confusions(3, values, {}).tolist() == [[1, 0, 0], [1, 1, 0], [0, 1, 1]]
+    weight = {WEIGHT: np.array([1.0, 0, 2, 1, 1])}
+    assert count_confusions(3, values, weight).tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 1]]
+
+
+@each("is_mask", [True, False])
+@each("rows, chunk", [(50, 16), (64, 16), (5, 16), (33, 8)])
+def test_selected_rows_are_found_in_every_chunk(rows: int, chunk: int, is_mask: bool) -> None:
+    generator = np.random.default_rng(rows)
+    times = generator.integers(0, 3, rows).astype(np.uint8)
+    chosen = times > 0 if is_mask else times
+    found, wanted = RowSelection(chosen, chunk), np.repeat(np.arange(rows), chosen.astype(int))
+    assert found.rows == len(wanted)
+    parts = [found.chunk_rows(number) for number in range(-(-rows // chunk))]
+    assert np.concatenate(parts).tolist() == wanted.tolist()
+    positions = generator.permutation(len(wanted))[:9]
+    assert found.row_numbers(positions).tolist() == wanted[positions].tolist()
+    assert found.row_numbers(np.array([len(wanted) - 1, 0, 0])).tolist() == wanted[[-1, 0, 0]].tolist()
