@@ -95,28 +95,30 @@ def differences(found: Any, wanted: Any, place: str = "") -> Iterator[tuple[str,
         yield place, found, wanted
 
 
-@pytest.mark.slow
+QUICK_REPORTS: list[tuple[str, dict[str, Any]]] = [
+    ("jump ~ a + b*x", {"weights": "w"}),
+    ("n ~ exp(a + b*x)", {"family": "poisson"}),
+    ("y ~ a*exp(-b*x)", {"derive": {"half": "ln(2)/b"}}),
+]
+REPORTS: list[tuple[str, dict[str, Any]]] = [
+    ("y ~ a*exp(-b*x)", {}),
+    ("jump ~ a*exp(-b*x)", {}),
+    ("jump ~ a + b*x", {"sigma": "w", "absolute_sigma": True}),
+    ("y ~ a*exp(-b*x)", {"loss": "huber"}),
+    ("y ~ a*exp(-b*x)", {"loss": "mae"}),
+    ("n ~ exp(a + b*x)", {"family": "quasipoisson"}),
+    ("n ~ exp(a + b*x)", {"family": "negative_binomial"}),
+    ("k ~ sigmoid(a + b*x)", {"family": "binomial"}),
+    ("y ~ a*exp(-b*x)", {"l2": 0.1}),
+    ("y ~ a*exp(-b*x)", {"priors": {"b": "normal(1, 0.2)"}}),
+    ("y ~ a*exp(-b*x)", {"bounds": {"b": (None, 0.8)}}),
+    ("y ~ a*exp(-b*x)", {"optimizer": "adam", "epochs": 20}),
+    ("y ~ a*exp(-b*x)", {"validation": 0.3}),
+]
+
+
 @pytest.mark.parametrize(
-    ("model", "options"),
-    [
-        ("y ~ a*exp(-b*x)", {}),
-        ("jump ~ a*exp(-b*x)", {}),
-        ("jump ~ a + b*x", {"weights": "w"}),
-        ("jump ~ a + b*x", {"sigma": "w", "absolute_sigma": True}),
-        ("y ~ a*exp(-b*x)", {"loss": "huber"}),
-        ("y ~ a*exp(-b*x)", {"loss": "mae"}),
-        ("n ~ exp(a + b*x)", {"family": "poisson"}),
-        ("n ~ exp(a + b*x)", {"family": "quasipoisson"}),
-        ("n ~ exp(a + b*x)", {"family": "negative_binomial"}),
-        ("k ~ sigmoid(a + b*x)", {"family": "binomial"}),
-        ("y ~ a*exp(-b*x)", {"l2": 0.1}),
-        ("y ~ a*exp(-b*x)", {"priors": {"b": "normal(1, 0.2)"}}),
-        ("y ~ a*exp(-b*x)", {"derive": {"half": "ln(2)/b"}}),
-        ("y ~ a*exp(-b*x)", {"bounds": {"b": (None, 0.8)}}),
-        ("y ~ a*exp(-b*x)", {"optimizer": "adam", "epochs": 20}),
-        ("y ~ a*exp(-b*x)", {"validation": 0.3}),
-    ],
-    ids=str,
+    ("model", "options"), [*QUICK_REPORTS, *(pytest.param(*case, marks=pytest.mark.slow) for case in REPORTS)], ids=str
 )
 def test_the_whole_report_of_a_group_is_that_of_its_rows_alone(model: str, options: dict[str, Any]) -> None:
     data = decays([20, 17, 33, 40, 12])
