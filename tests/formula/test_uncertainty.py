@@ -13,6 +13,7 @@ from scipy import stats
 
 from autodiff_cli import ExpressionError, parse
 from autodiff_cli.cli.inputs import split_uncertainties
+from autodiff_cli.formula import uncertainty
 from autodiff_cli.formula.array_derivatives import BatchedGradient
 from autodiff_cli.formula.derivatives import hessian_by_name
 from autodiff_cli.formula.uncertainty import (
@@ -319,3 +320,35 @@ def test_correct_digits_may_have_exponents_of_any_length() -> None:
     output = run_cli(["grad", "exp(-x^2)", "--x", "1e200+-1"])
     assert output.status == 0
     assert "too small for a float" in output
+
+
+@pytest.mark.parametrize("draws", [1, 24, 25, 101])
+def test_draws_in_blocks_are_those_of_one_block(draws: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments: Any = ("x*y + y^2", {"x": 1.0, "y": 2.0}, {"x": 0.3, "y": 0.4}, {("x", "y"): 0.5})
+    whole = propagate(*arguments, draws).monte_carlo
+    monkeypatch.setattr(uncertainty, "_BLOCK_NUMBERS", 16)
+    assert propagate(*arguments, draws).monte_carlo == whole
+
+
+@pytest.mark.parametrize(
+    ("error", "shape", "words"),
+    [
+        (-0.1, (), "not -0.1"),
+        (math.inf, (), "not inf"),
+        (math.nan, (), "not nan"),
+        ([0.1, -0.2], (2,), "not [ 0.1, -0.2]"),
+        ([0.1, 0.2, 0.3], (2,), "not [0.1, 0.2, 0.3]"),
+        (np.full(9, -1.0), (9,), "not [-1., -1., -1., ..., -1., -1., -1.]"),
+        (0.0, (), ""),
+        (0.1, (2,), ""),
+        ([0.0, 0.2], (2,), ""),
+    ],
+)
+def test_errors_that_are_none_are_refused(error: Any, shape: tuple[int, ...], words: str) -> None:
+    if not words:
+        uncertainty.check_errors("x", error, shape)
+        return
+    with pytest.raises(ExpressionError) as caught:
+        uncertainty.check_errors("x", error, shape)
+    assert words in str(caught.value)
+    assert "the error of `x` must be 0 or positive, or an array of such errors" in str(caught.value)
