@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from typing import Any
@@ -11,7 +12,14 @@ import pytest
 
 from autodiff_cli import DataError, ExpressionError, MissingValueError, Objective, UnknownNameError, fit, parse
 from autodiff_cli.options import OptionError
+from autodiff_cli.training.fitting.fit import FitRun, FitVerdict, judge
+from autodiff_cli.training.fitting.inference import DerivedQuantities
+from autodiff_cli.training.fitting.progress import Progress
+from autodiff_cli.training.methods.gradient_descent import Outcome
+from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.optimizers import OPTIMIZERS, Epoch
+from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.result.statistics import compute_statistics
 from tests.each import each
 
 MODEL = "y ~ a*exp(-b*x) + c"
@@ -399,3 +407,69 @@ def test_a_parameter_that_converges_to_a_jump_of_the_loss_has_no_error(power: st
     data["x"][0] = 1.5
     data["y"][0] = 3.25
     assert fit(f"y ~ a*{power}", data, optimizer=optimizer).stderr["b"] is not None
+
+
+# --- The verdict on a fit
+
+VERDICT_DATA = {"x": np.arange(9.0), "y": 1 + 2 * np.arange(9.0) + 0.3 * np.cos(9 * np.arange(9))}
+LINE_END = np.polyfit(VERDICT_DATA["x"], VERDICT_DATA["y"], 1)
+
+
+def verdict(
+    method: str = "lm", end: dict[str, Any] | None = None, options: dict[str, Any] | None = None, **change: Any
+) -> FitVerdict:
+    """Return the verdict on the best line, with changes of its outcome, options and statistics."""
+    settings = FitOptions(**(options or {}))
+    objective = Objective.of("y ~ a*x + b", as_dataset(VERDICT_DATA), settings)
+    statistics = compute_statistics(objective, LINE_END, with_goodness=True)
+    assert statistics.null_test is not None
+    outcome = Outcome(LINE_END, **{"converged": True, **(end or {})})
+    quantities = DerivedQuantities({}, objective.model, objective.layout)
+    run = FitRun(objective, method, Progress(), settings, quantities)
+    return judge(run, outcome, dataclasses.replace(statistics, **change))
+
+
+OPEN: dict[str, Any] = {"converged": False}
+PATIENT: dict[str, Any] = {"patience": 3, "validation": 0.2}
+
+
+@each("method, end, options, distance, closing", [
+    ("lm", {}, {}, 1e-9, None),
+    ("lm", {}, {}, 0.49, None),
+    ("lm", {}, {}, 0.51, "not converged: the loss falls ever more slowly"),
+    ("adam", {}, {}, 0.51, "not converged: this learning rate leads near the minimum"),
+    ("lm", {}, {"tolerance": 1e-3}, 0.51, None),
+    ("adam", {}, PATIENT, 0.51, None),
+    ("lm", {"kinks": (0,)}, {}, 0.51, None),
+    ("adam", OPEN, {}, 1e-9, None),
+    ("adam", OPEN, {}, 0.2, "not converged"),
+    ("lm", OPEN | {"failure": "no minimum was found"}, {}, 1e-9, "no minimum was found"),
+    ("lm", {"note": "a remark"}, {}, 1e-9, "a remark"),
+    ("lm", OPEN | {"note": "a remark"}, {}, 0.2, "a remark"),
+    ("lm", {}, {}, math.nan, None),
+])  # fmt: skip
+def test_a_fit_has_converged_by_its_end_and_its_distance_to_the_minimum(
+    method: str, end: dict[str, Any], options: dict[str, Any], distance: float, closing: str | None
+) -> None:
+    found = verdict(method, end, options, minimum_distance=distance)
+    assert found.converged is (closing is None or (closing == "a remark" and end.get("converged", True)))
+    assert (found.reasons == []) is (closing is None)
+    assert closing is None or found.reasons[-1].startswith(closing)
+    assert (found.statistics.null_test is not None) is found.converged
+
+
+def test_a_perfect_fit_has_no_likelihood_and_a_separated_one_no_minimum() -> None:
+    perfect = verdict(is_perfect=True)
+    assert (perfect.statistics.aic, perfect.statistics.log_likelihood, perfect.statistics.null_test) == (None,) * 3
+    assert "the residuals are rounding errors, so there is no likelihood and no AIC" in perfect.warnings[0]
+    assert perfect.warnings[0].endswith("; the standard errors only reflect rounding")
+    without = verdict(is_perfect=True, aic=None, definition="")
+    assert without.warnings[0] == "the residuals are rounding errors"
+    separated = verdict(separation_warning="the model separates classes")
+    assert (separated.converged, separated.reasons) == (False, ["the model separates classes"])
+    assert separated.statistics.null_test is not None
+    kinked = verdict(end={"kinks": (0,)}, minimum_distance=0.6, warnings=("no standard errors: it stopped", "another"))
+    assert kinked.warnings[0].startswith("no standard errors: the slope of the loss jumps where the fit ends")
+    assert kinked.warnings[1] == "another"
+    smooth = verdict(end={"kinks": (0,)}, minimum_distance=0.4, warnings=("no standard errors: it stopped",))
+    assert smooth.warnings == ["no standard errors: it stopped"]
