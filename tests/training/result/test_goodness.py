@@ -703,6 +703,7 @@ GROUPED = {"x": ROWS.uniform(0, 3, 110), "z": ROWS.normal(size=110), "g": np.rep
 GROUPED["x"][40:] = np.sort(GROUPED["x"][40:])
 GROUPED["y"] = 1 + 2 * GROUPED["x"] + (0.2 + GROUPED["x"]) * ROWS.normal(size=110)
 GROUPED["n"] = ROWS.poisson(np.exp(0.3 + 0.4 * GROUPED["x"])).astype(float)
+GROUP_WEIGHTS = ROWS.uniform(0.3, 3, 110)
 PARTS = [np.flatnonzero(GROUPED["g"] == k) for k in range(3)]
 
 
@@ -714,7 +715,7 @@ PARTS = [np.flatnonzero(GROUPED["g"] == k) for k in range(3)]
     ("y ~ a + b*x", {"loss": "huber"}),
     ("n ~ exp(a + b*x)", {"loss": "poisson"}),
 ])  # fmt: skip
-@each("weights", [None, ROWS.uniform(0.3, 3, 110)])
+@each("weights", [None, GROUP_WEIGHTS])
 def test_figures_of_groups_are_those_of_their_rows_alone(model: str, options: dict[str, Any], weights: Any) -> None:
     objective = Objective(model, GROUPED, weights=weights, **options)
     theta = np.array([[0.9, 0.5], [1.2, 0.3], [0.7, 0.6]])
