@@ -12,7 +12,8 @@ from scipy.interpolate import CubicSpline
 from autodiff_cli import Objective, fit
 from autodiff_cli.array_types import Array
 from autodiff_cli.language.program import read
-from autodiff_cli.training.fitting.starts import _find_partners, _sample_values, sample_starts
+from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.training.fitting.starts import _balance_with_partners, _find_partners, _sample_values, sample_starts
 from autodiff_cli.training.fitting.symmetries import Sinusoids
 from autodiff_cli.training.objective.kernels import linear_parameters
 from tests.each import each
@@ -293,3 +294,51 @@ def test_random_starts_of_networks_are_those_of_other_seeds() -> None:
                     np.testing.assert_array_equal(theta[place], other[place])
             assert -2 < theta[free["c"]][0] < 5
         assert len({theta[free["k"]][0] for theta in found}) == len({theta[free["c"]][0] for theta in found}) == 4
+
+
+def balanced(model: str, columns: dict[str, Any], searched: str, weight: Any = None) -> dict[str, Any]:
+    """Return many draws of the parameters of a model; those that are not drawn are 77."""
+    objective = Objective(model, columns)
+    points = np.full((4000, objective.layout.size), 77.0)
+    with ignore_float_errors():
+        _balance_with_partners(objective, points, objective.layout.mask([*searched]), np.random.default_rng(0), weight)
+    return dict(zip(objective.parameters, points.T, strict=True))
+
+
+def test_parameters_are_drawn_with_the_sizes_of_what_they_meet() -> None:
+    """In `k + x` they have the size of `x`, in `b*x` its reciprocal, and in `x - m` they are values of it."""
+    x = np.array([1e-4, 0.02, 0.5, 3.0, 700.0])
+    found = balanced("y ~ a*x/(k + x) + exp(-b*x) + (x - m)^2 + x/d + c^x", {"x": x, "y": x}, "kbmdc")
+    assert (found["a"] == 77).all()  # is not searched
+    assert {*found["m"]} <= {*x, 77.0}
+    assert len({*found["m"]} - {77.0}) == 5
+    sizes = np.abs(np.concatenate([x, (x - x[:, None]).ravel()]))
+    sizes = sizes[sizes > 0]
+    for name, power in (("k", 1), ("d", 1), ("b", -1)):
+        drawn = found[name][found[name] != 77]
+        assert len(drawn) > 3900
+        logarithms = np.log10(np.abs(drawn)) * power
+        assert logarithms.min() >= np.log10(sizes.min()) - 1
+        assert logarithms.max() <= np.log10(sizes.max()) + 1
+        assert logarithms.max() - logarithms.min() > 5
+        assert np.mean(drawn > 0) == pytest.approx(0.75, abs=0.03)
+        nearest = np.abs(logarithms[:, None] - np.log10(sizes)).min(axis=1)
+        assert nearest.max() <= 1
+    powers = found["c"][found["c"] != 77]
+    assert len(powers) > 3900
+
+
+def test_rows_with_large_weights_are_drawn_more_often_in_half_of_the_points() -> None:
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    weight = np.array([0.0, 0.0, 1.0, 0.0])
+    found = balanced("y ~ (x - m)^2", {"x": x, "y": x}, "m", weight)["m"]
+    assert (found[::2] == 3).all()
+    assert np.mean(found[1::2] == 3) == pytest.approx(0.25, abs=0.03)
+    even = balanced("y ~ (x - m)^2", {"x": x, "y": x}, "m", np.zeros(4))["m"]
+    assert np.mean(even == 3) == pytest.approx(0.25, abs=0.03)
+
+
+def test_each_of_two_partners_of_a_parameter_is_used_as_often() -> None:
+    data = {"x": np.array([1.0, 2.0]), "z": np.array([1e6, 2e6]), "y": np.ones(2)}
+    found = balanced("y ~ (x - m)^2 + (z - m)^2", data, "m")["m"]
+    assert np.mean(found < 100) == pytest.approx(0.5, abs=0.04)

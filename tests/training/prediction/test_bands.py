@@ -408,3 +408,9 @@ def test_plots_show_rows_residuals_and_the_curve_of_each_label() -> None:
     assert both.predictor == ""
     (diagonal,) = both.curves
     np.testing.assert_array_equal(diagonal.x, diagonal.y)
+
+
+def test_plots_name_targets_without_backticks() -> None:
+    data = {"x": np.arange(6.0), "T [K]": np.arange(6.0) + 0.1 * np.cos(9 * np.arange(6)), "v": np.arange(6.0) ** 2}
+    assert plot_of("`T [K]` ~ a + b*x", data)[1].target == "T [K]"
+    assert plot_of("[`T [K]`, 2*v] ~ [a + b*x, b*x]", data)[1].target == "T [K], 2*v"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import hashlib
 import json
@@ -245,3 +246,10 @@ def test_fits_are_compared_by_identity_and_errors_name_the_file(tmp_path: Path) 
     assert fit in {fit}
     with pytest.raises(FileNotFoundError, match=r"nowhere/model\.json'$"):
         fit.save(tmp_path / "nowhere" / "model.json")
+
+
+def test_draws_are_counted_by_chains_whatever_shape_they_have() -> None:
+    found = ad.fit("y ~ a*x", {"x": [1.0, 2, 3], "y": [2.0, 4.1, 6]})
+    assert found.draw_counts == (0, 0)
+    for draws in ({"v": np.zeros((4, 50, 2))}, {"a": np.zeros((4, 50)), "v": np.zeros((4, 50, 2, 3))}):
+        assert dataclasses.replace(found, draws=draws).draw_counts == (4, 50)
