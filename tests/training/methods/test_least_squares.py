@@ -439,3 +439,82 @@ def test_a_sequence_that_hardly_converges_is_not_extrapolated_far(share: float, 
 def test_norms_of_tiny_and_ordinary_vectors() -> None:
     vectors = np.array([[3.0, 4.0], [3e-200, 4e-200], [0.0, 0.0], [5e-324, 0.0], [3e100, 4e100], [-3e-140, 4e-140]])
     np.testing.assert_allclose(norms(vectors), [5, 5e-200, 0, 5e-324, 5e100, 5e-140], rtol=1e-15)
+
+
+def method_at(model: str, columns: dict[str, Any], theta: list[float], bounds: Bounds | None = None) -> Any:
+    """Return the method at a starting point, with the epochs that it reports."""
+    seen = list[Epoch]()
+    batch = CountingBatch([Objective(model, columns)], bounds)
+    return _LevenbergMarquardt(batch, np.array([theta]), report_single_fit(seen.append), 1e-15), seen
+
+
+@each("unit", [1e-7, 1.0, 1e7])
+@each("width", [1e-7, 1.0, 1e7])
+def test_points_are_stationary_up_to_rounding_in_any_unit(unit: float, width: float) -> None:
+    x, y = np.array([1.0, 2.0, 3.0]) * width, np.array([1.0, 3.0, 2.0]) * unit
+    best = float(x @ y / (x @ x))
+    for shift, is_still in ((0.0, True), (1e-13, False)):
+        method, _ = method_at("y ~ a*x", {"x": x, "y": y}, [best * (1 + shift)])
+        assert method._is_stationary(method.fits).tolist() == [is_still]
+    bounds = Bounds(np.array([-np.inf]), np.array([best / 2]))
+    method, _ = method_at("y ~ a*x", {"x": x, "y": y}, [best / 2], bounds)
+    assert method._is_stationary(method.fits).tolist() == [True]
+    method, _ = method_at("y ~ a*x", {"x": x, "y": y}, [best / 3], bounds)
+    assert method._is_stationary(method.fits).tolist() == [False]
+    method, _ = method_at("y ~ a*x + b", {"x": x, "y": np.zeros(3)}, [0.0, 0.0])
+    assert method._is_stationary(method.fits).tolist() == [True]
+
+
+def test_polishing_leads_to_the_last_digits() -> None:
+    y = 2.5 * np.exp(-1.3 * X) + 0.4 + 0.05 * np.cos(9 * X)
+    best = least_squares(lambda p: y - p[0] * np.exp(-p[1] * X) - p[2], [2.5, 1.3, 0.4], xtol=1e-15, ftol=1e-15).x
+    for shift in (1e-5, 1e-2):
+        start = best * (1 + shift * np.array([1, -1, 1]))
+        method, seen = method_at("y ~ a*exp(-b*x) + c", {"x": X, "y": y}, [*start])
+        method.polish(np.arange(1))
+        end = method.fits.theta[0]
+        np.testing.assert_allclose(end, best, rtol=1e-9)
+        assert [epoch.number for epoch in seen] == [0, 1]
+        jacobian = np.stack([np.exp(-end[1] * X), -end[0] * X * np.exp(-end[1] * X), np.ones(40)], axis=1)
+        residuals = y - end[0] * np.exp(-end[1] * X) - end[2]
+        projected = jacobian @ np.linalg.lstsq(jacobian, residuals)[0]
+        assert np.linalg.norm(projected) < 1e-10 * np.linalg.norm(residuals)
+
+
+def test_polishing_keeps_bounds_and_parameters_without_effect() -> None:
+    y = 2.5 * np.exp(-1.3 * X) + 0.4 + 0.05 * np.cos(9 * X)
+    box = Bounds(np.array([-np.inf, -np.inf, -np.inf]), np.array([np.inf, 1.0, np.inf]))
+    method, _ = method_at("y ~ a*exp(-b*x) + c", {"x": X, "y": y}, [2.41, 1.0, 0.26], box)
+    method.polish(np.arange(1))
+    assert method.fits.theta[0, 1] == 1.0
+    columns = np.stack([np.exp(-X), np.ones(40)], axis=1)
+    np.testing.assert_allclose(method.fits.theta[0, [0, 2]], np.linalg.lstsq(columns, y)[0], rtol=1e-9)
+    method, _ = method_at("y ~ a*x + b^2", {"x": X, "y": X - 1}, [0.6, 0.0])
+    method.polish(np.arange(1))
+    assert method.fits.theta[0, 1] == 0.0
+    assert method.fits.theta[0, 0] == pytest.approx(X @ (X - 1) / (X @ X), rel=1e-12)
+
+
+@each("unit", [1e-4, 1.0, 1e4])
+def test_a_parameter_is_at_a_kink_where_both_sides_rise(unit: float) -> None:
+    x = np.arange(8.0)
+    y = np.where(x < 3, 0, 2 * (x - 3)) + 0.3 * np.array([1, -1, -2, 4, 1, -1, 1, -1])
+    for place, is_kink in ((3.0, True), (3.5, False), (2.5, False)):
+        method, _ = method_at("y ~ c*relu(x - k)", {"x": x * unit, "y": y}, [2.0 / unit, place * unit])
+        found = method._kink_mask(0)
+        objective = Objective("y ~ c*relu(x - k)", {"x": x * unit, "y": y})
+        here = np.array([2.0 / unit, place * unit])
+        sides = [objective.value(here + np.array([0, side * 1e-4 * unit])) > objective.value(here) for side in (1, -1)]
+        assert found.tolist() == [False, is_kink and all(sides)]
+
+
+def test_parameters_that_shrink_to_0_are_set_to_0_where_that_costs_nothing() -> None:
+    x = np.array([1.0, 2.0, 3.0])
+    for y, is_zero in ((-x, True), (1e-4 * x, False)):
+        method, seen = method_at("y ~ a^2*x", {"x": x, "y": y}, [1.0])
+        method.fits.theta[:] = 1e-5 if is_zero else 1e-2
+        triangles, sizes = method._evaluate(method.fits.theta, np.arange(1))
+        method.fits.move(slice(None), method.fits.theta, triangles, sizes)
+        assert method.snap_to_zero(np.arange(1)).tolist() == ([0] if is_zero else [])
+        assert bool(method.fits.theta[0, 0] == 0) is is_zero
+        assert len(seen) == 1 + is_zero
