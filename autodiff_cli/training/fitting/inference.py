@@ -519,7 +519,7 @@ def _bca_shares(values: Array, estimate: Array, jackknife: Array, tail: float) -
 
 def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitOptions) -> BootstrapFits:
     """Fit `count` resamples, each from the start `theta`. A seed always draws the same rows."""
-    generator, rows, level = np.random.default_rng(options.seed), objective.rows, options.confidence
+    generator, rows, tail = np.random.default_rng(options.seed), objective.rows, round((1 - options.confidence) / 2, 12)
 
     def converged_ends(selections: Iterator[RowIndex]) -> Array:
         """Return the parameters at the ends of the fits that converge, of shape (fits, P)."""
@@ -536,12 +536,12 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
         fits.thetas = fits.thetas[:0]
         fits.warnings.append(f"no bootstrap intervals: {failed} of {count} resamples could not be fitted")
     elif failed:
-        effect = "; the intervals may be too narrow" if failed > (1 - level) / 2 * count else ""
+        effect = "; the intervals may be too narrow" if failed > tail * count else ""
         fits.warnings.append(f"{failed} of {count} bootstrap resamples could not be fitted and were ignored{effect}")
-    if len(fits.thetas) and len(fits.thetas) * (1 - level) / 2 < BOOTSTRAP.min_tail_resamples:
-        enough = math.ceil(round(2 * BOOTSTRAP.min_tail_resamples / (1 - level)) * count / len(fits.thetas))
+    if len(fits.thetas) and len(fits.thetas) * tail < BOOTSTRAP.min_tail_resamples:
+        enough = math.ceil(round(BOOTSTRAP.min_tail_resamples / tail * count / len(fits.thetas), 6))
         fits.warnings.append(
-            f"{count} resamples are too few for reliable {100 * level:g} % intervals; use --bootstrap {enough} or more"
+            f"{count} resamples are too few for reliable {100 - 200 * tail:g} % intervals; use --bootstrap {enough} or more"
         )
     return fits
 

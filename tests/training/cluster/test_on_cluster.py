@@ -155,6 +155,7 @@ def test_parts_depend_on_the_workers_and_results_do_not() -> None:
         slice(8190, 8195),
         slice(10, 28_000, 777),
         np.array([29_000, 3, 3, 20_000]),
+        np.array([29_000, 20_000, 3]),
         np.arange(ROWS) % 1000 == 1,
     ],
     ids=str,

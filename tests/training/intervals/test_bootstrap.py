@@ -233,3 +233,80 @@ def test_percentiles_of_any_number_of_resamples(count: int) -> None:
     values = np.column_stack((thetas, thetas.sum(axis=1)))
     wanted = np.quantile(values, (0.1, 0.9), axis=0) if count else np.full((2, 3), math.nan)
     np.testing.assert_allclose((low, high), wanted)
+
+
+def test_losses_without_standard_errors_have_intervals_of_resamples() -> None:
+    y = np.random.default_rng(1).exponential(size=15)
+    found = ad.fit("y ~ m", {"y": y}, loss="mae", bootstrap=9, confidence=0.5)
+    assert found.stderr["m"] is None
+    low, high = found.intervals["bootstrap"]["m"]
+    assert y.min() <= low < high <= y.max()
+
+
+class Fits:
+    """Outcomes in place of the fits of resamples, of which the first ones fail."""
+
+    def __init__(self, failing: int) -> None:
+        self.failing = failing
+
+    def __call__(self, _objective: Any, theta: Any, selections: Any) -> list[Outcome]:
+        return [Outcome(theta + k, k >= self.failing) for k, _ in enumerate(selections)]
+
+
+@pytest.mark.parametrize(
+    ("count", "failing", "level", "words"),
+    [
+        (400, 0, 0.95, []),
+        (200, 0, 0.95, []),
+        (199, 0, 0.95, ["199 resamples are too few for reliable 95 % intervals; use --bootstrap 200 or more"]),
+        (100, 0, 0.9, []),
+        (50, 0, 0.8, []),
+        (334, 0, 0.97, []),
+        (333, 0, 0.97, ["333 resamples are too few for reliable 97 % intervals; use --bootstrap 334 or more"]),
+        (
+            80,
+            40,
+            0.8,
+            [
+                "40 of 80 bootstrap resamples could not be fitted and were ignored; the intervals may be too narrow",
+                "80 resamples are too few for reliable 80 % intervals; use --bootstrap 100 or more",
+            ],
+        ),
+        (99, 0, 0.9, ["99 resamples are too few for reliable 90 % intervals; use --bootstrap 100 or more"]),
+        (400, 10, 0.95, ["10 of 400 bootstrap resamples could not be fitted and were ignored"]),
+        (
+            400,
+            11,
+            0.95,
+            ["11 of 400 bootstrap resamples could not be fitted and were ignored; the intervals may be too narrow"],
+        ),
+        (
+            400,
+            200,
+            0.9,
+            ["200 of 400 bootstrap resamples could not be fitted and were ignored; the intervals may be too narrow"],
+        ),
+        (400, 201, 0.9, ["no bootstrap intervals: 201 of 400 resamples could not be fitted"]),
+    ],
+)
+def test_resamples_are_judged_by_their_number(
+    count: int, failing: int, level: float, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inference, "refit_rows", Fits(failing))
+    objective = ad.Objective("y ~ m", {"y": np.arange(5.0)})
+    found = bootstrap_fits(objective, np.zeros(1), count, FitOptions(bootstrap=count, confidence=level))
+    assert found.warnings == words
+    assert len(found.thetas) == (count - failing if failing <= count / 2 else 0)
+    assert found.jackknife is None
+    corrected = FitOptions(bootstrap=count, confidence=level, bootstrap_method="bca")
+    left_out = bootstrap_fits(objective, np.zeros(1), count, corrected).jackknife
+    assert left_out is not None
+    assert len(left_out) == max(5 - failing, 0)
+
+
+def test_rows_are_drawn_with_replacement_as_often_as_there_are_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = inference._draw_row_counts(np.random.default_rng(0), 1000)
+    assert counts.sum() == 1000
+    assert np.mean(counts == 0) == pytest.approx(math.exp(-1), abs=0.04)
+    monkeypatch.setattr(inference, "BOOTSTRAP", inference.BootstrapSettings(draw_rows=64))
+    assert inference._draw_row_counts(np.random.default_rng(0), 1000).sum() == 1000
