@@ -530,8 +530,7 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
     failed = count - len(fits.thetas)
     if options.bootstrap_method == "bca":
         blocks = np.array_split(np.arange(rows), min(rows, BOOTSTRAP.max_blocks))
-        left_out = (np.isin(np.arange(rows), block, invert=True) for block in blocks)
-        fits.jackknife = converged_ends(left_out)
+        fits.jackknife = converged_ends(np.isin(np.arange(rows), block, invert=True) for block in blocks)
     if failed > BOOTSTRAP.max_failed_share * count:
         fits.thetas = fits.thetas[:0]
         fits.warnings.append(f"no bootstrap intervals: {failed} of {count} resamples could not be fitted")
@@ -541,7 +540,8 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
     if len(fits.thetas) and len(fits.thetas) * tail < BOOTSTRAP.min_tail_resamples:
         enough = math.ceil(round(BOOTSTRAP.min_tail_resamples / tail * count / len(fits.thetas), 6))
         fits.warnings.append(
-            f"{count} resamples are too few for reliable {100 - 200 * tail:g} % intervals; use --bootstrap {enough} or more"
+            f"{count} resamples are too few for reliable {100 * options.confidence:g} % intervals; "
+            f"use --bootstrap {enough} or more"
         )
     return fits
 
