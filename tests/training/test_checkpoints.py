@@ -19,6 +19,7 @@ import pytest
 
 from autodiff_cli import fit
 from autodiff_cli.options import OptionError, option_fields
+from autodiff_cli.training import checkpoint
 from autodiff_cli.training.checkpoint import CheckpointError, CheckpointFile, CheckpointState, read_checkpoint
 from autodiff_cli.training.fitting.fit import Interrupted
 from autodiff_cli.training.optimizers import OPTIMIZERS, Epoch
@@ -432,3 +433,9 @@ def test_a_checkpoint_belongs_to_the_options_that_decide_the_fit() -> None:
         "scale", "huber_delta", "family", "likelihood", "l1", "l2", "seed", "learning_rate", "lr_schedule",
         "batch_size", "clip_norm", "tolerance", "validation", "priors",
     }  # fmt: skip
+
+
+def test_long_values_are_shortened_in_messages() -> None:
+    for length, text in ((60, "x" * 60), (61, "x" * 59 + "…")):
+        assert checkpoint._abbreviate("x" * length) == f"`{text}`"
+    assert checkpoint._abbreviate([1, "é"]) == '`[1, "é"]`'

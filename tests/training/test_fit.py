@@ -411,7 +411,7 @@ def test_a_parameter_that_converges_to_a_jump_of_the_loss_has_no_error(power: st
 
 # --- The verdict on a fit
 
-VERDICT_DATA = {"x": np.arange(9.0), "y": 1 + 2 * np.arange(9.0) + 0.3 * np.cos(9 * np.arange(9))}
+VERDICT_DATA = {"x": np.arange(9.0), "y": 300 * (1 + 2 * np.arange(9.0) + 0.3 * np.cos(9 * np.arange(9)))}
 LINE_END = np.polyfit(VERDICT_DATA["x"], VERDICT_DATA["y"], 1)
 
 
@@ -456,6 +456,7 @@ def test_a_fit_has_converged_by_its_end_and_its_distance_to_the_minimum(
     assert (found.reasons == []) is (closing is None)
     assert closing is None or found.reasons[-1].startswith(closing)
     assert (found.statistics.null_test is not None) is found.converged
+    assert any("`a` went from 1 to 593.49" in text for text in found.reasons) is (not found.converged)
 
 
 def test_a_perfect_fit_has_no_likelihood_and_a_separated_one_no_minimum() -> None:

@@ -465,8 +465,7 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
         is_at_minimum, note = False, _STOPPED_NEAR_MINIMUM if method in OPTIMIZERS else _UNBOUNDED
     if is_at_minimum and (words := _no_minimum_note(objective, outcome.theta, statistics)):
         is_at_minimum, note = False, words
-    if outcome.converged != is_at_minimum:
-        outcome = dataclasses.replace(outcome, converged=is_at_minimum)
+    outcome = dataclasses.replace(outcome, converged=is_at_minimum)
     has_several_ends = method not in OPTIMIZERS and not objective.effects and not hyperparameters(objective.priors)
     doubt = doubt_warning(objective, outcome, statistics) if has_several_ends else ""
     exact, separation = _perfect_fit_warning(statistics), statistics.separation_warning

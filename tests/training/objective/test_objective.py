@@ -19,10 +19,15 @@ import autodiff_cli as ad
 from autodiff_cli import DataError, ExpressionError, Objective, UnknownNameError
 from autodiff_cli.backends import numpy_backend
 from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph import gradient as derivation
+from autodiff_cli.graph.node import variable
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.ops.special import sigmoid
+from autodiff_cli.ops.structural import softmax
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.objective.preparation import model_cache
+from autodiff_cli.training.losses import LOSSES, textbook_form
+from autodiff_cli.training.objective.preparation import ThreadLocalCache, model_cache
 from autodiff_cli.training.rows import WEIGHT, spreads
 from tests.each import each
 
@@ -328,3 +333,37 @@ def test_copies_have_the_same_values(model: str) -> None:
         value, gradient = other.value_and_grad(theta)
         assert value == objective.value(theta)
         assert gradient.tolist() == objective.value_and_grad(theta)[1].tolist()
+
+
+def test_a_cache_forgets_what_was_not_used_for_longest_and_never_an_exception() -> None:
+    cache, computed = ThreadLocalCache[str](2), list[str]()
+
+    def get(key: str) -> str:
+        return cache.get(key, lambda: computed.append(key) or key.upper())
+
+    for key, before in (("a", 0), ("b", 1), ("a", 2), ("c", 2), ("a", 3), ("b", 3), ("c", 4), ("b", 5)):
+        assert len(computed) == before
+        assert get(key) == key.upper()
+    with pytest.raises(ZeroDivisionError):
+        cache.get("d", lambda: str(1 / 0))
+    assert get("b") == "B"
+    assert len(computed) == 5
+    cache.clear()
+    assert get("b") == "B"
+    assert len(computed) == 6
+
+
+@pytest.mark.parametrize("loss", ["bce", "cross_entropy"])
+def test_textbook_forms_of_the_cross_entropy_are_those_of_the_losses(loss: str) -> None:
+    target, scores = variable("t"), variable("s")
+    shapes = {} if loss == "bce" else {"t": (3,), "s": (3,)}
+    prediction = sigmoid(scores) if loss == "bce" else softmax(scores)
+    textbook = textbook_form(loss, target, prediction)
+    assert textbook is not None
+    graphs = [LOSSES[loss].graph(target, prediction, 1.0), textbook]
+    points = ((0.3, 0.7), (1.0, -2.0)) if loss == "bce" else (([0.0, 1, 0], [1.0, 2, -1]), ([1.0, 0, 0], [0.1, 0, 3]))
+    for t, s in points:
+        found = evaluate(graphs, {"t": np.array(t), "s": np.array(s)}, shapes)
+        assert float(found[1]) == pytest.approx(float(found[0]), rel=1e-12)
+    assert textbook_form("mse", target, prediction) is None
+    assert textbook_form("bce", target, scores) is None

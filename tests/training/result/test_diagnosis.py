@@ -547,3 +547,10 @@ def test_a_divergence_is_explained_by_infinite_parameters_or_undefined_values() 
     assert diagnoses._join_names(["a"]) == "`a`"
     assert diagnoses._join_names([*"abcde"]) == "`a`, `b`, `c`, `d` and `e`"
     assert diagnoses._advice(["a[3]"], []).count("--bounds a=LOW:HIGH") == 1
+
+
+def test_the_layer_of_an_activation_is_named_by_all_its_parameters() -> None:
+    """Also by those below a sum that the activation reads twice, and not by those below another activation."""
+    text = "W: 2x1; V: 2x2; b: 2; v: 2; h = tanh(W @ [x]); z = V @ h + b; y ~ dot(v, tanh(z + z*z))"
+    diagnosis = diagnosed(text, epochs=1)
+    assert [(units.layer, units.units) for units in diagnosis.units] == [("W", 2), ("V, b", 2)]
