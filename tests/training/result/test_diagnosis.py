@@ -189,6 +189,8 @@ POLES: list[tuple[str, tuple[float, ...], float | None, str]] = [
     ("y ~ a*(x - c)^-3", (1, 4.3), 4.3, "has a pole"),
     ("y ~ a*b^x", (1, -0.8), math.nan, "is undefined"),
     ("y ~ a*sqrt((x - c)^2 - d)", (1, 6.5, 0.01), 6.5, "is undefined"),
+    ("y ~ a*where(x > c, 1/(x - c), 1)", (1, 4.3), 4.3, "has a pole"),
+    ("y ~ a*where(x < c, 1/(x - c), 1)", (1, 4.3), 4.3, "has a pole"),
     ("y ~ a*b^x", (1, 0.8), None, ""),
     ("y ~ a*sin(k*(x - c))/(x - c)", (1, 2, 4.3), None, ""),
     ("y ~ a/(x - c)", (1, 4.5), 4.5, "has a pole"),  # in the middle between two rows
