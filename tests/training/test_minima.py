@@ -540,3 +540,33 @@ def test_the_method_is_chosen_by_loss_penalty_and_size() -> None:
             assert found == method
     assert minimization.choose_method(FitOptions(), Objective("y ~ mlp(x, [2], tanh)", SCATTER)) == "adam"
     assert minimization.choose_method(FitOptions(optimizer="sgd"), Objective("y ~ a*x", SCATTER)) == "sgd"
+
+
+def test_fits_with_priors_are_compared_by_their_posterior_density() -> None:
+    """The variance that maximises it, times exp(-2/n*log prior), so that half of n times its logarithm counts."""
+    options = FitOptions(priors={"a": "normal(1, 0.2)"})
+    objective = Objective.of("y ~ a*x + b", as_dataset(SCATTER), options)
+    points = np.array([[1.1, 0.2], [0.9, 0.5]])
+    batch = ObjectiveBatch([objective, objective.with_rows(objective.data)])
+    found = minimization.comparison_losses(batch, points)
+    rss = [np.sum((SCATTER["y"] - a * SCATTER["x"] - b) ** 2) for a, b in points]
+    priors = [-(((a - 1) / 0.2) ** 2) / 2 - np.log(0.2 * np.sqrt(2 * np.pi)) for a, _ in points]
+    np.testing.assert_allclose(found, np.array(rss) / 8 * np.exp(-2 / 8 * np.array(priors)), rtol=1e-9)
+
+
+@each("loss", ["huber", "cauchy"])
+def test_robust_fits_are_compared_by_the_squares_of_their_scales(loss: str) -> None:
+    objective = Objective.of("y ~ a*x + b", as_dataset(SCATTER), FitOptions(loss=loss))
+    point = np.array([[1.1, 0.2]])
+    residuals = SCATTER["y"] - 1.1 * SCATTER["x"] - 0.2
+    scale = 1.482602218505602 * np.median(np.abs(residuals))
+    for batch in (ObjectiveBatch([objective]), repeat_objective(objective, 1)):
+        assert minimization.comparison_losses(batch, point)[0] == pytest.approx(scale**2, rel=1e-9)
+        assert batch.scales[0] == 1.0
+        densities = minimization.density_losses(batch, point)[0]
+        size = np.abs(residuals / scale)
+        rho = np.where(size <= 1.345, size**2 / 2, 1.345 * (size - 1.345 / 2)) if loss == "huber" else np.log1p(size**2)
+        assert densities == pytest.approx(scale**2 * np.exp(2 / 8 * rho.sum()), rel=1e-9)
+        assert batch.scales[0] == 1.0  # as before
+    undefined = Objective("y ~ a*log(x - b)", SCATTER)
+    assert minimization.comparison_losses(ObjectiveBatch([undefined]), np.array([[1.0, 3.0]]))[0] == np.inf

@@ -102,3 +102,12 @@ def test_rivals_are_nearly_as_likely_and_differ() -> None:
     losses = np.array([1.0, 1.0, np.exp(0.29), np.exp(0.31), np.exp(0.1), np.exp(0.2), np.exp(0.05), np.exp(0.02)])
     found = rivals_of(objective, ends, losses)
     assert [end.tolist() for end in found] == [[0.4, 13], [0.5, 11], [1, 9], [1, 5.0001]]
+
+
+@each("optimizer", ["lm", "lbfgs"])
+@each("starts", [1, 2, 4])
+def test_all_starts_of_a_line_lead_to_it(starts: int, optimizer: str) -> None:
+    data = {"x": X, "y": 1 + 2 * X + np.cos(9 * X)}
+    found = ad.fit("y ~ a + b*x", data, starts=starts, optimizer=optimizer)
+    assert f"the best of {starts} starting points: {starts} of them led to this fit" in found.notes
+    assert found.parameters == pytest.approx(ad.fit("y ~ a + b*x", data).parameters, rel=1e-6)

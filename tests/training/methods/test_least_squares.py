@@ -518,3 +518,25 @@ def test_parameters_that_shrink_to_0_are_set_to_0_where_that_costs_nothing() -> 
         assert method.snap_to_zero(np.arange(1)).tolist() == ([0] if is_zero else [])
         assert bool(method.fits.theta[0, 0] == 0) is is_zero
         assert len(seen) == 1 + is_zero
+
+
+@each("start", [(9.0, 7.0), (0.1, 9.0), (30.0, 4.0)])
+def test_after_a_poor_first_step_the_next_one_is_at_most_half_as_long(start: Any) -> None:
+    """The first radius is only a guess, which the length of the first step replaces (More 1978)."""
+    tried: list[Any] = []
+
+    class Recorded(ObjectiveBatch):
+        def triangles(self, theta: Any, fits: Any) -> Any:
+            tried.append(theta[0].copy())
+            return super().triangles(theta, fits)
+
+    objective = Objective("y ~ a*exp(-b*x)", {"x": X, "y": 2.5 * np.exp(-0.2 * X)})
+    method = _LevenbergMarquardt(Recorded([objective]), np.array([start]), ignore_steps, 1e-15)
+    scale = method.fits.scale[0].copy()
+    before = method.fits.norms[0, -1]
+    method._step(method.fits, hands_over=False)
+    if method.fits.norms[0, -1] == before:  # the step was rejected
+        method._step(method.fits, hands_over=False)
+        first, second = (np.linalg.norm(scale * (theta - tried[0])) for theta in tried[1:3])
+        assert second <= 0.5 * 1.1 * first
+        assert second >= 0.05 * first
