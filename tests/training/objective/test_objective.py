@@ -367,3 +367,55 @@ def test_textbook_forms_of_the_cross_entropy_are_those_of_the_losses(loss: str) 
         assert float(found[1]) == pytest.approx(float(found[0]), rel=1e-12)
     assert textbook_form("mse", target, prediction) is None
     assert textbook_form("bce", target, scores) is None
+
+
+MIXTURE = "-log(u*normal_pdf(y, m, 1) + v*normal_pdf(y, n, 1) + (1 - u - v)*normal_pdf(y, 9, 1))"
+ORDERED: list[tuple[str, dict[str, Any], list[float]]] = [
+    ("y ~ a*x + b", {"bounds": {"b": ("a", None)}}, [1.0, 4.0]),
+    ("y ~ a*x + b", {"bounds": {"b": ("a", None)}}, [4.0, 1.0]),
+    ("y ~ a*x + b + c*x^2", {"bounds": {"b": ("a", None), "c": ("b", None)}}, [1.0, 2.0, 5.0]),
+    (MIXTURE, {"likelihood": True}, [0.2, 0.5, 1.0, 4.0]),
+    (MIXTURE, {"likelihood": True}, [0.8, 0.7, 1.0, 4.0]),
+]
+
+
+@pytest.mark.parametrize(("model", "options", "values"), ORDERED)
+def test_slacks_stand_for_differences_and_remainders(model: str, options: dict[str, Any], values: list[float]) -> None:
+    """The loss is the same, and the solution with slacks leads back to parameters in order."""
+    objective = Objective(model, {"x": [1.0, 2.0, 3.0], "y": [3.0, 5.0, 4.0]}, **options)
+    names = sorted(objective.parameters, key="uvmnabc".index)
+    theta = np.array([dict(zip(names, values, strict=True))[name] for name in objective.parameters])
+    inside = objective.constraints.restore(theta)
+    slack = objective.with_slacks(theta)
+    assert slack.value(slack.start) == pytest.approx(objective.value(inside), rel=1e-12)
+    assert slack.bounds.contains(slack.start)
+    assert slack.user_starts == {*objective.parameters}
+    moved = slack.bounds.clip(slack.start * 0.9)
+    again = objective.add_slacks(moved, theta)
+    assert objective.constraints.are_met(again.start)
+    assert objective.value(again.start) == pytest.approx(slack.value(moved), rel=1e-12)
+    assert again.bounds.contains(again.start)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "values", "free"),
+    [
+        ("y ~ a*x + b", {"bounds": {"b": ("a", None)}}, [2.0, 2.0], [0]),
+        ("y ~ a*x + b + c*x^2", {"bounds": {"b": ("a", None), "c": ("b", None)}}, [2.0, 2.0, 2.0], [0]),
+        (MIXTURE, {"likelihood": True}, [0.4, 0.6, 1.0, 4.0], [0, 2, 3]),
+    ],
+)
+def test_derivatives_on_constraints_are_along_them(
+    model: str, options: dict[str, Any], values: list[float], free: list[int]
+) -> None:
+    objective = Objective(model, {"x": [1.0, 2.0, 3.0], "y": [3.0, 5.0, 4.0]}, **options)
+    names = sorted(objective.parameters, key="uvmnabc".index)
+    theta = np.array([dict(zip(names, values, strict=True))[name] for name in objective.parameters])
+    restricted, slopes = objective.on_constraints(theta)
+    assert restricted.value(theta) == pytest.approx(objective.value(theta), rel=1e-12)
+    gradient, along = objective.value_and_grad(theta)[1], restricted.value_and_grad(theta)[1]
+    moving = [objective.parameters.index(names[k]) for k in free]
+    np.testing.assert_allclose(along[moving], (slopes.T @ gradient)[moving], rtol=1e-9)
+    fixed = restricted.bounds.low == restricted.bounds.high
+    assert not fixed[moving].any()
+    assert fixed.sum() == len(theta) - len(free)
