@@ -76,7 +76,7 @@ def student_tail(size: float, dof: float) -> float:
     0.05
     """
     square = size * size
-    return betainc(dof / 2, 0.5, dof / (dof + square), square / (dof + square))
+    return betainc(dof / 2, 0.5, dof / (dof + square), 1.0 if square == math.inf else square / (dof + square))
 
 
 def chi_squared_tail(value: float, dof: float) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from scipy import stats
 
@@ -27,5 +29,6 @@ def test_intervals(level: float, dof: int) -> None:
 def test_tails(value: float, dof: int) -> None:
     assert chi_squared_tail(value * dof, dof) == pytest.approx(stats.chi2.sf(value * dof, dof), rel=1e-10, abs=1e-300)
     assert student_tail(value, dof) == pytest.approx(2 * stats.t.sf(value, dof), rel=1e-10)
+    assert student_tail(1e200, dof) == student_tail(math.inf, dof) == 0
     for other in (1, 3, 40):
         assert fisher_tail(value, other, dof) == pytest.approx(stats.f.sf(value, other, dof), rel=1e-10)

@@ -896,3 +896,72 @@ def test_influence_norms_are_those_of_hubers_covariance(loss: str) -> None:
     norms, means = figures.influence_norms(batch, np.ones((1, 1)), 1)
     assert means[0] == pytest.approx(np.mean(slope), rel=1e-4)
     assert norms[0] == pytest.approx(0.8 * correction * math.sqrt(np.sum(psi**2)), rel=1e-4)
+
+
+@each("dof, rows", [(38, 40), (5, 7), (500, 502)])
+@each("weights", [False, True])
+def test_the_largest_residual_is_an_outlier_if_that_is_less_probable_than_1_in_4000(
+    dof: int, rows: int, weights: bool
+) -> None:
+    """By Student's distribution of a residual in units of the scatter of the others, times the number of rows."""
+    y, weight = np.zeros(rows), np.ones(rows)
+    y[[3, 4]] = [1.0, 0.8]
+    weight[4] = 9.0 if weights else 1.0
+    objective = Objective("y ~ 0*a + b", {"y": y}, weights=weight if weights else None, start={"a": 0, "b": 0})
+    for factor, is_outlier in ((0.5, True), (2.0, False)):
+        distance = stats.t.isf(factor * 2.3e-4 / rows / 2, dof - 1)
+        size = math.sqrt(dof * distance**2 / (dof - 1 + distance**2))
+        given = GoodnessOfFit(residual_std=2.0, largest_residual=2.0 * size)
+        found = figures.scatter_warnings(objective, np.zeros(2), given, dof)
+        assert len(found) == is_outlier
+        assert not found or f"its residual is {distance:.3g} standard deviations of the other residuals" in found[0]
+        assert not found or found[0].startswith(f"row {5 if weights else 4} ")
+    exact = GoodnessOfFit(residual_std=1.0, largest_residual=math.sqrt(dof) * (1 + 1e-15))
+    assert "inf standard deviations" in figures.scatter_warnings(objective, np.zeros(2), exact, dof)[0]
+    assert figures.scatter_warnings(objective, np.zeros(2), exact, 1) == []
+    assert figures.scatter_warnings(objective, np.zeros(2), GoodnessOfFit(largest_residual=9.0), dof) == []
+
+
+@each("trend, where", [(3.4, ""), (3.6, "large"), (-3.4, ""), (-3.6, "small")])
+def test_unequal_scatter_is_reported_by_its_trend(trend: float, where: str) -> None:
+    objective = Objective("y ~ a*x", {"x": X, "y": Y})
+    given = GoodnessOfFit(residual_std=1.0, largest_residual=2.0, scatter_trend=trend)
+    found = figures.scatter_warnings(objective, np.ones(1), given, 50)
+    assert len(found) == bool(where)
+    assert not where or f"predictions are {where} ({abs(trend):.2g} standard errors from equal scatter)" in found[0]
+    robust = Objective("y ~ a*x", {"x": X, "y": Y}, loss="huber")
+    assert figures.scatter_warnings(robust, np.ones(1), given, 50) == []
+
+
+@each("model, is_convex", [
+    ("t ~ sigmoid(a*x + b)", True), ("t ~ sigmoid(a*b*x)", False), ("t ~ a*x + b", False), ("t ~ exp(-a*x)", False),
+])  # fmt: skip
+def test_a_loss_that_only_falls_to_certain_rows_has_no_finite_minimum(model: str, is_convex: bool) -> None:
+    x = np.array([-3.0, -2, -1, 1, 2, 3])
+    objective = Objective(model, {"x": x, "t": (x > 0).astype(float)}, loss="bce")
+    steep = np.array([30.0, 0.0] if "a*b" not in model else [30.0, 1.0])[: objective.layout.size]
+    assert figures._is_convex(objective) is is_convex
+    if "sigmoid" in model:
+        assert figures.has_no_finite_minimum(objective, steep) is is_convex
+        assert not figures.has_no_finite_minimum(objective, 0.1 * np.ones(len(steep)))
+    penalised = Objective(model, {"x": x, "t": (x > 0).astype(float)}, loss="bce", l2=0.1)
+    assert not figures._is_convex(penalised)
+
+
+def test_accuracy_counts_rows_on_the_right_side_of_one_half() -> None:
+    x, t = np.array([-2.0, -1, 1, 2, 3]), np.array([0.0, 1, 1, 0, 1])
+    for weights, wanted in ((None, 3 / 5), (np.array([1.0, 0, 1, 0, 1]), 1.0), (np.array([0.0, 1, 0, 5, 0]), 0.0)):
+        objective = Objective("t ~ sigmoid(a*x)", {"x": x, "t": t}, loss="bce", weights=weights)
+        assert figures.classification_accuracy(objective, np.ones(1)) == pytest.approx(wanted)
+    shares = Objective("t ~ sigmoid(a*x)", {"x": x, "t": t / 2}, loss="bce")
+    assert figures.classification_accuracy(shares, np.ones(1)) is None
+    two = Objective("[t, 1 - t] ~ [sigmoid(a*x), sigmoid(-a*x)]", {"x": x, "t": t}, loss="bce")
+    assert figures.classification_accuracy(two, np.ones(1)) is None
+    assert figures.classification_accuracy(Objective("t ~ a*x", {"x": x, "t": t}), np.ones(1)) is None
+
+
+def test_the_only_row_that_is_not_fitted_exactly_is_an_outlier() -> None:
+    x = np.arange(10.0)
+    found = fit("y ~ a*x", {"x": x, "y": np.where(x == 0, 5, 2 * x)})
+    assert found.parameters["a"] == pytest.approx(2)
+    assert found.warnings[0].startswith("row 1 (y = 5, x = 0) is an outlier: its residual is ")
