@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
 
 import autodiff_cli as ad
+from autodiff_cli.backends.selection import evaluate
+from autodiff_cli.graph.node import variable
+from autodiff_cli.options import OptionError
 from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.priors import parse_priors, prior_graph
 from tests.each import each
 
 GENERATOR = np.random.default_rng(5)
@@ -162,3 +167,48 @@ def test_refusals(options: dict, words: str) -> None:
 
 def test_options_without_priors_parse_nothing() -> None:
     assert FitOptions().parsed_priors == {}
+
+
+@each(
+    "text, words",
+    [
+        ("a ~ normal(0)", "normal takes normal(mu, sigma), not 1 argument: `normal(0)`"),
+        ("a ~ normal()", "normal takes normal(mu, sigma), not 0 arguments"),
+        ("a ~ normal", "normal is written normal(mu, sigma), not `normal`"),
+        ("a ~ normal(0, 1", "normal is written normal(mu, sigma), not `normal(0, 1`"),
+        ("a ~ normal(0, 0)", "sigma must be positive, not 0"),
+        ("a ~ normal(0, -1)", "sigma must be positive, not -1"),
+        ("a ~ normal(inf, 1)", "mu must be finite, not inf"),
+        ("a ~ uniform(2, 2)", "low and high must be numbers, low < high"),
+        ("a ~ uniform(3, 2)", "low and high must be numbers, low < high"),
+        ("a ~ uniform(0, b)", "low and high must be numbers, low < high"),
+        ("a ~ normal(m[g], 1)", "its arguments are numbers and parameters without levels"),
+        ("a ~ norml(0, 1)", "did you mean normal"),
+        ("a + b ~ normal(0, 1)", "a prior is written"),
+        ("a ~ ", "a prior is written"),
+    ],
+)
+def test_texts_that_are_no_priors_are_refused_with_the_reason(text: str, words: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parse_priors([text])
+    assert words in str(caught.value)
+
+
+def test_a_parameter_has_one_prior_however_it_is_written() -> None:
+    with pytest.raises(OptionError, match="`a` has two priors: leave one of them out"):
+        parse_priors(["a ~ normal(0, 1)", "a ~ normal(0, 2)"])
+    (prior,) = parse_priors({"a": " normal(2*m, s) "}).values()
+    assert (prior.text, prior.parameters, prior.positive_parameters) == ("normal(2*m, s)", ("m", "s"), ("s",))
+    assert (prior.argument("sigma"), prior.argument("rate")) == ("s", "")
+    assert parse_priors("b ~ uniform(-1, pi)")["b"].support == (-1, math.pi)
+    assert parse_priors(None) == {}
+
+
+def test_an_array_has_the_prior_for_each_of_its_numbers() -> None:
+    leaves = {name: variable(name) for name in "avm"}
+    priors = parse_priors(["a ~ normal(1, 2)", "v ~ normal(m, 3)"])
+    graph = prior_graph(priors, leaves, {"v": (3,)})
+    point: dict[str, Any] = {"a": 0.5, "v": np.array([1.0, 2, 4]), "m": 0.7}
+    logpdf = scipy.stats.norm.logpdf
+    wanted = -logpdf(0.5, 1, 2) - logpdf(point["v"], 0.7, 3).sum()
+    assert float(evaluate([graph], point, {"v": (3,)})[0]) == pytest.approx(wanted, rel=1e-12)
