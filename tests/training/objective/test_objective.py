@@ -419,3 +419,29 @@ def test_derivatives_on_constraints_are_along_them(
     fixed = restricted.bounds.low == restricted.bounds.high
     assert not fixed[moving].any()
     assert fixed.sum() == len(theta) - len(free)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 2.0])
+def test_kinks_are_smoothed_by_a_share_of_the_mean_size_of_their_arguments(share: float) -> None:
+    """`abs(u)` becomes `hypot(u, e)`, in losses, models and penalties; the size is that at a given point."""
+    x = np.linspace(-1, 2, 9)
+    data, theta, at = {"x": x, "y": np.sin(5 * x)}, np.array([0.7, -0.4]), np.array([1.5, 0.2])
+
+    def smooth(objective: Objective) -> float:
+        kinked = objective.without_kinks()
+        assert kinked is not None
+        return kinked.with_smoothing(share, at).value(theta)
+
+    def residuals(point: Any) -> Any:
+        return data["y"] - point[0] * x - point[1]
+
+    absolute = np.mean(np.hypot(residuals(theta), share * np.mean(np.abs(residuals(at)))))
+    assert smooth(Objective("y ~ a*x + b", data, loss="mae")) == pytest.approx(absolute, rel=1e-12)
+    penalty = 0.3 * np.sum(np.hypot(theta, share * np.abs(at).max()))  # parameters share one radius
+    squares = np.mean(residuals(theta) ** 2)
+    assert smooth(Objective("y ~ a*x + b", data, l1=0.3)) == pytest.approx(squares + penalty, rel=1e-12)
+    own = np.hypot(theta[0] - x, share * np.mean(np.abs(at[0] - x)))
+    bent = Objective("y ~ abs(a - x) + b", data)
+    assert smooth(bent) == pytest.approx(np.mean((data["y"] - own - theta[1]) ** 2), rel=1e-12)
+    assert Objective("y ~ a*exp(b*x)", data).without_kinks() is None
+    assert Objective("y ~ a*abs(x) + b", data).without_kinks() is None  # no parameter moves it
