@@ -181,6 +181,8 @@ def test_predictions_that_hardly_depend_on_parameters_are_no_crash() -> None:
         ("softmax([a*x, exp(b*x)])", False),
         ("[a*x, b*x + c]", True),
         ("[a*x, b^2*x]", False),
+        ("[a^2*x, -a^2*x]", False),  # whose sum is 0
+        ("softmax([a*b*x, -a*b*x])", False),
         ("[[a*x, b], [b*x, a]]", False),
         ("where(a > x, b*x, 0)", False),
     ],
