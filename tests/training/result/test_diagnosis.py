@@ -549,6 +549,8 @@ def test_a_divergence_is_explained_by_infinite_parameters_or_undefined_values() 
     assert diagnoses._join_names(["a"]) == "`a`"
     assert diagnoses._join_names([*"abcde"]) == "`a`, `b`, `c`, `d` and `e`"
     assert diagnoses._advice(["a[3]"], []).count("--bounds a=LOW:HIGH") == 1
+    assert diagnoses._advice([], ["a"]) == "what to try: other starting values (--starts 20), or a simpler model"
+    assert "--fix a=VALUE" in diagnoses._advice([], ["a", "b"])
 
 
 def test_the_layer_of_an_activation_is_named_by_all_its_parameters() -> None:

@@ -965,3 +965,15 @@ def test_the_only_row_that_is_not_fitted_exactly_is_an_outlier() -> None:
     found = fit("y ~ a*x", {"x": x, "y": np.where(x == 0, 5, 2 * x)})
     assert found.parameters["a"] == pytest.approx(2)
     assert found.warnings[0].startswith("row 1 (y = 5, x = 0) is an outlier: its residual is ")
+
+
+@each("rows, is_sampled", [(200_000, False), (200_001, True)])
+def test_up_to_200_000_rows_the_scale_is_that_of_all_rows(rows: int, is_sampled: bool) -> None:
+    """Of more rows a sample brackets the median, so that not all residuals are sorted; it is the same."""
+    values = np.random.default_rng(0).normal(size=rows)
+    objective, folds = Objective("y ~ a", {"y": values}), list[int]()
+    fold_rows = objective.fold_rows
+    objective.fold_rows = lambda *of: folds.append(1) or fold_rows(*of)  # type: ignore[method-assign]
+    found = figures.robust_scale(objective, np.zeros(1))
+    assert found == pytest.approx(1.482602218505602 * np.median(np.abs(values)), rel=1e-12)
+    assert bool(folds) is is_sampled

@@ -352,3 +352,26 @@ def test_one_row_more_than_parameters_is_needed_for_an_estimated_variance(model:
         reason = "no standard errors: there are no more rows than parameters, so the residual variance is unknown"
         assert (reason in found.missing_error_reasons) is (is_estimated and rows == 2)
         assert found.dof == rows - 2
+
+
+@each("is_known", [True, False])
+def test_errors_on_an_order_are_those_of_the_model_with_one_parameter(is_known: bool) -> None:
+    """Tied parameters have the error of their common value; what depends on an unknown parameter is unknown."""
+    model = "y ~ a*x + b*x^2 + c" + ("" if is_known else " + d - d")
+    tied = Objective(model, DATA, bounds={"b": ("a", None)})
+    free = Objective("y ~ a*(x + x^2) + c", DATA)
+    design = np.stack([DATA["x"] + DATA["x"] ** 2, np.ones(COUNT)], axis=1)
+    a, c = np.linalg.lstsq(design, DATA["y"])[0]
+    names = tied.parameters
+    theta = np.array([{"a": a, "b": a, "c": c, "d": 0.3}[name] for name in names])
+    found = compute_statistics(tied, theta)
+    wanted = compute_statistics(free, np.array([a, c]))
+    ratio = math.sqrt((COUNT - 2) / (COUNT - len(names)))  # both count as parameters
+    assert found.stderr["a"] == pytest.approx(found.stderr["b"], rel=1e-9)
+    assert found.stderr["a"] == pytest.approx(float(wanted.stderr["a"] or 0.0) * ratio, rel=1e-9)
+    assert (found.stderr.get("d") is None) is True
+    if not is_known:
+        k = names.index("d")
+        assert np.isnan(found.covariance[k]).all()
+        assert np.isnan(found.covariance[:, k]).all()
+        assert not np.isnan(np.delete(np.delete(found.covariance, k, 0), k, 1)).any()
