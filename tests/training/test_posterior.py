@@ -821,3 +821,17 @@ def test_a_summary_has_the_moments_and_quantiles_of_all_chains() -> None:
     names, numbers = posterior.draw_numbers(draws)
     assert names == ("a", "v[0]", "v[1]")
     np.testing.assert_array_equal(numbers[..., 2], draws["v"][..., 1])
+
+
+@each("rows, deviation, noise, is_centred", [(3, 1.0, 0.05, True), (3, 0.3, 1.0, False)])
+def test_levels_that_differ_less_than_their_errors_are_sampled_around_their_mean(
+    rows: int, deviation: float, noise: float, is_centred: bool
+) -> None:
+    unit, generator = 1e3, np.random.default_rng(0)
+    levels, means = np.repeat(np.arange(30), rows), unit * generator.normal(1, deviation, 30)
+    data = {"g": levels, "y": means[levels] + unit * generator.normal(0, noise, len(levels))}
+    priors = [f"a[g] ~ normal(m, {2 * unit}*s)", "s ~ half_normal(1)", f"m ~ normal(0, {10 * unit})"]
+    options = FitOptions(priors=priors)
+    objective = Objective.of("y ~ a[g]", as_dataset(data), options)
+    density = Density(objective, fit._chain_start(objective, options), options)
+    assert density.find_similar_levels() == ([] if is_centred else ["a[g]"])

@@ -205,7 +205,7 @@ def softmax_null_space(objective: Objective, theta: Array) -> Array | None:
     These are the directions in which the scores of all classes change equally. Returns None if the model is not a
     softmax of linear scores. Directions that the data leave undetermined for other reasons are not included.
     """
-    if objective.loss != "cross_entropy" or objective.classes is None or not objective.is_generalised_linear:
+    if objective.classes is None or not objective.is_generalised_linear:
         return None
     size, count = objective.layout.size, len(objective.classes)
     curvature = objective.curvature(theta)
