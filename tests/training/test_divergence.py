@@ -187,7 +187,8 @@ def test_a_loss_on_a_plateau_changes_by_less_than_the_tolerance_in_ten_epochs(
     change: float, is_over: bool, sign: int
 ) -> None:
     losses = [5.0 * sign, *(sign * (1 + change * k / 9) for k in range(10))]
-    assert has_plateaued(losses, 1e-3, drawn=False) is is_over
+    for unit in (1e-9, 1.0, 1e9):
+        assert has_plateaued([unit * loss for loss in losses], 1e-3, drawn=False) is is_over
     assert not has_plateaued(losses[-9:], 1e-3, drawn=False)
     noise = np.random.default_rng(0).normal(1, 0.1, 20).tolist()
     assert has_plateaued(noise, 1e-3, drawn=True)
