@@ -14,9 +14,11 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.export.languages import EXPORTERS
-from autodiff_cli.export.models import prediction_onnx, prediction_source
+from autodiff_cli.export.models import onnx_model, prediction_onnx, prediction_source
 from autodiff_cli.export.program import ExportError, ExportOptions
+from autodiff_cli.language.program import read
 from autodiff_cli.training.result.fitted_model import FittedModel
+from tests.each import each
 from tests.export.support import STRICT, Case, in_c, run
 from tests.support import run_cli
 from tests.tools import program
@@ -136,6 +138,40 @@ def test_onnx_predicts_the_same(model: str) -> None:
     with np.errstate(all="ignore"):
         found = reference.ReferenceEvaluator(onnx.load_from_string(content)).run(None, given)[0]
     np.testing.assert_allclose(found, fit.probabilities(DATA), rtol=1e-13, atol=1e-14)
+
+
+# A number, a vector and a matrix that differ from row to row, and others that do not.
+NUMBERS, VECTORS, MATRICES = ("x", "a"), ("[x, z]", "v"), ("[[x, 1], [z, x*z]]", "M")
+OPERANDS = (*NUMBERS, *VECTORS, *MATRICES)
+ON_ARRAYS = [
+    *(f"outer({p}, {q})" for p in VECTORS for q in VECTORS),
+    *(f"{p} @ {q}" for p in VECTORS + MATRICES for q in VECTORS + MATRICES),
+    *(f"{p} * {q}" for p in OPERANDS for q in OPERANDS),
+    *(f"where({p} > 0.4, {q}, -1)" for p in OPERANDS for q in OPERANDS),
+    *(f"concat({p}, {q})" for p in VECTORS for q in VECTORS),
+    *(f"[{p}, {q}]" for p in OPERANDS for q in OPERANDS if {p, q} <= {*NUMBERS} or {p, q} <= {*VECTORS}),
+    *(f"{name}({p})" for name in ("transpose", "softmax") for p in VECTORS + MATRICES),
+    *(f"{name}({p})" for name in ("sum", "mean", "max", "min", "prod", "norm", "logsumexp") for p in OPERANDS),
+    *(f"{p}[1]" for p in VECTORS),
+    *(f"{p}[1, 0]" for p in MATRICES),
+]
+
+
+@each("text", ON_ARRAYS)
+def test_onnx_has_arrays_that_differ_from_row_to_row_and_others(text: str) -> None:
+    onnx, reference = pytest.importorskip("onnx"), pytest.importorskip("onnx.reference")
+    values = {"a": 0.7, "v": np.array([0.3, -1.2]), "M": np.array([[1.5, -0.2], [0.4, 0.9]])}
+    columns = {"x": np.array([0.5, -0.3, 2.0]), "z": np.array([1.0, 0.25, -0.6])}
+    text = f"{'v: 2; ' * ('v' in text)}{'M: 2x2; ' * ('M' in text)}{text}"
+    program = read(text)
+    shapes = {name: np.shape(value) for name, value in values.items() if np.ndim(value)}
+    content = onnx_model(program.output, shapes, values, [*columns], "f")
+    found = reference.ReferenceEvaluator(onnx.load_from_string(content)).run(None, columns)[0]
+    formula = ad.parse(text)
+    for k in range(3):
+        point = {**values, "x": columns["x"][k], "z": columns["z"][k]}
+        expected = formula(**{name: point[name] for name in formula.variables})
+        np.testing.assert_allclose(found[k], expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize("function", ["log1p", "expm1", "cbrt", "sinc", "logsigmoid", "hypot", "log10", "log2", "exp2"])
