@@ -151,20 +151,24 @@ def _digest(name: str, content: bytes) -> bytes:
 
 
 def _evict_oldest(folder: Path, newest: Path) -> None:
-    """Remove the oldest entries until the rest is within `MAX_CACHE_BYTES`, and partial entries that were abandoned."""
+    """Remove the oldest entries until the rest is within `MAX_CACHE_BYTES`, and partial entries that were abandoned.
+
+    Raises:
+        OSError: also if another process removes an entry at the same time; the next call continues.
+    """
     entries = []
     for path in folder.iterdir():
         status = path.lstat()
         if path.name.endswith(_PARTIAL_SUFFIX):
             if status.st_mtime < time.time() - _ABANDONED_SECONDS:
-                path.unlink(missing_ok=True)
+                path.unlink()
         elif stat.S_ISREG(status.st_mode) and path != newest:
             entries.append((status.st_mtime, status.st_size, path))
     room = MAX_CACHE_BYTES - newest.lstat().st_size
     for _, size, path in sorted(entries, reverse=True):
         room -= size
         if room < 0:
-            path.unlink(missing_ok=True)
+            path.unlink()
 
 
 # --- Limits of memory and threads ---

@@ -66,7 +66,7 @@ class Processor:
     @property
     def has_scalef(self) -> bool:
         """Whether multiplying by a power of two is one instruction."""
-        return self.triple.startswith("x86_64") and self.width == 8
+        return self.width == 8  # AVX-512
 
     def vector_function(self, name: str, count: int) -> str | None:
         """Return the symbol of the vector library's function of `count` vectors; None if there is none."""

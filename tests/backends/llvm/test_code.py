@@ -118,6 +118,20 @@ def test_other_processors_get_code_too() -> None:
     assert "\tbl\t" not in assembly(text_of("(y - a*exp(-b*x))^2", processor), processor).split("block:")[0]
 
 
+def test_what_is_known_of_processors() -> None:
+    """Bytes of a vector, registers, and instructions for products with sums, and with powers of two."""
+    known = [
+        ("x86_64-linux", "+sse2", 2, (16, 16, False, False)),
+        ("x86_64-linux", "+avx2,+fma", 4, (32, 16, True, False)),
+        ("x86_64-linux", "+fma,+avx512f", 8, (64, 32, True, True)),
+        ("x86_64-linux", "+fma4,+avx", 4, (32, 16, False, False)),
+        ("aarch64-linux", "", 2, (16, 32, True, False)),
+    ]
+    for triple, features, width, facts in known:
+        one = Processor(triple, "", features, width)
+        assert (one.vector_bytes, one.register_count, one.has_fma, one.has_scalef) == facts
+
+
 def test_a_width_that_the_processor_lacks_is_refused() -> None:
     with pytest.raises(ValueError, match="at most"):
         host_processor(16)
