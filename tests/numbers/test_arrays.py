@@ -7,16 +7,18 @@ import itertools
 import math
 import operator
 from math import inf, nan
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autodiff_cli.array_types import Array
 from autodiff_cli.graph.op import Op
 from autodiff_cli.numbers.array_functions import SPECIAL
-from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors, start_perturbed_array_run
-from autodiff_cli.numbers.floats import FLOATS, PERTURBED_RUNS, start_perturbed_run
+from autodiff_cli.numbers.arrays import ARRAYS, _ArrayFactors, ignore_float_errors, start_perturbed_array_run
+from autodiff_cli.numbers.floats import FLOATS, PERTURBED_RUNS, _FactorSequence, start_perturbed_run
 from autodiff_cli.ops import all_ops, get_op
 from autodiff_cli.ops.special import LOG_DENSITIES
 from tests.each import each, evenly_spread_part, examples
@@ -164,3 +166,127 @@ def test_arrays_are_perturbed_as_floats_are(op: Op) -> None:
             columns = [kind.function(op, len(xs))(*(np.array([x]) for x in xs)) for kind in kinds]
         of_numbers, of_columns = np.ptp(numbers), np.ptp(columns)
         assert not of_columns < of_numbers / 100, (start, numbers, columns)
+
+
+def in_runs(name: str, *inputs: float | list[Any]) -> Array:
+    """Return the results of an operation in the perturbed runs, which are the last axis."""
+    kind = start_perturbed_array_run(*PERTURBED_RUNS)
+    arrays = [np.array(x, dtype=float)[..., None] for x in inputs]
+    with ignore_float_errors():
+        return np.asarray(kind.function(get_op(name), len(arrays))(*arrays))
+
+
+SHORT, LONG, TINY = [[1.5, -2.0], [0.25, 3.0]], [[0.1, -0.7], [0.3, 1.9]], [[1e-200, 2e-200], [3e-250, 1e-300]]
+
+
+@each(
+    "name, inputs",
+    [
+        *(("sum", (x,)) for x in (LONG, LONG[0])),
+        *(("matmul", (a, b)) for a in (LONG, SHORT, LONG[0]) for b in (LONG, LONG[1])),
+        ("matmul", (SHORT, [[0.1, 0.3], [1e-3, 2.0]])),
+        ("outer", (LONG[0], LONG[1])),
+        ("outer", (SHORT[0], LONG[1])),
+        *((name, (x,)) for name in ("norm", "prod", "logsumexp", "softmax") for x in (LONG, SHORT, LONG[0])),
+        *((name, (a, b)) for name in ("add", "mul", "sub", "div", "pow", "hypot") for a, b in ((0.3, 1.7), (1.5, 2.1))),
+        *((name, (x,)) for name in ("exp", "sqrt", "square", "sin", "tanh", "log") for x in (0.3, 1.1)),
+    ],
+)
+def test_rounded_results_of_arrays_are_perturbed_by_a_few_ulps(name: str, inputs: tuple[Any, ...]) -> None:
+    runs = in_runs(name, *inputs)
+    plain = np.asarray(
+        ARRAYS.function(get_op(name), len(inputs))(*(np.array(x, dtype=float)[..., None] for x in inputs))
+    )
+    assert runs.shape == (*plain.shape[:-1], 3)
+    terms = (
+        np.abs(plain)
+        if name != "matmul"
+        else np.asarray(ARRAYS.function(get_op(name), 2)(*(np.abs(np.array(x))[..., None] for x in inputs)))
+    )
+    terms = terms + (1.0 if name == "logsumexp" else float(np.abs(np.array(inputs[0])).sum()) if name == "sum" else 0.0)
+    spread = np.ptp(runs, axis=-1)
+    assert (spread > 0).all()
+    assert (np.abs(runs - plain) <= 40 * 2.0**-52 * terms).all()
+    of_floats = (
+        np.array([start_perturbed_run(run).function(get_op(name), len(inputs))(*inputs) for run in PERTURBED_RUNS])
+        if not np.ndim(inputs[0])
+        else None
+    )
+    assert of_floats is None or np.ptp(of_floats) > 0
+
+
+@each(
+    "name, inputs",
+    [
+        ("sum", (SHORT,)),
+        *(("matmul", (a, b)) for a in (SHORT, SHORT[0]) for b in (SHORT, SHORT[1])),
+        ("outer", (SHORT[0], SHORT[1])),
+        ("transpose", (LONG,)),
+        *((name, (a, b)) for name in ("add", "sub", "mul") for a, b in ((0.5, 1.25), (-3.0, 0.0), (2.0**40, 1.0))),
+        *((name, (a, b)) for name in ("max", "min") for a, b in ((0.1, 0.7), (0.3, -0.1))),
+        *(("pow", (a, b)) for a, b in ((3.0, 4.0), (1.5, 2.0), (2.5, 1.0), (0.25, 0.0), (-2.0, 3.0))),
+        *((name, (x,)) for name in ("square", "abs", "neg", "floor", "relu") for x in (1.5, -2.0, 0.0)),
+        *((name, (x,)) for name in ("sqrt", "sin", "tanh") for x in (0.0,)),
+    ],
+)
+def test_exact_results_of_short_numbers_are_not_perturbed(name: str, inputs: tuple[Any, ...]) -> None:
+    runs = in_runs(name, *inputs)
+    assert (np.ptp(runs, axis=-1) == 0).all()
+    plain = ARRAYS.function(get_op(name), len(inputs))(*(np.array(x, dtype=float)[..., None] for x in inputs))
+    np.testing.assert_array_equal(runs, np.broadcast_to(plain, runs.shape))
+
+
+@each(
+    "name, inputs",
+    [
+        ("mul", (1e-200, 1e-200)),
+        ("div", (1e-200, 1e200)),
+        ("square", (1e-170,)),
+        ("exp", (-800.0,)),
+        ("matmul", (TINY, TINY)),
+        ("matmul", (TINY[0], TINY[1])),
+        ("prod", (TINY,)),
+        ("outer", (TINY[0], TINY[1])),
+        ("softmax", ([0.0, -900.0],)),
+    ],
+)
+def test_results_that_underflow_are_told_from_0(name: str, inputs: tuple[Any, ...]) -> None:
+    runs = in_runs(name, *inputs)
+    assert (runs > 2.0**-1022).all()
+    assert (np.ptp(runs, axis=-1) > 0).all()
+    if not np.ndim(inputs[0]):
+        of_floats = [start_perturbed_run(run).function(get_op(name), len(inputs))(*inputs) for run in PERTURBED_RUNS]
+        assert min(of_floats) > 2.0**-1022
+        assert np.ptp(of_floats) > 0
+    assert (in_runs(name, *(np.multiply(x, 0.0) for x in inputs)) == 0).all() or name in ("exp", "softmax", "div")
+
+
+@each(
+    "runs",
+    [
+        [[(1.0, 2.0)], [(1.001, 2.0)], [(0.999, 2.0)]],
+        [[(1.0, 1.0)], [(1.0, 1.0)], [(1.0, 1.0)]],
+        [[(1.0, 1.01)], [(1.02, 1.0)], [(1.0, 1.01)]],
+        [[(0.01, 5.0)], [(-0.01, 5.0)], [(0.02, 5.0)]],
+        [[(5.0, 0.01)], [(5.0, -0.01)], [(5.0, 0.02)]],
+        [[(1.0, 2.0)], [(1.0, 2.0)], [(math.inf, 2.0)]],
+        [[(7.0, 2.0), (1.0, 1.01)], [(7.0, 2.0), (1.02, 1.0)], [(7.0, 2.0), (1.0, 1.01)]],
+        [[(7.0, 2.0), (1.0, 2.0)], [(7.0, 2.0), (1.0, 2.0)], [(7.0, 2.0), (1.0, 2.0)]],
+    ],
+)
+def test_comparisons_of_arrays_are_in_doubt_as_those_of_numbers_are(runs: list[list[tuple[float, float]]]) -> None:
+    numbers, one_by_one, together = _FactorSequence(), _ArrayFactors(), _ArrayFactors()
+    for run, sides in zip(PERTURBED_RUNS, runs, strict=True):
+        numbers.start(run)
+        one_by_one.start([run])
+        for a, b in sides:
+            numbers.compared(a, b)
+            one_by_one.compared(np.array([a]), np.array([b]))
+    together.start(PERTURBED_RUNS)
+    assert not together.has_comparisons()
+    for sides in zip(*runs, strict=True):
+        together.compared(*(np.array([side[k] for side in sides]) for k in (0, 1)))
+    assert together.has_comparisons()
+    assert one_by_one.undecided.any() == together.undecided.any() == numbers.has_undecided()
+    together.start(PERTURBED_RUNS)
+    assert not together.undecided.any()
