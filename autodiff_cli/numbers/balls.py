@@ -330,7 +330,7 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "sin": arb.sin, "cos": arb.cos, "tan": arb.tan, "cot": arb.cot,
     "asin": arb.asin, "acos": arb.acos, "atan": arb.atan,
     "sinh": arb.sinh, "cosh": arb.cosh, "tanh": arb.tanh,
-    "asinh": arb.asinh, "acosh": arb.acosh, "atanh": arb.atanh,
+    "asinh": arb.asinh, "acosh": arb.acosh, "atanh": lambda x: -(-x).atanh() if x < 0 else x.atanh(),
     "atan2": arb.atan2,
     "sigmoid": sigmoid, "logit": lambda x: (x / (1 - x)).log(), "softplus": softplus,
     "logsigmoid": lambda x: -softplus(-x), "logaddexp": logaddexp, "softsign": lambda x: x / (1 + abs(x)),

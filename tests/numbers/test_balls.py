@@ -30,6 +30,7 @@ from autodiff_cli.numbers.ball_arithmetic import (
     from_float,
     interval_between,
     is_finite,
+    is_nan,
     nearest_float,
     unique_integer,
 )
@@ -42,6 +43,7 @@ from autodiff_cli.numbers.balls import (
     reset_jumps,
 )
 from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.numbers.special_functions import MAX_BESSEL_ORDER
 from autodiff_cli.ops import all_ops, get_op
 from tests.autodiff import test_structural_zeros as zeros
 from tests.autodiff.test_conventions import SLOPES
@@ -442,3 +444,58 @@ def test_a_condition_over_intervals_encloses_that_of_every_number_inside(name: s
             if name != "where":
                 assert len(inside) == 1 or has_possible_jump(), chosen
                 assert arb(0.5, 0.5001).contains(found), chosen
+
+
+# Where domains end, and values jump or are infinite: the number of the argument that moves, and all arguments.
+EDGES = [
+    ("log", 0, (0.0,)), ("log1p", 0, (-1.0,)), ("sqrt", 0, (0.0,)), ("asin", 0, (1.0,)), ("asin", 0, (-1.0,)),
+    ("acos", 0, (1.0,)), ("acos", 0, (-1.0,)), ("acosh", 0, (1.0,)), ("atanh", 0, (1.0,)), ("atanh", 0, (-1.0,)),
+    ("gamma", 0, (0.0,)), ("gamma", 0, (-1.0,)), ("lgamma", 0, (-2.0,)), ("digamma", 0, (0.0,)), ("floor", 0, (2.0,)),
+    ("ceil", 0, (-1.0,)), ("round", 0, (0.5,)), ("sign", 0, (0.0,)), ("erfinv", 0, (1.0,)), ("erfinv", 0, (-1.0,)),
+    ("logit", 0, (0.0,)), ("logit", 0, (1.0,)), ("lambertw", 0, (-math.exp(-1),)), ("Ei", 0, (0.0,)),
+    ("log2", 0, (0.0,)), ("log10", 0, (0.0,)), ("not", 0, (0.0,)), ("cot", 0, (0.0,)), ("csch", 0, (0.0,)),
+    ("acoth", 0, (1.0,)), ("acoth", 0, (-1.0,)), ("asech", 0, (1.0,)), ("polygamma", 1, (2.0, 0.0)),
+    ("gammainc", 0, (0.0, 1.5)), ("gammainc", 1, (1.5, 0.0)), ("gammaincc", 1, (1.5, 0.0)),
+    ("gammaincc", 0, (0.0, 2.0)), ("gammainc_slope", 1, (1.5, 0.0)), ("besselj", 1, (2.5, 0.0)),
+    ("bessely", 1, (2.0, 0.0)), ("besseli", 1, (0.5, 0.0)), ("besselk", 1, (1.0, 0.0)),
+    ("besselk", 0, (MAX_BESSEL_ORDER, 900.0)), ("wofz_real", 1, (0.5, 0.0)), ("wofz_imag", 1, (0.5, 0.0)),
+    ("div", 1, (2.0, 0.0)), ("pow", 0, (0.0, 0.5)), ("pow", 0, (0.0, -2.0)), ("root", 0, (0.0, 2.0)),
+    ("beta", 0, (0.0, 1.5)), ("beta", 1, (0.7, -1.0)), ("mod", 0, (3.0, 1.5)), ("eq", 0, (1.0, 1.0)),
+    ("lt", 1, (1.0, 1.0)), ("and", 0, (0.0, 1.0)), ("or", 1, (0.0, 0.0)), ("log_base", 1, (2.0, 1.0)),
+    ("where", 0, (0.0, 1.0, 2.0)),
+]  # fmt: skip
+
+
+@each("name, which, at", EDGES)
+def test_balls_across_an_edge_are_undecided_and_others_beside_it_are_not(
+    name: str, which: int, at: tuple[float, ...]
+) -> None:
+    radius = 2.0**-10 * max(1.0, abs(at[which]) * 2.0**-12)
+    with precision(100) as kind:
+        function = kind.function(get_op(name), len(at))
+        with pytest.raises(Undecided):
+            function(*(arb(x, radius) if k == which else from_float(x) for k, x in enumerate(at)))
+        for side in (-2, 2):
+            beside = [x + side * radius if k == which else x for k, x in enumerate(at)]
+            found = function(*(arb(x, radius) if k == which else from_float(x) for k, x in enumerate(beside)))
+            number = FLOATS.function(get_op(name), len(at))(*beside)
+            assert is_nan(found) == math.isnan(number), side
+            assert is_nan(found) or as_ball(found).overlaps(arb(number, 1e-13 * abs(number))), side
+
+
+@each("op", [op for op in ELEMENTWISE if op.min_inputs == 1 == op.max_inputs and op.parity])
+def test_enclosures_of_odd_and_even_functions_are_those_of_the_mirrored_balls(op: Op) -> None:
+    with precision(100) as kind:
+        function = kind.function(op, 1)
+        for middle, radius in ((0.3, 0.01), (0.97, 0.02), (1.03, 0.02), (5.0, 0.5), (40.0, 0.1), (1e-9, 1e-12)):
+            found = []
+            for side in (1, -1):
+                try:
+                    found.append(as_ball(function(arb(side * middle, radius))))
+                except Undecided:
+                    found.append(None)
+            right, left = found
+            assert (right is None) == (left is None), (middle, radius)
+            if right is not None and left is not None and not right.is_nan():
+                assert (left * op.parity - right).contains(0)
+                assert abs(left.rad() - right.rad()) <= 1e-3 * right.rad(), (middle, radius)
