@@ -19,7 +19,9 @@ from typing import Any
 
 import pytest
 
+from autodiff_cli.cli import terminal as terminal_module
 from autodiff_cli.cli.terminal import Key, decode_keys
+from autodiff_cli.cli.terminal import Terminal as FullScreen
 from tests.support import run_cli
 
 AUTODIFF = str(Path(sys.executable).with_name("autodiff"))
@@ -336,3 +338,44 @@ def test_what_a_terminal_sends_is_read_as_keys(data: bytes, is_all: bool, keys: 
         first, begun = decode_keys(data[:k], is_all=False)
         second, left = decode_keys(begun + data[k:], is_all=False)
         assert (first + second, left) == (keys, rest)
+
+
+def test_signals_find_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that ends or stops has given the terminal back; one that continues takes it again and draws."""
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    events: list[str] = []
+
+    def note(event: str) -> None:
+        written = os.read(ours, 4096) if select.select([ours], [], [], 0)[0] else b""
+        screens = re.findall(rb"\x1b\[\?1049([hl])", written)
+        is_restored = termios.tcgetattr(theirs) == before
+        events.append(f"{b''.join(screens).decode()} {event} {'as before' if is_restored else 'taken'}".strip())
+
+    monkeypatch.setattr(terminal_module.signal, "signal", lambda number, handler: number)
+    monkeypatch.setattr(terminal_module.signal, "set_wakeup_fd", lambda end, **_: -1)
+    monkeypatch.setattr(terminal_module.os, "kill", lambda process, number: note(f"kill {signal.Signals(number).name}"))
+    with FullScreen(theirs, theirs) as screen:
+        note("begin")
+        for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGTSTP", "SIGCONT", "SIGWINCH"):
+            os.write(screen._wakeup_write, bytes([getattr(signal, name)]))
+            assert screen.next_keys() == [Key.REDRAW]
+            note("then")
+            if name in ("SIGTERM", "SIGHUP", "SIGQUIT"):
+                screen._enter()  # a process that goes on all the same
+                os.read(ours, 4096)
+        with pytest.raises(KeyboardInterrupt):
+            screen._handle_signal(signal.SIGINT)
+    note("end")
+    ended = ["l kill {} as before", "then as before"]
+    assert events == [
+        "h begin taken",
+        *(text.format(name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT") for text in ended),
+        "l kill SIGTSTP as before",
+        "h then taken",
+        "h then taken",
+        "then taken",
+        "l end as before",
+    ]
+    os.close(ours)
+    os.close(theirs)
