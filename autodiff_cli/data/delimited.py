@@ -132,7 +132,7 @@ class DelimitedText:
         """Return the positions of text columns: those whose first cell that is not missing is not a number."""
         with contextlib.closing(self._iter_all_records()) as records:
             rows = [[*map(str.strip, record.cells)] for record in itertools.islice(records, _TYPE_SAMPLE_RECORDS)]
-        columns = itertools.islice(itertools.zip_longest(*rows, fillvalue=""), len(self.header))
+        columns = itertools.zip_longest(*rows, fillvalue="")
         first_cells = (next((cell for cell in column if cell not in MISSING_VALUES), "") for column in columns)
         return {position for position, cell in enumerate(first_cells) if self.new_parser().parse(cell) is None}
 

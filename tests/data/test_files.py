@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import io
 import os
+import random
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,8 @@ from pyarrow import feather, parquet
 
 import autodiff_cli as ad
 from autodiff_cli.data.files import DataFile, open_data
+from autodiff_cli.data.source import TemporaryBytes, reopen
+from autodiff_cli.data.streaming import StreamedColumns
 from autodiff_cli.data.table import DataError, MemoryDataset, Table
 from autodiff_cli.options import OptionError
 from tests.each import each, examples
@@ -324,3 +329,44 @@ def test_spans_of_time_are_seconds_everywhere(tmp_path: Path) -> None:
     rows = run_cli(f"grad s^2 --at {path}").splitlines()[1:]
     assert [float(row.split(",")[1]) for row in rows] == [s * s for s in expected]
     assert [float(row.split(",")[0]) for row in rows] == expected
+
+
+def test_temporary_bytes_are_read_as_those_in_memory(tmp_path: Path) -> None:
+    content = random.Random(1).randbytes(3000)
+    kept = TemporaryBytes(tmp_path)
+    kept.write(content[1000:], 1000)
+    kept.write(content[:1200], 0)
+    assert len(kept) == 3000
+    chance, on_disk, in_memory = random.Random(2), reopen(kept), reopen(content)
+    other = reopen(kept)  # with a position of its own
+    for _ in range(200):
+        place, whence = chance.randrange(-500, 3500), chance.choice((io.SEEK_SET, io.SEEK_CUR, io.SEEK_END))
+        offset = {io.SEEK_SET: abs(place), io.SEEK_CUR: place // 3, io.SEEK_END: -abs(place) // 2}[whence]
+        if chance.random() < 0.5 and in_memory.tell() + offset >= 0:
+            assert on_disk.seek(offset, whence) == in_memory.seek(offset, whence)
+        size = chance.choice((0, 1, 7, 300, -1))
+        assert on_disk.read(size) == in_memory.read(size)
+        assert on_disk.tell() == in_memory.tell()
+    assert other.read() == content
+
+
+def test_rows_that_a_file_gains_while_it_is_read_are_refused_before_they_are_used() -> None:
+    def stream(counts: list[int], checksum: int = 7) -> Any:
+        def read(_: list[str]) -> Iterator[tuple[dict[str, Any], int]]:
+            for count in counts:
+                found._checksums["x"] = checksum
+                yield {}, count
+
+        found = SimpleNamespace(
+            source=SimpleNamespace(name="f", signature=lambda: "same"), _signature="same", names=["x"], dropped=0,
+            rows=10, _checksums={"x": 7}, _read_files=read,
+        )  # fmt: skip
+        found._check_unchanged = functools.partial(StreamedColumns._check_unchanged, found)
+        return StreamedColumns._reread_files(found, ["x"])
+
+    assert [count for _, count in stream([6, 4])] == [6, 4]
+    for counts, checksum, seen in (([6, 5, 1], 7, [6]), ([6, 3], 7, [6, 3]), ([6, 4], 8, [6, 4])):
+        chunks = stream(counts, checksum)
+        assert [next(chunks)[1] for _ in seen] == seen
+        with pytest.raises(DataError, match="f: the data changed while they were read"):
+            next(chunks)

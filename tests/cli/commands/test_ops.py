@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import autodiff_cli as ad
 from autodiff_cli.explain.operations import Description, describe, operations
 from autodiff_cli.graph.op import Op
+from autodiff_cli.render import inspection
 from tests.each import each
 from tests.support import run_cli
 
@@ -147,3 +150,23 @@ def test_bad_input(line: str, message: str) -> None:
     output = run_cli(line)
     assert (output.status, output) == (2, "")
     assert message in output.stderr
+
+
+@each(
+    "name, function, low, high", [("tanh", np.tanh, -6, 6), ("exp", np.exp, -6, math.log(6)), ("log", np.log, 0.01, 6)]
+)
+def test_the_plot_of_an_operation_is_that_of_its_values(name: str, function: Any, low: float, high: float) -> None:
+    """And of its slopes, below; within 6 on both axes."""
+    drawn: list[Any] = []
+    with mock.patch.object(inspection, "dot_plot", lambda *given, **options: drawn.append((given, options)) or []):
+        run_cli(["ops", name])
+    for (box, (_, ys), points, (columns, _)), options in drawn:
+        assert (box["x"], points, options) == ((-6.0, 6.0), (), {"has_axes": True})
+        margin = (max(ys) - min(ys)) / 20
+        assert box["y"] == pytest.approx((min(ys) - margin, max(ys) + margin))
+        assert columns % 10 == 0
+        assert max(map(abs, ys)) <= 6
+    (_, (xs, ys), *_), _ = drawn[0]
+    assert ys == pytest.approx(function(xs))
+    every = np.linspace(-6, 6, 601)
+    assert xs == pytest.approx(every[(every > low - 1e-9) & (every < high + 1e-9)], abs=1e-9)

@@ -352,8 +352,19 @@ def test_signals_find_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPatch) ->
         is_restored = termios.tcgetattr(theirs) == before
         events.append(f"{b''.join(screens).decode()} {event} {'as before' if is_restored else 'taken'}".strip())
 
-    monkeypatch.setattr(terminal_module.signal, "signal", lambda number, handler: number)
-    monkeypatch.setattr(terminal_module.signal, "set_wakeup_fd", lambda end, **_: -1)
+    handlers: dict[int, Any] = {}
+    ends = [-7]
+
+    def handle(number: int, handler: Any) -> Any:
+        before, handlers[number] = handlers.get(number, f"handler of {number}"), handler
+        return before
+
+    def wake(end: int, **_: bool) -> int:
+        ends.append(end)
+        return ends[-2]
+
+    monkeypatch.setattr(terminal_module.signal, "signal", handle)
+    monkeypatch.setattr(terminal_module.signal, "set_wakeup_fd", wake)
     monkeypatch.setattr(terminal_module.os, "kill", lambda process, number: note(f"kill {signal.Signals(number).name}"))
     with FullScreen(theirs, theirs) as screen:
         note("begin")
@@ -367,6 +378,9 @@ def test_signals_find_the_terminal_as_it_was(monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(KeyboardInterrupt):
             screen._handle_signal(signal.SIGINT)
     note("end")
+    assert (ends[1] >= 0, ends[2:]) == (True, [-7])
+    assert len(handlers) == 7
+    assert all(handler == f"handler of {int(number)}" for number, handler in handlers.items())
     ended = ["l kill {} as before", "then as before"]
     assert events == [
         "h begin taken",
