@@ -46,10 +46,11 @@ def polygamma(n: Ball, x: Ball) -> Ball:
         return _between_poles(partial(polygamma, n), partial(polygamma, n + 1) if order % 2 else None, x)
     if not x < 0:
         return acb(x).polygamma(order).real
-    # Below 0 by reflection: the time of FLINT's function grows with the distance of x from 0.
-    mirrored = acb(1 - x).polygamma(order).real
-    waves = arb_series([x, 1], prec=order + 1).cot_pi()[order] * arb.fac_ui(order) * arb.pi()
-    return (-mirrored if order % 2 else mirrored) - waves
+    # Below 0 by reflection: the time of FLINT's function grows with the distance of x from 0. The cotangent in the
+    # formula of reflection has period 1, so it follows from the same formula at the fractional part.
+    part, sign = x - x.floor(), (-1) ** order
+    at_part, at_rest, mirrored = (acb(y).polygamma(order).real for y in (part, 1 - part, 1 - x))
+    return at_part + sign * (mirrored - at_rest)
 
 
 def _lgamma(x: Ball) -> Ball:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from fractions import Fraction
 from random import Random
+from typing import Any
 
 import pytest
 from flint import arb, ctx
@@ -48,6 +49,7 @@ from autodiff_cli.ops import all_ops, get_op
 from tests.autodiff import test_structural_zeros as zeros
 from tests.autodiff.test_conventions import SLOPES
 from tests.each import amount, each, evenly_spread_part
+from tests.ops.table import sinc_n, sinhc_n
 
 inf, nan = math.inf, math.nan
 ELEMENTWISE = [op for op in all_ops() if not op.is_structural]
@@ -499,3 +501,16 @@ def test_enclosures_of_odd_and_even_functions_are_those_of_the_mirrored_balls(op
             if right is not None and left is not None and not right.is_nan():
                 assert (left * op.parity - right).contains(0)
                 assert abs(left.rad() - right.rad()) <= 1e-3 * right.rad(), (middle, radius)
+
+
+@each("name, function", [("polygamma", mp.polygamma), ("sinc_derivative", sinc_n), ("sinhc_derivative", sinhc_n)])
+@each("order", [0, 1, 2, 9, 10, 11, 20, 41])
+def test_derivatives_of_high_orders_are_proven_on_both_sides_of_0(name: str, function: Any, order: int) -> None:
+    with precision(200) as kind, mp.workdps(80):
+        for x in (-100.25, -7.4, -3.3, -0.7, -0.001, 0.3, 4.5):
+            if name == "polygamma" or abs(x) < 30:
+                found = as_ball(kind.function(get_op(name), 2)(from_float(order), from_float(x)))
+                exact, size = function(order, mpf(x)), mpf(found.mid().str(60, radius=False))
+                assert abs(size - exact) <= mpf(10) ** -35 * abs(exact), x
+                number = FLOATS.function(get_op(name), 2)(order, x)
+                assert number == pytest.approx(float(exact), rel=1e-12), x

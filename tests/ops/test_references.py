@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -14,9 +15,12 @@ from autodiff_cli.backends.numpy_backend import BlockEvaluator
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import get_op, variable
+from autodiff_cli.graph.op import Op
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.ball_arithmetic import Number, Undecided, as_ball, from_float, nearest_float
 from autodiff_cli.numbers.balls import precision
+from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops import all_ops
 from tests.ops.references import read_references
 from tests.ops.test_rules import NAMES, by_reverse, evaluate, ulps
 
@@ -85,8 +89,38 @@ WIDE = {"besselj", "bessely", "besseli", "beta", "wofz_real", "wofz_imag", "voig
 WIDE |= {"sinc_derivative", "fresnels", "fresnelc", "softsign", "spline", "gammainc_slope", "gammainc_curvature"}
 
 
-def value_of(function: Callable[..., Number], point: Sequence[arb]) -> arb | None:
+def value_of(function: Callable[..., Number], point: Sequence[Number]) -> arb | None:
     try:
         return as_ball(function(*point))
     except Undecided:
         return None
+
+
+HELPERS = [op for op in all_ops() if op.is_helper and not op.is_structural and op.name in FLOATS.table]
+# Products of a gamma density may be large where it is small, and slopes of others have terms that cancel.
+FEWER_DIGITS = {"gamma_density": 400, "beta_slope": 20}
+
+
+@pytest.mark.parametrize("op", HELPERS, ids=lambda op: op.name)
+def test_helpers_have_the_digits_of_balls(op: Op) -> None:
+    """No row of the table says what a helper is; its balls are computed from its definition."""
+    count, bound, compared = op.min_inputs, max(op.ulp_bound, FEWER_DIGITS.get(op.name, 0)), 0
+    if count == 1:
+        numbers: tuple[float, ...] = (-2.5, -0.3, 0.0, 1e-6, 0.4, 1.0, 3.7, 12.5)
+    else:
+        numbers = (0.0, 1.0, 2.0, 0.3, -0.7, 5.5, 1e-3, 40.0)
+    points = itertools.product(numbers, repeat=count)
+    if op.name == "polygamma_diff":  # of low orders, between numbers above 0
+        points = (point for point in points if point[0] < 4 and point[1] > 0 <= point[2])
+    with precision(300) as kind:
+        for point in points:
+            value = value_of(kind.function(op, count), [*map(from_float, point)])
+            if value is None or not value.is_finite():
+                continue
+            compared += 1
+            number, exact = FLOATS.function(op, count)(*point), nearest_float(value)
+            if abs(exact) > 1e-80:  # smaller ones are zeros
+                assert abs(number - exact) <= (bound + 1) * math.ulp(exact), point
+            else:
+                assert abs(number) < 1e-70, point
+    assert compared > 4
