@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flint import arb
+from flint import arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
@@ -26,7 +26,7 @@ from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.ball_arithmetic import nearest_float
 from autodiff_cli.numbers.balls import FUNCTIONS
 from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.numbers.gamma_functions import gammaincinv
+from autodiff_cli.numbers.gamma_functions import betainc, gammaincinv
 from autodiff_cli.numbers.portable_functions import OPERATIONS
 from autodiff_cli.ops import all_ops, get_op
 from tests.each import amount, each, examples
@@ -554,3 +554,31 @@ def test_constants_and_their_rounding_errors_have_twice_as_many_digits(
     with mp.workdps(60):
         rounded, error = getattr(module, name), getattr(module, f"{name}_ERROR")
         assert (rounded, error) == (float(exact()), float(exact() - mpf(rounded)))
+
+
+@each("a", [0.02, 0.3, 1.0, 2.5, 20.0, 300.0, 4000.0])
+def test_the_incomplete_beta_function_from_tail_to_tail(a: float) -> None:
+    """By FLINT; where both arguments are large, two terms of an expansion have 6 digits and less in far tails."""
+    for b in (0.3, 1.0, 7.5, 150.0, *([5000.0] if a > 3000 else [])):
+        mean = a / (a + b)
+        deviation = math.sqrt(mean * (1 - mean) / (a + b + 1))
+        bound, steps = (1e-6, (-1, 2)) if min(a, b) > 3000 else (2e-12, (-4, -1, -0.2, 0, 0.3, 2, 5))
+        for x in (1e-9, *(mean + k * deviation for k in steps)):
+            with ctx.workprec(400):
+                exact = arb(x).beta_lower(a, b, regularized=1)
+            if 0 < x < 1 and exact > 1e-290:
+                assert exact.rad() < 1e-14 * abs(exact)
+                assert betainc(a, b, x, 1 - x) == pytest.approx(float(exact), rel=bound), (b, x)
+    assert [betainc(a, 2.0, *ends) for ends in ((0.0, 1.0), (1.0, 0.0))] == [0.0, 1.0]
+    assert math.isnan(betainc(a, 2.0, nan, nan))
+
+
+@each("a", [0.05, 0.4, 1.0, 1.01, 3.0, 12.0, 60.0, 400.0, 3000.0, 1e5])
+def test_quantiles_of_gamma_distributions_lead_back_from_every_probability(a: float) -> None:
+    for probability in (1e-15, 1e-8, 1e-3, 0.1, 0.4999, 0.5, 0.9, 1 - 1e-9, 1 - 2**-52):
+        x = gammaincinv(a, probability)
+        with ctx.workprec(300):
+            error = 1 - arb(x).gamma_upper(a, regularized=1) - probability
+        assert x < 1e-290 or abs(error) <= 1e-12 * min(probability, 1 - probability) + 1e-16 * probability, probability
+    assert (gammaincinv(a, 0.0), gammaincinv(a, 1.0)) == (0.0, inf)
+    assert all(map(math.isnan, (gammaincinv(a, -0.1), gammaincinv(a, 1.1), gammaincinv(-a, 0.5), gammaincinv(a, nan))))
