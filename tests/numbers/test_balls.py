@@ -8,15 +8,18 @@ import math
 import operator
 import time
 from collections.abc import Iterator
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from random import Random
 from typing import Any
 
 import pytest
-from flint import arb, ctx
+from flint import arb, ctx, fmpq
+from hypothesis import example, given
+from hypothesis import strategies as st
 from mpmath import mp, mpf
 
-from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
+from autodiff_cli.autodiff.arbitrary_precision import MAX_CANCELLED_DIGITS, evaluate_to_digits, refine
 from autodiff_cli.autodiff.sweeps import forward, reverse
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import Op
@@ -514,3 +517,54 @@ def test_derivatives_of_high_orders_are_proven_on_both_sides_of_0(name: str, fun
                 assert abs(size - exact) <= mpf(10) ** -35 * abs(exact), x
                 number = FLOATS.function(get_op(name), 2)(order, x)
                 assert number == pytest.approx(float(exact), rel=1e-12), x
+
+
+@given(
+    st.one_of(st.fractions(-(10**9), 10**9, max_denominator=10**6), st.floats(allow_nan=False, allow_infinity=False)),
+    st.integers(1, 20),
+)
+@example(1e-5, 3)
+@example(9.99e-6, 2)
+@example(9.996e-6, 3)
+@example(Fraction(99999), 5)
+@example(Fraction(999996, 10), 5)
+@example(Fraction(10**5), 5)
+@example(Fraction(5, 2), 1)
+@example(Fraction(7, 2), 1)
+def test_numbers_are_written_as_decimals_of_so_many_digits(x: Fraction | float, digits: int) -> None:
+    exact = Fraction(x)
+    text = format_digits(fmpq(exact.numerator, exact.denominator), digits)
+    assert not isinstance(x, float) or text == format_digits(arb(x), digits)
+    if not exact:
+        assert text == "0.0"
+        return
+    context = Context(prec=400, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6))
+    quotient = context.divide(Decimal(exact.numerator), Decimal(exact.denominator))
+    wanted = Context(prec=digits, rounding=ROUND_HALF_EVEN, Emax=10**6, Emin=-(10**6)).plus(quotient)
+    assert Decimal(text) == wanted
+    significand, _, power = text.partition("e")
+    assert bool(power) == (not -5 <= wanted.adjusted() < digits)
+    written = significand.lstrip("-").replace(".", "").lstrip("0")
+    assert len(written) in (digits, digits + (significand.endswith(".0") and digits == len(written) - 1))
+
+
+@each("digits", [5, 17, 20, 40])
+@each("cancelled", [None, *range(1, 60, 3), 25, 26, 27, 28])
+def test_no_precision_is_tried_twice(cancelled: int | None, digits: int) -> None:
+    """Each is at least twice the one before, and the last one has room for the digits that may cancel."""
+    tried: list[int] = []
+
+    def compute(_: Any, final_bits: int | None) -> list[Any]:
+        tried.append(ctx.prec)
+        assert final_bits in (None, ctx.prec)
+        if final_bits is None:
+            raise Undecided
+        return [arb(1, 0.5), from_float(0.25)]
+
+    found = refine(compute, 10**9, digits, max_cancelled_digits=cancelled)
+    assert (found.is_proven, found.numbers[1]) == ([False, True], fmpq(1, 4))
+    assert tried[0] >= digits * math.log2(10) + 8
+    assert all(2 * one == next_one for one, next_one in itertools.pairwise(tried[:-1]))
+    assert tried[-1] > tried[-2] if len(tried) > 1 else cancelled is not None
+    least = (digits + (MAX_CANCELLED_DIGITS if cancelled is None else cancelled)) * math.log2(10)
+    assert least <= tried[-1] <= 2 * least + 100
