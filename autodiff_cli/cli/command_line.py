@@ -527,7 +527,7 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
         elif not equals and option.has_optional_value:
             optional.append((name, value or "", len(arguments.positionals)))
         elif not value:
-            follows = f", but {queue[-1]} follows" if queue and not equals and value is None else ""
+            follows = f", but {queue[-1]} follows" if queue and value is None else ""
             example = next(iter(option.choices), option.metavar or 2)
             raise BadInput(f"{name} needs a value, such as {name} {example}{follows}")
         elif option.repeats:

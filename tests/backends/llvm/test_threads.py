@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -246,3 +248,20 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
     if not child:
         os._exit(0 if kernel.sums(POINT, COLUMNS, ROWS).tobytes() == wanted else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("block_seconds", [1e-9, 1e-3, 0.004, 0.3])
+@pytest.mark.parametrize("most", [1, 5, 64, 10**6])
+def test_calls_run_as_many_blocks_as_take_a_time_that_ctrl_c_may_wait(block_seconds: float, most: int) -> None:
+    """Several threads do several times as many; their number is a power of two, of which sums are subtrees."""
+    for threads in (1, 4):
+        runner: Any = SimpleNamespace(_threads=threads, _seconds_per_block=block_seconds)
+        fitting = min(most, runtime._CALL_SECONDS * threads / block_seconds)
+        for blocks in (1, 3, 60, 1000):
+            groups = runtime.PlanRunner.block_groups(runner, blocks, most)
+            assert [start for start, _ in groups] == [0, *(end for _, end in groups)][:-1]
+            assert groups[-1][1] == blocks
+            size = groups[0][1]
+            assert all(end - start == size for start, end in groups[:-1])
+            assert size == 1 or size <= fitting
+            assert len(groups) == 1 or (size & (size - 1) == 0 and 2 * size > fitting)
