@@ -7,12 +7,17 @@ import random
 import re
 from fractions import Fraction
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import autodiff_cli as ad
+from autodiff_cli.array_types import Array
+from autodiff_cli.solving import solutions
 from autodiff_cli.solving.proof import BallFunction
 from autodiff_cli.solving.solutions import _hulls_on_grid
 from tests.each import each
@@ -720,10 +725,58 @@ def test_a_search_takes_few_boxes(kind: str, text: str, ranges: str, boxes: int,
     """Numbers of boxes are those that were measured, within a few percent: a step that narrows less takes more."""
     box = {name: tuple(map(float, ends.split(".."))) for name, ends in re.findall(r"--(\w) (\S+)", ranges)}
     found = getattr(ad.parse(text), kind)(box)
-    assert found.boxes == pytest.approx(boxes, rel=0.05)
+    assert found.boxes == (boxes if len(box) == 1 else pytest.approx(boxes, rel=0.05))
     assert len(found.roots if kind == "solve" else found.points) == points
     assert len(found.unresolved) == unresolved
     for point in found.roots if kind == "solve" else found.points:
         for name, (low, high) in point.enclosure.items():
             assert low <= point.point[name] <= high
             assert high - low <= 4 * math.ulp(max(abs(low), abs(high))) or point.point[name] == 0
+
+
+@each(
+    "text, start, steps, end",
+    [
+        ("(1 - x)^2 + 100*(y - x^2)^2", {"x": -1, "y": 2}, 32, (1, 1)),
+        ("x^4 - 3*x^2 + x", {"x": 0}, 7, (-1.3008395659415772,)),
+        ("x^2 - y^2 + y^4", {"x": 1, "y": 0}, 6, (0, math.sqrt(0.5))),
+        ("(x^2 + y - 11)^2 + (x + y^2 - 7)^2", {"x": 0, "y": 0}, 10, (3, 2)),
+        ("x^2 + y^2/1000 + x*y/50", {"x": 900, "y": -7000}, 11, (0, 0)),
+        ("-exp(-x^2)", {"x": 1.5}, 7, (0,)),
+        ("log(1 + x^2) + (y - x)^2", {"x": 40, "y": -3}, 12, (0, 0)),
+    ],
+)
+def test_a_descent_takes_few_steps(text: str, start: dict[str, float], steps: int, end: tuple[float, ...]) -> None:
+    """As many as were measured, but for rounding; each is within the radius, and steps that lead up are not taken."""
+    taken: list[float] = []
+
+    def counted(slope: Array, hessian: Array, radius: float) -> Array:
+        step = trust_region_step(slope, hessian, radius)
+        taken.append(radius)
+        assert np.linalg.norm(step) <= radius * (1 + 1e-9)
+        return step
+
+    trust_region_step = solutions._trust_region_step
+    with mock.patch.object(solutions, "_trust_region_step", counted):
+        found = ad.parse(text).minimize(start)
+    assert taken[0] == 1
+    assert abs(len(taken) - steps) <= 1
+    (point,) = found.points
+    assert [*point.point.values()] == pytest.approx(end, abs=1e-12)
+    assert point.kind == "minimum"
+
+
+@given(st.integers(0, 10**9), st.integers(1, 4), st.floats(-3, 3))
+def test_a_step_minimizes_the_model_within_its_radius(seed: int, size: int, log_radius: float) -> None:
+    chance = np.random.default_rng(seed)
+    matrix, slope, radius = chance.normal(size=(size, size)), chance.normal(size=size), 10.0**log_radius
+    hessian = matrix + matrix.T
+    step = solutions._trust_region_step(slope, hessian, radius)
+
+    def model(at: Array) -> float:
+        return float(slope @ at + at @ hessian @ at / 2)
+
+    assert np.linalg.norm(step) <= radius * (1 + 1e-9)
+    others = chance.normal(size=(200, size))
+    others *= radius * chance.random((200, 1)) / np.linalg.norm(others, axis=1, keepdims=True)
+    assert model(step) <= min(map(model, others)) + 1e-6 * (abs(model(step)) + radius)
