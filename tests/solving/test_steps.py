@@ -1,0 +1,106 @@
+"""Interval Newton steps: no zero is lost, boxes without one are excluded, and small boxes shrink quadratically."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autodiff_cli.array_types import Array
+from autodiff_cli.language.program import read
+from autodiff_cli.solving.search import Boxes, System, kinds_of_points, newton_step
+
+# Systems with their zeros in [-4, 4].
+SYSTEMS = {
+    "x^3 - 3*x + 1": [(2 * np.cos(2 * np.pi * k / 9),) for k in (1, 2, 4)],
+    "[x^2 + y^2 - 5, x*y - 2]": [(1, 2), (2, 1), (-1, -2), (-2, -1)],
+    "[x + y - 3, x^2 - y - 3]": [((-1 + s * 5) / 2, 3 - (-1 + s * 5) / 2) for s in (1, -1)],
+    "[x*y*z - 6, x + y + z - 6, x*y + y*z + z*x - 11]": [
+        (1, 2, 3), (1, 3, 2), (2, 1, 3), (2, 3, 1), (3, 1, 2), (3, 2, 1)
+    ],
+}  # fmt: skip
+READ = {text: read(text) for text in SYSTEMS}
+
+
+def system_of(text: str) -> System:
+    program = READ[text]
+    equations = program.output.inputs if text.startswith("[") else (program.output,)
+    return System(program.leaves, equations)
+
+
+BY_TEXT = {text: system_of(text) for text in SYSTEMS}
+
+
+def boxes_around(centres: Array, widths: Array) -> Boxes:
+    return Boxes(centres - widths, centres + widths, np.zeros_like(centres))
+
+
+@pytest.mark.parametrize("text", SYSTEMS)
+@given(st.integers(0, 10**9))
+def test_steps_keep_all_zeros(text: str, seed: int) -> None:
+    system, zeros, chance = BY_TEXT[text], np.array(SYSTEMS[text], dtype=float).T, np.random.default_rng(seed)
+    size = len(zeros)
+    widths = 10 ** chance.uniform(-9, 0.5, (1, 300)) * chance.uniform(0.2, 1, (size, 300))
+    at = zeros[:, chance.integers(0, zeros.shape[1], 300)]
+    boxes = boxes_around(at + widths * chance.uniform(-1.2, 1.2, (size, 300)), widths)
+    step = newton_step(system, boxes)
+    narrowed = system.contract(boxes)
+    for zero in zeros.T[..., None]:
+        slack = 1e-14 * np.abs(zero) + 1e-15  # the zeros themselves are rounded
+        inside = ((boxes.lower < zero - slack) & (zero + slack < boxes.upper)).all(axis=0)
+        for low, high in ((step.lower, step.upper), (narrowed.lower, narrowed.upper)):
+            kept = ((low <= zero + slack) & (zero - slack <= high)).all(axis=0)
+            assert kept[inside].all()
+        count = sum(
+            ((boxes.lower <= other) & (other <= boxes.upper)).all(axis=0).astype(int) for other in zeros.T[..., None]
+        )
+        assert (count[step.is_inside(boxes)] == 1).all()
+
+
+@pytest.mark.parametrize("text", SYSTEMS)
+def test_small_boxes_around_a_zero_are_proven_and_shrink_quadratically(text: str) -> None:
+    system, zeros = BY_TEXT[text], np.array(SYSTEMS[text], dtype=float).T
+    for width in (1e-2, 1e-4, 1e-6):
+        widths = np.full_like(zeros, width)
+        boxes = boxes_around(zeros + width / 7, widths)
+        step = newton_step(system, boxes)
+        assert step.is_valid.all()
+        assert step.is_regular.all()
+        assert not step.is_hidden.any()
+        assert width > 1e-3 or step.is_inside(boxes).all()
+        assert (step.upper - step.lower < 300 * width**2 + 1e-13).all()
+        assert np.abs(step.lower / 2 + step.upper / 2 - zeros).max() < 200 * width**2 + 1e-14
+        slopes = np.array([[*row] for row in system.enclose_jacobian(zeros, zeros).lower]).reshape(
+            len(zeros), -1, zeros.shape[1]
+        )
+        assert step.smear == pytest.approx(np.abs(slopes).max(axis=0) * width, rel=0.5)
+
+
+@pytest.mark.parametrize("text", SYSTEMS)
+def test_small_boxes_beside_a_zero_are_excluded(text: str) -> None:
+    system, zeros = BY_TEXT[text], np.array(SYSTEMS[text], dtype=float).T
+    for width in (1e-3, 1e-6):
+        for side in (-1, 1):
+            boxes = boxes_around(
+                zeros + side * 40 * width * np.arange(1, len(zeros) + 1)[:, None], np.full_like(zeros, width)
+            )
+            step = newton_step(system, boxes)
+            assert ((step.lower > boxes.upper) | (step.upper < boxes.lower)).any(axis=0).all()
+            assert not step.is_inside(boxes).any()
+
+
+@given(st.integers(0, 10**9), st.integers(1, 3))
+def test_kinds_are_the_signs_of_the_eigenvalues(seed: int, size: int) -> None:
+    chance = np.random.default_rng(seed)
+    matrix = np.round(chance.normal(size=(size, size)), 3)
+    hessian = matrix + matrix.T
+    values = np.linalg.eigvalsh(hessian)
+    terms = [f"({hessian[i, j]})*{'xyz'[i]}*{'xyz'[j]}/2" for i in range(size) for j in range(size)]
+    program = read(" + ".join(terms))
+    system = System.of_objective({name: program.leaves[name] for name in "xyz"[:size]}, program.output)
+    ends = np.zeros((size, 1))
+    (kind,) = kinds_of_points(system, ends - 1e-9, ends + 1e-9, ends)
+    if np.abs(values).min() > 1e-6:
+        assert kind == ("minimum" if values[0] > 0 else "maximum" if values[-1] < 0 else "saddle")
+    assert kinds_of_points(system, ends, ends, ends + 1) == ["minimum"]
