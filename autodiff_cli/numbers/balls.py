@@ -50,7 +50,7 @@ def polygamma(n: Ball, x: Ball) -> Ball:
     # formula of reflection has period 1, so it follows from the same formula at the fractional part.
     part, sign = x - x.floor(), (-1) ** order
     at_part, at_rest, mirrored = (acb(y).polygamma(order).real for y in (part, 1 - part, 1 - x))
-    return at_part + sign * (mirrored - at_rest)
+    return arb(at_part + sign * (mirrored - at_rest))
 
 
 def _lgamma(x: Ball) -> Ball:

@@ -182,3 +182,44 @@ def test_a_fit_that_nobody_reads_goes_on_only_if_it_writes_files(tmp_path: Path)
             assert run(words, Environment(io.StringIO(), stream, io.StringIO())) == 0
         assert (stream.attempts > 1) == goes_on
     assert (tmp_path / "line.json").exists()
+
+
+class Screen(io.StringIO):
+    """A stream that is a terminal, or not, and notes how it is configured."""
+
+    def __init__(self, is_terminal: bool) -> None:
+        super().__init__()
+        self.is_terminal, self.configured = is_terminal, {}
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+    def reconfigure(self, **settings: str) -> None:
+        self.configured.update(settings)
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "variables", "expected"),
+    [
+        (True, {"TERM": "xterm"}, (True, 123, True)),
+        (True, {}, (True, 123, True)),
+        (True, {"TERM": "xterm", "NO_COLOR": "1"}, (True, 123, False)),
+        (True, {"TERM": "xterm", "NO_COLOR": ""}, (True, 123, True)),
+        (True, {"TERM": "dumb"}, (False, 80, False)),
+        (False, {"TERM": "xterm"}, (False, 80, False)),
+    ],
+)
+def test_output_is_wrapped_and_coloured_in_terminals_that_can(
+    is_terminal: bool, variables: dict[str, str], expected: tuple[bool, int, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("TERM", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"COLUMNS": "123", "LINES": "9", **variables}.items():
+        monkeypatch.setenv(name, value)
+    stdout, stderr = Screen(is_terminal), Screen(not is_terminal)
+    monkeypatch.setattr(sys, "stdout", stdout)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    found = environment.Environment.of_process()
+    assert (found.terminal, found.width, found.colour) == expected
+    assert found.stdout is stdout
+    assert stdout.configured.keys() == stderr.configured.keys() == {"errors"}

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from autodiff_cli.explain import tracing
 from autodiff_cli.explain.operations import adjoint_formula
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
@@ -104,3 +105,23 @@ def test_a_rule_with_long_labels_stays_a_formula() -> None:
     assert formula is not None
     assert formula.startswith("adjoint*softmax(")
     assert len(formula) <= 72
+
+
+@pytest.mark.parametrize(
+    ("text", "point", "count"),
+    [
+        ("sum(v*w)", {"v": [1, 2, 3], "w": [1, 2, 3]}, 14),
+        ("sum(v*v)", {"v": [1, 2, 3]}, 17),
+        ("sum(v*v*v)", {"v": [1, 2, 3]}, 32),
+        ("sum(tanh(W @ v))*v[0]", {"v": [1, 2, 3], "W": [[1, 2, 3], [4, 5, 6]]}, 54),
+    ],
+)
+def test_the_numbers_of_both_passes_are_limited(
+    text: str, point: dict[str, list[float]], count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values, adjoints, contributions and, for what is used several times, their running totals."""
+    monkeypatch.setattr(tracing, "MAX_NUMBERS", count)
+    assert trace(ad.parse(text), point).value == ad.parse(text)(**point)
+    monkeypatch.setattr(tracing, "MAX_NUMBERS", count - 1)
+    with pytest.raises(ad.ExpressionError, match=f"both passes have {count} numbers, .* at most {count - 1} "):
+        trace(ad.parse(text), point)
