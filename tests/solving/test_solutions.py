@@ -780,3 +780,15 @@ def test_a_step_minimizes_the_model_within_its_radius(seed: int, size: int, log_
     others = chance.normal(size=(200, size))
     others *= radius * chance.random((200, 1)) / np.linalg.norm(others, axis=1, keepdims=True)
     assert model(step) <= min(map(model, others)) + 1e-6 * (abs(model(step)) + radius)
+
+
+@each("text", ["x", "-x", "x^3", "-x^3 - x", "x*(x + 1)", "-sin(x)", "abs(x)", "-x/(1 + x^2)"])
+def test_a_zero_at_0_has_no_sign(text: str) -> None:
+    found = ad.parse(text).solve(x=(-0.75, 0.5))
+    (zero,) = [root.point["x"] for root in found.roots if root.point["x"] == 0]
+    assert str(zero) == "0.0"
+    if text == "x^3":
+        (least,) = ad.parse("x^2").minimize(x=(-1, 1)).points
+        assert [*map(str, (least.point["x"], least.value))] == ["0.0", "0.0"]
+        (most,) = ad.parse("-x^2").maximize(x=(-1, 1)).points
+        assert [*map(str, (most.point["x"], most.value))] == ["0.0", "0.0"]
