@@ -582,3 +582,15 @@ def test_quantiles_of_gamma_distributions_lead_back_from_every_probability(a: fl
         assert x < 1e-290 or abs(error) <= 1e-12 * min(probability, 1 - probability) + 1e-16 * probability, probability
     assert (gammaincinv(a, 0.0), gammaincinv(a, 1.0)) == (0.0, inf)
     assert all(map(math.isnan, (gammaincinv(a, -0.1), gammaincinv(a, 1.1), gammaincinv(-a, 0.5), gammaincinv(a, nan))))
+
+
+def test_values_at_0_and_far_out_have_the_right_sign() -> None:
+    for order in (-1.0, -2.0, -3.0, 1.0, 2.0):
+        assert str(call("besselj", order, 0.0)) == "0.0"
+    for x in (2.0**53, 1e300, -(2.0**60)):  # every float this large is even
+        assert (abs(call("chirp_sine", x)), call("chirp_cosine", x)) == (0.0, 1.0)
+    for x in (0.5, 1.5, -2.5, 1001.0, 2.0**20 + 1):
+        with mp.workdps(60):
+            phase = mp.pi * mpf(x) ** 2 / 2
+            for name, exact in (("chirp_sine", mp.sin(phase)), ("chirp_cosine", mp.cos(phase))):
+                assert call(name, x) == pytest.approx(float(exact), rel=1e-14, abs=1e-40)

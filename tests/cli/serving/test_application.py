@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -214,6 +215,25 @@ class TestApplication:
             return sent[0]["status"]
 
         assert run(asked) == 408
+
+    @pytest.mark.parametrize(
+        ("text", "row"),
+        [("1", 1), ("9" * 12, 10**12 - 1), ("9" * 13, None), ("", None), ("-1", None), ("1.5", None), ("\u0663", None)],
+    )
+    def test_rows_are_numbers_of_at_most_twelve_digits(self, text: str, row: int | None) -> None:
+        from autodiff_cli.cli import server
+
+        async def asked(question: Any, *_: Any) -> Any:
+            return question["row"]
+
+        stored = SimpleNamespace(content=b"", model="y ~ a", result={}, options={})
+        handlers: Any = SimpleNamespace(_stored_fit=lambda _: stored, _page=asked, _limits=server.Limits())
+        found = server.RequestHandlers.row(handlers, SimpleNamespace(query_params={"row": text}))  # type: ignore[arg-type]
+        if row is None:
+            with pytest.raises(server.RequestError, match="a row is an integer from 1"):
+                asyncio.run(found)
+        else:
+            assert asyncio.run(found) == row
 
     @pytest.mark.parametrize(
         ("path", "method"), [("/fit", "GET"), ("/", "PUT"), ("/../etc/passwd", "GET"), ("/x", "GET")]
