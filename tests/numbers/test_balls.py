@@ -40,6 +40,7 @@ from autodiff_cli.numbers.ball_arithmetic import (
 )
 from autodiff_cli.numbers.balls import (
     FUNCTIONS,
+    TABLE,
     has_possible_jump,
     interval_arithmetic,
     parse_constant,
@@ -568,3 +569,19 @@ def test_no_precision_is_tried_twice(cancelled: int | None, digits: int) -> None
     assert tried[-1] > tried[-2] if len(tried) > 1 else cancelled is not None
     least = (digits + (MAX_CANCELLED_DIGITS if cancelled is None else cancelled)) * math.log2(10)
     assert least <= tried[-1] <= 2 * least + 100
+
+
+@each("op", [op for op in ELEMENTWISE if op.min_inputs <= 2 and op.name in TABLE])
+def test_at_infinities_and_whole_numbers_balls_have_the_values_of_floats(op: Op) -> None:
+    with precision(100) as kind:
+        for point in itertools.product((0.0, 1.0, -1.0, 2.0, math.inf, -math.inf, math.nan), repeat=op.min_inputs):
+            number = FLOATS.function(op, len(point))(*point)
+            try:
+                found = kind.function(op, len(point))(*map(from_float, point))
+            except Undecided:
+                continue
+            assert is_nan(found) == math.isnan(number), point
+            if math.isinf(number):
+                assert (found > 0, is_finite(found)) == (number > 0, False), point
+            elif not math.isnan(number):
+                assert nearest_float(found) == pytest.approx(number, rel=1e-11, abs=1e-300), point

@@ -594,3 +594,16 @@ def test_values_at_0_and_far_out_have_the_right_sign() -> None:
             phase = mp.pi * mpf(x) ** 2 / 2
             for name, exact in (("chirp_sine", mp.sin(phase)), ("chirp_cosine", mp.cos(phase))):
                 assert call(name, x) == pytest.approx(float(exact), rel=1e-14, abs=1e-40)
+
+
+@each("kind", ["j", "y", "i", "k"])
+def test_bessel_functions_of_large_orders_and_arguments(kind: str) -> None:
+    for order, x in ((300.0, 500.0), (300.0, 250.0), (100.5, 650.0), (600.0, 1300.0), (1000.0, 1500.0), (20.0, 600.0)):
+        with ctx.workprec(600):
+            exact = getattr(arb(x), f"bessel_{kind}")(order)
+            assert exact.rad() < 1e-30 * abs(exact)
+        value = call(f"bessel{kind}", order, x)
+        if 1e-290 < abs(exact) < 1e290:
+            assert value == pytest.approx(float(exact), rel=1e-11), (order, x)
+        else:
+            assert value == pytest.approx(inf if abs(exact) > 1 else 0.0, abs=1e-280), (order, x)
