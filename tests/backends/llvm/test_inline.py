@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from autodiff_cli.backends.llvm import vectors
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.llvm.machine_code import host_processor
 from autodiff_cli.backends.llvm.vectors import MAX_TRIG_ARGUMENT
@@ -114,3 +115,25 @@ def test_whatever_is_known_of_an_argument_the_value_is_that_of_numpy(name: str, 
     graphs = [read(f"{name}({inner})").output]
     values, wanted = (by_row(backend, graphs, {"x": x})[0] for backend in (LlvmBackend(1, width), NumpyBackend()))
     np.testing.assert_allclose(values, wanted, rtol=2e-14, atol=1e-300)
+
+
+@pytest.mark.parametrize(
+    ("function", "bounds", "is_safe"),
+    [
+        ("exp", (-math.inf, math.inf), True),
+        ("log", (0.5, 3.0), True),
+        ("log", (-0.5, 3.0), False),
+        ("log", (0.0, 3.0), False),
+        ("log", (0.5, math.inf), False),
+        ("log1p", (0.2, 0.5), True),
+        ("log1p", (-0.5, 3.0), True),
+        ("log1p", (-1.0, 3.0), False),
+        ("log1p", (-3.0, -2.0), False),
+        ("sin", (0.1, 0.2), False),
+        ("cos", (0.1, 0.2), False),
+    ],
+)
+def test_arguments_are_watched_unless_their_bounds_are_moderate(
+    function: str, bounds: tuple[float, float], is_safe: bool
+) -> None:
+    assert vectors._is_safe(function, bounds) == is_safe
