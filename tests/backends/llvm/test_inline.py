@@ -14,6 +14,7 @@ from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.llvm.machine_code import host_processor
 from autodiff_cli.backends.llvm.vectors import MAX_TRIG_ARGUMENT
 from autodiff_cli.backends.numpy_backend import NumpyBackend
+from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import by_row, every_width
 from tests.each import each
@@ -137,3 +138,29 @@ def test_arguments_are_watched_unless_their_bounds_are_moderate(
     function: str, bounds: tuple[float, float], is_safe: bool
 ) -> None:
     assert vectors._is_safe(function, bounds) == is_safe
+
+
+def test_bounds_of_values() -> None:
+    code = vectors.VectorCode()
+    x, y = (code.make("argument", detail=name, is_varying=True) for name in "xy")
+    small, inf = vectors.exp(-abs(x)), math.inf  # from 0 to 1, of which 2 is known
+    bounds = {
+        x + 1.0: (-inf, inf),
+        x * y: (-inf, inf),
+        x * x: (0.0, inf),
+        abs(x) + 2.0: (2.0, inf),
+        -(abs(x) + 2.0): (-inf, -2.0),
+        (abs(x) + 1.0) * (abs(y) + 3.0): (3.0, inf),
+        vectors.where(x < y, x * x + 1.0, abs(y) + 3.0): (1.0, inf),
+        vectors.where(x < y, small + 4.0, small + 2.0): (2.0, 6.0),
+        vectors.exp(x): (0.0, inf),
+        small + 1.0: (1.0, 3.0),
+        (small + 1.0) * (vectors.exp(-abs(y)) + 2.0): (2.0, 12.0),
+        (small + 1e300) * (abs(y) + 1e300): (0.0, inf),
+        abs(-(small + 1.0)): (0.0, 3.0),
+        abs(small - 5.0): (0.0, inf),
+        code.as_vector(2.0) + code.as_vector(3.5): (5.5, 5.5),
+        code.as_vector(math.nan) + 1.0: (-inf, inf),
+    }
+    for vector, expected in bounds.items():
+        assert vectors.value_bounds(topological_order([vector]))[vector] == expected, expected
