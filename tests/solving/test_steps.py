@@ -104,3 +104,16 @@ def test_kinds_are_the_signs_of_the_eigenvalues(seed: int, size: int) -> None:
     if np.abs(values).min() > 1e-6:
         assert kind == ("minimum" if values[0] > 0 else "maximum" if values[-1] < 0 else "saddle")
     assert kinds_of_points(system, ends, ends, ends + 1) == ["minimum"]
+
+
+@given(st.floats(-2, 2), st.floats(0.01, 2), st.floats(1e-6, 3))
+def test_a_kind_is_that_of_every_point_of_a_box(c: float, beyond: float, radius: float) -> None:
+    """The Hessian of x³/6 + c·x·y + y²/2 is regular but for x = c², where its determinant x - c² is 0."""
+    program = read(f"x^3/6 + ({c!r})*x*y + y^2/2")
+    system = System.of_objective(program.leaves, program.output)
+    for side, kind in ((1, "minimum"), (-1, "saddle")):
+        middle = np.array([[c * c + side * beyond], [0.3]])
+        widths = np.array([[radius], [0.0]])
+        (found,) = kinds_of_points(system, middle - widths, middle + widths, np.zeros((2, 1)))
+        assert found in ((kind, "degenerate") if radius < beyond else ("degenerate",))
+        assert found == kind or radius > beyond / (20 * (1 + c * c))
