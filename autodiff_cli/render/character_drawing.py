@@ -264,8 +264,6 @@ class _Canvas:
     def add_segment(self, piece: Segment, weight: int) -> None:
         """Add a segment of a line, which begins one cell to the left of its first point."""
         source, corners = piece.source, piece.points
-        if corners[0].column > self._right or corners[-1].column < self._left:  # lines lead to the right
-            return
         for a, b in itertools.pairwise((Cell(corners[0].column - 1, corners[0].row), *corners)):
             if a.row == b.row and self._top <= a.row < self._bottom:
                 low, high = sorted((a.column, b.column))
