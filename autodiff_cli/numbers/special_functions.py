@@ -524,8 +524,6 @@ def bessely(order: float, x: float) -> float:
     if x == 0:
         return -inf if side > 0 else inf
     if order < 0:
-        if abs(order) % 1 == 0:
-            return _bessel_parity(order) * bessely(-order, x)
         return cos_pi(order) * bessely(-order, x) - sin_pi(order) * besselj(-order, x)
     return _bessel_upward(order, x, 1.0)
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.explain import array_accuracy
 from autodiff_cli.explain.accuracy import VALUE, doubtful_numbers
 from autodiff_cli.explain.array_accuracy import RowAccuracy
 from autodiff_cli.explain.tracing import trace
@@ -266,3 +267,21 @@ def test_comparisons_that_errors_may_reverse_are_in_doubt(
                 factors.compared(a, b)
             assert factors.has_comparisons() == bool(sides)
         assert factors.has_undecided() == is_undecided
+
+
+@each(
+    "sizes, is_within",
+    [
+        ([[1e100, 2.0], [1e200]], True),
+        ([[1e200, 2.0], [1e200]], False),
+        ([[1e-100, 2.0], [1e-200]], True),
+        ([[1e-200, 2.0], [1e-200]], False),
+        ([[0.0, 2.0], [1e-300]], True),
+        ([[0.0, 0.0], [1e-300]], True),
+        ([[math.inf, 1.0], [1.0]], False),
+        ([[1e200], [1e200], [1e-200]], False),  # on the way
+    ],
+)
+def test_products_of_elements_within_the_range_of_floats(sizes: list[list[float]], is_within: bool) -> None:
+    with np.errstate(all="ignore"):
+        assert array_accuracy._is_within_range([np.array(size) for size in sizes]) == is_within
