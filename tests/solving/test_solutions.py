@@ -722,10 +722,10 @@ EFFORTS = [
 
 @pytest.mark.parametrize(("kind", "text", "ranges", "boxes", "points", "unresolved"), EFFORTS)
 def test_a_search_takes_few_boxes(kind: str, text: str, ranges: str, boxes: int, points: int, unresolved: int) -> None:
-    """Numbers of boxes are those that were measured, within a few percent: a step that narrows less takes more."""
+    """No more than were measured, but for a few percent: a step that narrows less takes more."""
     box = {name: tuple(map(float, ends.split(".."))) for name, ends in re.findall(r"--(\w) (\S+)", ranges)}
     found = getattr(ad.parse(text), kind)(box)
-    assert found.boxes == (boxes if len(box) == 1 else pytest.approx(boxes, rel=0.05))
+    assert found.boxes <= 1.05 * boxes
     assert len(found.roots if kind == "solve" else found.points) == points
     assert len(found.unresolved) == unresolved
     for point in found.roots if kind == "solve" else found.points:
@@ -747,7 +747,7 @@ def test_a_search_takes_few_boxes(kind: str, text: str, ranges: str, boxes: int,
     ],
 )
 def test_a_descent_takes_few_steps(text: str, start: dict[str, float], steps: int, end: tuple[float, ...]) -> None:
-    """As many as were measured, but for rounding; each is within the radius, and steps that lead up are not taken."""
+    """No more than were measured, but for rounding; each is within the radius, and steps that lead up are not taken."""
     taken: list[float] = []
 
     def counted(slope: Array, hessian: Array, radius: float) -> Array:
@@ -760,7 +760,7 @@ def test_a_descent_takes_few_steps(text: str, start: dict[str, float], steps: in
     with mock.patch.object(solutions, "_trust_region_step", counted):
         found = ad.parse(text).minimize(start)
     assert taken[0] == 1
-    assert abs(len(taken) - steps) <= 1
+    assert len(taken) <= steps + 1
     (point,) = found.points
     assert [*point.point.values()] == pytest.approx(end, abs=1e-12)
     assert point.kind == "minimum"
