@@ -458,15 +458,15 @@ def test_levels_of_one_row_cannot_tell_their_spread_from_that_of_the_residuals(s
 
 
 GENERATOR = np.random.default_rng(8)
-CROSSED: dict[str, Any] = {"x": GENERATOR.normal(size=14), "g": [*"ABCDAABBCCDDAB"], "h": [*"uvuvvvuuvuvuvu"]}
-CROSSED["y"] = 1 + CROSSED["x"] + GENERATOR.normal(size=14)
-CROSSED["k"] = GENERATOR.poisson(2, 14).astype(float)
-CROSSED["w"] = GENERATOR.uniform(0.5, 2, 14)
+FEW_ROWS: dict[str, Any] = {"x": GENERATOR.normal(size=14), "g": [*"ABCDAABBCCDDAB"], "h": [*"uvuvvvuuvuvuvu"]}
+FEW_ROWS["y"] = 1 + FEW_ROWS["x"] + GENERATOR.normal(size=14)
+FEW_ROWS["k"] = GENERATOR.poisson(2, 14).astype(float)
+FEW_ROWS["w"] = GENERATOR.uniform(0.5, 2, 14)
 
 
 def marginal(model: str, priors: dict[str, str], laplace: Any, **options: Any) -> MarginalLikelihood:
     settings = FitOptions(priors=priors, laplace=laplace, **options)
-    return MarginalLikelihood(Objective.of(model, as_dataset(CROSSED), settings), settings)
+    return MarginalLikelihood(Objective.of(model, as_dataset(FEW_ROWS), settings), settings)
 
 
 def check_gradient(found: MarginalLikelihood, theta: Any) -> None:
@@ -478,13 +478,13 @@ def check_gradient(found: MarginalLikelihood, theta: Any) -> None:
     np.testing.assert_allclose(found.hessian(theta), rows, rtol=1e-3, atol=1e-3)
 
 
-LEVELS_G, LEVELS_H = (np.array([[float(a == b) for b in sorted({*CROSSED[n]})] for a in CROSSED[n]]) for n in "gh")
+LEVELS_G, LEVELS_H = (np.array([[float(a == b) for b in sorted({*FEW_ROWS[n]})] for a in FEW_ROWS[n]]) for n in "gh")
 LINEAR: list[tuple[str, dict[str, str], Any, Any]] = [
     ("y ~ c + b[g] + d*x", {"b[g]": "normal(0, s)"}, "b", lambda p: p["s"] ** 2 * LEVELS_G @ LEVELS_G.T),
     ("y ~ b[g] + d*x + c*0", {"b[g]": "normal(c, s)"}, "b", lambda p: p["s"] ** 2 * LEVELS_G @ LEVELS_G.T),
     ("y ~ c + b[g] + v[g]*x + d*x", {"b[g]": "normal(0, s)", "v[g]": "normal(0, t)"}, ["b", "v"],
      lambda p: p["s"] ** 2 * LEVELS_G @ LEVELS_G.T
-     + p["t"] ** 2 * (LEVELS_G * CROSSED["x"][:, None]) @ (LEVELS_G * CROSSED["x"][:, None]).T),
+     + p["t"] ** 2 * (LEVELS_G * FEW_ROWS["x"][:, None]) @ (LEVELS_G * FEW_ROWS["x"][:, None]).T),
     ("y ~ c + b[g] + v[h] + d*x", {"b[g]": "normal(0, s)", "v[h]": "normal(0, t)"}, ["b", "v"],
      lambda p: p["s"] ** 2 * LEVELS_G @ LEVELS_G.T + p["t"] ** 2 * LEVELS_H @ LEVELS_H.T),
 ]  # fmt: skip
@@ -499,9 +499,9 @@ def test_the_marginal_likelihood_of_a_linear_model_is_a_multivariate_normal_dens
     for seed in range(3):
         theta = np.random.default_rng(seed).uniform(0.3, 1.3, len(found.names))
         p = dict(zip(found.names, theta.tolist(), strict=True))
-        noise = np.exp(2 * theta[-1]) / (CROSSED["w"] if weights else np.ones(14))
-        mean = p["c"] + p["d"] * CROSSED["x"]
-        wanted = -scipy.stats.multivariate_normal.logpdf(CROSSED["y"], mean, covariance(p) + np.diag(noise))
+        noise = np.exp(2 * theta[-1]) / (FEW_ROWS["w"] if weights else np.ones(14))
+        mean = p["c"] + p["d"] * FEW_ROWS["x"]
+        wanted = -scipy.stats.multivariate_normal.logpdf(FEW_ROWS["y"], mean, covariance(p) + np.diag(noise))
         values.append((found.value_and_gradient(theta)[0], wanted))
     differences = np.diff(np.array(values), axis=0)
     np.testing.assert_allclose(differences[:, 0], differences[:, 1], rtol=1e-9)
@@ -515,8 +515,8 @@ def test_the_marginal_likelihood_of_counts_is_laplaces_approximation_of_each_lev
         p = dict(zip(found.names, theta.tolist(), strict=True))
         total = 0.0
         for level in "ABCD":
-            rows = np.array([each_of == level for each_of in CROSSED["g"]])
-            counts, offset = CROSSED["k"][rows], p["c"] + p["d"] * CROSSED["x"][rows]
+            rows = np.array([each_of == level for each_of in FEW_ROWS["g"]])
+            counts, offset = FEW_ROWS["k"][rows], p["c"] + p["d"] * FEW_ROWS["x"][rows]
 
             def joint(z: float, counts: Any = counts, offset: Any = offset, s: float = p["s"]) -> float:
                 return float(z * z / 2 + np.sum(np.exp(offset + s * z) - counts * (offset + s * z)))
