@@ -173,8 +173,7 @@ class _FitFiles:
     @property
     def paths(self) -> list[str]:
         """The paths of the files, without standard output."""
-        named = (self.save, self.page, self.plot, self.draws, self.output)
-        return [path for path in named if path and path != "-"]
+        return [path for path in (self.save, self.page, self.plot, self.draws, self.output) if path and path != "-"]
 
     def check(self, *, has_groups: bool) -> None:
         """Raise an error if a file cannot be written, before the fit begins."""
@@ -267,8 +266,7 @@ def _run_fit(
     finally:
         table.end()
     fit = dataclasses.replace(fit, origins=source.origins, units=source.files[0].units)
-    arguments = fit, options, environment.digits
-    page = None if recorder is None else partial(learning_page, objective, recorder, *arguments)
+    page = None if recorder is None else partial(learning_page, objective, recorder, fit, options, environment.digits)
     return _FitRun(fit, status, page, guard)
 
 

@@ -271,13 +271,13 @@ def _perturb(z: Any) -> Any:
     return z if math.isfinite(np.sum(z)) else np.where(np.isinf(z), np.nan, z)
 
 
-def _lift_underflow(function: Operation, is_positive: bool) -> Operation:
+def _lift_underflow(function: Operation, inputs: Sequence[int] | None) -> Operation:
     def value(*xs: Any) -> Any:
         z = function(*xs)
         underflowed = np.abs(z) < floats.SMALLEST_NORMAL
         if not np.any(underflowed):
             return z
-        for x in () if is_positive else xs:
+        for x in xs if inputs is None else [xs[k] for k in inputs]:
             underflowed = underflowed & (x != 0)
         return np.where(underflowed, np.copysign(floats.UNDERFLOW_SUBSTITUTE, z), z)
 

@@ -17,7 +17,7 @@ import importlib
 import math
 import operator
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from math import copysign, inf, nan
 from typing import Any, TypeAlias
@@ -243,7 +243,7 @@ def perturbed_table(
     perturb: Operation,
     factors_like: Operation,
     compared: Callable[[Any, Any], None],
-    lift_underflow: Callable[[Operation, bool], Operation],
+    lift_underflow: Callable[[Operation, Sequence[int] | None], Operation],
     perturb_if_rounded: Callable[[Operation, Operation | None], Operation],
     is_product: Operation,
 ) -> dict[str, Operation]:
@@ -255,8 +255,8 @@ def perturbed_table(
         factors_like: returns the next factors, for a number or an array of numbers.
         compared: takes the two sides of a comparison, before it is made.
         lift_underflow: wraps a function so that a result that underflows becomes a tiny normal number. Perturbed runs
-            then differ where such a result matters. A result of arguments that include 0 may be exactly 0, unless the
-            second argument says that the function is positive.
+            then differ where such a result matters. A result may be exactly 0 where an input is 0; the second argument
+            has the positions of these inputs, and is None for all.
         perturb_if_rounded: wraps a function so that only rounded results are perturbed. The results of short numbers
             are exact if they are short and a second function, if there is one, holds for the arguments.
         is_product: returns whether the product of two short numbers is not rounded.
@@ -319,7 +319,7 @@ def perturbed_table(
         if op.argument_ulps:
             function = perturb_argument(function, op.argument_ulps, op.perturbed_input)
         if op.gate in (Gate.SCALE, Gate.SWAP):  # other operations underflow only if their exact result is 0
-            function = lift_underflow(function, op.is_positive or name == "logaddexp")  # 0 where exponentials sum to 1
+            function = lift_underflow(function, () if op.is_positive else op.zero_inputs)
         if op.is_exact:
             return perturb_if_rounded(function, is_exact.get(name))  # short sums are exact
         return lambda *xs: perturb(function(*xs))
@@ -352,10 +352,10 @@ def is_short(x: float) -> bool:
     return -SHORT_LIMIT < x < SHORT_LIMIT and (x * 1024).is_integer()
 
 
-def _lift_underflow(function: Operation, is_positive: bool) -> Operation:
+def _lift_underflow(function: Operation, inputs: Sequence[int] | None) -> Operation:
     def value(*xs: float) -> float:
         z: float = function(*xs)
-        if -SMALLEST_NORMAL < z < SMALLEST_NORMAL and (is_positive or all(xs)):
+        if -SMALLEST_NORMAL < z < SMALLEST_NORMAL and all(xs if inputs is None else [xs[k] for k in inputs]):
             return math.copysign(UNDERFLOW_SUBSTITUTE, z)
         return z
 

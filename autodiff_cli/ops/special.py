@@ -239,7 +239,7 @@ wofz_imag = elementary(
 )  # fmt: skip
 wofz_slope_real = helper(
     "wofz_slope_real", None, lambda x, y: 2 * (y * wofz_imag(x, y) - x * wofz_real(x, y)),
-    has_cancelling_slopes=True, argument_ulps=128, perturbed_input=-2, **_FADDEEVA,
+    has_cancelling_slopes=True, argument_ulps=128, perturbed_input=-2, zero_inputs=(0,), **_FADDEEVA,
 )  # fmt: skip
 wofz_slope_imag = helper(
     "wofz_slope_imag", None, lambda x, y: 2 / sqrt(pi) - 2 * (x * wofz_imag(x, y) + y * wofz_real(x, y)),
@@ -381,7 +381,7 @@ sigmoid    = elementary("sigmoid",    lambda z, x: sigmoid_slope(x),          al
 logit      = elementary("logit",      lambda z, x: where_defined(z, logit_slope(x)),    **ZERO_TO_1, summary="log(x/(1 - x))")
 softplus   = elementary("softplus",   lambda z, x: sigmoid(x),              is_rectifier=True, summary="log(1 + exp(x))", is_positive=True)
 logsigmoid = elementary("logsigmoid", lambda z, x: sigmoid(-x),             summary="log(sigmoid(x))")
-logaddexp  = elementary("logaddexp",  lambda z, x, y: (binary_softmax(x, y), binary_softmax(y, x)), argument_ulps=32, summary="log(exp(x) + exp(y))")
+logaddexp  = elementary("logaddexp",  lambda z, x, y: (binary_softmax(x, y), binary_softmax(y, x)), argument_ulps=32, zero_inputs=(), summary="log(exp(x) + exp(y))")
 softsign   = elementary("softsign",   lambda z, x: quotient_slope(1, 1 + abs_(x)), summary="x/(1 + abs(x))", parity=-1)
 
 elu        = composite("elu",  lambda x: where(x > 0, x, expm1(x)), is_rectifier=True, summary="x where it is positive, else exp(x) - 1")
@@ -482,6 +482,7 @@ _SHAPE_DERIVATIVE: OpFields = {
     "singular": lambda a, x: and_(equal(x, 0), a <= 1),
     "ulp_bound": 4000,
     "has_cancelling_slopes": True,
+    "zero_inputs": (1,),
 }
 
 
