@@ -338,7 +338,6 @@ def takes_options(record: Callable[P, Record]) -> _TakesOptions[P, Record]:
     Raises:
         OptionError: at a call with options that the record refuses.
     """
-
     make: Callable[..., Record] = record
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -219,7 +219,6 @@ def trace(
       autodiff trace "y ~ a*exp(-b*x)" decay.csv --row 3 --a 2 --b 1
       autodiff trace MODEL.json "2024-*.csv" --row 3 --where "t > 0"
     """
-
     environment = call.environment
     highlight, only = (name and canonical_name(name) for name in (highlight, only))
     format_name = _select_format(format_, environment.json, output)

@@ -299,7 +299,6 @@ def _fixed_parameters(assignments: Iterable[str], user_names: Mapping[str, str])
 
 def _check_names(user_names: Iterable[str], model: Model, call: Call) -> None:
     """Raise UnknownNameError for an option about a name that is neither a parameter nor a column of the model."""
-
     for name in user_names:
         if not model.accepts(name) and name not in model.columns:
             raise inputs.unknown_name_error(name, model.parameters, model.program.bound, "model has no parameter", call)

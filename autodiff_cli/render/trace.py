@@ -353,7 +353,6 @@ def _variance_fields(trace: Trace, each: VarianceSource, has_ids: bool) -> dict[
 
 def _json_count(total: int) -> int | str:
     """Return a number of paths for JSON: as text if it has too many digits for JSON readers."""
-
     return total if total.bit_length() < MAX_COUNT_BITS else str(Decimal(total))
 
 
