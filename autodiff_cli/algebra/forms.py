@@ -106,7 +106,8 @@ class FormTable:
         if node is None:
             node = self._write_sum(collect_terms(self, expanded))
             self._written_sums[key] = node
-            if len(expanded) > 1 and node.op is not None:
+            # Choices with equal branches are collected to their branch, which is no sum of them.
+            if len(expanded) > 1 and node.op is not None and not any(node in term.inputs for term in expanded):
                 self.sums[node] = expanded
                 if len(expanded) == 2 and self.one in expanded and expanded[self.one].magnitude == 1:
                     (self.paired_with_one[node],) = (term for term in expanded if term is not self.one)

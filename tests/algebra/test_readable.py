@@ -358,3 +358,18 @@ def test_deep_chains(op: Op) -> None:
         node = op(*[node, x][: op.max_inputs])
     depth = len(topological_order(readable([node])))
     assert depth == 30_001 if op is sin else depth < 10
+
+
+@each(
+    "text",
+    [
+        "a0 = x; a1 = acsch(a0) - (y - a0); where((a0 != a1 < y), a1, a1)*(2.5 - a0)",
+        "a0 = log(x) - x; (y*where((a0 > y and not a0), a0, a0)^2)^2",
+        "a0 = sin(x) - x; y*where(a0 > y, a0, a0) - where(a0 > y, x*a0, x*a0)",
+    ],
+)
+def test_derivatives_of_choices_between_equal_branches_end(text: str) -> None:
+    formula, point = ad.parse(text), {"x": 1.3, "y": 0.7}
+    for name, slope in formula.grad(point).items():
+        found = ad.parse(str(formula.derivative(name)))
+        assert found(**{each: point[each] for each in found.variables}) == pytest.approx(slope, rel=1e-12)
