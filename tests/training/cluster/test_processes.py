@@ -54,7 +54,11 @@ def fit(*words: str) -> Iterator[subprocess.Popen[str]]:
     """A `train` in a session of its own, of which no process is left in the end, whoever their parents are by then."""
     words = ("train", MODEL, *words, "--json")
     with subprocess.Popen(autodiff(*words), stdout=-1, stderr=-1, text=True, start_new_session=True) as process:
-        yield process
+        try:
+            yield process
+        except BaseException:
+            process.kill()  # the test failed, and the fit may never end
+            raise
         try:
             process.wait(timeout=60)
         except subprocess.TimeoutExpired:
