@@ -242,8 +242,9 @@ def _run_fit(
     bar = ProgressBar(environment.stdout, environment.width, environment.colour, options.epochs, clock)
     table = EpochTable(_progress_paper(environment, guard), title, every, bar)
     source.on_progress, status = bar.update_reading, ExitStatus.DONE
-    try:
-        with connected(options) as options:
+    with contextlib.ExitStack() as cluster_stack:  # it ends after the table, and after an interrupt is noted
+        try:
+            options = cluster_stack.enter_context(connected(options))
             objective = Objective.of(model, source, options)
             recorder = Recorder.for_objective(objective) if files.page is not None else None
 
@@ -256,15 +257,14 @@ def _run_fit(
             with errors_as_failure(str(options.checkpoint)) if options.checkpoint else contextlib.nullcontext():
                 table.step_noun = step_noun(choose_method(options, objective))
                 fit = fit_objective(objective, options, table.update, bar.update_draws)
-    except Interrupted as interruption:
-        fit = interruption.fit
-        table.end()
-        environment.note("interrupted; the report has the best parameters so far")
-        status = ExitStatus.INTERRUPTED
-    except ClusterError as error:
-        raise Failure(str(error)) from error
-    finally:
-        table.end()
+        except Interrupted as interruption:
+            fit, status = interruption.fit, ExitStatus.INTERRUPTED
+            table.end()
+            environment.note("interrupted; the report has the best parameters so far")
+        except ClusterError as error:
+            raise Failure(str(error)) from error
+        finally:
+            table.end()
     fit = dataclasses.replace(fit, origins=source.origins, units=source.files[0].units)
     page = None if recorder is None else partial(learning_page, objective, recorder, fit, options, environment.digits)
     return _FitRun(fit, status, page, guard)

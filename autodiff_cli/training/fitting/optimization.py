@@ -141,8 +141,8 @@ class BatchedFit:
         `exp(a + b*x)` overflows at 1 for large x. Then unset parameters are 0, or all but one, which is 1.
         """
         objective, starts = self._objective, self._origin
-        free = objective.layout.mask(self._unset)
         if self._method == "lbfgs" and objective.is_generalised_linear:
+            free = objective.layout.mask(self._unset)
             is_undefined, size = ~self._are_defined(starts), len(free)
             for point in objective.bounds.clip(np.where(free, np.eye(1 + size, size, -1), objective.start)):
                 if is_undefined.any():
