@@ -14,6 +14,7 @@ TYPE_CHECKING = False  # like `typing.TYPE_CHECKING`, without importing `typing`
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
     from autodiff_cli.cli.environment import Environment, ExitStatus
 
@@ -24,15 +25,16 @@ def main() -> int:
     gc.set_threshold(100_000)
     sys.unraisablehook = _raise_lost_interrupt
     try:
+        import signal
+
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupt)
         from autodiff_cli.cli.environment import Environment
         from autodiff_cli.system import configure_libraries
 
         configure_libraries()
         return run(sys.argv[1:], Environment.of_process())
-    except (KeyboardInterrupt, RuntimeError) as error:
-        # Python 3.11 wraps an interrupt that comes while a class is created.
-        if isinstance(error, RuntimeError) and not isinstance(error.__cause__, KeyboardInterrupt):
-            raise
+    except KeyboardInterrupt:
         if sys.stderr is not None:
             sys.stderr.write("interrupted\n")
         return 130  # `ExitStatus.INTERRUPTED`; its module may be the one whose import was interrupted
@@ -40,17 +42,34 @@ def main() -> int:
         gc.freeze()
 
 
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, but not within an import: what imports there may take it for a module that is missing.
+
+    Python itself does so for the modules of `xml` that are written in C, and a class that is created wraps it.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return _interrupt_again()
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
 def _raise_lost_interrupt(lost: sys.UnraisableHookArgs) -> None:
     """Raise an interrupt again that came in a destructor or a callback, whose exceptions Python drops."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
-        import signal
-        from threading import Timer, main_thread
-
-        # A signal to the main thread wakes it. Windows has none for threads.
-        again = getattr(signal, "pthread_kill", lambda _, number: signal.raise_signal(number))
-        Timer(0.01, again, (main_thread().ident, signal.SIGINT)).start()
+        _interrupt_again()
     else:
         sys.__unraisablehook__(lost)
+
+
+def _interrupt_again() -> None:
+    """Interrupt the main thread in a moment."""
+    import signal
+    from threading import Timer, main_thread
+
+    # A signal to the main thread wakes it. Windows has none for threads.
+    again = getattr(signal, "pthread_kill", lambda _, number: signal.raise_signal(number))
+    Timer(0.01, again, (main_thread().ident, signal.SIGINT)).start()
 
 
 def run(words: Sequence[str], environment: Environment) -> int:

@@ -104,7 +104,7 @@ def read_checkpoint(path: str | os.PathLike[str], identity: Mapping[str, Any]) -
     if arrays.pop("hash", np.empty(0)).tobytes() != _content_hash(arrays):
         raise CheckpointError(f"{path}: {_DAMAGED_MESSAGE}")
     del arrays["head"]
-    for name, expected in identity.items():
+    for name, expected in json.loads(json.dumps(identity)).items():  # lists, as those that are stored, for tuples
         stored = head["identity"].get(name)
         if stored != expected:
             words = "" if name in _DIGEST_KEYS else f": {_abbreviate(stored)} there, {_abbreviate(expected)} here"

@@ -218,7 +218,7 @@ def _fit_option(usage: str = "", help: str = "", check: Check | None = None, *, 
 
 _model = partial(_fit_option, group="Model")
 _data = partial(_fit_option, group="Data")
-_loss = partial(_fit_option, group="Loss and likelihood")
+_loss = partial(_fit_option, group="Loss and likelihood", identifies=True)
 _method = partial(_fit_option, group="Method")
 _statistics = partial(_fit_option, group="Statistics")
 _output = partial(_fit_option, group="Output")
@@ -298,32 +298,23 @@ class ObjectiveOptions:
         "--scale S",
         "Residual scale for robust losses; theta of negative_binomial (default: estimated).",
         POSITIVE,
-        identifies=True,
         compared=True,
     )
     huber_delta: float | None = _loss(
         "--huber-delta D",
         f"Threshold of the Huber loss, in units of the scale (default: {HUBER_DELTA:g}).",
         POSITIVE,
-        identifies=True,
         compared=True,
     )
     family: str | None = _loss(
         "--family NAME",
         f"Distribution of the target given the prediction: {join_words(FAMILIES, 'or')}.",
         one_of(FAMILIES),
-        identifies=True,
         compared=True,
     )
-    likelihood: bool = _loss(
-        "--likelihood", "Treat MODEL as each row's negative log-likelihood.", identifies=True, compared=True
-    )
-    l1: float = _loss(
-        "--l1 FACTOR", "L1 penalty: FACTOR times the sum of |parameter|.", NOT_NEGATIVE, identifies=True, default=0.0
-    )
-    l2: float = _loss(
-        "--l2 FACTOR", "L2 penalty: FACTOR times the sum of parameter^2.", NOT_NEGATIVE, identifies=True, default=0.0
-    )
+    likelihood: bool = _loss("--likelihood", "Treat MODEL as each row's negative log-likelihood.", compared=True)
+    l1: float = _loss("--l1 FACTOR", "L1 penalty: FACTOR times the sum of |parameter|.", NOT_NEGATIVE, default=0.0)
+    l2: float = _loss("--l2 FACTOR", "L2 penalty: FACTOR times the sum of parameter^2.", NOT_NEGATIVE, default=0.0)
     seed: int = _method(
         "--seed N", "Seed for the random number generator.", at_least(0), identifies=True, compared=True, default=0
     )
@@ -469,7 +460,6 @@ class FitOptions(ObjectiveOptions):
         '--prior "NAME ~ DISTRIBUTION"',
         'Prior of a parameter, such as "a ~ normal(0, 10)"; the fit is the posterior mode.',
         repeats=True,
-        identifies=True,
         compared=True,
     )
     laplace: str | Sequence[str] | None = _loss(

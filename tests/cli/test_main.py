@@ -127,24 +127,38 @@ def test_ctrl_c_while_it_starts_ends_with_130() -> None:
     assert done.stderr == "interrupted\n" * (16 - ENTRY)
 
 
-DROPPED = """
+LOST = """
 import os, signal, sys, time
 import autodiff_cli.cli.main as command
-class Interrupted:
-    def __del__(self):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(60)
-def run(*_):
-    Interrupted()
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+{}
     time.sleep(60)
 command.run = run
 sys.exit(command.main())
 """
+DESTRUCTOR = """
+class Interrupted:
+    def __del__(self):
+        interrupt()
+def run(*_):
+    Interrupted()
+"""
+IMPORT = """
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "pyexpat":
+            interrupt()
+sys.meta_path.insert(0, Finder())
+def run(*_):
+    import xml.etree.ElementTree  # goes on without its part in C if that fails, for whatever reason
+"""
 
 
-def test_ctrl_c_where_python_drops_exceptions_is_not_lost() -> None:
+@pytest.mark.parametrize("place", [DESTRUCTOR, IMPORT])
+def test_ctrl_c_where_python_drops_or_replaces_exceptions_is_not_lost(place: str) -> None:
     """Dask's futures have destructors, and a fit on a cluster has thousands of them."""
-    done = subprocess.run([sys.executable, "-c", DROPPED], capture_output=True, text=True, timeout=50)
+    done = subprocess.run([sys.executable, "-c", LOST.format(place)], capture_output=True, text=True, timeout=50)
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 

@@ -203,6 +203,12 @@ def test_a_checkpoint_of_another_fit_is_refused_by_name(tmp_path: Path, change: 
         fit(**{**options, **change}, resume=tmp_path / "kept")
 
 
+def test_priors_are_the_same_in_any_sequence(tmp_path: Path) -> None:
+    fit(MODEL, decay(), priors=["a ~ normal(2, 1)"], checkpoint=tmp_path / "kept")
+    end = fit(MODEL, decay(), priors=("a ~ normal(2, 1)",), resume=tmp_path / "kept")
+    assert end.priors == {"a": "normal(2, 1)"}
+
+
 def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr("autodiff_cli.training.checkpoint.__version__", "0.0.7")
@@ -427,11 +433,11 @@ def test_options_that_do_not_go_together() -> None:
 
 
 def test_a_checkpoint_belongs_to_the_options_that_decide_the_fit() -> None:
-    """Loss, method, weights and bounds are part of the state or of the objective, and the others change no step."""
+    """Method, weights and bounds are part of the state or of the objective, and the others change no step."""
     fields = option_fields(FitOptions)
     assert {name for name, field in fields.items() if field.option.identifies} == {
-        "scale", "huber_delta", "family", "likelihood", "l1", "l2", "seed", "learning_rate", "lr_schedule",
-        "batch_size", "clip_norm", "tolerance", "validation", "priors",
+        "loss", "scale", "huber_delta", "family", "likelihood", "l1", "l2", "laplace", "seed", "learning_rate",
+        "lr_schedule", "batch_size", "clip_norm", "tolerance", "validation", "priors",
     }  # fmt: skip
 
 

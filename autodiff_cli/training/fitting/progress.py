@@ -402,8 +402,8 @@ def fit_identity(objective: Objective, method: str, options: FitOptions) -> dict
         "data": objective.fold_columns(objective.data.names, digest_rows, combine_digests),
         "fixed parameters": {name: np.asarray(value).tolist() for name, value in objective.fixed.items()},
         "start": digest([objective.start, bounds.low, bounds.high]),
-        "loss": objective.loss,
         **options.identity(),
+        "loss": objective.loss,
     }
 
 
