@@ -172,13 +172,8 @@ class NumpySumKernel(_NumpyKernel):
         if not rows:
             return np.zeros(self.value_count)
         with ignore_float_errors():
-            prepared = self._kernel.prepare(point)
-            if rows <= self.block_rows:
-                return self._flatten(self._kernel.evaluate_block(prepared, _float_columns(columns, self.names), rows))
-            blocks = (
-                self._kernel.evaluate_block(prepared, _float_columns(columns, self.names, part), part.stop - part.start)
-                for part in block_slices(rows, self.block_rows)
-            )
+            prepared, parts = self._kernel.prepare(point), block_slices(rows, self.block_rows)
+            blocks = (self._kernel.evaluate_block(prepared, columns, part) for part in parts)
             return fold(map(self._flatten, blocks), np.add)
 
     def _flatten(self, values: Sequence[Any]) -> Array:
@@ -198,29 +193,14 @@ class NumpyRowKernel(_NumpyKernel):
 
     def write(self, prepared: Sequence[Any], columns: protocol.Columns, out: Array) -> None:
         """Write the outputs for some rows into an array; see `RowKernel.write`."""
-        rows = out.shape[-1]
         with ignore_float_errors():
-            if rows <= self.block_rows:
-                self._write_block(prepared, _float_columns(columns, self.names), out)
-                return
-            for part in block_slices(rows, self.block_rows):
-                self._write_block(prepared, _float_columns(columns, self.names, part), out[:, part])
-
-    def _write_block(self, prepared: Sequence[Any], columns: protocol.Columns, out: Array) -> None:
-        values = self._kernel.evaluate_block(prepared, columns, out.shape[-1])
-        for part, size, value in zip(self.output_slices, self._output_shapes, values, strict=True):
-            if size:
-                out[part].reshape((*size, -1))[...] = value
-            else:
-                out[part.start] = value
-
-
-def _float_columns(columns: protocol.Columns, names: Collection[str], part: slice | None = None) -> dict[str, Array]:
-    """Return all or some rows of the columns that are read, as doubles; columns of other types are copied."""
-    read = [name for name in names if name in columns]
-    if part is None:
-        return {name: np.asarray(columns[name], np.float64) for name in read}
-    return {name: np.asarray(columns[name][..., part], np.float64) for name in read}
+            for part in block_slices(out.shape[-1], self.block_rows):
+                values = self._kernel.evaluate_block(prepared, columns, part)
+                for place, size, value in zip(self.output_slices, self._output_shapes, values, strict=True):
+                    if size:
+                        out[place, part].reshape((*size, -1))[...] = value
+                    else:
+                        out[place.start, part] = value
 
 
 class BlockEvaluator:
@@ -280,26 +260,27 @@ class BlockEvaluator:
         execute(self._uniform, values)
         return values
 
-    def evaluate_block(self, prepared: Sequence[Any], columns: protocol.Columns, rows: int | None = None) -> list[Any]:
+    def evaluate_block(
+        self, prepared: Sequence[Any], columns: protocol.Columns, part: slice | None = None
+    ) -> list[Any]:
         """Return the values of the outputs over one block of rows, or their sums if the evaluator sums.
 
         Call it within `ignore_float_errors()`.
 
         Args:
             prepared: the result of `prepare`, which is not changed.
-            columns: an array for every column, rows last: of shape (rows,) for a scalar.
-            rows: the number of rows; by default the length of the columns.
+            columns: an array of numbers for every column, rows last: of shape (rows,) for a scalar.
+            part: the rows of the block; by default all rows of the columns.
 
         Returns:
             Arrays with the rows along the last axis. For sums, and for values that are common to all rows, this axis
             has length 1, or is missing if the output is a scalar.
         """
-        values = list(prepared)
+        part = part or slice(0, next((column.shape[-1] for column in columns.values()), 1))
+        values, rows = list(prepared), part.stop - part.start
         for name, position in self._leaves.items():
             if name in columns:
-                values[position] = columns[name]
-        if rows is None:
-            rows = next((column.shape[-1] for column in columns.values()), 1)
+                values[position] = np.asarray(columns[name][..., part], np.float64)
         if self._row_count is not None:
             values[self._row_count] = rows
         if rows * self._widest < _REUSE_ELEMENTS:

@@ -66,11 +66,11 @@ def reserve_blas_buffer() -> None:
 
     LLVM takes five times as much when it is loaded, but a fit can do without it. Raises MemoryError.
     """
-    if is_memory_low():
-        raise MemoryError(f"a fit needs {_LIBRARY_BYTES >> 20} MB besides its data")
     if has_memory_limits():
         import numpy as np
 
+        if is_memory_low():
+            raise MemoryError(f"a fit needs {_LIBRARY_BYTES >> 20} MB besides its data")
         np.linalg.inv(np.eye(3))
 
 

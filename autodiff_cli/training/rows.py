@@ -313,11 +313,13 @@ _MIN_THREADED_SIZE = 1024  # elements of a matrix; OpenBLAS uses one thread for 
 
 
 def triangular_factor(matrix: Array) -> Array:
-    """Return the factor R of a QR factorization, of shape (min(rows, columns), columns)."""
+    """Return the factor R of a QR factorization, of shape (min(rows, columns), columns); of a stack of matrices, a
+    stack of factors.
+    """
     with single_threaded_blas() if matrix.size > _MIN_THREADED_SIZE else contextlib.nullcontext():
         packed, _ = np.linalg.qr(matrix, mode="raw")  # reflections below the diagonal; NumPy's own way to R is slower
-    count = min(matrix.shape)
-    return np.where(_upper_mask(count, matrix.shape[1]), packed.T[:count], 0.0)
+    count = min(matrix.shape[-2:])
+    return np.where(_upper_mask(count, matrix.shape[-1]), packed.swapaxes(-2, -1)[..., :count, :], 0.0)
 
 
 @functools.lru_cache(32)

@@ -282,7 +282,9 @@ class _Symmetries:
 
     def _count_preferred(self, theta: Array) -> int:
         """The number of parameters, except for phases, with the preferred sign."""
-        return int(np.count_nonzero(np.delete(theta * self._signs > 0, self._phases)))
+        is_preferred = theta * self._signs > 0
+        is_preferred[self._phases] = False
+        return int(np.count_nonzero(is_preferred))
 
     def _mirror_images(self, indices: list[int]) -> Iterator[Array]:
         """Yield the point with some signs flipped; also with a phase shifted by half a turn."""

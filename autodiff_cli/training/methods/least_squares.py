@@ -203,39 +203,37 @@ class _LevenbergMarquardt:
             hands_over: also end fits that are near a minimum, so that `polish` finishes them.
         """
         fits, self.is_near[numbers] = self.fits.select(numbers), False
+        is_converged: Mask = np.zeros(len(numbers), np.bool_)
         while True:
-            is_done = self._is_stationary(fits)
+            is_done = is_converged | self._is_stationary(fits)
             is_limited = fits.evaluations >= max_evaluations
             if epochs is None:
                 squares = np.square(fits.norms[:, -1])
                 is_limited |= self.runaways.examine(fits.numbers, fits.epochs, squares, fits.theta, squares)
-            fits = self._retire(fits, is_done, is_limited if epochs is None else is_limited | (fits.epochs == epochs))
+            else:
+                is_limited |= fits.epochs == epochs
+            is_ended = is_done | is_limited
+            if np.count_nonzero(is_ended):
+                self.fits.store(fits)
+                self.is_finished[fits.numbers] = is_done
+                fits = fits.select(~is_ended)
             if not len(fits.numbers):
                 break
-            is_done = self._step(fits, hands_over)
-            fits = self._retire(fits, is_done, is_done)
+            is_converged = self._step(fits, hands_over)
 
     def _evaluate(self, theta: Array, numbers: Fits) -> tuple[Array, Array]:
         """Return the triangular factors of [J | r] at points of some fits, and the norms of their columns."""
         triangles = self._batch.triangles(theta, numbers)
         return triangles, norms(triangles.swapaxes(1, 2))
 
-    def _retire(self, fits: _FitStates, is_done: Mask, is_limited: Mask) -> _FitStates:
-        """Store the fits that end, and return the fits that continue."""
-        is_ended = is_done | is_limited
-        if not np.count_nonzero(is_ended):
-            return fits
-        self.fits.store(fits)
-        self.is_finished[fits.numbers] = is_done
-        return fits.select(~is_ended)
-
     def _is_stationary(self, fits: _FitStates) -> Mask:
         """Whether the residuals are orthogonal to all columns of J along which the parameters can move."""
-        # A column of zeros has slope 0.
+        # A column of zeros has slope 0, as has every column if the residuals are 0.
         is_still = np.abs(fits.slopes) <= SETTINGS.tolerance * fits.norms[:, :-1] * fits.norms[:, -1:]
         if self._is_bounded:
             is_still |= ~self._batch.bounds.select(fits.numbers).free_mask(fits.theta, fits.slopes)
-        return np.asarray(np.logical_and.reduce(is_still, axis=1) | (fits.norms[:, -1] == 0))
+        is_stationary: Mask = np.logical_and.reduce(is_still, axis=1)
+        return is_stationary
 
     def _step(self, fits: _FitStates, hands_over: bool) -> Mask:
         """Try one step of each fit, and return which fits end: they converged, or `polish` is to finish them."""
@@ -472,7 +470,8 @@ def _half_gradients(triangles: Array) -> Array:
 
 def _is_usable(sizes: Array) -> Mask:
     """Whether all columns of triangular factors with these norms are finite, and their squares do not overflow."""
-    return np.asarray(dots(sizes, sizes) < SETTINGS.max_usable**2)  # False for nan
+    is_usable: Mask = dots(sizes, sizes) < SETTINGS.max_usable**2  # False for nan
+    return is_usable
 
 
 # --- Trust regions, after Moré 1978, sections 3 to 6: ellipsoids around the current points, with axes along the

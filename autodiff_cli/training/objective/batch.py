@@ -24,7 +24,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, PRIOR_FACTOR, RESIDUAL_SCALE
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds
-from autodiff_cli.training.rows import MAX_COPIED_ROWS, WEIGHT, MemoryRows
+from autodiff_cli.training.rows import MAX_COPIED_ROWS, WEIGHT, MemoryRows, triangular_factor
 
 Fits = NDArray[np.intp]  # the numbers of some fits of a batch
 T = TypeVar("T", bound=np.generic)
@@ -583,6 +583,6 @@ def _triangular_factors(matrices: Array) -> Array:
     missing_rows = matrices.shape[2] - matrices.shape[1]
     if missing_rows > 0:
         matrices = np.concatenate((matrices, np.zeros((len(matrices), missing_rows, matrices.shape[2]))), axis=1)
-    factors: Array = np.linalg.qr(matrices, mode="r")  # type: ignore[assignment]
+    factors = triangular_factor(matrices)
     factors[~np.isfinite(factors).all(axis=(1, 2))] = np.nan
     return factors

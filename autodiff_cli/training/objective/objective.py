@@ -25,13 +25,19 @@ from autodiff_cli.backends import protocol
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.data.table import DataError, Dataset, Table
 from autodiff_cli.graph.node import Node, as_node
-from autodiff_cli.graph.tape import Tape, leaf_names, topological_order
+from autodiff_cli.graph.tape import Tape, leaf_names
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import explicit_options, takes_options
 from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.losses import FAMILIES, L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, RESIDUAL_SCALE, LossKind
-from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, is_generalised_linear, remember
+from autodiff_cli.training.objective.kernels import (
+    DIRECTION,
+    LINK_FUNCTIONS,
+    contains_kinks,
+    is_generalised_linear,
+    remember,
+)
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model, standardize_layers
 from autodiff_cli.training.objective.parameters import Constraints, Dependency
@@ -148,7 +154,6 @@ class ModelOverRows(PreparedObjective):
     def evaluate_rows(self, kernel: protocol.RowKernel, theta: ArrayLike) -> Array:
         """Return the values of a kernel for all rows, of shape (values, rows). All of it is in memory.
 
-        >>> from autodiff_cli import Objective
         >>> objective = Objective("y ~ a*x", {"x": [1, 2], "y": [2, 5]})
         >>> objective.evaluate_rows(objective.kernels.residuals, [2])
         array([[0., 1.]])
@@ -170,7 +175,6 @@ class ModelOverRows(PreparedObjective):
 
         >>> from autodiff_cli.backends.selection import make_backend
         >>> from autodiff_cli.backends.protocol import RowGraphs
-        >>> from autodiff_cli import Objective
         >>> objective = Objective("y ~ a*x", {"x": [1, 2], "y": [2, 5]})
         >>> graphs = RowGraphs([objective.model.program.output], {"x"})
         >>> objective.fold_rows(make_backend().row_kernel(graphs), [3], lambda values, _: values.max(), max)
@@ -268,7 +272,6 @@ class UndefinedValue:
 def find_undefined(objective: Objective, theta: ArrayLike) -> UndefinedValue | None:
     """Return the first part of the loss, or else of its gradient, that is not finite; None if all is finite.
 
-    >>> from autodiff_cli.training.objective.objective import Objective
     >>> print(find_undefined(Objective("y ~ a*log(t)", {"t": [1, 0], "y": [1, 2]}), [1.0]))
     `log(t)` is -inf in row 2 (y = 2, t = 0)
     """
@@ -567,7 +570,7 @@ class Objective(ModelOverRows):
     @property
     def is_penalised(self) -> bool:
         """Whether the loss includes an l1 or l2 penalty."""
-        return any(self.settings[name] for name in (L1_FACTOR, L2_FACTOR, PRIOR_FACTOR))
+        return bool(self.settings[L1_FACTOR] or self.settings[L2_FACTOR] or self.settings[PRIOR_FACTOR])
 
     @property
     def has_unknown_variance(self) -> bool:
@@ -616,11 +619,10 @@ class Objective(ModelOverRows):
         """Whether residuals, target minus prediction, are meaningful: not for classes."""
         return self.has_target and self.classes is None
 
-    @cached_property
+    @property
     def has_kinks(self) -> bool:
         """Whether the prediction has kinks or jumps, as `abs`, `max`, `relu` and `where` have."""
-        nodes = topological_order([self.model.program.output])
-        return any(node.op is not None and node.op.kink is not None for node in nodes)
+        return self.kernels.cached("kinks", lambda: contains_kinks(self.model.program.output))
 
     def epoch_runner(self, update: protocol.Update, clip_norm: float | None = None) -> Callable[..., float]:
         """Return a function that runs one epoch of a gradient method over the rows. See `EpochKernel.run`.

@@ -91,7 +91,8 @@ def _structure(objective: Objective, theta: Array) -> float:
     if predictor is None:
         return 0.0
     objective = subsample(objective, RESIDUALS.structure_rows)
-    rows = GatheredRows(objective.column, np.array([objective.rows]), is_weighted=objective.is_weighted)
+    columns, sizes = objective.table.columns, np.array([objective.rows])
+    rows = GatheredRows(columns.__getitem__, sizes, is_weighted=objective.is_weighted)
     with ignore_float_errors():
         scale = robust_scale(objective, theta) if objective.kind is LossKind.ROBUST else math.inf
         return float(_structures(rows, unweighted_residuals(objective, theta), predictor, np.array([scale]))[0])
@@ -108,12 +109,17 @@ def _structures(rows: GatheredRows, residuals: Array, predictor: str, scales: Ar
     groups, limits = rows.spread(np.arange(len(scales))), rows.spread(HUBER_DELTA * scales)
     residuals = np.clip(residuals * np.sqrt(rows.weights), -limits, limits)
     # Rows with equal predictors are in random order: files may have them sorted by the target.
-    shuffled = np.random.default_rng(0).permutation(rows.sizes.max())
-    places = shuffled[np.arange(rows.count) - rows.spread(rows.starts)]
+    places = _shuffled(int(rows.sizes.max()))[np.arange(rows.count) - rows.spread(rows.starts)]
     order = np.lexsort((places, rows.column(predictor), groups))
     order = order[rows.weights[order] > 0]  # residuals of weight 0 are 0, as if in a random order
     sizes = np.bincount(groups[order], minlength=len(scales))
     return np.asarray(structure_scores(residuals[:, order], sizes).max(axis=0))
+
+
+@functools.lru_cache(8)
+def _shuffled(count: int) -> NDArray[np.intp]:
+    """Return the numbers of some rows in a random order, which is always the same."""
+    return np.random.default_rng(0).permutation(count)
 
 
 def residual_structures(batch: Batch, theta: Array, fits: Fits) -> Array:

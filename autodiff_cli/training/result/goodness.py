@@ -765,8 +765,8 @@ def _residual_summary(objective: Objective, theta: Array) -> dict[str, Any]:
         return {name: value for name, value in of_sample.items() if name == "residual_std"}
     counts = objective.column(WEIGHT) > 0 if objective.is_weighted else slice(None)
     residuals = unweighted_residuals(objective, theta)[:, counts]
-    sizes = np.array([residuals.shape[1]])
-    rows = GatheredRows(lambda name: objective.column(name)[..., counts], sizes, is_weighted=objective.is_weighted)
+    columns, sizes = objective.table.columns, np.array([residuals.shape[1]])
+    rows = GatheredRows(lambda name: columns[name][..., counts], sizes, is_weighted=objective.is_weighted)
     of_rows = objective.evaluate_rows(objective.kernels.target_and_prediction, theta)
     [figures] = residual_figures(objective, rows, residuals, of_rows[objective.components :, counts])
     if objective.kernels.graphs.has_scaled_residuals:  # residuals are in units of their errors
