@@ -34,7 +34,7 @@ from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.loading import SharedDataset
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.objective.preparation import hyperparameters
+from autodiff_cli.training.objective.preparation import hyperparameters, parse_model
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import ComparisonOptions, FitOptions
 from autodiff_cli.training.priors import Prior
@@ -295,7 +295,7 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     if len({*models}) < len(models):
         raise OptionError("the same model was given twice")
     start = options.parameters.start
-    parsed = [Model.parse(text, dataset.names, start) for text in models]
+    parsed = [parse_model(text, tuple(dataset.names), frozenset(start)) for text in models]
     _check_targets(parsed)
     for name in (*start, *_model_parameters(options.parsed_priors).values()):
         if not any(model.accepts(name) for model in parsed):

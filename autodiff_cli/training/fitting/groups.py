@@ -39,6 +39,7 @@ from autodiff_cli.training.objective.cluster_connection import connected
 from autodiff_cli.training.objective.loading import Data, as_dataset, check_any_weight
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
 from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.preparation import parse_model
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.diagnosis import curve_warnings, residual_structures
@@ -128,11 +129,13 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
             raise DataError(f"by: the data have no column `{column}`{hint}")
     if isinstance(model, str):
         text, options = tie_fixed_parameters(model, dataset.names, options)
-        model = Model.parse(text, dataset.names, options.parameters.names)
+        model = parse_model(text, tuple(dataset.names), frozenset(options.parameters.names), name)
+    else:
+        model = dataclasses.replace(model, group_column=name)
     if model.program.convolutions:
         raise OptionError("by: the response of `convolve` is one series; select each group by itself, with --where")
     with connected(options) as options:
-        objective = Objective.of(dataclasses.replace(model, group_column=name), dataset, options)
+        objective = Objective.of(model, dataset, options)
         method = checked_method(objective, options)
         assert objective.groups is not None
         labels = objective.groups.tolist()

@@ -277,17 +277,14 @@ def sample_starts(objective: Objective, seed: int, count: int) -> Iterator[Array
     """
     generator = np.random.default_rng(seed)
     columns, box, layout = _column_ranges(objective), objective.bounds, objective.layout
-    is_array = ~layout.mask([name for name, shape in layout.shapes.items() if not shape])
-    ends = np.isfinite(box.low) & np.isfinite(box.high)
+    is_limited = np.isfinite(box.low) & np.isfinite(box.high)
+    with ignore_float_errors():
+        low, width = np.where(is_limited, (box.low, box.high - box.low), 0.0)
     for number in range(1, count + 1):
+        drawn = _sample_values(columns, generator, layout.size)
+        drawn = np.where(is_limited, generator.uniform(0, 1, layout.size) * width + low, drawn)
         arrays = initial_arrays(layout.shapes, objective.model.program.layer_parameters, seed + number)
-        theta = layout.flatten([arrays.get(name, 0.0) for name in layout.names])
-        theta = np.where(is_array, theta, _sample_values(columns, generator, layout.size))
-        with ignore_float_errors():
-            theta = np.where(
-                ends & ~is_array, generator.uniform(0, 1, layout.size) * (box.high - box.low) + box.low, theta
-            )
-        yield box.move_inside(theta)
+        yield box.move_inside(layout.flatten([arrays.get(name, drawn[part]) for name, part in layout.slices.items()]))
 
 
 _ColumnRanges = tuple[Array, Array, Array]

@@ -308,7 +308,7 @@ class _Symmetries:
         units = [np.where(np.arange(len(theta)) == column, 1.0, theta) for column in columns]
         base = self._predictions(theta)
         design = np.array([(self._predictions(unit) - base).ravel() for unit in units]).T
-        change = (self._predictions(self.point) - base).ravel()
+        change = (self._at_point - base).ravel()
         if np.isfinite(design).all() and np.isfinite(change).all():
             theta[columns] = np.linalg.lstsq(design, change, rcond=None)[0]
         return theta
@@ -395,7 +395,7 @@ class _Symmetries:
         """Whether a point lies within the bounds and has the same predictions, relative to their range."""
         if not self._bounds.contains(theta):
             return False
-        original = self._predictions(self.point)
+        original = self._at_point
         tolerance = relative * max(float(np.ptp(original)), 1e-3 * float(np.abs(original).max()))
         return bool((np.abs(self._predictions(theta) - original) <= tolerance).all())
 
@@ -414,6 +414,11 @@ class _Symmetries:
         """The residuals of a sample of the rows, or their losses: like the predictions up to constants."""
         sample, kernels = self._sample, self._objective.kernels
         return sample.evaluate_rows(kernels.residuals if sample.has_residuals else kernels.row_loss, theta)
+
+    @functools.cached_property
+    def _at_point(self) -> Array:
+        """The predictions at the point."""
+        return self._predictions(self.point)
 
     @functools.cached_property
     def _sample(self) -> Objective:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -155,8 +155,7 @@ class _FitStates(NamedTuple):
         count = np.count_nonzero(chosen) if chosen.dtype == np.bool_ else len(chosen)
         if count == len(self.numbers):
             return self
-        selected: list[Any] = [values[chosen] for values in self]
-        return _FitStates(*selected)
+        return _FitStates._make(values[chosen] for values in self)
 
     def store(self, others: _FitStates) -> None:
         """Copy the state of other fits to the fits with the same numbers; do nothing for the same object."""
@@ -232,8 +231,7 @@ class _LevenbergMarquardt:
         is_still = np.abs(fits.slopes) <= SETTINGS.tolerance * fits.norms[:, :-1] * fits.norms[:, -1:]
         if self._is_bounded:
             is_still |= ~self._batch.bounds.select(fits.numbers).free_mask(fits.theta, fits.slopes)
-        is_stationary: Mask = np.logical_and.reduce(is_still, axis=1)
-        return is_stationary
+        return np.asarray(np.logical_and.reduce(is_still, axis=1))
 
     def _step(self, fits: _FitStates, hands_over: bool) -> Mask:
         """Try one step of each fit, and return which fits end: they converged, or `polish` is to finish them."""
@@ -470,8 +468,7 @@ def _half_gradients(triangles: Array) -> Array:
 
 def _is_usable(sizes: Array) -> Mask:
     """Whether all columns of triangular factors with these norms are finite, and their squares do not overflow."""
-    is_usable: Mask = dots(sizes, sizes) < SETTINGS.max_usable**2  # False for nan
-    return is_usable
+    return dots(sizes, sizes) < SETTINGS.max_usable**2  # False for nan
 
 
 # --- Trust regions, after Moré 1978, sections 3 to 6: ellipsoids around the current points, with axes along the

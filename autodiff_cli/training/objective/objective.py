@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
@@ -41,7 +41,7 @@ from autodiff_cli.training.objective.kernels import (
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model, standardize_layers
 from autodiff_cli.training.objective.parameters import Constraints, Dependency
-from autodiff_cli.training.objective.preparation import PreparedObjective, prepare
+from autodiff_cli.training.objective.preparation import PreparedObjective, parse_model, prepare
 from autodiff_cli.training.options import FitOptions, ObjectiveOptions
 from autodiff_cli.training.rows import (
     WEIGHT,
@@ -404,8 +404,8 @@ class Objective(ModelOverRows):
         text = objective._standardized_text(options)
         if text == objective.model.text:
             return objective
-        changed = Model.parse(text, tuple(dataset.names), options.parameters.names)
-        standardized = cls.of(replace(changed, group_column=objective.model.group_column), dataset, options)
+        named, groups = frozenset(options.parameters.names), objective.model.group_column
+        standardized = cls.of(parse_model(text, tuple(dataset.names), named, groups), dataset, options)
         standardized.notes = [f"columns are standardised for the network, by mean and standard deviation: {text}"]
         return standardized
 

@@ -10,9 +10,8 @@ import functools
 import itertools
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Generic, TypeVar
 
@@ -67,17 +66,16 @@ class ThreadLocalCache(threading.local, Generic[T]):
 
     def __init__(self, most: int) -> None:
         self._max_entries = most
-        self._entries: OrderedDict[Hashable, T] = OrderedDict()
+        self._entries: dict[Hashable, T] = {}  # in the order of their last use
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return the cached result for a key, or compute and cache it. Exceptions are not cached."""
-        entry = self._entries.get(key)
+        entry = self._entries.pop(key, None)
         if entry is None:
-            entry = self._entries[key] = compute()
-            while len(self._entries) > self._max_entries:
-                self._entries.popitem(last=False)
-        else:
-            self._entries.move_to_end(key)
+            entry = compute()
+        self._entries[key] = entry
+        while len(self._entries) > self._max_entries:
+            del self._entries[next(iter(self._entries))]
         return entry
 
     def clear(self) -> None:
@@ -161,7 +159,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         ExpressionError, DataError, OptionError: see `Objective`.
     """
     named = options.parameters.names
-    parsed = model if isinstance(model, Model) else _parse_model(model, tuple(dataset.names), frozenset(named))
+    parsed = model if isinstance(model, Model) else parse_model(model, tuple(dataset.names), frozenset(named))
     parsed = parsed.with_parameters(hyperparameters(options.parsed_priors))
     loading.check_parameter_names(named, parsed)
     loss = choose_loss(parsed, options)
@@ -311,7 +309,14 @@ def _convolution_values(parsed: Model, data: loading.FitData) -> dict[str, Array
     return values
 
 
-_parse_model = functools.lru_cache(_CACHED_MODELS)(Model.parse)
+@functools.lru_cache(_CACHED_MODELS)
+def parse_model(
+    text: str, names: tuple[str, ...], user_names: frozenset[str], group_column: str | None = None
+) -> Model:
+    """Return a model, which is parsed only once for the same arguments; see `Model.parse`."""
+    return replace(Model.parse(text, names, user_names), group_column=group_column)
+
+
 model_cache: ThreadLocalCache[_CompiledModel] = ThreadLocalCache(_CACHED_MODELS)
 
 

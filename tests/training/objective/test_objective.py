@@ -27,6 +27,8 @@ from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import softmax
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES, textbook_form
+from autodiff_cli.training.objective import preparation
+from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.preparation import ThreadLocalCache, model_cache
 from autodiff_cli.training.rows import WEIGHT, spreads
 from tests.each import each
@@ -256,6 +258,45 @@ def test_a_cached_model_is_not_used_for_another() -> None:
         alone.append(answers(Objective(MODEL, given_data, **options)))
     assert [answers(Objective(MODEL, given_data, **options)) for given_data, options in [*asked, *asked]] == alone * 2
     assert len({str(answer) for answer in alone}) == len(asked)
+
+
+def decay(seed: int) -> dict[str, Any]:
+    """Columns of two groups, whose fits need no better starting values."""
+    x = np.tile(np.linspace(0.0, 3.0, 20), 2)
+    y = 2.5 * np.exp(-1.3 * x) + 0.02 * np.random.default_rng(seed).normal(size=40)
+    return {"x": x, "y": y, "group": np.repeat([1, 2], 20)}
+
+
+DECAY = "y ~ a*exp(-b*x)"
+
+
+@each(
+    "run",
+    [
+        lambda columns: [ad.fit(DECAY, columns)],
+        lambda columns: [ad.fit(DECAY, columns, starts=5)],
+        lambda columns: [group.fit for group in ad.fit_by(DECAY, columns, "group")],
+        lambda columns: [one.fit for one in ad.compare([DECAY, "y ~ a + b*x"], columns).models],
+    ],
+)
+def test_a_formula_is_prepared_once_for_all_data(run: Callable[[dict[str, Any]], list[Any]]) -> None:
+    """Neither parsed nor compiled again for other data, whose fit has the same bits as without the first one."""
+
+    def answers(seed: int) -> list[Any]:
+        return [(each.loss, each.parameters, each.stderr, each.warnings, each.notes) for each in run(decay(seed))]
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("prepared again")
+
+    model_cache.clear()
+    alone = answers(2)
+    model_cache.clear()
+    answers(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Model, "parse", refuse)
+        patch.setattr(preparation, "build_graphs", refuse)
+        patch.setattr(numpy_backend, "BlockEvaluator", refuse)
+        assert answers(2) == alone
 
 
 def test_threads_share_no_memory_of_a_model() -> None:
