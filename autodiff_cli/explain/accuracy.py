@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -24,8 +23,7 @@ from autodiff_cli.numbers import floats
 from autodiff_cli.numbers.kind import Kind
 
 
-@dataclass(frozen=True)
-class AccuracySettings:
+class AccuracySettings(NamedTuple):
     """The thresholds and the limits of accuracy checks."""
 
     correct_digits: int = 12  # digits; with this many correct ones a printed number is accurate, as the manual promises

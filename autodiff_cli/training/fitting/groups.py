@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,8 +49,7 @@ from autodiff_cli.training.result.statistics import ComputedStatistics
 from autodiff_cli.training.rows import GROUP, MAX_COPIED_ROWS
 
 
-@dataclass(frozen=True, slots=True)
-class GroupBatching:
+class GroupBatching(NamedTuple):
     """When groups are fitted in one batch."""
 
     min_groups: int = 4  # groups: fewer are not worth a batch

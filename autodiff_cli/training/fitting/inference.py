@@ -14,7 +14,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -186,8 +186,7 @@ def _unknown_error_warnings(estimates: DerivedValues, covariance: Array) -> Iter
             yield f"`{name}` has no standard error: a parameter that it depends on has none"
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileSettings:
+class ProfileSettings(NamedTuple):
     """Settings of the search for profile intervals."""
 
     max_parameters: int = 50  # parameters: each needs dozens of fits
@@ -454,8 +453,7 @@ class _Profile:
 # --- Bootstrap intervals
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapSettings:
+class BootstrapSettings(NamedTuple):
     """Settings of the bootstrap."""
 
     min_tail_resamples: int = 5  # resamples beyond a limit, below which it is unreliable

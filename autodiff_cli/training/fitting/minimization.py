@@ -12,7 +12,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +45,7 @@ from autodiff_cli.training.result.row_figures import estimate_theta, likelihood_
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
 
 
-@dataclass(frozen=True, slots=True)
-class MinimizationSettings:
+class MinimizationSettings(NamedTuple):
     """Ranking of ends, estimation of the residual scale of a robust fit, exact zeros of an l1 penalty, and kinks."""
 
     clear_gain: float = 0.01  # gain in log-likelihood by which an end is another and better minimum

@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,8 +64,7 @@ from autodiff_cli.training.result.statistics import ComputedStatistics, batch_st
 from autodiff_cli.training.rows import RowIndex, row_numbers
 
 
-@dataclass(frozen=True, slots=True)
-class RestartSettings:
+class RestartSettings(NamedTuple):
     """Thresholds for repeating a fit from better starting values, and limits of fits from many starts."""
 
     poor_r_squared: float = 0.9  # R² below which a fit from default starts is not trusted

@@ -61,8 +61,7 @@ class Effort(NamedTuple):
     scan_work: int
 
 
-@dataclass(frozen=True, slots=True)
-class MultistartSettings:
+class MultistartSettings(NamedTuple):
     """Size and stopping rules of the search for starting values."""
 
     thorough: Effort = Effort(1500, 12, 10_000_000)

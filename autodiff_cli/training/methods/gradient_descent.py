@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,8 +199,7 @@ class Diverged(ArithmeticError):  # noqa: N818 - named after the event
         self.theta = theta
 
 
-@dataclass(frozen=True, slots=True)
-class GradientConvergenceSettings:
+class GradientConvergenceSettings(NamedTuple):
     """Criteria for the convergence of gradient methods."""
 
     tolerance: float = 1e-6  # predicted further change relative to the loss

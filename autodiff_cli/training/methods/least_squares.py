@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -34,8 +33,7 @@ from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Boun
 DEPENDENCE_TOLERANCE = 1e-13
 
 
-@dataclass(frozen=True, slots=True)
-class LevenbergMarquardtSettings:
+class LevenbergMarquardtSettings(NamedTuple):
     """Tolerances and limits of the Levenberg-Marquardt method, and constants of its trust region (Moré 1978)."""
 
     tolerance: float = 1e-15  # relative, of cost, parameters and gradient; the usual 1e-8 loses digits in flat valleys

@@ -11,7 +11,6 @@ the method itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,8 +30,7 @@ from autodiff_cli.training.objective.batch import Batch, Fits
 from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
 
 
-@dataclass(frozen=True, slots=True)
-class QuasiNewtonSettings:
+class QuasiNewtonSettings(NamedTuple):
     """Tolerances and limits of L-BFGS, of its line search, and of Newton's method."""
 
     epochs_per_parameter: int = 100  # times P + 10: fits that need more epochs hardly ever reach a minimum
@@ -41,7 +39,7 @@ class QuasiNewtonSettings:
     # after this many steps, plus so many per parameter, Newton's method is tried
     steps_before_newton: tuple[int, ...] = 50, 2
     # of kinks, relative to the mean size of their arguments; each fit starts from the last
-    smoothing_radii: tuple[float, ...] = tuple(10.0**-k for k in range(1, 9))
+    smoothing_radii: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 
     armijo: float = 1e-4  # least share of the decrease promised by the slope (Armijo's condition)
     wolfe: float = 0.9  # greatest share of the initial slope that may be left at the end of a line (Wolfe's condition)

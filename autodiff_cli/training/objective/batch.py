@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +29,7 @@ Fits = NDArray[np.intp]  # the numbers of some fits of a batch
 T = TypeVar("T", bound=np.generic)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSettings:
+class BatchSettings(NamedTuple):
     """Limits of rows and parameters that are evaluated together, and tolerances."""
 
     rows: int = 2**17  # rows of fits that are evaluated together, which bounds the memory of their matrices

@@ -281,8 +281,7 @@ def curve_breaks(
     return breaks
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkLimits:
+class NetworkLimits(NamedTuple):
     """Limits beyond which units and gradients of a network count as problems."""
 
     vanishing_ratio: float = 1e-3  # gradient per weight, relative to the last layer's: smaller ones vanish
@@ -498,8 +497,7 @@ def _gradient_problems(gradients: Sequence[LayerGradients]) -> Iterator[Problem]
 # --- Failed fits
 
 
-@dataclass(frozen=True, slots=True)
-class FailureLimits:
+class FailureLimits(NamedTuple):
     """Limits for the explanation of a fit that failed."""
 
     diverging_ratio: float = 100.0  # change, relative to the starting value or 1, beyond which a parameter has diverged

@@ -157,8 +157,7 @@ def significance_test(gain: float, extra: int, unit: float | None, dof: int) -> 
 MAD_TO_STD = 1.482602218505602  # standard deviation of a normal distribution, divided by its median absolute deviation
 
 
-@dataclass(frozen=True, slots=True)
-class ResidualSettings:
+class ResidualSettings(NamedTuple):
     """Thresholds and sample sizes for tests of residuals."""
 
     min_rows: int = 10  # rows: with fewer, the similarity of neighbours is not conclusive
@@ -354,8 +353,7 @@ def roc_curve(objective: Objective, theta: Array) -> tuple[float, dict[str, Arra
 # --- Separated classes
 
 
-@dataclass(frozen=True, slots=True)
-class SeparationSettings:
+class SeparationSettings(NamedTuple):
     """When classes count as separated by a model."""
 
     certain_row_loss: float = 1e-8  # loss of a row whose class is predicted with certainty

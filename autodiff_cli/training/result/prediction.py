@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -595,8 +594,7 @@ def streamed_chunks(streamed: StreamedColumns) -> Iterator[Mapping[str, NDArray[
 # --- Data of plots
 
 
-@dataclass(frozen=True, slots=True)
-class PlotSettings:
+class PlotSettings(NamedTuple):
     """Limits of a plot of a fit, and the rule for logarithmic axes."""
 
     max_rows: int = 2000  # rows; of more, a random sample is plotted

@@ -13,7 +13,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,7 @@ from autodiff_cli.training.result.goodness import GoodnessOfFit, find_separation
 from autodiff_cli.training.result.row_figures import RowFigures, fisher_factor, likelihood_sums
 
 
-@dataclass(frozen=True, slots=True)
-class CovarianceSettings:
+class CovarianceSettings(NamedTuple):
     """Thresholds of covariances, and how many problems are listed."""
 
     hessian_tolerance: float = 1e-7  # relative singular value that counts as 0: squaring loses half of the digits

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,7 +81,7 @@ def test_longdouble_proves_nothing_where_it_loses_as_many_digits() -> None:
 
 
 def test_warnings_of_large_arrays_count_inaccurate_elements(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accuracy, "SETTINGS", replace(accuracy.SETTINGS, max_operations=10))
+    monkeypatch.setattr(accuracy, "SETTINGS", accuracy.SETTINGS._replace(max_operations=10))
     found = at("sum((1 - cos(v))/v^2)", {"v": [1e-8, 1.0, 2.0, 3.0]})
     (message,) = [warning.message for warning in found.warnings]
     assert "2 printed numbers may be inaccurate" in message
@@ -90,7 +89,7 @@ def test_warnings_of_large_arrays_count_inaccurate_elements(monkeypatch: pytest.
 
 
 def test_second_derivatives_that_would_take_too_long_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accuracy, "SETTINGS", replace(accuracy.SETTINGS, max_hessian_operations=10))
+    monkeypatch.setattr(accuracy, "SETTINGS", accuracy.SETTINGS._replace(max_hessian_operations=10))
     answer = run_cli('grad "sum((1 - cos(v))/v^2)" --v "[1e-3, 1]" --hessian')
     assert "1 printed number may be inaccurate" in answer
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -117,7 +116,7 @@ def test_only_the_first_of_many_inaccurate_rows_are_named() -> None:
 
 
 def test_rows_beyond_the_most_that_are_computed_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accuracy, "SETTINGS", replace(accuracy.SETTINGS, max_rows=3))
+    monkeypatch.setattr(accuracy, "SETTINGS", accuracy.SETTINGS._replace(max_rows=3))
     formula = parse("(1 + x) - 1")
     gradients = BatchedGradient(formula, ["x"], {}, ["x"])
     rows = RowAccuracy(gradients)
@@ -131,7 +130,7 @@ def test_one_row_at_least_is_computed_however_large_its_formula_is(
     monkeypatch: pytest.MonkeyPatch, most: int, checked: int
 ) -> None:
     """Beyond that, rows are computed as far as their operations together stay below the limit."""
-    monkeypatch.setattr(accuracy, "SETTINGS", replace(accuracy.SETTINGS, max_row_operations=most))
+    monkeypatch.setattr(accuracy, "SETTINGS", accuracy.SETTINGS._replace(max_row_operations=most))
     gradients = BatchedGradient(parse("(1 + x + x + x + x + x + x) - 1"), ["x"], {}, ["x"])
     rows, columns = RowAccuracy(gradients), {"x": np.full(10, 1e-20)}
     right = rows.check(columns, gradients.evaluate(columns))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import re
 import time
@@ -187,7 +186,7 @@ FAR_FROM_DEFAULTS: dict[str, tuple[str, Callable[[Any, Any], Any], list[tuple[fl
 @pytest.fixture
 def few_groups_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a few groups be so many that their searches are quick, and that a sample decides for noisy ones."""
-    settings = dataclasses.replace(optimization.search.SETTINGS, max_thorough_fits=2, max_sampled_fits=2)
+    settings = optimization.search.SETTINGS._replace(max_thorough_fits=2, max_sampled_fits=2)
     monkeypatch.setattr(optimization.search, "SETTINGS", settings)
 
 
