@@ -261,7 +261,8 @@ class _Symmetries:
 
     def _flip_signs(self) -> Iterator[list[str]]:
         """Flip the signs of one parameter, or of a few together, while more of them get their preferred sign."""
-        if self._count_preferred(self._theta) == len(self._theta) - len(self._phases):
+        preferred = self._count_preferred(self._theta)
+        if preferred == len(self._theta) - len(self._phases):
             return
         # The sign of a parameter that could as well be 0, such as the intercept of a perfect line, is only rounding.
         positions = np.arange(len(self._theta))
@@ -273,10 +274,8 @@ class _Symmetries:
         ]
         for indices in subsets:
             for mirrored in self._mirror_images([*indices]):
-                if self._count_preferred(mirrored) > self._count_preferred(self._theta) and self.is_equivalent(
-                    mirrored
-                ):
-                    self._theta = mirrored
+                if self._count_preferred(mirrored) > preferred and self.is_equivalent(mirrored):
+                    self._theta, preferred = mirrored, self._count_preferred(mirrored)
                     yield [self._names[k] for k in indices if k not in self._phases]
                     break
 

@@ -59,10 +59,10 @@ class ObjectiveBatch:
         self.objectives, self.objective, self.count = objectives, objectives[0], len(objectives)
         self.bounds = bounds or self.objective.bounds
 
-    def _call_each(self, method: str, fits: Fits, *arguments: Array) -> Any:
-        """Call a method of the objective of each of some fits with its arguments, and return the results."""
-        rows = zip(fits.tolist(), *arguments, strict=True)
-        return np.array([getattr(self.objectives[fit], method)(*values) for fit, *values in rows])
+    def _call_each(self, method: str, fits: Fits, arguments: Array) -> Any:
+        """Call a method of the objective of each of some fits with its argument, and return the results."""
+        pairs = zip(fits.tolist(), arguments, strict=True)
+        return np.array([getattr(self.objectives[fit], method)(argument) for fit, argument in pairs])
 
     def _with(self, objectives: Sequence[Objective]) -> Self:
         """Return the batch with other objectives for its fits."""
@@ -309,7 +309,9 @@ class GroupBatch:
         if key not in self._gathered_rows:
             numbers = np.concatenate([np.empty(0, np.intp), *(self._rows[fit] for fit in fits.tolist())])
             columns, is_weighted = self.objective.table.columns, self.objective.is_weighted
-            rows = GatheredRows(lambda name: columns[name][..., numbers], self.sizes[fits], is_weighted=is_weighted)
+            rows = GatheredRows(
+                lambda name: columns[name].take(numbers, axis=-1), self.sizes[fits], is_weighted=is_weighted
+            )
             if sum(each.count for each in self._gathered_rows.values()) + rows.count > BATCH.max_gathered_rows:
                 self._gathered_rows.clear()
             self._gathered_rows[key] = rows

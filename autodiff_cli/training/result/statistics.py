@@ -726,7 +726,7 @@ def _correlation_warnings(objective: Objective, theta: Array, estimate: _Covaria
     roots = np.sqrt(np.diagonal(estimate.inverses, axis1=1, axis2=2))
     is_strong = np.abs(estimate.inverses) > COVARIANCE.high_correlation * roots[:, :, None] * roots[:, None, :]
     is_strong &= ~np.eye(theta.shape[1], dtype=np.bool_)
-    units = np.ones(theta.shape) * estimate.units
+    units = np.broadcast_to(estimate.units, theta.shape)
     for fit in np.flatnonzero(is_strong.any(axis=(1, 2)) & (estimate.scales != 0)).tolist():
         if not estimate.reasons[fit]:
             values = theta[fit] * units[fit] / estimate.scales[fit]
