@@ -195,12 +195,15 @@ class NumpyRowKernel(_NumpyKernel):
         """Write the outputs for some rows into an array; see `RowKernel.write`."""
         with ignore_float_errors():
             for part in block_slices(out.shape[-1], self.block_rows):
-                values = self._kernel.evaluate_block(prepared, columns, part)
-                for place, size, value in zip(self.output_slices, self._output_shapes, values, strict=True):
-                    if size:
-                        out[place, part].reshape((*size, -1))[...] = value
-                    else:
-                        out[place.start, part] = value
+                # The values of a block are freed before those of the next one are allocated.
+                self._write_block(self._kernel.evaluate_block(prepared, columns, part), out[:, part])
+
+    def _write_block(self, values: Sequence[Any], out: Array) -> None:
+        for part, size, value in zip(self.output_slices, self._output_shapes, values, strict=True):
+            if size:
+                out[part].reshape((*size, -1))[...] = value
+            else:
+                out[part.start] = value
 
 
 class BlockEvaluator:
