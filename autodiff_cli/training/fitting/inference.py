@@ -34,7 +34,6 @@ from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.minimization import project_linear
 from autodiff_cli.training.fitting.optimization import refit, refit_rows
 from autodiff_cli.training.fitting.starts import SETTINGS, Effort
-from autodiff_cli.training.fitting.symmetries import linear_mask
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.objective.batch import repeat_objective
@@ -183,7 +182,7 @@ def _unknown_error_warnings(estimates: DerivedValues, covariance: Array) -> Iter
         if not math.isfinite(value):
             yield f"the derived quantity `{name}` is {value} at the solution"
         elif estimate["stderr"] is None and not np.isnan(covariance).all():
-            yield f"`{name}` has no standard error: a parameter that it depends on has none"
+            yield f"`{name}` has no standard error: a variance that it depends on is unknown"
 
 
 class ProfileSettings(NamedTuple):
@@ -289,8 +288,7 @@ class _Profile:
         self._covariance = fit.covariance[element]
         self._solutions: dict[float, Array] = {float(theta[element]): theta}  # the best fits so far, by the fixed value
         others = np.arange(len(theta)) != element
-        is_projected = objective.kind is LossKind.SQUARES and objective.model.numeric
-        self._linear = linear_mask(objective, others) if is_projected else ~others & others
+        self._linear = objective.linear_mask(others & (objective.kind is LossKind.SQUARES))
         self.warnings: list[str] = []
         self._is_searched = False
 

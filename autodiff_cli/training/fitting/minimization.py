@@ -32,7 +32,7 @@ from autodiff_cli.training.methods.gradient_descent import (
     ignore_steps,
     renumber,
 )
-from autodiff_cli.training.methods.least_squares import fit_least_squares
+from autodiff_cli.training.methods.least_squares import fit_least_squares, project_linear_each
 from autodiff_cli.training.methods.quasi_newton import fit_smooth_loss
 from autodiff_cli.training.objective.batch import Batch, Fits, GroupBatch, repeat_objective
 from autodiff_cli.training.objective.model import unbounded_loss_hint
@@ -398,7 +398,7 @@ def _with_exact_zeros(batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:
     is_zero = np.abs(slopes) < MINIMIZATION.l1_slope_share * batch.objective.settings[L1_FACTOR]
     snapped = np.where(is_zero, 0.0, theta)
     highest = batch.losses(theta, fits) * (1 + MINIMIZATION.tolerance)
-    is_allowed = batch.bounds.select(fits).contains_each(snapped) & (batch.losses(snapped, fits) <= highest)
+    is_allowed = batch.bounds.select(fits).contains(snapped) & (batch.losses(snapped, fits) <= highest)
     for k in np.flatnonzero(is_allowed).tolist():
         end, is_minimum = outcomes[fits[k]], bool(is_zero[k].all())
         outcomes[fits[k]] = Outcome(snapped[k], True) if is_minimum else dataclasses.replace(end, theta=snapped[k])
@@ -486,26 +486,6 @@ def project_linear(objective: Objective, points: Array, adjusted: Mask, box: Bou
     theta, remaining = project_linear_each(repeat_objective(objective, len(points), box), points, adjusted)
     is_usable = np.isfinite(remaining)
     return theta[is_usable], remaining[is_usable]
-
-
-def project_linear_each(batch: Batch, points: Array, adjusted: Mask) -> tuple[Array, Array]:
-    """Return points with fitted values of the adjusted parameters, in which the model is linearised, and their
-    remaining sums of squares, which are infinite where a point is not usable.
-    """
-    theta, columns = batch.bounds.clip(points), np.flatnonzero(adjusted)
-    triangles = batch.triangles(theta, np.arange(len(theta)))
-    is_usable = np.isfinite(triangles).all(axis=(1, 2))
-    triangles[~is_usable] = 0.0
-    jacobian, residuals = triangles[:, :, columns], triangles[:, :, -1:]
-    scale = np.max(np.abs(jacobian), axis=1, initial=0.0)  # squares would underflow
-    scale[scale == 0] = 1.0
-    steps = np.zeros(scale.shape)
-    if steps.size:
-        steps = (np.linalg.pinv(jacobian / scale[:, None, :], rcond=1e-10) @ residuals)[:, :, 0] / scale
-    remaining = np.sum(np.square(residuals - jacobian @ steps[:, :, None]), axis=(1, 2))
-    theta[:, columns] -= steps
-    is_usable &= np.isfinite(theta).all(axis=1) & np.isfinite(remaining)
-    return batch.bounds.clip(theta), np.where(is_usable, remaining, np.inf)
 
 
 def with_stick_breaking(objective: Objective) -> Objective:

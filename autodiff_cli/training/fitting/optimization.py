@@ -326,8 +326,6 @@ class BatchedFit:
 
         Of many fits, a sample is repeated first; the rest follow only if that leads to a better fit.
         """
-        if not len(fits):
-            return
         sample = fits[:: len(fits) // search.SETTINGS.max_sampled_fits + 1] if self._is_large else fits
         before = self.theta[sample].copy()
         self.restart(sample, origin, strategy, search.SETTINGS.quick if self._is_large else None)

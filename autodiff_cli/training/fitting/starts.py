@@ -33,10 +33,10 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting.minimization import MINIMIZATION
-from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, linear_mask, separate_terms
+from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, separate_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
-from autodiff_cli.training.methods.least_squares import fit_least_squares
+from autodiff_cli.training.methods.least_squares import fit_least_squares, project_linear_each
 from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, initial_arrays
@@ -196,8 +196,7 @@ def multistart(
             for k, start in enumerate(starts[part])
         ]
         proposals = [search.best_of([rivals]) if rivals else search.best() for search in searches]
-        best = _run_searches(sample_batch(some), proposals)
-        found += [search.refine_on_all_rows(candidate) for search, candidate in zip(searches, best, strict=True)]
+        found += _run_searches(sample_batch(some), proposals)
     return found
 
 
@@ -460,7 +459,7 @@ class Multistart:
         self._objective, self._start, self._box, self._generator = objective, start, box, np.random.default_rng(seed)
         self._free, self._effort = free, effort
         self._sample, self._sinusoids = subsample(objective, SETTINGS.max_sample_rows), Sinusoids(objective)
-        self.linear = linear_mask(objective, free)
+        self.linear = objective.linear_mask(free)
         self._searched = free & ~self.linear
         self._has_frequencies = False
 
@@ -527,7 +526,7 @@ class Multistart:
         points = self._scan_frequencies(self._start)
         self._has_frequencies = len(points) > 0
         if self._has_frequencies:
-            yield DescentRequest(np.concatenate((points, self.follow_frequencies(self._sample, points))))
+            yield DescentRequest(np.concatenate((points, self.follow_frequencies(points))))
             yield from self._frequency_pairs()
 
     def _frequency_pairs(self) -> Proposals:
@@ -548,9 +547,9 @@ class Multistart:
             thetas = np.where(np.arange(len(self._start)) == other.parameter, values[:, None], self._start)
             scan = FrequencyGrid(scan.parameter, scan.values[:most], scan.turns[:most])
             points = self._scan_frequency(thetas, scan)
-            yield DescentRequest(np.concatenate((points, self.follow_frequencies(self._sample, points))))
+            yield DescentRequest(np.concatenate((points, self.follow_frequencies(points))))
 
-    def follow_frequencies(self, objective: Objective, points: Array) -> Array:
+    def follow_frequencies(self, points: Array) -> Array:
         """Return the points after some Gauss-Newton steps of frequencies and phases, each with the best values of the
         linear parameters (variable projection, Golub & Pereyra 1973).
 
@@ -560,15 +559,8 @@ class Multistart:
         waves, joint = self._sinusoids.frequencies + self._sinusoids.phases, self.linear.copy()
         joint[waves] |= self._searched[waves]
         for adjusted in (joint, self.linear) * SETTINGS.frequency_steps:
-            points = minimization.project_linear(objective, points, adjusted, self._box)[0]
+            points = self._project(points, adjusted)[0]
         return points
-
-    def refine_on_all_rows(self, best: StartCandidate | None) -> StartCandidate | None:
-        """Return the best candidate of the sample, with its frequencies refined on all rows."""
-        if best is None or not self._has_frequencies or self._objective.rows == self._sample.rows:
-            return best
-        end = min((best.end, *self.follow_frequencies(self._objective, best.end[None])), key=self._objective.value)
-        return dataclasses.replace(best, start=end, end=end)
 
     def exponent_points(self) -> Proposals:
         """Yield the start with exponents of the other sign: both signs of `k` in `a - b*exp(-(x/c)^k)` may have a
@@ -639,7 +631,7 @@ class Multistart:
         The parts grow from few points to many, since the best of many points lie close together, often in one valley.
         """
         every = repeat_objective(self._sample, len(drawn), self._box)
-        points, remaining = minimization.project_linear_each(every, drawn, adjusted)
+        points, remaining = project_linear_each(every, drawn, adjusted)
         best = minimization.best_of_parts(remaining, self._effort.descents)
         best = best[np.argsort(remaining[best], kind="stable")][: np.count_nonzero(np.isfinite(remaining[best]))]
         return points[best], remaining[best]

@@ -30,7 +30,6 @@ from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_least_squares
 from autodiff_cli.training.objective.batch import repeat_objective
-from autodiff_cli.training.objective.kernels import linear_parameters
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, complemented_shares, dimensional_scales
 from autodiff_cli.training.result.statistics import softmax_null_space
@@ -108,7 +107,7 @@ def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = Fal
 
 def _interchangeable_terms(objective: Objective, theta: Array) -> list[tuple[_Terms, _Symmetries]]:
     """Return the sets of interchangeable terms of a sum, and the components of each mixture."""
-    linear, mixtures = linear_mask(objective, np.ones(len(theta), np.bool_)), _mixture_shares(objective)
+    linear, mixtures = objective.linear_mask(), _mixture_shares(objective)
     terms = separate_terms(objective, linear, ~linear) if objective.has_residuals else []
     if len(terms) < 2 and not mixtures:
         return []
@@ -242,8 +241,7 @@ class _Symmetries:
         backwards = [name in objective.user_starts and objective.start[k] < 0 for k, name in enumerate(self._names)]
         self._signs = np.where(backwards, -1.0, 1.0)
         self._sinusoids = Sinusoids(self._objective)
-        is_projected = objective.has_residuals and objective.model.numeric
-        self._linear = linear_mask(objective, np.ones(len(theta), np.bool_)) if is_projected else np.zeros(0, np.bool_)
+        self._linear = objective.linear_mask()
         self._phases = [index for index, _ in self._sinusoids.quarter_turns(theta)]
 
     def resolve(self) -> tuple[Array, list[str]]:
@@ -362,7 +360,7 @@ class _Symmetries:
         Pairs from interchangeable terms are left out: `order_terms` treats them.
         """
         objective = self._objective
-        if objective.kind is not LossKind.SQUARES or not len(self._linear) or objective.rows > MAX_REPEATED_ROWS:
+        if objective.kind is not LossKind.SQUARES or objective.rows > MAX_REPEATED_ROWS:
             return
         positions: dict[str, dict[str, int]] = {}
         for k in np.flatnonzero(~self._linear).tolist():
@@ -543,17 +541,6 @@ def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[in
                 kernels[index] = make_backend().row_kernel(RowGraphs([slope], {*model.row_leaves}, model.shapes))
                 by_columns[not {*model.row_leaves}.isdisjoint(leaf_names([slope]))].append(index)
     return kernels, by_columns[True], by_columns[False]
-
-
-def linear_mask(objective: Objective, free: Mask) -> Mask:
-    """Return the mask of the free parameters in which the prediction is jointly linear."""
-    model, layout = objective.model, objective.layout
-    names = [name for name, part in layout.slices.items() if name not in model.shapes and free[part].all()]
-    leaves = [model.program.leaves[name] for name in names]
-    linear = objective.kernels.cached(
-        f"linear among {names}", lambda: linear_parameters(model.program.output, leaves, model.shapes)
-    )
-    return layout.mask(linear)
 
 
 _TermParameters = tuple[list[int], list[int]]  # the linear and the nonlinear parameters of a term

@@ -27,6 +27,7 @@ from autodiff_cli.training.methods.gradient_descent import (
 )
 from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, rounding_squares
 from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
+from autodiff_cli.training.rows import triangular_factor
 
 # Ratio of a singular value to the largest, of columns of J scaled to length 1, at which the columns count as dependent.
 # It is somewhat more than the rounding error of an exact 0.
@@ -81,6 +82,9 @@ def fit_least_squares(
     most = stop.evaluations or SETTINGS.max_evaluations + 20 * start.shape[1]
     fits, is_polished = method.fits, stop.tolerance is None
     method.run(method.is_usable.nonzero()[0], most, stop.epochs, hands_over=is_polished and stop.epochs is None)
+    if stop.epochs is None and stop.evaluations is None:
+        slow = (method.is_usable & ~method.is_finished & ~method.runaways.is_found).nonzero()[0]
+        method.run(method.eliminate_linear(slow, most), 2 * most, hands_over=is_polished)
     is_limited = np.zeros(len(start), np.bool_) if stop.epochs is None else fits.epochs == stop.epochs
     if is_polished:
         is_open = method.polish((method.is_finished & ~is_limited).nonzero()[0])
@@ -275,6 +279,25 @@ class _LevenbergMarquardt:
             is_converged = is_converged | is_near
         return is_converged
 
+    def eliminate_linear(self, numbers: Fits, max_evaluations: int) -> Fits:
+        """Move fits to minima for the nonlinear parameters alone, and return those that were found; see
+        `_ReducedBatch`.
+        """
+        limits = np.vstack((self._batch.bounds.low, self._batch.bounds.high))
+        linear = self._batch.objective.linear_mask() & np.isinf(limits).all(axis=0)
+        if not len(numbers) or linear.all() or not linear.any():
+            return numbers[:0]
+        batch, start = _ReducedBatch(self._batch.take(numbers), linear), self.fits.theta[numbers][:, ~linear]
+        inner = _LevenbergMarquardt(batch, start, ignore_steps, self._tolerance)  # type: ignore[arg-type]
+        every, is_inside = inner.fits.numbers, inner.is_finished
+        inner.run(inner.is_usable.nonzero()[0], max_evaluations)
+        for change in (-SETTINGS.kink_probe, SETTINGS.kink_probe):  # minima at the edge of a domain are none
+            is_inside &= _is_usable(inner._evaluate(inner.fits.theta * (1 + change), every)[1])
+        points = batch.complete(inner.fits.theta, every)
+        ends = points, *self._evaluate(points, numbers)
+        self._move_to(numbers[is_inside], *(values[is_inside] for values in ends))
+        return numbers[is_inside]
+
     def polish(self, numbers: Fits) -> Fits:
         """Take a few Gauss-Newton steps at the end, and return the fits that are near a minimum but not at it.
 
@@ -292,7 +315,7 @@ class _LevenbergMarquardt:
         for _ in range(SETTINGS.max_polish_steps):
             is_tried = is_unique & np.logical_or.reduce(trial != fits.theta, axis=1)
             if self._is_bounded:
-                is_tried &= self._batch.bounds.select(fits.numbers).contains_each(trial)
+                is_tried &= self._batch.bounds.select(fits.numbers).contains(trial)
             if not np.count_nonzero(is_tried):
                 break
             at, fits = _selector(is_tried), fits.select(is_tried)
@@ -410,6 +433,53 @@ class _LevenbergMarquardt:
             fits.epochs[at] += 1
             losses = self._batch.mean_squares(np.square(fits.norms[at, -1]), numbers)
             self._on_step(numbers, fits.epochs[at], losses, fits.theta[at])
+
+
+def project_linear_each(batch: Batch, points: Array, adjusted: Mask) -> tuple[Array, Array]:
+    """Return points with fitted values of the adjusted parameters, in which the model is linearised, and their
+    remaining sums of squares, which are infinite where a point is not usable.
+    """
+    theta, columns = batch.bounds.clip(points), np.flatnonzero(adjusted)
+    triangles = batch.triangles(theta, np.arange(len(theta)))
+    is_usable = np.isfinite(triangles).all(axis=(1, 2))
+    triangles[~is_usable] = 0.0
+    jacobian, residuals = triangles[:, :, columns], triangles[:, :, -1:]
+    scale = np.max(np.abs(jacobian), axis=1, initial=0.0)  # squares would underflow
+    scale[scale == 0] = 1.0
+    steps = (np.linalg.pinv(jacobian / scale[:, None, :], rcond=1e-10) @ residuals)[:, :, 0] / scale
+    remaining = np.sum(np.square(residuals - jacobian @ steps[:, :, None]), axis=(1, 2))
+    theta[:, columns] -= steps
+    is_usable &= np.isfinite(theta).all(axis=1) & np.isfinite(remaining)
+    return batch.bounds.clip(theta), np.where(is_usable, remaining, np.inf)
+
+
+class _ReducedBatch:
+    """The fits of a batch as functions of their nonlinear parameters, with the best values of the linear ones.
+
+    A valley may be so bent that steps of all parameters hardly follow it, as that of `a*exp(b*x)` far from x = 0. In
+    the nonlinear parameters it is straight. Variable projection: Golub & Pereyra 1973, with the Jacobian of Kaufman
+    1975.
+
+    Attributes:
+        bounds: the bounds of the nonlinear parameters.
+    """
+
+    def __init__(self, batch: Batch, linear: Mask) -> None:
+        self._batch, self._linear = batch, linear
+        self.bounds = Bounds(batch.bounds.low[..., ~linear], batch.bounds.high[..., ~linear])
+        self.mean_squares = batch.mean_squares
+
+    def complete(self, nonlinear: Array, fits: Fits) -> Array:
+        """Return all parameters, the linear ones with their best values."""
+        points = np.zeros((len(fits), len(self._linear)))
+        points[:, ~self._linear] = nonlinear
+        return project_linear_each(self._batch.take(fits), points, self._linear)[0]
+
+    def triangles(self, nonlinear: Array, fits: Fits) -> Array:
+        """Return the triangular factors of [J | r] after elimination of the linear parameters."""
+        order, count = np.argsort(~self._linear, kind="stable"), np.count_nonzero(self._linear)
+        triangles = self._batch.triangles(self.complete(nonlinear, fits), fits)
+        return triangular_factor(triangles[:, :, [*order, -1]])[:, count:, count:]
 
 
 def _gauss_newton_steps(triangles: Array, sizes: Array, free: Mask) -> tuple[Array, Mask, Array]:

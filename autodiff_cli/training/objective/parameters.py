@@ -298,7 +298,7 @@ class Bounds:
     def unbounded(cls, count: int) -> Bounds:
         """Return bounds that are all infinite.
 
-        >>> Bounds.unbounded(2).contains(np.array([1e300, -1e300])), Bounds.unbounded(2).has_bounds
+        >>> bool(Bounds.unbounded(2).contains(np.array([1e300, -1e300]))), Bounds.unbounded(2).has_bounds
         (True, False)
         """
         return cls(np.full(count, -np.inf), np.full(count, np.inf))
@@ -326,12 +326,8 @@ class Bounds:
             middle = np.where(np.isfinite(low) & np.isfinite(high), low / 2 + high / 2, off)
         return np.where((low < theta) & (theta < high), theta, middle)
 
-    def contains(self, theta: Array) -> bool:
-        """Whether a point is within the bounds."""
-        return bool((theta >= self.low).all() and (theta <= self.high).all())
-
-    def contains_each(self, theta: Array) -> NDArray[np.bool_]:
-        """Whether each of several points is within the bounds."""
+    def contains(self, theta: Array) -> NDArray[np.bool_]:
+        """Whether a point, or each of several points, is within the bounds."""
         return np.asarray(((theta >= self.low) & (theta <= self.high)).all(axis=-1))
 
     def select(self, fits: int | NDArray[np.intp]) -> Bounds:
@@ -547,7 +543,7 @@ def snap_to_zero(theta: Array, start: Array, bounds: Bounds) -> tuple[NDArray[np
     """
     is_small = (theta != 0) & (np.abs(theta) < _ZERO_RATIO * np.abs(start))
     points = np.where(is_small, 0.0, theta)
-    chosen = is_small.any(axis=1) & bounds.contains_each(points)
+    chosen = is_small.any(axis=1) & bounds.contains(points)
     return chosen, points[chosen], is_small[chosen]
 
 

@@ -126,8 +126,8 @@ def test_points_are_compared_with_bounds(place: int) -> None:
         for shift, is_inside in ((-beyond * 0.25, True), (0.0, True), (beyond * 0.25, False)):
             theta = inside.copy()
             theta[place] = end[place] + shift
-            assert BOX.contains(theta) is is_inside
-            assert BOX.contains_each(np.array([theta, inside])).tolist() == [is_inside, True]
+            assert bool(BOX.contains(theta)) is is_inside
+            assert BOX.contains(np.array([theta, inside])).tolist() == [is_inside, True]
             assert BOX.active(theta).tolist() == [k == place and shift * beyond >= 0 for k in range(5)]
             for slope in (-1.0, 0.0, 1.0):
                 is_blocked = shift * beyond >= 0 and slope * beyond < 0

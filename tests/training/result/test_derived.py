@@ -77,7 +77,7 @@ def test_without_an_error_of_a_parameter_there_is_none_of_what_depends_on_it() -
     fit = ad.fit(MODEL, DATA, bounds={"b": (0, 1.1)}, derive=["half = ln(2)/b", "top = a + c"])
     assert fit.derived["half"] == {"value": pytest.approx(math.log(2) / 1.1), "stderr": None}
     assert fit.derived["top"]["stderr"] > 0
-    assert "`half` has no standard error: a parameter that it depends on has none" in fit.warnings
+    assert "`half` has no standard error: a variance that it depends on is unknown" in fit.warnings
     undefined = ad.fit(MODEL, DATA, derive=["q = log(-a)"])
     assert undefined.derived["q"]["stderr"] is None
     assert "the derived quantity `q` is nan at the solution" in undefined.warnings
