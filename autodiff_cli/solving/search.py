@@ -49,6 +49,7 @@ _MAX_PASSES = 3  # passes of constraint propagation in large systems, whose boxe
 _LARGE_SYSTEM = 4  # equations of a system that counts as large
 _KINK_PASSES = 2  # passes of constraint propagation: one bounds the truths of conditions, the next uses them
 _COMPARISONS = {greater: 1, greater_equal: 1, less: -1, less_equal: -1}
+_NEGLIGIBLE_SLOPE = 1e-300  # of an objective: intervals of exponentials that underflow do not separate it from 0
 _MIN_NARROWING = 0.6  # a box that a Newton step narrows by this factor is not bisected
 
 
@@ -518,9 +519,9 @@ class Search:
         is_left &= ~self._inflate(result, boxes, step, is_left & step.is_regular & is_proven)
         width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
         noise = np.maximum(middle, self.upper - self.lower) * _NOISE_WIDTH
-        is_terminal = self._is_narrow(boxes).all(axis=0)
+        is_flat = np.maximum(-value.lower, value.upper) <= (0 if self.system.objective is None else _NEGLIGIBLE_SLOPE)
+        is_terminal = (self._is_narrow(boxes) | is_flat).all(axis=0)
         is_terminal |= step.is_hidden & ((width <= noise) | ~is_free).all(axis=0)
-        is_terminal |= ((value.lower == 0) & (value.upper == 0) | ~is_free).all(axis=0)
         if self.system.objective is not None:
             # Whole curves on faces may be stationary; those that cannot hold the minimum are dropped in the end.
             is_small = (width <= _FACE_PART * (self.upper - self.lower)).all(axis=0)
@@ -528,7 +529,7 @@ class Search:
             is_terminal[k] = self.system.lower_bounds(boxes.select(k)) > result.best
         result.undecided = result.undecided.join(narrowed.select(is_left & is_terminal))
         rest = is_left & ~is_terminal
-        return [*faces, *self._bisect(narrowed.select(rest), boxes.select(rest), step.smear[:, rest])]
+        return [*faces, *self._bisect(narrowed.select(rest), boxes.select(rest), step.smear[:, rest], is_flat[:, rest])]
 
     def _is_narrow(self, boxes: Boxes) -> Mask:
         """Return which coordinates of boxes are too narrow to be cut."""
@@ -553,9 +554,9 @@ class Search:
             return boxes
         return boxes.select(~(is_fixed & (self.system.lower_bounds(boxes) > best)))
 
-    def _bisect(self, boxes: Boxes, previous: Boxes, smear: Array) -> list[Boxes]:
+    def _bisect(self, boxes: Boxes, previous: Boxes, smear: Array, is_flat: Mask) -> list[Boxes]:
         """Cut boxes in two where the equations change most; return those as they are that a step has narrowed well."""
-        width, is_narrow = boxes.upper - boxes.lower, self._is_narrow(boxes)
+        width, is_narrow = boxes.upper - boxes.lower, self._is_narrow(boxes) | is_flat
         with np.errstate(all="ignore"):
             ratio = np.where(is_narrow, 0, width / (previous.upper - previous.lower))
             is_narrowed = np.nanmax(ratio, axis=0, initial=0) < _MIN_NARROWING

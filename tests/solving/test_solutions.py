@@ -560,6 +560,27 @@ def test_a_face_where_the_slope_is_zero_everywhere_takes_few_boxes() -> None:
     assert len(found.global_.points) == 2
 
 
+@each(
+    ("text", "box", "points"),
+    [
+        ("erf(100*x)", {"x": (-2, 2)}, 0),
+        ("tanh(1e3*x)", {"x": (-2, 2)}, 0),
+        ("softplus(x)", {"x": (-1e4, 10)}, 0),
+        ("normal_pdf(x, 0, 0.01)", {"x": (-3, 3)}, 1),
+        ("x^2*exp(-x)", {"x": (0, 2000)}, 2),
+        ("exp(-x^2 - y^2)", {"x": (-50, 50), "y": (-50, 50)}, 1),
+        ("min(1, max(0, x)) + 0*y", {"x": (-3, 3), "y": (0, 1)}, 0),
+    ],
+)
+def test_plateaus_on_which_slopes_underflow_take_few_boxes(
+    text: str, box: dict[str, tuple[float, float]], points: int
+) -> None:
+    """There no slope is proven to differ from 0, however small the boxes are; none is lost elsewhere."""
+    found = ad.parse(text).minimize(box)
+    assert found.boxes < 1000
+    assert (len(found.points), found.complete, len(found.unresolved)) == (points, False, 1)
+
+
 @pytest.mark.slow
 def test_poles_of_the_gamma_function_take_few_boxes() -> None:
     found = ad.parse("lgamma(x)").minimize(x=(-3, 3), max_boxes=2000)
