@@ -190,8 +190,8 @@ def pow_slope_exponent(x: float, y: float) -> float:
 
 
 def times_log(a: float, x: float) -> float:
-    """a·log(x), and 0 where a is 0."""
-    return 0.0 if a == 0 and x == x else a * log(x)
+    """a·log(x), and 0 where a is 0 and the logarithm defined."""
+    return 0.0 if a == 0 and x >= 0 else a * log(x)
 
 
 def vanishing_product(a: float, b: float) -> float:

@@ -145,7 +145,7 @@ def careful_form(name: str, *operands: Operand) -> Node:
     >>> from autodiff_cli.graph.node import variable
     >>> from autodiff_cli.language.printer import to_text
     >>> to_text(careful_form("times_log", variable("a"), variable("x")))
-    'where(a == 0 and x == x, 0, a*log(x))'
+    'where(a == 0 and x >= 0, 0, a*log(x))'
     """
     if name in DEFINITIONS:
         return DEFINITIONS[name](*map(as_node, operands))

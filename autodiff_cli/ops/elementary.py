@@ -16,6 +16,8 @@ from autodiff_cli.ops.declaration import OpFields, composite, elementary, helper
 where_defined: Op
 sqrt: Op
 times_log: Op
+scaled_slope_base: Op
+vanishing_product: Op
 vanishing_quotient: Op
 log: Op
 cos: Op
@@ -129,7 +131,20 @@ atan2 = elementary(
 # The derivatives of x^y; printed formulas show their expansions. The tables of numbers return 0 with respect to the
 # base where the exponent is 0, and 0 with respect to the exponent where the base is 0 and the exponent positive. They
 # compute y*(x^y/x), which is accurate to 1.5 ulp, because y*x^(y-1) with its rounded exponent loses up to 656 ulp.
-pow_slope_base = helper("pow_slope_base", None, lambda x, y: y * x ** (y - 1))
+pow_slope_base = helper(
+    "pow_slope_base",
+    lambda z, x, y: (scaled_slope_base(y, x, y - 1), x ** (y - 1) + times_log(z, x)),
+    lambda x, y: y * x ** (y - 1),
+)
+# The slope of x^y with respect to the base times a factor, 0 where the factor is 0: of x^2, all slopes from the third
+# on are 0, also where x is 0 and x^-1 is infinite.
+scaled_slope_base = helper(
+    "scaled_slope_base",
+    lambda z, a, x, y: (
+        pow_slope_base(x, y), scaled_slope_base(a * y, x, y - 1), vanishing_product(a, x ** (y - 1)) + times_log(z, x)
+    ),
+    lambda a, x, y: vanishing_product(a, pow_slope_base(x, y)),
+)  # fmt: skip
 pow_slope_exponent = helper(
     "pow_slope_exponent",
     lambda z, x, y: (times_log(pow_slope_base(x, y), x) + x ** (y - 1), times_log(z, x)),

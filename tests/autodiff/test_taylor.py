@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from math import inf
 
 import pytest
 from hypothesis import assume, given
@@ -73,6 +74,31 @@ def test_polynomials_of_whole_numbers_are_exact(coefficients: list[int], x: int,
         for n in range(order + 1)
     ]
     assert towards_x(text, order, x) == expected
+
+
+@each("n", [-3, -2, -1, 0, 1, 2, 3, 4, 0.5, 1.5, 2.5])
+@each("text", ["x^n", "x^(n + 1 - 1)", "pow(x, 2*n/2)"])
+def test_powers_follow_the_rule_of_powers_at_0_and_on_both_sides(text: str, n: float) -> None:
+    """n·(n - 1)·…·x^(n-k): of whole numbers n, slopes of an order above n are 0, where x^(n-k) is infinite, too."""
+    for x in (0.0, -0.0, 2.0, -3.0):
+        if x < 0 and n != int(n):
+            continue
+        factor = 1.0
+        for order, slope in enumerate(towards_x(text, 5, x, n=n)):
+            power = FLOATS.function(get_op("pow"), 2)(x, n - order)
+            assert slope == pytest.approx(factor * power if factor else 0.0, rel=1e-13, abs=0), (x, order)
+            factor *= n - order
+
+
+@each("n", [0.0, 1.0, 2.0, 3.0])
+def test_second_slopes_of_powers_at_0_and_below(n: float) -> None:
+    """The slope n·x^(n-1) has the slope x^(n-1)·(1 + n·log(x)) with respect to n, which no negative x has."""
+    (by_x, mixed), (again, by_n) = parse("x^n").hessian(x=0.0, n=n)
+    assert (by_x, mixed, again) == (2.0 if n == 2 else 0.0, *[inf if n == 0 else -inf if n == 1 else 0.0] * 2)
+    assert by_n == 0 or n == 0
+    (by_x, *others), (_, by_n) = parse("x^n").hessian(x=-2.0, n=n)
+    assert by_x == n * (n - 1) * (-2.0) ** (n - 2)
+    assert all(map(math.isnan, (*others, by_n)))
 
 
 def test_the_logarithm_has_factorials() -> None:
