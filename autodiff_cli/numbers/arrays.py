@@ -157,10 +157,8 @@ ARRAYS: Kind[Any] = Kind(
 # --- Long doubles: the platform's extended precision ---
 
 # Functions that have float constants, or are compiled, have no long-double version. On most platforms a long double has
-# 11 bits more than a float, on some 60 more.
-LONGDOUBLE_EPS_RATIO = float(
-    np.finfo(np.longdouble).eps / np.finfo(np.float64).eps
-)  # rounding error relative to floats
+# 11 bits more than a float, on some 60 more. The ratio is that of their rounding errors.
+LONGDOUBLE_EPS_RATIO = float(np.finfo(np.longdouble).eps / np.finfo(np.float64).eps)
 
 _PRECISION_GENERIC_OPS = (
     *ARITHMETIC, *LOGICAL_UFUNCS, *(name for name in NUMPY_FUNCTIONS if not name.startswith("erf")), *STRUCTURAL,

@@ -14,16 +14,7 @@ from fractions import Fraction
 from functools import cache
 from math import copysign, inf, nan, pi
 
-from autodiff_cli.numbers.float_functions import (
-    divide,
-    erfinv,
-    exp,
-    is_derivative_order,
-    is_odd,
-    log,
-    power,
-    ratio_series,
-)
+from autodiff_cli.numbers.float_functions import divide, exp, is_derivative_order, is_odd, log, power, ratio_series
 
 # The Bernoulli numbers B_2, B_4, … B_20, for expansions at large arguments.
 BERNOULLI = (
@@ -219,17 +210,24 @@ def _euler_maclaurin(n: float, y: float, growth: float) -> float:
     return total
 
 
+def _periodic_sum(n: float, offset: float) -> float:
+    """n!·Σ (offset + k)^-(n+1) over all integers k, for -1/2 <= offset <= 1/2."""
+    size = abs(offset)
+    total = _hurwitz_sum(n, size)
+    rest = _hurwitz_sum(n, 1 - size)
+    if is_odd(n):
+        return total + rest
+    return total - rest if offset > 0 else rest - total
+
+
 def _hurwitz_sum(n: float, x: float) -> float:
     """n!·Σ (x + k)^-(n+1) from k = 0 for n > 0, which is n! times the Hurwitz zeta function.
 
-    For negative x, it is the sum over all integers k, which has period 1, minus the sum over the negative ones.
+    For negative x, it is the sum over all integers k minus the sum over the negative ones.
     """
     if x < 0:
-        offset = _offset_from_integer(x)
-        above = offset if offset > 0 else 1 + offset
-        reflected = 1 - offset if offset > 0 else -offset
-        mirrored = _hurwitz_sum(n, reflected) - _hurwitz_sum(n, 1 - x)
-        return _hurwitz_sum(n, above) + (mirrored if is_odd(n) else -mirrored)
+        mirrored = _hurwitz_sum(n, 1 - x)
+        return _periodic_sum(n, _offset_from_integer(x)) - (mirrored if is_odd(n) else -mirrored)
     if math.isinf(x):
         return 0.0
     total = 0.0
@@ -250,17 +248,17 @@ def digamma_diff(a: float, b: float) -> float:
 def polygamma_diff(n: float, a: float, b: float) -> float:
     """polygamma(n, a) - polygamma(n, a + b), accurate also where b is small compared to a.
 
-    It uses the sums for polygamma with each term y^-p replaced by the difference y^-p - (y + b)^-p. Below 0 it uses the
-    Taylor series or reflection, unless b is so large that the plain difference is accurate.
+    It uses the sums for polygamma with each term y^-p replaced by the difference y^-p - (y + b)^-p. Below 0 it uses
+    reflection, unless b is so large that the plain difference is accurate.
     """
     if not is_derivative_order(n):
         return nan
     if not (0 < a < inf and a / 2 < a + b < inf):
-        if -inf < a < 0 and abs(b) < 0.03 * abs(_offset_from_integer(a)):
-            return _difference_series(n, a, b)
-        if n <= 1 and a + b < 0.5 and not is_gamma_pole(a) and not is_gamma_pole(a + b):
+        if min(a, a + b) < 0 and a + b < 0.5 and not is_gamma_pole(a) and not is_gamma_pole(a + b):
             return _reflected_difference(n, a, b)
         return polygamma(n, a) - polygamma(n, a + b)
+    if b == 0:
+        return 0.0
     sign = 1.0 if is_odd(n) else -1.0
     total = 0.0
     while min(a, a + b) < ASYMPTOTIC_FROM + n:
@@ -275,32 +273,37 @@ def polygamma_diff(n: float, a: float, b: float) -> float:
 
 
 def _reflected_difference(n: float, a: float, b: float) -> float:
-    """polygamma(n, a) - polygamma(n, a + b) for n = 0 or 1 and a + b < 1/2, by reflection.
+    """polygamma(n, a) - polygamma(n, a + b) for a + b < 1/2, by reflection.
 
-    digamma(x) = digamma(1 - x) - π/tan(πx). For a < 0 the two cotangents combine to sin(πb)/(sin(πa)·sin(π(a + b))),
-    which is 0 for integers b, and their derivatives to sin(πb)·sin(π(2a + b))/(sin(πa)·sin(π(a + b)))². The phase of a
-    + b is computed from the phases of a and b, because the sum would be rounded.
+    digamma(x) = digamma(1 - x) - π/tan(πx). For a < 1/2 the two cotangents combine to sin(πb)/(sin(πa)·sin(π(a + b))),
+    which is 0 for integers b, and their derivatives to sin(πb)·sin(π(2a + b))/(sin(πa)·sin(π(a + b)))². Higher
+    derivatives are sums over all integers, which have period 1 and are even or odd, so they are subtracted after b has
+    been reduced. The phase of a + b is computed from the phases of a and b, because the sum would be rounded.
     """
-    start = pi * _offset_from_integer(a)
-    place = pi * (_offset_from_integer(a) + _offset_from_integer(b))
+    start = _offset_from_integer(a)
+    shift = _offset_from_integer(b)
+    place = start + shift
     beyond = (1 - b) - a
-    if a > 0:
+    sign = 1.0 if is_odd(n) else -1.0
+    if a >= 0.5:
         if n == 0:
-            return digamma(a) - digamma(beyond) + pi / math.tan(place)
-        wave = pi / math.sin(place)
-        return polygamma(1.0, a) + polygamma(1.0, beyond) - wave * wave
+            return digamma(a) - digamma(beyond) + pi / math.tan(pi * place)
+        return polygamma(n, a) + sign * (polygamma(n, beyond) - _periodic_sum(n, _offset_from_integer(place)))
+    rest = sign * polygamma_diff(n, beyond, b)
+    wave = pi / math.sin(pi * start) / math.sin(pi * place) * sin_pi(b) * _parity_sign(b)
     if n == 0:
-        return -polygamma_diff(0.0, beyond, b) - pi * (sin_pi(b) / math.sin(start)) / math.sin(place) * _parity_sign(b)
-    wave = pi / math.sin(start) / math.sin(place)
-    return polygamma_diff(1.0, beyond, b) + wave * sin_pi(b) * math.sin(start + place) * _parity_sign(b) * wave
-
-
-def _difference_series(n: float, a: float, b: float) -> float:
-    """The Taylor series of -polygamma(n, a + b) in b, without its constant term."""
-    total = 0.0
-    for k in range(12, 0, -1):
-        total -= power(b, k) / rising_factorial(1.0, k) * polygamma(n + k, a)
-    return total
+        return rest - wave
+    if n == 1:
+        return rest + wave * pi / math.sin(pi * start) / math.sin(pi * place) * math.sin(pi * (start + place))
+    size = abs(start)
+    move = copysign(1.0, start) * shift
+    if size + move < 0:
+        move += 1
+    mirrored = 1 - 2 * size - move
+    if is_odd(n) and abs(mirrored) < abs(move):
+        move = mirrored
+    near = polygamma_diff(n, size, move) + sign * polygamma_diff(n, 1 - size, -move)
+    return rest + (near if start > 0 or is_odd(n) else -near)
 
 
 # --- beta ---
@@ -344,9 +347,8 @@ def _beta_by_reflection(a: float, b: float) -> float:
     if a + b >= 1:
         return divide(pi, _parity_sign(a) * sine * b * beta(1 - a, a + b))
     both = math.sin(pi * (_offset_from_integer(a) + _offset_from_integer(b)))
-    return (
-        _parity_sign(b) * both / sine * beta(b, (1 - b) - a)
-    )  # in this order no rounding error is amplified by cancellation
+    # In this order no rounding error is amplified by cancellation.
+    return _parity_sign(b) * both / sine * beta(b, (1 - b) - a)
 
 
 def beta_slope(a: float, b: float) -> float:
@@ -606,28 +608,35 @@ _FRACTION_UP_TO = 1e7  # for larger arguments, the continued fraction loses digi
 def gammaincinv(a: float, probability: float) -> float:
     """The x at which gammainc(a, x) is `probability`, for a > 0: by Newton's method, safeguarded by a bracket.
 
-    The starting value is the approximation of Wilson and Hilferty (1931), or the leading term at 0 for small a.
+    The logarithms of both tails are concave functions of log(x), so Newton's method converges on them from far away.
+    The starting value is the approximation of Wilson and Hilferty (1931), with Hastings' one of the normal quantile
+    (1955), or else the leading term at 0, which may underflow to the result.
     """
     if not (a > 0 and 0 <= probability <= 1):
         return nan
     if probability == 0 or probability == 1:
         return 0.0 if probability == 0 else inf
-    cube_root = 1 - 1 / (9 * a) + math.sqrt(2) * erfinv(2 * probability - 1) / (3 * math.sqrt(a))
-    x = a * cube_root * cube_root * cube_root if a > 1 and cube_root > 0.1 else power(probability * gamma(a + 1), 1 / a)
+    side = -1.0 if probability < 0.5 else 1.0
+    share = probability if side < 0 else 1 - probability
+    t = math.sqrt(-2 * math.log(share))
+    deviations = t - (2.30753 + 0.27061 * t) / (1 + t * (0.99229 + 0.04481 * t))
+    cube_root = 1 - 1 / (9 * a) + side * deviations / (3 * math.sqrt(a))
+    is_central = a > 1 and cube_root > 0.1
+    x = a * cube_root * cube_root * cube_root if is_central else exp((math.log(probability) + lgamma(a + 1)) / a)
     low = 0.0
     high = inf
     for _ in range(100):
-        excess = gammainc(a, x) - probability if probability < 0.5 else 1 - probability - gammaincc(a, x)
-        if excess < 0:
+        tail = _incomplete_gamma(a, x, -side)
+        if (tail - share) * side > 0:
             low = x
         else:
             high = x
-        step = excess / gamma_density(a, x)
-        if not low <= x - step <= high:
-            step = x / 2 if low == 0 else (-x if high == inf else x - (low + high) / 2)
-        x -= step
-        if abs(step) <= 1e-15 * x:
-            return x
+        following = x * exp(side * (log(tail) - log(share)) * divide(tail, a * _poisson_mass(a, x)))
+        if not low <= following <= high:
+            following = 2 * x if high == inf else (x / 2 if low == 0 else (low + high) / 2)
+        if abs(following - x) <= 1e-15 * x:
+            return following
+        x = following
     return x
 
 
@@ -642,11 +651,16 @@ def betainc(a: float, b: float, x: float, y: float) -> float:
         return nan if x != x or y != y else (0.0 if x <= 0 else 1.0)
     if max(a, b) > _FRACTION_UP_TO and min(a, b) <= _TEMME_FROM:
         if a < b:
-            return gammainc(a, (b + (a - 1) / 2) * -math.log1p(-x))
-        return gammaincc(b, (a + (b - 1) / 2) * -math.log1p(-y))
+            return gammainc(a, -(b + (a - 1) / 2) * _log_complement(x, y))
+        return gammaincc(b, -(a + (b - 1) / 2) * _log_complement(y, x))
     if x * (a + b + 2) > a + 1:
         return 1 - _beta_tail(b, a, y, x)
     return _beta_tail(a, b, x, y)
+
+
+def _log_complement(x: float, y: float) -> float:
+    """The logarithm of y = 1 - x."""
+    return math.log1p(-x) if x < 0.5 else math.log(y)
 
 
 def _beta_tail(a: float, b: float, x: float, y: float) -> float:

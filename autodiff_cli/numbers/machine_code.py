@@ -390,10 +390,8 @@ def float_literal(number: float) -> str:
 
 
 LLVM_LOCK = threading.Lock()  # LLVM's global state is shared by all threads
-LLVM_VERSIONS = (
-    llvm.__name__,
-    ".".join(map(str, llvm.llvm_version_info)),
-)  # besides the assembly, object code depends on these
+# Besides the assembly, object code depends on these.
+LLVM_VERSIONS = (llvm.__name__, ".".join(map(str, llvm.llvm_version_info)))
 
 
 @functools.cache

@@ -41,12 +41,10 @@ def erfi(x: float) -> float:
 
     The power series is corrected to first order for the rounding error of the square.
     """
+    if math.isinf(x):
+        return x
     if abs(x) > 7:
-        return (
-            x
-            if math.isinf(x)
-            else exp_square(x) / x / math.sqrt(pi) * ratio_series(lambda k: (2 * k - 1) / (2 * x * x))
-        )
+        return exp_square(x) / x / math.sqrt(pi) * ratio_series(lambda k: (2 * k - 1) / (2 * x * x))
     total = ratio_series(lambda k: x * x * (2 * k - 1) / (k * (2 * k + 1)))
     if abs(x) > 1:
         total += product_error(x, x) * (math.exp(x * x) - total) / (2 * x * x)

@@ -8,11 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from math import inf, nan
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from flint import arb, ctx
+from flint import acb, arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
@@ -21,7 +22,7 @@ import autodiff_cli as ad
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers import float_functions, gamma_functions, special_functions
-from autodiff_cli.numbers.array_functions import SPECIAL
+from autodiff_cli.numbers.array_functions import SPECIAL, Elementwise
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.ball_arithmetic import nearest_float
 from autodiff_cli.numbers.balls import FUNCTIONS
@@ -582,6 +583,63 @@ def test_quantiles_of_gamma_distributions_lead_back_from_every_probability(a: fl
         assert x < 1e-290 or abs(error) <= 1e-12 * min(probability, 1 - probability) + 1e-16 * probability, probability
     assert (gammaincinv(a, 0.0), gammaincinv(a, 1.0)) == (0.0, inf)
     assert all(map(math.isnan, (gammaincinv(a, -0.1), gammaincinv(a, 1.1), gammaincinv(-a, 0.5), gammaincinv(a, nan))))
+
+
+@each("a", [1e-300, 1e-20, 0.01, 0.5, 1.0, 1.5, 10.0, 49.0, 100.0, 400.0, 1e4, 1e8, 1e17, 1e100, 1e300])
+def test_quantiles_of_gamma_distributions_from_the_smallest_probability_to_the_largest(a: float) -> None:
+    """In Python, which raises exceptions where machine code has infinities, and in machine code."""
+    shares = (5e-324, 2e-308, 1e-300, 1e-100, 1e-30, 1e-16, 1e-3, 0.5, 0.999, 1 - 2**-53)
+    found = [gammaincinv(a, share) for share in shares]
+    assert found == sorted(found)
+    assert found == pytest.approx(Elementwise(gammaincinv)(np.full(len(shares), a), np.array(shares)), rel=1e-13, abs=0)
+    for x, share in zip(found, shares, strict=True):
+        if x == 0:  # underflows
+            assert (math.log(share) + math.lgamma(a + 1)) / a < -744
+        elif share > 1e-300 and a < 1e9:
+            with ctx.workprec(1200):
+                upper = arb(x).gamma_upper(a, regularized=1)
+                tails = (1 - upper, arb(share)) if share < 0.5 else (upper, 1 - arb(share))
+                change = x * math.ulp(1.0) * gamma_functions.gamma_density(a, x)
+            assert abs(tails[0] - tails[1]) <= 1e-11 * tails[1] + 8 * change, (x, share)
+
+
+def test_the_incomplete_beta_function_of_large_arguments_at_its_ends() -> None:
+    """Where 1 - y rounds to 1, the logarithm of y still has its digits."""
+    for small, large in itertools.product((1e-300, 1.0, 3000.0), (1e8, 1e17, 1e300)):
+        for tiny in (5e-324, 1e-300, 1e-20):
+            assert 0 <= betainc(small, large, 1.0, tiny) <= 1
+            assert 0 <= betainc(large, small, tiny, 1.0) <= 1
+    assert betainc(1e8, 1.0, 1.0, 1e-20) == pytest.approx(1 - 1e-12, rel=1e-13)
+
+
+@each("n", [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 9.0, 12.0, 20.0, 50.0])
+def test_differences_of_polygammas_below_0_keep_their_digits(n: float) -> None:
+    """The largest terms, of the nearest poles, cancel where the arguments differ by an integer, or nearly so."""
+    chance, errors = Random(int(n)), []
+    for _ in range(amount(100, 400, 2000)):
+        a = chance.choice((-chance.uniform(0, 9), chance.random(), -(10 ** chance.uniform(-9, 1))))
+        b = chance.randint(-9, 9) + chance.choice((0.0, 0.5, chance.uniform(-1, 1) * 10 ** chance.uniform(-12, 0)))
+        with ctx.workprec(4000):
+            total = arb(a) + arb(b)
+            exact = acb(a).polygamma(int(n)).real - acb(total).polygamma(int(n)).real
+            if exact.is_finite() and not exact.contains(0) and abs(exact) < 1e300:
+                errors.append(float(abs(call("polygamma_diff", n, a, b) / exact - 1)))
+    errors.sort()
+    assert errors[len(errors) // 2] < 5e-16
+    assert errors[len(errors) * 9 // 10] < 2e-13  # others are zeros of the difference, at which digits cancel
+
+
+@each("a", [-7.3, -2.5, -1.0001, -0.2, 0.4, 0.9])
+def test_slopes_of_beta_of_high_order_where_gammas_nearly_cancel(a: float) -> None:
+    """beta(a, b) is a rational function of a for integers b: (b-1)!/(a·(a + 1)…(a + b - 1)), in partial fractions."""
+    for b in (1, 2, 3, 5):
+        found = ad.parse("beta(a, b)").derivatives("a", 12, {"a": a, "b": float(b)})
+        for n, slope in enumerate(found):
+            with mp.workdps(60):
+                signs = [(-1) ** (j + n) * math.comb(b - 1, j) for j in range(b)]
+                terms = [sign * mp.factorial(n) / (mpf(a) + j) ** (n + 1) for j, sign in enumerate(signs)]
+                exact, size = mp.fsum(terms), mp.fsum(map(abs, terms))
+            assert abs(slope - exact) < 1e-14 * size, (b, n)
 
 
 def test_values_at_0_and_far_out_have_the_right_sign() -> None:
