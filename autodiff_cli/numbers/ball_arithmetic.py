@@ -364,25 +364,21 @@ def rounding_function(rounding: Callable[[fmpq], fmpz], round_ball_to_integer: C
         if x.is_exact():
             return _integer_of(round_ball_to_integer(x))
         low, high = _integer_of(round_ball_to_integer(x.lower())), _integer_of(round_ball_to_integer(x.upper()))
-        return high if compare(low, high) == 0 else _nearest_integer(x)
+        if compare(low, high) == 0:
+            return high
+        if is_integer(x):  # overlapping balls are treated as equal
+            return _integer_of(x)
+        raise Undecided
 
     return rounded
 
 
-def _integer_of(x: arb) -> fmpq:
-    integer = unique_integer(x)
+def _integer_of(x: Number) -> fmpq:
+    """Return the only integer in a ball. Raises Undecided."""
+    integer = unique_integer(as_ball(x))
     if integer is None:
         raise Undecided
     return fmpq(integer)
-
-
-def _nearest_integer(x: arb) -> Number:
-    """Return the integer in a ball if overlapping balls are treated as equal. Raises Undecided otherwise."""
-    if is_integer(x):
-        integer = unique_integer(x)
-        if integer is not None:
-            return fmpq(integer)
-    raise Undecided
 
 
 def round_ball(x: arb) -> arb:
@@ -478,12 +474,7 @@ def power(x: Number, y: Number) -> Number:
         return conventional_value("pow", x, y)
     if base > 0:
         return require_finite(as_ball(x) ** as_ball(y))
-    if not is_integer(y):
-        return NAN
-    exponent = unique_integer(as_ball(y))
-    if exponent is None:
-        raise Undecided
-    return _integer_power(x, int(exponent))
+    return _integer_power(x, int(_integer_of(y).p)) if is_integer(y) else NAN
 
 
 def _integer_power(x: Number, exponent: int) -> Number:
@@ -527,12 +518,7 @@ def root(x: Number, n: Number) -> Number:
         return conventional_value("root", x, n)
     if sign(x) > 0:
         return _positive_root(x, n)
-    if not is_integer(n):
-        return NAN
-    index = unique_integer(as_ball(n))
-    if index is None:
-        raise Undecided
-    return -_positive_root(-x, n) if index % 2 else NAN
+    return -_positive_root(-x, n) if is_integer(n) and _integer_of(n).p % 2 else NAN
 
 
 def _positive_root(x: Number, n: Number) -> Number:

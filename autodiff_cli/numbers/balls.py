@@ -37,13 +37,10 @@ Series = arb_series
 _MAX_ORDER = 10_000  # order of derivatives; higher ones take too long
 
 
-def polygamma(n: Ball, x: Ball) -> Ball:
-    """Return the n-th derivative of digamma, for an integer n from 0."""
-    order = _order(n)
-    if order is None:
-        return ball.NAN
+def polygamma(order: int, x: Ball) -> Ball:
+    """Return the derivative of digamma of an order from 0."""
     if not x.is_exact():
-        return _between_poles(partial(polygamma, n), partial(polygamma, n + 1) if order % 2 else None, x)
+        return _between_poles(partial(polygamma, order), partial(polygamma, order + 1) if order % 2 else None, x)
     if not x < 0:
         return acb(x).polygamma(order).real
     # Below 0 by reflection: the time of FLINT's function grows with the distance of x from 0. The cotangent in the
@@ -88,13 +85,13 @@ def beta_slope(a: Ball, b: Ball) -> Ball:
     It is finite at poles of gamma(a + b), where beta is 0 and digamma infinite; there 1/gamma is differentiated in its
     form by reflection, gamma(1 - x)·sin(πx)/π.
     """
-    total, zero = a + b, arb(0)
+    total = a + b
     if total < 0.5:
         mirrored = 1 - total
-        slope = mirrored.gamma() * (total.cos_pi() - polygamma(zero, mirrored) * total.sin_pi() / arb.pi())
+        slope = mirrored.gamma() * (total.cos_pi() - polygamma(0, mirrored) * total.sin_pi() / arb.pi())
     else:
-        slope = -polygamma(zero, total) * total.rgamma()
-    return a.gamma() * b.gamma() * (polygamma(zero, a) * total.rgamma() + slope)
+        slope = -polygamma(0, total) * total.rgamma()
+    return a.gamma() * b.gamma() * (polygamma(0, a) * total.rgamma() + slope)
 
 
 def gamma_density(a: Ball, x: Ball) -> Ball:
@@ -202,27 +199,21 @@ def _incomplete_gamma_series(order: int, a: Ball, x: Ball, is_upper: bool, max_t
     return None
 
 
-def sinc_derivative(n: Ball, x: Ball) -> Ball:
-    """Return the n-th derivative of sin(x)/x: the real part of iⁿ ∫ tⁿ exp(ixt) dt over t from 0 to 1.
+def sinc_derivative(order: int, x: Ball) -> Ball:
+    """Return the derivative of sin(x)/x of order n: the real part of iⁿ ∫ tⁿ exp(ixt) dt over t from 0 to 1.
 
     It is evaluated at the midpoint, with an error bound from its derivative, which is at most 1/(n + 2) in size. FLINT
     takes seconds for wide balls.
     """
-    order = _order(n)
-    if order is None:
-        return ball.NAN
     return (acb(0, 1) ** order * _moment(order, acb(0, x.mid()))).real + arb(0, x.rad() / (order + 2))
 
 
-def sinhc_derivative(n: Ball, x: Ball) -> Ball:
-    """Return the n-th derivative of sinh(x)/x: ∫ tⁿ cosh(xt) dt over t from 0 to 1; with sinh in place of cosh for odd
-    n.
+def sinhc_derivative(order: int, x: Ball) -> Ball:
+    """Return the derivative of sinh(x)/x of order n: ∫ tⁿ cosh(xt) dt over t from 0 to 1; with sinh in place of cosh
+    for odd n.
 
     It is evaluated at both ends of a ball. Between them it is monotonic, or has its minimum at 0.
     """
-    order = _order(n)
-    if order is None:
-        return ball.NAN
     low, high = _hyperbolic_moment(order, x.lower()), _hyperbolic_moment(order, x.upper())
     is_least_inside = order % 2 == 0 and x.contains(0)
     return low.union(high).union(arb(1) / (order + 1)) if is_least_inside else low.union(high)
@@ -238,10 +229,17 @@ def _moment(order: int, z: acb) -> acb:
     return z.hypgeom_1f1(order + 1, order + 2) / (order + 1)
 
 
-def _order(n: Ball) -> int | None:
-    """Return the order of a derivative as an integer; None if it is not an integer from 0 to `_MAX_ORDER`."""
-    whole: fmpz | None = ball.unique_integer(n)
-    return int(whole) if whole is not None and ball.is_integer(n) and 0 <= whole <= _MAX_ORDER else None
+def of_order(function: Callable[[int, Ball], Ball]) -> Callable[[Ball, Ball], Ball]:
+    """Return a function of the order of a derivative as a ball; nan if that is not an integer from 0 to
+    `_MAX_ORDER`."""
+
+    def value(n: Ball, x: Ball) -> Ball:
+        order: fmpz | None = ball.unique_integer(n)
+        if order is None or not ball.is_integer(n) or not 0 <= order <= _MAX_ORDER:
+            return ball.NAN
+        return function(int(order), x)
+
+    return value
 
 
 def faddeeva(x: Ball, y: Ball) -> acb:
@@ -282,18 +280,26 @@ def _bessel_i(order: Ball, x: Ball) -> Ball:
 
 
 def _bessel_k(order: Ball, x: Ball) -> Ball:
-    """Return K, which rises with the size of the order.
+    """Return K, which rises with the size of the order."""
+    return _at_corners(_bessel_k_at, abs(order), x)
 
-    Next to an integer FLINT loses digits, or takes minutes. Since the logarithm of K is convex in the order, its slope
-    there is at most that between this integer and the next.
+
+def _bessel_k_at(order: Ball, x: Ball) -> Ball:
+    """Return K at an exact order from 0.
+
+    Next to an integer FLINT loses digits. Since the logarithm of K is convex in the order, its slope there is at most
+    that between this integer and the next. Below its asymptotic expansion, FLINT subtracts numbers that are exp(2x)
+    times larger. On the real axis it recovers the lost digits by numerical integration, which takes minutes; so they
+    are added beforehand, and the argument is a ball around x in the complex plane.
     """
-    size = abs(order)
-    whole = (size + 0.5).floor()
-    if 0 < abs(size - whole) < arb(2) ** -(ctx.prec // 2):
-        at_whole = _bessel_k(whole, x)
-        growth = (_bessel_k(whole + 1, x) / at_whole) ** abs(size - whole)
+    whole = (order + 0.5).floor()
+    if 0 < abs(order - whole) < arb(2) ** -(ctx.prec // 2):
+        at_whole = _bessel_k_at(whole, x)
+        growth = (_bessel_k_at(whole + 1, x) / at_whole) ** abs(order - whole)
         return at_whole * growth.union(1 / growth)
-    return _at_corners(lambda n, y: y.bessel_k(n), size, x)
+    radius = x.min(arb(1)) * arb(2) ** (-2 * ctx.prec)
+    with ctx.extraprec(3 * int(float(x.upper())) if x < ctx.prec else 0):
+        return acb(x, arb(0, radius)).bessel_k(acb(order)).real
 
 
 def bessel(name: str, function: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball], Ball]:
@@ -336,7 +342,7 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "sigmoid": sigmoid, "logit": lambda x: (x / (1 - x)).log(), "softplus": softplus,
     "logsigmoid": lambda x: -softplus(-x), "logaddexp": logaddexp, "softsign": lambda x: x / (1 + abs(x)),
     "erf": arb.erf, "erfc": arb.erfc, "erfi": arb.erfi, "erfinv": arb.erfinv, "lambertw": arb.lambertw,
-    "gamma": arb.gamma, "lgamma": _lgamma, "digamma": lambda x: polygamma(arb(0), x), "polygamma": polygamma,
+    "gamma": arb.gamma, "lgamma": _lgamma, "digamma": lambda x: polygamma(0, x), "polygamma": of_order(polygamma),
     "beta": beta, "beta_slope": beta_slope, "gamma_density": gamma_density,
     **_series_functions(_MAX_TERMS), "gammaincc": incomplete_gamma(_upper_gamma),
     "besselj": bessel("j", lambda n, x: x.bessel_j(n)), "bessely": bessel("y", lambda n, x: x.bessel_y(n)),
@@ -344,9 +350,9 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "besselk": bessel("k", _bessel_k),
     **{f"wofz_{kind}{part}": lambda x, y, of=of, part=part: getattr(of(x, y), part) if _is_from_zero(y) else ball.NAN
        for kind, of in (("", faddeeva), ("slope_", faddeeva_slope)) for part in ("real", "imag")},
-    "sinc": arb.sinc, "sinc_derivative": sinc_derivative,
+    "sinc": arb.sinc, "sinc_derivative": of_order(sinc_derivative),
     "exp_over_x": lambda x: x.exp() / x, "cosh_over_x": lambda x: x.cosh() / x,
-    "sinhc": lambda x: sinhc_derivative(arb(0), x), "sinhc_derivative": sinhc_derivative,
+    "sinhc": lambda x: sinhc_derivative(0, x), "sinhc_derivative": of_order(sinhc_derivative),
     "Ei": arb.ei, "Si": arb.si, "Ci": arb.ci, "Shi": arb.shi, "Chi": arb.chi,
     "fresnels": arb.fresnel_s, "fresnelc": arb.fresnel_c,
 }
@@ -482,7 +488,7 @@ TABLE: dict[str, Function] = {
     "square": ball.square, "sqrt": _exact_sqrt, "cbrt": lambda x: ball.root(x, fmpq(3)),
     "root": ball.root, "hypot": _hypot,
     "pow": ball.power, "pow_slope_base": ball.pow_slope_base, "pow_slope_exponent": ball.pow_slope_exponent,
-    "times_log": lambda a, x: x if ball.is_nan(x) else TABLE["vanishing_product"](a, TABLE["log"](x)),
+    "times_log": lambda a, x: ball.NAN if ball.is_nan(x) or x < 0 else TABLE["vanishing_product"](a, TABLE["log"](x)),
     "vanishing_product": ball.vanishing(ball.decided_arithmetic(operator.mul)),
     "vanishing_quotient": ball.vanishing(ball.divide),
     "edge_distance": ball.absolute, "exp2": lambda x: ball.power(fmpq(2), x),

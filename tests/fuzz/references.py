@@ -63,10 +63,11 @@ def _whole(x: mpf) -> mpf:
 
 
 def _remainder(a: mpf, b: mpf) -> mpf:
+    quotient = a / b
+    if abs(quotient) < mpf(10) ** (mp.dps // 2) and mp.isint(_whole(quotient)):
+        return mpf(0)
     with mp.workdps(mp.dps + LONGEST_QUOTIENT):
-        whole = mp.floor(a / b)
-        rest = a - b * whole
-    return mpf(0) if _difference(a / b, whole + 1) == 0 else +rest
+        return a - b * mp.floor(a / b)
 
 
 OTHERS: dict[str, Any] = {

@@ -405,6 +405,17 @@ def test_besselk_next_to_an_integer_order_is_enclosed(whole: int, side: int) -> 
         assert x > 1 or enclosure.rel_accuracy_bits() >= bits // 2 - 5
 
 
+@each("order", [0.0, 2.5, 16.0, 900.5])
+def test_besselk_loses_few_bits_at_any_argument(order: float) -> None:
+    """FLINT makes up for lost bits by numerical integration, for minutes: for 2500 bits of K at 2.5 and 1024. So few
+    may be lost, also next to integer orders, where a ball may contain both."""
+    for bits, x in itertools.product((100, 1000, 3500), (1e-300, 1e-9, 0.7, 30.0, 1024.0, 1403.0, 1e5, 1e7)):
+        with precision(bits):
+            assert FUNCTIONS["besselk"](arb(order), arb(x)).rel_accuracy_bits() > bits - 30, (bits, x)
+            for near in (order + arb(2) ** (5 - bits), arb(order, arb(2) ** -bits)):
+                assert FUNCTIONS["besselk"](near, arb(x)).rel_accuracy_bits() > bits / 2 - 30, (bits, x)
+
+
 def test_a_ball_covers_an_interval_and_little_else() -> None:
     for low, high in itertools.product((-3.0, -1.0, -1e-300, 0.0, 1e-300, 2.0, 7.0), (-1.0, 0.0, 1e-300, 2.0, 1e300)):
         if low <= high:
