@@ -34,6 +34,7 @@ from autodiff_cli.numbers.special_functions import MAX_BESSEL_ORDER
 
 Ball = arb
 Series = arb_series
+_POLE_BITS = 1 << 13  # additional bits, with which sums of any two floats are exact
 _MAX_ORDER = 10_000  # order of derivatives; higher ones take too long
 
 
@@ -280,11 +281,6 @@ def _bessel_i(order: Ball, x: Ball) -> Ball:
 
 
 def _bessel_k(order: Ball, x: Ball) -> Ball:
-    """Return K, which rises with the size of the order."""
-    return _at_corners(_bessel_k_at, abs(order), x)
-
-
-def _bessel_k_at(order: Ball, x: Ball) -> Ball:
     """Return K at an exact order from 0.
 
     Next to an integer FLINT loses digits. Since the logarithm of K is convex in the order, its slope there is at most
@@ -294,12 +290,11 @@ def _bessel_k_at(order: Ball, x: Ball) -> Ball:
     """
     whole = (order + 0.5).floor()
     if 0 < abs(order - whole) < arb(2) ** -(ctx.prec // 2):
-        at_whole = _bessel_k_at(whole, x)
-        growth = (_bessel_k_at(whole + 1, x) / at_whole) ** abs(order - whole)
+        at_whole = _bessel_k(whole, x)
+        growth = (_bessel_k(whole + 1, x) / at_whole) ** abs(order - whole)
         return at_whole * growth.union(1 / growth)
-    radius = x.min(arb(1)) * arb(2) ** (-2 * ctx.prec)
     with ctx.extraprec(3 * int(float(x.upper())) if x < ctx.prec else 0):
-        return acb(x, arb(0, radius)).bessel_k(acb(order)).real
+        return acb(x, arb(0, x.min(arb(1)) * arb(2) ** (-2 * ctx.prec))).bessel_k(acb(order)).real
 
 
 def bessel(name: str, function: Callable[[Ball, Ball], Ball]) -> Callable[[Ball, Ball], Ball]:
@@ -347,7 +342,7 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     **_series_functions(_MAX_TERMS), "gammaincc": incomplete_gamma(_upper_gamma),
     "besselj": bessel("j", lambda n, x: x.bessel_j(n)), "bessely": bessel("y", lambda n, x: x.bessel_y(n)),
     "besseli": bessel("i", _bessel_i),
-    "besselk": bessel("k", _bessel_k),
+    "besselk": bessel("k", lambda n, x: _at_corners(_bessel_k, abs(n), x)),  # it rises with the size of the order
     **{f"wofz_{kind}{part}": lambda x, y, of=of, part=part: getattr(of(x, y), part) if _is_from_zero(y) else ball.NAN
        for kind, of in (("", faddeeva), ("slope_", faddeeva_slope)) for part in ("real", "imag")},
     "sinc": arb.sinc, "sinc_derivative": of_order(sinc_derivative),
@@ -432,7 +427,9 @@ def _proven_function(name: str, function: Callable[..., arb]) -> Function:
         # Poles of helpers have no predicate. A finite value says only that the precision is too low.
         is_point = get_op(name).is_helper and all(ball.as_ball(x).is_exact() for x in xs)
         if is_point and not ball.is_finite(value := ball.conventional_value(name, *xs)):
-            return value
+            with ctx.extraprec(_POLE_BITS):  # floats are infinite also where they overflow
+                z = function(*map(ball.as_ball, xs))
+            return z if z.is_finite() else value
         if not _predicate_holds(name, "domain", xs, everywhere=True):
             return ball.NAN
         raise Undecided

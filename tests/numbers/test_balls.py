@@ -405,6 +405,20 @@ def test_besselk_next_to_an_integer_order_is_enclosed(whole: int, side: int) -> 
         assert x > 1 or enclosure.rel_accuracy_bits() >= bits // 2 - 5
 
 
+@each("x", [-7.458340731200194e-155, 7.4e-155, -1e-160, -3e-310])
+def test_slopes_beyond_floats_are_no_poles(x: float) -> None:
+    """Where floats overflow and balls need more bits than at first, as slopes of beta do next to two poles."""
+    for bits in (100, 200, 1000):
+        for point in ((x, x * x), (x, 1e-170), (-1e-170, x)):
+            exact = [from_float(argument) for argument in point]
+            with precision(6000):
+                wanted = TABLE["beta_slope"](*exact)
+            with precision(bits), contextlib.suppress(Undecided):
+                found = TABLE["beta_slope"](*exact)
+                assert is_finite(found) == is_finite(wanted), point
+                assert not is_finite(wanted) or found.overlaps(wanted), point
+
+
 @each("order", [0.0, 2.5, 16.0, 900.5])
 def test_besselk_loses_few_bits_at_any_argument(order: float) -> None:
     """FLINT makes up for lost bits by numerical integration, for minutes: for 2500 bits of K at 2.5 and 1024. So few
