@@ -15,7 +15,7 @@ from fractions import Fraction
 from autodiff_cli.algebra.exact import exact_number, literal_value
 from autodiff_cli.algebra.table import NodeTable, Row, a, b, c, rewrite_by
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, constant, variable
+from autodiff_cli.graph.node import Node, constant, get_op, variable
 from autodiff_cli.graph.op import ONE, ZERO, Op
 from autodiff_cli.graph.tape import infer
 from autodiff_cli.numbers.floats import CONSTANTS, FLOATS
@@ -106,6 +106,7 @@ _ROWS = (
     # The slope of a^0 is 0 everywhere, and so is 0*a^0, which has the shape of the slope.
     Row(pow_slope_base(a, b), b * a**b, lambda b: literal_value(b) == 0, (b,)),
     Row(pow_slope_base(a, b), b * a ** (b - 1), lambda b: _fold(sub, (b, ONE)) is not None, (b,)),
+    Row(get_op("scaled_slope_base")(c, a, b), c * pow_slope_base(a, b), lambda c: bool(literal_value(c)), (c,)),
     # An incomplete gamma function has the slope 0 where gamma(a), its divisor, has a pole.
     Row(gamma_density(a, b), ZERO, lambda a: (n := literal_value(a)) is not None and n <= 0 and n % 1 == 0, (a,)),
 )  # fmt: skip

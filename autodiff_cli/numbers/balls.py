@@ -34,7 +34,6 @@ from autodiff_cli.numbers.special_functions import MAX_BESSEL_ORDER
 
 Ball = arb
 Series = arb_series
-_POLE_BITS = 1 << 13  # additional bits, with which sums of any two floats are exact
 _MAX_ORDER = 10_000  # order of derivatives; higher ones take too long
 
 
@@ -427,7 +426,8 @@ def _proven_function(name: str, function: Callable[..., arb]) -> Function:
         # Poles of helpers have no predicate. A finite value says only that the precision is too low.
         is_point = get_op(name).is_helper and all(ball.as_ball(x).is_exact() for x in xs)
         if is_point and not ball.is_finite(value := ball.conventional_value(name, *xs)):
-            with ctx.extraprec(_POLE_BITS):  # floats are infinite also where they overflow
+            # Floats are infinite also where they overflow. With so many bits, sums of any two floats are exact.
+            with ctx.extraprec(1 << 13):
                 z = function(*map(ball.as_ball, xs))
             return z if z.is_finite() else value
         if not _predicate_holds(name, "domain", xs, everywhere=True):
