@@ -60,7 +60,7 @@ def test_conditioning_and_runaways_are_named_with_what_to_try() -> None:
     assert not found.converged
     words = said(found)
     assert "`b` went from 4.1 to " in words
-    assert "the condition number at the last point is 5e+07" in words
+    assert re.search(r"the condition number at the last point is \de\+07", words)
     assert "changing `a`, `b` and `c` together hardly changes the prediction" in words
     assert re.search("what to try: .*--starts 20.*--bounds .*=LOW:HIGH.*--fix .*=VALUE.*a simpler model", words)
 

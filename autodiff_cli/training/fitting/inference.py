@@ -36,6 +36,7 @@ from autodiff_cli.training.fitting.optimization import refit, refit_rows
 from autodiff_cli.training.fitting.starts import SETTINGS, Effort
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
+from autodiff_cli.training.methods.least_squares import linear_mask
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.model import Model, quote_level_names
 from autodiff_cli.training.objective.objective import Objective
@@ -288,7 +289,7 @@ class _Profile:
         self._covariance = fit.covariance[element]
         self._solutions: dict[float, Array] = {float(theta[element]): theta}  # the best fits so far, by the fixed value
         others = np.arange(len(theta)) != element
-        self._linear = objective.linear_mask(others & (objective.kind is LossKind.SQUARES))
+        self._linear = linear_mask(objective, others & (objective.kind is LossKind.SQUARES))
         self.warnings: list[str] = []
         self._is_searched = False
 

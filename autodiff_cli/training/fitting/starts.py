@@ -36,7 +36,7 @@ from autodiff_cli.training.fitting.minimization import MINIMIZATION
 from autodiff_cli.training.fitting.symmetries import FrequencyGrid, Sinusoids, separate_terms
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
-from autodiff_cli.training.methods.least_squares import fit_least_squares, project_linear_each
+from autodiff_cli.training.methods.least_squares import fit_least_squares, linear_mask, project_linear_each
 from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, initial_arrays
@@ -459,7 +459,7 @@ class Multistart:
         self._objective, self._start, self._box, self._generator = objective, start, box, np.random.default_rng(seed)
         self._free, self._effort = free, effort
         self._sample, self._sinusoids = subsample(objective, SETTINGS.max_sample_rows), Sinusoids(objective)
-        self.linear = objective.linear_mask(free)
+        self.linear = linear_mask(objective, free)
         self._searched = free & ~self.linear
         self._has_frequencies = False
 

@@ -28,7 +28,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import cos, sin
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
-from autodiff_cli.training.methods.least_squares import fit_least_squares
+from autodiff_cli.training.methods.least_squares import fit_least_squares, linear_mask
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, complemented_shares, dimensional_scales
@@ -107,7 +107,7 @@ def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = Fal
 
 def _interchangeable_terms(objective: Objective, theta: Array) -> list[tuple[_Terms, _Symmetries]]:
     """Return the sets of interchangeable terms of a sum, and the components of each mixture."""
-    linear, mixtures = objective.linear_mask(), _mixture_shares(objective)
+    linear, mixtures = linear_mask(objective), _mixture_shares(objective)
     terms = separate_terms(objective, linear, ~linear) if objective.has_residuals else []
     if len(terms) < 2 and not mixtures:
         return []
@@ -233,15 +233,12 @@ class _Symmetries:
     """
 
     def __init__(self, objective: Objective, theta: Array, bounds: Bounds) -> None:
-        self._objective = objective
-        self._names = objective.layout.names
-        self._theta = theta
-        self._bounds = bounds
-        self.point = theta
+        self._objective, self._names, self._bounds = objective, objective.layout.names, bounds
+        self._theta = self.point = theta
         backwards = [name in objective.user_starts and objective.start[k] < 0 for k, name in enumerate(self._names)]
         self._signs = np.where(backwards, -1.0, 1.0)
         self._sinusoids = Sinusoids(self._objective)
-        self._linear = objective.linear_mask()
+        self._linear = linear_mask(objective)
         self._phases = [index for index, _ in self._sinusoids.quarter_turns(theta)]
 
     def resolve(self) -> tuple[Array, list[str]]:

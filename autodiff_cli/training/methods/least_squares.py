@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,8 @@ from autodiff_cli.training.methods.gradient_descent import (
     ignore_steps,
 )
 from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, rounding_squares
+from autodiff_cli.training.objective.kernels import linear_parameters
+from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import ZERO_LOSS_TOLERANCE, Bounds, snap_to_zero
 from autodiff_cli.training.rows import triangular_factor
 
@@ -284,7 +287,7 @@ class _LevenbergMarquardt:
         `_ReducedBatch`.
         """
         limits = np.vstack((self._batch.bounds.low, self._batch.bounds.high))
-        linear = self._batch.objective.linear_mask() & np.isinf(limits).all(axis=0)
+        linear = linear_mask(self._batch.objective) & np.isinf(limits).all(axis=0)
         if not len(numbers) or linear.all() or not linear.any():
             return numbers[:0]
         batch, start = _ReducedBatch(self._batch.take(numbers), linear), self.fits.theta[numbers][:, ~linear]
@@ -433,6 +436,21 @@ class _LevenbergMarquardt:
             fits.epochs[at] += 1
             losses = self._batch.mean_squares(np.square(fits.norms[at, -1]), numbers)
             self._on_step(numbers, fits.epochs[at], losses, fits.theta[at])
+
+
+def linear_mask(objective: Objective, free: Mask | None = None) -> Mask:
+    """Return the mask of those of the free parameters, by default all, in which the prediction is jointly linear.
+
+    Elements of arrays are left out, and there are none without residuals.
+
+    >>> linear_mask(Objective("y ~ a*exp(b*x) + c", {"x": [0, 1, 2], "y": [1, 2, 4]}))
+    array([ True, False,  True])
+    """
+    model, slices = objective.model, objective.layout.slices.items() if objective.has_residuals else ()
+    names = [name for name, part in slices if name not in model.shapes and (free is None or free[part].all())]
+    leaves = [model.program.leaves[name] for name in names]
+    compute = partial(linear_parameters, model.program.output, leaves, model.shapes)
+    return objective.layout.mask(objective.kernels.cached(f"linear among {names}", compute))
 
 
 def project_linear_each(batch: Batch, points: Array, adjusted: Mask) -> tuple[Array, Array]:

@@ -20,7 +20,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.array_types import Array, Mask, as_float_array
+from autodiff_cli.array_types import Array, as_float_array
 from autodiff_cli.backends import protocol
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.data.table import DataError, Dataset, Table
@@ -36,7 +36,6 @@ from autodiff_cli.training.objective.kernels import (
     LINK_FUNCTIONS,
     contains_kinks,
     is_generalised_linear,
-    linear_parameters,
     remember,
 )
 from autodiff_cli.training.objective.loading import Data, as_dataset
@@ -608,20 +607,6 @@ class Objective(ModelOverRows):
     def is_linear(self) -> bool:
         """Whether the prediction itself is linear in all free parameters together."""
         return self.is_generalised_linear and self.model.program.output.op not in LINK_FUNCTIONS
-
-    def linear_mask(self, free: Mask | None = None) -> Mask:
-        """Return the mask of those of the free parameters, by default all, in which the prediction is jointly linear.
-
-        Elements of arrays are left out, and there are none without residuals.
-
-        >>> Objective("y ~ a*exp(b*x) + c", {"x": [0, 1, 2], "y": [1, 2, 4]}).linear_mask()
-        array([ True, False,  True])
-        """
-        slices = self.layout.slices.items() if self.has_residuals else ()
-        names = [name for name, part in slices if name not in self.model.shapes and (free is None or free[part].all())]
-        leaves = [self.model.program.leaves[name] for name in names]
-        compute = partial(linear_parameters, self.model.program.output, leaves, self.model.shapes)
-        return self.layout.mask(self.kernels.cached(f"linear among {names}", compute))
 
     @cached_property
     def is_network(self) -> bool:
