@@ -34,11 +34,16 @@ def as_real_array(value: Any) -> NDArray[Any]:
 def as_label_array(values: Any) -> NDArray[Any]:
     """Return labels as an array. Masked elements become None.
 
-    >>> as_label_array(np.ma.array(["a", "b"], mask=[False, True]))
-    array(['a', None], dtype=object)
+    >>> as_label_array(np.ma.array(["a", "b"], mask=[False, True])), as_label_array(np.array(["2024-01-31"], "M8[ns]"))
+    (array(['a', None], dtype=object), array([datetime.datetime(2024, 1, 31, 0, 0)], dtype=object))
     """
     if not hasattr(values, "filled"):
-        return np.asarray(values)
+        array = np.asarray(values)
+        if array.dtype.kind in "mM":  # NumPy has no time zones, and would convert nanoseconds to integers
+            cells = array.astype(f"{array.dtype.kind}8[us]")
+            to_list = getattr(values, "to_pylist", None) or getattr(values, "to_list", cells.tolist)
+            array = np.array(to_list(), object)
+        return array
     labels = np.array(values.data, dtype=object)
     labels[np.ma.getmaskarray(values)] = None
     return labels

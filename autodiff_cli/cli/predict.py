@@ -106,11 +106,11 @@ def predict(
         is_chosen = drop_missing or reading.where is not None or not (numbers or labels)
         reason = None if is_chosen else memory_shortage(file, len(numbers) + _PREDICTION_COLUMNS, len(labels))
         if reason is None:
-            table, columns = _read_columns(file, numbers, labels, drop_missing)
+            table, columns = _read_columns(file, numbers, labels, fit.levels, drop_missing)
             chunks = Predictions(fit, lambda: column_chunks(columns), request).iter_chunks
         else:
             streamed = file.streamed = StreamedColumns(
-                file, sorted(numbers), labels, reason, on_progress=file.on_progress
+                file, sorted(numbers), labels, reason, levels=fit.levels, on_progress=file.on_progress
             )
             table = Table({}, streamed.rows)
             chunks = Predictions(fit, lambda: streamed_chunks(streamed), request).iter_chunks
@@ -212,7 +212,11 @@ def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionReque
 
 
 def _read_columns(
-    file: DataSource, numbers: Collection[str], texts: Sequence[str], drop_missing: bool
+    file: DataSource,
+    numbers: Collection[str],
+    texts: Sequence[str],
+    levels: Mapping[str, Sequence[Any]],
+    drop_missing: bool,
 ) -> tuple[Table, Mapping[str, NDArray[Any]]]:
     """Read columns of numbers and of labels; return the table, and all columns by name.
 
@@ -224,7 +228,7 @@ def _read_columns(
     from autodiff_cli.data.table import Table
 
     if numbers or texts or file.is_filtered:
-        table = file.load(numbers, drop_missing=drop_missing, labels=texts)
+        table = file.load(numbers, drop_missing=drop_missing, labels=texts, levels=levels)
     else:
         table = Table({}, sum(map(len, file.iter_rows())))
     labels = {name: column.levels(name)[column.codes] for name, column in table.labels.items()}

@@ -10,7 +10,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.data.dialect import CellParser, DataError, parse_number
+from autodiff_cli.data.dialect import BOOLEANS, CellParser, DataError, label_text, parse_number
 from autodiff_cli.language.names import JOINT_SEPARATOR
 
 _BLOCK_VALUES = 65_536  # values per block: temporary arrays stay in the cache
 _LABEL_LIMIT = 2**63  # labels are stored as 64-bit integers
 _MAX_PROBLEMS_SHOWN = 5  # problems in one message: enough to see the pattern
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,300}")  # integers within the range of floats
+MINUTE_NUMBER = re.compile(rb"-(?<=[eE]-)0*(?:[3-9]\d\d|\d{4})")  # begins with a literal, which is found fast
 
 T = TypeVar("T")
 C = TypeVar("C", bound="NDArray[Any] | LabelColumn")
@@ -37,8 +38,8 @@ class LabelColumn:
 
     Attributes:
         codes: for each row the position of its label in `values`; -1 if it is missing.
-        values: the different labels: texts and numbers. A label may occur twice, as the texts `7` and `07` do once they
-            are numbers.
+        values: the different labels: texts and numbers (see `CodeTable`). A label may occur twice, as the texts `7` and
+            `07` do once they are numbers.
     """
 
     codes: NDArray[np.integer[Any]]
@@ -46,7 +47,7 @@ class LabelColumn:
 
     @classmethod
     def of(cls, cells: NDArray[Any]) -> LabelColumn:
-        """Return the labels in an array. Cells that are None, nan, infinite or blank are missing.
+        """Return the labels in an array of cells.
 
         >>> LabelColumn.of(np.array(["b", "a", "b"]))
         LabelColumn(codes=array([0, 1, 0], dtype=int32), values=['b', 'a'])
@@ -54,12 +55,14 @@ class LabelColumn:
         codes, table = np.empty(len(cells), np.int32), CodeTable()
         for start in range(0, len(cells), _BLOCK_VALUES):  # in blocks, so that a large array is never copied as a whole
             block = cells[start : start + _BLOCK_VALUES]
+            if block.dtype.char in "ef":  # the shortest decimal numbers, as in text files
+                block = block.astype(str).astype(np.float64)
             if block.dtype.kind in "biuf":
                 distinct, positions = np.unique(block, return_inverse=True)
                 codes[start : start + len(block)] = table.codes(distinct.tolist())[positions]
             else:
                 codes[start : start + len(block)] = table.codes(block.tolist())
-        return cls(codes, [*table])
+        return cls(codes, [*table.labels])
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -77,14 +80,22 @@ class LabelColumn:
         new_codes[used] = np.arange(len(used))
         return LabelColumn(new_codes[self.codes], [self.values[code] for code in used.tolist()])
 
-    def parsed(self) -> LabelColumn:
-        """Return the labels as numbers if all can be numbers, as in text files; otherwise unchanged."""
+    def parsed(self, levels: Collection[Any] = ()) -> LabelColumn:
+        """Return the labels as numbers if all can be numbers, as in text files; otherwise unchanged.
+
+        Args:
+            levels: the levels that a fit knows: a label is the level with its text or, if there is none, its number.
+        """
+        if levels:
+            known = {str(level): level for level in levels}
+            matches = (known.get(str(label), known.get(_plain_text(label), label)) for label in self.values)
+            return LabelColumn(self.codes, [*matches])
         numbers = [_as_number(label) for label in self.values]
         return self if None in numbers else LabelColumn(self.codes, numbers)
 
     def numbers(self, name: str) -> Array:
         """Return the labels as numbers, with nan for missing ones. Raises DataError for text."""
-        numbers = [_as_number(cell) for cell in self.values]
+        numbers = [BOOLEANS.get(cell, _as_number(cell)) for cell in self.values]
         if None in numbers:
             text = next(str(cell) for cell, number in zip(self.values, numbers, strict=True) if number is None)
             raise DataError(f"column `{name}` holds text, not numbers", text_columns={name: text})
@@ -111,8 +122,6 @@ class LabelColumn:
                     reason = f"a label must be a whole number below 2^63 or text, not {value:g}"
                     raise DataError(f"{self._location(code, name)}: {reason}")
             return np.array([int(value) for value in self.values], np.int64)
-        if any(isinstance(label, bool) for label in self.values):
-            raise DataError(f"column `{name}` has both truth values and text: its labels cannot be told apart")
         for code, value in enumerate(map(str, self.values)):
             try:
                 value.encode()  # what cannot be encoded cannot be saved
@@ -134,35 +143,52 @@ def join_labels(columns: Sequence[LabelColumn]) -> LabelColumn:
     """
     if len(columns) == 1:
         return columns[0]
-    words = [[*map(_label_text, column.values)] for column in columns]
+    words = [[*map(_plain_text, column.values)] for column in columns]
     combinations, positions = np.unique(np.array([column.codes for column in columns]), axis=1, return_inverse=True)
     table = CodeTable()
     codes = table.codes(
         None if min(combination) < 0 else JOINT_SEPARATOR.join(map(list.__getitem__, words, combination))
         for combination in combinations.T.tolist()
     )
-    return LabelColumn(codes[positions], [*table])
+    return LabelColumn(codes[positions], [*table.labels])
 
 
-def _label_text(label: Any) -> str:
-    """Return a label as text: whole numbers without a point."""
+def _plain_text(label: Any) -> str:
+    """Return a label as text: a number in its shortest notation, and a whole one without a point."""
     number = _as_number(label)
-    return str(int(number)) if number is not None and math.isfinite(number) and number == int(number) else str(label)
+    if number is None or not math.isfinite(number):
+        return str(label)
+    return str(int(number) if number == int(number) else number)
 
 
 class CodeTable(dict[Any, int]):
-    """The codes of labels, numbered in the order in which the labels first occur."""
+    """The code of each cell's label. Labels are numbered in the order in which they first occur.
 
-    def __missing__(self, label: Any) -> int:
-        """Return the code of a new label; -1 for cells without a label."""
-        if _is_missing(label):
+    A label is a number or a text. It is the same for all notations of a time, of `true` and `false`, and of a text with
+    blanks around it. Cells that are None, nan, infinite or blank have the code -1.
+
+    Attributes:
+        labels: the different labels.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.labels: dict[Any, int] = {}
+
+    def __missing__(self, cell: Any) -> int:
+        """Return the code of a cell that has not occurred before."""
+        if _is_missing(cell):
             return -1
-        code = self[label] = len(self)
+        if isinstance(cell, timedelta):
+            cell = cell.total_seconds()
+        is_number = isinstance(cell, int | float) and not isinstance(cell, bool)
+        label = cell if is_number else label_text(cell_text(cell).strip())
+        code = self[cell] = self.labels.setdefault(label, len(self.labels))
         return code
 
-    def codes(self, labels: Iterable[Any]) -> NDArray[np.int32]:
-        """Return the code of each label."""
-        return np.array([self[label] for label in labels], np.int32)
+    def codes(self, cells: Iterable[Any]) -> NDArray[np.int32]:
+        """Return the code of each cell's label."""
+        return np.array([self[cell] for cell in cells], np.int32)
 
     def encode(self, batch: LabelColumn, name: str = "", max_labels: float = math.inf) -> NDArray[np.int32]:
         """Return the code of each row's label, -1 if it is missing, and add the labels that are new.
@@ -171,7 +197,7 @@ class CodeTable(dict[Any, int]):
             DataError: for more than `max_labels` labels of the column `name`.
         """
         codes = self.codes((*batch.values, None))
-        if len(self) > max_labels:
+        if len(self.labels) > max_labels:
             raise DataError(f"column `{name}` has more than {max_labels} different values, too many for labels")
         of_rows: NDArray[np.int32] = codes[batch.codes]
         return of_rows
@@ -260,6 +286,7 @@ class ColumnQuery:
         labels: the columns of labels.
         missing: how rows with missing cells are treated.
         batch_rows, cell_by_cell: see `ColumnRequest`.
+        levels: the levels of columns of labels that a fit knows.
     """
 
     numbers: Collection[str]
@@ -267,6 +294,7 @@ class ColumnQuery:
     missing: MissingCells = MissingCells.REFUSE
     batch_rows: int = 1 << 18  # few enough that a file is never in memory twice
     cell_by_cell: bool = False
+    levels: Mapping[str, Collection[Any]] = field(default_factory=dict)
 
 
 class FallbackRequired(Exception):  # noqa: N818 - it signals a slower path, not an error
@@ -446,6 +474,11 @@ def arrow_native(cells: Any) -> NDArray[Any] | None:
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind), *parts])
 
 
+def float_columns(table: Any) -> list[Array]:
+    """Return the columns of doubles of an Arrow table, with nan for missing values."""
+    return [arrow_floats(column) for column in table.columns if str(column.type) == "double"]
+
+
 def _fill_missing(number: float, cells: Any) -> NDArray[Any]:
     """Return a numeric Arrow column with a number in place of missing cells. `fill_null` of Arrow imports pandas."""
     values = np.asarray(arrow_native(cells))
@@ -455,22 +488,24 @@ def _fill_missing(number: float, cells: Any) -> NDArray[Any]:
 
 def cell_text(cell: Any) -> str:
     """Return the text of a cell of typed data: of midnight the date, of a span of time its seconds, of None nothing."""
+    if isinstance(cell, bytes):
+        return cell.decode("utf-8", "surrogateescape")
     text = "" if cell is None else str(cell.total_seconds() if isinstance(cell, timedelta) else cell)
     return text.removesuffix(" 00:00:00") if isinstance(cell, datetime) else text
 
 
 def arrow_labels(cells: Any) -> LabelColumn:
-    """Return an Arrow column of any type as labels, with texts without surrounding blanks."""
+    """Return an Arrow column of any type as labels."""
     import pyarrow as pa
 
     table, parts = CodeTable(), [np.empty(0, np.int32)]
     for chunk in cells.chunks:
         if pa.types.is_nested(chunk.type) or isinstance(chunk.type, pa.BaseExtensionType):
             chunk = pa.array([None if cell is None else str(cell) for cell in chunk.to_pylist()], pa.string())
+        if chunk.type in (pa.float16(), pa.float32()):  # the shortest decimal numbers, as in text files
+            chunk = chunk.cast(pa.string()).cast(pa.float64())
         encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         positions = _fill_missing(-1, pa.chunked_array([encoded.indices.cast(pa.int64())]))
-        distinct = encoded.dictionary.to_pylist()
-        words = (cell if isinstance(cell, int | float) else cell_text(cell).strip() for cell in distinct)
-        parts.append(table.codes((*words, None))[positions])
-    labels = LabelColumn(np.concatenate(parts), [*table])
+        parts.append(table.codes((*encoded.dictionary.to_pylist(), None))[positions])
+    labels = LabelColumn(np.concatenate(parts), [*table.labels])
     return labels.compacted() if pa.types.is_dictionary(cells.type) else labels

@@ -11,7 +11,6 @@ import csv
 import io
 import itertools
 import math
-import re
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
@@ -30,6 +29,7 @@ from autodiff_cli.data.dialect import (
     describe_bad_cell,
     detect_dialect,
     has_invalid_utf8,
+    is_beyond_floats,
     is_missing,
     quoted_cell,
 )
@@ -43,7 +43,6 @@ _FAST_CELL_BYTES = 256  # bytes per cell: a line of cells this long fits in one 
 _TYPE_SAMPLE_RECORDS = 1000  # records that are examined for the type of a column
 
 
-_MINUTE_NUMBER = re.compile(rb"-(?<=[eE]-)0*(?:[3-9]\d\d|\d{4})")  # begins with a literal, which is found fast
 _LINE_STARTS_TO_CHECK = (b"", b"\r", b"\n")  # only blocks that start so can be blank
 MAX_CELL_CHARS = 1 << 24  # characters; longer cells are the result of an unclosed quote
 
@@ -181,9 +180,15 @@ class DelimitedText:
         nulls = {"null_values": [*MISSING_VALUES], "strings_can_be_null": True}
         for table in self._iter_tables(types, allow_quotes=True, **nulls, decimal_point=self._dialect.decimal):
             yield {
-                name: (batches.arrow_labels if name in request.labels else batches.arrow_floats)(table.column(arrow))
+                name: self._arrow_labels(table.column(arrow))
+                if name in request.labels
+                else batches.arrow_floats(table.column(arrow))
                 for name, arrow in arrow_names.items()
             }
+
+    def _arrow_labels(self, cells: Any) -> batches.LabelColumn:
+        labels = batches.arrow_labels(cells)
+        return batches.LabelColumn(labels.codes, [*map(self.new_parser().label, labels.values)])
 
     def _iter_tables(self, types: Mapping[str, Any], *, allow_quotes: bool, **conversion: Any) -> Generator[Any]:
         """Yield columns as Arrow tables of some lines each.
@@ -213,18 +218,18 @@ class DelimitedText:
                 for block in lines:
                     source: Any = pa.BufferReader(block)
                     table = pa_csv.read_csv(source, reading, plain, converting)
-                    numbers = [batches.arrow_floats(c) for c in table.columns if pa.types.is_floating(c.type)]
-                    if not all(map(np.all, numbers)) and _MINUTE_NUMBER.search(block):
+                    has_zeros = not all(map(np.all, batches.float_columns(table)))
+                    if has_zeros and batches.MINUTE_NUMBER.search(block):
                         raise batches.FallbackRequired  # Arrow does not report numbers that underflow
-                    yield table
+                    yield _without_infinity(table)
                 if lines.rest is None:
                     return
                 if not allow_quotes:
                     raise batches.FallbackRequired
                 with pa_csv.open_csv(lines.rest, reading, quoted, converting) as reader:
-                    yield from (pa.Table.from_batches([batch]) for batch in reader)
-                if lines.quotes % 2:
-                    raise batches.FallbackRequired  # a quote is never closed, which Arrow does not report
+                    yield from (_without_infinity(pa.Table.from_batches([batch])) for batch in reader)
+                if lines.quotes % 2 or lines.has_minute_numbers:
+                    raise batches.FallbackRequired  # Arrow does not report a quote that is never closed either
         except (pa.ArrowInvalid, OSError, EOFError, zlib.error) as error:
             raise batches.FallbackRequired from error
 
@@ -280,6 +285,13 @@ class DelimitedText:
             text.detach()  # the caller closes the stream
 
 
+def _without_infinity(table: Any) -> Any:
+    """Return a table. Raises FallbackRequired if it has infinite numbers: Arrow does not report which overflowed."""
+    if any(np.isinf(column).any() for column in batches.float_columns(table)):
+        raise batches.FallbackRequired
+    return table
+
+
 def parse_records(
     records: Iterable[Record], width: int, request: batches.ColumnRequest, problems: batches.ProblemList
 ) -> batches.RawBatch:
@@ -298,15 +310,16 @@ def parse_records(
             continue
         for name, position in request.positions.items():
             cell = cells[position].strip()
-            parser = None if name in request.labels else request.parsers[name]
-            value, problem, lacks_value = _parse_cell(cell, parser, request.refuses_blanks)
+            parser, is_label = request.parsers[name], name in request.labels
+            value, problem, lacks_value = _parse_cell(cell, parser, is_label, request.refuses_blanks)
             columns[name].append(value)
-            if value is None and parser is not None:
+            if value is None and not is_label:
                 problems.text_columns.setdefault(name, cell)
             if problem:
                 problems.invalid.append(f"{location}, column `{name}`: {problem}")
             elif lacks_value and not request.accepts_missing:
-                problems.missing.append(f"{location}, column `{name}`: {cell[:40] or 'empty'}")
+                reason = " is too large for a float" if not is_label and is_beyond_floats(cell, value) else ""
+                problems.missing.append(f"{location}, column `{name}`: {cell[:40] or 'empty'}{reason}")
     for name in [*problems.text_columns]:
         if not all(value is None or math.isnan(value) for value in columns[name]):
             del problems.text_columns[name]
@@ -318,11 +331,13 @@ def parse_records(
     }
 
 
-def _parse_cell(cell: str, parser: CellParser | None, refuses_blanks: bool) -> tuple[float | str | None, str, bool]:
-    """Return a cell's value, its problem or None, and whether it is missing; without a parser, it is a label."""
-    if parser is None:
-        lacks_value = cell in MISSING_VALUES
-        return None if lacks_value else cell, quoted_cell(cell) if has_invalid_utf8(cell) else "", lacks_value
+def _parse_cell(
+    cell: str, parser: CellParser, is_label: bool, refuses_blanks: bool
+) -> tuple[float | str | None, str, bool]:
+    """Return a cell's value, a label or a number; its problem, or empty text; and whether it is missing."""
+    if is_label:
+        value, problem = parser.label(cell), quoted_cell(cell) if has_invalid_utf8(cell) else ""
+        return (None, problem, True) if cell in MISSING_VALUES else (value, problem, False)
     value = None if refuses_blanks and is_missing(cell) else parser.parse(cell)
     return (None, describe_bad_cell(cell, parser), False) if value is None else (value, "", not math.isfinite(value))
 
@@ -384,12 +399,14 @@ class LineReader:
     Attributes:
         rest: the lines from the first block with a quote on; None if no block with a quote has been reached.
         quotes: the number of quotes in what has been read of the rest.
+        has_minute_numbers: whether the rest may have numbers that underflow.
     """
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self.rest: BinaryIO | None = None
         self.quotes = 0
+        self.has_minute_numbers = False
 
     def __iter__(self) -> Iterator[memoryview]:
         buffer = bytearray(_LINE_BLOCK_BYTES)
@@ -412,6 +429,7 @@ class LineReader:
         """Yield the rest piece by piece, given the first one."""
         while piece:
             self.quotes += piece.count(b'"')
+            self.has_minute_numbers = self.has_minute_numbers or batches.MINUTE_NUMBER.search(piece) is not None
             yield piece
             piece = self._stream.read(_PARSE_BLOCK_BYTES)
 

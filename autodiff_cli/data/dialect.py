@@ -28,8 +28,9 @@ from autodiff_cli.options import at_least, check_fields, option
 # Cells that count as missing: an empty one, and the marks that spreadsheets, R and pandas write.
 MISSING_VALUES = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
 
-_BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
+BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 _DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
+_BEYOND_MICROSECONDS = re.compile(r"\.\d{6}\d*[1-9]")  # digits that `datetime` drops
 _TIME_PATTERN = re.compile(r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?")
 _OTHER_DATE = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d\d)( \d{1,2}:\d\d(?::\d\d)?)?")
 # Labels such as 12D4 have neither a point nor a sign.
@@ -82,7 +83,7 @@ class CellParser:
     Attributes:
         kind: the kind of the column; None until a cell has been parsed.
         origin: the time from which dates and times are counted; by default the first cell's.
-        number_note: a sentence on how a number was converted, if it had thousands separators or underflowed; else None.
+        number_note: a sentence on how a number was converted, if it had thousands separators or was beyond all floats.
 
     >>> reader = CellParser()
     >>> reader.parse("2024-01-31"), reader.parse("2024-02-01 12:00"), reader.parse("3")
@@ -103,7 +104,7 @@ class CellParser:
         if self.kind is None:
             self.kind = self._detect_kind(cell)
         if self.kind is CellKind.BOOLEAN:
-            return _BOOLEANS.get(cell.lower())
+            return BOOLEANS.get(cell.lower())
         if self.kind is CellKind.DATETIME:
             return self._parse_seconds(cell)
         value = parse_number(cell, self._decimal)
@@ -111,9 +112,14 @@ class CellParser:
             self.number_note = "thousands separators were removed"
             whole, _, digits = cell.partition(self._decimal)
             return float(f"{re.sub('[^-+0-9]', '', whole)}.{digits}")
-        if value == 0 and _NONZERO_NUMBER.match(cell):
-            self.number_note = f"{quoted_cell(cell)} is too small for a float and is read as 0"
+        if value is not None and is_beyond_floats(cell, value):
+            size = "large" if value else "small"
+            self.number_note = f"{quoted_cell(cell)} is too {size} for a float and is read as {value:g}"
         return value
+
+    def label(self, cell: str) -> str:
+        """Return the label of a cell; see `label_text`."""
+        return label_text(cell, self._date_format)
 
     def plain_text(self, cell: str) -> str:
         """Return a cell as text; a number has a decimal point, and no thousands separators if the file has commas.
@@ -135,7 +141,7 @@ class CellParser:
 
     def _detect_kind(self, cell: str) -> CellKind:
         """Return the kind of a column whose first cell this is."""
-        if cell.lower() in _BOOLEANS:
+        if cell.lower() in BOOLEANS:
             return CellKind.BOOLEAN
         return CellKind.NUMBER if parse_datetime(cell, self._date_format) is None else CellKind.DATETIME
 
@@ -177,6 +183,20 @@ def parse_datetime(cell: str, date_format: str | None = None) -> datetime | None
         return None
 
 
+def label_text(cell: str, date_format: str | None = None) -> str:
+    """Return the text of a label: the same in all notations of a time or of `true` and `false`, otherwise the cell.
+
+    >>> label_text("2024-01-31T12:30"), label_text("2024-01-31 00:00:00.000"), label_text("True"), label_text("Yes")
+    ('2024-01-31 12:30:00', '2024-01-31', 'true', 'Yes')
+    """
+    if cell.lower() in ("true", "false"):
+        return cell.lower()
+    time = parse_datetime(cell, date_format)
+    if time is None or _BEYOND_MICROSECONDS.search(cell):
+        return cell
+    return str(time.time()) if _TIME_PATTERN.fullmatch(cell) else str(time).removesuffix(" 00:00:00")
+
+
 def parse_number(cell: str, decimal: str = ".") -> float | None:
     """Return the number in a cell, or None.
 
@@ -199,6 +219,15 @@ def parse_number(cell: str, decimal: str = ".") -> float | None:
         return float(cell)
     except ValueError:
         return None
+
+
+def is_beyond_floats(cell: str, value: float) -> bool:
+    """Return whether a cell is a number so small that its value is 0, or so large that it is infinite.
+
+    >>> is_beyond_floats("1e-400", 0), is_beyond_floats("1e999", math.inf), is_beyond_floats("inf", math.inf)
+    (True, True, False)
+    """
+    return (value == 0 or math.isinf(value)) and _NONZERO_NUMBER.match(cell) is not None
 
 
 def is_missing(cell: str) -> bool:

@@ -469,19 +469,28 @@ class DataSource:
         if not rows and self.is_filtered and len(self.files) > 1:
             raise DataError("\n".join([f"{self.name}: --where keeps no row of any file", *self.notes[1:]]))
 
-    def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
+    def load(
+        self,
+        names: Collection[str],
+        *,
+        drop_missing: bool = False,
+        labels: Collection[str] = (),
+        levels: Mapping[str, Collection[Any]] = MappingProxyType({}),
+    ) -> Table:
         """Return some columns as a table; see `Dataset.load`.
 
-        Only these columns are read. Labels become numbers if all of them are numbers.
+        Only these columns are read. Labels become the `levels` that a fit knows, or numbers if all of them are numbers.
         """
-        table = self.read(ColumnQuery(names, labels, MissingCells.DROP if drop_missing else MissingCells.REFUSE))
+        missing = MissingCells.DROP if drop_missing else MissingCells.REFUSE
+        table = self.read(ColumnQuery(names, labels, missing, levels=levels))
         check_has_rows(table, f"{self.name}: ")
         return table
 
     def read(self, query: ColumnQuery) -> Table:
         """Return some columns as a table, which may have no rows; see `load`."""
         table = with_fallback(query, self.read_once)
-        return dataclasses.replace(table, labels={name: column.parsed() for name, column in table.labels.items()})
+        labels = {name: column.parsed(query.levels.get(name, ())) for name, column in table.labels.items()}
+        return dataclasses.replace(table, labels=labels)
 
     def read_once(self, query: ColumnQuery) -> Table:
         """Return some columns as a table, which may have no rows. Labels are texts as they are in the files.
@@ -508,7 +517,7 @@ class DataSource:
             {name: array.finish() for name, array in numbers.items()},
             rows,
             dropped,
-            {name: LabelColumn(array.finish(), [*tables[name]]) for name, array in codes.items()},
+            {name: LabelColumn(array.finish(), [*tables[name].labels]) for name, array in codes.items()},
             None if has_all else np.concatenate([np.ones(n, np.bool_) if mask is None else mask for mask, n in masks]),
         )
 

@@ -272,12 +272,23 @@ class JsonLines(ArrowFormat):
         self._check_depth(content, before)
         try:
             table = pa_json.read_json(io.BytesIO(content))
+            values = sum(len(column) - column.null_count for column in table.columns)
+            if sum(1 for _ in _JSON_KEY.finditer(content)) != values:  # some are null or nested, or a key occurs twice
+                deque(self._parse_objects(content, before), 0)
         except pa.ArrowInvalid:
-            return pa.Table.from_pylist(list(self._parse_objects(content, before)))
-        values = sum(len(column) - column.null_count for column in table.columns)
-        if sum(1 for _ in _JSON_KEY.finditer(content)) != values:  # some are null or nested, or a key occurs twice
-            deque(self._parse_objects(content, before), 0)
+            table = pa.Table.from_pylist(list(self._parse_objects(content, before)))
+        is_infinite = any(np.isinf(column).any() for column in batches.float_columns(table))
+        if is_infinite or batches.MINUTE_NUMBER.search(content):
+            self._note_extremes(content)
         return table
+
+    def _note_extremes(self, content: bytes) -> None:
+        """Note a number beyond the range of floats, if there is one."""
+        parser = CellParser()
+        for line in content.splitlines():
+            with contextlib.suppress(ValueError):
+                json.loads(line, parse_float=parser.parse, parse_int=parser.parse)
+        self.notes = self.notes if parser.number_note is None else (parser.number_note,)
 
     def _check_depth(self, content: bytes, before: int) -> None:
         """Raise DataError for lines that are nested so deeply that JSON parsers could overflow the stack."""

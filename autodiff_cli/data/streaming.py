@@ -205,6 +205,7 @@ class StreamedColumns:
         label_names: the columns to read as labels. A column may be in both.
         reason: why the columns are streamed, for the note.
         drop_missing: drop rows with a missing cell.
+        levels: the levels of columns of labels that a fit knows.
         random_access: whether single rows have to be read quickly by their numbers.
         inspect: called with each chunk of the first pass and the number of rows before it.
         on_progress: called regularly with the progress of a pass.
@@ -222,6 +223,7 @@ class StreamedColumns:
     label_names: Sequence[str]
     reason: str
     drop_missing: bool = False
+    levels: Mapping[str, Collection[Any]] = field(default_factory=dict)
     random_access: bool = False
     inspect: Callable[[Mapping[str, Array], int], None] | None = None
     on_progress: Callable[[PassProgress], object] | None = None
@@ -242,8 +244,10 @@ class StreamedColumns:
         self._query = ColumnQuery(self.numeric_names, self.label_names, missing, self.chunk)
         with_fallback(self._query, self._read_first)
         check_has_rows(Table({}, self.rows, self.dropped), f"{self.source.name}: ")
-        tables = self.code_tables.items()
-        self.labels = {name: LabelColumn(np.empty(0, np.int32), [*table]).parsed() for name, table in tables}
+        self.labels = {
+            name: LabelColumn(np.empty(0, np.int32), [*table.labels]).parsed(self.levels.get(name, ()))
+            for name, table in self.code_tables.items()
+        }
         self.passes = 1
 
     @property

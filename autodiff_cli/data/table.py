@@ -29,7 +29,7 @@ from autodiff_cli.data.batches import (
     numbers_of,
     select_rows,
 )
-from autodiff_cli.data.dialect import CellKind, CellParser
+from autodiff_cli.data.dialect import CellKind, CellParser, label_text
 from autodiff_cli.data.dialect import DataError as DataError
 from autodiff_cli.language.errors import ExpressionError, format_names, spelling_hint
 from autodiff_cli.language.lexer import canonical_name
@@ -385,7 +385,8 @@ class RowFilter:
             point[name] = numbers_of(batch, name)
         for name, match in self._matches.items():
             labels = labels_of(batch, match.column)
-            point[name] = np.array([*(text == match.text for text in labels.values), False], np.float64)[labels.codes]
+            matches = (text == label_text(match.text) for text in labels.values)
+            point[name] = np.array([*matches, False], np.float64)[labels.codes]
         holds = self._evaluate(point)
         in_doubt = np.zeros_like(holds)
         for name in self.numeric_columns:
@@ -411,7 +412,7 @@ class RowFilter:
         notes = []
         for match in self._matches.values():
             texts = [*observed.get(match.column, ())]
-            if match.text not in texts:
+            if label_text(match.text) not in texts:
                 hint = spelling_hint(match.text, texts, f"there are {format_names(texts)}", quote="'")
                 notes.append(f"--where: no row has '{match.text}' in column `{match.column}`; {hint}")
         return notes

@@ -172,7 +172,7 @@ def test_workbooks_are_read_by_their_sheets(tmp_path: Path) -> None:
     content = (tmp_path / "book.xlsx").read_bytes()
     table = opened(content).load({"day"}, labels=["kind"])
     assert table.columns["day"].tolist() == [0, 86400]
-    assert table.labels["kind"].values == ["a b", "True"]
+    assert table.labels["kind"].values == ["a b", "true"]
     with pytest.raises(DataError, match="line 3, column `y`: empty"):
         opened(content).load({"y"})
     assert opened(content, sheet="more").names == ("u",)

@@ -9,19 +9,22 @@ import os
 import random
 import threading
 from collections.abc import Collection, Iterator
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import csv as arrow_csv
 from pyarrow import feather, parquet
 
 import autodiff_cli as ad
+from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import DataFile, open_data
 from autodiff_cli.data.source import TemporaryBytes, reopen
 from autodiff_cli.data.streaming import StreamedColumns
@@ -43,13 +46,13 @@ def rows_of(table: Table) -> list[list[float]]:
     return [[float(column[i]) for column in table.columns.values()] for i in range(table.rows)]
 
 
-def as_parquet(columns: dict[str, list[Any]]) -> bytes:
+def as_parquet(columns: dict[str, Any] | pa.Table) -> bytes:
     buffer = io.BytesIO()
     parquet.write_table(pa.table(columns), buffer)
     return buffer.getvalue()
 
 
-def as_arrow(columns: dict[str, list[Any]]) -> bytes:
+def as_arrow(columns: dict[str, Any] | pa.Table) -> bytes:
     buffer = io.BytesIO()
     feather.write_feather(pa.table(columns), buffer)
     return buffer.getvalue()
@@ -139,6 +142,32 @@ def test_a_quote_far_down_changes_how_all_is_read() -> None:
     table = load("\n".join(["x,y,text", *lines]).encode())
     assert table.rows == rows
     assert table.columns["y"].tolist() == [2 * k for k in range(rows)]
+
+
+BEYOND_FLOATS = {
+    b"x,t\n1e999,a\n0.5,b\n": "too large",
+    b"x,t\n1e-400,a\n0.5,b\n": "too small",
+    b'x,t\n1e999,"a"\n0.5,b\n': "too large",
+    b'x,t\n1e-400,"a"\n0.5,b\n': "too small",
+    b"x,t\n" + b"9" * 400 + b",a\n0.5,b\n": "too large",
+    b'{"x": 1e999}\n{"x": 0.5}': "too large",
+    b'{"x": 1e-400}\n{"x": 0.5}': "too small",
+    b'{"x": 1' + b"0" * 400 + b'}\n{"x": 0.5}': "too large",
+    b"x,t\ninf,1e999\n0.5,b\n": "",
+    b'{"x": 0.0, "t": "1e-400"}\n{"x": 0.5, "t": null}': "",
+    as_parquet({"x": [float("inf"), 0.5]}): "",
+}
+
+
+@each("content", [*BEYOND_FLOATS])
+def test_numbers_beyond_all_floats_are_noted_in_every_format(content: bytes) -> None:
+    data = open_data(["-"], io.BytesIO(content))
+    values = data.load(["x"], drop_missing=True).columns["x"].tolist()
+    size = BEYOND_FLOATS[content]
+    assert values in ([0.5], [0.0, 0.5])
+    assert [
+        f"is {size} for a float and is read as {'inf' if values == [0.5] else '0'}" in note for note in data.notes
+    ] == [True] * bool(size)
 
 
 def test_missing_files_and_directories(tmp_path: Path) -> None:
@@ -284,13 +313,132 @@ def test_times_are_the_same_labels_in_every_format(moments: list[datetime]) -> N
         assert [labels.values[code] for code in labels.codes] == words
 
 
-def test_truth_values_and_text_are_not_labels_of_one_column(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("y,b\n1,true\n2,false\n3,true\n")
-    parquet.write_table(pa.table({"y": [1.0, 2, 3], "b": [True, False, True]}), tmp_path / "b.parquet")
-    for options in ({}, {"stream": True}):
-        with pytest.raises(DataError, match="column `b` has both truth values and text"):
-            ad.fit("y ~ a[b]", str(tmp_path), **options)
-    assert [*ad.fit("y ~ a[b]", str(tmp_path / "b.parquet")).parameters] == ["a[0]", "a[1]"]
+NOTATIONS: dict[str, list[str]] = {
+    "2024-01-02 03:04:05": ["2024-01-02T03:04:05", "2024-01-02 03:04:05.000000", " 2024-01-02T03:04:05.000"],
+    "2024-01-03": ["2024-01-03 00:00:00", "2024-01-03T00:00:00.000000", "2024-01-03T00:00"],
+    "2024-01-02 03:04:05+00:00": ["2024-01-02T03:04:05Z", "2024-01-02 03:04:05.000000+0000"],
+    "2024-01-02 03:04:05.120000": ["2024-01-02T03:04:05.12", "2024-01-02 03:04:05.120000000"],
+    "2024-01-02 03:04:05.123456789": [],  # more digits than times have
+    "03:04:05": ["3:04:05", "03:04:05.000000"],
+    "00:00:00": ["00:00", "0:00:00"],
+    "true": ["True", "TRUE"],
+    "false": ["False", "FALSE "],
+    "yes": [],
+    "2024-01-32": [],
+    "1:2:3": [],
+}
+
+
+def test_a_label_is_the_same_in_every_notation() -> None:
+    cells = [cell for label, others in NOTATIONS.items() for cell in (label, *others)]
+    expected = [label for label, others in NOTATIONS.items() for _ in (label, *others)]
+    text = "x,k\n" + "".join(f"1,{cell}\n" for cell in cells)
+    for content in (text.encode(), as_parquet({"k": cells}), as_arrow({"k": cells})):
+        labels = load(content, (), labels=["k"]).labels["k"]
+        assert [labels.values[code] for code in labels.codes] == expected
+    in_memory = MemoryDataset({"k": cells}).load((), labels=["k"]).labels["k"]
+    assert [in_memory.values[code] for code in in_memory.codes] == expected
+    for written, day in (("31/01/2024", "2024-01-31"), ("2024-01-31", "2024-01-31")):
+        data = open_data(
+            ["-"], io.BytesIO(f"x,k\n1,{written}\n".encode()), options=FileOptions(date_format="DD/MM/YYYY")
+        )
+        assert data.load((), labels=["k"]).labels["k"].values == [day]
+
+
+LABEL_COLUMNS: dict[str, list[Any]] = {
+    "times": [datetime(2024, 1, 2, 3, 4, 5), datetime(2024, 1, 3), datetime(2024, 1, 2, 3, 4, 5, 500_000)],
+    "zoned": [datetime(2024, 1, 2, hour, tzinfo=UTC) for hour in (0, 1, 2)],
+    "days": [date(2024, 1, 2), date(2024, 1, 3), date(2024, 1, 4)],
+    "times of day": [time(3, 4, 5), time(0), time(12, 0, 0, 500_000)],
+    "truth": [True, False, True],
+    "integers": [7, -3, 2**53 + 1],
+    "whole floats": [7.0, -3.0, 2.0],
+    "text": ["a", "b ", "07"],
+}
+
+
+@pytest.mark.parametrize("name", [*LABEL_COLUMNS])
+def test_a_fit_to_one_format_predicts_from_every_other(name: str, tmp_path: Path) -> None:
+    """Text files as pandas, polars and Arrow write them: with other texts for times and truth values."""
+    table = pa.table({"y": [1.0, 2, 3] * 2, "k": LABEL_COLUMNS[name] * 2})
+    frame, arrow_text = pl.from_arrow(table), io.BytesIO()
+    assert isinstance(frame, pl.DataFrame)
+    arrow_csv.write_csv(table, arrow_text)
+    contents = {
+        "a.parquet": as_parquet(table),
+        "a.arrow": as_arrow(table),
+        "pandas.csv": table.to_pandas().to_csv(index=False).encode(),
+        "polars.csv": frame.write_csv().encode(),
+        "arrow.csv": arrow_text.getvalue(),
+        "pandas.jsonl": table.to_pandas().to_json(orient="records", lines=True, date_format="iso").encode(),
+    }
+    (tmp_path / "files").mkdir()
+    for file, content in contents.items():
+        (tmp_path / "files" / file).write_bytes(content)
+    paths = [str(tmp_path / "files" / file) for file in contents]
+    sources = [*paths, {"y": table["y"], "k": table["k"]}, table.to_pandas(), frame, table.to_pydict()]
+    fits = [ad.fit("y ~ a[k]", source) for source in sources]
+    assert len({tuple(fit.parameters.items()) for fit in fits}) == 1
+    together = ad.fit("y ~ a[k]", str(tmp_path / "files"))
+    assert {*together.parameters} == {*fits[0].parameters}
+    assert together.parameters == pytest.approx(fits[0].parameters)
+    fits[0].save(tmp_path / "model.json")
+    expected = fits[0].predict(table).tolist()
+    for source in sources[len(paths) :]:
+        assert fits[0].predict(source).tolist() == expected
+    for path in paths:
+        rows = run_cli(["predict", str(tmp_path / "model.json"), path]).splitlines()[1:]
+        assert [float(row.rpartition(",")[2]) for row in rows] == expected
+
+
+def test_labels_of_a_prediction_are_those_of_the_fit(tmp_path: Path) -> None:
+    """A file with some of the labels may look like one of numbers."""
+    (tmp_path / "data.csv").write_text("g,y\n07,1\n7,5\nx,9\n07,1\n7,5\nx,9\n")
+    fit = ad.fit("y ~ a[g]", str(tmp_path / "data.csv"))
+    fit.save(tmp_path / "model.json")
+    for cells in (["07"], ["7"], ["7", "07"], ["x", "7", "07"]):
+        (tmp_path / "new.csv").write_text("g\n" + "".join(f"{cell}\n" for cell in cells))
+        rows = run_cli(["predict", str(tmp_path / "model.json"), str(tmp_path / "new.csv")]).splitlines()
+        assert rows[1:] == [f"{cell},{fit.parameters[f'a[{cell}]']:g}" for cell in cells]
+        for k, cell in enumerate(cells, 1):
+            words = ["trace", str(tmp_path / "model.json"), str(tmp_path / "data.csv"), "--row", str(k)]
+            assert f"(`g` == '{cell}') = 1" in run_cli(words) or cell != ["07", "7", "x"][k - 1]
+    (tmp_path / "numbers.csv").write_text("g,y\n07,1\n08,5\n07,1\n8,5\n")
+    for text in ("07", "7"):
+        numbers = ad.fit(f"y ~ where(g == '{text}', a, b)", str(tmp_path / "numbers.csv"))
+        assert numbers.parameters == pytest.approx({"a": 1, "b": 5})
+    fit = ad.fit("y ~ a[g]", str(tmp_path / "numbers.csv"))
+    assert [*fit.parameters] == ["a[7]", "a[8]"]
+    assert fit.predict({"g": ["08", "7"]}).tolist() == pytest.approx([5, 1])
+    with pytest.raises(DataError, match="not fitted with the level `9`"):
+        fit.predict({"g": ["08", "9"]})
+
+
+def test_truth_values_are_labels_and_numbers(tmp_path: Path) -> None:
+    for content in (b"y,b\n1,True\n2,False\n3,True\n", as_parquet({"y": [1, 2, 3], "b": [True, False, True]})):
+        (tmp_path / "data").write_bytes(content)
+        assert ad.fit("y ~ a[b]", str(tmp_path / "data")).parameters == pytest.approx({"a[false]": 2, "a[true]": 2})
+        both = ad.fit("y ~ a[b] + c*b", str(tmp_path / "data"), fixed={"a[false]": 0, "a[true]": 0})
+        assert both.parameters == pytest.approx({"c": 2})
+
+
+def test_floats_of_any_size_are_the_same_labels() -> None:
+    numbers = [0.1, 1e-7, 2.5, 1e10]
+    contents = [as_parquet({"k": pa.array(numbers, kind)}) for kind in (pa.float32(), pa.float64())]
+    for content in (*contents, b"k\n" + b"".join(b"%r\n" % number for number in numbers)):
+        assert load(content, (), labels=["k"]).labels["k"].values == numbers
+    single = MemoryDataset({"k": np.array(numbers, np.float32)}).load((), labels=["k"]).labels["k"]
+    assert [single.values[code] for code in single.codes] == numbers
+    pair = as_parquet({"k": ["0.50", "0.5", "2.0", "x"], "g": [1, 1, 1, 1]})
+    assert load(pair, (), labels=["k, g"]).labels["k, g"].values == ["0.5, 1", "2, 1", "x, 1"]
+
+
+def test_bytes_are_text_if_they_are_utf8() -> None:
+    content = as_parquet({"k": ["é".encode(), b"b"], "x": [1, 2], "y": [1, 2]})
+    assert load(content, (), labels=["k"]).labels["k"].values == ["é", "b"]
+    labels = load(as_parquet({"k": [b"\xff", b"b"]}), (), labels=["k"]).labels["k"]
+    with pytest.raises(DataError, match=r"row 1, column `k`: '\\udcff' is not Unicode text"):
+        labels.levels("k")
 
 
 OTHER_COLUMNS: dict[str, pa.Array] = {

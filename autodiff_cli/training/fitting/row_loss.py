@@ -11,8 +11,8 @@ import numpy as np
 from autodiff_cli.algebra.simplify import SIMPLIFICATION_RULES
 from autodiff_cli.algebra.table import NodeTable, Row, a, rewrite_by
 from autodiff_cli.backends.selection import evaluate
-from autodiff_cli.data import dialect as cells
 from autodiff_cli.data.batches import labels_of, numbers_of
+from autodiff_cli.data.dialect import parse_number, quoted_cell
 from autodiff_cli.data.files import DataSource
 from autodiff_cli.data.table import DataError
 from autodiff_cli.formula.formula import Formula
@@ -100,7 +100,7 @@ def row_weighting(loss: str, options: FitOptions) -> str | None:
     words, source = ("weight", options.weights) if options.sigma is None else ("sigma", options.sigma)
     if loss == "" or LOSSES[loss].of_ratio is None or not isinstance(source, str):
         return None
-    return canonical_name(source) if cells.parse_number(source) is None else f"{words} of rows"
+    return canonical_name(source) if parse_number(source) is None else f"{words} of rows"
 
 
 def _explained_loss(
@@ -204,15 +204,14 @@ def _read_row(
         table = file.load((), drop_missing=True, labels=[name])
         classes = check_classes(np.unique(table.labels[name].levels(name)), table.rows, name)
     for name in [*model.label_columns, *class_columns]:
-        text = str(labels_of(row, name).values[0])
-        levels = classes if classes and name in class_columns else model.levels.get(name, [text])
-        same = [k for k, level in enumerate(levels) if level in (text, cells.parse_number(text))]
-        if not same:
+        levels = classes if classes and name in class_columns else model.levels.get(name, ())
+        label = labels_of(row, name).parsed(levels).values[0]
+        if levels and label not in levels:
             place, listed = f"{file.name}: row {number}, column `{name}`", format_names([*map(str, levels)])
-            raise DataError(f"{place}: {cells.quoted_cell(text)} is not among {listed}")
-        labels[name] = check_labels([levels[same[0]]], name, None)
+            raise DataError(f"{place}: {quoted_cell(str(label))} is not among {listed}")
+        labels[name] = check_labels([label], name, None)
         if name in class_columns:
-            point[name] = float(same[0])
+            point[name] = float(levels.index(label))
     indicators = indicator_columns(model.matches, labels)
     return point | {name: float(indicator[0]) for name, indicator in indicators.items()}, classes
 

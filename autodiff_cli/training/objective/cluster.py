@@ -598,7 +598,9 @@ class ClusterData(FitData):
         for summary in self._summaries:
             for name, column in summary.table.labels.items():
                 self._codes[name].codes(column.values)
-        columns = {name: LabelColumn(np.empty(0, np.int32), [*table]).parsed() for name, table in self._codes.items()}
+        columns = {
+            name: LabelColumn(np.empty(0, np.int32), [*table.labels]).parsed() for name, table in self._codes.items()
+        }
         self.labels = self._labels_by_code(columns)
 
     def rows_by(self, recipe: ColumnRecipe) -> Rows:

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from autodiff_cli.array_types import Array, as_label_array
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.batches import LabelColumn
-from autodiff_cli.data.dialect import DataError
+from autodiff_cli.data.dialect import DataError, label_text
 from autodiff_cli.data.files import DataSource, open_data
 from autodiff_cli.data.source import RESERVED_BYTES, available_memory
 from autodiff_cli.data.streaming import StreamedColumns, label_key
@@ -74,8 +74,11 @@ def indicator_columns(
 
 
 def _is_level(levels: NDArray[Any], match: TextMatch) -> Array:
-    """Return 1 for each level that a text compares equal to, otherwise 0."""
-    is_level: Array = (levels.astype(str) == match.text).astype(np.float64)
+    """Return 1 for each level that a text compares equal to, as text or as a number, otherwise 0."""
+    texts = [label_text(match.text)]
+    if levels.dtype.kind != "U":
+        texts = [*map(str, LabelColumn(np.zeros(1, np.int32), texts).parsed(levels.tolist()).values)]
+    is_level: Array = (levels.astype(str) == texts).astype(np.float64)
     return is_level
 
 
@@ -93,6 +96,8 @@ def check_labels(
     """
     array = as_label_array(values)
     labels = LabelColumn.of(array.ravel())
+    if levels is not None:
+        labels = labels.parsed(levels)
     if len(labels.codes) and labels.codes.min() < 0:
         raise DataError(f"row {int(np.argmin(labels.codes)) + 1}, column `{name}`: no label", missing=True)
     new_levels = labels.levels(name)
