@@ -572,7 +572,25 @@ def merge_assignments(values: Mapping[str, str], assignments: Iterable[str], opt
     return merged
 
 
-def suggest_option(command: Command, name: str, value: str | None) -> str | None:
+def commands_with_option(flag: str) -> str:
+    """Return the commands that have an option, in words: `` `autodiff train` and `autodiff compare` ``; "" for none."""
+    return join_words(f"`autodiff {name}`" for name in COMMANDS if flag in find_command(name).options)
+
+
+def explain_option(command: Command, name: str, value: str | None) -> str | None:
+    """Return a message about an option that the command does not have: the command that has it, and what may be meant.
+
+    Returns None if nothing is known about it. Arguments are those of `_suggest_option`.
+    """
+    commands = commands_with_option(name)
+    close = _suggest_option(command, name, value, is_misspelt=not commands)
+    hint = f"; did you mean {close}?" if close else ""
+    if commands:
+        return f"{name} is an option of {commands}, not of `autodiff {command.name}`{hint}"
+    return f"there is no option {name}{hint}" if close else None
+
+
+def _suggest_option(command: Command, name: str, value: str | None, *, is_misspelt: bool) -> str | None:
     """Return what may be meant by an option that does not exist, or None.
 
     The suggestion works in place of the option: options that do not accept its value are left out.
@@ -580,6 +598,7 @@ def suggest_option(command: Command, name: str, value: str | None) -> str | None
     Args:
         name: the option, with its dashes.
         value: its value; None for none.
+        is_misspelt: whether an option of a similar name may be meant.
     """
     options = command.options
     bare = name.lstrip("-").replace("_", "-")
@@ -599,6 +618,8 @@ def suggest_option(command: Command, name: str, value: str | None) -> str | None
     if bare in _DRAWINGS and command.name == "trace":
         suffix = f".{bare}"
         return f"-o {value}" if value is not None and value.endswith(suffix) else f"-o FILE{suffix}"
+    if not is_misspelt:
+        return None
     fitting = {flag.lstrip("-"): flag for flag, each in options.items() if each.accepts(value) or each.accepts(None)}
     close = suggest(bare, [flag for flag in fitting if len(flag) > 1])
     return None if close is None else fitting[close]
@@ -614,9 +635,8 @@ def _unknown_option_error(command: Command, name: str, value: str | None, words:
     """
     if os.path.exists(name):
         return BadInput(f"there is no option {name}; to read the file of this name, write ./{name}")
-    close = suggest_option(command, name, value)
-    if close:
-        return BadInput(f"there is no option {name}; did you mean {close}?")
+    if explanation := explain_option(command, name, value):
+        return BadInput(explanation)
     bare = name.lstrip("-")
     expressions = " ".join(word for word in words if not word.startswith("--"))
     is_mentioned = re.search(rf"\b{re.escape(bare)}\b", expressions) is not None
@@ -668,9 +688,8 @@ def _check_count(command: Command, arguments: Arguments) -> None:
     if least <= count <= (math.inf if any(each.repeats for each in command.arguments) else len(names)):
         return
     for name, text in arguments.values.items():
-        close = suggest_option(command, f"--{name}", text)
-        if close:
-            raise BadInput(f"there is no option --{name}; did you mean {close}?")
+        if explanation := explain_option(command, f"--{name}", text):
+            raise BadInput(explanation)
     if count < least:
         is_file = names[0] == "MODEL" and count == 1 and os.path.exists(arguments.positionals[0])
         missing = "MODEL" if is_file else " and ".join(names[count:least])

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli import ops
-from autodiff_cli.cli.command_line import HELP, Call, merge_assignments, suggest_option
+from autodiff_cli.cli.command_line import HELP, Call, commands_with_option, explain_option, merge_assignments
 from autodiff_cli.cli.environment import BadInput, Environment
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.formula import Formula
@@ -210,16 +210,19 @@ def unknown_name_error(
     if name in bound:
         return UnknownNameError(f"`{name}` is defined in the expression, so it takes no value")
     message = f"the {missing} `{name}`"
+    valid_names = [*names]
+    only = f", only {format_names(valid_names, '`')}" if valid_names else ""
     if declared := call.command.options.get(f"--{name}"):
         return UnknownNameError(f"{message}; the option is written {declared.option.usage}")
     is_option = name in call.values  # else the value of an option such as `--fix` names it
+    explanation = explain_option(call.command, f"--{name}", call.values[name]) if is_option else None
+    if explanation and commands_with_option(f"--{name}"):
+        return UnknownNameError(f"{message}{only}; {explanation}")
     close = suggest(name, [each for each in names if each not in call.values])
     if close is not None:
         return UnknownNameError(message, suggestion=f"--{close}" if is_option else close)
-    if is_option and (option := suggest_option(call.command, f"--{name}", call.values[name])):
-        return UnknownNameError(f"there is no option --{name}; did you mean {option}?")
-    valid_names = [*names]
-    only = f", only {format_names(valid_names, '`')}" if valid_names else ""
+    if explanation:
+        return UnknownNameError(explanation)
     return UnknownNameError(f"{f'--{name} is not an option, and ' if is_option else ''}{message}{only}")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -129,7 +129,7 @@ def train(
         named_parameters = (*call.values, *options.parameters.names)
         parsed_model = Model.parse(text, source.names, named_parameters)
         parsed_model = parsed_model.with_parameters(hyperparameters(options.parsed_priors))
-        _check_names(named_parameters, parsed_model, call)
+        _check_names(named_parameters, [parsed_model], call)
         options = dataclasses.replace(options, start=inputs.constant_values(call.values))
         if by is not None:
             return _fit_by_group(parsed_model, source, by, options, environment, files)
@@ -297,11 +297,14 @@ def _fixed_parameters(assignments: Iterable[str], user_names: Mapping[str, str])
     return fixed
 
 
-def _check_names(user_names: Iterable[str], model: Model, call: Call) -> None:
-    """Raise UnknownNameError for an option about a name that is neither a parameter nor a column of the model."""
+def _check_names(user_names: Iterable[str], models: Sequence[Model], call: Call) -> None:
+    """Raise UnknownNameError for an option about a name that is neither a parameter nor a column of any model."""
     for name in user_names:
-        if not model.accepts(name) and name not in model.columns:
-            raise inputs.unknown_name_error(name, model.parameters, model.program.bound, "model has no parameter", call)
+        if not any(model.accepts(name) or name in model.columns for model in models):
+            names = [*dict.fromkeys(name for model in models for name in model.parameters)]
+            bound = [name for model in models for name in model.program.bound]
+            missing = "model has no parameter" if len(models) == 1 else "models have no parameter"
+            raise inputs.unknown_name_error(name, names, bound, missing, call)
 
 
 def _progress_paper(environment: Environment, guard: OutputGuard | None) -> Paper:
@@ -443,6 +446,7 @@ def compare(
     """
     from autodiff_cli.render.fit_tables import comparison_report
     from autodiff_cli.training.fitting.comparison import compare_models
+    from autodiff_cli.training.objective.model import Model
 
     environment = call.environment
     texts, files = split_models([data, *models])
@@ -453,6 +457,7 @@ def compare(
     with hint_about_missing_cells("use --drop-missing to leave such rows out"):
         texts = [inputs.read_text(model, environment) for model in models]
         source = open_data_files([data], environment, reading)
+        _check_names(call.values, [Model.parse(text, source.names, call.values) for text in texts], call)
         options = dataclasses.replace(options, start=inputs.constant_values(call.values))
         comparison = compare_models(texts, source, options)
     environment.note(*source.notes)

@@ -89,7 +89,7 @@ WRONG = [
     (["x", "--ordr-n", "3"],                "there is no option --ordr-n"),
     (["x", "--x", "--hessian-of"],          "--x needs a value, such as --x 2, but --hessian-of follows"),
     ([],                                    "missing EXPR"),
-    (["x", "-o"],                           "no option -o"),
+    (["x", "-o"],                           "did you mean > FILE"),
     (["x", "--wrt", ""],                    "--wrt needs a value, such as --wrt x,y"),
     (["x", "-x", "2"],                      "to set a variable, use `--x 2`"),
     (["x", "x=2"],                          "to set a variable, use `--x 2`"),
@@ -445,3 +445,46 @@ def test_a_suggested_option_takes_the_value_that_it_is_given() -> None:
 def test_without_a_terminal_there_is_nothing_to_step_through() -> None:
     output = run_cli("trace x*y --x 2 --y 3 --step")
     assert "standard output is not a terminal" in output.stderr
+
+
+# Arguments with which each command does something.
+EXAMPLES = {
+    "lesson": "slopes",
+    "serve": "--no-browser",
+    "train": "'y ~ a*x' data.csv",
+    "predict": "model.json data.csv",
+    "compare": "data.csv 'y ~ a*x' 'y ~ a*x + b'",
+    "data": "data.csv",
+    "solve": "x^2-2 --x 0..3",
+    "minimize": "x^2 --x -1..2",
+    "maximize": "x^2 --x -1..2",
+    "ops": "",
+    "doctor": "",
+    "export": "x*y --to c",
+    "completion": "bash",
+}
+
+
+@pytest.mark.parametrize("name", [*COMMANDS])
+def test_an_option_of_another_command_is_named_with_that_command(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Commands that take values of variables would otherwise take it for one."""
+    monkeypatch.chdir(tmp_path)
+    Path("data.csv").write_text("x,y\n1,2\n2,3.9\n3,6.2\n4,8.1\n")
+    run_cli("train 'y ~ a*x' data.csv --save model.json")
+    words = [name, *shlex.split(EXAMPLES.get(name, "x*y --x 1 --y 2"))]
+    commands = [find_command(each) for each in COMMANDS]
+    others = {flag: each for command in commands for flag, each in command.options.items()}
+    for flag in others.keys() - find_command(name).options.keys():
+        values = [others[flag].choices[0] if others[flag].choices else "2"] * (not others[flag].is_flag)
+        refused = run_cli([*words, flag, *values])
+        assert refused.status == 2, flag
+        owners = [f"`autodiff {each.name}`" for each in commands if flag in each.options]
+        message = f"{flag} is an option of {', '.join(owners[:-1])}{' and ' * (len(owners) > 1)}{owners[-1]}"
+        assert f"{message}, not of `autodiff {name}`" in refused.stderr
+
+
+def test_a_variable_may_be_named_like_an_option_of_another_command() -> None:
+    assert run_cli("grad by*bootstrap --by 2 --bootstrap 3 --json").json["gradient"] == {"by": 3, "bootstrap": 2}
+    assert "did you mean --json?" in run_cli("grad x --x 2 --format json").stderr

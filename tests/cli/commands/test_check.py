@@ -315,7 +315,7 @@ BAD = [
     ("check x --x 0:1:3",                     "only `grad` accepts a range (`0:1:3`)"),
     ("check x --x 2+-0.1",                    "only `grad` and `trace` accept a value with an error (`2+-0.1`)"),
     ("check x --x 2.0(1)",                    "only `grad` and `trace` accept a value with an error (`2.0(1)`)"),
-    ("check x --x 2 --precision 5",           "--precision is not an option, and the expression has no"),
+    ("check x --x 2 --precision 5",           "--precision is an option of `autodiff grad`"),
     ("check x --x 2 --wrt y",                 "no variable `y`"),
 ]
 # fmt: on

@@ -36,7 +36,7 @@ def test_models_are_listed_best_first() -> None:
 def test_starts_are_for_the_models_that_have_them() -> None:
     document = run_cli(["compare", DECAY, *MODELS, "--c", "0.5", "--folds", "0", "--json"]).json
     assert document["models"][0]["cv_error"] is None
-    expect_refusal(run_cli(["compare", DECAY, *MODELS, "--q", "0.5"]), "no model has the parameter `q`")
+    expect_refusal(run_cli(["compare", DECAY, *MODELS, "--q", "0.5"]), "the models have no parameter `q`")
 
 
 def test_one_model_that_fails_does_not_stop_the_others() -> None:
