@@ -62,7 +62,7 @@ class DataError(InputError):
         self, message: str, *, missing: bool = False, text_columns: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         super().__init__(message)
-        self.missing, self.text_columns = missing, text_columns
+        self.missing, self.text_columns = missing, dict(text_columns)  # a mapping proxy could not be pickled
 
 
 class CellKind(Enum):

@@ -13,7 +13,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Protocol, TypeVar
 
-from autodiff_cli.graph.node import Node, get_op, is_literal
+from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import Op, Shape
 
 
@@ -225,25 +225,24 @@ def substitute(roots: Sequence[Node], replace: Mapping[Node, Node]) -> list[Node
     return [new[root] for root in roots]
 
 
-PackedGraph = tuple[list[tuple[str | None, tuple[int, ...], str, bool]], tuple[int, ...]]
+PackedGraph = tuple[list[Node | tuple[Op, tuple[int, ...]]], tuple[int, ...]]
 
 
 def pack(roots: Sequence[Node]) -> PackedGraph:
-    """Return the graphs of `roots` as flat lists, so that pickling does not recurse over their depth."""
+    """Return the graphs of `roots` as flat lists, so that pickling does not recurse over their depth.
+
+    Leaves stay nodes, so that graphs that are pickled together share them afterwards too.
+    """
     tape = Tape(roots)
-    rows = [
-        (node.op.name if node.op is not None else None, inputs, node.text, node.is_constant)
-        for node, inputs in zip(tape.nodes, tape.inputs, strict=True)
-    ]
-    return rows, tape.outputs
+    steps = zip(tape.nodes, tape.inputs, strict=True)
+    return [node if node.op is None else (node.op, inputs) for node, inputs in steps], tape.outputs
 
 
 def unpack(packed: PackedGraph) -> list[Node]:
     """Return the roots of graphs that `pack` flattened. Nodes that were shared are shared again."""
     nodes: list[Node] = []
-    for name, inputs, text, is_constant in packed[0]:
-        op = get_op(name) if name is not None else None
-        nodes.append(Node(op, tuple(nodes[i] for i in inputs), text, is_constant))
+    for step in packed[0]:
+        nodes.append(step if isinstance(step, Node) else Node(step[0], tuple(nodes[i] for i in step[1])))
     return [nodes[i] for i in packed[1]]
 
 
@@ -252,7 +251,11 @@ def _unpack_one(packed: PackedGraph) -> Node:
     return unpack(packed)[0]
 
 
-copyreg.pickle(Node, lambda node: (_unpack_one, (pack((node,)),)))
+def _reduce_node(node: Node) -> tuple[Any, ...]:
+    return (Node, (None, (), node.text, node.is_constant)) if node.op is None else (_unpack_one, (pack((node,)),))
+
+
+copyreg.pickle(Node, _reduce_node)
 
 
 class Template:

@@ -10,6 +10,7 @@ import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -474,6 +475,10 @@ class TraceDisplay:
     """
 
     trace: Trace
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        expression: Any = self.trace.expression
+        return partial(expression.trace, wrt=self.trace.wrt), (self.trace.point,)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # display protocols that this class does not implement
