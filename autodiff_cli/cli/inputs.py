@@ -62,6 +62,8 @@ def read_text(argument: str, environment: Environment, implicit: bool = False) -
     text = argument
     if argument == "-":
         text = _read_utf8("standard input", lambda: environment.stdin.read(MAX_TEXT_LENGTH + 1))
+    elif argument == "@":
+        raise BadInput("@ needs the name of a file, such as @formula.txt")
     elif argument.startswith("@"):
         text = _read_utf8(f"`{argument[1:]}`", lambda: _read_file(argument[1:]))
     elif "." in argument and os.path.isfile(argument):

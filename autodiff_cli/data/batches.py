@@ -123,10 +123,9 @@ class LabelColumn:
                     raise DataError(f"{self._location(code, name)}: {reason}")
             return np.array([int(value) for value in self.values], np.int64)
         for code, value in enumerate(map(str, self.values)):
-            try:
-                value.encode()  # what cannot be encoded cannot be saved
-            except UnicodeEncodeError:
-                raise DataError(f"{self._location(code, name)}: {value!r} is not Unicode text") from None
+            if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+                problem = "has a NUL character" if "\0" in value else "is not Unicode text"
+                raise DataError(f"{self._location(code, name)}: {value!r} {problem}")
         return np.array([*map(str, self.values)])
 
     def _location(self, code: int, name: str) -> str:

@@ -387,6 +387,7 @@ def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
         (Parquet.MAGIC, Feather.MAGIC, JsonLines.MAGIC, _ZIP_MAGIC)
     ):
         source.buffer_all()  # only plain delimited text can be read as it arrives
+    source.check_compressed_format()
     if source.first_bytes.startswith(_ZIP_MAGIC):
         return DelimitedText(_workbook_text(source, dialect.sheet), dialect, "workbook (.xlsx)")
     start = source.first_text_bytes.lstrip(_LEADING_WHITESPACE)

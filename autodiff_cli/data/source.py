@@ -337,12 +337,14 @@ _COMPRESSION_SAMPLE_BYTES = 1 << 17  # bytes that are compressed to estimate the
 _LARGE_FILE_BYTES = 1 << 18  # bytes; from here on loading pyarrow pays off for text batches
 _MAGIC_BYTES = 16  # bytes: the longest signature in _UNSUPPORTED_FORMATS fits
 _GZIP_MAGIC = b"\x1f\x8b"
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # byte order marks: line ends take two bytes
+# Encodings by their byte order marks. UTF-32 is first, since its mark begins like that of UTF-16.
+_MARKED_ENCODINGS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 # Explanations of messages of the `csv` module, by their start.
 _CSV_MESSAGES = {
     "new-line character": "a line ends in a carriage return alone; save the file with line feeds",
     "field larger": "a cell is longer than 16 million characters, the maximum",
     "Error -3": "the compressed data are damaged",
+    "Not a gzipped file": "other bytes follow the compressed data",
 }
 
 # Formats that are not supported, by their first bytes, with advice.
@@ -361,6 +363,13 @@ _UNSUPPORTED_FORMATS = {
     b"\xff\xd8\xff": "an image",
     b"FEA1": "a Feather file of version 1: write it again as version 2",
     b"\xff\xff\xff\xff": "a stream of Arrow: write it as an Arrow file (Feather)",
+}
+# Formats that cannot be read if they are compressed by gzip as a whole, by their first bytes.
+_NOT_IN_GZIP = {
+    _GZIP_MAGIC: "a gzip file",
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file (Feather)",
+    b"PK\x03\x04": "a zip file",
 }
 
 
@@ -437,10 +446,15 @@ class ByteSource:
             return None if codecs.lookup(self._named_encoding).name == "utf-8" else self._named_encoding
         stream = self._stream
         sample = self._start(self._open_decompressed, _SAMPLE_BYTES) if stream is None else stream.peek()
-        if sample.startswith(_UTF16_MARKS):
-            return "utf-16"
-        for encoding, high_bytes in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[::2])):
-            if 2 * high_bytes.count(0) > len(high_bytes) > 0:  # most characters are ASCII
+        for mark, encoding in _MARKED_ENCODINGS.items():
+            if sample.startswith(mark):
+                return encoding
+        lines = sample.count(b"\n")
+        for encoding, line_end, high_bytes in (
+            ("utf-16-le", b"\n\0", sample[1::2]),
+            ("utf-16-be", b"\0\n", sample[::2]),
+        ):
+            if sample.count(line_end) == lines and (lines or 2 * high_bytes.count(0) > len(high_bytes)):
                 return encoding
         try:
             codecs.getincrementaldecoder("utf-8")().decode(sample)
@@ -496,6 +510,13 @@ class ByteSource:
     def is_gzipped(self) -> bool:
         """Whether the bytes are compressed by gzip."""
         return self.first_bytes.startswith(_GZIP_MAGIC)
+
+    def check_compressed_format(self) -> None:
+        """Raise DataError if the bytes are compressed by gzip, and their format is not one of text."""
+        start = self._start(self._open_decompressed, _MAGIC_BYTES) if self.is_gzipped else b""
+        for magic, description in {**_UNSUPPORTED_FORMATS, **_NOT_IN_GZIP}.items():
+            if start.startswith(magic):
+                raise DataError(f"{self.name}: gzip contains {description.partition(':')[0]}; unpack it first")
 
     @property
     def is_large(self) -> bool:

@@ -236,8 +236,7 @@ class Formula:
         for name, shape in self.shapes.items():
             value_shape = value_shapes.get(name, ())
             if value_shape[-len(shape) :] != shape:
-                declared, actual = format_shape(shape), format_shape(value_shape)
-                raise ExpressionError(f"`{name}` is declared with the shape {declared}; its value has {actual}")
+                raise self._declared_shape_error(name, value_shape)
         certain = {name: value_shapes[name] for name in self.arrays & value_shapes.keys()} | self.shapes
         with_possible = {name: value_shapes[name] for name in self._possible_arrays & value_shapes.keys()} | certain
         if len(with_possible) > len(certain):
@@ -300,8 +299,15 @@ class Formula:
             if shape and name not in self.arrays | self.shapes.keys() | self._possible_arrays:
                 raise self.unexpected_array_error(name, shape)
 
+    def _declared_shape_error(self, name: str, shape: Shape) -> ExpressionError:
+        actual = f"has the shape {format_shape(shape)}" if shape else "is a number"
+        declared = format_shape(self.shapes[name])
+        return ExpressionError(f"`{name}` is declared with the shape {declared}, but its value {actual}")
+
     def unexpected_array_error(self, name: str, shape: Shape) -> ExpressionError:
-        """Return the error for an array of this shape as the value of a variable that is a number."""
+        """Return the error for an array of this shape as the value of a variable that is a number, or smaller."""
+        if name in self.shapes:
+            return self._declared_shape_error(name, shape)
         return ExpressionError(
             f"`{name}` is a number here, not an array; to make it an array, declare its shape",
             suggestion=self.with_declarations({name: shape}),

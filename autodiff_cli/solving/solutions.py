@@ -211,6 +211,9 @@ class BoxProblem:
             ExpressionError: for arrays that do not fit, and for a condition that is not an equation.
         """
         leaves = self.formula.leaves
+        for name in leaves:
+            if name in self.formula.arrays | self.formula.shapes.keys():
+                raise ExpressionError(f"`{name}` is an array; here, write its elements as numbers: [{name}1, {name}2]")
         with self.formula.locate_errors():
             elements = unroll([self.formula.output])[0].reshape(-1).tolist()
         if any(element.op in _CONDITIONS for element in elements):

@@ -342,3 +342,54 @@ def test_a_number_beyond_all_floats_is_shown_short(tmp_path: Path) -> None:
     path.write_text("x,y\n1," + "9" * 100_000 + "\n2,3\n")
     with pytest.raises(DataError, match=r"line 2, column `y`: 9{40} is too large for a float$"):
         open_data([str(path)]).load(["x", "y"])
+
+
+@pytest.mark.parametrize(
+    ("content", "description"),
+    [
+        (gzip.compress(b"x,y\n1,2\n"), "a gzip file"),
+        (b"PAR1 and more", "a Parquet file"),
+        (b"ARROW1 and more", "an Arrow file"),
+        (b"PK\x03\x04 and more", "a zip file"),
+        (b"\x89PNG and more", "an image"),
+        (b"SQLite format 3", "an SQLite database"),
+    ],
+)
+def test_what_gzip_contains_is_named(content: bytes, description: str, tmp_path: Path) -> None:
+    (tmp_path / "data.gz").write_bytes(gzip.compress(content))
+    for words in ("data FILE", "train 'y ~ a*x' FILE", "grad x --at FILE"):
+        refused = run_cli(words.replace("FILE", str(tmp_path / "data.gz")))
+        assert (refused.status, refused) == (2, "")
+        assert f"data.gz: gzip contains {description}" in refused.stderr
+    (tmp_path / "more.gz").write_bytes(gzip.compress(b"x,y\n1,2\n") + b"more")
+    assert "other bytes follow the compressed data" in run_cli(["data", str(tmp_path / "more.gz")]).stderr
+
+
+ENCODED = "größe,όνομα,名\n1,αβγ,一\n2,д,Ā\n3,z,z\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_text_of_any_script_is_read_in_its_encoding(encoding: str) -> None:
+    table = open_data(["-"], io.BytesIO(ENCODED.encode(encoding))).load(["größe"], labels=["όνομα", "名"])
+    assert table.columns["größe"].tolist() == [1, 2, 3]
+    assert [table.labels[name].values for name in ("όνομα", "名")] == [["αβγ", "д", "z"], ["一", "Ā", "z"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"x,y\n1,2\n" + b"\0" * 100, "line 3: 1 cell, but the header has 2"),
+        (b"x,y\n1,2\n\0\0\0\n3,4\n", "line 3: 1 cell, but the header has 2"),
+        (b"x,y\n1,2\n3,4\0\n", 'line 3, column `y`: "4\0" is not a number'),
+    ],
+)
+def test_nul_bytes_are_not_an_encoding(content: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        open_data(["-"], io.BytesIO(content)).load(["x", "y"])
+
+
+def test_labels_with_nul_characters_are_refused() -> None:
+    """NumPy drops them at the end of a text, so that different labels would be one."""
+    column = open_data(["-"], io.BytesIO(b"y,g\n1,a\0\n2,a\n3,a\0\n")).load((), labels=["g"]).labels["g"]
+    with pytest.raises(DataError, match=r"row 1, column `g`: 'a\\x00' has a NUL character"):
+        column.levels("g")

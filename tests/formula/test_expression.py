@@ -153,13 +153,19 @@ def test_a_batch_inside_an_array() -> None:
     [
         ("sum(W @ x)", {"W": [[1, 2]], "x": [1, 2, 3]}, "1x2 @ 3"),
         ("v: 3; v[3]", {"v": [1, 2, 3]}, "index 3 is out of range"),
-        ("v: 3; sum(v)", {"v": [1, 2]}, "declared with the shape 3"),
+        ("v: 3; sum(v)", {"v": [1, 2]}, "`v` is declared with the shape 3, but its value has the shape 2"),
+        ("v: 3; sum(v)", {"v": 2.0}, "`v` is declared with the shape 3, but its value is a number"),
         ("dot(v, w)", {"v": [1, 2], "w": [1, 2, 3]}, "2 and 3"),
     ],
 )
 def test_shapes_that_do_not_fit(text: str, point: dict[str, list[float]], message: str) -> None:
     with pytest.raises(ad.ExpressionError, match=message):
         ad.parse(text)(point)
+
+
+def test_a_trace_of_a_batch_of_arrays_is_refused() -> None:
+    with pytest.raises(ad.ExpressionError, match=r"declared with the shape 2, but its value has the shape 3x2$"):
+        ad.parse("v: 2; sum(v)").trace(v=np.ones((3, 2)))
 
 
 def test_an_array_has_no_gradient_but_a_jacobian() -> None:

@@ -813,3 +813,13 @@ def test_a_zero_at_0_has_no_sign(text: str) -> None:
         assert [*map(str, (least.point["x"], least.value))] == ["0.0", "0.0"]
         (most,) = ad.parse("-x^2").maximize(x=(-1, 1)).points
         assert [*map(str, (most.point["x"], most.value))] == ["0.0", "0.0"]
+
+
+@pytest.mark.parametrize("text", ["v: 2; norm(v) - 1", "dot(v, w) - 1"])
+def test_arrays_are_refused(text: str) -> None:
+    """Their shape would be ignored, and the zeros of another formula be proven."""
+    formula = ad.parse(text)
+    box = {name: (0, 1) if name == "v" else 1 for name in formula.variables}
+    for search in (formula.solve, formula.minimize):
+        with pytest.raises(ad.ExpressionError, match="`v` is an array; here, write its elements as numbers"):
+            search(box)
