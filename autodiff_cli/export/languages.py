@@ -13,6 +13,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,10 +31,10 @@ from autodiff_cli.export.program import (
     indent_lines,
     indexed_element,
     is_plain_name,
+    is_singular,
     layout_source,
-    simplify_for_autodiff,
     simplify_for_code,
-    simplify_for_tensors,
+    simplify_for_framework,
     wrap_statement,
 )
 from autodiff_cli.graph.op import Op
@@ -42,7 +43,7 @@ from autodiff_cli.numbers.translation import Library, identifiers
 from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
 from autodiff_cli.targets.fortran import FORTRAN, FORTRAN_STATEMENTS, RESULT, FortranLibrary, split_declarations
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
-from autodiff_cli.targets.python import LIBRARIES
+from autodiff_cli.targets.python import JAX, LIBRARIES, TORCH
 from autodiff_cli.targets.translation import GraphWriter, UnsupportedOperationError
 
 if TYPE_CHECKING:
@@ -351,11 +352,11 @@ EXPORTERS: Mapping[str, Exporter] = {
     "numpy": Exporter("NumPy", python.numpy_source, LIBRARIES["numpy"], python.NUMPY_NAMES, has_arrays=True),
     "jax": Exporter(
         "JAX", python.jax_source, LIBRARIES["jax"], python.JAX_NAMES,
-        has_arrays=True, has_autodiff=True, graph_pass=simplify_for_autodiff,
+        has_arrays=True, has_autodiff=True, graph_pass=partial(simplify_for_framework, JAX, is_singular),
     ),
     "torch": Exporter(
         "PyTorch", python.torch_source, LIBRARIES["torch"], python.TORCH_NAMES,
-        has_arrays=True, has_autodiff=True, graph_pass=simplify_for_tensors,
+        has_arrays=True, has_autodiff=True, graph_pass=partial(simplify_for_framework, TORCH, lambda _: True),
     ),
     "js": Exporter("JavaScript", javascript_source, lambda: Library(JAVASCRIPT), JAVASCRIPT_NAMES),
     "latex": Exporter(

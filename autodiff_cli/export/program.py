@@ -28,6 +28,7 @@ from autodiff_cli.graph.tape import (
     Tape,
     format_shape,
     has_array_operations,
+    infer,
     rebuild,
     substitute,
     topological_order,
@@ -37,7 +38,7 @@ from autodiff_cli.language.errors import ExpressionError, InputError, join_words
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.numbers.translation import Library
+from autodiff_cli.numbers.translation import Library, Target
 from autodiff_cli.ops.arithmetic import clip, max_, min_, not_, or_, where
 from autodiff_cli.ops.structural import largest
 from autodiff_cli.targets.translation import GraphWriter
@@ -285,21 +286,35 @@ def simplify_for_code(roots: Sequence[Node], _: Mapping[str, Shape]) -> list[Nod
     Constant parts that are 0, infinite or undefined, or are computed from such numbers, become constants: compilers
     reject `1/0`, `log(0)` and `atan2(0, 0)`, also within the definition of `acot(0)`.
     """
-    return fold_constants(simplify(roots), _is_singular)
+    return fold_constants(simplify(roots), is_singular)
 
 
-def _is_singular(number: float) -> bool:
+def is_singular(number: float) -> bool:
     return number == 0 or not math.isfinite(number)
 
 
-def simplify_for_autodiff(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
-    """Simplify graphs for a framework that differentiates them; see `guard_branches`."""
-    return guard_branches(simplify_for_code(roots, shapes), shapes)
+def simplify_for_framework(
+    target: Target, folds: Callable[[float], bool], roots: Sequence[Node], shapes: Mapping[str, Shape]
+) -> list[Node]:
+    """Simplify graphs for a framework that differentiates them; see `guard_branches`.
 
+    Operations that it lacks are expanded first, so that no branch is overlooked.
 
-def simplify_for_tensors(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
-    """Simplify graphs, and fold all constant parts, since PyTorch's functions accept tensors, not numbers."""
-    return guard_branches(fold_constants(simplify(roots), lambda _: True), shapes)
+    Args:
+        target: the framework.
+        folds: whether constant parts with some value become constants.
+    """
+
+    def expand(node: Node, inputs: tuple[Node, ...]) -> Node:
+        op = node.op
+        if op is None or op.expansion is None or op.name in target.notations or op.name in target.definitions:
+            return with_inputs(node, inputs)
+        known = {each: each for each in inputs}
+        return infer(op.expansion(*inputs), known, lambda each: expand(each, tuple(known[i] for i in each.inputs)))
+
+    simplified = fold_constants(simplify(roots), folds)
+    expanded = rebuild(simplified, expand)
+    return guard_branches([expanded[root] for root in simplified], shapes)
 
 
 # Operations with finite derivatives at all finite numbers.
@@ -680,7 +695,7 @@ def layout_source(
         UnsupportedOperationError: if the language lacks an operation.
     """
     writer = GraphWriter(library)
-    graphs = fold_constants(writer.lower([*program.roots, *program.intermediates]), _is_singular)
+    graphs = fold_constants(writer.lower([*program.roots, *program.intermediates]), is_singular)
     roots, intermediates = graphs[: len(program.roots)], graphs[len(program.roots) :]
     any_name = {leaf: Fragment("x") for variable in program.variables for leaf in variable.leaves}
     draft = _write_lines(writer, roots, any_name)

@@ -347,7 +347,7 @@ def test_a_number_beyond_all_floats_is_shown_short(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "description"),
     [
-        (gzip.compress(b"x,y\n1,2\n"), "a gzip file"),
+        (gzip.compress(b"x,y\n1,2\n", mtime=0), "a gzip file"),
         (b"PAR1 and more", "a Parquet file"),
         (b"ARROW1 and more", "an Arrow file"),
         (b"PK\x03\x04 and more", "a zip file"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import math
@@ -21,13 +22,7 @@ import pytest
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.export.languages import EXPORTERS, ExportError, export
-from autodiff_cli.export.program import (
-    MAX_HESSIAN_SIZE,
-    ExportOptions,
-    TooLargeError,
-    simplify_for_autodiff,
-    transliterate,
-)
+from autodiff_cli.export.program import MAX_HESSIAN_SIZE, ExportOptions, TooLargeError, transliterate
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import constant, is_literal, variable
@@ -50,6 +45,7 @@ from tests.export.support import (
     in_torch,
     run,
 )  # fmt: skip
+from tests.fuzz import grammar
 from tests.numbers.test_arrays import ELEMENTWISE
 from tests.support import run_cli
 from tests.tools import program
@@ -171,7 +167,7 @@ SELECTIONS = [
 def test_a_framework_that_multiplies_by_0_has_our_gradient(text: str, points: list[float]) -> None:
     """The graph that JAX and PyTorch get is differentiated without masks, as they do it."""
     f = parse(text)
-    (graph,) = simplify_for_autodiff([f.output], {})
+    (graph,) = EXPORTERS["jax"].graph_pass([f.output], {})
     tape = Tape([graph])
     for x in map(float, points):
         values = forward(tape, FLOATS, {"x": x})
@@ -211,7 +207,7 @@ def test_in_branches_of_arrays_that_are_not_taken_nothing_is_infinite(branch: st
     """A framework would multiply it by 0. Where they are taken, they have the value that they had."""
     f = parse(f"v: 2; M: 2x2; where(x > 0, {branch}, 2) + 0*M[0, 0]*v[0]")
     v, matrix = np.array([2.0, 3.0]), np.array([[1.0, 2.0], [3.0, 4.0]])
-    tape = Tape(simplify_for_autodiff([f.output], {"v": (2,), "M": (2, 2)}))
+    tape = Tape(EXPORTERS["jax"].graph_pass([f.output], {"v": (2,), "M": (2, 2)}))
     for x in (0.0, 1.5):
         columns = {"x": np.array([x]), "v": v[:, None], "M": matrix[..., None]}
         values = forward(tape, arrays.ARRAYS, columns)
@@ -543,7 +539,7 @@ def test_functions_of_constants_are_real_numbers_in_python(target: str) -> None:
 @each("text", ["max([sqrt(x), log(y)])", "min([sqrt(x), log(y), x/y])", "max(sqrt([x, y]))", "min(1/[x, y])"])
 def test_guarded_elements_leave_the_value_as_it_is(text: str) -> None:
     f = parse(text)
-    tape = Tape(simplify_for_autodiff([f.output], {}))
+    tape = Tape(EXPORTERS["jax"].graph_pass([f.output], {}))
     for x, y in product([0.25, 1.0, 4.0], repeat=2):
         values = forward(tape, arrays.ARRAYS, {"x": np.array([x]), "y": np.array([y])})
         assert values[tape.outputs[0]] == pytest.approx(f(x=x, y=y))
@@ -820,3 +816,57 @@ def test_expressions_without_source_are_exported_too() -> None:
     f = parse("x^2*sin(y)").derivative("x")
     assert isinstance(f, Expression)
     assert "return { value, gradient };" in export(f, "js", ExportOptions())
+
+
+def test_jax_differentiates_drawn_formulas(tmp_path: Path) -> None:
+    """JAX loses some digits where slopes cancel, and follows its own conventions at kinks."""
+    formulas, cases = [], []
+    for drawn in (grammar.case(seed, arrays=False, beyond=False) for seed in range(200)):
+        f = parse(drawn.text)
+        traced = f.trace(drawn.point)
+        if traced.warnings or not all(map(math.isfinite, (traced.value, *traced.gradient.values()))):
+            continue
+        with contextlib.suppress(ExportError):
+            source = export(f, "jax", ExportOptions())
+            cases.append(Case(source, "f", f.variables, [tuple(float(drawn.point[name]) for name in f.variables)]))
+            formulas.append((drawn, traced))
+    assert len(cases) > 60
+    for (drawn, traced), ((value, slopes),) in zip(formulas, in_jax(cases, tmp_path), strict=True):
+        assert close(value, traced.value, 1e-11, 1e-14), str(drawn)
+        for slope, (name, expected) in zip(slopes, traced.gradient.items(), strict=True):
+            scale = abs(traced.value) / max(abs(drawn.point[name]), 1e-300)
+            assert close(slope, expected, 1e-9, 1e-13 * scale), f"{name} of {drawn}"
+
+
+JAX_TEXTS = {
+    "7": {},
+    "x - x": {"x": 2.5},
+    "polygamma(1, 1/pi) + x": {"x": 1},
+    "beta(x, y)": {"x": 0.5, "y": 9.75},
+    "beta(y, x)": {"x": 60, "y": 70},
+    "beta(-0.5, x)": {"x": 150},
+    "student_t_logpdf(x, y)": {"x": 0.7, "y": 25},
+    "exponential_logpdf(x, y)": {"x": -3, "y": 2},
+    "half_cauchy_logpdf(x, y)": {"x": -1, "y": 0.3},
+    "lognormal_logpdf(x, y, z)": {"x": -1, "y": 0.3, "z": 2},
+}
+
+
+def test_jax_has_the_values_and_slopes_of_grad(tmp_path: Path) -> None:
+    formulas = {text: parse(text) for text in JAX_TEXTS}
+    cases = [
+        Case(export(f, "jax"), "f", f.variables, [tuple(JAX_TEXTS[text][name] for name in f.variables)])
+        for text, f in formulas.items()
+    ]
+    for (text, f), ((value, slopes),) in zip(formulas.items(), in_jax(cases, tmp_path), strict=True):
+        expected, gradient = f.value_and_grad(JAX_TEXTS[text])
+        assert [value, *slopes] == pytest.approx([expected, *gradient.values()], rel=1e-12), text
+
+
+def test_jax_source_avoids_what_jax_does_inaccurately() -> None:
+    assert "return 7.0\n" in export(parse("7"), "jax")
+    assert "special.beta(" not in export(parse("beta(x, y)"), "jax")
+    assert "polygamma(1, " in export(parse("polygamma(1, 1/pi)"), "jax")
+    f = parse("lognormal_logpdf(x, m, 1)")
+    assert f(x=-1, m=0) == -math.inf
+    assert math.isnan(f(x=-1, m=math.nan))

@@ -166,7 +166,7 @@ def test_arrays_are_perturbed_as_floats_are(op: Op) -> None:
             numbers = [start_perturbed_run(run).function(op, len(xs))(*xs) for run in PERTURBED_RUNS]
             kinds = [start_perturbed_array_run(run) for run in PERTURBED_RUNS]
             columns = [kind.function(op, len(xs))(*(np.array([x]) for x in xs)) for kind in kinds]
-        of_numbers, of_columns = np.ptp(numbers), np.ptp(columns)
+            of_numbers, of_columns = np.ptp(numbers), np.ptp(columns)
         assert not of_columns < of_numbers / 100, (start, numbers, columns)
 
 
