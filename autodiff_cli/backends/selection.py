@@ -238,9 +238,7 @@ def _compiled_status(cache: tuple[str, str]) -> BackendStatus:
         raise RuntimeError(f"a test kernel computed {total} instead of 3")
     processor = host_processor()
     has_vectors = processor.vector_function("exp", 1) is not None
-    functions = (
-        "glibc's libmvec, one vector at a time" if has_vectors else "the C library, one number at a time (slower)"
-    )
+    functions = "glibc's libmvec, vector by vector" if has_vectors else "the C library, number by number (slower)"
     if processor.has_fma:
         functions = f"exp, log, sin and cos inlined; others from {functions}"
     model = f"{processor.cpu}, vectors of {processor.width} doubles"

@@ -747,9 +747,7 @@ class DerivativeRequest(CheckedOptions):
     mode: PassMode = mode_option()
     order: int | None = _derivative("--order N", _ORDER_HELP, between(1, MAX_ORDER))
     hessian: bool = _derivative("--hessian", "Also compute all second derivatives.")
-    direction: str | None = _derivative(
-        "--direction x=1,y=2", "Also compute the directional derivative, by forward mode."
-    )
+    direction: str | None = _derivative("--direction x=1,y=2", "Also show the directional derivative, by forward mode.")
     jacobian: bool = _derivative("--jacobian", "Differentiate all elements of an array, or all --outputs.")
     outputs: str | None = _derivative("--outputs a,b", "Names of the statements that --jacobian differentiates.")
     at: str | None = _derivative("--at FILE", "Compute value and gradient at each row of a data file.")
@@ -764,12 +762,8 @@ _MONTE_CARLO_HELP = "Also draw N random inputs, and show the distribution of the
 class UncertaintyRequest(CheckedOptions):
     """The options for values with standard errors, besides the values themselves."""
 
-    sigma: list[str] | None = uncertainty_option(
-        "--sigma x=0.1", "Standard error of a variable; with `grad --at`, also a column.", repeats=True
-    )
-    correlation: list[str] | None = uncertainty_option(
-        "--correlation x,y=0.8", "Correlation of the errors of two variables.", repeats=True
-    )
+    sigma: list[str] | None = uncertainty_option("--sigma x=0.1", "Error of a variable, or its column.", repeats=True)
+    correlation: list[str] | None = uncertainty_option("--correlation x,y=0.8", "Correlation of errors.", repeats=True)
     monte_carlo: int | None = uncertainty_option("--monte-carlo N", _MONTE_CARLO_HELP, between(100, 100_000_000))
     seed: int = uncertainty_option("--seed N", "Seed for the random number generator.", at_least(0), default=0)
 

@@ -107,8 +107,7 @@ def _derivative_formulas(formula: Formula, names: Sequence[str], request: Deriva
     arrays = [name for name in names if name in formula.shapes]
     if arrays and (request.hessian or request.order is not None):
         raise BadInput(
-            f"`{arrays[0]}` is an array, and higher derivatives with respect to arrays have no formula: "
-            "give every variable a value"
+            f"`{arrays[0]}` is an array, whose higher derivatives have no formula: give every variable a value"
         )
     second = derivatives.second_derivatives(first) if request.hessian else None
     if request.order is None:
@@ -371,8 +370,7 @@ def _check_columns(file: DataFile, columns: Sequence[str], value_texts: Mapping[
     if not columns:
         variables = format_names(formula.variables, "`") or "it has none"
         raise BadInput(
-            f"{file.name}: no column is a variable of the expression ({variables}); "
-            f"the columns are {format_names(file.names)}"
+            f"{file.name}: no column is a variable ({variables}); the columns are {format_names(file.names)}"
         )
     for column in columns:
         if column in value_texts:

@@ -67,9 +67,7 @@ def read_text(argument: str, environment: Environment, implicit: bool = False) -
     elif argument.startswith("@"):
         text = _read_utf8(f"`{argument[1:]}`", lambda: _read_file(argument[1:]))
     elif "." in argument and os.path.isfile(argument):
-        raise BadInput(
-            f"`{argument}` is a file, not an expression; to read the expression from it, write `@{argument}`"
-        )
+        raise BadInput(f"`{argument}` is a file, not an expression; to read one from it, write `@{argument}`")
     return insert_products(text) if implicit else text
 
 

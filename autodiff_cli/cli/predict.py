@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from autodiff_cli.options import argument, option
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from autodiff_cli.data.batches import ColumnQuery
     from autodiff_cli.data.files import CellRows, DataSource
     from autodiff_cli.data.table import Table
     from autodiff_cli.render.report import Report
@@ -40,16 +41,12 @@ def predict(
     *,
     reading: FileOptions,
     interval: float | None = _prediction(
-        "--interval LEVEL", "Also write confidence and prediction bands at this level, such as 0.95."
+        "--interval LEVEL", "Confidence and prediction bands at a level such as 0.95."
     ),
-    posterior: bool = _prediction(
-        "--posterior", "Also write 95 % bands, from the draws of `train --posterior N --save`."
-    ),
+    posterior: bool = _prediction("--posterior", "Also write 95 % bands from draws of `train --posterior N --save`."),
     probabilities: bool = _prediction("--probabilities", "Also write the probability of each class, or of a 1."),
     residuals: bool = _prediction("--residuals", "Also write target minus prediction; DATA needs the target."),
-    inverse: str | None = _prediction(
-        "--inverse NAME", "Find the value of NAME for a new reading of the target, --y 3.2+-0.1."
-    ),
+    inverse: str | None = _prediction("--inverse NAME", "Find NAME for a new reading of the target, --y 3.2+-0.1."),
     drop_missing: bool = option("--drop-missing", "Leave out rows with empty, nan or infinite cells."),
     output: str | None = OUTPUT_FILE,
 ) -> Output:
@@ -75,6 +72,7 @@ def predict(
       autodiff predict decay.json --inverse x --y 1.2+-0.05 --x 0..4
       cut -d, -f1 new.csv | autodiff predict decay.json - --json
     """
+    from autodiff_cli.data.batches import ColumnQuery, MissingCells
     from autodiff_cli.data.streaming import StreamedColumns
     from autodiff_cli.data.table import Table
     from autodiff_cli.render.rows import count_undefined, predictions_report
@@ -106,7 +104,8 @@ def predict(
         is_chosen = drop_missing or reading.where is not None or not (numbers or labels)
         reason = None if is_chosen else memory_shortage(file, len(numbers) + _PREDICTION_COLUMNS, len(labels))
         if reason is None:
-            table, columns = _read_columns(file, numbers, labels, fit.levels, drop_missing)
+            missing = MissingCells.DROP if drop_missing else MissingCells.REFUSE
+            table, columns = _read_columns(file, ColumnQuery(numbers, labels, missing, levels=fit.levels))
             chunks = Predictions(fit, lambda: column_chunks(columns), request).iter_chunks
         else:
             streamed = file.streamed = StreamedColumns(
@@ -211,24 +210,19 @@ def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionReque
     return names - {*labelled}, labelled
 
 
-def _read_columns(
-    file: DataSource,
-    numbers: Collection[str],
-    texts: Sequence[str],
-    levels: Mapping[str, Sequence[Any]],
-    drop_missing: bool,
-) -> tuple[Table, Mapping[str, NDArray[Any]]]:
-    """Read columns of numbers and of labels; return the table, and all columns by name.
+def _read_columns(file: DataSource, query: ColumnQuery) -> tuple[Table, Mapping[str, NDArray[Any]]]:
+    """Read columns; return the table, and all columns by name.
 
     Raises:
         DataError: for missing cells, for cells without a number, and for a file without rows.
     """
     import numpy as np
 
-    from autodiff_cli.data.table import Table
+    from autodiff_cli.data.table import Table, check_has_rows
 
-    if numbers or texts or file.is_filtered:
-        table = file.load(numbers, drop_missing=drop_missing, labels=texts, levels=levels)
+    if query.numbers or query.labels or file.is_filtered:
+        table = file.read(query)
+        check_has_rows(table, f"{file.name}: ")
     else:
         table = Table({}, sum(map(len, file.iter_rows())))
     labels = {name: column.levels(name)[column.codes] for name, column in table.labels.items()}

@@ -158,9 +158,7 @@ class ViewRequest(CheckedOptions):
 
     mode: cli.PassMode = cli.mode_option(group="Views")
     paths: str | None = view_option("--paths [VAR]", "List the paths from VAR (default: every variable) to the output.")
-    limit: int = view_option(
-        "--limit N", "Maximum number of paths to list per variable, largest first.", at_least(0), default=_DEFAULT_LIMIT
-    )
+    limit: int = view_option("--limit N", "List at most N paths per variable.", at_least(0), default=_DEFAULT_LIMIT)
     tape: bool = view_option("--tape", "Show what each operation stores for the backward pass.")
 
 

@@ -71,9 +71,7 @@ def train(
     draws: str | None = output_option("--draws FILE", "Write the draws of --posterior to FILE (.csv, .parquet, .nc)."),
     page: str | None = output_option("--page FILE.html", "Write a page that shows the fit learning."),
     plot: str | None = output_option("--plot [FILE]", "Plot in the terminal, or to FILE (.svg, .pdf, .png, .html)."),
-    by: str | None = option(
-        "--by COLUMN", "Fit each group of rows separately, by the labels in COLUMN.", group="Model"
-    ),
+    by: str | None = option("--by COLUMN", "Fit each group of rows separately, by labels in COLUMN.", group="Model"),
     output: str | None = output_option("-o, --output FILE", "Write the table of parameters to FILE (.csv, .tex, .md)."),
     every: int | None = output_option("--every N", "Print every N-th epoch.", at_least(1)),
 ) -> Output:

@@ -185,6 +185,10 @@ class CodeTable(dict[Any, int]):
         code = self[cell] = self.labels.setdefault(label, len(self.labels))
         return code
 
+    def parsed(self, levels: Collection[Any] = ()) -> LabelColumn:
+        """Return the labels without rows, as numbers if all can be numbers; see `LabelColumn.parsed`."""
+        return LabelColumn(np.empty(0, np.int32), [*self.labels]).parsed(levels)
+
     def codes(self, cells: Iterable[Any]) -> NDArray[np.int32]:
         """Return the code of each cell's label."""
         return np.array([self[cell] for cell in cells], np.int32)
@@ -236,12 +240,9 @@ class ColumnRequest:
 RawBatch: TypeAlias = "dict[str, NDArray[Any] | LabelColumn]"  # by name: numbers, with nan for missing cells, or labels
 
 
-def numbers_of(batch: RawBatch, name: str) -> NDArray[Any]:
+def numbers_of(batch: Mapping[str, Any], name: str) -> NDArray[Any]:
     """Return a column of a batch as numbers, also if it was read as labels. Raises DataError for text."""
-    return _as_numbers(batch[name], name)
-
-
-def _as_numbers(column: NDArray[Any] | LabelColumn, name: str) -> NDArray[Any]:
+    column = batch[name]
     return column.numbers(name) if isinstance(column, LabelColumn) else column
 
 
@@ -325,7 +326,7 @@ def find_missing(batch: Mapping[str, C], numbers: Collection[str]) -> dict[str, 
         if isinstance(column, LabelColumn) and len(column) and column.codes.min() < 0:
             missing[name] = column.codes < 0
         if not isinstance(column, LabelColumn) or name in numbers:
-            values = _as_numbers(column, name)
+            values = numbers_of(batch, name)
             if not all_finite(values):
                 missing[name] = ~np.isfinite(values)
     return missing

@@ -180,9 +180,7 @@ class DelimitedText:
         nulls = {"null_values": [*MISSING_VALUES], "strings_can_be_null": True}
         for table in self._iter_tables(types, allow_quotes=True, **nulls, decimal_point=self._dialect.decimal):
             yield {
-                name: self._arrow_labels(table.column(arrow))
-                if name in request.labels
-                else batches.arrow_floats(table.column(arrow))
+                name: (self._arrow_labels if name in request.labels else batches.arrow_floats)(table.column(arrow))
                 for name, arrow in arrow_names.items()
             }
 
@@ -331,14 +329,12 @@ def parse_records(
     }
 
 
-def _parse_cell(
-    cell: str, parser: CellParser, is_label: bool, refuses_blanks: bool
-) -> tuple[float | str | None, str, bool]:
+def _parse_cell(cell: str, parser: CellParser, is_label: bool, no_blanks: bool) -> tuple[float | str | None, str, bool]:
     """Return a cell's value, a label or a number; its problem, or empty text; and whether it is missing."""
     if is_label:
         value, problem = parser.label(cell), quoted_cell(cell) if has_invalid_utf8(cell) else ""
         return (None, problem, True) if cell in MISSING_VALUES else (value, problem, False)
-    value = None if refuses_blanks and is_missing(cell) else parser.parse(cell)
+    value = None if no_blanks and is_missing(cell) else parser.parse(cell)
     return (None, describe_bad_cell(cell, parser), False) if value is None else (value, "", not math.isfinite(value))
 
 

@@ -469,25 +469,17 @@ class DataSource:
         if not rows and self.is_filtered and len(self.files) > 1:
             raise DataError("\n".join([f"{self.name}: --where keeps no row of any file", *self.notes[1:]]))
 
-    def load(
-        self,
-        names: Collection[str],
-        *,
-        drop_missing: bool = False,
-        labels: Collection[str] = (),
-        levels: Mapping[str, Collection[Any]] = MappingProxyType({}),
-    ) -> Table:
-        """Return some columns as a table; see `Dataset.load`.
-
-        Only these columns are read. Labels become the `levels` that a fit knows, or numbers if all of them are numbers.
-        """
-        missing = MissingCells.DROP if drop_missing else MissingCells.REFUSE
-        table = self.read(ColumnQuery(names, labels, missing, levels=levels))
+    def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
+        """Return some columns as a table; see `Dataset.load`. Only these columns are read."""
+        table = self.read(ColumnQuery(names, labels, MissingCells.DROP if drop_missing else MissingCells.REFUSE))
         check_has_rows(table, f"{self.name}: ")
         return table
 
     def read(self, query: ColumnQuery) -> Table:
-        """Return some columns as a table, which may have no rows; see `load`."""
+        """Return some columns as a table, which may have no rows.
+
+        Labels become the levels that a fit knows, or numbers if all of them are numbers.
+        """
         table = with_fallback(query, self.read_once)
         labels = {name: column.parsed(query.levels.get(name, ())) for name, column in table.labels.items()}
         return dataclasses.replace(table, labels=labels)

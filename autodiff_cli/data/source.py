@@ -252,8 +252,7 @@ def _spool_to_disk(pieces: list[bytes], stream: BinaryIO, name: str) -> Temporar
     folder = cache_folder()
     if folder is None:
         raise DataError(
-            f"{name}: streaming needs a temporary copy on disk, but the cache is off (AUTODIFF_CACHE=off) or has no "
-            "folder; save the data to a file and pass its name"
+            f"{name}: streaming needs a copy on disk, but the cache is off (AUTODIFF_CACHE=off) or has no folder"
         )
     try:
         spool = TemporaryBytes(folder)
@@ -365,12 +364,7 @@ _UNSUPPORTED_FORMATS = {
     b"\xff\xff\xff\xff": "a stream of Arrow: write it as an Arrow file (Feather)",
 }
 # Formats that cannot be read if they are compressed by gzip as a whole, by their first bytes.
-_NOT_IN_GZIP = {
-    _GZIP_MAGIC: "a gzip file",
-    b"PAR1": "a Parquet file",
-    b"ARROW1": "an Arrow file (Feather)",
-    b"PK\x03\x04": "a zip file",
-}
+_NOT_IN_GZIP = {_GZIP_MAGIC: "a gzip file", b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "a zip file"}
 
 
 class ByteSource:

@@ -20,15 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.data.batches import (
-    CodeTable,
-    ColumnQuery,
-    LabelColumn,
-    MissingCells,
-    labels_of,
-    numbers_of,
-    with_fallback,
-)
+from autodiff_cli.data.batches import CodeTable, ColumnQuery, MissingCells, labels_of, numbers_of, with_fallback
 from autodiff_cli.data.dialect import DataError
 from autodiff_cli.data.source import TemporaryBytes, available_memory, save_memory
 from autodiff_cli.data.table import Table, check_has_rows
@@ -244,10 +236,7 @@ class StreamedColumns:
         self._query = ColumnQuery(self.numeric_names, self.label_names, missing, self.chunk)
         with_fallback(self._query, self._read_first)
         check_has_rows(Table({}, self.rows, self.dropped), f"{self.source.name}: ")
-        self.labels = {
-            name: LabelColumn(np.empty(0, np.int32), [*table.labels]).parsed(self.levels.get(name, ()))
-            for name, table in self.code_tables.items()
-        }
+        self.labels = {name: table.parsed(self.levels.get(name, ())) for name, table in self.code_tables.items()}
         self.passes = 1
 
     @property
@@ -328,8 +317,7 @@ class StreamedColumns:
         """Raise DataError if the decoded columns, which are not on disk, are needed for random access."""
         if self.random_access:
             raise DataError(
-                "mini-batches of streamed data need a decoded copy of the columns on disk, but the cache has no room "
-                "for it or is off (AUTODIFF_CACHE=off)"
+                "mini-batches of streamed data need a copy on disk, but the cache is full or off (AUTODIFF_CACHE=off)"
             )
 
     def _next_pass(self, names: Sequence[str]) -> Generator[Chunk]:

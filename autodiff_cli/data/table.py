@@ -63,9 +63,7 @@ def named_columns(data: Any) -> dict[str, ArrayLike]:
     raise TypeError(f"data must have named columns (a mapping, a data frame or a table), not {type(data).__name__}")
 
 
-_NATIVE_TYPE_CODES = frozenset(
-    "?bBhHiIlLqQfd"
-)  # NumPy type codes of numbers that every backend reads without conversion
+_NATIVE_TYPE_CODES = frozenset("?bBhHiIlLqQfd")  # NumPy type codes of numbers that every backend reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +260,8 @@ class TextBatch:
         import pyarrow.compute as pc
 
         try:
-            return np.asarray(
-                pc.ascii_trim_whitespace(self.batch.column(position).cast(pa.string())).cast(pa.float64())
-            )
+            texts = pc.ascii_trim_whitespace(self.batch.column(position).cast(pa.string()))
+            return np.asarray(texts.cast(pa.float64()))
         except pa.ArrowInvalid:  # other readers accept more notations
             raise FallbackRequired from None
 

@@ -303,9 +303,7 @@ def forward_mode(trace: Trace, name: str) -> ForwardMode:
         ExpressionError: for a trace with arrays, whose tangents are not single numbers.
     """
     if not trace.is_scalar:
-        raise ExpressionError(
-            "the forward-mode view shows one number per node, but this formula has arrays; use --mode reverse"
-        )
+        raise ExpressionError("forward mode shows one number per node, but this formula has arrays; use --mode reverse")
     rates = _node_tangents(trace, name)
     numbers, steps = [0.0 if rate is None else rate for rate in rates], [*_steps(trace, rates)]
     works = forward_work(trace, [name]), forward_work(trace, trace.wrt), reverse_work(trace)

@@ -397,9 +397,7 @@ def export(formula: Formula, target: str, options: ExportOptions = _DEFAULT_OPTI
         raise ExportError(f"`{options.name}` is not a legal name in {exporter.title}: choose another one with --name")
     if exporter.has_autodiff and (options.hessian or options.wrt is not None):
         option = "--hessian" if options.hessian else "--wrt"
-        raise ExportError(
-            f"{exporter.title} differentiates by itself, so its code computes the value only: leave out {option}"
-        )
+        raise ExportError(f"{exporter.title} differentiates by itself, so its code has the value only: omit {option}")
     if exporter.has_autodiff:
         options = replace(options, wrt=(), gradient=False)
     program = build_program(formula, options, exporter.has_arrays, exporter.graph_pass)

@@ -362,15 +362,11 @@ def prediction_source(fit: FittedModel, target: str, options: ExportOptions) -> 
     shape = ShapeInference(model.shapes).infer(prediction) or ()
     if shape and options.gradient and not EXPORTERS[target].has_autodiff:
         outputs = "a probability for each class" if fit.classes is not None else f"{shape[0]} numbers"
-        raise ExportError(
-            f"this model predicts {outputs}, but derivatives can be exported for one number only: "
-            "leave them out with --value-only"
-        )
+        raise ExportError(f"this model predicts {outputs}; derivatives need one number: add --value-only")
     count = sum(np.size(value) for value in values.values())
     if count > MAX_SOURCE_PARAMETERS:
         raise ExportError(
-            f"the model has {count:,} parameters, more than the {MAX_SOURCE_PARAMETERS:,} that source code can have: "
-            "use --to onnx"
+            f"the model has {count:,} parameters; source code has at most {MAX_SOURCE_PARAMETERS:,}: use --to onnx"
         )
     leaves = {leaf.text: leaf for leaf in topological_order([prediction]) if leaf.is_input}
     numbers = {leaf: constant_graph(values[name]) for name, leaf in leaves.items() if name not in model.predictors}

@@ -550,8 +550,7 @@ def _hessian(wrt: Sequence[ExportVariable], slopes: Sequence[Node]) -> list[list
         )
     if len(leaves) * len(topological_order(slopes)) > MAX_OPERATIONS:
         raise TooLargeError(
-            f"the Hessian of this formula with respect to {len(leaves)} numbers would have more than "
-            f"{MAX_OPERATIONS:,} operations: choose fewer with --wrt"
+            f"the Hessian of {len(leaves)} numbers has more than {MAX_OPERATIONS:,} operations: choose fewer with --wrt"
         )
     rows: list[list[Node]] = []
     for k, slope in enumerate(slopes):
@@ -701,9 +700,7 @@ def layout_source(
     draft = _write_lines(writer, roots, any_name)
     reserved_names = reserved | {VALUE_NAME, program.name} | set(library.texts) | library.used_words
     if program.name in library.texts:
-        raise ExportError(
-            f"the code needs another function called `{program.name}`: choose another name for yours with --name"
-        )
+        raise ExportError(f"the code needs another function called `{program.name}`: choose another name with --name")
     legal = names.legalize([*(variable.name for variable in program.variables)], reserved_names)
     intermediate_names = names.legalize(program.intermediates.values(), reserved_names | {*legal.values()})
     line_names = {

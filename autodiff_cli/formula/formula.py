@@ -162,9 +162,7 @@ class Formula:
         program = read(text, variables)
         if program.target is not None:
             start, _ = program.source.span(program.target) or (0, 0)
-            raise ExpressionError(
-                "`~` makes this a model, for `train` and `fit`; an expression has no left side", text, start
-            )
+            raise ExpressionError("`~` makes a model for `train` and `fit`; expressions have no left side", text, start)
         names = ("source", "notes", "shapes", "arrays", "bound")
         return cls(program.output, program.leaves, text=text, **{name: getattr(program, name) for name in names})
 

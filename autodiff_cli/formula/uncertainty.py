@@ -85,10 +85,7 @@ class Correlations(NamedTuple):
             if column[0] > _ROUNDING:
                 factor[j:, j] = column / math.sqrt(column[0])
             elif column[0] < -_ROUNDING or np.abs(column).max() > math.sqrt(_ROUNDING):
-                raise ExpressionError(
-                    f"the correlations of {format_names(names, '`')} contradict each other: their matrix is not "
-                    "positive semidefinite"
-                )
+                raise ExpressionError(f"the correlations of {format_names(names, '`')} are not positive semidefinite")
         return cls(names, factor, pairs)
 
 

@@ -92,9 +92,7 @@ UNAVAILABLE_FUNCTIONS: dict[str, Message] = {
     **dict.fromkeys(("lim", "limit"), ("limits are not in the language", None)),
     **dict.fromkeys(("PI", "Pi", "pi"), ("the constant `pi` is written without brackets", None)),
     **dict.fromkeys(("complex", "re", "im", "Re", "Im", "real", "imag", "conj", "arg"), (_COMPLEX_MESSAGE, None)),
-    **dict.fromkeys(
-        ("det", "inv", "trace", "eig"), ("determinants, inverses and traces are not in the language", None)
-    ),
+    **dict.fromkeys(("det", "inv", "trace", "eig"), ("determinants, inverses and traces are not available", None)),
     **dict.fromkeys(("rand", "randn", "random"), ("random numbers are not in the language", None)),
     "len": ("the length of an array is not in the language", None),
     "print": ("the last statement is the output; it is printed without a call", "{}"),

@@ -22,19 +22,7 @@ from typing import NamedTuple
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, Operand, as_node, constant
 from autodiff_cli.graph.op import Gate, Op
-from autodiff_cli.ops.arithmetic import (
-    abs_,
-    and_,
-    clip,
-    equal,
-    floor,
-    not_,
-    not_equal,
-    or_,
-    quotient_slope,
-    sign,
-    where,
-)
+from autodiff_cli.ops.arithmetic import abs_, and_, clip, equal, floor, not_, not_equal, or_, quotient_slope, where
 from autodiff_cli.ops.declaration import OpFields, composite, elementary, helper
 from autodiff_cli.ops.elementary import (
     FROM_0,
@@ -595,8 +583,8 @@ def _declare_log_density(
     def expansion(*inputs: Node) -> Node:
         value = formula(*complete(inputs))
         if is_outside:
-            # The domain refuses parameters that are nan, except for a location; `sign` passes nan on, without a slope.
-            outside = -constant("inf") - sign(inputs[1]) if places and 1 not in places else -constant("inf")
+            # The domain refuses parameters that are nan, except for a location; `floor` passes nan on, without a slope.
+            outside = -constant("inf") - abs_(floor(inputs[1])) if places and 1 not in places else -constant("inf")
             value = where(is_outside(*inputs), outside, value)
         return where(domain(*inputs), value, constant("nan"))
 

@@ -139,9 +139,7 @@ def _extremum(name: str, spelling: str, loses_to: Op) -> Op:
 
 largest = _extremum("largest", "max", less)
 smallest = _extremum("smallest", "min", greater)
-mean = composite(
-    "mean", lambda x: sum_(x) / size(x), is_structural=True, summary="the sum of all elements over their number"
-)
+mean = composite("mean", lambda x: sum_(x) / size(x), is_structural=True, summary="the arithmetic mean of all elements")
 
 
 # --- Products ---

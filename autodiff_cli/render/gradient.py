@@ -298,9 +298,7 @@ def warning_document(warning: NodeWarning) -> dict[str, Any]:
 
 # --- Proofs and checks ---
 
-_UNDEFINED_MESSAGE = (
-    "the value or a derivative may be unbounded or undefined somewhere in the intervals; try narrower intervals"
-)
+_UNDEFINED_MESSAGE = "the value or a derivative may be unbounded or undefined in the intervals; try narrower ones"
 
 
 def enclosure_report(formula: Formula, intervals: Mapping[str, Interval], proven: ProvenBounds) -> Report:

@@ -580,9 +580,7 @@ def _draw_losses(axes: Any, fit: FittedModel) -> list[Any]:
 def check_plot_path(path: str) -> None:
     """Raise OptionError if a plot cannot be written to this path; call it before a fit that may take long."""
     if PurePath(path).suffix.lower().removeprefix(".") not in _FORMATS:
-        raise OptionError(
-            f"--plot {path}: the file must end in .svg, .pdf, .png or .html; without a file, the plot is printed"
-        )
+        raise OptionError(f"--plot {path}: the file must end in .svg, .pdf, .png or .html; without one, it is printed")
 
 
 def save_plot(

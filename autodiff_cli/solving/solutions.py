@@ -217,9 +217,7 @@ class BoxProblem:
         with self.formula.locate_errors():
             elements = unroll([self.formula.output])[0].reshape(-1).tolist()
         if any(element.op in _CONDITIONS for element in elements):
-            raise ExpressionError(
-                "a condition has no zeros or optima: write an equation with one ==, several as `[x == 1, y == 2]`"
-            )
+            raise ExpressionError("a condition has no zeros or optima; equations are `x == 1` or `[x == 1, y == 2]`")
         differences = [x.inputs[0] - x.inputs[1] if x.op is equal else x - ZERO for x in elements]
         return substitute(differences, {leaves[name]: node for name, node in self.fixed.items()})
 

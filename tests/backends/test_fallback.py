@@ -153,4 +153,4 @@ def test_without_the_library_of_vectors_numbers_are_the_same(monkeypatch: pytest
     usual = LlvmBackend(1).sum_kernel(graphs).sums({}, {"x": X}, len(X))
     monkeypatch.setattr(machine_code, "_has_vector_library", lambda: False)
     np.testing.assert_allclose(LlvmBackend(1).sum_kernel(graphs).sums({}, {"x": X}, len(X)), usual, rtol=1e-14)
-    assert "one number at a time" in run_cli("doctor")
+    assert "number by number" in run_cli("doctor")

@@ -348,8 +348,8 @@ def test_a_number_beyond_all_floats_is_shown_short(tmp_path: Path) -> None:
     ("content", "description"),
     [
         (gzip.compress(b"x,y\n1,2\n", mtime=0), "a gzip file"),
-        (b"PAR1 and more", "a Parquet file"),
-        (b"ARROW1 and more", "an Arrow file"),
+        (b"PAR1 and more", "Parquet"),
+        (b"ARROW1 and more", "Arrow"),
         (b"PK\x03\x04 and more", "a zip file"),
         (b"\x89PNG and more", "an image"),
         (b"SQLite format 3", "an SQLite database"),

@@ -66,7 +66,7 @@ def test_a_text_that_cannot_be_read() -> None:
         ad.parse("x + \n  2y")
     assert (caught.value.line, caught.value.column) == (2, 4)
     assert "^" in str(caught.value)
-    with pytest.raises(ad.ExpressionError, match="makes this a model"):
+    with pytest.raises(ad.ExpressionError, match="makes a model"):
         ad.parse("y ~ a*x")
 
 

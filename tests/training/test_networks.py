@@ -245,7 +245,7 @@ def test_the_defaults_of_auto_for_arrays() -> None:
         ("c ~ softmax(mlp(x, [2]))", {"loss": "mse"}, "a classification has the loss cross_entropy, not mse"),
         ("y ~ a*x", {"loss": "cross_entropy"}, "cross_entropy requires a classification"),
         ("c ~ softmax(mlp(x, [2]))", {"optimizer": "lm"}, "lm minimises squared residuals"),
-        ("y ~ mlp(x, [100, 100])", {"optimizer": "lm"}, "lm is limited to 5000 parameters"),
+        ("y ~ mlp(x, [100, 100])", {"optimizer": "lm"}, "lm takes at most 5000 parameters"),
         ("y ~ a*x", {"start": {"a": "two"}}, "the value of `a` is neither a number"),
     ],
 )

@@ -166,9 +166,7 @@ def _fit_alone(objective: Objective, options: FitOptions) -> FittedModel:
 
 # The options that only apply to a single fit.
 _GROUP_RESTRICTIONS = (
-    *refused(
-        ("checkpoint", "resume"), "checkpoints are for a single fit, not for groups; remove checkpoint and resume"
-    ),
+    *refused(("checkpoint", "resume"), "checkpoints are for a single fit, not groups; remove checkpoint and resume"),
     *refused(("laplace",), "laplace needs a single fit, of all rows; remove by"),
     *refused(("on_epoch",), "on_epoch needs a single fit"),
 )

@@ -92,7 +92,7 @@ class DerivedQuantities:
             raise shape_error(error, program.source) from None
         if shape:
             raise ExpressionError(
-                f"a derived quantity must be a number, but `{text}` is an array; sum it or select an element"
+                f"a derived quantity is a number, but `{text}` is an array; sum it or take an element"
             )
         return output
 

@@ -101,9 +101,7 @@ def choose_method(options: FitOptions, objective: Objective) -> str:
     if options.optimizer == "lm" and objective.settings[L1_FACTOR]:
         raise OptionError("lm cannot minimise an l1 penalty, which is not a sum of squares; use lbfgs")
     if options.optimizer == "lm" and objective.layout.size > _MAX_LM_PARAMETERS:
-        raise OptionError(
-            f"lm is limited to {_MAX_LM_PARAMETERS} parameters, and this model has {objective.layout.size}; try adam"
-        )
+        raise OptionError(f"lm takes at most {_MAX_LM_PARAMETERS} parameters, not {objective.layout.size}; try adam")
     if options.optimizer != "auto":
         return options.optimizer
     is_descent = options.batch_size is not None or objective.is_network

@@ -55,9 +55,7 @@ def split_validation(objective: Objective, fraction: float, seed: int) -> tuple[
     """
     count = round(fraction * objective.rows)
     if not 0 < count < objective.rows:
-        raise OptionError(
-            f"validation: a fraction of {fraction:g} of {objective.rows} rows leaves one of the two parts empty"
-        )
+        raise OptionError(f"validation: a fraction of {fraction:g} of {objective.rows} rows leaves one part empty")
     mask = _random_mask(np.random.default_rng(seed), objective.rows, count)
     held_out = objective.select_rows(mask)
     fitted = objective.select_rows(np.logical_not(mask, out=mask))  # the selection above has its own copy
@@ -354,9 +352,7 @@ class Recorder:
         """Return a recorder for an objective. Raises OptionError if it has too many parameters for a page."""
         size = objective.layout.size
         if size > _MAX_RECORDED_SIZE:
-            raise OptionError(
-                f"the page would show {size} parameters for every epoch; at most {_MAX_RECORDED_SIZE} are supported"
-            )
+            raise OptionError(f"the page would show {size} parameters per epoch; the limit is {_MAX_RECORDED_SIZE}")
         return cls(max(2, min(MAX_RECORDED_EPOCHS, _MAX_RECORDED_NUMBERS // max(size, 1))))
 
     def add(self, epoch: Epoch) -> None:
@@ -426,9 +422,7 @@ def open_checkpoint(
     epochs = DEFAULT_EPOCHS if options.epochs is None else options.epochs
     if checkpoint is not None and len(checkpoint.history) > epochs + 1:
         epochs_done = len(checkpoint.history) - 1
-        raise OptionError(
-            f"{options.resume} is already at epoch {epochs_done}; epochs, here {epochs}, counts all epochs of the fit"
-        )
+        raise OptionError(f"{options.resume} is already at epoch {epochs_done}; epochs, here {epochs}, is the total")
     if options.checkpoint is None:
         return None, checkpoint
     return CheckpointWriter(CheckpointFile(options.checkpoint), options.checkpoint_every, identity), checkpoint

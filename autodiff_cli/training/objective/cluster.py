@@ -219,9 +219,7 @@ def read_share(share: FileShare, names: Collection[str], labels: Collection[str]
     except OSError as error:
         raise DataError(f"{share.path}: {error_reason(error)}") from None
     if size != share.size:
-        raise DataError(
-            f"{share.path}: the file has {size} bytes on this worker, but {share.size} where the fit was started"
-        )
+        raise DataError(f"{share.path}: the file has {size} bytes on a worker, but {share.size} where the fit started")
     file = DataFile(share.path, options=share.options)
     files = DataSource([file])
     file.is_part = True
@@ -598,10 +596,7 @@ class ClusterData(FitData):
         for summary in self._summaries:
             for name, column in summary.table.labels.items():
                 self._codes[name].codes(column.values)
-        columns = {
-            name: LabelColumn(np.empty(0, np.int32), [*table.labels]).parsed() for name, table in self._codes.items()
-        }
-        self.labels = self._labels_by_code(columns)
+        self.labels = self._labels_by_code({name: table.parsed() for name, table in self._codes.items()})
 
     def rows_by(self, recipe: ColumnRecipe) -> Rows:
         """Return the rows, with columns that are built by a recipe."""

@@ -98,9 +98,7 @@ def _check_client(client: Any) -> Client:
     from distributed import Client
 
     if not isinstance(client, Client):
-        raise OptionError(
-            f"cluster must be an address, local[:N], or a client of dask.distributed, not {type(client).__name__}"
-        )
+        raise OptionError(f"cluster is an address, local[:N] or a dask.distributed client, not {type(client).__name__}")
     if client.asynchronous:
         raise OptionError("cluster: the client is asynchronous; a synchronous one is needed")
     if client.status != "running":

@@ -95,10 +95,7 @@ def check_levels(program: Program, columns: Collection[str]) -> dict[str, LevelP
             message = f"`{leaf.parameter}` has levels of `{other.column}` already, so not of `{leaf.column}`"
             raise ExpressionError(message, suggestion=f"{leaf.parameter}2[{leaf.column}]")
         if leaf.parameter in program.leaves:
-            raise ExpressionError(
-                f"`{leaf.parameter}` is used as a single number and with levels of `{leaf.column}`: "
-                "use two names for them"
-            )
+            raise ExpressionError(f"`{leaf.parameter}` is a number and has levels of `{leaf.column}`: use two names")
     return levels
 
 
@@ -239,9 +236,7 @@ def spread_over_levels(
 def check_level_count(name: str, levels: Sequence[Any], most: int) -> None:
     """Raise OptionError if a column has more levels than a model can have parameters for."""
     if len(levels) > most:
-        raise OptionError(
-            f"column `{name}` has {len(levels)} levels; the maximum is {most}; --by {name} fits each separately"
-        )
+        raise OptionError(f"column `{name}` has {len(levels)} levels; the limit is {most}; --by {name} fits each alone")
 
 
 _SIMILARITY_CUTOFF = 0.8  # difflib's ratio of similarity, above which a parameter may be a misspelt column

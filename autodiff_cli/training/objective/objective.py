@@ -751,9 +751,7 @@ class Objective(ModelOverRows):
     def target_spreads(self) -> Spreads:
         """The minimum, the maximum and the weighted moments of each component of the target."""
         zeros = np.zeros(self.layout.size)
-        return self.cached(
-            "spreads of the target", lambda: self.fold_rows(self.kernels.target, zeros, spreads, join_spreads)
-        )
+        return self.cached("target spreads", lambda: self.fold_rows(self.kernels.target, zeros, spreads, join_spreads))
 
     def hessian(self, theta: ArrayLike) -> Array:
         """Return the Hessian of the (weighted) sum of the rows' losses, of shape (P, P)."""

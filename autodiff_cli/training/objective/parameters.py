@@ -616,9 +616,7 @@ def _bounds_of_condition(node: Node, text: str) -> Iterator[tuple[str, Any, Any]
 
 def _constant_value(node: Node, text: str) -> float:
     if any(below.is_input for below in topological_order([node])):
-        raise OptionError(
-            f"bounds `{text}`: a bound must be a number; write what depends on other parameters into the model"
-        )
+        raise OptionError(f"bounds `{text}`: a bound must be a number; write what depends on parameters into the model")
     if not all(is_representable(below.text) for below in topological_order([node]) if below.is_constant):
         raise OptionError(f"bounds `{text}`: a bound must be representable as a float")
     value = evaluate([node], {}, {})[0]

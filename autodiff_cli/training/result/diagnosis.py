@@ -536,9 +536,7 @@ def explain_failure(objective: Objective, outcome: Outcome, losses: list[float])
         diverging = _describe_runaways(objective, outcome.theta)
         sentences = [*diverging.values()]
         if losses and losses[-1] > losses[0]:
-            sentences.append(
-                f"the loss rose from {losses[0]:.6g} to {losses[-1]:.6g}; try a smaller --lr or --clip-norm"
-            )
+            sentences.append(f"the loss rose from {losses[0]:.6g} to {losses[-1]:.6g}; try a lower --lr or --clip-norm")
         if not outcome.failure:
             return sentences
         dependent: list[str] = []

@@ -286,7 +286,7 @@ BAD = [
     ("grad x*y --x 2+-1 --y 3+-1 --correlation x,x=1", "takes two names and a number"),
     ("grad x*y --x 2+-1 --y 3+-1 --correlation x,y=1 --correlation y,x=1", "`y` and `x` is given twice"),
     ("grad x*y*z --x 2+-1 --y 3+-1 --z 1+-1 --correlation x,y=1 --correlation y,z=1 --correlation x,z=-1",
-                                              "`x`, `y`, `z` contradict each other"),
+                                              "`x`, `y`, `z` are not positive semidefinite"),
     ("grad sum(v) --v [1,2]+-1 --correlation v,v[0]=1", "name its elements, such as v[0]"),
     ("trace x --x 2+-0.1 --format svg",       "--format svg shows no uncertain value"),
     ("grad x --x 2 --precision 20 --order 2", "cannot be combined with --order"),

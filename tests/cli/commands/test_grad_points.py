@@ -135,7 +135,7 @@ BAD = [
     ("",                   "the file is empty"),
     ("x,y\n1,٣\n",         'column `y`: "٣" is not a number'),
     ("1,2\n3,4\n",         "the first line holds numbers, not column names"),
-    ("a,b\n1,2\n",         "no column is a variable of the expression (`x`, `y`); the columns are a, b"),
+    ("a,b\n1,2\n",         "no column is a variable (`x`, `y`); the columns are a, b"),
     ("x\n1\n",             "no value for `y`"),
     ("x,x,y\n1,2,3\n",     "more than once"),
     ("x,y,value\n1,2,3\n", "there is already a column `value`"),

@@ -146,7 +146,7 @@ def test_no_progress_is_left_when_a_report_begins(limit: int) -> None:
         ("solve x --x 0..1 --z 3",                     "no variable `z`"),
         ("solve x --x 2+-0.1",                         "a value with an error"),
         ('solve "x^2 < 2" --x 0..2',                    "a condition has no zeros"),
-        ('solve "x == y == 2" --x 0..3 --y 0..3',      "several as `[x == 1, y == 2]`"),
+        ('solve "x == y == 2" --x 0..3 --y 0..3',      "equations are `x == 1` or `[x == 1, y == 2]`"),
         ("roots x --x 0..1",                           "did you mean `solve`?"),
     ],
 )  # fmt: skip

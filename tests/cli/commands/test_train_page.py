@@ -48,4 +48,4 @@ def test_a_page_that_cannot_be_written_is_reported_before_the_fit() -> None:
 
 def test_a_model_of_too_many_parameters_is_refused() -> None:
     output = run_cli(f'train "y ~ mlp(x, [300, 300], tanh)" {SINE} --page page.html')
-    expect_refusal(output, "at most 20000 are supported")
+    expect_refusal(output, "the limit is 20000")

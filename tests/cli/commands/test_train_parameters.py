@@ -41,7 +41,7 @@ def test_conditions_on_several_parameters_are_no_repetition() -> None:
         (["--bounds", "b=0:1", "--bounds", "b=0:2"], "--bounds b is given twice"),
         (["--bounds", "b=0:1", "--bounds", "b < 2"], "the bounds of `b` are given twice"),
         (["--bounds", "b=2:1"], "the lower bound of `b` is above the upper one: 2 to 1"),
-        (["--bounds", "b < 2*a"], "a bound must be a number; write what depends on other parameters into the model"),
+        (["--bounds", "b < 2*a"], "a bound must be a number; write what depends on parameters into the model"),
         (["--bounds", "b"], "write bounds as NAME=LOW:HIGH"),
         (["--bounds", "bb=0:1"], "the model has no parameter `bb`"),
         (["--bounds", "x=0:1"], "`x` is a column of the data"),

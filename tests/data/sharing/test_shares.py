@@ -127,7 +127,7 @@ def test_a_file_that_is_not_there_or_another_is_named(tmp_path: Path) -> None:
         read_share(other, ["x"], [], drop_missing=False)
     with Path(path).open("a") as stream:
         stream.write("1,2,up\n")
-    with pytest.raises(DataError, match=r"plain.csv: the file has \d+ bytes on this worker, but \d+ where"):
+    with pytest.raises(DataError, match=r"plain.csv: the file has \d+ bytes on a worker, but \d+ where"):
         read_share(found[0][0], ["x"], [], drop_missing=False)
 
 

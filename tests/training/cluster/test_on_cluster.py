@@ -249,7 +249,7 @@ def test_workers_that_go_for_good_end_the_fit() -> None:
         ("local:0", "local:N starts 1 to 256 workers"),
         ("local:many", "not `many`"),
         ("nonsense://x", "this is not an address"),
-        (3, "a client of dask.distributed, not int"),
+        (3, "a dask.distributed client, not int"),
     ],
 )
 def test_what_is_no_cluster_is_named_within_seconds(given: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:

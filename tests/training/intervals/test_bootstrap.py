@@ -152,8 +152,7 @@ def test_intervals_of_few_resamples() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
-    [("q = [a, 1] + [1, 2, 3]", "shapes 2 and 3 do not fit together"), ("q = [a, 1]", "must be a number")],
+    ("text", "words"), [("q = [a, 1] + [1, 2, 3]", "shapes 2 and 3 do not fit together"), ("q = [a, 1]", "is a number")]
 )
 def test_a_derived_quantity_is_a_number(text: str, words: str) -> None:
     with pytest.raises(ExpressionError, match=words):

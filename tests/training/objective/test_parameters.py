@@ -234,7 +234,7 @@ def test_parameters_that_shrank_to_a_thousandth_are_set_to_0() -> None:
 @each("texts, message", [
     (["a=0:1", "a=2:3"], "the bounds of `a` are given twice"),
     (["a > 0", "a=:1", "a < 3"], "the bounds of `a` are given twice"),
-    (["a=:x"], "a bound must be a number; write what depends on other parameters into the model"),
+    (["a=:x"], "a bound must be a number; write what depends on parameters into the model"),
     (["a=:[1, 2]"], "a bound must be a number, not an array"),
     (["a=1e400:"], "representable as a float"),
     (["a=(:1"], "bounds `a=\\(:1`: "),

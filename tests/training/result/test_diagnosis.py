@@ -486,7 +486,7 @@ def test_a_failure_is_explained_by_what_is_known() -> None:
     plain = "what to try: other starting values (--starts 20), or a simpler model"
     assert failed("y ~ a*x + b", LINE, [1, 1], [2.0, 1.0]) == [plain]
     rose, advice = failed("y ~ a*x + b", LINE, [1, 1], [1.0, 2.0])
-    assert (rose, advice) == ("the loss rose from 1 to 2; try a smaller --lr or --clip-norm", plain)
+    assert (rose, advice) == ("the loss rose from 1 to 2; try a lower --lr or --clip-norm", plain)
     assert failed("y ~ a*x + b", LINE, [1, 1], []) == []
     ran, advice = failed("y ~ a*x + b", LINE, [300, 1], [2.0, 1.0])
     assert ran == "`a` went from 1 to 300"
