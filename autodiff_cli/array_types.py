@@ -41,7 +41,7 @@ def as_label_array(values: Any) -> NDArray[Any]:
         array = np.asarray(values)
         if array.dtype.kind in "mM":  # NumPy has no time zones, and would convert nanoseconds to integers
             cells = array.astype(f"{array.dtype.kind}8[us]")
-            to_list = getattr(values, "to_pylist", None) or getattr(values, "to_list", cells.tolist)
+            to_list: Any = getattr(values, "to_pylist", None) or getattr(values, "to_list", cells.tolist)
             array = np.array(to_list(), object)
         return array
     labels = np.array(values.data, dtype=object)

@@ -329,11 +329,11 @@ def parse_records(
     }
 
 
-def _parse_cell(cell: str, parser: CellParser, is_label: bool, no_blanks: bool) -> tuple[float | str | None, str, bool]:
+def _parse_cell(cell: str, parser: CellParser, is_label: bool, no_blanks: bool) -> tuple[Any, str, bool]:
     """Return a cell's value, a label or a number; its problem, or empty text; and whether it is missing."""
     if is_label:
-        value, problem = parser.label(cell), quoted_cell(cell) if has_invalid_utf8(cell) else ""
-        return (None, problem, True) if cell in MISSING_VALUES else (value, problem, False)
+        problem = quoted_cell(cell) if has_invalid_utf8(cell) else ""
+        return (None, problem, True) if cell in MISSING_VALUES else (parser.label(cell), problem, False)
     value = None if no_blanks and is_missing(cell) else parser.parse(cell)
     return (None, describe_bad_cell(cell, parser), False) if value is None else (value, "", not math.isfinite(value))
 
