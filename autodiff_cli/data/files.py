@@ -397,7 +397,7 @@ class DataSource:
         self.names = tuple(dict.fromkeys((*first.names, *owners)))
         self.parsers = {name: owner.parsers[name] for name, owner in owners.items()}
         if len(files) > 1 and FILE_COLUMN not in self.names:
-            self.names = (*first.names, FILE_COLUMN)
+            self.names = (*self.names, FILE_COLUMN)
             for file in files if len({file.label for file in files}) < len(files) else ():
                 file.label = file.name
         self.is_filtered = first.options.where is not None

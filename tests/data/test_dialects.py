@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import feather
 
+import autodiff_cli as ad
 from autodiff_cli.data.dialect import CellParser, FileOptions
 from autodiff_cli.data.files import DataSource, open_data, summarize_data
 from autodiff_cli.data.table import DataError
@@ -421,6 +422,18 @@ def test_files_may_have_columns_of_their_own_that_the_model_does_not_use(tmp_pat
     for wanted, labels in (({"x", "z"}, ()), ({"x"}, {"z"})):  # not taken for a parameter
         with pytest.raises(DataError, match=r"a\.csv: its columns differ from those of .*b\.csv: it lacks `z`"):
             data.load(wanted, labels=labels)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_column_of_one_file_is_never_taken_for_a_parameter(first: bool, tmp_path: Path) -> None:
+    contents = ["y,x,z\n6,3,1\n8.1,4,1\n", "x,y\n1,2\n2,4\n"]
+    for k, content in enumerate(contents if first else contents[::-1]):
+        (tmp_path / f"{k}.csv").write_text(content)
+    for model in ("y ~ a*x + b*z", "z ~ a*x"):
+        for stream in (False, True):
+            with pytest.raises(DataError, match="it lacks `z`"):
+                ad.fit(model, str(tmp_path), stream=stream)
+    assert ad.fit("y ~ a*x", str(tmp_path)).rows == 4
 
 
 def test_columns_of_some_files_can_be_renamed(tmp_path: Path) -> None:
