@@ -116,7 +116,7 @@ class LabelColumn:
         if all(isinstance(label, int | float) for label in self.values):
             for code, value in enumerate(self.values):
                 if abs(value) >= _LABEL_LIMIT or value != round(value):
-                    if not are_whole:
+                    if not are_whole and not (isinstance(value, float) and abs(value) >= _LABEL_LIMIT):
                         floats = np.array(self.values, np.float64)
                         return floats if len({*floats}) == len({*self.values}) else np.array([*map(str, self.values)])
                     reason = f"a label must be a whole number below 2^63 or text, not {value:g}"

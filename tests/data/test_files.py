@@ -433,6 +433,17 @@ def test_floats_of_any_size_are_the_same_labels() -> None:
     assert load(pair, (), labels=["k, g"]).labels["k, g"].values == ["0.5, 1", "2, 1", "x, 1"]
 
 
+def test_whole_numbers_that_floats_cannot_tell_apart_are_no_labels() -> None:
+    """Lines of JSON have floats in place of integers beyond 64 bits; text keeps all digits."""
+    huge = [2**63 + 1, 2**63 + 2]
+    column = load("".join(f'{{"k": {number}}}\n' for number in huge).encode(), (), labels=["k"]).labels["k"]
+    for are_whole in (True, False):
+        with pytest.raises(DataError, match="a label must be a whole number below"):
+            column.levels("k", are_whole=are_whole)
+    text = load("".join(f"{number}\n" for number in ["k", *huge]).encode(), (), labels=["k"]).labels["k"]
+    assert text.levels("k", are_whole=False).tolist() == [*map(str, huge)]
+
+
 def test_bytes_are_text_if_they_are_utf8() -> None:
     content = as_parquet({"k": ["é".encode(), b"b"], "x": [1, 2], "y": [1, 2]})
     assert load(content, (), labels=["k"]).labels["k"].values == ["é", "b"]
