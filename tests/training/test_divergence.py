@@ -33,7 +33,7 @@ def test_a_divergence_names_row_formula_and_parameters(batch_size: int | None) -
         found.failure,
     )
     assert "`b` went from 1 to " in said(found)
-    assert re.search("the loss rose from .* to .*; try a smaller --lr", said(found))
+    assert re.search("the loss rose from .* to .*; try a lower --lr", said(found))
 
 
 def test_a_finite_loss_that_rose_is_reported() -> None:
