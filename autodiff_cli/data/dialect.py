@@ -192,9 +192,9 @@ def label_text(cell: str, date_format: str | None = None) -> str:
     if cell.lower() in ("true", "false"):
         return cell.lower()
     time = parse_datetime(cell, date_format)
-    if time is None or _BEYOND_MICROSECONDS.search(cell):
+    if time is None or _BEYOND_MICROSECONDS.search(cell) or _TIME_PATTERN.fullmatch(cell):  # 1:10 may be a ratio
         return cell
-    return str(time.time()) if _TIME_PATTERN.fullmatch(cell) else str(time).removesuffix(" 00:00:00")
+    return str(time).removesuffix(" 00:00:00")
 
 
 def parse_number(cell: str, decimal: str = ".") -> float | None:

@@ -220,6 +220,7 @@ _model = partial(_fit_option, group="Model")
 _data = partial(_fit_option, group="Data")
 _loss = partial(_fit_option, group="Loss and likelihood", identifies=True)
 _method = partial(_fit_option, group="Method")
+_course = partial(_fit_option, group="Method", identifies=True)
 _statistics = partial(_fit_option, group="Statistics")
 _output = partial(_fit_option, group="Output")
 
@@ -315,9 +316,7 @@ class ObjectiveOptions:
     likelihood: bool = _loss("--likelihood", "Treat MODEL as each row's negative log-likelihood.", compared=True)
     l1: float = _loss("--l1 FACTOR", "L1 penalty: FACTOR times the sum of |parameter|.", NOT_NEGATIVE, default=0.0)
     l2: float = _loss("--l2 FACTOR", "L2 penalty: FACTOR times the sum of parameter^2.", NOT_NEGATIVE, default=0.0)
-    seed: int = _method(
-        "--seed N", "Seed for the random number generator.", at_least(0), identifies=True, compared=True, default=0
-    )
+    seed: int = _course("--seed N", "Seed for the random number generator.", at_least(0), compared=True, default=0)
     backend: str = _method(
         "--backend auto|numpy|llvm",
         "Backend; auto compiles kernels where they are faster.",
@@ -413,13 +412,12 @@ class FitOptions(ObjectiveOptions):
         compared=True,
         default="auto",
     )
-    learning_rate: float = _method(
-        "--lr, --learning-rate RATE", f"Learning rate of {_GRADIENT_METHODS}.", POSITIVE, identifies=True, default=0.01
+    learning_rate: float = _course(
+        "--lr, --learning-rate RATE", f"Learning rate of {_GRADIENT_METHODS}.", POSITIVE, default=0.01
     )
-    lr_schedule: str = _method(
+    lr_schedule: str = _course(
         "--lr-schedule NAME",
         f"Learning rate schedule: {join_words([form for form, _ in SCHEDULES.values()], 'or')}.",
-        identifies=True,
         default="constant",
     )
     epochs: int | None = _method(
@@ -428,34 +426,20 @@ class FitOptions(ObjectiveOptions):
         at_least(0),
         compared=True,
     )
-    batch_size: int | None = _method(
-        "--batch-size ROWS", "Rows per step of gradient methods (default: all).", at_least(1), identifies=True
-    )
-    clip_norm: float | None = _method(
-        "--clip-norm LENGTH", "Scale longer gradients down to this norm.", POSITIVE, identifies=True
-    )
-    tolerance: float | None = _method(
-        "--tolerance SHARE", "Stop when the relative decrease of the loss is below this.", FRACTION, identifies=True
+    batch_size: int | None = _course("--batch-size ROWS", "Rows per step of gradients (default: all).", at_least(1))
+    clip_norm: float | None = _course("--clip-norm LENGTH", "Scale longer gradients down to this norm.", POSITIVE)
+    tolerance: float | None = _course(
+        "--tolerance SHARE", "Stop when the relative decrease of the loss is below this.", FRACTION
     )
     starts: int | None = _method("--starts N", "Fit from N random starting points and keep the best.", at_least(1))
-    validation: float | None = _method(
-        "--validation FRACTION", "Fraction of the rows to hold out for validation.", FRACTION, identifies=True
-    )
+    validation: float | None = _course("--validation FRACTION", "Fraction of the rows to hold out.", FRACTION)
     patience: int | None = _method(
         "--patience N", "Stop when the validation loss has not fallen for N epochs.", at_least(1, "epoch")
     )
-    min_delta: float = _method(
-        "--min-delta D", "Minimum decrease of the loss that --patience counts as progress.", NOT_NEGATIVE, default=0.0
-    )
-    cluster: str | Client | None = _method(
-        "--cluster ADDRESS|local[:N]", "Compute on a Dask cluster, or in N processes on this machine."
-    )
-    absolute_sigma: bool = _statistics(
-        "--absolute-sigma", "Do not rescale standard errors by the residuals.", compared=True
-    )
-    confidence: float = _statistics(
-        "--confidence LEVEL", "Confidence level of intervals: 0.95, or 95 for percent.", default=0.95
-    )
+    min_delta: float = _method("--min-delta D", "Least decrease of the loss for --patience.", NOT_NEGATIVE, default=0.0)
+    cluster: str | Client | None = _method("--cluster ADDRESS|local[:N]", "Compute on a Dask cluster or N processes.")
+    absolute_sigma: bool = _statistics("--absolute-sigma", "Do not scale standard errors by residuals.", compared=True)
+    confidence: float = _statistics("--confidence LEVEL", "Confidence level: 0.95, or 95 for percent.", default=0.95)
     priors: Mapping[str, str] | Sequence[str] | None = _loss(
         '--prior "NAME ~ DISTRIBUTION"',
         'Prior of a parameter, such as "a ~ normal(0, 10)"; the fit is the posterior mode.',
@@ -467,9 +451,7 @@ class FitOptions(ObjectiveOptions):
         'Random effects u[column] to integrate out (Laplace); needs --prior "u[column] ~ normal(0, s)".',
         repeats=True,
     )
-    posterior: int | None = _statistics(
-        "--posterior N", "Also draw N samples per chain from the posterior.", at_least(2), compared=True
-    )
+    posterior: int | None = _statistics("--posterior N", "Also draw N samples per chain.", at_least(2), compared=True)
     chains: int = _statistics("--chains N", "Number of chains of --posterior.", at_least(1), compared=True, default=4)
     derive: Mapping[str, str] | Sequence[str] | None = _statistics(
         "--derive NAME=EXPR", "Also compute a function of the parameters with its standard error.", repeats=True
@@ -487,15 +469,9 @@ class FitOptions(ObjectiveOptions):
         default="percentile",
     )
     diagnosis: bool = _statistics("--diagnose", "Check for inactive units and for vanishing or exploding gradients.")
-    checkpoint: str | os.PathLike[str] | None = _output(
-        "--checkpoint FILE", "Write the state of the fit to FILE once a second."
-    )
-    checkpoint_every: int | None = _output(
-        "--checkpoint-every N", "Write the checkpoint after every N epochs instead.", at_least(1, "epoch")
-    )
-    resume: str | os.PathLike[str] | None = _output(
-        "--resume FILE", "Continue from a checkpoint; --epochs is the total number."
-    )
+    checkpoint: str | os.PathLike[str] | None = _output("--checkpoint FILE", "Write the fit to FILE once a second.")
+    checkpoint_every: int | None = _output("--checkpoint-every N", "Epochs between checkpoints.", at_least(1, "epoch"))
+    resume: str | os.PathLike[str] | None = _output("--resume FILE", "Continue a fit; --epochs counts all epochs.")
     on_epoch: Callable[[Epoch], None] | None = _fit_option()
     plot: bool | None = _fit_option()
 
@@ -558,9 +534,7 @@ class FigureOptions(CheckedOptions):
         OptionError: for other axes and panels.
     """
 
-    log: str | None = _output(
-        "--log AXES", "Logarithmic axes of --plot FILE (default: detected).", one_of(("x", "y", "x,y", "none"))
-    )
+    log: str | None = _output("--log AXES", "Logarithmic axes (default: detected).", one_of(("x", "y", "x,y", "none")))
     panels: str = _output("--panels LIST", "Panels of --plot FILE.", one_of(_PANELS), default="data,residuals")
 
 
