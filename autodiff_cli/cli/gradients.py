@@ -106,9 +106,7 @@ def _derivative_formulas(formula: Formula, names: Sequence[str], request: Deriva
     first = {name: formula.derivative(name) for name in names}
     arrays = [name for name in names if name in formula.shapes]
     if arrays and (request.hessian or request.order is not None):
-        raise BadInput(
-            f"`{arrays[0]}` is an array, whose higher derivatives have no formula: give every variable a value"
-        )
+        raise BadInput(f"`{arrays[0]}` is an array; its higher derivatives have no formula: give all variables values")
     second = derivatives.second_derivatives(first) if request.hessian else None
     if request.order is None:
         return HigherDerivatives(formulas=first, hessian=second)

@@ -196,7 +196,7 @@ def _joined_names_error(leaf: str, names_with_values: Collection[str]) -> Unknow
 
 
 def unknown_name_error(
-    name: str, names: Iterable[str], bound: Iterable[str], missing: str, call: Call
+    name: str, names: Collection[str], bound: Iterable[str], missing: str, call: Call
 ) -> UnknownNameError:
     """Return the error for a value of a name that does not exist, which may also be a misspelt option.
 
@@ -210,8 +210,7 @@ def unknown_name_error(
     if name in bound:
         return UnknownNameError(f"`{name}` is defined in the expression, so it takes no value")
     message = f"the {missing} `{name}`"
-    valid_names = [*names]
-    only = f", only {format_names(valid_names, '`')}" if valid_names else ""
+    only = f", only {format_names(names, '`')}" if names else ""
     if declared := call.command.options.get(f"--{name}"):
         return UnknownNameError(f"{message}; the option is written {declared.option.usage}")
     is_option = name in call.values  # else the value of an option such as `--fix` names it
@@ -221,9 +220,7 @@ def unknown_name_error(
     close = suggest(name, [each for each in names if each not in call.values])
     if close is not None:
         return UnknownNameError(message, suggestion=f"--{close}" if is_option else close)
-    if explanation:
-        return UnknownNameError(explanation)
-    return UnknownNameError(f"{f'--{name} is not an option, and ' if is_option else ''}{message}{only}")
+    return UnknownNameError(explanation or f"{f'--{name} is not an option, and ' if is_option else ''}{message}{only}")
 
 
 def trace_at(call: Call, expression: Formula, value_texts: Mapping[str, str], wrt: Iterable[str]) -> Trace:

@@ -40,9 +40,7 @@ def predict(
     data: list[str] | None = option("[DATA]...", f"{DATA_HELP} The target's column may be missing."),
     *,
     reading: FileOptions,
-    interval: float | None = _prediction(
-        "--interval LEVEL", "Confidence and prediction bands at a level such as 0.95."
-    ),
+    interval: float | None = _prediction("--interval LEVEL", "Confidence and prediction bands at a level, like 0.95."),
     posterior: bool = _prediction("--posterior", "Also write 95 % bands from draws of `train --posterior N --save`."),
     probabilities: bool = _prediction("--probabilities", "Also write the probability of each class, or of a 1."),
     residuals: bool = _prediction("--residuals", "Also write target minus prediction; DATA needs the target."),

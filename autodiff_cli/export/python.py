@@ -198,8 +198,8 @@ TORCH_NAMES = NamingRules(PYTHON_NAMES.keywords | {"torch"}, PYTHON_NAMES.is_leg
 def jax_source(program: ExportProgram) -> str:
     """Return a module with a function for `jax.grad`, `jax.hessian` and `jax.jit`."""
     layout = layout_source(program, LIBRARIES["jax"](), JAX_NAMES, numpy_element, frozenset())
-    is_integer = layout.value.lstrip("-").isdigit()  # JAX does not differentiate integers
-    value = f"{layout.value}.0" if is_integer else layout.value
+    # JAX does not differentiate integers.
+    value = f"{layout.value}.0" if layout.value.lstrip("-").isdigit() else layout.value
     body = [*statements(layout), *results(layout, value)]
     uses = "jax." in "\n".join(body)
     use = 'Unless `jax.config.update("jax_enable_x64", True)` is called first, JAX computes in single precision.'

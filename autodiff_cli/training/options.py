@@ -324,9 +324,7 @@ class ObjectiveOptions:
         compared=True,
         default="auto",
     )
-    threads: int | None = _method(
-        "--threads N", "Maximum number of threads (default: all cores).", at_least(1), compared=True
-    )
+    threads: int | None = _method("--threads N", "Maximum threads (default: all cores).", at_least(1), compared=True)
 
     def __post_init__(self) -> None:
         explicit = check_fields(self)

@@ -91,9 +91,7 @@ class DerivedQuantities:
         except ShapeError as error:
             raise shape_error(error, program.source) from None
         if shape:
-            raise ExpressionError(
-                f"a derived quantity is a number, but `{text}` is an array; sum it or take an element"
-            )
+            raise ExpressionError(f"a derived quantity is a number, but `{text}` is an array; sum it or index it")
         return output
 
     def values(self, point: Mapping[str, Any]) -> Array:
