@@ -186,15 +186,15 @@ def parse_datetime(cell: str, date_format: str | None = None) -> datetime | None
 def label_text(cell: str, date_format: str | None = None) -> str:
     """Return the text of a label: the same in all notations of a time or of `true` and `false`, otherwise the cell.
 
-    >>> label_text("2024-01-31T12:30"), label_text("2024-01-31 00:00:00.000"), label_text("True"), label_text("Yes")
-    ('2024-01-31 12:30:00', '2024-01-31', 'true', 'Yes')
+    >>> [*map(label_text, ("2024-01-31T12:30", "2024-01-31 00:00:00.000", "3:04:05", "True", "Yes", "1:10"))]
+    ['2024-01-31 12:30:00', '2024-01-31', '03:04:05', 'true', 'Yes', '1:10']
     """
     if cell.lower() in ("true", "false"):
         return cell.lower()
     time = parse_datetime(cell, date_format)
-    if time is None or _BEYOND_MICROSECONDS.search(cell) or _TIME_PATTERN.fullmatch(cell):  # 1:10 may be a ratio
+    if time is None or _BEYOND_MICROSECONDS.search(cell) or re.fullmatch(r"\d+:\d+", cell):  # 1:10 may be a ratio
         return cell
-    return str(time).removesuffix(" 00:00:00")
+    return str(time.time()) if _TIME_PATTERN.fullmatch(cell) else str(time).removesuffix(" 00:00:00")
 
 
 def parse_number(cell: str, decimal: str = ".") -> float | None:

@@ -164,8 +164,8 @@ BAD = [
     ("grad x*y --direction z=1 --x 1 --y 2",              "no variable `z`"),
     ("grad x*y --direction x=a --x 1 --y 2",              "the value of `x` must be a number"),
     ("grad sum(v) --order 2 --v [1,2]",                   "`v` is an array; derivatives of higher order"),
-    ("grad 'v: 2; sum(v^2)' --hessian",                   "give every variable a value"),
-    ("grad 'v: 2; sum(v^2)' --order 2",                   "give every variable a value"),
+    ("grad 'v: 2; sum(v^2)' --hessian",                   "give all variables values"),
+    ("grad 'v: 2; sum(v^2)' --order 2",                   "give all variables values"),
     ("grad [x,x] --hessian --x 1",                        "array"),
 ]
 # fmt: on
