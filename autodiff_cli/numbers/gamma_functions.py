@@ -284,12 +284,12 @@ def _reflected_difference(n: float, a: float, b: float) -> float:
     shift = _offset_from_integer(b)
     place = start + shift
     beyond = (1 - b) - a
-    sign = 1.0 if is_odd(n) else -1.0
+    parity = 1.0 if is_odd(n) else -1.0
     if a >= 0.5:
         if n == 0:
             return digamma(a) - digamma(beyond) + pi / math.tan(pi * place)
-        return polygamma(n, a) + sign * (polygamma(n, beyond) - _periodic_sum(n, _offset_from_integer(place)))
-    rest = sign * polygamma_diff(n, beyond, b)
+        return polygamma(n, a) + parity * (polygamma(n, beyond) - _periodic_sum(n, _offset_from_integer(place)))
+    rest = parity * polygamma_diff(n, beyond, b)
     wave = pi / math.sin(pi * start) / math.sin(pi * place) * sin_pi(b) * _parity_sign(b)
     if n == 0:
         return rest - wave
@@ -302,7 +302,7 @@ def _reflected_difference(n: float, a: float, b: float) -> float:
     mirrored = 1 - 2 * size - move
     if is_odd(n) and abs(mirrored) < abs(move):
         move = mirrored
-    near = polygamma_diff(n, size, move) + sign * polygamma_diff(n, 1 - size, -move)
+    near = polygamma_diff(n, size, move) + parity * polygamma_diff(n, 1 - size, -move)
     return rest + (near if start > 0 or is_odd(n) else -near)
 
 
