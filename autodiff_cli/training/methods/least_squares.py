@@ -297,9 +297,10 @@ class _LevenbergMarquardt:
         for change in (-SETTINGS.kink_probe, SETTINGS.kink_probe):  # minima at the edge of a domain are none
             is_inside &= _is_usable(inner._evaluate(inner.fits.theta * (1 + change), every)[1])
         points = batch.complete(inner.fits.theta, every)
-        ends = points, *self._evaluate(points, numbers)
-        self._move_to(numbers[is_inside], *(values[is_inside] for values in ends))
-        return numbers[is_inside]
+        triangles, sizes = self._evaluate(points, numbers)
+        found: Mask = is_inside & (sizes[:, -1] < self.fits.norms[numbers, -1])
+        self._move_to(numbers[found], points[found], triangles[found], sizes[found])
+        return numbers[found]
 
     def polish(self, numbers: Fits) -> Fits:
         """Take a few Gauss-Newton steps at the end, and return the fits that are near a minimum but not at it.
@@ -483,9 +484,8 @@ class _ReducedBatch:
     """
 
     def __init__(self, batch: Batch, linear: Mask) -> None:
-        self._batch, self._linear = batch, linear
+        self._batch, self._linear, self.mean_squares = batch, linear, batch.mean_squares
         self.bounds = Bounds(batch.bounds.low[..., ~linear], batch.bounds.high[..., ~linear])
-        self.mean_squares = batch.mean_squares
 
     def complete(self, nonlinear: Array, fits: Fits) -> Array:
         """Return all parameters, the linear ones with their best values."""
