@@ -444,7 +444,7 @@ def compare(
     """
     from autodiff_cli.render.fit_tables import comparison_report
     from autodiff_cli.training.fitting.comparison import compare_models
-    from autodiff_cli.training.objective.model import Model
+    from autodiff_cli.training.objective.preparation import parse_model
 
     environment = call.environment
     texts, files = split_models([data, *models])
@@ -455,7 +455,8 @@ def compare(
     with hint_about_missing_cells("use --drop-missing to leave such rows out"):
         texts = [inputs.read_text(model, environment) for model in models]
         source = open_data_files([data], environment, reading)
-        _check_names(call.values, [Model.parse(text, source.names, call.values) for text in texts], call)
+        names = tuple(source.names), frozenset(call.values)
+        _check_names(call.values, [parse_model(text, *names) for text in texts], call)
         options = dataclasses.replace(options, start=inputs.constant_values(call.values))
         comparison = compare_models(texts, source, options)
     environment.note(*source.notes)

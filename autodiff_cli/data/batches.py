@@ -46,13 +46,13 @@ class LabelColumn:
     values: Sequence[Any]
 
     @classmethod
-    def of(cls, cells: NDArray[Any]) -> LabelColumn:
-        """Return the labels in an array of cells.
+    def of(cls, cells: NDArray[Any], text: Callable[[str], str] = label_text) -> LabelColumn:
+        """Return the labels in an array of cells; see `CodeTable`.
 
         >>> LabelColumn.of(np.array(["b", "a", "b"]))
         LabelColumn(codes=array([0, 1, 0], dtype=int32), values=['b', 'a'])
         """
-        codes, table = np.empty(len(cells), np.int32), CodeTable()
+        codes, table = np.empty(len(cells), np.int32), CodeTable(text)
         for start in range(0, len(cells), _BLOCK_VALUES):  # in blocks, so that a large array is never copied as a whole
             block = cells[start : start + _BLOCK_VALUES]
             if block.dtype.char in "ef":  # the shortest decimal numbers, as in text files
@@ -166,12 +166,16 @@ class CodeTable(dict[Any, int]):
     A label is a number or a text. It is the same for all notations of a time, of `true` and `false`, and of a text with
     blanks around it. Cells that are None, nan, infinite or blank have the code -1.
 
+    Args:
+        text: returns the text of a label.
+
     Attributes:
         labels: the different labels.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, text: Callable[[str], str] = label_text) -> None:
         super().__init__()
+        self._text = text
         self.labels: dict[Any, int] = {}
 
     def __missing__(self, cell: Any) -> int:
@@ -181,7 +185,7 @@ class CodeTable(dict[Any, int]):
         if isinstance(cell, timedelta):
             cell = cell.total_seconds()
         is_number = isinstance(cell, int | float) and not isinstance(cell, bool)
-        label = cell if is_number else label_text(cell_text(cell).strip())
+        label = cell if is_number else self._text(cell_text(cell).strip())
         code = self[cell] = self.labels.setdefault(label, len(self.labels))
         return code
 
@@ -199,7 +203,7 @@ class CodeTable(dict[Any, int]):
         Raises:
             DataError: for more than `max_labels` labels of the column `name`.
         """
-        codes = self.codes((*batch.values, None))
+        codes = np.array([*(self.labels.setdefault(label, len(self.labels)) for label in batch.values), -1], np.int32)
         if len(self.labels) > max_labels:
             raise DataError(f"column `{name}` has more than {max_labels} different values, too many for labels")
         of_rows: NDArray[np.int32] = codes[batch.codes]
@@ -474,6 +478,11 @@ def arrow_native(cells: Any) -> NDArray[Any] | None:
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind), *parts])
 
 
+def are_infinite(columns: Iterable[Array]) -> bool:
+    """Whether a column has an infinite number: Arrow does not report which ones overflowed."""
+    return any(np.isinf(column).any() for column in columns)
+
+
 def float_columns(table: Any) -> list[Array]:
     """Return the columns of doubles of an Arrow table, with nan for missing values."""
     return [arrow_floats(column) for column in table.columns if str(column.type) == "double"]
@@ -494,11 +503,11 @@ def cell_text(cell: Any) -> str:
     return text.removesuffix(" 00:00:00") if isinstance(cell, datetime) else text
 
 
-def arrow_labels(cells: Any) -> LabelColumn:
-    """Return an Arrow column of any type as labels."""
+def arrow_labels(cells: Any, text: Callable[[str], str] = label_text) -> LabelColumn:
+    """Return an Arrow column of any type as labels; see `CodeTable`."""
     import pyarrow as pa
 
-    table, parts = CodeTable(), [np.empty(0, np.int32)]
+    table, parts = CodeTable(text), [np.empty(0, np.int32)]
     for chunk in cells.chunks:
         if pa.types.is_nested(chunk.type) or isinstance(chunk.type, pa.BaseExtensionType):
             chunk = pa.array([None if cell is None else str(cell) for cell in chunk.to_pylist()], pa.string())

@@ -13,6 +13,7 @@ import itertools
 import math
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -178,15 +179,12 @@ class DelimitedText:
         arrow_names = {name: str(position) for name, position in request.positions.items()}
         types = {arrow: pa.string() if name in request.labels else pa.float64() for name, arrow in arrow_names.items()}
         nulls = {"null_values": [*MISSING_VALUES], "strings_can_be_null": True}
+        to_labels = partial(batches.arrow_labels, text=self.new_parser().label)
         for table in self._iter_tables(types, allow_quotes=True, **nulls, decimal_point=self._dialect.decimal):
             yield {
-                name: (self._arrow_labels if name in request.labels else batches.arrow_floats)(table.column(arrow))
+                name: (to_labels if name in request.labels else batches.arrow_floats)(table.column(arrow))
                 for name, arrow in arrow_names.items()
             }
-
-    def _arrow_labels(self, cells: Any) -> batches.LabelColumn:
-        labels = batches.arrow_labels(cells)
-        return batches.LabelColumn(labels.codes, [*map(self.new_parser().label, labels.values)])
 
     def _iter_tables(self, types: Mapping[str, Any], *, allow_quotes: bool, **conversion: Any) -> Generator[Any]:
         """Yield columns as Arrow tables of some lines each.
@@ -215,17 +213,13 @@ class DelimitedText:
                 lines = LineReader(self._row_stream(stream))
                 for block in lines:
                     source: Any = pa.BufferReader(block)
-                    table = pa_csv.read_csv(source, reading, plain, converting)
-                    has_zeros = not all(map(np.all, batches.float_columns(table)))
-                    if has_zeros and batches.MINUTE_NUMBER.search(block):
-                        raise batches.FallbackRequired  # Arrow does not report numbers that underflow
-                    yield _without_infinity(table)
+                    yield _within_floats(pa_csv.read_csv(source, reading, plain, converting), block)
                 if lines.rest is None:
                     return
                 if not allow_quotes:
                     raise batches.FallbackRequired
                 with pa_csv.open_csv(lines.rest, reading, quoted, converting) as reader:
-                    yield from (_without_infinity(pa.Table.from_batches([batch])) for batch in reader)
+                    yield from (_within_floats(pa.Table.from_batches([batch])) for batch in reader)
                 if lines.quotes % 2 or lines.has_minute_numbers:
                     raise batches.FallbackRequired  # Arrow does not report a quote that is never closed either
         except (pa.ArrowInvalid, OSError, EOFError, zlib.error) as error:
@@ -283,9 +277,15 @@ class DelimitedText:
             text.detach()  # the caller closes the stream
 
 
-def _without_infinity(table: Any) -> Any:
-    """Return a table. Raises FallbackRequired if it has infinite numbers: Arrow does not report which overflowed."""
-    if any(np.isinf(column).any() for column in batches.float_columns(table)):
+def _within_floats(table: Any, lines: Any = b"") -> Any:
+    """Return a table. Raises FallbackRequired if numbers overflowed or underflowed, which Arrow does not report.
+
+    Args:
+        lines: the text of the table, to tell numbers that underflowed from zeros.
+    """
+    numbers = batches.float_columns(table)
+    has_zeros = not all(map(np.all, numbers))
+    if batches.are_infinite(numbers) or (has_zeros and batches.MINUTE_NUMBER.search(lines)):
         raise batches.FallbackRequired
     return table
 
@@ -322,7 +322,7 @@ def parse_records(
         if not all(value is None or math.isnan(value) for value in columns[name]):
             del problems.text_columns[name]
     return {
-        name: batches.LabelColumn.of(np.array(values, object))
+        name: batches.LabelColumn.of(np.array(values, object), request.parsers[name].label)
         if name in request.labels
         else np.array(values, np.float64)
         for name, values in columns.items()
@@ -333,7 +333,7 @@ def _parse_cell(cell: str, parser: CellParser, is_label: bool, no_blanks: bool) 
     """Return a cell's value, a label or a number; its problem, or empty text; and whether it is missing."""
     if is_label:
         problem = quoted_cell(cell) if has_invalid_utf8(cell) else ""
-        return (None, problem, True) if cell in MISSING_VALUES else (parser.label(cell), problem, False)
+        return (None, problem, True) if cell in MISSING_VALUES else (cell, problem, False)
     value = None if no_blanks and is_missing(cell) else parser.parse(cell)
     return (None, describe_bad_cell(cell, parser), False) if value is None else (value, "", not math.isfinite(value))
 

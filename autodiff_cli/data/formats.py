@@ -277,8 +277,7 @@ class JsonLines(ArrowFormat):
                 deque(self._parse_objects(content, before), 0)
         except pa.ArrowInvalid:
             table = pa.Table.from_pylist(list(self._parse_objects(content, before)))
-        is_infinite = any(np.isinf(column).any() for column in batches.float_columns(table))
-        if is_infinite or batches.MINUTE_NUMBER.search(content):
+        if batches.are_infinite(batches.float_columns(table)) or batches.MINUTE_NUMBER.search(content):
             self._note_extremes(content)
         return table
 

@@ -290,6 +290,7 @@ def simplify_for_code(roots: Sequence[Node], _: Mapping[str, Shape]) -> list[Nod
 
 
 def is_singular(number: float) -> bool:
+    """Whether a number is 0, infinite or nan: operations on it may be refused by compilers."""
     return number == 0 or not math.isfinite(number)
 
 

@@ -481,7 +481,8 @@ def best_of_parts(losses: Array, most: int) -> NDArray[np.intp]:
 
 def project_linear(objective: Objective, points: Array, adjusted: Mask, box: Bounds) -> tuple[Array, Array]:
     """Return the usable points of `project_linear_each` for one objective, and their remaining sums of squares."""
-    theta, remaining = project_linear_each(repeat_objective(objective, len(points), box), points, adjusted)
+    every = np.arange(len(points))
+    theta, remaining = project_linear_each(repeat_objective(objective, len(points), box), every, points, adjusted)
     is_usable = np.isfinite(remaining)
     return theta[is_usable], remaining[is_usable]
 

@@ -631,7 +631,7 @@ class Multistart:
         The parts grow from few points to many, since the best of many points lie close together, often in one valley.
         """
         every = repeat_objective(self._sample, len(drawn), self._box)
-        points, remaining = project_linear_each(every, drawn, adjusted)
+        points, remaining = project_linear_each(every, np.arange(len(drawn)), drawn, adjusted)
         best = minimization.best_of_parts(remaining, self._effort.descents)
         best = best[np.argsort(remaining[best], kind="stable")][: np.count_nonzero(np.isfinite(remaining[best]))]
         return points[best], remaining[best]

@@ -454,12 +454,13 @@ def linear_mask(objective: Objective, free: Mask | None = None) -> Mask:
     return objective.layout.mask(objective.kernels.cached(f"linear among {names}", compute))
 
 
-def project_linear_each(batch: Batch, points: Array, adjusted: Mask) -> tuple[Array, Array]:
-    """Return points with fitted values of the adjusted parameters, in which the model is linearised, and their
-    remaining sums of squares, which are infinite where a point is not usable.
+def project_linear_each(batch: Batch, fits: Fits, points: Array, adjusted: Mask) -> tuple[Array, Array]:
+    """Return points of some fits with fitted values of the adjusted parameters, in which the model is linearised, and
+    their remaining sums of squares, which are infinite where a point is not usable.
     """
-    theta, columns = batch.bounds.clip(points), np.flatnonzero(adjusted)
-    triangles = batch.triangles(theta, np.arange(len(theta)))
+    bounds, columns = batch.bounds.select(fits), np.flatnonzero(adjusted)
+    theta = bounds.clip(points)
+    triangles = batch.triangles(theta, fits)
     is_usable = np.isfinite(triangles).all(axis=(1, 2))
     triangles[~is_usable] = 0.0
     jacobian, residuals = triangles[:, :, columns], triangles[:, :, -1:]
@@ -469,7 +470,7 @@ def project_linear_each(batch: Batch, points: Array, adjusted: Mask) -> tuple[Ar
     remaining = np.sum(np.square(residuals - jacobian @ steps[:, :, None]), axis=(1, 2))
     theta[:, columns] -= steps
     is_usable &= np.isfinite(theta).all(axis=1) & np.isfinite(remaining)
-    return batch.bounds.clip(theta), np.where(is_usable, remaining, np.inf)
+    return bounds.clip(theta), np.where(is_usable, remaining, np.inf)
 
 
 class _ReducedBatch:
@@ -491,7 +492,7 @@ class _ReducedBatch:
         """Return all parameters, the linear ones with their best values."""
         points = np.zeros((len(fits), len(self._linear)))
         points[:, ~self._linear] = nonlinear
-        return project_linear_each(self._batch.take(fits), points, self._linear)[0]
+        return project_linear_each(self._batch, fits, points, self._linear)[0]
 
     def triangles(self, nonlinear: Array, fits: Fits) -> Array:
         """Return the triangular factors of [J | r] after elimination of the linear parameters."""

@@ -99,11 +99,6 @@ def is_generalised_linear(prediction: Node, parameters: Sequence[Node], leaves: 
     return {leaf.text for leaf in leaf_nodes}.isdisjoint(node.text for node in needed if node.is_input)
 
 
-def contains_kinks(root: Node) -> bool:
-    """Whether a graph has an operation with kinks or jumps, such as `abs`, `max`, `relu` and `where`."""
-    return any(node.op is not None and node.op.kink is not None for node in topological_order([root]))
-
-
 def smooth_kinks(graphs: Sequence[Node], parameters: Collection[Node]) -> tuple[list[Node], list[Node], list[str]]:
     """Replace the kinks that depend on parameters by smooth functions.
 

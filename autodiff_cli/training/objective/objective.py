@@ -25,19 +25,13 @@ from autodiff_cli.backends import protocol
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.data.table import DataError, Dataset, Table
 from autodiff_cli.graph.node import Node, as_node
-from autodiff_cli.graph.tape import Tape, leaf_names
+from autodiff_cli.graph.tape import Tape, leaf_names, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import explicit_options, takes_options
 from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.losses import FAMILIES, L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, RESIDUAL_SCALE, LossKind
-from autodiff_cli.training.objective.kernels import (
-    DIRECTION,
-    LINK_FUNCTIONS,
-    contains_kinks,
-    is_generalised_linear,
-    remember,
-)
+from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, is_generalised_linear, remember
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model, standardize_layers
 from autodiff_cli.training.objective.parameters import Constraints, Dependency
@@ -622,7 +616,12 @@ class Objective(ModelOverRows):
     @property
     def has_kinks(self) -> bool:
         """Whether the prediction has kinks or jumps, as `abs`, `max`, `relu` and `where` have."""
-        return self.kernels.cached("kinks", lambda: contains_kinks(self.model.program.output))
+
+        def compute() -> bool:
+            nodes = topological_order([self.model.program.output])
+            return any(node.op is not None and node.op.kink is not None for node in nodes)
+
+        return self.kernels.cached("kinks", compute)
 
     def epoch_runner(self, update: protocol.Update, clip_norm: float | None = None) -> Callable[..., float]:
         """Return a function that runs one epoch of a gradient method over the rows. See `EpochKernel.run`.
