@@ -318,11 +318,11 @@ def test_gradient_methods_estimate_the_scale_as_others_do(optimizer: str, loss: 
     data = {"x": x, "y": y, "k": generator.negative_binomial(2, 2 / (2 + np.exp(1 + x))), "w": 1 + (x > 0)}
     wanted = fit(model, data, loss=loss, weights=weights)
     rate = {"adam": 0.03, "sgd": 0.1}[optimizer]
-    found = fit(model, data, loss=loss, weights=weights, optimizer=optimizer, learning_rate=rate, epochs=1500)
-    assert found.scale == pytest.approx(wanted.scale, rel=1e-3)
-    assert found.parameters == pytest.approx(wanted.parameters, rel=1e-3)
-    assert found.stderr == pytest.approx(wanted.stderr, rel=2e-3)
-    assert found.loss == pytest.approx(wanted.loss, rel=1e-3)
+    found = fit(model, data, loss=loss, weights=weights, optimizer=optimizer, learning_rate=rate, epochs=400)
+    assert found.scale == pytest.approx(wanted.scale, rel=1e-4)
+    assert found.parameters == pytest.approx(wanted.parameters, rel=1e-4)
+    assert found.stderr == pytest.approx(wanted.stderr, rel=1e-4)
+    assert found.loss == pytest.approx(wanted.loss, rel=1e-4)
 
 
 @pytest.mark.parametrize("batch_size", [None, 7])

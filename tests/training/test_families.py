@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 import autodiff_cli as ad
-from tests.each import amount, each
+from tests.each import amount
 
 # Ranges of the parameters if x is between 0 and 1: of one sign, drawn by their logarithm, or through 0, drawn evenly.
 FAMILIES: dict[str, dict[str, tuple[float, float]]] = {
@@ -88,7 +88,13 @@ def exact_curve(family: str, parameters: dict[str, float], x: NDArray[np.float64
     return np.array([formula(x=each, **parameters) for each in x.tolist()])
 
 
-@each("family", ["a*sin(w*x + p) + b*sin(v*x + q)", "a + b*tanh((x - m)/w)", "a*exp(-b*x)*cos(w*x + p)", "v*x/(k + x)"])
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param("a*sin(w*x + p) + b*sin(v*x + q)", marks=pytest.mark.slow),
+        "a + b*tanh((x - m)/w)", "a*exp(-b*x)*cos(w*x + p)", "v*x/(k + x)",
+    ],
+)  # fmt: skip
 def test_robust_fits_of_few_rows_are_the_same_in_any_units(family: str) -> None:
     generator = np.random.default_rng([*family.encode()])
     draw, x = drawn(family, generator), np.linspace(0.02, 1, 14)
