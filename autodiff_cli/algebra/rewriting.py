@@ -540,7 +540,7 @@ def _base_op(op: Op | None) -> Op | None:
 # One form for each root and exponential, so that patterns match, and no choice that is certain.
 _NORMAL_FORMS = (
     Row(a**0.5, sqrt(a)), Row(a ** (1 / constant(2)), sqrt(a)), Row(constant("e") ** a, exp(a)),
-    Row(a / exp(b), a * exp(-b)), Row(-a > 0, a < 0), Row(-a < 0, a > 0),
+    Row(a / exp(b), a * exp(-b)), Row(-a > 0, a < 0),
     Row(where(a > 0, b, c), b, lambda a: sign_of(a) is Sign.POSITIVE, (a,)),
     Row(where(a < 0, b, c), c, lambda a: sign_of(a) >= Sign.NONNEGATIVE, (a,)),
 )  # fmt: skip

@@ -331,7 +331,7 @@ def _write_variance(paper: Paper, trace: Trace, sources: Sequence[VarianceSource
     for names, correlation in uncertainty.pairs.items():
         factors = (correlation, *(changes.get(name, 0.0) for name in names))
         terms.append(f"2 × {' × '.join(map(signed, factors))}")
-    if 0 < len(terms) <= MAX_SUM_TERMS:
+    if len(terms) <= MAX_SUM_TERMS:
         variance, stderr = brief(uncertainty.stderr**2), brief(uncertainty.stderr)
         paper.line(f"  variance = {' + '.join(terms)} = {variance}, so the standard error is {stderr}")
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import functools
+import math
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Set
 from dataclasses import dataclass
@@ -426,7 +427,7 @@ class NonFiniteRows:
 
     Attributes:
         rows: the number of rows in the block.
-        first: the first such row, counted from 0; -1 if there is none.
+        first: the first such row, counted from 0; the number of rows if there is none.
         count: the number of such rows.
     """
 
@@ -437,14 +438,13 @@ class NonFiniteRows:
 
 def find_non_finite(values: Array, _: ColumnArrays) -> NonFiniteRows:
     """Find the rows of a block with a value that is not finite."""
-    bad_rows = np.flatnonzero(~np.isfinite(values).all(axis=0))
-    return NonFiniteRows(values.shape[-1], int(bad_rows[0]) if len(bad_rows) else -1, len(bad_rows))
+    rows, bad_rows = values.shape[-1], np.flatnonzero(~np.isfinite(values).all(axis=0))
+    return NonFiniteRows(rows, int(np.append(bad_rows, rows)[0]), bad_rows.size)
 
 
 def join_non_finite(a: NonFiniteRows, b: NonFiniteRows) -> NonFiniteRows:
     """Combine the results of two consecutive groups of rows."""
-    first = a.first if a.count else a.rows + b.first if b.count else -1
-    return NonFiniteRows(a.rows + b.rows, first, a.count + b.count)
+    return NonFiniteRows(a.rows + b.rows, a.first if a.count else a.rows + b.first, a.count + b.count)
 
 
 # The smallest diagonal entry of R, for columns of length 1, down to which Cholesky factorization is used. That squares
@@ -468,7 +468,7 @@ def cholesky_factor(products: Array) -> Array | None:
     array([[2., 1.],
            [0., 3.]])
     """
-    size = int(np.sqrt(2 * len(products)))
+    size = math.isqrt(2 * products.size)
     gram = np.zeros((size, size))
     lower = np.tril_indices(size)
     gram[lower] = products

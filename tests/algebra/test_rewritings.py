@@ -92,6 +92,7 @@ EXAMPLES: list[tuple[str, str, Point]] = [
     ("tanh(x + h) - tanh(x)", "sinh(h)/(cosh(x + h)*cosh(x))", {"x": 1, "h": 1e-9}),
     ("sqrt(x + 1) - sqrt(x)", "1/(sqrt(x + 1) + sqrt(x))", {"x": 1e12}),
     ("(1 + x)^0.5 - 1", "x/(sqrt(1 + x) + 1)", {"x": 1e-12}),
+    ("(1 + x)^(1/2) - 1", "x/(sqrt(1 + x) + 1)", {"x": 1e-12}),
     ("1 - sqrt(1 - x^2)", "x^2/(sqrt((1 - x)*(1 + x)) + 1)", {"x": 1e-6}),
     ("sqrt(1 + x) - sqrt(1 - x)", "2*x/(sqrt(1 + x) + sqrt(1 - x))", {"x": 1e-10}),
     ("1/sqrt(x) - 1/sqrt(x + 1)", "1/((sqrt(x + 1) + sqrt(x))*sqrt(x + 1)*sqrt(x))", {"x": 1e12}),

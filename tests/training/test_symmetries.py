@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from autodiff_cli import Objective, fit, fit_by
+from autodiff_cli.training.fitting.fit import _canonical_outcome
 from autodiff_cli.training.fitting.symmetries import canonical_parameters, order_terms
+from autodiff_cli.training.methods.gradient_descent import Outcome
 from tests.each import each
 
 X = np.linspace(0, 10, 80)
@@ -217,6 +219,10 @@ def test_a_sign_stays_within_its_bounds() -> None:
     data = {"x": X, "y": 4 * X + NOISE}
     assert fit("y ~ a^2*x", data, bounds={"a": (-9, 0)}).parameters["a"] == pytest.approx(-2, abs=0.01)
     assert fit("y ~ a^2*x", data, bounds={"a": (-9, 1)}).parameters["a"] == pytest.approx(-2, abs=0.01)
+    objective = Objective("y ~ a^2*x", data, bounds={"a": (-1, 3)})
+    for at, reported in ((-0.9, 0.9), (-1.0, -1.0), (0.5, 0.5)):  # a minimum on a bound is none elsewhere
+        outcome, notes = _canonical_outcome(objective, "lm", Outcome(np.array([at]), True))
+        assert (outcome.theta.tolist(), bool(notes)) == ([reported], at != reported)
 
 
 # --- Points at which models predict the same, without fits

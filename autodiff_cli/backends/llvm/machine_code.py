@@ -98,7 +98,6 @@ def host_processor(width: int | None = None) -> Processor:
     Raises:
         CompilationError: if `AUTODIFF_CPU` names no instruction set of this machine.
     """
-    initialize()
     triple, cpu = llvm.get_process_triple(), os.environ.get("AUTODIFF_CPU", "native")
     host_features = llvm.get_host_cpu_features()
     has_avx512 = host_features.get("avx512f") and host_features.get("avx512dq")

@@ -638,14 +638,10 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
     if not outcome.converged or method not in ("lm", "lbfgs") or objective.is_network or objective.is_penalised:
         return outcome, []
     theta, notes = symmetries.canonical_parameters(objective, outcome.theta)
-    if notes and not objective.constraints.are_met(theta):
+    on_bounds, were_on_bounds = objective.bounds.active(theta), objective.bounds.active(outcome.theta)
+    # A minimum on a bound is none on the other side of it.
+    if not (np.array_equal(on_bounds, were_on_bounds) and objective.constraints.are_met(theta)):
         theta, notes = outcome.theta, []
-    bounds = objective.bounds
-    if (bounds.active(theta) != bounds.active(outcome.theta)).any():  # off its bound, it may be no minimum
-        end = _better_end(method, objective, np.array([outcome.theta, theta]))
-        if end is None:
-            return outcome, []
-        return _canonical_outcome(objective, method, minimization.judge_end(objective, end))
     with ignore_float_errors():
         ordered = symmetries.order_terms(objective, theta[None])[0]
     notes += [symmetries.TERMS_NOTE] if (ordered != theta).any() else []

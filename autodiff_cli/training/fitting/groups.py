@@ -35,7 +35,7 @@ from autodiff_cli.training.fitting.minimization import judge_end
 from autodiff_cli.training.fitting.optimization import BatchedFit
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, Sinusoids, canonical_parameters, order_terms
-from autodiff_cli.training.objective.batch import Fits, GroupBatch, rows_by_group
+from autodiff_cli.training.objective.batch import BATCH, Fits, GroupBatch, rows_by_group
 from autodiff_cli.training.objective.cluster_connection import connected
 from autodiff_cli.training.objective.loading import Data, as_dataset, check_any_weight
 from autodiff_cli.training.objective.model import Model, tie_fixed_parameters
@@ -54,7 +54,6 @@ class GroupBatching(NamedTuple):
 
     min_groups: int = 4  # groups: fewer are not worth a batch
     max_mean_rows: int = 2**15  # mean rows of a group: larger groups are efficient by themselves
-    max_parameters: int = 30  # parameters of a group
     max_checked: int = 5  # groups that are tested for equivalent parameters, as a sample of all
 
 
@@ -181,12 +180,11 @@ def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: ND
     return (
         method in ("lm", "lbfgs")
         and len(sizes) >= BATCHING.min_groups
-        and objective.rows <= BATCHING.max_mean_rows * len(sizes)
+        and np.mean(sizes) <= BATCHING.max_mean_rows
         and max(sizes) <= MAX_COPIED_ROWS
-        and objective.layout.size <= BATCHING.max_parameters
+        and objective.layout.size <= BATCH.max_parameters
         and (method == "lm" or (objective.components == 1 and objective.classes is None))
         and not objective.model.array_parameters
-        and not objective.is_network
         and not objective.has_theta
         and not objective.kernels.graphs.target_scales
         and not objective.orders

@@ -392,7 +392,7 @@ class MarginalLikelihood(ObjectiveBatch):
 def check_laplace(objective: Objective) -> None:
     """Raise OptionError for a model whose random effects cannot be integrated out."""
     check_likelihood("laplace", objective.loss, objective.family, objective.is_likelihood, objective.is_scale_estimated)
-    if objective.is_network or objective.classes is not None or objective.model.shapes:
+    if objective.classes is not None or objective.model.shapes:
         raise OptionError("laplace: networks, classifiers and array parameters have no random effects")
     if objective.orders or objective.shares:
         raise OptionError("laplace cannot be combined with ordered parameters or shares of a mixture")

@@ -69,7 +69,7 @@ _MAX_NUMBERS = 10**9  # numbers in all draws: 8 GB
 _MAX_LOO_DRAWS = 1000  # draws of each chain
 _EXACT = 1e-9  # residuals, relative to the spread of the target, that are rounding errors
 _UNBOUNDED = (-math.inf, math.inf)
-_RUNAWAY = 1e8  # size of an unbounded number, in units of its start, that no proper posterior reaches
+_RUNAWAY = 1e8  # size of an unbounded number that no proper posterior reaches, in those of its mode and its deviation
 
 DrawCallback = Callable[[int, int], None]  # arguments: the number of draws so far, and in total
 
@@ -247,8 +247,8 @@ def draw_posterior(
     if (count := lengths[number]) < 2:
         raise KeyboardInterrupt  # before anything was drawn
     z, is_diverging = (np.array([part[:count] for part in parts[: number + 1]]) for parts in zip(*batches, strict=True))
+    density.check_runaways(z)
     point, used = density.parameters(z), len(z)
-    density.check_runaways(point)
     for each in ordered:  # the larger one was drawn as its distance from the smaller one
         larger, smaller = (objective.layout.names[k] for k in (each.position, each.others[0]))
         point[larger] = point[larger] + point[smaller]
@@ -608,11 +608,13 @@ class Density:
         values = self._by_parameter(dict(zip(self._layout.names, transformed, strict=True)))
         return {name: values[name] for name in self.names}
 
-    def check_runaways(self, point: dict[str, Array]) -> None:
+    @ignore_float_errors()
+    def check_runaways(self, z: Array) -> None:
         """Raise OptionError if chains run to infinity, as for an improper posterior: their means are meaningless."""
-        units = self._by_parameter(self._layout.values(self._centre))
-        far = [k for k, value in point.items() if not np.abs(value).max() <= _RUNAWAY * (1 + np.abs(units[k]).max())]
-        if far:
+        limits = _RUNAWAY * (np.abs(self._centre) + np.linalg.norm(self._factor, axis=1))
+        is_near = (np.abs(self._centre + z @ self._factor.T) <= limits).all(axis=(0, 1))
+        near = self._by_parameter(self._layout.views(is_near))
+        if far := [name for name in self.names if not np.all(near[name])]:
             listed = format_names(far, "`")
             raise OptionError(f"the posterior seems improper: chains of {listed} run away; {_ADVICE.format(far[0])}")
 

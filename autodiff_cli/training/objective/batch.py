@@ -541,7 +541,6 @@ def can_evaluate_together(objective: Objective) -> bool:
         and objective.layout.size <= BATCH.max_parameters
         and not objective.model.shapes
         and objective.classes is None
-        and not objective.is_network
         and not objective.has_theta  # theta is estimated for one fit at a time
         and not objective.has_priors  # likewise the variance of the residuals
     )

@@ -78,8 +78,8 @@ def linear_parameters(prediction: Node, parameters: Sequence[Node], leaves: Mapp
 
 
 def is_generalised_linear(prediction: Node, parameters: Sequence[Node], leaves: Mapping[str, Shape]) -> bool:
-    """Whether a prediction is linear in all of its parameters together, or a softmax, sigmoid or exp of such an
-    expression.
+    """Whether a prediction, a number or a vector, is linear in all of its parameters together, or a softmax, sigmoid or
+    exp of such an expression.
 
     >>> from autodiff_cli.language.program import read
     >>> program = read("sigmoid(a*x + b)")
@@ -89,9 +89,7 @@ def is_generalised_linear(prediction: Node, parameters: Sequence[Node], leaves: 
     score = prediction.inputs[0] if prediction.op in LINK_FUNCTIONS else prediction
     shape = ShapeInference(leaves).infer(score) or ()
     shapes = {**leaves, _SCORE_ADJOINT: shape} if shape else leaves
-    shared, *leaf_nodes = share([dot(variable(_SCORE_ADJOINT), score) if len(shape) == 1 else score, *parameters])
-    if len(shape) > 1:
-        return False
+    shared, *leaf_nodes = share([dot(variable(_SCORE_ADJOINT), score) if shape else score, *parameters])
     slopes = simplify(gradient_nodes(shared, leaf_nodes, shapes))
     needed = {*slopes}  # the shape of an array of parameters is not its value
     for node in topological_order(slopes):

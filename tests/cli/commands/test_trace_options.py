@@ -37,6 +37,23 @@ def test_paths_in_words() -> None:
     )
 
 
+def test_what_is_left_out_of_long_paths_and_sums() -> None:
+    for count in (12, 13, 16):  # nodes
+        text = "".join(f"a{i + 1} = sin({f'a{i}' if i else 'x'});" for i in range(count - 1)) + f"a{count - 1}"
+        (path,) = [line for line in run_cli(["trace", text, "--x", "1", "--paths"]).splitlines() if "1. x" in line]
+        names = ["x", *(f"a{i + 1}" for i in range(count - 1))]
+        shown = names if count == 12 else [*names[:6], f"… {count - 12} more …", *names[-6:]]
+        assert path.strip() == f"1. {' → '.join(shown)}"
+    for count in (1, 2, 6, 7):
+        names = [f"x{k}" for k in range(count)]
+        values = [word for name in names for word in (f"--{name}", "1+-0.1")]
+        output = run_cli(["trace", "+".join(names), *values])
+        assert (f"variance = {' + '.join(['0.1^2'] * count)} = {count / 100}" in output) == (count <= 6)
+        output = run_cli(["trace", " + ".join(f"{k + 1}*x" for k in range(count)), "--x", "1", "--paths"])
+        total = " + ".join(f"{k}" for k in range(count, 0, -1)) + f" = {count * (count + 1) // 2}"
+        assert (f"total: {total} = d/dx" in output) == (1 < count <= 6)
+
+
 def test_paths_as_json() -> None:
     document = run_cli([*LINE, "--paths", "--json"]).json
     assert [path["nodes"] for path in document["paths"]["x"]] == [[0, 2, 4], [0, 3, 4]]

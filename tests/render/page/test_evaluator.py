@@ -1,8 +1,10 @@
-"""What the evaluator of a page is made of; `tests/browser/test_evaluator.py` runs it."""
+"""What the evaluator of a page is made of, and its numbers in Node; `tests/browser/test_evaluator.py` has more."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,9 +20,11 @@ from autodiff_cli.ops import all_ops
 from autodiff_cli.render.javascript import evaluator, javascript_declarations, page_file
 from autodiff_cli.targets.c_family import JAVASCRIPT
 from autodiff_cli.targets.translation import GraphWriter
-from tests.each import each
+from tests.browser.test_evaluator import ARRAYS, POINTS, bound_of, computed, differences, expression
+from tests.each import amount, each
 from tests.graphs import ELEMENTWISE
 from tests.support import ROOT
+from tests.tools import program
 
 TRANSLATED = [op for op in all_ops() if not op.is_structural]
 
@@ -36,6 +40,29 @@ def test_javascript_has_every_operation_and_its_rule(op: Op) -> None:
 
 def test_javascript_has_every_operation_on_arrays() -> None:
     assert [name for name in STRUCTURAL if name not in javascript_declarations("arrays.js")] == []
+
+
+class NodePage:
+    """Runs JavaScript as a page of a browser does."""
+
+    def evaluate(self, function: str, argument: str) -> str:
+        script = f'process.stdout.write(({function})(require("fs").readFileSync(0, "utf8")))'
+        command = [program("node", "nodejs"), "-e", script]
+        return subprocess.run(command, input=argument, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def test_node_computes_the_numbers_of_traces() -> None:
+    """Values, adjoints and contributions of every operation, and of formulas with arrays."""
+    cases = [(trace(parse(text), point), (1e-13, 1e-15)) for text, point in ARRAYS]
+    for op in TRANSLATED:
+        for point in POINTS.get(op.name, ())[-amount(1, 2, 4) :]:
+            leaves = [variable(f"x{k}") for k in range(len(point))]
+            named = {leaf.text: x for leaf, x in zip(leaves, point, strict=True)}
+            cases.append((trace(expression(op(*leaves), leaves), named), bound_of(op)))
+    page: Any = NodePage()
+    found = computed(page, [(at, [at.point]) for at, _ in cases])
+    for (at, bound), (result,) in zip(cases, found, strict=True):
+        assert differences(result, at, bound) == [], at.expression
 
 
 def test_files_of_primitives_are_whole() -> None:

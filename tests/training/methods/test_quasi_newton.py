@@ -266,6 +266,7 @@ SLOPES: list[Any] = [
     lambda t: -np.log(t + 1) + 0.1 * t,
     lambda t: (t - 0.01) ** 4 + 0.001 * (t - 0.01) ** 2,
     lambda t: np.sqrt(1 + 400 * (t - 20) ** 2),
+    lambda t: 100 * np.maximum(0, t - 3.1) ** 2 - t,
 ]
 
 
@@ -438,23 +439,35 @@ def test_the_path_does_not_depend_on_the_units_of_parameters(model: str, loss: s
         np.testing.assert_allclose(path[:most], paths[0][:most], rtol=1e-6, atol=1e-9)
 
 
-class CountingFunction(Function):
-    """A function that counts its evaluations."""
+class RecordingFunction(Function):
+    """A function that remembers where it was evaluated, and the values there."""
 
-    calls = 0
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.found: list[tuple[float, float]] = []
 
     def value_and_grad(self, theta: Any) -> tuple[float, Any]:
-        self.calls += 1
-        return super().value_and_grad(theta)
+        value, gradient = super().value_and_grad(theta)
+        self.found.append((float(theta[0]), value))
+        return value, gradient
 
 
-@each("first, most", [(1e-3, 70), (1.0, 28), (100.0, 45)])
+@each("first, most", [(1e-3, 70), (1.0, 26), (100.0, 30)])
 def test_a_line_search_takes_few_evaluations(first: float, most: int) -> None:
-    """Steps double until they are too long, and are halved or interpolated from then on."""
-    functions = [CountingFunction(lambda x, f=f: f(x[0]), 1) for f in SLOPES]
+    """Steps double until they are too long, and are halved or interpolated from then on: between the longest of those
+    that are too short and the shortest of those that are too long."""
+    functions = [RecordingFunction(lambda x, f=f: f(x[0]), 1) for f in SLOPES]
     run = iterates(functions, np.zeros((len(SLOPES), 1)))
+    slopes = run.gradient[:, 0].copy()
     run._line_search(np.arange(len(SLOPES)), -np.sign(run.gradient) * first)
-    assert sum(function.calls for function in functions) <= most
+    assert sum(len(function.found) for function in functions) <= most
+    for function, slope in zip(functions, slopes, strict=True):
+        (_, base), *tried = function.found
+        near, far = 0.0, np.inf
+        for at, value in tried:
+            assert near < abs(at) < far
+            is_low = value <= base + 1e-4 * slope * at
+            near, far = (abs(at), far) if is_low else (near, abs(at))
 
 
 @each("epochs", [1, 4, 9])
