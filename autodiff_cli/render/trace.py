@@ -58,13 +58,9 @@ def array_lines(x: Any, show: NumberFormat, label: str = "") -> Iterator[str]:
     rows = x.reshape(-1, x.shape[-1]).tolist()
     texts = [[show(number) for number in row] for row in rows[:_MAX_NUMBER_ROWS]]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    lines = [_COLUMN_GAP.join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in texts]
     before = f"{label}{_COLUMN_GAP}" if label else ""
-    if len(rows) <= _MAX_NUMBER_ROWS and len(before) + sum(widths) + len(_COLUMN_GAP) * (len(widths) - 1) <= GRID_WIDTH:
-        lines = [
-            _COLUMN_GAP.join(text.rjust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-            for row in texts
-        ]
-    else:
+    if len(rows) > _MAX_NUMBER_ROWS or len(before + lines[0]) > GRID_WIDTH:
         lines = [*_shaded_lines(rows, GRID_WIDTH - len(before))]
         lines.append(f"darker is larger in magnitude, up to {show(_largest_magnitude(rows))}")
     for count, line in enumerate(lines):

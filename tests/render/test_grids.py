@@ -34,6 +34,12 @@ def test_what_does_not_fit_is_shades_by_size() -> None:
     lines = [*array_lines(numbers * 1.001, SHOW)]
     assert lines[:3] == ["|" + " " * 30 + "|", "|  █▒" + " " * 26 + "|", "|    !" + " " * 25 + "|"]
     assert lines[3] == "darker is larger in magnitude, up to 4.004"
+    for label, count in (("", 24), ("W", 23)):  # of one digit: with gaps and label 70 columns
+        for longer in range(5):
+            row = [10.0] * longer + [1.0] * (count - longer)
+            first, *others = array_lines(np.array(row), SHOW, label)
+            assert first == f"{label}  {'  '.join(map(SHOW, row))}".lstrip() if longer <= 2 else others
+    assert [len([*array_lines(np.ones((count, 2)), SHOW)]) for count in (12, 13)] == [12, 11]
 
 
 def test_a_large_array_takes_no_more_room_than_a_window() -> None:

@@ -60,6 +60,8 @@ def test_a_file_that_changes_between_passes(tmp_path: Path, keeps_its_date: bool
 
     with pytest.raises(ad.DataError, match="the data changed while they were read"):
         ad.fit(CURVE, str(path), stream=True, on_epoch=change)
+    with pytest.raises(ad.DataError, match=r"d\.parquet: no such file"):
+        ad.fit(CURVE, str(path), stream=True, on_epoch=lambda _: path.unlink(missing_ok=True))
 
 
 @pytest.mark.parametrize("change", ["values", "fewer rows", "more rows", "date"])
