@@ -48,6 +48,7 @@ SKIPPED_KEYWORDS = {
     "maxsize": "a size of a cache",
     "flush": "when text is written",
     "daemon": "how a process ends",
+    "digest_size": "how long a hash is",
     "stacklevel": "the line that a Python warning names",
     "copy": "whether an array is copied that nobody changes",
     "kw_only": "how records are created",
