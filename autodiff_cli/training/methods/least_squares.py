@@ -120,14 +120,6 @@ def fit_least_squares(
     return outcomes
 
 
-FitSelector = Fits | Mask | slice
-
-
-def _selector(mask: Mask) -> Mask | slice:
-    """Return an index of the entries that a mask selects: a slice if these are all, because it is much faster."""
-    return slice(None) if np.count_nonzero(mask) == len(mask) else mask
-
-
 class _FitStates(NamedTuple):
     """Some fits of a batch. Every array has the fits as its first axis.
 
@@ -168,7 +160,7 @@ class _FitStates(NamedTuple):
             for values, new in zip(self, others, strict=True):
                 values[others.numbers] = new
 
-    def move(self, at: FitSelector, theta: Array, triangles: Array, sizes: Array) -> None:
+    def move(self, at: Fits | Mask, theta: Array, triangles: Array, sizes: Array) -> None:
         """Move some fits to points, where the columns of the triangular factors have these norms."""
         self.theta[at], self.triangles[at], self.norms[at] = theta, triangles, sizes
         self.slopes[at] = _half_gradients(triangles)
@@ -198,7 +190,7 @@ class _LevenbergMarquardt:
         self.is_usable = _is_usable(sizes)
         self.is_finished, self.is_near = np.zeros((2, count), np.bool_)
         self.runaways = RunawayDetector(start)
-        self._report(self.fits, _selector(self.is_usable))
+        self._report(self.fits, self.is_usable)
 
     def run(self, numbers: Fits, max_evaluations: int, epochs: int | None = None, *, hands_over: bool = False) -> None:
         """Take steps until each fit converges, or reaches a limit on steps or evaluations.
@@ -266,9 +258,8 @@ class _LevenbergMarquardt:
         fits.radius[:], fits.damping[:] = _update_regions(radius, damping, lengths, slope, actual, ratio)
         is_accepted = ratio >= SETTINGS.min_accepted_ratio
         if np.count_nonzero(is_accepted):
-            at = _selector(is_accepted)
-            fits.move(at, trial[at], triangles[at], after[at])
-            self._report(fits, at)
+            fits.move(is_accepted, trial[is_accepted], triangles[is_accepted], after[is_accepted])
+            self._report(fits, is_accepted)
         # Steps have become negligible, also where residuals without rounding errors shrink without end.
         is_converged: Mask = fits.radius <= self._tolerance * norms(scale * theta)
         is_flat = predicted <= self._tolerance
@@ -322,8 +313,8 @@ class _LevenbergMarquardt:
                 is_tried &= self._batch.bounds.select(fits.numbers).contains(trial)
             if not np.count_nonzero(is_tried):
                 break
-            at, fits = _selector(is_tried), fits.select(is_tried)
-            steps, before, trial, free = steps[at], before[at], trial[at], free[at]
+            fits, steps, before = fits.select(is_tried), steps[is_tried], before[is_tried]
+            trial, free = trial[is_tried], free[is_tried]
             triangles, sizes = self._evaluate(trial, fits.numbers)
             is_usable = _is_usable(sizes)
             if np.count_nonzero(is_usable) < len(is_usable):
@@ -336,14 +327,14 @@ class _LevenbergMarquardt:
             is_open = is_unique & (after > SETTINGS.polished * sizes[:, -1])
             is_unique = np.where(is_better, is_open, (trial != plain).any(axis=1))
             if np.count_nonzero(is_better):
-                at = _selector(is_better)
+                at = np.flatnonzero(is_better)
                 plain[at] = _extrapolated(fits.theta[at], steps[at], trial[at], following[at], fits.norms[at, :-1])
                 fits.move(at, trial[at], triangles[at], sizes[at])
                 steps[at], before[at] = following[at], after[at]
                 self.fits.store(fits)
                 is_polished[fits.numbers[at]], removable[fits.numbers[at]] = True, after[at]
             trial = plain
-        self._report(self.fits, _selector(is_polished))
+        self._report(self.fits, is_polished)
         root = math.sqrt(SETTINGS.tolerance)
         return np.flatnonzero(self.is_near & (removable > root * self.fits.norms[:, -1]))
 
@@ -431,7 +422,7 @@ class _LevenbergMarquardt:
         self.fits.move(numbers, *places)
         self._report(self.fits, numbers)
 
-    def _report(self, fits: _FitStates, at: FitSelector) -> None:
+    def _report(self, fits: _FitStates, at: Fits | Mask) -> None:
         numbers = fits.numbers[at]
         if len(numbers):
             fits.epochs[at] += 1

@@ -59,12 +59,11 @@ def test_a_slope_of_0_moves_nothing(name: str) -> None:
     assert Walk(name, RATE, [5.0]).step([0.0]).tolist() == [5.0]
 
 
-@pytest.mark.parametrize(("name", "share"), [("rmsprop", 0.1), ("adam", 1.0)])
-def test_the_smallest_gradients_make_smaller_steps(name: str, share: float) -> None:
-    """The 1e-8 that keeps from a division by 0 stands beside the root."""
-    gradient = 1e-8
-    one = Walk(name, RATE, [0.0]).step([gradient])[0]
-    assert -one == pytest.approx(RATE * gradient / (math.sqrt(share) * gradient + 1e-8), rel=1e-9)
+@each(("name", "share", "least"), [("adagrad", 1.0, 1e-10), ("rmsprop", 0.1, 1e-8), ("adam", 1.0, 1e-8)])
+def test_the_smallest_gradients_make_smaller_steps(name: str, share: float, least: float) -> None:
+    """The number that keeps from a division by 0 stands beside the root."""
+    one = Walk(name, RATE, [0.0]).step([least])[0]
+    assert -one == pytest.approx(RATE / (math.sqrt(share) + 1), rel=1e-9)
 
 
 def test_adamw_shrinks_the_parameters_apart_from_the_step() -> None:
