@@ -12,6 +12,11 @@ from mpmath import digamma, findroot, log1p, mp, mpf
 from scipy import stats
 
 import autodiff_cli as ad
+from autodiff_cli.backends.selection import evaluate
+from autodiff_cli.graph.node import as_node, variable
+from autodiff_cli.ops.elementary import exp
+from autodiff_cli.ops.special import sigmoid
+from autodiff_cli.training.losses import LOSSES, RESIDUAL_SCALE
 from autodiff_cli.training.result import row_figures
 from tests.each import each
 from tests.support import run_cli
@@ -304,6 +309,20 @@ def test_the_terms_of_likelihoods_are_those_of_scipys_distributions(loss: str, s
         kurtosis = stats.poisson.stats(p, moments="k") if loss == "poisson" else stats.binom.stats(w, p, moments="k")
         np.testing.assert_allclose(terms.pearson_variance, 2 + kurtosis, rtol=1e-12)
     assert not terms.non_integers.any()
+
+
+@each("loss", _DISTRIBUTIONS)
+def test_losses_are_log_densities_up_to_a_constant(loss: str) -> None:
+    """Also of a mean of 0, where only a count of 0 is possible, and of negative means, of which there are none."""
+    p, shape = variable("p"), 1.0 if loss == "gamma" else 0.7
+    at = np.array([0.3, 0.9, 1e-5] if loss == "gamma" else [0.3, 0.9, 1e-5, 0.0, -0.2])
+    for y in (0.0, 1.0) if loss == "bce" else (1.0, 4.0) if loss == "gamma" else (0.0, 1.0, 4.0):
+        for link in (p, sigmoid(p) if loss == "bce" else exp(p)):
+            names = {"p": at, RESIDUAL_SCALE: np.array(shape)}
+            mean, found = (np.array([evaluate([graph], {**names, "p": x})[0] for x in at])
+                           for graph in (link, LOSSES[loss].graph(as_node(y), link, 1.0)))  # fmt: skip
+            expected = -_DISTRIBUTIONS[loss][0](y, mean, 1.0, shape)
+            np.testing.assert_allclose(found - found[0], expected - expected[0], rtol=1e-9, atol=1e-9)
 
 
 def test_certain_predictions_and_impossible_means() -> None:
