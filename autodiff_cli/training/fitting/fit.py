@@ -260,20 +260,18 @@ def conclude(
         statistics: the statistics at the outcome, if they are computed already.
         loss: the mean loss there, if it is computed already.
     """
-    adopted = 0
-    while True:
+    for _ in range(_MAX_ADOPTED_FITS):
         result = build_fit(run, outcome, statistics, loss)
         try:
             return inference.add_intervals(result, run.objective, run.options, run.quantities)
         except KeyboardInterrupt:
             raise Interrupted(result) from None
         except inference.BetterFit as better:
-            adopted += 1
-            if adopted > _MAX_ADOPTED_FITS:
-                result.warnings.append("no intervals: the profiles keep finding better fits; try --starts")
-                return result
             note = f"the profile of `{better.element}` led to a better fit, which is reported"
             outcome, statistics, loss = _refit(run, better.theta, note), None, None
+    result = build_fit(run, outcome)
+    result.warnings.append("no intervals: the profiles keep finding better fits; try --starts")
+    return result
 
 
 def _refit(run: FitRun, theta: Array, note: str) -> Outcome:

@@ -190,7 +190,16 @@ def test_a_missing_end_is_null_and_words(tmp_path: Path) -> None:
     assert "at least 0.78" in run_cli(line)
 
 
-@pytest.mark.slow
+def test_profiles_that_keep_finding_better_fits_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise inference.BetterFit("b", np.array([1.0, 1.0]))
+
+    monkeypatch.setattr(inference, "add_intervals", fail)
+    found = ad.fit("y ~ a*exp(-b*x)", FALLING, profile=True)
+    assert found.converged
+    assert found.warnings == ["no intervals: the profiles keep finding better fits; try --starts"]
+
+
 def test_a_better_fit_met_on_the_way_is_adopted() -> None:
     x = np.linspace(0, 10, 60)
     data = {"x": x, "y": np.sin(2 * x) + 0.1 * np.cos(17 * x)}
