@@ -241,5 +241,5 @@ def test_shares_of_every_level_are_from_0_to_1_and_belong_together() -> None:
     assert natural_bounds(other.model.program, other.layout.names) == {}
     assert mixture_shares(other.model.program, other.layout) == ()
     x = np.linspace(-1, 1, 20)  # weights of terms are shares only in a likelihood
-    plain = ad.fit("y ~ u*x + v*x^2 + (1 - u - v)", {"x": x, "y": 3 * x - 2 * x**2 + 0.01 * np.cos(40 * x)})
+    plain = fit("y ~ u*x + v*x^2 + (1 - u - v)", {"x": x, "y": 3 * x - 2 * x**2 + 0.01 * np.cos(40 * x)})
     assert [*plain.parameters.values()] == pytest.approx([3, -2], abs=0.01)
