@@ -23,7 +23,7 @@ from autodiff_cli.training.objective.batch import ObjectiveBatch
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
-from tests.each import each
+from tests.each import amount, each
 from tests.support import run_cli
 
 GENERATOR = np.random.default_rng(0)
@@ -146,7 +146,7 @@ def test_errors_are_those_of_statsmodels() -> None:
 def test_residuals_are_compared_with_their_own_standard_deviations(loss: str) -> None:
     """A line with weights is the plane through the origin whose columns and target are multiplied by their roots."""
     generator = np.random.default_rng(4)
-    samples, rows = 20, 25
+    samples, rows = amount(6, 20, 20), 25
     x, sigma = generator.uniform(0, 5, samples * rows), generator.uniform(0.02, 2, samples * rows)
     y = 1 + 2 * x + sigma * generator.standard_t(2, samples * rows)
     data = {"x": x, "y": y, "s": sigma, "u": 1 / sigma, "v": x / sigma, "z": y / sigma}
