@@ -180,7 +180,7 @@ def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: ND
     return (
         method in ("lm", "lbfgs")
         and len(sizes) >= BATCHING.min_groups
-        and np.mean(sizes) <= BATCHING.max_mean_rows
+        and float(np.mean(sizes)) <= BATCHING.max_mean_rows
         and max(sizes) <= MAX_COPIED_ROWS
         and objective.layout.size <= BATCH.max_parameters
         and (method == "lm" or (objective.components == 1 and objective.classes is None))
