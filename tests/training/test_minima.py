@@ -13,6 +13,7 @@ from autodiff_cli import Objective, fit, fit_by
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting.minimization import MINIMIZATION, best_rival, rank_gains
+from autodiff_cli.training.fitting.optimization import BatchedFit
 from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.loading import as_dataset
@@ -272,6 +273,20 @@ def test_a_warning_names_another_minimum_that_is_nearly_as_likely(
     rivals = [each for each in found.warnings if each.startswith("another minimum is nearly as likely (likelihood")]
     assert len(rivals) == has_rival
     assert all(", m = 8.98" in each for each in rivals)
+
+
+def test_the_end_that_a_better_one_replaces_is_another_minimum() -> None:
+    x = np.linspace(0, 10, 60)
+    y = np.exp(-4 * (x - 1) ** 2) + 0.97 * np.exp(-4 * (x - 9) ** 2) + np.random.default_rng(1).normal(0, 0.2, 60)
+    start = {"a": 1, "m": 8.9, "s": 0.4}
+    objective = Objective("y ~ a*exp(-(x - m)^2/(2*s^2))", {"x": x, "y": y}, start=start)
+    batch = BatchedFit(ObjectiveBatch([objective]), "lm", FitOptions())
+    assert batch.theta[0, 1] == pytest.approx(9, abs=0.1)
+    batch.rivals[0].append(np.array([1, 1.1, 0.4]))
+    ((warning,),) = batch.settle_rivals()
+    assert batch.theta[0, 1] == pytest.approx(1, abs=0.1)
+    assert warning.startswith("another minimum is nearly as likely")
+    assert ", m = 8.9" in warning
 
 
 PEAK = "y ~ b + a*exp(-(x - m)^2/(2*s^2))"
