@@ -228,13 +228,10 @@ class GatheredRows:
             quantiles[similar] = lower + (places - below) * (upper - lower)
         return quantiles
 
-    def _by_size(self, values: Array, filling: float) -> Iterator[tuple[Fits | slice, Array]]:
+    def _by_size(self, values: Array, filling: float) -> Iterator[tuple[Fits, Array]]:
         """Yield groups of similar size, and their values, of shape (..., groups, rows), with a filling up to a power
         of 2.
         """
-        if len(self.sizes) and (self.sizes == self.sizes[0]).all():  # all groups have one size, so nothing is gathered
-            yield slice(None), values.reshape(*values.shape[:-1], len(self.sizes), -1)
-            return
         for similar, positions, exists in self._padded:
             by_group = values[..., positions]
             by_group[..., ~exists] = filling
@@ -568,11 +565,10 @@ def rows_by_group(codes: NDArray[np.int32], count: int) -> list[NDArray[Any]]:
         count: the number of groups.
 
     >>> rows_by_group(np.array([1, 0, 1], np.int32), 2)
-    [array([1], dtype=int32), array([0, 2], dtype=int32)]
+    [array([1]), array([0, 2])]
     """
     order = np.argsort(codes, kind="stable")
-    shortest = order.astype(np.int32) if len(codes) < 2**31 else order
-    return np.split(shortest, np.cumsum(np.bincount(codes, minlength=count))[:-1])
+    return np.split(order, np.cumsum(np.bincount(codes, minlength=count))[:-1])
 
 
 def _triangular_factors(matrices: Array) -> Array:
