@@ -558,3 +558,22 @@ def test_the_layer_of_an_activation_is_named_by_all_its_parameters() -> None:
     text = "W: 2x1; V: 2x2; b: 2; v: 2; h = tanh(W @ [x]); z = V @ h + b; y ~ dot(v, tanh(z + z*z))"
     diagnosis = diagnosed(text, epochs=1)
     assert [(units.layer, units.units) for units in diagnosis.units] == [("W", 2), ("V, b", 2)]
+
+
+@each(
+    ("start", "end", "is_far"),
+    [
+        (1.0, 103.0, True),
+        (1.0, 99.0, False),
+        (0.0, -101.0, True),
+        (1e9, 9e10, False),
+        (1e9, 1e-5, True),
+        (1e-6, 1e-13, False),
+        (1e-6, 1e-19, True),
+        (1.0, 0.0, False),
+    ],
+)
+def test_parameters_that_went_far_or_vanished_are_named(start: float, end: float, is_far: bool) -> None:
+    objective = ad.Objective("y ~ a*x", {"x": [1.0, 2], "y": [1.0, 2]}, start={"a": start})
+    wanted = {"a": f"`a` went from {start:g} to {end:.6g}"} if is_far else {}
+    assert _describe_runaways(objective, np.array([end])) == wanted
