@@ -34,6 +34,7 @@ BAD = [
     ("x + 1e" + 19 * "9", 1, 5, "18 of them in its exponent", None),
     ("x" + 4001 * "²", 1, 2, "a number has at most 4,000 characters", None),
     (1001 * "x" + " + y", 1, 1, "a name has at most 1,000 characters", None),
+    (1001 * "x" + " + " + 4001 * "1", 1, 1, "a name has at most 1,000 characters", None),
     (f"1 + `{1001 * ' '}`", 1, 5, "a name has at most 1,000 characters", None),
     (f"sine(x) + {4001 * '1'}", 1, 1, "there is no function `sine`", "sin"),
     ("x*1e-" + 19 * "9", 1, 3, "18 of them in its exponent", None),
