@@ -178,12 +178,11 @@ _SINGLE_OPTIONS = {"x_sigma", "epochs", "starts", "validation", "diagnosis", "pl
 def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: NDArray[np.intp]) -> bool:
     """Return whether all groups can be fitted in one batch: a method that converges, and numbers as parameters."""
     return (
-        method in ("lm", "lbfgs")
-        and len(sizes) >= BATCHING.min_groups
+        len(sizes) >= BATCHING.min_groups
         and float(np.mean(sizes)) <= BATCHING.max_mean_rows
         and max(sizes) <= MAX_COPIED_ROWS
         and objective.layout.size <= BATCH.max_parameters
-        and (method == "lm" or (objective.components == 1 and objective.classes is None))
+        and (method == "lm" or (method == "lbfgs" and objective.components == 1 and objective.classes is None))
         and not objective.model.array_parameters
         and not objective.has_theta
         and not objective.kernels.graphs.target_scales

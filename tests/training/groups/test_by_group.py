@@ -428,6 +428,26 @@ def test_a_large_group_is_fitted_where_it_lies(monkeypatch: pytest.MonkeyPatch) 
         assert one.fit.parameters == pytest.approx(other.fit.parameters, rel=1e-9)
 
 
+@each(("model", "options"), [
+    ("y ~ a*exp(-b*x)", {"optimizer": "adam", "tolerance": 0.1}),
+    ("[y, x] ~ [a + b*x, b*x^2]", {"optimizer": "lbfgs"}),
+    ("k ~ softmax([0, a + b*x])", {}),
+    ("y ~ v @ [1, x]", {}),
+    ("n ~ exp(a + b*x)", {"family": "negative_binomial"}),
+    ("y ~ a + b*x", {"bounds": {"b": ("a", None)}}),
+    ("-log(u*normal_pdf(y, 0, 1) + v*normal_pdf(y, 1, 0.3) + (1 - u - v)*normal_pdf(y, 2, 1))", {"likelihood": True}),
+])  # fmt: skip
+def test_groups_that_no_batch_takes_are_fitted_as_alone(model: str, options: dict[str, Any]) -> None:
+    data = decays([20, 17, 33, 12])
+    data |= {"n": np.round(9 * np.abs(data["y"])), "k": (np.sin(99 * data["y"]) > 0).astype(float)}
+    for group in [*ad.fit_by(model, data, "group", **options)][1:3]:
+        assert group.fit is not None
+        wanted = alone(model, data, int(group.by), **options)
+        for found, exact in ((group.fit.parameters, wanted.parameters), (group.fit.stderr, wanted.stderr)):
+            np.testing.assert_array_equal([*found.values()], [*exact.values()])
+        assert (group.fit.loss, group.fit.epochs) == (wanted.loss, wanted.epochs)
+
+
 QUICK_OPTIONS: list[dict[str, Any]] = [
     {"family": "poisson", "weights": "w"},
     {"family": "gaussian"},
