@@ -431,6 +431,7 @@ def test_a_large_group_is_fitted_where_it_lies(monkeypatch: pytest.MonkeyPatch) 
 @each(("model", "options"), [
     ("y ~ a*exp(-b*x)", {"optimizer": "adam", "tolerance": 0.1}),
     ("[y, x] ~ [a + b*x, b*x^2]", {"optimizer": "lbfgs"}),
+    ("[y, x] ~ [a + b*x, b*x^2]", {"sigma": "[w, 2*w]"}),
     ("k ~ softmax([0, a + b*x])", {}),
     ("y ~ v @ [1, x]", {}),
     ("n ~ exp(a + b*x)", {"family": "negative_binomial"}),
