@@ -155,6 +155,7 @@ def _share(pool: ThreadPool, work: Callable[[], object], count: int) -> None:
 @pytest.mark.parametrize("seconds", [0, 1e-4])
 def test_helpers_work_beside_the_caller_who_waits_for_them(seconds: float) -> None:
     pool, under_way, done = ThreadPool(seconds), [], []
+    assert pool._patience <= seconds / 2e-10  # a poll is several instructions, on any processor
 
     def work() -> None:
         under_way.append(threading.get_ident())
