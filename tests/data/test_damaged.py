@@ -20,6 +20,7 @@ from pyarrow import feather, parquet
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.main import run
 from autodiff_cli.data import formats, source
+from autodiff_cli.data.batches import ColumnQuery
 from autodiff_cli.data.files import DataFile, DataSource, open_data
 from autodiff_cli.data.table import DataError
 from tests.support import SETS, run_cli
@@ -393,3 +394,11 @@ def test_labels_with_nul_characters_are_refused() -> None:
     column = open_data(["-"], io.BytesIO(b"y,g\n1,a\0\n2,a\n3,a\0\n")).load((), labels=["g"]).labels["g"]
     with pytest.raises(DataError, match=r"row 1, column `g`: 'a\\x00' has a NUL character"):
         column.levels("g")
+
+
+def test_rows_are_numbered_through_all_batches_of_a_file(tmp_path: Path) -> None:
+    y = [None if k == 2500 else float(k) for k in range(3000)]
+    table = pa.table({"x": range(3000), "y": y})
+    parquet.write_table(table, tmp_path / "d.parquet", row_group_size=1000)
+    with pytest.raises(DataError, match=r"d\.parquet: row 2501, column `y`: nan"):
+        open_data([str(tmp_path / "d.parquet")]).read(ColumnQuery(["x", "y"], batch_rows=1000))
