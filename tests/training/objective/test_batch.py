@@ -219,3 +219,14 @@ def test_the_variation_of_a_target_has_digits_also_far_from_0(offset: float) -> 
     y = offset + np.array([1.0, 2.0, 4.0, 4.0, 4.0])
     batch = GroupBatch(ad.Objective("y ~ a", {"y": y}), [np.arange(3), np.array([2, 3, 4])])
     assert batch.target_variations(np.arange(2)).tolist() == [pytest.approx(14 / 3, rel=1e-14), 0.0]
+
+
+def test_gathered_rows_are_kept_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "BATCH", batches.BATCH._replace(max_gathered_rows=50))
+    x = np.arange(100.0)
+    batch = GroupBatch(ad.Objective("y ~ a*x", {"x": x, "y": x}), [*x.astype(int).reshape(10, 10)])
+    for fits in ([0], [1, 2], [0, 3], [4], [5, 6, 7, 8], [0]):
+        gathered = batch.rows_of(np.array(fits))
+        assert gathered.column("x").tolist() == [each for fit in fits for each in x[10 * fit : 10 * fit + 10].tolist()]
+        assert sum(rows.count for rows in batch._gathered_rows.values()) <= 50
+    assert batch.rows_of(np.array([0])) is gathered
