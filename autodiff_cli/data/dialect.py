@@ -124,8 +124,8 @@ class CellParser:
     def plain_text(self, cell: str) -> str:
         """Return a cell as text; a number has a decimal point, and no thousands separators if the file has commas.
 
-        >>> CellParser(",").plain_text("1.234,5"), CellParser().plain_text("1,234.5")
-        ('1234.5', '1,234.5')
+        >>> CellParser(",").plain_text("1.234,5"), CellParser().plain_text("1,234.5"), CellParser().plain_text("1.234")
+        ('1234.5', '1,234.5', '1.234')
         """
         if self._decimal == "," and (parse_number(cell, ",") is not None or _THOUSANDS_PATTERNS[","].fullmatch(cell)):
             return cell.replace(".", "").replace(",", ".")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from autodiff_cli import ExpressionError
-from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.objective.model import Model, other_networks
 
 NAMES = ("x", "y", "z", "c")
 
@@ -97,3 +97,13 @@ def test_a_loss_that_no_parameter_changes_smoothly_is_a_mistake() -> None:
         assert error.value.suggestion == ("y ~ a*x" if text == "y == a*x" else None)
     for text in ("(y - a*(x > 1))^2", "where(x > a, a, 2)", "floor(y) * a^2", "y ~ a*(x > b)"):
         assert "a" in Model.parse(text, NAMES).parameters
+
+
+def test_other_networks_have_one_to_three_hidden_layers_of_each_activation() -> None:
+    found = other_networks(resolved("y ~ mlp([x, z], [5], softplus)"), {}, None)
+    assert [*found] == [f"{count} {name}" for name in ("softplus", "tanh", "relu", "sigmoid") for count in (1, 2, 3)]
+    assert {name: network.shapes for name, network in found.items()}["2 relu"] == {
+        "mlp.0.weight": (2, 2), "mlp.0.bias": (2,), "mlp.1.weight": (2, 2), "mlp.1.bias": (2,),
+        "mlp.2.weight": (1, 2), "mlp.2.bias": (1,),
+    }  # fmt: skip
+    assert other_networks(resolved("y ~ a*x"), {}, None) == {}
