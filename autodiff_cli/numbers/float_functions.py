@@ -129,19 +129,19 @@ def root(x: float, n: float) -> float:
 def _root_of_size(size: float, n: float) -> float:
     """size^(1/n), corrected for the rounding error of 1/n: to first order, x^error is 1 + error·log(x).
 
-    An integer whose power is exact is the root, as 4 is of 1024; below n = 1, neighbours have the same power.
+    An integer whose power is exact is the root, as 4 is of 1024.
     """
     z = power(size, divide(1.0, n))
     exponent_error = 1.0 - divide(1.0, n) * n - product_error(divide(1.0, n), n)
     step = z * (divide(exponent_error, n) * log(size))
     z = z + step if math.isfinite(step) else z
     whole = _nearest_integer(z)
-    return whole if abs(n) >= 1 and power(whole, n) == size else z
+    return whole if power(whole, n) == size else z
 
 
 def _nearest_integer(x: float) -> float:
     """The integer that differs from a number by rounding errors only; the number itself if there is none."""
-    whole = 0.0 + math.floor(x + 0.5) if math.isfinite(x) else x
+    whole = 0.0 + math.floor(x + 0.5) if abs(x) < 2.0**52 else x
     return whole if abs(whole - x) <= 1e-15 * abs(x) else x
 
 
