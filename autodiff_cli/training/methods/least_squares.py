@@ -554,8 +554,8 @@ def _half_gradients(triangles: Array) -> Array:
 
 
 def _is_usable(sizes: Array) -> Mask:
-    """Whether all columns of triangular factors with these norms are finite, and their squares do not overflow."""
-    return dots(sizes, sizes) < SETTINGS.max_usable**2  # False for nan
+    """Whether the products of all columns of triangular factors with these norms and the residuals do not overflow."""
+    return np.asarray(np.max(sizes, axis=1) * sizes[:, -1] < SETTINGS.max_usable**2)  # False for nan
 
 
 # --- Trust regions, after Moré 1978, sections 3 to 6: ellipsoids around the current points, with axes along the
@@ -692,13 +692,13 @@ def _apply(matrices: Array, vectors: Array) -> Array:
 
 
 def norms(vectors: Array) -> Array:
-    """Return the Euclidean norms along the last axis, also where a square would underflow."""
+    """Return the Euclidean norms along the last axis, also where a square would underflow or overflow."""
     squares = dots(vectors, vectors)
     lengths: Array = np.sqrt(squares)
-    is_tiny = squares <= SETTINGS.min_safe_square
-    if np.count_nonzero(is_tiny):
-        tiny = vectors[is_tiny]
-        largest = np.abs(tiny).max(axis=1, initial=0.0)
-        unit = np.where(largest > 0, largest, 1.0)
-        lengths[is_tiny] = largest * np.sqrt(np.sum(np.square(tiny / unit[:, None]), axis=1))
+    is_unsafe = (squares <= SETTINGS.min_safe_square) | (squares == math.inf)
+    if np.count_nonzero(is_unsafe):
+        unsafe = vectors[is_unsafe]
+        largest = np.abs(unsafe).max(axis=1, initial=0.0)
+        unit = np.where((largest > 0) & (largest < math.inf), largest, 1.0)
+        lengths[is_unsafe] = unit * np.sqrt(np.sum(np.square(unsafe / unit[:, None]), axis=1))
     return lengths

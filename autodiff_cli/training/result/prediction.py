@@ -267,13 +267,13 @@ def _component_bands(
 
 def _delta_method(fit: FittedModel, output: Node, point: Mapping[str, Any]) -> tuple[Array, Array]:
     """Return the values of a graph of the parameters of a fit, and their standard errors."""
-    shapes, covariance = fit.parsed_model.shapes, fit.covariance_on_bounds
+    shapes, deviations = fit.parsed_model.shapes, fit.errors_on_bounds
     shared, *leaves = share([output, *(fit.parsed_model.program.leaves[name] for name in fit.parameters)])
     graphs = simplify([shared, *gradient_nodes(shared, leaves, shapes)])
-    is_known = ~np.isnan(np.diag(covariance))
-    known_covariance = np.where(np.outer(is_known, is_known), covariance, 0.0)
+    is_known, correlation = ~np.isnan(deviations), np.nan_to_num(fit.correlation)
+    deviations = np.nan_to_num(deviations)
     values, errors = [], []
-    for rows, part in _row_parts(fit, point, max(1, _MAX_GRADIENT_VALUES // max(1, len(covariance)))):
+    for rows, part in _row_parts(fit, point, max(1, _MAX_GRADIENT_VALUES // max(1, len(deviations)))):
         length = rows.stop - rows.start
         prediction, *slopes = evaluate(graphs, part, shapes)
         parts = [
@@ -281,7 +281,8 @@ def _delta_method(fit: FittedModel, output: Node, point: Mapping[str, Any]) -> t
             for slope, leaf in zip(slopes, leaves, strict=True)
         ]
         gradient = np.hstack(parts)
-        variance = np.sum((gradient @ known_covariance) * gradient, axis=1)
+        changes = gradient * deviations
+        variance = np.sum((changes @ correlation) * changes, axis=1)
         # A parameter with an unknown error matters only to predictions that depend on it.
         variance[(gradient[:, ~is_known] != 0).any(axis=1)] = math.nan
         values.append(np.broadcast_to(prediction, (length,)))
