@@ -29,6 +29,7 @@ def test_a_fit_does_not_depend_on_the_origin_of_its_column(model: str, rate: flo
         ad.fit(f"y ~ {text}", data, derive={"d": "1/b"}) for text in (model, model.replace("t", "(t - 2005)"))
     )
     assert found.converged
+    assert found.epochs < 300
     assert found.loss == pytest.approx(shifted.loss, rel=1e-9)
     assert found.r_squared == pytest.approx(shifted.r_squared, rel=1e-9)
     assert found.parameters["b"] == pytest.approx(shifted.parameters["b"], rel=1e-6)
