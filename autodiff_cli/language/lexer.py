@@ -12,9 +12,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from autodiff_cli.language.errors import NEWLINE, ExpressionError
+from autodiff_cli.language.errors import NEWLINE, ExpressionError, InputError
+
+T = TypeVar("T")
 
 RESERVED = {"or": "OR", "and": "AND", "not": "NOT"}
 NAME_ALIASES = {"π": "pi"}  # apply to whole names
@@ -271,6 +273,17 @@ def canonical_name(name: str) -> str:
         return name
     name = unicodedata.normalize("NFC", name.replace(MICRO, MU))
     return NAME_ALIASES.get(name, name)
+
+
+def canonical_names(values: Mapping[str, T]) -> dict[str, T]:
+    """Return values by canonical names. Raises InputError if two names have the same canonical form."""
+    named: dict[str, T] = {}
+    for given, value in values.items():
+        name = canonical_name(given)
+        if name in named:
+            raise InputError(f"`{name}` is given twice, in different spellings")
+        named[name] = value
+    return named
 
 
 def is_name(text: str) -> bool:

@@ -37,7 +37,7 @@ from autodiff_cli.data.table import DataError, float_array, label_vector, named_
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import broadcast_shapes
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
-from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.language.lexer import canonical_names
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
@@ -557,7 +557,7 @@ def _known(values: Array) -> Any | None:
 
 def canonical_columns(data: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
     """Return the columns of data by their canonical names."""
-    return {canonical_name(name): values for name, values in named_columns(data).items()}
+    return canonical_names(named_columns(data))
 
 
 def first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ from autodiff_cli.data.table import float_array
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import group_pairs, leaf_names
-from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.language.lexer import canonical_names
 from autodiff_cli.numbers.array_functions import Elementwise
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
@@ -393,7 +393,7 @@ def inverse(
     >>> [round(float(each), 3) for each in fit.inverse("x", 7, 0.1, limits=(0, 10))[0]]
     [3.492, 0.067, 3.281, 3.713]
     """
-    model, chosen = fit.parsed_model, {canonical_name(name): value for name, value in (others or {}).items()}
+    model, chosen = fit.parsed_model, canonical_names(others or {})
     if limits is None:
         if column not in fit.ranges:
             raise OptionError(f"the range of `{column}` is not known: give it as limits")
