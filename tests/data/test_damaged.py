@@ -393,3 +393,19 @@ def test_labels_with_nul_characters_are_refused() -> None:
     column = open_data(["-"], io.BytesIO(b"y,g\n1,a\0\n2,a\n3,a\0\n")).load((), labels=["g"]).labels["g"]
     with pytest.raises(DataError, match=r"row 1, column `g`: 'a\\x00' has a NUL character"):
         column.levels("g")
+
+
+@pytest.mark.parametrize("spool_to_disk", [False, True])
+@pytest.mark.parametrize("start", [b"\0", b"x,y\n1,2\n"])
+def test_a_pipe_of_one_endless_line_is_read_only_up_to_the_limit(
+    monkeypatch: pytest.MonkeyPatch, spool_to_disk: bool, start: bytes
+) -> None:
+    monkeypatch.setattr(source, "MAX_LINE_BYTES", 1 << 22)
+    pipe = source.ByteChunkStream(iter([start, *[bytes(1 << 16)] * 100]))
+    with pytest.raises(OSError, match="a line is longer than 4 MB, the maximum"):
+        source.read_all(io.BufferedReader(pipe), "standard input", spool_to_disk=spool_to_disk)
+
+
+def test_a_device_is_no_model_file() -> None:
+    output = run_cli(["predict", "/dev/zero", "-"])
+    assert (output.status, output.stderr) == (2, "error: /dev/zero: a device, not a model file\n")

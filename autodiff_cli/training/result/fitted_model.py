@@ -598,6 +598,8 @@ def load(path: str | os.PathLike[str]) -> FittedModel:
     array([ 8., 10.])
     """
     try:
+        if Path(path).is_char_device():  # it may have no end
+            raise _InvalidModelFile("a device, not a model file")
         return _fit_from_document(_parse_document(Path(path).read_bytes()))
     except OSError as error:
         raise ModelFileError(f"{path}: {error_reason(error)}") from None
