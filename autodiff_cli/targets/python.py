@@ -23,8 +23,8 @@ from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, DEFINITIONS, careful_form, function_form
 from autodiff_cli.numbers.sources import Definition, find_definition, function_name
 from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target
-from autodiff_cli.ops.arithmetic import abs_, equal, greater, less, min_, mod, not_equal, or_, sign, where
-from autodiff_cli.ops.elementary import exp
+from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, less, min_, mod, not_equal, or_, sign, where
+from autodiff_cli.ops.elementary import atanh, exp, log
 from autodiff_cli.ops.special import gamma, lgamma
 from autodiff_cli.ops.structural import logsumexp, norm, softmax
 from autodiff_cli.targets.translation import arithmetic, expand_small_power, infix, shortest_literal
@@ -178,6 +178,7 @@ def _array_target(
     definitions: Mapping[str, Callable[..., Node]],
     array_literal: tuple[str, str],
     snippets: Mapping[str, str] = MappingProxyType({}),
+    as_condition: Notation = _AS_CONDITION,
 ) -> Target:
     """Return the target of an array library, with what these libraries share."""
     return Target(
@@ -186,7 +187,7 @@ def _array_target(
         numbers={"tau": f"(2*{module}.pi)", **{each: f"{module}.{each}" for each in ("pi", "e", "inf", "nan")}},
         literal=shortest_literal,
         as_number=Notation((f"{module}.where(", ", 1.0, 0.0)"), (0,)),
-        as_condition=_AS_CONDITION,
+        as_condition=as_condition,
         definitions={"pow": _real_power, **definitions},
         array_literal=array_literal,
         binary_ops=("max", "min"),
@@ -307,8 +308,18 @@ def _root(x: Node, n: Node) -> Node:
     return where(less(x, 0), where(equal(mod(abs_(n), 2), 1), -1, constant("nan")), 1) * abs_(x) ** (1 / n)
 
 
-# Only the value matters, because the frameworks differentiate by themselves.
-FRAMEWORK_DEFINITIONS: Mapping[str, Callable[..., Node]] = {"root": _root}
+def _logit(x: Node) -> Node:
+    """Return logit without cancellation around 1/2."""
+    is_middle = and_(less(0.25, x), less(x, 0.75))
+    return where(is_middle, 2 * atanh(2 * where(is_middle, x, 0.5) - 1), log(x / (1 - x)))
+
+
+# The values matter, because the frameworks differentiate by themselves.
+FRAMEWORK_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
+    "root": _root,
+    "logit": _logit,
+    **{name: partial(careful_form, name) for name in ("asec", "asech")},
+}
 
 
 def _jax_beta(a: Node, b: Node) -> Node:
@@ -326,7 +337,7 @@ _JAX_NN = {
 }  # fmt: skip
 _JAX_SPECIAL = {
     "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "gamma": "gamma", "lgamma": "gammaln", "digamma": "digamma",
-    "Ei": "expi", "logit": "logit", "logsumexp": "logsumexp",
+    "Ei": "expi", "logsumexp": "logsumexp",
 }  # fmt: skip
 JAX = _array_target(
     "jax",
@@ -351,11 +362,11 @@ JAX = _array_target(
 _TORCH = {
     "asin": "asin", "acos": "acos", "atan": "atan", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
     "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "lgamma": "lgamma", "digamma": "digamma",
-    "logit": "logit", "relu": "relu", "sigmoid": "sigmoid", "celu": "celu", "selu": "selu",
+    "relu": "relu", "sigmoid": "sigmoid", "celu": "celu", "selu": "selu",
     "largest": "amax", "smallest": "amin", "norm": "linalg.norm", "size": "numel",
 }  # fmt: skip
 _TORCH_NN = {
-    "logsigmoid": "logsigmoid", "silu": "silu", "gelu": "gelu", "softsign": "softsign", "elu": "elu",
+    "logsigmoid": "logsigmoid", "silu": "silu", "softsign": "softsign", "elu": "elu",
     "leaky_relu": "leaky_relu", "hardtanh": "hardtanh", "relu6": "relu6",
 }  # fmt: skip
 _TORCH_OF_TWO = {
@@ -384,6 +395,8 @@ TORCH = _array_target(
     },
     FRAMEWORK_DEFINITIONS,
     ("torch.tensor(", ", dtype=torch.float64)"),
+    # PyTorch takes only tensors as conditions: a condition on constants is True or False.
+    as_condition=Notation(("torch.as_tensor(", " != 0)"), (SUM,), is_condition=True),
 )
 
 
