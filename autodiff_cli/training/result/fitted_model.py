@@ -531,7 +531,7 @@ class FittedModel(FitStatistics):
         for name in {*self.label_columns} & {*names} - arrays.keys():
             parts = [part for part in joined_columns(name, arrays) if part in arrays]
             if JOINT_SEPARATOR.join(parts) == name:
-                joint = join_labels([LabelColumn.of(label_vector(arrays[part], part)) for part in parts])
+                joint = join_labels([LabelColumn.of(label_vector(arrays[part], part)) for part in parts]).joined()
                 arrays[name] = np.array([*joint.values, None], object)[joint.codes]
         missing = [name for name in names if name not in arrays]
         if missing:
