@@ -20,7 +20,15 @@ from autodiff_cli.graph.node import get_op
 from autodiff_cli.graph.op import Op, Shape
 from autodiff_cli.language import parser
 from autodiff_cli.language.errors import ExpressionError, if_quotable, is_quotable, suggest
-from autodiff_cli.language.lexer import BACKTICK, BUILT_FUNCTIONS, TRANSPOSE_SUFFIX, Lexemes, is_level_name, quote_name
+from autodiff_cli.language.lexer import (
+    BACKTICK,
+    BUILT_FUNCTIONS,
+    TRANSPOSE_SUFFIX,
+    Lexemes,
+    is_level_name,
+    is_name,
+    quote_name,
+)
 from autodiff_cli.language.parser import Code, Instruction, LayerCall, ParsedText, Statement
 from autodiff_cli.numbers.floats import DIGITS
 
@@ -504,6 +512,9 @@ def misused_text_error(names: ResolvedNames, number: int) -> ExpressionError:
     if len(lexemes.words) == 2:  # the text, and the end
         words = "leave out the quotation marks around the formula"
         return lexemes.error(words, number, if_quotable(lexemes.words[number][1:-1].strip(), None))
+    if lexemes.words[max(number - 2, 0) : number] == ["Q", "("]:
+        words = "a column of any name is written in backticks, without `Q`"
+        return lexemes.error(words, number, f"{BACKTICK}{lexemes.words[number][1:-1]}{BACKTICK}")
     words = "quoted text can only be compared with a column of text, by `==` or `!=`, as in `group == 'A'`"
     if not texts:
         return lexemes.error(f"{words}; there is no column of text here", number)
@@ -551,6 +562,9 @@ def unknown_function_error(names: ResolvedNames, call: Instruction, number: int,
     if translation is not None and not is_value:
         words, suggestion = translation
         return lexemes.error(words or f"there is no function `{name}`", number, suggestion)
+    if name == "C" and "TILDE" in lexemes.types and is_name(inside):
+        words = f"`C` is not a function; a parameter for each level is written `a[{inside}]`, a product `C*{inside}`"
+        return lexemes.error(words, number)
     if call.operands == 1 and inside and (is_value or lexemes.is_in_backticks(number) or len(name) == 1):
         words = f"`{name}` is not a function; multiplication is written `*`"
         return lexemes.error(words, number, f"{quote_name(name)}*{arguments}")
