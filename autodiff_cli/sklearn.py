@@ -13,10 +13,8 @@ data frame have their own names.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import warnings
-from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,10 +37,7 @@ except ImportError as error:
 
 __all__ = ["FormulaClassifier", "FormulaRegressor"]
 
-_TARGET_NAME = "target"
 _PROBABILITY_ERROR = 1e-9  # rounding errors of formulas such as c + (1 - c)*sigmoid(x0)
-
-P = ParamSpec("P")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,20 +52,6 @@ class EstimatorOptions(FitOptions):
 
     formula: str | None = None
     random_state: int | None = None
-
-
-def _sets_attributes(record: Callable[P, object]) -> Callable[Concatenate[Any, P], None]:
-    """Return a constructor with the parameters of a record, which become attributes of the same names."""
-    signature = inspect.signature(record)
-
-    def __init__(self: Any, /, *arguments: P.args, **options: P.kwargs) -> None:  # noqa: N807 - it is a constructor
-        bound = signature.bind(*arguments, **options)
-        bound.apply_defaults()
-        vars(self).update(bound.arguments)
-
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    __init__.__signature__ = inspect.Signature([own, *inspect.signature(record).parameters.values()])  # type: ignore[attr-defined]
-    return __init__
 
 
 def _model(formula: str, target: str) -> str:
@@ -100,7 +81,10 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
 
     _ridge = 0.0
 
-    __init__ = _sets_attributes(EstimatorOptions)
+    __init__ = EstimatorOptions.__init__  # it sets attributes of any object
+
+    def __post_init__(self) -> None:
+        """Check nothing: the constructor of an estimator only sets its parameters, and `fit` checks them."""
 
     @property
     def parameters_(self) -> dict[str, Any]:
@@ -113,14 +97,13 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
         return self.fit_.stderr
 
     def _columns(self, X: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        return canonical_names(dict(zip(self._column_names, X.T.copy(), strict=True)))
+        return canonical_names(zip(self._column_names, X.T.copy(), strict=True))
 
     def _weighted_rows(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, **checks: Any) -> Any:
         """Return the rows whose weight is not 0, with their targets, and their weights, or None without weights."""
         rows, target = validate_data(self, X, y, dtype=np.float64, **checks)
-        self._column_names = [f"x{k}" for k in range(rows.shape[1])]
-        if self.formula is not None:
-            self._column_names = getattr(self, "feature_names_in_", self._column_names)
+        names = [f"x{k}" for k in range(rows.shape[1])]
+        self._column_names = names if self.formula is None else getattr(self, "feature_names_in_", names)
         if sample_weight is None:
             return rows, target, None
         weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
@@ -131,7 +114,7 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
         self, X: NDArray[Any], target: NDArray[Any], prediction: str, loss: str | None, weights: NDArray[Any] | None
     ) -> None:
         columns = self._columns(X)
-        target_name = _TARGET_NAME
+        target_name = "target"
         while target_name in columns or target_name in prediction:
             target_name += "_"
         options = {name: getattr(self, name) for name in option_fields(FitOptions)} | {"loss": loss}
@@ -177,8 +160,7 @@ class FormulaRegressor(RegressorMixin, _FormulaEstimator):  # type: ignore[misc]
         rows, target, weights = self._weighted_rows(X, y, sample_weight, y_numeric=True)
         formula = self.formula
         if formula is None:
-            terms = (f"slope_{k}*x{k}" for k in range(rows.shape[1]))
-            formula = " + ".join(["intercept", *terms])
+            formula = " + ".join(["intercept", *(f"slope_{k}*x{k}" for k in range(rows.shape[1]))])
         self._fit_formula(rows, np.asarray(target, dtype=np.float64), formula, self.loss, weights)
         return self
 

@@ -90,17 +90,14 @@ class LabelColumn:
         """
         if any(isinstance(label, tuple) for label in self.values):
             columns = [*zip(*self.values, strict=True)]
-            known_parts = [str(level).split(JOINT_SEPARATOR) for level in levels]
-            parts = [
-                LabelColumn(self.codes, column).parsed(
-                    {known[k] for known in known_parts if len(known) == len(columns)} or levels
-                )
-                for k, column in enumerate(columns)
-            ]
-            return LabelColumn(self.codes, [*zip(*(part.values for part in parts), strict=True)]).joined()
+            splits = [each for level in levels if len(each := str(level).split(JOINT_SEPARATOR)) == len(columns)]
+            known_parts: Iterable[Any] = zip(*splits, strict=True) if splits else [levels] * len(columns)
+            pairs = zip(columns, known_parts, strict=True)
+            parts = [LabelColumn(self.codes, labels).parsed(known).values for labels, known in pairs]
+            return LabelColumn(self.codes, [*zip(*parts, strict=True)]).joined()
         if levels:
-            known = {str(level): level for level in levels}
-            matches = (known.get(str(label), known.get(_plain_text(label), label)) for label in self.values)
+            by_text = {str(level): level for level in levels}
+            matches = (by_text.get(str(label), by_text.get(_plain_text(label), label)) for label in self.values)
             return LabelColumn(self.codes, [*matches])
         numbers = [_as_number(label) for label in self.values]
         return self if None in numbers else LabelColumn(self.codes, numbers)

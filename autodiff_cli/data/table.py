@@ -39,14 +39,14 @@ from autodiff_cli.language.program import read_for_floats
 
 
 def named_columns(data: Any) -> dict[str, ArrayLike]:
-    """Return the columns of data by name, without copying them.
+    """Return the columns of data by canonical names, without copying them.
 
     Args:
         data: a mapping, a pandas or polars data frame, an Arrow table or record batch, or a structured array.
 
     Raises:
         TypeError: for data without named columns.
-        DataError: if two columns have the same name.
+        InputError: if two columns have the same name.
 
     >>> named_columns(np.array([(1, 2.0)], dtype=[("x", int), ("y", float)]))
     {'x': array([1]), 'y': array([2.])}
@@ -63,10 +63,7 @@ def named_columns(data: Any) -> dict[str, ArrayLike]:
         pairs = [(name, data.get_column(name)) for name in data.columns]
     else:
         raise TypeError(f"data must have named columns (a mapping, a data frame or a table), not {type(data).__name__}")
-    columns = {str(name): column for name, column in pairs}
-    if len(columns) < len(pairs):
-        raise DataError(f"two columns have the same name; the columns are {format_names(columns)}")
-    return columns
+    return canonical_names((str(name), column) for name, column in pairs)
 
 
 _NATIVE_TYPE_CODES = frozenset("?bBhHiIlLqQfd")  # NumPy type codes of numbers that every backend reads
@@ -135,7 +132,7 @@ class MemoryDataset:
     """A dataset of columns in memory: anything that `named_columns` accepts."""
 
     def __init__(self, data: Mapping[str, ArrayLike]) -> None:
-        self._data = canonical_names(named_columns(data))
+        self._data = named_columns(data)
         self.names = tuple(self._data)
 
     def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
@@ -255,10 +252,6 @@ class TextBatch:
         import pyarrow as pa
 
         return TextBatch(self.batch.filter(pa.array(rows)))
-
-    def select_columns(self, positions: Sequence[int]) -> TextBatch:
-        """Return the columns at some positions, in that order."""
-        return TextBatch(self.batch.select(list(positions)))
 
     def parse_column(self, position: int) -> NDArray[np.float64]:
         """Return a column as numbers. Raises FallbackRequired if a cell is not a plain number."""

@@ -198,7 +198,7 @@ class Formula:
             UnknownNameError: for a name that is not a variable.
             MissingValueError: for a variable without a value, which the message calls `noun`.
         """
-        by_name = canonical_names(values)
+        by_name = canonical_names(values.items())
         self.check_names(by_name)
         if missing := [name for name in self.leaves if name not in by_name]:
             raise MissingValueError(f"no {noun} for {errors.format_names(missing, '`')}")
@@ -632,7 +632,7 @@ class Formula:
         return self._gradients[key]
 
     def _rates(self, direction: Mapping[str, ArrayLike]) -> dict[str, Any]:
-        rates = canonical_names(as_mapping(direction))
+        rates = canonical_names(as_mapping(direction).items())
         self.check_names(rates)
         return _as_numbers(rates, "direction")
 

@@ -12,11 +12,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from autodiff_cli.language.errors import NEWLINE, ExpressionError, InputError
-
-T = TypeVar("T")
 
 RESERVED = {"or": "OR", "and": "AND", "not": "NOT"}
 NAME_ALIASES = {"π": "pi"}  # apply to whole names
@@ -275,13 +273,13 @@ def canonical_name(name: str) -> str:
     return NAME_ALIASES.get(name, name)
 
 
-def canonical_names(values: Mapping[str, T]) -> dict[str, T]:
-    """Return values by canonical names. Raises InputError if two names have the same canonical form."""
-    named: dict[str, T] = {}
-    for given, value in values.items():
+def canonical_names(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return values by canonical names. Raises InputError for a name that occurs twice, also in another spelling."""
+    named: dict[str, Any] = {}
+    for given, value in pairs:
         name = canonical_name(given)
         if name in named:
-            raise InputError(f"`{name}` is given twice, in different spellings")
+            raise InputError(f"`{name}` is given twice")
         named[name] = value
     return named
 

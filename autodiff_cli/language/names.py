@@ -20,15 +20,7 @@ from autodiff_cli.graph.node import get_op
 from autodiff_cli.graph.op import Op, Shape
 from autodiff_cli.language import parser
 from autodiff_cli.language.errors import ExpressionError, if_quotable, is_quotable, suggest
-from autodiff_cli.language.lexer import (
-    BACKTICK,
-    BUILT_FUNCTIONS,
-    TRANSPOSE_SUFFIX,
-    Lexemes,
-    is_level_name,
-    is_name,
-    quote_name,
-)
+from autodiff_cli.language.lexer import BACKTICK, BUILT_FUNCTIONS, TRANSPOSE_SUFFIX, Lexemes, is_level_name, quote_name
 from autodiff_cli.language.parser import Code, Instruction, LayerCall, ParsedText, Statement
 from autodiff_cli.numbers.floats import DIGITS
 
@@ -562,7 +554,7 @@ def unknown_function_error(names: ResolvedNames, call: Instruction, number: int,
     if translation is not None and not is_value:
         words, suggestion = translation
         return lexemes.error(words or f"there is no function `{name}`", number, suggestion)
-    if name == "C" and "TILDE" in lexemes.types and is_name(inside):
+    if name == "C" and "TILDE" in lexemes.types and inside.isidentifier():
         words = f"`C` is not a function; a parameter for each level is written `a[{inside}]`, a product `C*{inside}`"
         return lexemes.error(words, number)
     if call.operands == 1 and inside and (is_value or lexemes.is_in_backticks(number) or len(name) == 1):

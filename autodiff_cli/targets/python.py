@@ -23,8 +23,8 @@ from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, DEFINITIONS, careful_form, function_form
 from autodiff_cli.numbers.sources import Definition, find_definition, function_name
 from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target
-from autodiff_cli.ops.arithmetic import abs_, and_, equal, greater, less, min_, mod, not_equal, or_, sign, where
-from autodiff_cli.ops.elementary import atanh, exp, log
+from autodiff_cli.ops.arithmetic import abs_, equal, greater, less, min_, mod, not_equal, or_, sign, where
+from autodiff_cli.ops.elementary import exp
 from autodiff_cli.ops.special import gamma, lgamma
 from autodiff_cli.ops.structural import logsumexp, norm, softmax
 from autodiff_cli.targets.translation import arithmetic, expand_small_power, infix, shortest_literal
@@ -308,17 +308,10 @@ def _root(x: Node, n: Node) -> Node:
     return where(less(x, 0), where(equal(mod(abs_(n), 2), 1), -1, constant("nan")), 1) * abs_(x) ** (1 / n)
 
 
-def _logit(x: Node) -> Node:
-    """Return logit without cancellation around 1/2."""
-    is_middle = and_(less(0.25, x), less(x, 0.75))
-    return where(is_middle, 2 * atanh(2 * where(is_middle, x, 0.5) - 1), log(x / (1 - x)))
-
-
 # The values matter, because the frameworks differentiate by themselves.
 FRAMEWORK_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     "root": _root,
-    "logit": _logit,
-    **{name: partial(careful_form, name) for name in ("asec", "asech")},
+    **{name: partial(careful_form, name) for name in ("asec", "asech", "logit")},
 }
 
 
@@ -330,15 +323,10 @@ def _jax_beta(a: Node, b: Node) -> Node:
     return where(is_small, gamma(p) * gamma(q) / gamma(p + q), by_logarithms)
 
 
-_JAX_NN = {
-    "relu": "relu", "sigmoid": "sigmoid", "softplus": "softplus", "logsigmoid": "log_sigmoid", "silu": "silu",
-    "mish": "mish", "softsign": "soft_sign", "elu": "elu", "celu": "celu", "selu": "selu", "leaky_relu": "leaky_relu",
-    "hardtanh": "hard_tanh", "relu6": "relu6",
-}  # fmt: skip
-_JAX_SPECIAL = {
-    "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "gamma": "gamma", "lgamma": "gammaln", "digamma": "digamma",
-    "Ei": "expi", "logsumexp": "logsumexp",
-}  # fmt: skip
+_JAX_NN = ("relu", "sigmoid", "softplus", "silu", "mish", "elu", "celu", "selu", "leaky_relu", "relu6")
+_JAX_NN_RENAMED = {"logsigmoid": "log_sigmoid", "softsign": "soft_sign", "hardtanh": "hard_tanh"}
+_JAX_SPECIAL = ("erf", "erfc", "erfinv", "gamma", "digamma", "logsumexp")
+_JAX_SPECIAL_RENAMED = {"lgamma": "gammaln", "Ei": "expi"}
 JAX = _array_target(
     "jax",
     "jnp",
@@ -346,7 +334,9 @@ JAX = _array_target(
         **library_calls("jnp", {**_NUMPY_UNARY_NAMES, "cbrt": "cbrt", "norm": "linalg.norm"}),
         **library_calls("jnp", _NUMPY_BINARY_NAMES, 2),
         **library_calls("jax.nn", _JAX_NN),
+        **library_calls("jax.nn", _JAX_NN_RENAMED),
         **library_calls("jax.scipy.special", _JAX_SPECIAL),
+        **library_calls("jax.scipy.special", _JAX_SPECIAL_RENAMED),
         **library_calls("jax.scipy.special", ("polygamma", "gammainc", "gammaincc"), 2),
         "clip": call_notation("jnp.clip", 3),
         "gelu": Notation(("jax.nn.gelu(", ", approximate=False)"), (0,)),
@@ -359,16 +349,12 @@ JAX = _array_target(
     ("jnp.array(", ", dtype=float)"),
 )
 
-_TORCH = {
-    "asin": "asin", "acos": "acos", "atan": "atan", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
-    "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "lgamma": "lgamma", "digamma": "digamma",
-    "relu": "relu", "sigmoid": "sigmoid", "celu": "celu", "selu": "selu",
-    "largest": "amax", "smallest": "amin", "norm": "linalg.norm", "size": "numel",
-}  # fmt: skip
-_TORCH_NN = {
-    "logsigmoid": "logsigmoid", "silu": "silu", "softsign": "softsign", "elu": "elu",
-    "leaky_relu": "leaky_relu", "hardtanh": "hardtanh", "relu6": "relu6",
-}  # fmt: skip
+_TORCH = (
+    "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma", "relu", "sigmoid",
+    "celu", "selu",
+)  # fmt: skip
+_TORCH_RENAMED = {"largest": "amax", "smallest": "amin", "norm": "linalg.norm", "size": "numel"}
+_TORCH_NN = ("logsigmoid", "silu", "softsign", "elu", "leaky_relu", "hardtanh", "relu6")
 _TORCH_OF_TWO = {
     "atan2": "atan2", "hypot": "hypot", "mod": "remainder", "max": "maximum", "min": "minimum",
     "logaddexp": "logaddexp", "outer": "outer", "gammainc": "special.gammainc", "gammaincc": "special.gammaincc",
@@ -379,6 +365,7 @@ TORCH = _array_target(
     "torch",
     {
         **library_calls("torch", _TORCH),
+        **library_calls("torch", _TORCH_RENAMED),
         **library_calls(_FUNCTIONAL, _TORCH_NN),
         **library_calls("torch", _TORCH_OF_TWO, 2),
         # PyTorch multiplies the derivatives below a step by 0, also where they are infinite.

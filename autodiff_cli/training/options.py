@@ -143,7 +143,7 @@ def canonicalize_names(values: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return values by canonical names of parameters. Raises OptionError if they are not a mapping."""
     if values is not None and not hasattr(values, "items"):
         raise OptionError(f"values of parameters must be a mapping of names to values, not {type(values).__name__}")
-    return {} if values is None else canonical_names(values)
+    return {} if values is None else canonical_names(values.items())
 
 
 def parse_quantities(source: Mapping[str, str] | Iterable[str]) -> dict[str, str]:

@@ -113,5 +113,5 @@ def test_zeros_before_an_exponent_do_not_count_among_its_digits() -> None:
 )
 def test_a_name_is_given_once_in_python(call: Callable[[Mapping[str, float]], object]) -> None:
     """Also in two spellings: with the micro sign and with the letter mu."""
-    with pytest.raises(ValueError, match=r"is given twice|two columns have the same name"):
+    with pytest.raises(ValueError, match="is given twice"):
         call({"µ": 1.0, "μ": 2.0})

@@ -37,7 +37,6 @@ from autodiff_cli.data.table import DataError, float_array, label_vector, named_
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import broadcast_shapes
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
-from autodiff_cli.language.lexer import canonical_names
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
@@ -527,7 +526,7 @@ class FittedModel(FitStatistics):
         """Return columns of data as floats, and the indicators of their labels. Raises MissingValueError for missing
         columns.
         """
-        arrays = canonical_columns(data)
+        arrays = named_columns(data)
         for name in {*self.label_columns} & {*names} - arrays.keys():
             parts = [part for part in joined_columns(name, arrays) if part in arrays]
             if JOINT_SEPARATOR.join(parts) == name:
@@ -553,11 +552,6 @@ class FittedModel(FitStatistics):
 def _known(values: Array) -> Any | None:
     """Return an array, or a number; None for nan."""
     return values if values.ndim else None if np.isnan(values) else float(values)
-
-
-def canonical_columns(data: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
-    """Return the columns of data by their canonical names."""
-    return canonical_names(named_columns(data))
 
 
 def first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from autodiff_cli.array_types import Array
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.streaming import StreamedColumns, label_key
-from autodiff_cli.data.table import float_array
+from autodiff_cli.data.table import float_array, named_columns
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import group_pairs, leaf_names
@@ -36,7 +36,7 @@ from autodiff_cli.training.objective.kernels import component_graphs, x_sigma_co
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions, check_confidence_level
-from autodiff_cli.training.result.fitted_model import FitPlot, FittedCurve, FittedModel, canonical_columns
+from autodiff_cli.training.result.fitted_model import FitPlot, FittedCurve, FittedModel
 from autodiff_cli.training.result.goodness import normal_quantile
 from autodiff_cli.training.rows import WEIGHT
 
@@ -234,7 +234,7 @@ def _relative_sigma(fit: FittedModel, data: Mapping[str, ArrayLike]) -> list[Arr
     settings = fit.settings
     if not settings.weighted:
         return [1.0]
-    arrays = canonical_columns(data)
+    arrays = named_columns(data)
     graph = settings.weighting_graph(arrays)
     if graph is None:
         return [None]
@@ -393,7 +393,7 @@ def inverse(
     >>> [round(float(each), 3) for each in fit.inverse("x", 7, 0.1, limits=(0, 10))[0]]
     [3.492, 0.067, 3.281, 3.713]
     """
-    model, chosen = fit.parsed_model, canonical_names(others or {})
+    model, chosen = fit.parsed_model, canonical_names((others or {}).items())
     if limits is None:
         if column not in fit.ranges:
             raise OptionError(f"the range of `{column}` is not known: give it as limits")
