@@ -138,7 +138,7 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 class FormulaRegressor(RegressorMixin, _FormulaEstimator):  # type: ignore[misc]
-    """A regressor that predicts by a formula; the default formula is linear in all columns.
+    """A regressor that predicts by a formula; the default formula is linear in all columns, `x0`, `x1` and so on.
 
     After `fit`, `parameters_` and `stderr_` are the estimates, and `fit_` is the whole result: see `autodiff_cli.Fit`.
     """
