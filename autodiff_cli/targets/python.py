@@ -324,9 +324,6 @@ def _jax_beta(a: Node, b: Node) -> Node:
 
 
 _JAX_NN = ("relu", "sigmoid", "softplus", "silu", "mish", "elu", "celu", "selu", "leaky_relu", "relu6")
-_JAX_NN_RENAMED = {"logsigmoid": "log_sigmoid", "softsign": "soft_sign", "hardtanh": "hard_tanh"}
-_JAX_SPECIAL = ("erf", "erfc", "erfinv", "gamma", "digamma", "logsumexp")
-_JAX_SPECIAL_RENAMED = {"lgamma": "gammaln", "Ei": "expi"}
 JAX = _array_target(
     "jax",
     "jnp",
@@ -334,9 +331,9 @@ JAX = _array_target(
         **library_calls("jnp", {**_NUMPY_UNARY_NAMES, "cbrt": "cbrt", "norm": "linalg.norm"}),
         **library_calls("jnp", _NUMPY_BINARY_NAMES, 2),
         **library_calls("jax.nn", _JAX_NN),
-        **library_calls("jax.nn", _JAX_NN_RENAMED),
-        **library_calls("jax.scipy.special", _JAX_SPECIAL),
-        **library_calls("jax.scipy.special", _JAX_SPECIAL_RENAMED),
+        **library_calls("jax.nn", {"logsigmoid": "log_sigmoid", "softsign": "soft_sign", "hardtanh": "hard_tanh"}),
+        **library_calls("jax.scipy.special", ("erf", "erfc", "erfinv", "gamma", "digamma", "logsumexp")),
+        **library_calls("jax.scipy.special", {"lgamma": "gammaln", "Ei": "expi"}),
         **library_calls("jax.scipy.special", ("polygamma", "gammainc", "gammaincc"), 2),
         "clip": call_notation("jnp.clip", 3),
         "gelu": Notation(("jax.nn.gelu(", ", approximate=False)"), (0,)),
@@ -353,7 +350,6 @@ _TORCH = (
     "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma", "relu", "sigmoid",
     "celu", "selu",
 )  # fmt: skip
-_TORCH_RENAMED = {"largest": "amax", "smallest": "amin", "norm": "linalg.norm", "size": "numel"}
 _TORCH_NN = ("logsigmoid", "silu", "softsign", "elu", "leaky_relu", "hardtanh", "relu6")
 _TORCH_OF_TWO = {
     "atan2": "atan2", "hypot": "hypot", "mod": "remainder", "max": "maximum", "min": "minimum",
@@ -365,7 +361,7 @@ TORCH = _array_target(
     "torch",
     {
         **library_calls("torch", _TORCH),
-        **library_calls("torch", _TORCH_RENAMED),
+        **library_calls("torch", {"largest": "amax", "smallest": "amin", "norm": "linalg.norm", "size": "numel"}),
         **library_calls(_FUNCTIONAL, _TORCH_NN),
         **library_calls("torch", _TORCH_OF_TWO, 2),
         # PyTorch multiplies the derivatives below a step by 0, also where they are infinite.
