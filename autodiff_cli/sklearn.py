@@ -59,7 +59,6 @@ def _model(formula: str, target: str) -> str:
 
     Raises:
         ExpressionError: for a syntax error.
-        ValueError: for a formula that is a model already.
 
     >>> _model("u = b*x0; a*exp(-u)  # 1; 2", "y"), _model("p = a*x0", "y")
     ('u = b*x0; y ~ a*exp(-u)  # 1; 2', 'p = a*x0\\ny ~ p')
@@ -68,8 +67,6 @@ def _model(formula: str, target: str) -> str:
     if parsed.error is not None:
         raise parsed.error
     last = parsed.statements[-1]
-    if last.target is not None:
-        raise ValueError("the formula is the prediction alone, without `~`")
     if last.name is not None:
         return f"{formula}\n{target} ~ {quote_name(parsed.lexemes.words[last.name])}"
     start = min(map(parsed.lexemes.start, last.code.numbers))
@@ -126,8 +123,10 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
             options["weights"] = weights
         if self.formula is None and not self.l2:
             options["l2"] = self._ridge
-        model = _model(prediction, target_name)
-        self.fit_: Fit = fit(model, {**columns, target_name: target}, **options)
+        self.fit_: Fit = fit(_model(prediction, target_name), {**columns, target_name: target}, **options)
+        beyond = [name for name in self.fit_.parameters if name[:1] == "x" and name[1:].isdecimal()]
+        if beyond and "x0" in columns:
+            raise ValueError(f"the formula has `{beyond[0]}`, but the columns are only {', '.join(columns)}")
         self.n_iter_ = self.fit_.epochs
         if not self.fit_.converged:
             warnings.warn("; ".join(self.fit_.warnings) or "the fit did not converge", ConvergenceWarning, stacklevel=3)

@@ -103,8 +103,15 @@ def test_the_last_statement_of_a_formula_is_the_prediction(formula: str) -> None
 def test_a_formula_is_not_a_model() -> None:
     from autodiff_cli.sklearn import FormulaRegressor
 
-    with pytest.raises(ValueError, match="without `~`"):
+    with pytest.raises(ValueError, match="exactly one `~`"):
         FormulaRegressor("y ~ a*x0").fit(X, Y)
+
+
+def test_a_column_that_an_array_lacks_is_no_parameter() -> None:
+    from autodiff_cli.sklearn import FormulaRegressor
+
+    with pytest.raises(ValueError, match="the formula has `x1`, but the columns are only x0"):
+        FormulaRegressor("a*x0 + b*x1").fit(X, Y)
 
 
 @pytest.mark.parametrize(
