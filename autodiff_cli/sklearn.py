@@ -13,15 +13,15 @@ data frame have their own names.
 from __future__ import annotations
 
 import dataclasses
-import inspect
-from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Self
+import warnings
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.fitting import Fit, fit
-from autodiff_cli.language.lexer import canonical_name, is_name
+from autodiff_cli.language.lexer import canonical_names, quote_name
+from autodiff_cli.language.parser import parse
 from autodiff_cli.language.program import read
 from autodiff_cli.ops.structural import softmax
 from autodiff_cli.options import option_fields
@@ -29,6 +29,7 @@ from autodiff_cli.training.options import FitOptions
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 except ImportError as error:
@@ -36,9 +37,7 @@ except ImportError as error:
 
 __all__ = ["FormulaClassifier", "FormulaRegressor"]
 
-_TARGET_NAME = "target"
-
-P = ParamSpec("P")
+_PROBABILITY_ERROR = 1e-9  # rounding errors of formulas such as c + (1 - c)*sigmoid(x0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,18 +54,23 @@ class EstimatorOptions(FitOptions):
     random_state: int | None = None
 
 
-def _sets_attributes(record: Callable[P, object]) -> Callable[Concatenate[Any, P], None]:
-    """Return a constructor with the parameters of a record, which become attributes of the same names."""
-    signature = inspect.signature(record)
+def _model(formula: str, target: str) -> str:
+    """Return the model that predicts a target by a formula.
 
-    def __init__(self: Any, /, *arguments: P.args, **options: P.kwargs) -> None:  # noqa: N807 - it is a constructor
-        bound = signature.bind(*arguments, **options)
-        bound.apply_defaults()
-        vars(self).update(bound.arguments)
+    Raises:
+        ExpressionError: for a syntax error.
 
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    __init__.__signature__ = inspect.Signature([own, *inspect.signature(record).parameters.values()])  # type: ignore[attr-defined]
-    return __init__
+    >>> _model("u = b*x0; a*exp(-u)  # 1; 2", "y"), _model("p = a*x0", "y")
+    ('u = b*x0; y ~ a*exp(-u)  # 1; 2', 'p = a*x0\\ny ~ p')
+    """
+    parsed = parse(formula)
+    if parsed.error is not None:
+        raise parsed.error
+    last = parsed.statements[-1]
+    if last.name is not None:
+        return f"{formula}\n{target} ~ {quote_name(parsed.lexemes.words[last.name])}"
+    start = min(map(parsed.lexemes.start, last.code.numbers))
+    return f"{formula[:start]}{target} ~ {formula[start:]}"
 
 
 class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
@@ -74,7 +78,10 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
 
     _ridge = 0.0
 
-    __init__ = _sets_attributes(EstimatorOptions)
+    __init__ = EstimatorOptions.__init__  # it sets attributes of any object
+
+    def __post_init__(self) -> None:
+        """Check nothing: the constructor of an estimator only sets its parameters, and `fit` checks them."""
 
     @property
     def parameters_(self) -> dict[str, Any]:
@@ -87,12 +94,13 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
         return self.fit_.stderr
 
     def _columns(self, X: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        names = getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])
-        return {canonical_name(str(name)): column for name, column in zip(names, X.T.copy(), strict=True)}
+        return canonical_names(zip(self._column_names, X.T.copy(), strict=True))
 
     def _weighted_rows(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, **checks: Any) -> Any:
         """Return the rows whose weight is not 0, with their targets, and their weights, or None without weights."""
         rows, target = validate_data(self, X, y, dtype=np.float64, **checks)
+        names = [f"x{k}" for k in range(rows.shape[1])]
+        self._column_names = names if self.formula is None else getattr(self, "feature_names_in_", names)
         if sample_weight is None:
             return rows, target, None
         weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
@@ -103,23 +111,25 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
         self, X: NDArray[Any], target: NDArray[Any], prediction: str, loss: str | None, weights: NDArray[Any] | None
     ) -> None:
         columns = self._columns(X)
-        name = _TARGET_NAME
-        while name in columns or name in prediction:
-            name += "_"
-        *statements, last = prediction.rstrip("; \n").rpartition("\n" if "\n" in prediction else ";")
+        target_name = "target"
+        while target_name in columns or target_name in prediction:
+            target_name += "_"
         options = {name: getattr(self, name) for name in option_fields(FitOptions)} | {"loss": loss}
         if self.random_state is not None:
             options["seed"] = self.random_state
         if weights is not None:
+            if self.weights is not None:
+                raise ValueError("give sample_weight or the parameter `weights`, not both")
             options["weights"] = weights
         if self.formula is None and not self.l2:
             options["l2"] = self._ridge
-        self.fit_: Fit = fit(f"{''.join(statements)}{name} ~ {last.strip()}", {**columns, name: target}, **options)
+        self.fit_: Fit = fit(_model(prediction, target_name), {**columns, target_name: target}, **options)
+        beyond = [name for name in self.fit_.parameters if name[:1] == "x" and name[1:].isdecimal()]
+        if beyond and "x0" in columns:
+            raise ValueError(f"the formula has `{beyond[0]}`, but the columns are only {', '.join(columns)}")
         self.n_iter_ = self.fit_.epochs
-
-    def _column_names(self, X: NDArray[Any]) -> list[str]:
-        """Return the names of the columns as a formula writes them."""
-        return [name if is_name(name) else f"`{name}`" for name in self._columns(X[:0])]
+        if not self.fit_.converged:
+            warnings.warn("; ".join(self.fit_.warnings) or "the fit did not converge", ConvergenceWarning, stacklevel=3)
 
     def _probabilities(self, X: ArrayLike) -> NDArray[np.float64]:
         check_is_fitted(self, "fit_")
@@ -127,7 +137,7 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
 
 
 class FormulaRegressor(RegressorMixin, _FormulaEstimator):  # type: ignore[misc]
-    """A regressor that predicts by a formula; the default formula is linear in all columns.
+    """A regressor that predicts by a formula; the default formula is linear in all columns, `x0`, `x1` and so on.
 
     After `fit`, `parameters_` and `stderr_` are the estimates, and `fit_` is the whole result: see `autodiff_cli.Fit`.
     """
@@ -149,8 +159,7 @@ class FormulaRegressor(RegressorMixin, _FormulaEstimator):  # type: ignore[misc]
         rows, target, weights = self._weighted_rows(X, y, sample_weight, y_numeric=True)
         formula = self.formula
         if formula is None:
-            terms = (f"slope_{k}*{name}" for k, name in enumerate(self._column_names(rows)))
-            formula = " + ".join(["intercept", *terms])
+            formula = " + ".join(["intercept", *(f"slope_{k}*x{k}" for k in range(rows.shape[1]))])
         self._fit_formula(rows, np.asarray(target, dtype=np.float64), formula, self.loss, weights)
         return self
 
@@ -189,7 +198,7 @@ class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[mis
             raise ValueError(f"a classifier needs at least two classes; here is 1 class, {self.classes_[0]}")
         formula = self.formula
         if formula is None:
-            formula = f"softmax(dense([{', '.join(self._column_names(rows))}], {len(self.classes_)}))"
+            formula = f"softmax(dense([{', '.join(self._columns(rows))}], {len(self.classes_)}))"
         if read(formula).output.op is softmax:
             self._fit_formula(rows, codes, formula, self.loss, weights)
         elif len(self.classes_) == 2:
@@ -199,8 +208,16 @@ class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[mis
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the probability of each class, of shape (rows, classes), in the order of `classes_`."""
+        """Return the probability of each class, of shape (rows, classes), in the order of `classes_`.
+
+        Raises:
+            ValueError: if the formula gives other numbers than probabilities, such as nan.
+        """
         probabilities = self._probabilities(X)
+        if not np.all((probabilities >= -_PROBABILITY_ERROR) & (probabilities <= 1 + _PROBABILITY_ERROR)):
+            raise ValueError(
+                "the formula gives numbers that are not between 0 and 1, so no probabilities: use sigmoid(…)"
+            )
         if probabilities.ndim == 2:
             return probabilities
         return np.stack([1 - probabilities, probabilities], axis=1)

@@ -259,3 +259,17 @@ def test_the_name_of_an_entry_depends_on_its_parts() -> None:
     names = [entry_name("k", *parts) for parts in (["a"], ["b"], ["a", "b"], ["ab"], ["a", ""], [])]
     assert len(set(names)) == len(names)
     assert entry_name("k", "a") == names[0] != entry_name("l", "a")
+
+
+@pytest.mark.slow
+def test_without_the_cache_matplotlib_stores_nothing_either(tmp_path: Path) -> None:
+    home, data, figure = tmp_path / "home", tmp_path / "data.csv", tmp_path / "figure.svg"
+    home.mkdir()
+    data.write_text("x,y\n0,1\n1,3.1\n2,4.9\n3,7\n")
+    command = [sys.executable, "-m", "autodiff_cli", "train", "y ~ a + b*x", str(data), "--plot", str(figure)]
+    done = subprocess.run(
+        command, env={"HOME": str(home), "AUTODIFF_CACHE": "off"}, capture_output=True, text=True, check=True
+    )
+    assert done.stderr == f"plot written to {figure}\n"
+    assert figure.exists()
+    assert not [*home.rglob("*")]

@@ -86,6 +86,49 @@ def test_columns_of_a_frame_have_its_names() -> None:
     assert model.parameters_ == pytest.approx({"a": 2.5, "b": 1.3, "c": 0.5})
 
 
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "a*exp(-b*x0)  # decay; see the book", "a*exp(-b*x0)\n# decay\n", "a*exp(-b*x0);", "p = a*exp(-b*x0)",
+        "a*exp(\n  -b*x0\n)", "a*\n exp(-b*x0)", "u = -b*x0\n v = exp(u); a*v", "u = -b*x0; a*exp(u) # ; 1",
+        "f(t) = exp(-b*t)\r\na*f(x0)\r\n", "`p; q` = b*x0; `r ~` = a*exp(-`p; q`)",
+    ],
+)  # fmt: skip
+def test_the_last_statement_of_a_formula_is_the_prediction(formula: str) -> None:
+    from autodiff_cli.sklearn import FormulaRegressor
+
+    assert FormulaRegressor(formula).fit(X, Y).parameters_ == pytest.approx({"a": 2.5, "b": 1.3})
+
+
+def test_a_formula_is_not_a_model() -> None:
+    from autodiff_cli.sklearn import FormulaRegressor
+
+    with pytest.raises(ValueError, match="exactly one `~`"):
+        FormulaRegressor("y ~ a*x0").fit(X, Y)
+
+
+def test_a_column_that_an_array_lacks_is_no_parameter() -> None:
+    from autodiff_cli.sklearn import FormulaRegressor
+
+    with pytest.raises(ValueError, match="the formula has `x1`, but the columns are only x0"):
+        FormulaRegressor("a*x0 + b*x1").fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("slope_0", "intercept"), ("a;b", "x1"), ("and", ""), ("x`y", "x1"), ("µ", "μ"), ("pi", "x"), ("x1", "x0")],
+)
+def test_the_default_formula_does_not_depend_on_the_names_of_columns(names: tuple[str, str]) -> None:
+    pandas = pytest.importorskip("pandas")
+    rows = np.random.default_rng(0).normal(size=(30, 2))
+    target = rows @ [1.0, -2.0] + 3
+    frame = pandas.DataFrame(rows, columns=[*names])
+    for expected in estimators()[::2]:
+        model = sklearn.base.clone(expected).fit(frame, np.round(target))
+        expected.fit(rows, np.round(target))
+        np.testing.assert_array_equal(model.predict(frame), expected.predict(rows))
+
+
 def test_classes() -> None:
     from sklearn.linear_model import LogisticRegression
 
@@ -101,6 +144,32 @@ def test_classes() -> None:
     assert of_all.score(rows, labels) == pytest.approx(reference.score(rows, labels), abs=0.02)
     with pytest.raises(ValueError, match=r"one number for 3 classes: use softmax"):
         FormulaClassifier("sigmoid(a*x0)").fit(rows, np.arange(200) % 3)
+
+
+@pytest.mark.parametrize("formula", ["a*x0 + b", "log(x0 - 1) + a"])
+def test_numbers_that_are_no_probabilities_are_refused(formula: str) -> None:
+    from autodiff_cli.sklearn import FormulaClassifier
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the fit diverges
+        model = FormulaClassifier(formula, loss="mse", no_columns=True).fit(X, Y > 1)
+    for predict in (model.predict, model.predict_proba):
+        with pytest.raises(ValueError, match="not between 0 and 1"):
+            predict(X)
+
+
+def test_a_fit_that_does_not_converge_warns() -> None:
+    from autodiff_cli.sklearn import FormulaRegressor
+
+    with pytest.warns(sklearn.exceptions.ConvergenceWarning):
+        FormulaRegressor("a*exp(-b*x0)", optimizer="sgd", epochs=1).fit(X, Y)
+
+
+def test_weights_are_given_once() -> None:
+    from autodiff_cli.sklearn import FormulaRegressor
+
+    with pytest.raises(ValueError, match="not both"):
+        FormulaRegressor("a*x0", weights="x0").fit(X, Y, sample_weight=np.ones(len(X)))
 
 
 def test_labels_that_are_measured_numbers_are_refused() -> None:

@@ -4,8 +4,7 @@ A block is small enough for its arrays to stay in the processor's cache, and mem
 Values that depend on no column are computed once per evaluation, and constants only once. Rows are the last axis of
 every array.
 
-A plan is a sequence of steps over numbered values. Liveness analysis frees each value after its last use and reuses its
-memory.
+A plan is a sequence of steps over numbered values. Liveness analysis frees each value after its last use.
 
 `FallbackBackend` compiles kernels, and falls back to NumPy, with a notice, when compilation fails.
 """
@@ -25,11 +24,11 @@ from autodiff_cli.backends import protocol
 from autodiff_cli.backends.gradient_descent import EpochLoop
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, block_slices, fold, totals
 from autodiff_cli.graph.node import is_literal
-from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import Tape, infer_shapes
 from autodiff_cli.numbers.array_functions import LOGICAL_UFUNCS
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
-from autodiff_cli.ops.arithmetic import relu, where
+from autodiff_cli.ops.arithmetic import where
 from autodiff_cli.ops.elementary import pow_
 from autodiff_cli.ops.structural import matmul
 from autodiff_cli.system import has_memory_limits, keep_memory_free
@@ -42,55 +41,20 @@ class PlanStep(NamedTuple):
         function: computes the output from the values of the inputs.
         inputs: the numbers of the input values.
         output: the number of the output value.
-        out_function: the function that writes the output into an array, given as its last argument; None if there is
-            none.
-        shape: the shape of the output for one row.
-        has_own_memory: whether the output is a new array and not a view of an input.
         dead: the numbers of the values that no later step reads.
-        reusable: the dead values whose arrays may be overwritten.
     """
 
     function: Callable[..., Any]
     inputs: tuple[int, ...]
     output: int
-    out_function: Callable[..., Any] | None = None
-    shape: tuple[int, ...] = ()
-    has_own_memory: bool = False
     dead: tuple[int, ...] = ()
-    reusable: tuple[int, ...] = ()
 
 
 def execute(steps: Sequence[PlanStep], values: list[Any]) -> None:
     """Execute the steps, replacing entries of `values` in place."""
-    for function, inputs, output, _, _, _, dead, _ in steps:
+    for function, inputs, output, dead in steps:
         values[output] = function(*[values[i] for i in inputs])
         for i in dead:
-            values[i] = None
-
-
-def execute_reusing_memory(
-    steps: Sequence[PlanStep], values: list[Any], rows: int, free_arrays: dict[tuple[int, ...], list[Array]]
-) -> None:
-    """Execute the steps over a number of rows, and reuse the memory of arrays.
-
-    Large arrays take longer to allocate than to fill.
-
-    Args:
-        steps: the plan.
-        values: the values by number, replaced in place.
-        rows: the number of rows.
-        free_arrays: arrays that may be overwritten, by shape. They remain there for the next call.
-    """
-    for function, inputs, output, into, shape, _, spent, returned in steps:
-        arguments = [values[i] for i in inputs]
-        if into is None:
-            values[output] = function(*arguments)
-        else:
-            reusable = free_arrays.setdefault((*shape, rows), [])
-            values[output] = into(*arguments, reusable.pop() if reusable else np.empty((*shape, rows)))
-        for i in returned:
-            free_arrays.setdefault(values[i].shape, []).append(values[i])
-        for i in spent:
             values[i] = None
 
 
@@ -102,17 +66,13 @@ def with_liveness(steps: Sequence[PlanStep], live_out: Collection[int]) -> list[
         live_out: the values that are read after all steps.
     """
     alive = set(live_out)
-    own_memory = {step.output for step in steps if step.out_function is not None}
-    for step in steps:
-        if not step.has_own_memory:
-            own_memory.difference_update(step.inputs)  # its output may be a view of them
     needed = []
     for step in reversed(steps):
         if step.output not in alive:
             continue
         dead = tuple(dict.fromkeys(i for i in step.inputs if i not in alive))
         alive.update(dead)
-        needed.append(step._replace(dead=dead, reusable=tuple(i for i in dead if i in own_memory)))
+        needed.append(step._replace(dead=dead))
     return needed[::-1]
 
 
@@ -124,7 +84,6 @@ BLOCK_ROWS = 8192
 _FULL_BLOCK_ELEMENTS = 8  # elements per row: values with more get shorter blocks, which stay in the cache
 _MAX_SHORTENING = 16  # ratio of `BLOCK_ROWS` to the shortest block: matrix products need some rows to be fast
 _RUNNING_BYTES = 96 << 20  # bytes of memory that a fit in machine code needs besides LLVM
-_REUSE_ELEMENTS = 16_384  # larger arrays (128 kB) are reused, since the system allocates them page by page
 
 # How a value varies: never, from one evaluation to the next, from row to row; or it is a total over rows.
 _CONSTANT, _UNIFORM, _BY_ROW, _TOTAL = range(4)
@@ -238,11 +197,9 @@ class BlockEvaluator:
         with ignore_float_errors():
             execute(constant, self._constants)
         row_sizes = (math.prod(shape) for shape, level in zip(shapes, levels, strict=True) if level == _BY_ROW)
-        self._widest = max(row_sizes, default=1)
         # Fewer rows where a value of one row has many elements, so that a block of it stays in the cache.
-        rows = min(BLOCK_ROWS, _FULL_BLOCK_ELEMENTS * BLOCK_ROWS // self._widest)
+        rows = min(BLOCK_ROWS, _FULL_BLOCK_ELEMENTS * BLOCK_ROWS // max(row_sizes, default=1))
         self.block_rows = max(BLOCK_ROWS // _MAX_SHORTENING, 1 << max(0, rows.bit_length() - 1))
-        self._free: dict[Shape, list[Array]] = {}
 
     @property
     def names(self) -> frozenset[str]:
@@ -280,16 +237,13 @@ class BlockEvaluator:
             has length 1, or is missing if the output is a scalar.
         """
         part = part or slice(0, next((column.shape[-1] for column in columns.values()), 1))
-        values, rows = list(prepared), part.stop - part.start
+        values = list(prepared)
         for name, position in self._leaves.items():
             if name in columns:
                 values[position] = np.asarray(columns[name][..., part], np.float64)
         if self._row_count is not None:
-            values[self._row_count] = rows
-        if rows * self._widest < _REUSE_ELEMENTS:
-            execute(self._by_row, values)
-        else:
-            execute_reusing_memory(self._by_row, values, rows, self._free)
+            values[self._row_count] = part.stop - part.start
+        execute(self._by_row, values)
         return [values[i] for i in self._outputs]
 
 
@@ -339,36 +293,30 @@ def _plan_step(
     """Return the step that applies the operation of node `i` to arrays."""
     node, inputs = tape.nodes[i], tape.inputs[i]
     op = node.operation
+    function: Callable[..., Any]
     if op in TOTAL_FUNCTIONS:
-        return PlanStep(TOTAL_FUNCTIONS[op], inputs, i, has_own_memory=True)
-    if i in conditions:
-        return PlanStep(LOGICAL_UFUNCS[op.name], inputs, i, has_own_memory=True)
-    if op is where and inputs[0] in conditions:
-        return PlanStep(np.where, inputs, i, has_own_memory=True)
-    function = ARRAYS.function(op, len(inputs))
-    out_function: Callable[..., Any] | None = function if isinstance(function, np.ufunc) else _OUT_FUNCTIONS.get(op)
-    if op is pow_ and is_literal(node.inputs[1], 2):
-        function, out_function = _square, _square  # many times faster than `power`
-    if op is matmul and levels[inputs[0]] < _BY_ROW <= levels[inputs[1]] and len(shapes[inputs[1]]) == 1:
-        function, out_function = _matrix_times_rows, _matrix_times_rows
-    if levels[i] != _BY_ROW or out_function is None:
-        return PlanStep(function, inputs, i, has_own_memory=out_function is not None)
-    return PlanStep(function, inputs, i, out_function, shapes[i], has_own_memory=True)
+        function = TOTAL_FUNCTIONS[op]
+    elif i in conditions:
+        function = LOGICAL_UFUNCS[op.name]
+    elif op is where and inputs[0] in conditions:
+        function = np.where
+    elif op is pow_ and is_literal(node.inputs[1], 2):
+        function = _square
+    elif op is matmul and levels[inputs[0]] < _BY_ROW <= levels[inputs[1]] and len(shapes[inputs[1]]) == 1:
+        function = _matrix_times_rows
+    else:
+        function = ARRAYS.function(op, len(inputs))
+    return PlanStep(function, inputs, i)
 
 
-def _square(x: Any, _: Any, out: Array | None = None) -> Any:
-    return np.square(x, out=out)
+def _square(x: Any, _: Any) -> Any:
+    """Return x², many times faster than `power` does."""
+    return np.square(x)
 
 
-def _matrix_times_rows(a: Array, x: Array, out: Array | None = None) -> Any:
+def _matrix_times_rows(a: Array, x: Array) -> Any:
     """Multiply a matrix or vector that is common to all rows with one vector per row."""
-    if out is not None and x.shape[-1] != out.shape[-1]:
-        out = None  # the vector is common to all rows after all
-    return np.matmul(a[..., 0], x, out=out)
-
-
-# Functions that write to an array, for operations whose function in the table is not a ufunc.
-_OUT_FUNCTIONS: dict[Op, Callable[..., Any]] = {relu: lambda x, out: np.maximum(x, 0.0, out=out)}
+    return np.matmul(a[..., 0], x)
 
 
 # --- NumPy in place of compiled kernels

@@ -45,10 +45,12 @@ def main() -> int:
 def _interrupt(_: int, frame: FrameType | None) -> None:
     """Raise KeyboardInterrupt, but not within an import: what imports there may take it for a module that is missing.
 
-    Python itself does so for the modules of `xml` that are written in C, and a class that is created wraps it.
+    Python itself does so for the modules of `xml` that are written in C, and a class that is created wraps it. Nor is
+    it raised while a lost interrupt is being raised again, since Python drops the exceptions of that hook too.
     """
     while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
+        code = frame.f_code
+        if code is _raise_lost_interrupt.__code__ or code.co_filename.startswith("<frozen importlib"):
             return _interrupt_again()
         frame = frame.f_back
     raise KeyboardInterrupt

@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
@@ -162,6 +162,8 @@ class RequestHandlers:
         except TimeoutError:
             message = f"error: the file did not arrive within {self._limits.upload:g} seconds"
             raise RequestError(message, 408) from None
+        except ClientDisconnect:
+            raise RequestError("error: the upload was interrupted", 400) from None  # nobody reads it
         question = {"ask": "fit", "model": model, "values": values, "options": options}
         answer = await self._ask_worker(question, content, self._limits.fit)
         token = secrets.token_urlsafe(16)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,8 +39,8 @@ class LabelColumn:
 
     Attributes:
         codes: for each row the position of its label in `values`; -1 if it is missing.
-        values: the different labels: texts and numbers (see `CodeTable`). A label may occur twice, as the texts `7` and
-            `07` do once they are numbers.
+        values: the different labels: texts and numbers (see `CodeTable`), or tuples of these, which are combinations of
+            labels. A label may occur twice, as the texts `7` and `07` do once they are numbers.
     """
 
     codes: NDArray[np.integer[Any]]
@@ -81,17 +82,29 @@ class LabelColumn:
         return LabelColumn(new_codes[self.codes], [self.values[code] for code in used.tolist()])
 
     def parsed(self, levels: Collection[Any] = ()) -> LabelColumn:
-        """Return the labels as numbers if all can be numbers, as in text files; otherwise unchanged.
+        """Return the labels as numbers if all can be numbers, as in text files; otherwise unchanged. Combinations
+        become texts; this rule applies to each of their columns.
 
         Args:
             levels: the levels that a fit knows: a label is the level with its text or, if there is none, its number.
         """
+        if any(isinstance(label, tuple) for label in self.values):
+            columns = [*zip(*self.values, strict=True)]
+            splits = [each for level in levels if len(each := str(level).split(JOINT_SEPARATOR)) == len(columns)]
+            known_parts: Iterable[Any] = zip(*splits, strict=True) if splits else [levels] * len(columns)
+            pairs = zip(columns, known_parts, strict=True)
+            parts = [LabelColumn(self.codes, labels).parsed(known).values for labels, known in pairs]
+            return LabelColumn(self.codes, [*zip(*parts, strict=True)]).joined()
         if levels:
-            known = {str(level): level for level in levels}
-            matches = (known.get(str(label), known.get(_plain_text(label), label)) for label in self.values)
+            by_text = {str(level): level for level in levels}
+            matches = (by_text.get(str(label), by_text.get(_plain_text(label), label)) for label in self.values)
             return LabelColumn(self.codes, [*matches])
         numbers = [_as_number(label) for label in self.values]
         return self if None in numbers else LabelColumn(self.codes, numbers)
+
+    def joined(self) -> LabelColumn:
+        """Return the labels with combinations as texts, in which texts of numbers are unchanged."""
+        return LabelColumn(self.codes, [_joint_text(v) if isinstance(v, tuple) else v for v in self.values])
 
     def numbers(self, name: str) -> Array:
         """Return the labels as numbers, with nan for missing ones. Raises DataError for text."""
@@ -138,18 +151,23 @@ def join_labels(columns: Sequence[LabelColumn]) -> LabelColumn:
     """Return the combinations of the labels of several columns as one column.
 
     >>> join_labels([LabelColumn.of(np.array(["a", "b", "a"])), LabelColumn.of(np.array([1.0, 2.0, 1.0]))])
-    LabelColumn(codes=array([0, 1, 0], dtype=int32), values=['a, 1', 'b, 2'])
+    LabelColumn(codes=array([0, 1, 0], dtype=int32), values=[('a', 1.0), ('b', 2.0)])
     """
     if len(columns) == 1:
         return columns[0]
-    words = [[*map(_plain_text, column.values)] for column in columns]
+    words = [column.values for column in columns]
     combinations, positions = np.unique(np.array([column.codes for column in columns]), axis=1, return_inverse=True)
     table = CodeTable()
     codes = table.codes(
-        None if min(combination) < 0 else JOINT_SEPARATOR.join(map(list.__getitem__, words, combination))
+        None if min(combination) < 0 else tuple(map(operator.getitem, words, combination))
         for combination in combinations.T.tolist()
     )
     return LabelColumn(codes[positions], [*table.labels])
+
+
+def _joint_text(labels: Iterable[Any]) -> str:
+    """Return a combination of labels as text, in which texts of numbers are unchanged."""
+    return JOINT_SEPARATOR.join(label if isinstance(label, str) else _plain_text(label) for label in labels)
 
 
 def _plain_text(label: Any) -> str:
@@ -184,8 +202,8 @@ class CodeTable(dict[Any, int]):
             return -1
         if isinstance(cell, timedelta):
             cell = cell.total_seconds()
-        is_number = isinstance(cell, int | float) and not isinstance(cell, bool)
-        label = cell if is_number else self._text(cell_text(cell).strip())
+        is_label = isinstance(cell, int | float | tuple) and not isinstance(cell, bool)
+        label = cell if is_label else self._text(cell_text(cell).strip())
         code = self[cell] = self.labels.setdefault(label, len(self.labels))
         return code
 

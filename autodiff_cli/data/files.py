@@ -521,7 +521,7 @@ class DataSource:
             for block in file.iter_blocks((), _TEXT_BLOCK_ROWS):
                 cells = block.cells
                 if isinstance(cells, TextBatch):
-                    cells = cells.select_columns(positions) if positions else cells
+                    cells = TextBatch(cells.batch.select(positions)) if positions else cells
                 elif positions:
                     cells = [[row[position] for position in positions] for row in cells]
                 yield cells

@@ -13,6 +13,7 @@ import copy
 import functools
 import gzip
 import io
+import itertools
 import os
 import stat
 import threading
@@ -217,15 +218,19 @@ def read_all(stream: BinaryIO, name: str, *, spool_to_disk: bool = False) -> byt
 
     Raises:
         DataError: if the bytes have to be on disk but no file can be written, and for an endless device.
+        OSError: if the stream cannot be read, or is text with an implausibly long line.
     """
     if _is_device(stream):
         typed = stream.read(_MEMORY_CHECK_BYTES)
         if len(typed) == _MEMORY_CHECK_BYTES:
             raise DataError(f"{name}: this is an endless device, not a data file")
         return typed
+    start = stream.read(_SPOOL_READ_BYTES)
+    if not start.startswith((*_NOT_IN_GZIP,)):
+        stream = cast(BinaryIO, BoundedLineStream(stream))
     pieces: list[bytes] = []
     size, next_check = 0, 0 if spool_to_disk else _MEMORY_CHECK_BYTES
-    for piece in iter(lambda: stream.read(_SPOOL_READ_BYTES), b""):
+    for piece in itertools.chain([start], iter(lambda: stream.read(_SPOOL_READ_BYTES), b"")):
         pieces.append(piece)
         size += len(piece)
         if size > next_check:
@@ -254,14 +259,14 @@ def _spool_to_disk(pieces: list[bytes], stream: BinaryIO, name: str) -> Temporar
         raise DataError(
             f"{name}: streaming needs a copy on disk, but the cache is off (AUTODIFF_CACHE=off) or has no folder"
         )
-    try:
-        spool = TemporaryBytes(folder)
-        while pieces:
-            spool.write(pieces.pop(0), len(spool))
-        for piece in iter(lambda: stream.read(_SPOOL_READ_BYTES), b""):
+    spool = None
+    while piece := pieces.pop(0) if pieces else stream.read(_SPOOL_READ_BYTES):
+        try:
+            spool = TemporaryBytes(folder) if spool is None else spool
             spool.write(piece, len(spool))
-    except OSError as error:
-        raise DataError(f"{name}: cannot write the copy that streaming needs: {error_reason(error)}") from None
+        except OSError as error:
+            raise DataError(f"{name}: cannot write the copy that streaming needs: {error_reason(error)}") from None
+    assert spool is not None  # there is a piece
     return spool
 
 

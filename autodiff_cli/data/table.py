@@ -32,20 +32,21 @@ from autodiff_cli.data.batches import (
 from autodiff_cli.data.dialect import CellKind, CellParser, label_text
 from autodiff_cli.data.dialect import DataError as DataError
 from autodiff_cli.language.errors import ExpressionError, format_names, spelling_hint
-from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.language.lexer import canonical_names
 from autodiff_cli.language.names import ColumnNames, TextMatch, joined_columns
 from autodiff_cli.language.parser import parse
 from autodiff_cli.language.program import read_for_floats
 
 
 def named_columns(data: Any) -> dict[str, ArrayLike]:
-    """Return the columns of data by name, without copying them.
+    """Return the columns of data by canonical names, without copying them.
 
     Args:
         data: a mapping, a pandas or polars data frame, an Arrow table or record batch, or a structured array.
 
     Raises:
         TypeError: for data without named columns.
+        InputError: if two columns have the same name.
 
     >>> named_columns(np.array([(1, 2.0)], dtype=[("x", int), ("y", float)]))
     {'x': array([1]), 'y': array([2.])}
@@ -53,14 +54,16 @@ def named_columns(data: Any) -> dict[str, ArrayLike]:
     if isinstance(data, np.ndarray):
         if data.dtype.names is None:
             raise TypeError('an array has no column names; pass {"x": array[:, 0], …} or a structured array')
-        return {name: data[name] for name in data.dtype.names}
-    if hasattr(data, "column_names"):  # Arrow
-        return {str(name): data.column(position) for position, name in enumerate(data.column_names)}
-    if isinstance(data, Mapping) or hasattr(data, "keys"):
-        return {str(name): data[name] for name in data.keys()}  # noqa: SIM118 (data frames iterate otherwise)
-    if hasattr(data, "columns") and hasattr(data, "get_column"):  # polars
-        return {str(name): data.get_column(name) for name in data.columns}
-    raise TypeError(f"data must have named columns (a mapping, a data frame or a table), not {type(data).__name__}")
+        pairs = [(name, data[name]) for name in data.dtype.names]
+    elif hasattr(data, "column_names"):  # Arrow
+        pairs = [(name, data.column(position)) for position, name in enumerate(data.column_names)]
+    elif isinstance(data, Mapping) or hasattr(data, "keys"):
+        pairs = [(name, data[name]) for name in data.keys()]  # noqa: SIM118 (data frames iterate otherwise)
+    elif hasattr(data, "columns") and hasattr(data, "get_column"):  # polars
+        pairs = [(name, data.get_column(name)) for name in data.columns]
+    else:
+        raise TypeError(f"data must have named columns (a mapping, a data frame or a table), not {type(data).__name__}")
+    return canonical_names((str(name), column) for name, column in pairs)
 
 
 _NATIVE_TYPE_CODES = frozenset("?bBhHiIlLqQfd")  # NumPy type codes of numbers that every backend reads
@@ -129,7 +132,7 @@ class MemoryDataset:
     """A dataset of columns in memory: anything that `named_columns` accepts."""
 
     def __init__(self, data: Mapping[str, ArrayLike]) -> None:
-        self._data = {canonical_name(name): values for name, values in named_columns(data).items()}
+        self._data = named_columns(data)
         self.names = tuple(self._data)
 
     def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
@@ -152,7 +155,7 @@ class MemoryDataset:
             if {*parts} <= self._data.keys():
                 label_columns[name] = join_labels(
                     [LabelColumn.of(label_vector(self._data[part], part)) for part in parts]
-                )
+                ).joined()
         if not columns and not label_columns:
             raise DataError(f"the model uses none of the columns, which are {format_names(self.names)}")
         both: RawBatch = {**columns, **label_columns, **columns}  # numbers first, also of a column that is read as both
@@ -249,10 +252,6 @@ class TextBatch:
         import pyarrow as pa
 
         return TextBatch(self.batch.filter(pa.array(rows)))
-
-    def select_columns(self, positions: Sequence[int]) -> TextBatch:
-        """Return the columns at some positions, in that order."""
-        return TextBatch(self.batch.select(list(positions)))
 
     def parse_column(self, position: int) -> NDArray[np.float64]:
         """Return a column as numbers. Raises FallbackRequired if a cell is not a plain number."""

@@ -37,7 +37,7 @@ from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape, substitute
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers import ball_arithmetic as ball
-from autodiff_cli.numbers.ball_arithmetic import Number
+from autodiff_cli.numbers.ball_arithmetic import Number, float_bounds
 from autodiff_cli.numbers.balls import has_possible_jump, interval_arithmetic, reset_jumps
 from autodiff_cli.numbers.kind import Kind
 
@@ -284,14 +284,7 @@ def _evaluate_over(evaluate: ForwardPass[Number], box: Mapping[str, Interval]) -
 def _output_ends(tape: Tape, evaluate: ForwardPass[Number], box: Mapping[str, Interval]) -> list[FloatBounds]:
     """Return the ends of all outputs over a box."""
     values = _evaluate_over(evaluate, box)
-    return [_float_ends(values[i]) for i in tape.outputs]
-
-
-def _float_ends(x: Number) -> FloatBounds:
-    """Return the tightest floats that enclose a ball; infinite if the number may be undefined."""
-    if not ball.is_finite(x):
-        return -math.inf, math.inf
-    return ball.float_below(ball.as_ball(x).lower()), -ball.float_below(-ball.as_ball(x).upper())
+    return [float_bounds(values[i]) for i in tape.outputs]
 
 
 def _ends_without_balls(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> list[list[FloatBounds]]:
@@ -302,7 +295,7 @@ def _ends_without_balls(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> 
     """
     import numpy as np
 
-    from autodiff_cli.numbers.intervals import INTERVALS, Intervals, float_bounds
+    from autodiff_cli.numbers.intervals import INTERVALS, Intervals
 
     ends = {name: np.array([[float_bounds(end) for end in box[name]] for box in boxes]) for name in boxes[0]}
     with np.errstate(all="ignore"):
@@ -344,4 +337,4 @@ def _bounds_at_corners(
     if not ball.is_finite(_evaluate_over(evaluate, box)[-1]) or has_possible_jump():
         return None
     corners = [_evaluate_over(evaluate, corner)[-1] for corner in (lowest, highest)]
-    return (_float_ends(corners[0])[0], _float_ends(corners[1])[1]) if all(map(ball.is_finite, corners)) else None
+    return (float_bounds(corners[0])[0], float_bounds(corners[1])[1]) if all(map(ball.is_finite, corners)) else None

@@ -510,10 +510,6 @@ class StepSentences:
         """Return a phrase that belongs to no step, filled in with the numbers of the trace."""
         return fill(phrase, _StepFacts(self._trace, self._show, None))
 
-    def has_contributions(self, step: BackwardStep) -> bool:
-        """Whether the node contributes to its inputs: its adjoint is not a structural zero."""
-        return self._trace.adjoints_or_none[step.node] is not None
-
     def backward(self, step: BackwardStep) -> str:
         """Return what a node does with its adjoint, as a sentence without a full stop."""
         sentence = fill(backward_phrase(self._trace, step.node), _StepFacts(self._trace, self._show, step))

@@ -11,10 +11,12 @@ import json
 import math
 import re
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.export import latex, python
@@ -52,51 +54,14 @@ if TYPE_CHECKING:
 # --- C (C99): `double f(const double x[N], double gradient[N])`
 
 _C_INDENT = "    "
-# Keywords of C99, of later C, of GNU C and of C++; macros of math.h and of GNU systems.
-_C_KEYWORDS = """
-    auto break case char const continue default do double else enum extern float for goto if inline int long register
-    restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-    alignas alignof asm bool constexpr false nullptr static_assert thread_local true typeof typeof_unqual
-    and and_eq bitand bitor catch char8_t char16_t char32_t class co_await co_return co_yield compl concept const_cast
-    consteval constinit decltype delete dynamic_cast explicit export friend mutable namespace new noexcept not not_eq
-    operator or or_eq private protected public reinterpret_cast requires static_cast template this throw try typeid
-    typename using virtual wchar_t xor xor_eq
-    main NULL errno linux unix i386 math_errhandling
-    INFINITY NAN HUGE_VAL HUGE_VALF HUGE_VALL MATH_ERRNO MATH_ERREXCEPT
-    FP_FAST_FMA FP_FAST_FMAF FP_FAST_FMAL FP_ILOGB0 FP_ILOGBNAN FP_INFINITE FP_INT_DOWNWARD FP_INT_TONEAREST
-    FP_INT_TONEARESTFROMZERO FP_INT_TOWARDZERO FP_INT_UPWARD FP_LLOGB0 FP_LLOGBNAN FP_NAN FP_NORMAL FP_SUBNORMAL FP_ZERO
-    DOMAIN SING OVERFLOW UNDERFLOW PLOSS TLOSS HUGE X_TLOSS SNAN SNANF SNANL MAXFLOAT RAND_MAX MB_CUR_MAX
-    EXIT_FAILURE EXIT_SUCCESS NFDBITS FD_SETSIZE BIG_ENDIAN BYTE_ORDER LITTLE_ENDIAN PDP_ENDIAN
-    WCONTINUED WEXITED WNOHANG WNOWAIT WSTOPPED WUNTRACED
-"""
-_C_NUMBERS = (
-    "M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_PI M_PI_2 M_PI_4 M_1_PI M_2_PI M_2_SQRTPI M_SQRT2 M_SQRT1_2 HUGE_VAL_ SNAN"
-)
+_RESERVED_NAMES = tomllib.loads((Path(__file__).parent / "reserved_names.toml").read_text(encoding="utf-8"))
+_C_WORDS = {kind: names.split() for kind, names in _RESERVED_NAMES["c"].items()}
 _C_NUMBER_SUFFIXES = ("", "f", "l", "f32", "f64", "f128", "f32x", "f64x", "F32", "F64", "F128", "F32X", "F64X")
-# Functions and macros of math.h, and compiler built-ins: exported functions must not have their names.
-_C_MATH = """
-    acos acosh asin asinh atan atan2 atanh cabs cacos cacosh carg casin casinh catan catanh cbrt ccos ccosh ceil
-    cexp cimag clog conj copysign cos cosh cpow cproj creal csin csinh csqrt ctan ctanh drem erf erfc exp exp10 exp2
-    expm1 fabs fdim finite floor fma fmax fmin fmod frexp gamma hypot ilogb isinf isnan j0 j1 jn ldexp lgamma llrint
-    llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow pow10 remainder
-    remquo rint round scalb scalbln scalbn significand sin sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn
-"""
-_C_FUNCTIONS = """
-    abort abs alloca atexit atof atoi atol bcmp bcopy bzero calloc clock div execl execle execlp execv execve execvp
-    exit ffs ffsl ffsll fork fpclassify fprintf fputc fputs free fscanf fwrite getenv imaxabs index isalnum isalpha
-    isascii isblank iscanonical iscntrl isdigit iseqsig isfinite isgraph isgreater isgreaterequal isless islessequal
-    islessgreater islower isnormal isprint ispunct issignaling isspace issubnormal isunordered isupper isxdigit
-    iszero labs ldiv llabs malloc memchr memcmp memcpy memmove mempcpy memset printf putc putchar puts qsort rand
-    realloc remove rename rindex scanf signal signbit signgam snprintf sprintf srand sscanf stpcpy stpncpy
-    strcasecmp strcat strchr strcmp strcpy strcspn strdup strlen strncasecmp strncat strncmp strncpy strndup strnlen
-    strpbrk strrchr strspn strstr strtod strtol system time toascii tolower toupper vfprintf vfscanf vprintf vscanf
-    vsnprintf vsprintf vsscanf
-"""
 C_NAMES = NamingRules(
-    frozenset([*_C_KEYWORDS.split(), *map("".join, product(_C_NUMBERS.split(), _C_NUMBER_SUFFIXES))]),
+    frozenset([*_C_WORDS["keywords"], *map("".join, product(_C_WORDS["numbers"], _C_NUMBER_SUFFIXES))]),
     is_plain_name,
     function_keywords=frozenset(
-        [*_C_FUNCTIONS.split(), *(f"{name}{suffix}" for name in _C_MATH.split() for suffix in ("", "f", "l", "_r"))]
+        [*_C_WORDS["functions"], *map("".join, product(_C_WORDS["math"], ("", "f", "l", "_r")))]
     ),
 )
 _C_RESERVED = frozenset({"x", "gradient", "hessian"})
@@ -250,12 +215,6 @@ def _fortran_statements(program: ExportProgram, layout: SourceLayout) -> Iterato
 # --- JavaScript: `f({ x, y })`, which returns `{ value, gradient }`, as a module without imports
 
 _JAVASCRIPT_INDENT = "  "
-_JAVASCRIPT_KEYWORDS = """
-    arguments await break case catch class const continue debugger default delete do else enum eval export extends false
-    finally for function if implements import in instanceof interface let new null package private protected public
-    return static super switch this throw true try typeof undefined var void while with yield
-    Infinity Math NaN Number Object
-"""
 
 
 def _is_javascript_name(text: str) -> bool:
@@ -263,7 +222,7 @@ def _is_javascript_name(text: str) -> bool:
     return text.isidentifier() and re.fullmatch(r"[\w$]+", text) is not None
 
 
-JAVASCRIPT_NAMES = NamingRules(frozenset(_JAVASCRIPT_KEYWORDS.split()), _is_javascript_name)
+JAVASCRIPT_NAMES = NamingRules(frozenset(_RESERVED_NAMES["javascript"]["keywords"].split()), _is_javascript_name)
 _JAVASCRIPT_RESERVED = frozenset({"gradient", "hessian"})
 
 

@@ -40,7 +40,7 @@ from autodiff_cli.graph.tape import (
 )
 from autodiff_cli.language import errors
 from autodiff_cli.language.errors import ExpressionError, MissingValueError
-from autodiff_cli.language.lexer import canonical_name, quote_name
+from autodiff_cli.language.lexer import canonical_name, canonical_names, quote_name
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.floats import FLOATS
@@ -198,7 +198,7 @@ class Formula:
             UnknownNameError: for a name that is not a variable.
             MissingValueError: for a variable without a value, which the message calls `noun`.
         """
-        by_name = {canonical_name(name): value for name, value in values.items()}
+        by_name = canonical_names(values.items())
         self.check_names(by_name)
         if missing := [name for name in self.leaves if name not in by_name]:
             raise MissingValueError(f"no {noun} for {errors.format_names(missing, '`')}")
@@ -632,7 +632,7 @@ class Formula:
         return self._gradients[key]
 
     def _rates(self, direction: Mapping[str, ArrayLike]) -> dict[str, Any]:
-        rates = {canonical_name(name): rate for name, rate in as_mapping(direction).items()}
+        rates = canonical_names(as_mapping(direction).items())
         self.check_names(rates)
         return _as_numbers(rates, "direction")
 

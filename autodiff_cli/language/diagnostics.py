@@ -402,6 +402,8 @@ def _explain(
     if unexpected.type == "SHAPE":
         if opening is not None and opening.type == "LSQB":
             return "slices are not in the language: an index is one integer, as in `v[0]`", None
+        if any(lexeme.type == "TILDE" for lexeme in before):
+            return "an interaction is a product with a parameter: `b*x*z`, or `b[group]*x` for labels", None
         return "`:` declares the shape of one name, in a statement of its own: `W: 2x3`", None
     if unexpected.type in CLOSING_BRACKETS.values() and opening is None:
         return f"this `{unexpected.text}` has no opening bracket; expected {expected_terminals(accepts)}", None

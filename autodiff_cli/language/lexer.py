@@ -12,9 +12,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from autodiff_cli.language.errors import NEWLINE, ExpressionError
+from autodiff_cli.language.errors import NEWLINE, ExpressionError, InputError
 
 RESERVED = {"or": "OR", "and": "AND", "not": "NOT"}
 NAME_ALIASES = {"π": "pi"}  # apply to whole names
@@ -271,6 +271,17 @@ def canonical_name(name: str) -> str:
         return name
     name = unicodedata.normalize("NFC", name.replace(MICRO, MU))
     return NAME_ALIASES.get(name, name)
+
+
+def canonical_names(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return values by canonical names. Raises InputError for a name that occurs twice, also in another spelling."""
+    named: dict[str, Any] = {}
+    for given, value in pairs:
+        name = canonical_name(given)
+        if name in named:
+            raise InputError(f"`{name}` is given twice")
+        named[name] = value
+    return named
 
 
 def is_name(text: str) -> bool:

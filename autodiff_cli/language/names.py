@@ -504,6 +504,9 @@ def misused_text_error(names: ResolvedNames, number: int) -> ExpressionError:
     if len(lexemes.words) == 2:  # the text, and the end
         words = "leave out the quotation marks around the formula"
         return lexemes.error(words, number, if_quotable(lexemes.words[number][1:-1].strip(), None))
+    if lexemes.words[max(number - 2, 0) : number] == ["Q", "("]:
+        words = "a column of any name is written in backticks, without `Q`"
+        return lexemes.error(words, number, f"{BACKTICK}{lexemes.words[number][1:-1]}{BACKTICK}")
     words = "quoted text can only be compared with a column of text, by `==` or `!=`, as in `group == 'A'`"
     if not texts:
         return lexemes.error(f"{words}; there is no column of text here", number)
@@ -551,6 +554,9 @@ def unknown_function_error(names: ResolvedNames, call: Instruction, number: int,
     if translation is not None and not is_value:
         words, suggestion = translation
         return lexemes.error(words or f"there is no function `{name}`", number, suggestion)
+    if name == "C" and "TILDE" in lexemes.types and inside.isidentifier():
+        words = f"`C` is not a function; a parameter for each level is written `a[{inside}]`, a product `C*{inside}`"
+        return lexemes.error(words, number)
     if call.operands == 1 and inside and (is_value or lexemes.is_in_backticks(number) or len(name) == 1):
         words = f"`{name}` is not a function; multiplication is written `*`"
         return lexemes.error(words, number, f"{quote_name(name)}*{arguments}")

@@ -206,6 +206,14 @@ def float_below(x: arb) -> float:
     return candidate
 
 
+def float_bounds(x: Number) -> tuple[float, float]:
+    """Return the tightest floats that enclose a number; infinite if it may be undefined or unbounded."""
+    if not is_finite(x):
+        return -math.inf, math.inf
+    number = as_ball(x)
+    return float_below(number.lower()), 0.0 - float_below(-number.upper())  # without -0
+
+
 def format_shortest(x: Number, digits: int) -> str:
     """Return a number rounded to so many significant digits, without trailing zeros: `0.5`, `-8.33e-10`, `0`."""
     significand, exponent, power = format_digits(x, digits).partition("e")

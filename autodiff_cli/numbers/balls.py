@@ -18,6 +18,7 @@ Imported only where such numbers are needed, because it imports FLINT.
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
@@ -134,8 +135,9 @@ def _lower_gamma(max_terms: int, a: Ball, x: Ball) -> Ball:
     rest = 1 - _upper_gamma(a, x)
     if not rest.is_finite() or rest.rel_accuracy_bits() > ctx.prec // 2:
         return rest
-    total = _incomplete_gamma_series(0, a, x, False, max_terms)  # FLINT's own function takes minutes for large a
-    return rest if total is None else total[0] * (a * x.log() - x - (a + 1).lgamma()).exp()
+    density = (a * x.log() - x - (a + 1).lgamma()).exp()
+    total = _incomplete_gamma_series(density, 0, a, x, False, max_terms)  # FLINT's own takes minutes for large a
+    return rest if total is None else total[0] * density
 
 
 def _upper_gamma(a: Ball, x: Ball) -> Ball:
@@ -144,6 +146,7 @@ def _upper_gamma(a: Ball, x: Ball) -> Ball:
 
 _GUARD_BITS = 10  # additional bits, beyond the arguments' bits
 _MAX_TERMS = 500_000  # terms of a series; more take seconds
+_MAX_FLOAT = arb(sys.float_info.max)
 _MAX_WIDE_TERMS = 2000  # terms of a series for an interval: bounds over intervals evaluate thousands of series
 
 
@@ -160,20 +163,22 @@ def gammainc_derivative(max_terms: int, order: int, a: Ball, x: Ball) -> Ball:
     density = (shifted * x.log() - x - (shifted + 1).lgamma()).exp()
     if not all(density[i].is_finite() for i in range(order + 1)):
         raise Undecided
-    if x > a and (total := _incomplete_gamma_series(order, a, x, True, max_terms)) is not None:
+    if x > a and (total := _incomplete_gamma_series(density[0], order, a, x, True, max_terms)) is not None:
         return -(density * shifted / x * total)[order] * arb.fac_ui(order)
-    if (total := _incomplete_gamma_series(order, a, x, False, max_terms)) is not None:
+    if (total := _incomplete_gamma_series(density[0], order, a, x, False, max_terms)) is not None:
         return (density * total)[order] * arb.fac_ui(order)
     raise Undecided
 
 
-def _incomplete_gamma_series(order: int, a: Ball, x: Ball, is_upper: bool, max_terms: int) -> Series | None:
+def _incomplete_gamma_series(
+    factor: Ball, order: int, a: Ball, x: Ball, is_upper: bool, max_terms: int
+) -> Series | None:
     """Return Σ x^k/((a+1)…(a+k)), or for the upper function Σ (a-1)…(a-k)/x^k, as a truncated power series in a.
 
-    None if that takes too many terms. The rest, from a term t on, is t·(1 + r) with |r| <= x/(gap - e), in the
-    absolute values of coefficients of powers of e. The lower rest is at most a geometric series of x/(a+k+1+e). The
-    upper one is t·∫ (1 + s/x)^(a-k-1+e)·exp(-s) ds over s from 0, where (1 + s/x)^m <= exp(m·s/x) for m > 0, and the
-    coefficient of e^i in (1 + s/x)^e is at most (s/x)^i/i!.
+    None if that takes too many terms, or if terms times the factor exceed floats, as those of wide balls do. The rest,
+    from a term t on, is t·(1 + r) with |r| <= x/(gap - e), in the absolute values of coefficients of powers of e. The
+    lower rest is at most a geometric series of x/(a+k+1+e). The upper one is t·∫ (1 + s/x)^(a-k-1+e)·exp(-s) ds over s
+    from 0, where (1 + s/x)^m <= exp(m·s/x) for m > 0, and the coefficient of e^i in (1 + s/x)^e is at most (s/x)^i/i!.
     """
     # As many bits as the balls determine, at most the precision, and guard bits.
     bits = max(_GUARD_BITS, min(ctx.prec, _GUARD_BITS + min(a.rel_accuracy_bits(), x.rel_accuracy_bits())))
@@ -182,9 +187,11 @@ def _incomplete_gamma_series(order: int, a: Ball, x: Ball, is_upper: bool, max_t
     estimate = 2 * needed / ((slope**2 + 2 * needed / (a + 1)).sqrt() - slope)  # their number, by a Gaussian estimate
     if not estimate < most:
         return None
-    small = arb(2) ** -bits
+    small, largest = arb(2) ** -bits, _MAX_FLOAT / factor.abs_upper()
     term, total = [arb(1)] + [arb(0)] * order, [arb(0)] * (order + 1)
     for k in range(int(min(most, float((a + x).upper()) + 1)) if is_upper else most):
+        if not term[0].abs_upper() < largest:
+            return None
         if abs(term[0]) <= total[0] * small and (gap := x - (a - k - 1).max(arb(0)) if is_upper else a + k + 1 - x) > 0:
             sizes = arb_series([abs(coefficient) for coefficient in term], prec=order + 1)
             rest = sizes * (1 + x / arb_series([gap, -1], prec=order + 1))

@@ -368,20 +368,12 @@ def _by_balls(name: str) -> Function:
                 if all(map(math.isfinite, row)):
                     ends_of_all = [*map(ball.from_float, row)]
                     z = function(*map(ball.interval_between, ends_of_all[::2], ends_of_all[1::2]))
-                results[:, k] = float_bounds(z)
+                results[:, k] = ball.float_bounds(z)
                 is_continuous[k] = ball.is_finite(z) and not balls.has_possible_jump()
         low, high = results.reshape(2, *shape)
         return Intervals(low, high, is_continuous.reshape(shape) & _continuous(*xs))
 
     return at
-
-
-def float_bounds(x: ball.Number) -> tuple[float, float]:
-    """Return the tightest floats that enclose a number; infinite if it may be undefined or unbounded."""
-    if not ball.is_finite(x):
-        return -math.inf, math.inf
-    number = ball.as_ball(x)
-    return ball.float_below(number.lower()), 0.0 - ball.float_below(-number.upper())  # without -0
 
 
 @functools.cache
@@ -390,7 +382,7 @@ def _parse_constant(text: str) -> Intervals:
     number = balls.parse_constant(text)
     if isinstance(number, arb) and not number.is_finite():
         return Intervals(*(np.asarray(float(number)),) * 2, np.asarray(False))
-    return Intervals.between(*float_bounds(number))
+    return Intervals.between(*ball.float_bounds(number))
 
 
 _COSH = _monotonic(np.cosh, values=(1, np.inf))  # the increasing branch, for x >= 0

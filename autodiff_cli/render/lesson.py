@@ -324,7 +324,7 @@ class _Sheet:
         sentence = self._sentences.backward(step)
         reason = "" if sentence in self._given_hints else f": {self._text(sentence)}"
         self._given_hints.add(sentence)
-        contributions = step.contributions if self._sentences.has_contributions(step) else ()
+        contributions = () if self._trace.adjoints_or_none[step.node] is None else step.contributions
         items = "".join(f"<li>{self._text(self._sentences.contribution(step, term))}</li>" for term in contributions)
         return f"<li>{label}, adjoint {adjoint}{reason}<ul>{items}</ul></li>"
 

@@ -8,6 +8,7 @@ in colours that the colour-blind can tell apart (Okabe and Ito 2008).
 from __future__ import annotations
 
 import io
+import logging
 import math
 import os
 import warnings
@@ -28,7 +29,7 @@ from autodiff_cli.render.fit import estimate_cells, has_short_formula
 from autodiff_cli.render.formatting import drop_double_negations, markup, shorten_middle, single_line
 from autodiff_cli.render.progress import step_noun
 from autodiff_cli.render.report import Paper, Report, Style, empty_plot, plot_lines, tick_label
-from autodiff_cli.system import open_atomic_bytes
+from autodiff_cli.system import cache_folder, open_atomic_bytes
 from autodiff_cli.training.fitting.posterior import draw_numbers
 from autodiff_cli.training.options import DEFAULT_FIGURE, FigureOptions
 from autodiff_cli.training.result.fitted_model import FitPlot, FittedCurve, FittedModel
@@ -604,6 +605,9 @@ def save_plot(
 
 def _figure_bytes(fits: Mapping[str, FittedModel], options: FigureOptions, format_name: str) -> bytes:
     """Return a figure as an image; the same fits give the same bytes."""
+    if cache_folder() is None:  # matplotlib then uses a temporary folder, of which it warns
+        os.environ.setdefault("MPLCONFIGDIR", os.devnull)
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)
     import matplotlib
 
     title = shorten_middle(single_line(next(iter(fits.values())).model), 200)

@@ -30,8 +30,8 @@ from autodiff_cli.graph.op import ONE, ZERO, Op
 from autodiff_cli.graph.tape import LazyTable, Tape, substitute, topological_order
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers import balls
-from autodiff_cli.numbers.ball_arithmetic import Number
-from autodiff_cli.numbers.intervals import Intervals, float_bounds
+from autodiff_cli.numbers.ball_arithmetic import Number, float_bounds
+from autodiff_cli.numbers.intervals import Intervals
 from autodiff_cli.ops.arithmetic import abs_, add, div, mul, neg, sub
 from autodiff_cli.ops.elementary import cbrt, cos, exp, pow_, sin, sqrt, square, tan
 from autodiff_cli.solving import search

@@ -29,8 +29,8 @@ from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, is_literal, variable
 from autodiff_cli.graph.tape import LazyTable, Tape, rebuild, topological_order, with_inputs
-from autodiff_cli.numbers.ball_arithmetic import Number
-from autodiff_cli.numbers.intervals import INTERVALS, INVERSES, Function, Intervals, float_bounds
+from autodiff_cli.numbers.ball_arithmetic import Number, float_bounds
+from autodiff_cli.numbers.intervals import INTERVALS, INVERSES, Function, Intervals
 from autodiff_cli.ops.arithmetic import abs_, and_, div, greater, greater_equal, less, less_equal, not_, sign, where
 
 _BATCH = 4096  # boxes that are evaluated together

@@ -26,8 +26,7 @@ from autodiff_cli.graph.op import ZERO
 from autodiff_cli.graph.tape import substitute
 from autodiff_cli.language.errors import ExpressionError, format_names, pluralize
 from autodiff_cli.numbers import ball_arithmetic as ball
-from autodiff_cli.numbers.ball_arithmetic import Number
-from autodiff_cli.numbers.intervals import float_bounds
+from autodiff_cli.numbers.ball_arithmetic import Number, float_bounds
 from autodiff_cli.ops.arithmetic import and_, equal, greater, greater_equal, less, less_equal, not_, not_equal, or_
 from autodiff_cli.solving import MAX_BOXES, proof
 from autodiff_cli.solving.search import Boxes, Search, SearchResult, System, kind_by_surroundings, kinds_of_points

@@ -178,6 +178,7 @@ def _array_target(
     definitions: Mapping[str, Callable[..., Node]],
     array_literal: tuple[str, str],
     snippets: Mapping[str, str] = MappingProxyType({}),
+    as_condition: Notation = _AS_CONDITION,
 ) -> Target:
     """Return the target of an array library, with what these libraries share."""
     return Target(
@@ -186,7 +187,7 @@ def _array_target(
         numbers={"tau": f"(2*{module}.pi)", **{each: f"{module}.{each}" for each in ("pi", "e", "inf", "nan")}},
         literal=shortest_literal,
         as_number=Notation((f"{module}.where(", ", 1.0, 0.0)"), (0,)),
-        as_condition=_AS_CONDITION,
+        as_condition=as_condition,
         definitions={"pow": _real_power, **definitions},
         array_literal=array_literal,
         binary_ops=("max", "min"),
@@ -307,8 +308,11 @@ def _root(x: Node, n: Node) -> Node:
     return where(less(x, 0), where(equal(mod(abs_(n), 2), 1), -1, constant("nan")), 1) * abs_(x) ** (1 / n)
 
 
-# Only the value matters, because the frameworks differentiate by themselves.
-FRAMEWORK_DEFINITIONS: Mapping[str, Callable[..., Node]] = {"root": _root}
+# The values matter, because the frameworks differentiate by themselves.
+FRAMEWORK_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
+    "root": _root,
+    **{name: partial(careful_form, name) for name in ("asec", "asech", "logit")},
+}
 
 
 def _jax_beta(a: Node, b: Node) -> Node:
@@ -319,15 +323,7 @@ def _jax_beta(a: Node, b: Node) -> Node:
     return where(is_small, gamma(p) * gamma(q) / gamma(p + q), by_logarithms)
 
 
-_JAX_NN = {
-    "relu": "relu", "sigmoid": "sigmoid", "softplus": "softplus", "logsigmoid": "log_sigmoid", "silu": "silu",
-    "mish": "mish", "softsign": "soft_sign", "elu": "elu", "celu": "celu", "selu": "selu", "leaky_relu": "leaky_relu",
-    "hardtanh": "hard_tanh", "relu6": "relu6",
-}  # fmt: skip
-_JAX_SPECIAL = {
-    "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "gamma": "gamma", "lgamma": "gammaln", "digamma": "digamma",
-    "Ei": "expi", "logit": "logit", "logsumexp": "logsumexp",
-}  # fmt: skip
+_JAX_NN = ("relu", "sigmoid", "softplus", "silu", "mish", "elu", "celu", "selu", "leaky_relu", "relu6")
 JAX = _array_target(
     "jax",
     "jnp",
@@ -335,7 +331,9 @@ JAX = _array_target(
         **library_calls("jnp", {**_NUMPY_UNARY_NAMES, "cbrt": "cbrt", "norm": "linalg.norm"}),
         **library_calls("jnp", _NUMPY_BINARY_NAMES, 2),
         **library_calls("jax.nn", _JAX_NN),
-        **library_calls("jax.scipy.special", _JAX_SPECIAL),
+        **library_calls("jax.nn", {"logsigmoid": "log_sigmoid", "softsign": "soft_sign", "hardtanh": "hard_tanh"}),
+        **library_calls("jax.scipy.special", ("erf", "erfc", "erfinv", "gamma", "digamma", "logsumexp")),
+        **library_calls("jax.scipy.special", {"lgamma": "gammaln", "Ei": "expi"}),
         **library_calls("jax.scipy.special", ("polygamma", "gammainc", "gammaincc"), 2),
         "clip": call_notation("jnp.clip", 3),
         "gelu": Notation(("jax.nn.gelu(", ", approximate=False)"), (0,)),
@@ -348,16 +346,11 @@ JAX = _array_target(
     ("jnp.array(", ", dtype=float)"),
 )
 
-_TORCH = {
-    "asin": "asin", "acos": "acos", "atan": "atan", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
-    "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "lgamma": "lgamma", "digamma": "digamma",
-    "logit": "logit", "relu": "relu", "sigmoid": "sigmoid", "celu": "celu", "selu": "selu",
-    "largest": "amax", "smallest": "amin", "norm": "linalg.norm", "size": "numel",
-}  # fmt: skip
-_TORCH_NN = {
-    "logsigmoid": "logsigmoid", "silu": "silu", "gelu": "gelu", "softsign": "softsign", "elu": "elu",
-    "leaky_relu": "leaky_relu", "hardtanh": "hardtanh", "relu6": "relu6",
-}  # fmt: skip
+_TORCH = (
+    "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma", "relu", "sigmoid",
+    "celu", "selu",
+)  # fmt: skip
+_TORCH_NN = ("logsigmoid", "silu", "softsign", "elu", "leaky_relu", "hardtanh", "relu6")
 _TORCH_OF_TWO = {
     "atan2": "atan2", "hypot": "hypot", "mod": "remainder", "max": "maximum", "min": "minimum",
     "logaddexp": "logaddexp", "outer": "outer", "gammainc": "special.gammainc", "gammaincc": "special.gammaincc",
@@ -368,6 +361,7 @@ TORCH = _array_target(
     "torch",
     {
         **library_calls("torch", _TORCH),
+        **library_calls("torch", {"largest": "amax", "smallest": "amin", "norm": "linalg.norm", "size": "numel"}),
         **library_calls(_FUNCTIONAL, _TORCH_NN),
         **library_calls("torch", _TORCH_OF_TWO, 2),
         # PyTorch multiplies the derivatives below a step by 0, also where they are infinite.
@@ -384,6 +378,8 @@ TORCH = _array_target(
     },
     FRAMEWORK_DEFINITIONS,
     ("torch.tensor(", ", dtype=torch.float64)"),
+    # PyTorch takes only tensors as conditions: a condition on constants is True or False.
+    as_condition=Notation(("torch.as_tensor(", " != 0)"), (SUM,), is_condition=True),
 )
 
 

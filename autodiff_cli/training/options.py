@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from autodiff_cli.backends.selection import BACKEND_NAMES, has_compiler
 from autodiff_cli.language.errors import join_words
-from autodiff_cli.language.lexer import canonical_name, is_name, split_assignment
+from autodiff_cli.language.lexer import canonical_name, canonical_names, is_name, split_assignment
 from autodiff_cli.options import (
     FRACTION,
     NOT_NEGATIVE,
@@ -143,7 +143,7 @@ def canonicalize_names(values: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return values by canonical names of parameters. Raises OptionError if they are not a mapping."""
     if values is not None and not hasattr(values, "items"):
         raise OptionError(f"values of parameters must be a mapping of names to values, not {type(values).__name__}")
-    return {} if values is None else {canonical_name(name): value for name, value in values.items()}
+    return {} if values is None else canonical_names(values.items())
 
 
 def parse_quantities(source: Mapping[str, str] | Iterable[str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ LENGTH = 24
 
 def chain() -> list[PlanStep]:
     """Steps that each read only the last value."""
-    return [PlanStep(lambda x: 3 * x + 1, (k,), k + 1, has_own_memory=True) for k in range(LENGTH)]
+    return [PlanStep(lambda x: 3 * x + 1, (k,), k + 1) for k in range(LENGTH)]
 
 
 def most_alive(steps: Sequence[PlanStep]) -> int:

@@ -144,6 +144,15 @@ class Interrupted:
 def run(*_):
     Interrupted()
 """
+AGAIN = """
+import threading
+class Prompt(threading.Timer):  # the first one ends before it has started, as on a busy machine
+    count = 0
+    def start(self):
+        Prompt.count += 1
+        return super().start() if Prompt.count > 1 else self.function(*self.args)
+threading.Timer = Prompt
+"""
 IMPORT = """
 class Finder:
     def find_spec(self, name, *_):
@@ -155,7 +164,7 @@ def run(*_):
 """
 
 
-@pytest.mark.parametrize("place", [DESTRUCTOR, IMPORT])
+@pytest.mark.parametrize("place", [DESTRUCTOR, AGAIN + DESTRUCTOR, IMPORT])
 def test_ctrl_c_where_python_drops_or_replaces_exceptions_is_not_lost(place: str) -> None:
     """Dask's futures have destructors, and a fit on a cluster has thousands of them."""
     done = subprocess.run([sys.executable, "-c", LOST.format(place)], capture_output=True, text=True, timeout=50)

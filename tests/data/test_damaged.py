@@ -402,3 +402,19 @@ def test_rows_are_numbered_through_all_batches_of_a_file(tmp_path: Path) -> None
     parquet.write_table(table, tmp_path / "d.parquet", row_group_size=1000)
     with pytest.raises(DataError, match=r"d\.parquet: row 2501, column `y`: nan"):
         open_data([str(tmp_path / "d.parquet")]).read(ColumnQuery(["x", "y"], batch_rows=1000))
+
+
+@pytest.mark.parametrize("spool_to_disk", [False, True])
+@pytest.mark.parametrize("start", [b"\0", b"x,y\n1,2\n"])
+def test_a_pipe_of_one_endless_line_is_read_only_up_to_the_limit(
+    monkeypatch: pytest.MonkeyPatch, spool_to_disk: bool, start: bytes
+) -> None:
+    monkeypatch.setattr(source, "MAX_LINE_BYTES", 1 << 22)
+    pipe = source.ByteChunkStream(iter([start, *[bytes(1 << 16)] * 100]))
+    with pytest.raises(OSError, match="a line is longer than 4 MB, the maximum"):
+        source.read_all(io.BufferedReader(pipe), "standard input", spool_to_disk=spool_to_disk)
+
+
+def test_a_device_is_no_model_file() -> None:
+    output = run_cli(["predict", "/dev/zero", "-"])
+    assert (output.status, output.stderr) == (2, "error: /dev/zero: a device, not a model file\n")

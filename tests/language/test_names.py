@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable, Mapping
 
+import pyarrow as pa
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import autodiff_cli as ad
 from autodiff_cli.explain.labels import Labels
 from autodiff_cli.graph.node import variable
 from autodiff_cli.graph.tape import Tape
@@ -92,3 +96,22 @@ def test_a_backtick_ends_a_name() -> None:
 
 def test_zeros_before_an_exponent_do_not_count_among_its_digits() -> None:
     assert read("1e-" + "0" * 40 + "2*x").text
+
+
+@each(
+    "call",
+    [
+        lambda twice: ad.parse("2*μ")(twice),
+        lambda twice: ad.parse("2*μ").grad(twice),
+        lambda twice: ad.parse("2*μ").jvp(twice, μ=1.0),
+        lambda twice: ad.fit("y ~ a*μ", {**twice, "y": [1.0, 2.0]}),
+        lambda twice: ad.fit("y ~ μ*x", {"x": [1.0, 2.0], "y": [1.0, 2.0]}, start=twice),
+        lambda twice: ad.Objective("y ~ a*μ", {**twice, "y": [1.0, 2.0]}),
+        lambda twice: ad.fit("y ~ a*μ", {"μ": [1.0, 2.0], "y": [1.0, 2.0]}).predict(twice),
+        lambda twice: ad.fit("y ~ a*x", pa.table([[1.0, 2.0]] * 3, names=["x", "x", "y"])),
+    ],
+)
+def test_a_name_is_given_once_in_python(call: Callable[[Mapping[str, float]], object]) -> None:
+    """Also in two spellings: with the micro sign and with the letter mu."""
+    with pytest.raises(ValueError, match="is given twice"):
+        call({"µ": 1.0, "μ": 2.0})

@@ -44,6 +44,7 @@ from autodiff_cli.training.result.statistics import (
     ComputedStatistics,
     FitStatistics,
     compute_statistics,
+    correlations,
 )
 
 _MAX_COMPARED_LEVELS = 8  # levels; the values of each are tried as starting values of all levels
@@ -229,7 +230,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
             compute_statistics(objective, theta, options.absolute_sigma, _NO_SOLUTION, with_goodness=True),
             missing_error_reasons=(),
             stderr=objective.layout.values(numbers.std(axis=0, ddof=1)),
-            covariance=np.atleast_2d(np.cov(numbers.T)),
+            correlation=correlations(np.atleast_2d(np.cov(numbers.T))),
             definition=goodness.DRAWN,
             warnings=(),
         )

@@ -43,7 +43,7 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import ParameterLayout, read_with_parameters
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
-from autodiff_cli.training.result.statistics import ComputedStatistics, combination_variances
+from autodiff_cli.training.result.statistics import ComputedStatistics, combination_variances, flat_errors
 from autodiff_cli.training.rows import RowIndex
 
 DerivedValues = dict[str, DerivedQuantity]
@@ -151,22 +151,24 @@ def estimate_quantities(
     if not quantities.names:
         return {}, []
     values, slopes = quantities.values(point), quantities.jacobian(point)
+    errors = flat_errors(statistics.stderr, point)
     estimates: DerivedValues = {}
     for name, value, slope in zip(quantities.names, values, slopes, strict=True):
-        estimates[name] = {"value": float(value), "stderr": _delta_method_error(slope, statistics)}
-    return estimates, [*_unknown_error_warnings(estimates, statistics.covariance)]
+        estimates[name] = {"value": float(value), "stderr": _delta_method_error(slope, errors, statistics)}
+    return estimates, [*_unknown_error_warnings(estimates, errors)]
 
 
-def _delta_method_error(gradient: Array, statistics: ComputedStatistics) -> float | None:
-    """Return the standard error of a quantity with a gradient; None if it is unknown."""
-    is_used, covariance = gradient != 0, statistics.covariance
+def _delta_method_error(gradient: Array, errors: Array, statistics: ComputedStatistics) -> float | None:
+    """Return the standard error of a quantity with a gradient; None if it is unknown.
+
+    Args:
+        errors: the standard errors of the parameters.
+    """
+    is_used = gradient != 0
     if not is_used.any():
         return 0.0
     with ignore_float_errors():
-        errors = np.sqrt(np.diag(covariance)[is_used])
-        # Scaled by the errors, so that parameters of very different magnitudes do not lose digits.
-        share = gradient[is_used] * errors
-        matrix = covariance[np.ix_(is_used, is_used)] / np.outer(errors, errors)
+        share, matrix = gradient[is_used] * errors[is_used], statistics.correlation[np.ix_(is_used, is_used)]
         variance = float(share @ np.where(np.isnan(matrix) & (np.outer(share, share) == 0), 0.0, matrix) @ share)
     if math.isnan(variance) and statistics.partial_factor is not None:
         factor, scale = statistics.partial_factor
@@ -174,13 +176,13 @@ def _delta_method_error(gradient: Array, statistics: ComputedStatistics) -> floa
     return math.sqrt(max(variance, 0.0)) if math.isfinite(variance) else None
 
 
-def _unknown_error_warnings(estimates: DerivedValues, covariance: Array) -> Iterator[str]:
+def _unknown_error_warnings(estimates: DerivedValues, errors: Array) -> Iterator[str]:
     """Yield a sentence for each quantity whose value or error is unknown."""
     for name, estimate in estimates.items():
         value = estimate["value"]
         if not math.isfinite(value):
             yield f"the derived quantity `{name}` is {value} at the solution"
-        elif estimate["stderr"] is None and not np.isnan(covariance).all():
+        elif estimate["stderr"] is None and not np.isnan(errors).all():
             yield f"`{name}` has no standard error: a variance that it depends on is unknown"
 
 
@@ -284,7 +286,7 @@ class _Profile:
         self._objective, self._theta, self._element, self._unit = objective, theta, element, unit
         self._name = objective.layout.element_names[element]
         self._minimum = _deviance(objective, theta)
-        self._covariance = fit.covariance[element]
+        self._error, self._changes = fit.errors[element], fit.correlation[element] * fit.errors
         self._solutions: dict[float, Array] = {float(theta[element]): theta}  # the best fits so far, by the fixed value
         others = np.arange(len(theta)) != element
         self._linear = linear_mask(objective, others & (objective.kind is LossKind.SQUARES))
@@ -352,8 +354,7 @@ class _Profile:
 
     def _initial_step(self) -> float:
         """Return the first step away from the estimate: its standard error if known."""
-        variance = float(self._covariance[self._element])
-        return math.sqrt(variance) if variance > 0 else 0.1 * abs(float(self._theta[self._element])) or 1.0
+        return self._error if self._error > 0 else 0.1 * abs(float(self._theta[self._element])) or 1.0
 
     def _find_root(
         self, inner: float, inner_rise: float, outer: float, outer_rise: float, rise: float
@@ -442,9 +443,8 @@ class _Profile:
     def _predicted_start(self, nearest_value: float, value: float) -> Array:
         """Return starting values of the other elements, from their covariance with this one."""
         point = self._solutions[nearest_value]
-        variance = self._covariance[self._element]
-        covariance = np.where(np.isfinite(self._covariance), self._covariance, 0.0)
-        return point + (value - nearest_value) * covariance / variance if variance > 0 else point
+        step = (value - nearest_value) / self._error
+        return point + step * np.nan_to_num(self._changes) if self._error > 0 else point
 
 
 # --- Bootstrap intervals
@@ -583,7 +583,7 @@ def add_intervals(
     if options.bootstrap is not None:
         resampled, level = bootstrap_fits(objective, theta, options.bootstrap, options), fit.confidence_level
         low, high = resampled.intervals(lambda end: end, theta, level)
-        is_unknown = np.isnan(np.diagonal(fit.covariance_on_bounds))
+        is_unknown = np.isnan(fit.errors_on_bounds)
         is_unknown &= not is_unknown.all()  # else the loss has no standard errors
         low[is_unknown] = high[is_unknown] = math.nan  # the ends of resamples depend on the start alone
         intervals["bootstrap"] = _intervals_by_name(objective, low, high)

@@ -55,7 +55,13 @@ from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import RandomEffect
 from autodiff_cli.training.result.goodness import information_criteria
 from autodiff_cli.training.result.prediction import residual_sigma_name
-from autodiff_cli.training.result.statistics import ComputedStatistics, bound_text, compute_statistics, inverse_hessians
+from autodiff_cli.training.result.statistics import (
+    ComputedStatistics,
+    bound_text,
+    compute_statistics,
+    correlations,
+    inverse_hessians,
+)
 from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
 _LOG_SIGMA = "log sigma"  # the logarithm of the residuals' standard deviation; no name in a text has a blank
@@ -565,7 +571,7 @@ def _statistics(
         figures |= {"rss": None, "r_squared": None, "deviance": None if non_integers else -2 * log_likelihood}
     return ComputedStatistics(
         stderr={name: None if np.isnan(error) else error for name, error in errors.items()},
-        covariance=covariance,
+        correlation=correlations(covariance),
         dof=count - len(theta),
         definition="" if np.isnan(covariance).all() else _DEFINITION,
         missing_error_reasons=tuple(reasons),

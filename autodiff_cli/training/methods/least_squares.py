@@ -42,6 +42,8 @@ class LevenbergMarquardtSettings(NamedTuple):
 
     tolerance: float = 1e-15  # relative, of cost, parameters and gradient; the usual 1e-8 loses digits in flat valleys
     rounding_reduction: float = 1e-12  # relative change of a sum of squares that rounding may cause
+    first_evaluations: int = 100  # evaluations after which the nonlinear parameters are fitted alone
+    max_change: float = 10.0  # factor by which they may change then: those that run to infinity or to 0 change by more
     max_evaluations: int = 1000  # evaluations without a limit on epochs; 20 per parameter are added
     min_accepted_ratio: float = 1e-4  # ratio of actual to predicted reduction for a step to be accepted (Moré 1978)
     orthogonality_tolerance: float = 1e-3  # cosine of the angle between residuals and a column of J that counts as 90°
@@ -84,10 +86,12 @@ def fit_least_squares(
     method = _LevenbergMarquardt(batch, start, on_step, stop.tolerance or SETTINGS.tolerance)
     most = stop.evaluations or SETTINGS.max_evaluations + 20 * start.shape[1]
     fits, is_polished = method.fits, stop.tolerance is None
-    method.run(method.is_usable.nonzero()[0], most, stop.epochs, hands_over=is_polished and stop.epochs is None)
-    if stop.epochs is None and stop.evaluations is None:
-        slow = (method.is_usable & ~method.is_finished & ~method.runaways.is_found).nonzero()[0]
-        method.run(method.eliminate_linear(slow, most), 2 * most, hands_over=is_polished)
+    is_unlimited, hands_over = stop.epochs is stop.evaluations is None, is_polished and stop.epochs is None
+    first = SETTINGS.first_evaluations if is_unlimited else most
+    method.run(method.under_way(), first, stop.epochs, hands_over=hands_over)
+    if is_unlimited:
+        method.eliminate_linear(method.under_way(), first)
+        method.run(method.under_way(), most, hands_over=hands_over)
     is_limited = np.zeros(len(start), np.bool_) if stop.epochs is None else fits.epochs == stop.epochs
     if is_polished:
         is_open = method.polish((method.is_finished & ~is_limited).nonzero()[0])
@@ -217,6 +221,10 @@ class _LevenbergMarquardt:
                 break
             is_converged = self._step(fits, hands_over)
 
+    def under_way(self) -> Fits:
+        """Return the fits that have not ended, and do not run away."""
+        return (self.is_usable & ~self.is_finished & ~self.runaways.is_found).nonzero()[0]
+
     def _evaluate(self, theta: Array, numbers: Fits) -> tuple[Array, Array]:
         """Return the triangular factors of [J | r] at points of some fits, and the norms of their columns."""
         triangles = self._batch.triangles(theta, numbers)
@@ -273,25 +281,24 @@ class _LevenbergMarquardt:
             is_converged = is_converged | is_near
         return is_converged
 
-    def eliminate_linear(self, numbers: Fits, max_evaluations: int) -> Fits:
-        """Move fits to minima for the nonlinear parameters alone, and return those that were found; see
-        `_ReducedBatch`.
-        """
+    def eliminate_linear(self, numbers: Fits, max_evaluations: int) -> None:
+        """Move fits to minima for the nonlinear parameters alone, where there are some nearby; see `_ReducedBatch`."""
         limits = np.vstack((self._batch.bounds.low, self._batch.bounds.high))
         linear = linear_mask(self._batch.objective) & np.isinf(limits).all(axis=0)
         if not len(numbers) or linear.all() or not linear.any():
-            return numbers[:0]
+            return
         batch, start = _ReducedBatch(self._batch.take(numbers), linear), self.fits.theta[numbers][:, ~linear]
         inner = _LevenbergMarquardt(batch, start, ignore_steps, self._tolerance)  # type: ignore[arg-type]
         every, is_inside = inner.fits.numbers, inner.is_finished
         inner.run(inner.is_usable.nonzero()[0], max_evaluations)
         for change in (-SETTINGS.kink_probe, SETTINGS.kink_probe):  # minima at the edge of a domain are none
             is_inside &= _is_usable(inner._evaluate(inner.fits.theta * (1 + change), every)[1])
+        ends = np.abs([start, inner.fits.theta])
+        is_inside &= (ends.max(axis=0) < SETTINGS.max_change * ends.min(axis=0)).all(axis=1)
         points = batch.complete(inner.fits.theta, every)
         triangles, sizes = self._evaluate(points, numbers)
         found: Mask = is_inside & (sizes[:, -1] < self.fits.norms[numbers, -1])
         self._move_to(numbers[found], points[found], triangles[found], sizes[found])
-        return numbers[found]
 
     def polish(self, numbers: Fits) -> Fits:
         """Take a few Gauss-Newton steps at the end, and return the fits that are near a minimum but not at it.
@@ -545,8 +552,8 @@ def _half_gradients(triangles: Array) -> Array:
 
 
 def _is_usable(sizes: Array) -> Mask:
-    """Whether all columns of triangular factors with these norms are finite, and their squares do not overflow."""
-    return dots(sizes, sizes) < SETTINGS.max_usable**2  # False for nan
+    """Whether the products of all columns of triangular factors with these norms and the residuals do not overflow."""
+    return np.asarray(np.max(sizes, axis=1) * sizes[:, -1] < SETTINGS.max_usable**2)  # False for nan
 
 
 # --- Trust regions, after Moré 1978, sections 3 to 6: ellipsoids around the current points, with axes along the
@@ -683,13 +690,13 @@ def _apply(matrices: Array, vectors: Array) -> Array:
 
 
 def norms(vectors: Array) -> Array:
-    """Return the Euclidean norms along the last axis, also where a square would underflow."""
+    """Return the Euclidean norms along the last axis, also where a square would underflow or overflow."""
     squares = dots(vectors, vectors)
     lengths: Array = np.sqrt(squares)
-    is_tiny = squares <= SETTINGS.min_safe_square
-    if np.count_nonzero(is_tiny):
-        tiny = vectors[is_tiny]
-        largest = np.abs(tiny).max(axis=1, initial=0.0)
-        unit = np.where(largest > 0, largest, 1.0)
-        lengths[is_tiny] = largest * np.sqrt(np.sum(np.square(tiny / unit[:, None]), axis=1))
+    is_unsafe = (squares <= SETTINGS.min_safe_square) | (squares == math.inf)
+    if np.count_nonzero(is_unsafe):
+        unsafe = vectors[is_unsafe]
+        largest = np.abs(unsafe).max(axis=1, initial=0.0)
+        unit = np.where((largest > 0) & (largest < math.inf), largest, 1.0)
+        lengths[is_unsafe] = unit * np.sqrt(np.sum(np.square(unsafe / unit[:, None]), axis=1))
     return lengths

@@ -503,6 +503,7 @@ class FailureLimits(NamedTuple):
     diverging_ratio: float = 100.0  # change, relative to the starting value or 1, beyond which a parameter has diverged
     vanished_ratio: float = 1e-12  # value relative to the starting value: smaller parameters have diverged to 0
     high_condition: float = 1e6  # condition number above which it is reported
+    far_column: float = 5.0  # distance of a column from 0, relative to its range, above which it is named
     min_direction_share: float = 0.3  # component of the worst-determined direction above which a parameter is named
     max_names: int = 5  # parameters named in a sentence
 
@@ -534,7 +535,7 @@ def explain_failure(objective: Objective, outcome: Outcome, losses: list[float])
         return []
     with ignore_float_errors():
         diverging = _describe_runaways(objective, outcome.theta)
-        sentences = [*diverging.values()]
+        sentences = [*diverging.values(), *_describe_far_columns(objective)]
         if losses and losses[-1] > losses[0]:
             sentences.append(f"the loss rose from {losses[0]:.6g} to {losses[-1]:.6g}; try a lower --lr or --clip-norm")
         if not outcome.failure:
@@ -562,6 +563,20 @@ def _describe_runaways(objective: Objective, theta: Array) -> dict[str, str]:
         k for k in np.argsort(-distance)[: FAILURE_LIMITS.max_names] if distance[k] > FAILURE_LIMITS.diverging_ratio
     ]
     return {names[k]: f"`{names[k]}` went from {start[k]:g} to {theta[k]:.6g}" for k in order}
+
+
+def _describe_far_columns(objective: Objective) -> Iterator[str]:
+    """Yield a sentence for each factor that is a column far from 0, such as the year in `exp(b*year)`: a step of the
+    other factor changes all rows by about the same amount, which other parameters have to undo.
+    """
+    counts = {"mul": 2, "div": 1}  # inputs that are factors
+    pairs = [(node.inputs, node.op) for node in topological_order([objective.model.program.output])]
+    factors = {child.text for inputs, op in pairs if op for child in inputs[: counts.get(op.name, 0)]}
+    low, high, *_ = objective.column_spreads
+    for name, least, most in zip(objective.read_columns, low.tolist(), high.tolist(), strict=True):
+        if name in factors and min(abs(least), abs(most)) > FAILURE_LIMITS.far_column * (most - least) > 0:
+            shifted = f"`({name} - {(least + most) / 2:.5g})` in its place makes the fit easier"
+            yield f"the values of `{name}`, {least:g} to {most:g}, are far from 0 for their range: {shifted}"
 
 
 def _describe_domain_edge(objective: Objective, theta: Array) -> Iterator[str]:

@@ -37,7 +37,6 @@ from autodiff_cli.data.table import DataError, float_array, label_vector, named_
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import broadcast_shapes
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
-from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
@@ -52,7 +51,7 @@ from autodiff_cli.training.options import check_confidence_level
 from autodiff_cli.training.priors import parse_priors
 from autodiff_cli.training.result.diagnosis import Diagnosis
 from autodiff_cli.training.result.goodness import DRAWN, ParameterPosterior, student_quantile, student_tail
-from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, FitStatistics, correlations
+from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, FitStatistics, flat_errors
 from autodiff_cli.version import __version__
 
 
@@ -222,7 +221,7 @@ class FittedModel(FitStatistics):
         notes: sentences on choices that were made during the fit, such as its starting values.
         failure: why the method stopped, if it neither converged nor reached the requested number of epochs; otherwise
             empty.
-        element_names: the names of the rows of `covariance`, such as `a` and `W[0, 1]`; empty if there are very many.
+        element_names: the names of the rows of `correlation`, such as `a` and `W[0, 1]`; empty if there are very many.
         confidence_level: the probability of the intervals in reports.
         loss_name: the name of the loss in `losses.LOSSES`; empty if the model is its own loss, None if a file does not
             say.
@@ -292,15 +291,22 @@ class FittedModel(FitStatistics):
         return self.parsed_model.formula({**self.parameters, **self.fixed})
 
     @property
-    def correlation(self) -> Array:
-        """The correlation matrix of the estimates, of shape (P, P), in the order of `covariance`.
+    def errors(self) -> Array:
+        """The standard errors of all elements of parameters in a row; nan where they are unknown."""
+        return flat_errors(self.stderr, self.parameters)
+
+    @property
+    def covariance(self) -> Array:
+        """The covariance of the estimates, of shape (P, P), in the order of the parameters with arrays row by row; nan
+        where it is unknown.
 
         >>> import autodiff_cli as ad
         >>> fit = ad.fit("y ~ a + b*x", {"x": [1, 2, 3, 4], "y": [1, 3, 4, 8]})
-        >>> fit.correlation.round(3).tolist()
-        [[1.0, -0.913], [-0.913, 1.0]]
+        >>> fit.covariance.round(3).tolist()
+        [[1.5, -0.5], [-0.5, 0.2]]
         """
-        return correlations(self.covariance)
+        with ignore_float_errors():  # a variance may overflow
+            return self.correlation * self.errors * self.errors[:, None]
 
     def confidence(self, level: float | None = None) -> dict[str, Any]:
         """Return the confidence interval of each parameter as a pair, of arrays for arrays; None if its error is
@@ -391,17 +397,14 @@ class FittedModel(FitStatistics):
         return self.parameters[name], self.stderr[name]
 
     @property
-    def covariance_on_bounds(self) -> Array:
-        """The covariance given that parameters on a bound are fixed there: their variance is 0 instead of nan, as the
-        errors of the other parameters assume.
+    def errors_on_bounds(self) -> Array:
+        """The `errors` given that parameters on a bound are fixed there: theirs are 0 instead of nan, as the errors of
+        the other parameters assume.
         """
         on_bound = np.concatenate(
             [np.isin(np.ravel(value), self.bounds.get(name, ())) for name, value in self.parameters.items()]
         )
-        covariance = self.covariance.copy()
-        covariance[on_bound, :] = 0.0
-        covariance[:, on_bound] = 0.0
-        return covariance
+        return np.where(on_bound, 0.0, self.errors)
 
     def quantile(self, level: float | None = None) -> float:
         """Return the half-width of confidence intervals in standard errors; nan if there are none.
@@ -463,7 +466,7 @@ class FittedModel(FitStatistics):
         every = max(1, -(-math.prod(self.draw_counts) // _MAX_SAVED_DRAWS))
         saved["draws"] = {name: values[:, ::every] for name, values in self.draws.items()}
         if not self.definition:
-            saved["covariance"] = None  # all elements are nan
+            saved["correlation"] = None  # all elements are nan
         header = {"format": _FORMAT, "version": _FORMAT_VERSION, "autodiff": __version__, "columns": self.columns}
         document = {**header, **to_json(saved)}
         document["checksum"] = _checksum(document)
@@ -523,11 +526,11 @@ class FittedModel(FitStatistics):
         """Return columns of data as floats, and the indicators of their labels. Raises MissingValueError for missing
         columns.
         """
-        arrays = canonical_columns(data)
+        arrays = named_columns(data)
         for name in {*self.label_columns} & {*names} - arrays.keys():
             parts = [part for part in joined_columns(name, arrays) if part in arrays]
             if JOINT_SEPARATOR.join(parts) == name:
-                joint = join_labels([LabelColumn.of(label_vector(arrays[part], part)) for part in parts])
+                joint = join_labels([LabelColumn.of(label_vector(arrays[part], part)) for part in parts]).joined()
                 arrays[name] = np.array([*joint.values, None], object)[joint.codes]
         missing = [name for name in names if name not in arrays]
         if missing:
@@ -551,11 +554,6 @@ def _known(values: Array) -> Any | None:
     return values if values.ndim else None if np.isnan(values) else float(values)
 
 
-def canonical_columns(data: Mapping[str, ArrayLike]) -> dict[str, ArrayLike]:
-    """Return the columns of data by their canonical names."""
-    return {canonical_name(name): values for name, values in named_columns(data).items()}
-
-
 def first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:
     """Return the shape of the first column."""
     return next((np.shape(values) for values in named_columns(data).values()), ())
@@ -564,7 +562,7 @@ def first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:
 # --- Model files
 
 _FORMAT = "autodiff model"
-_FORMAT_VERSION = 2  # raised by a release that adds a key or changes its meaning
+_FORMAT_VERSION = 3  # raised by a release that adds a key or changes its meaning
 _MAX_SAVED_DRAWS = 1000  # draws of each number, from all chains
 _SAVED_FIELDS = [field.name for field in dataclasses.fields(FittedModel) if field.metadata.get("is_saved", True)]
 
@@ -594,6 +592,8 @@ def load(path: str | os.PathLike[str]) -> FittedModel:
     array([ 8., 10.])
     """
     try:
+        if Path(path).is_char_device():  # it may have no end
+            raise _InvalidModelFile("a device, not a model file")
         return _fit_from_document(_parse_document(Path(path).read_bytes()))
     except OSError as error:
         raise ModelFileError(f"{path}: {error_reason(error)}") from None
@@ -629,13 +629,13 @@ def _parse_document(content: bytes) -> dict[str, Any]:
 
 def _fit_from_document(document: dict[str, Any]) -> FittedModel:
     """Return the fitted model of a document."""
-    types = get_type_hints(FittedModel) | {"covariance": Array | None}  # None for one that is unknown
+    types = get_type_hints(FittedModel) | {"correlation": Array | None}  # None for one that is unknown
     attributes = {name: _read_value(document, name, types[name]) for name in _SAVED_FIELDS}
     values = {**attributes["parameters"], **attributes["fixed"]}
     model = _model_from_document(attributes, _read_value(document, "columns", list[str]), values)
     layout = ParameterLayout([*attributes["parameters"]], model.shapes)
-    if attributes["covariance"] is None:
-        attributes["covariance"] = np.broadcast_to(np.nan, (layout.size, layout.size))
+    if attributes["correlation"] is None:
+        attributes["correlation"] = np.broadcast_to(np.nan, (layout.size, layout.size))
     element_names = layout.element_names if layout.size <= MAX_COVARIANCE_SIZE else ()
     return FittedModel(**attributes, element_names=element_names, parsed_model=model)
 

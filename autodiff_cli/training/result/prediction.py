@@ -21,11 +21,11 @@ from autodiff_cli.array_types import Array
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.streaming import StreamedColumns, label_key
-from autodiff_cli.data.table import float_array
+from autodiff_cli.data.table import float_array, named_columns
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import group_pairs, leaf_names
-from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.language.lexer import canonical_names
 from autodiff_cli.numbers.array_functions import Elementwise
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
@@ -36,7 +36,7 @@ from autodiff_cli.training.objective.kernels import component_graphs, x_sigma_co
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions, check_confidence_level
-from autodiff_cli.training.result.fitted_model import FitPlot, FittedCurve, FittedModel, canonical_columns
+from autodiff_cli.training.result.fitted_model import FitPlot, FittedCurve, FittedModel
 from autodiff_cli.training.result.goodness import normal_quantile
 from autodiff_cli.training.rows import WEIGHT
 
@@ -234,7 +234,7 @@ def _relative_sigma(fit: FittedModel, data: Mapping[str, ArrayLike]) -> list[Arr
     settings = fit.settings
     if not settings.weighted:
         return [1.0]
-    arrays = canonical_columns(data)
+    arrays = named_columns(data)
     graph = settings.weighting_graph(arrays)
     if graph is None:
         return [None]
@@ -267,13 +267,13 @@ def _component_bands(
 
 def _delta_method(fit: FittedModel, output: Node, point: Mapping[str, Any]) -> tuple[Array, Array]:
     """Return the values of a graph of the parameters of a fit, and their standard errors."""
-    shapes, covariance = fit.parsed_model.shapes, fit.covariance_on_bounds
+    shapes, deviations = fit.parsed_model.shapes, fit.errors_on_bounds
     shared, *leaves = share([output, *(fit.parsed_model.program.leaves[name] for name in fit.parameters)])
     graphs = simplify([shared, *gradient_nodes(shared, leaves, shapes)])
-    is_known = ~np.isnan(np.diag(covariance))
-    known_covariance = np.where(np.outer(is_known, is_known), covariance, 0.0)
+    is_known, correlation = ~np.isnan(deviations), np.nan_to_num(fit.correlation)
+    deviations = np.nan_to_num(deviations)
     values, errors = [], []
-    for rows, part in _row_parts(fit, point, max(1, _MAX_GRADIENT_VALUES // max(1, len(covariance)))):
+    for rows, part in _row_parts(fit, point, max(1, _MAX_GRADIENT_VALUES // max(1, len(deviations)))):
         length = rows.stop - rows.start
         prediction, *slopes = evaluate(graphs, part, shapes)
         parts = [
@@ -281,7 +281,8 @@ def _delta_method(fit: FittedModel, output: Node, point: Mapping[str, Any]) -> t
             for slope, leaf in zip(slopes, leaves, strict=True)
         ]
         gradient = np.hstack(parts)
-        variance = np.sum((gradient @ known_covariance) * gradient, axis=1)
+        changes = gradient * deviations
+        variance = np.sum((changes @ correlation) * changes, axis=1)
         # A parameter with an unknown error matters only to predictions that depend on it.
         variance[(gradient[:, ~is_known] != 0).any(axis=1)] = math.nan
         values.append(np.broadcast_to(prediction, (length,)))
@@ -392,7 +393,7 @@ def inverse(
     >>> [round(float(each), 3) for each in fit.inverse("x", 7, 0.1, limits=(0, 10))[0]]
     [3.492, 0.067, 3.281, 3.713]
     """
-    model, chosen = fit.parsed_model, {canonical_name(name): value for name, value in (others or {}).items()}
+    model, chosen = fit.parsed_model, canonical_names((others or {}).items())
     if limits is None:
         if column not in fit.ranges:
             raise OptionError(f"the range of `{column}` is not known: give it as limits")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -148,18 +148,15 @@ def _scaled_svd(factors: Array, tolerance: float) -> tuple[Array, Array, Array, 
     return scale, singular_values, directions, singular_values <= tolerance * singular_values[..., :1]
 
 
-def high_correlation_warnings(names: Sequence[str], values: Array, covariance: Array) -> list[str]:
+def high_correlation_warnings(names: Sequence[str], is_imprecise: Mask, matrix: Array) -> list[str]:
     """Return a sentence for each pair of parameters with a correlation near ±1, of which at least one is imprecise.
 
-    >>> high_correlation_warnings(["a", "b"], np.ones(2), np.array([[1, -0.99999], [-0.99999, 1]]))
+    >>> high_correlation_warnings(["a", "b"], np.ones(2, np.bool_), np.array([[1, -0.99999], [-0.99999, 1]]))
     ['`a` and `b` are hardly distinguishable with these data: their correlation is -0.99999']
     """
-    matrix = correlations(covariance)
-    with np.errstate(all="ignore"):
-        is_imprecise = np.sqrt(np.diag(covariance)) > COVARIANCE.large_relative_error * np.abs(values)
-        is_reported = (np.abs(matrix) > COVARIANCE.high_correlation) & (is_imprecise | is_imprecise[:, None]) | (
-            np.abs(matrix) > COVARIANCE.extreme_correlation
-        )
+    is_reported = (np.abs(matrix) > COVARIANCE.high_correlation) & (is_imprecise | is_imprecise[:, None]) | (
+        np.abs(matrix) > COVARIANCE.extreme_correlation
+    )
     sizes = np.abs(matrix).round(12)  # rounded, so that rounding errors do not decide the order
     pairs = sorted(zip(*np.nonzero(np.triu(is_reported, 1)), strict=True), key=lambda pair: -sizes[pair])
     warnings = [
@@ -182,17 +179,28 @@ def format_correlation(correlation: float, min_decimals: int) -> str:
 
 
 def correlations(covariance: Array) -> Array:
-    """Return the correlation matrix of a covariance; nan where a variance is unknown or 0.
+    """Return the correlation matrices of covariances, of shape (…, P, P); nan where a variance is unknown or 0.
 
     >>> correlations(np.array([[4.0, 1.0], [1.0, 1.0]])).tolist()
     [[1.0, 0.5], [0.5, 1.0]]
     """
-    deviations = np.sqrt(np.diag(covariance))
-    with np.errstate(all="ignore"):
-        matrix: Array = np.where(deviations > 0, covariance / deviations, math.nan) / deviations[:, None]
-    matrix = np.clip(matrix, -1.0, 1.0)  # rounding errors of a nearly singular covariance lead beyond
-    matrix[np.diag_indices_from(matrix)] = np.where(deviations > 0, 1.0, math.nan)
+    deviations = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
+    deviations = np.where(deviations > 0, deviations, math.nan)
+    # Rounding errors of a nearly singular covariance lead beyond 1.
+    matrix: Array = np.clip(covariance / deviations[..., None] / deviations[..., None, :], -1.0, 1.0)
+    every = np.arange(matrix.shape[-1])
+    matrix[..., every, every] = np.where(np.isnan(deviations), math.nan, 1.0)
     return matrix
+
+
+def flat_errors(stderr: Mapping[str, Any | None], values: Mapping[str, Any]) -> Array:
+    """Return the standard errors of all elements of parameters in a row; nan where they are unknown.
+
+    Args:
+        values: the parameters by name, which may be among others.
+    """
+    errors = ((values[name], math.nan if error is None else error) for name, error in stderr.items())
+    return np.concatenate([np.broadcast_to(error, np.shape(value)).ravel() for value, error in errors])
 
 
 # --- Softmax: directions that change no prediction
@@ -267,8 +275,8 @@ class FitStatistics(GoodnessOfFit):
     Attributes:
         stderr: the standard error of each parameter by name, as `definition` describes; None if it is unknown. For an
             array it is an array, with nan for unknown elements.
-        covariance: the covariance of the estimates, of shape (P, P), in the order of the parameters with arrays row by
-            row; nan where it is unknown.
+        correlation: the correlation matrix of the estimates, of shape (P, P), in the order of the parameters with
+            arrays row by row; nan where it is unknown.
         rss: the (weighted) sum of squared residuals; None for a model without a target.
         dof: the number of target values with a positive weight, minus the number of free parameter elements.
         r_squared: 1 - rss / (sum of squares of the target about its mean). It is nan if the target does not vary, and
@@ -281,7 +289,7 @@ class FitStatistics(GoodnessOfFit):
     """
 
     stderr: dict[str, Any | None] = field(metadata=NAN_IS_NULL)
-    covariance: Array = field(metadata=NOT_IN_DOCUMENT)
+    correlation: Array = field(metadata=NOT_IN_DOCUMENT)
     rss: float | None
     dof: int
     r_squared: float | None = field(metadata=NAN_IS_NULL)
@@ -348,12 +356,14 @@ def _constrained_statistics(
     statistics = batch_statistics(batch, theta[None], absolute_sigma, missing)[0]
     if slopes is None:
         return statistics
-    unknown = (slopes != 0) @ np.isnan(np.diag(statistics.covariance)) > 0
-    covariance = slopes @ np.nan_to_num(statistics.covariance) @ slopes.T
+    errors = flat_errors(statistics.stderr, objective.layout.values(theta))
+    roots = slopes * np.nan_to_num(errors)
+    covariance = roots @ np.nan_to_num(statistics.correlation) @ roots.T
+    unknown = (slopes != 0) @ np.isnan(errors) > 0
     covariance[unknown] = covariance[:, unknown] = math.nan
-    errors = objective.layout.values(np.sqrt(np.diag(covariance))).items()
-    stderr = {name: None if np.isnan(error).all() else error for name, error in errors}
-    return dataclasses.replace(statistics, covariance=covariance, stderr=stderr)
+    values = objective.layout.values(np.sqrt(np.diag(covariance))).items()
+    stderr = {name: None if np.isnan(error).all() else error for name, error in values}
+    return dataclasses.replace(statistics, correlation=correlations(covariance), stderr=stderr)
 
 
 @ignore_float_errors()
@@ -409,8 +419,8 @@ def batch_statistics(
         if estimate.definition:
             estimate.inverses[fit][is_infinite[:, None] | is_infinite] = math.nan
     errors = estimate.standard_errors
-    covariances = estimate.inverses if reason else estimate.covariances
-    pairs = [()] * len(theta) if reason else _correlation_warnings(objective, theta, estimate)
+    matrices_of_all = estimate.inverses if reason else correlations(estimate.inverses)
+    pairs = [()] * len(theta) if reason else _correlation_warnings(objective, theta, estimate, matrices_of_all)
     uses_normal = absolute_sigma or objective.has_priors or (is_likelihood and not objective.has_dispersion)
     statistics = []
     for fit, (norm, dof) in enumerate(zip(lengths.tolist(), dofs.tolist(), strict=True)):
@@ -428,7 +438,7 @@ def batch_statistics(
                 rss=norm * norm if has_residuals else None,
                 dof=dof,
                 r_squared=None if is_likelihood or not has_residuals else float(r_squared[fit]),
-                covariance=covariances[fit],
+                correlation=matrices_of_all[fit],
                 stderr=stderr,
                 definition=estimate.definition if has_errors else "",
                 interval_dof=None if uses_normal else dof,
@@ -525,20 +535,9 @@ class _Covariances:
     units: Array | float = 1.0
 
     @property
-    def _factors(self) -> Array:
-        """The factors of the rows and columns of the inverse matrices, of shape (fits, P) or (fits, 1)."""
-        return self.scales[:, None] / self.units
-
-    @property
     def standard_errors(self) -> Array:
         """The standard errors, of shape (fits, P)."""
-        return np.sqrt(np.diagonal(self.inverses, axis1=1, axis2=2)) * self._factors
-
-    @property
-    def covariances(self) -> Array:
-        """The covariances, of shape (fits, P, P)."""
-        factors = self._factors
-        return self.inverses * factors[:, None, :] * factors[:, :, None]
+        return np.sqrt(np.diagonal(self.inverses, axis1=1, axis2=2)) * (self.scales[:, None] / self.units)
 
     def placed_in(self, other: _Covariances, fits: Fits, columns: Fits) -> _Covariances:
         """Return the covariances of all fits and parameters, with these filled in for some fits and parameters."""
@@ -718,19 +717,19 @@ def _minimum_distances(matrices: _Matrices, estimate: _Covariances) -> Array:
     return np.where(is_known, np.fmax.reduce(ratios, axis=1), math.nan)
 
 
-def _correlation_warnings(objective: Objective, theta: Array, estimate: _Covariances) -> list[list[str]]:
-    """Return warnings of strong correlations for each fit, where its covariance is known."""
+def _correlation_warnings(
+    objective: Objective, theta: Array, estimate: _Covariances, matrices: Array
+) -> list[list[str]]:
+    """Return warnings of strong correlations for each fit, where its correlation matrix is known."""
     warnings = [list[str]() for _ in theta]
     if objective.classes is not None or theta.shape[1] < 2:
         return warnings
-    roots = np.sqrt(np.diagonal(estimate.inverses, axis1=1, axis2=2))
-    is_strong = np.abs(estimate.inverses) > COVARIANCE.high_correlation * roots[:, :, None] * roots[:, None, :]
-    is_strong &= ~np.eye(theta.shape[1], dtype=np.bool_)
-    units = np.broadcast_to(estimate.units, theta.shape)
+    is_strong = (np.abs(matrices) > COVARIANCE.high_correlation) & ~np.eye(theta.shape[1], dtype=np.bool_)
+    is_imprecise = estimate.standard_errors > COVARIANCE.large_relative_error * np.abs(theta)
     for fit in np.flatnonzero(is_strong.any(axis=(1, 2)) & (estimate.scales != 0)).tolist():
         if not estimate.reasons[fit]:
-            values = theta[fit] * units[fit] / estimate.scales[fit]
-            warnings[fit] = high_correlation_warnings(objective.layout.element_names, values, estimate.inverses[fit])
+            names = objective.layout.element_names
+            warnings[fit] = high_correlation_warnings(names, is_imprecise[fit], matrices[fit])
     return warnings
 
 

@@ -216,6 +216,23 @@ class TestApplication:
 
         assert run(asked) == 408
 
+    def test_an_interrupted_upload_is_no_failure_of_the_server(self) -> None:
+        from autodiff_cli.cli.server import application
+
+        messages = [{"type": "http.request", "body": b"x,y", "more_body": True}, {"type": "http.disconnect"}]
+
+        async def receive() -> Any:
+            return messages.pop(0)
+
+        async def send(_: Any) -> None:
+            pass
+
+        async def asked() -> None:
+            await application(PORT)(scope("/fit?model=y~a*x", "POST"), receive, send)
+
+        run(asked)  # raises no exception
+        assert not messages
+
     @pytest.mark.parametrize(
         ("text", "row"),
         [("1", 1), ("9" * 12, 10**12 - 1), ("9" * 13, None), ("", None), ("-1", None), ("1.5", None), ("\u0663", None)],

@@ -2,22 +2,50 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from tests.each import amount, each
+from tests.each import each
 
 YEARS = np.arange(1990.0, 2021.0)
 
 
-@each("model", ["y ~ a*exp(b*t)", "y ~ a*exp(b*t) + c", "y ~ a*2^(t/b)"])
-def test_a_fit_does_not_depend_on_the_origin_of_its_column(model: str) -> None:
-    for rate in (0.17, -0.3, 0.1, 0.03)[: amount(2, 4, 4)]:
-        generator = np.random.default_rng(4)
-        y = np.exp(rate * (YEARS - YEARS[0 if rate > 0 else -1])) * (5 + 0.1 * generator.normal(size=len(YEARS)))
-        found = ad.fit(model, {"t": YEARS, "y": y})
-        shifted = ad.fit(model.replace("t", "(t - 2005)"), {"t": YEARS, "y": y})
-        assert found.converged
-        assert found.loss == pytest.approx(shifted.loss, rel=1e-9)
-        assert found.parameters["b"] == pytest.approx(shifted.parameters["b"], rel=1e-6)
+def grown(rate: float) -> dict[str, Any]:
+    """Return growth or decay over years, with noise of 2 %."""
+    generator = np.random.default_rng(4)
+    y = np.exp(rate * (YEARS - YEARS[0 if rate > 0 else -1])) * (5 + 0.1 * generator.normal(size=len(YEARS)))
+    return {"t": YEARS, "y": y}
+
+
+@each("model, rate", [("a*exp(b*t)", 0.3), ("a*exp(b*t) + c", 0.03), ("a*2^(t/b)", 0.17), ("a*exp(b*t) + c", -0.3)])
+def test_a_fit_does_not_depend_on_the_origin_of_its_column(model: str, rate: float) -> None:
+    """Variances of `a` are beyond floats where its errors are above 1e154 or below 1e-162."""
+    data = grown(rate)
+    found, shifted = (
+        ad.fit(f"y ~ {text}", data, derive={"d": "1/b"}) for text in (model, model.replace("t", "(t - 2005)"))
+    )
+    assert found.converged
+    assert found.epochs < 300
+    assert found.loss == pytest.approx(shifted.loss, rel=1e-9)
+    assert found.r_squared == pytest.approx(shifted.r_squared, rel=1e-9)
+    assert found.parameters["b"] == pytest.approx(shifted.parameters["b"], rel=1e-6)
+    assert found.stderr["b"] == pytest.approx(shifted.stderr["b"], rel=1e-6)
+    assert found.derived["d"]["stderr"] == pytest.approx(shifted.derived["d"]["stderr"], rel=1e-6)
+    bands, shifted_bands = (each.predict({"t": [1995.0, 2030.0]}, interval=0.9) for each in (found, shifted))
+    np.testing.assert_allclose(bands.confidence_low, shifted_bands.confidence_low, rtol=1e-6)
+    np.testing.assert_allclose(bands.prediction_high, shifted_bands.prediction_high, rtol=1e-6)
+
+
+@each("model, rate", [("y ~ a*exp(b*t) + c", 0.5), ("y ~ a*2^(t/b)", -0.6)])
+def test_a_fit_beyond_floats_says_how_to_write_the_model_and_then_converges(model: str, rate: float) -> None:
+    data = grown(rate)
+    failed = ad.fit(model, data)
+    assert not failed.converged
+    (advice,) = [each for each in failed.warnings if "are far from 0" in each]
+    found = re.search(r"`(\(t - [\d.]+\))` in its place", advice)
+    assert found
+    assert ad.fit(model.replace("t", found[1]), data).converged

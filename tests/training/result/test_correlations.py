@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from autodiff_cli.training.result.statistics import COVARIANCE, high_correlation_warnings
+from autodiff_cli.training.result.statistics import COVARIANCE, correlations, high_correlation_warnings
 from tests.each import each
 
 
@@ -26,7 +26,8 @@ def test_pairs_are_reported_by_their_correlation_and_precision(
     for scales in ((1.0, 1.0), (1e-5, 1e8)):
         errors = np.array(scales) * relative_error
         covariance = np.outer(errors, errors) * [[1, correlation], [correlation, 1]]
-        assert bool(high_correlation_warnings(["a", "b"], np.array(scales), covariance)) is is_reported
+        is_imprecise = errors > COVARIANCE.large_relative_error * np.array(scales)
+        assert bool(high_correlation_warnings(["a", "b"], is_imprecise, correlations(covariance))) is is_reported
 
 
 def test_the_closest_pairs_are_named_and_the_others_counted() -> None:
@@ -34,7 +35,7 @@ def test_the_closest_pairs_are_named_and_the_others_counted() -> None:
     covariance = np.eye(8)
     for k, rest in enumerate((5e-4, 1e-4, 3e-4, 2e-4)):
         covariance[2 * k, 2 * k + 1] = covariance[2 * k + 1, 2 * k] = (-1) ** k * (1 - rest)
-    warnings = high_correlation_warnings(names, np.ones(8), covariance)
+    warnings = high_correlation_warnings(names, np.ones(8, np.bool_), covariance)
     assert [warning[1:3] for warning in warnings[:-1]] == ["p2", "p6", "p4"]
     assert len(warnings) == COVARIANCE.max_pairs_shown + 1
     assert warnings[-1].startswith("1 more ")

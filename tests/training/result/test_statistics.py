@@ -18,10 +18,12 @@ from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result import statistics
 from autodiff_cli.training.result.statistics import (
     COVARIANCE,
+    ComputedStatistics,
     batch_statistics,
     bound_text,
     combination_variances,
     compute_statistics,
+    flat_errors,
     format_correlation,
     inverse_grams,
     inverse_hessians,
@@ -68,6 +70,11 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
     ("share ~ sigmoid(a + b*x)", {"family": "binomial"}),
     ("positive ~ exp(a + b*x)", {"family": "gamma"}),
 ]
+
+
+def covariance(found: ComputedStatistics, objective: Objective) -> Array:
+    errors = flat_errors(found.stderr, objective.layout.values(objective.start))
+    return np.asarray(found.correlation * np.outer(errors, errors))
 
 
 def minimum(objective: Objective) -> Array:
@@ -133,7 +140,7 @@ def test_covariances_are_those_of_their_definitions(model: str, options: dict[st
         target = DATA["positive"] if family == "gamma" else DATA["n"]
         wanted = np.linalg.inv(design.T @ (design / variances[:, None]))
         wanted *= 1 if family == "negative_binomial" else np.sum((target - mean) ** 2 / variances) / (COUNT - 2)
-    np.testing.assert_allclose(found.covariance, wanted, rtol=2e-5)
+    np.testing.assert_allclose(covariance(found, objective), wanted, rtol=2e-5)
     assert [*found.stderr.values()] == pytest.approx(np.sqrt(np.diag(wanted)), rel=1e-5)
     assert found.warnings == ()
     assert found.dof == COUNT - 2
@@ -163,7 +170,7 @@ def test_statistics_of_a_batch_are_those_of_its_fits_alone(model: str, options: 
         theta[0, 1] = min(theta[0, 1], theta[1, 1])
     batch, single = GroupBatch(objective, groups, bounds), ObjectiveBatch(alone, bounds)
     for one, other in zip(batch_statistics(batch, theta, False), batch_statistics(single, theta, False), strict=True):
-        np.testing.assert_allclose(one.covariance, other.covariance, rtol=1e-7)
+        np.testing.assert_allclose(one.correlation, other.correlation, rtol=1e-7)
         assert one.minimum_distance == pytest.approx(other.minimum_distance, rel=1e-6, abs=1e-8, nan_ok=True)
         assert (one.dof, one.definition, one.warnings) == (other.dof, other.definition, other.warnings)
         assert (one.rss, one.r_squared) == (
@@ -276,7 +283,7 @@ def test_why_there_are_no_standard_errors(model: str, options: dict[str, Any], w
     found = compute_statistics(objective, objective.start)
     assert words in found.missing_error_reasons[0]
     assert found.definition == ""
-    assert np.isnan(found.covariance).all()
+    assert np.isnan(found.correlation).all()
     given = compute_statistics(Objective(CURVE, DATA), np.ones(2), missing="no standard errors: nobody knows")
     assert given.missing_error_reasons == ("no standard errors: nobody knows",)
 
@@ -300,7 +307,7 @@ def test_errors_of_softmax_parameters_are_those_with_scores_of_sum_0() -> None:
     end = optimize.minimize(objective.value_and_grad, np.zeros(6), jac=True, method="BFGS", tol=1e-10).x
     found = compute_statistics(objective, end)
     hessian = second_derivatives(objective, end)
-    np.testing.assert_allclose(found.covariance, np.linalg.pinv(hessian, rcond=1e-7), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(covariance(found, objective), np.linalg.pinv(hessian, rcond=1e-7), rtol=1e-4, atol=1e-6)
     assert "sums over the classes of 0" in found.definition
     assert found.warnings == ()
 
@@ -336,7 +343,7 @@ def test_errors_with_priors_are_those_of_the_posterior_density(sigma: float | No
         ]
     )
     found = compute_statistics(objective, end)
-    np.testing.assert_allclose(found.covariance, np.linalg.inv(hessian), rtol=1e-4)
+    np.testing.assert_allclose(covariance(found, objective), np.linalg.inv(hessian), rtol=1e-4)
     assert found.interval_dof is None
 
 
@@ -372,6 +379,6 @@ def test_errors_on_an_order_are_those_of_the_model_with_one_parameter(is_known: 
     assert (found.stderr.get("d") is None) is True
     if not is_known:
         k = names.index("d")
-        assert np.isnan(found.covariance[k]).all()
-        assert np.isnan(found.covariance[:, k]).all()
-        assert not np.isnan(np.delete(np.delete(found.covariance, k, 0), k, 1)).any()
+        assert np.isnan(found.correlation[k]).all()
+        assert np.isnan(found.correlation[:, k]).all()
+        assert not np.isnan(np.delete(np.delete(found.correlation, k, 0), k, 1)).any()
