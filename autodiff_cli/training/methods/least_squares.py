@@ -89,8 +89,8 @@ def fit_least_squares(
     is_unlimited, hands_over = stop.epochs is stop.evaluations is None, is_polished and stop.epochs is None
     first = SETTINGS.first_evaluations if is_unlimited else most
     method.run(method.under_way(), first, stop.epochs, hands_over=hands_over)
-    if is_unlimited:
-        method.eliminate_linear(method.under_way(), first)
+    if is_unlimited and len(slow := method.under_way()):
+        method.eliminate_linear(slow, first)
         method.run(method.under_way(), most, hands_over=hands_over)
     is_limited = np.zeros(len(start), np.bool_) if stop.epochs is None else fits.epochs == stop.epochs
     if is_polished:
@@ -285,7 +285,7 @@ class _LevenbergMarquardt:
         """Move fits to minima for the nonlinear parameters alone, where there are some nearby; see `_ReducedBatch`."""
         limits = np.vstack((self._batch.bounds.low, self._batch.bounds.high))
         linear = linear_mask(self._batch.objective) & np.isinf(limits).all(axis=0)
-        if not len(numbers) or linear.all() or not linear.any():
+        if linear.all() or not linear.any():
             return
         batch, start = _ReducedBatch(self._batch.take(numbers), linear), self.fits.theta[numbers][:, ~linear]
         inner = _LevenbergMarquardt(batch, start, ignore_steps, self._tolerance)  # type: ignore[arg-type]
@@ -553,7 +553,7 @@ def _half_gradients(triangles: Array) -> Array:
 
 def _is_usable(sizes: Array) -> Mask:
     """Whether the products of all columns of triangular factors with these norms and the residuals do not overflow."""
-    return np.asarray(np.max(sizes, axis=1) * sizes[:, -1] < SETTINGS.max_usable**2)  # False for nan
+    return np.asarray(np.maximum.reduce(sizes, axis=1) * sizes[:, -1] < SETTINGS.max_usable**2)  # False for nan
 
 
 # --- Trust regions, after Moré 1978, sections 3 to 6: ellipsoids around the current points, with axes along the

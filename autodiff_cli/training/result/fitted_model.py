@@ -303,7 +303,7 @@ class FittedModel(FitStatistics):
         >>> import autodiff_cli as ad
         >>> fit = ad.fit("y ~ a + b*x", {"x": [1, 2, 3, 4], "y": [1, 3, 4, 8]})
         >>> fit.covariance.round(3).tolist()
-        [[1.5, -0.5], [-0.5, 0.2]]
+        [[1.35, -0.45], [-0.45, 0.18]]
         """
         with ignore_float_errors():  # a variance may overflow
             return self.correlation * self.errors * self.errors[:, None]
