@@ -12,7 +12,7 @@ from scipy.optimize import least_squares
 from autodiff_cli import Objective, fit, fit_by
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import minimization
-from autodiff_cli.training.fitting.minimization import MINIMIZATION, best_rival, rank_gains
+from autodiff_cli.training.fitting.minimization import MINIMIZATION, best_alternative, rank_gains
 from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.loading import as_dataset
@@ -333,8 +333,8 @@ def test_all_searches_rank_ends_alike(loss: str) -> None:
         assert gain == pytest.approx([-MINIMIZATION.exclusion], abs=0.05)
         assert rank_gains(batch, broken[None], whole[None]) == pytest.approx(-gain)
         assert rank_gains(batch, np.array([[1, 1e-3, 0.4]]), whole[None]) > MINIMIZATION.clear_gain
-    assert best_rival(objective, Outcome(whole, True), [broken, whole]) is None
-    assert best_rival(objective, Outcome(broken, True), [broken, whole]) is whole
+    assert best_alternative(objective, Outcome(whole, True), [broken, whole]) is None
+    assert best_alternative(objective, Outcome(broken, True), [broken, whole]) is whole
 
 
 def test_a_likelihood_without_a_limit_ranks_below_any_minimum() -> None:
@@ -342,8 +342,8 @@ def test_a_likelihood_without_a_limit_ranks_below_any_minimum() -> None:
     objective = Objective.of(model, as_dataset(RANKED), FitOptions(likelihood=True))
     minimum, spike = np.array([[0.05, 0.4], [0.3, 1e-12]])
     assert objective.value(spike) < objective.value(minimum)
-    assert best_rival(objective, Outcome(minimum, True), [spike]) is None
-    assert best_rival(objective, Outcome(spike, True), [minimum]) is minimum
+    assert best_alternative(objective, Outcome(minimum, True), [spike]) is None
+    assert best_alternative(objective, Outcome(spike, True), [minimum]) is minimum
 
 
 def test_a_parameter_without_effect_takes_no_digits_from_the_others() -> None:

@@ -361,7 +361,7 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
 def _better_end(method: str, objective: Objective, starts: Array) -> Outcome | None:
     """Return the best end of fits from several starts if it ranks above the end from the first start; else None."""
     first, *ends = minimization.minimize_batch(method, repeat_objective(objective, len(starts)), starts)
-    best = minimization.best_rival(objective, first, [end.theta for end in ends])
+    best = minimization.best_alternative(objective, first, [end.theta for end in ends])
     return next((end for end in ends if end.theta is best), None)
 
 

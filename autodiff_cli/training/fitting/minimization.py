@@ -314,7 +314,7 @@ def are_equal_ends(ends: Array, others: Array) -> Mask:
     return np.asarray(np.isclose(one, other, rtol=MINIMIZATION.equal_end).all(axis=-1))
 
 
-def best_rival(objective: Objective, end: Outcome, others: Sequence[Array]) -> Array | None:
+def best_alternative(objective: Objective, end: Outcome, others: Sequence[Array]) -> Array | None:
     """Return the best of other minima; None if none ranks above the end of a fit.
 
     It has to rank clearly above an end that converged. The scale of an end that did not converge is unreliable, so
