@@ -567,19 +567,18 @@ def fold_frames(frames: Sequence[Frame], output: int) -> FoldedFrames:
     while position is not None:
         enclosing.append(position)
         position = frames[position].outer
-    new_positions: dict[int | None, int | None] = {None: None}
-    new_positions |= {k: position for position, k in enumerate(reversed(enclosing))}
+    renumbered: dict[int | None, int | None] = {None: None}
+    renumbered |= {k: position for position, k in enumerate(reversed(enclosing))}
     open_frames = [
-        frames[k]._replace(outer=new_positions[frames[k].outer], members=[*frames[k].members])
-        for k in reversed(enclosing)
+        frames[k]._replace(outer=renumbered[frames[k].outer], members=[*frames[k].members]) for k in reversed(enclosing)
     ]
     folds: list[Frame] = []
     fold_of: dict[int, Frame] = {}
     for k, frame in enumerate(frames):
-        if k in new_positions:
+        if k in renumbered:
             continue
-        if frame.outer in new_positions:
-            fold_of[k] = frame._replace(outer=new_positions[frame.outer], members=[])
+        if frame.outer in renumbered:
+            fold_of[k] = frame._replace(outer=renumbered[frame.outer], members=[])
             folds.append(fold_of[k])
         elif frame.outer is not None:
             fold_of[k] = fold_of[frame.outer]

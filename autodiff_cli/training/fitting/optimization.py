@@ -378,9 +378,7 @@ class BatchedFit:
         warnings, batch = [list[str]() for _ in self._all_fits], self._batch
         searched = [fit for fit, points in enumerate(self.alternatives) if points]
         points = [np.array([self.theta[fit], *self.alternatives[fit]]) for fit in searched]
-        alternatives = [
-            search.alternatives_near(batch.objective_of(k), each) for k, each in zip(searched, points, strict=True)
-        ]
+        alternatives = [*map(search.alternatives_near, map(batch.objective_of, searched), points)]
         if not (fits := np.repeat(searched, [*map(len, alternatives)])).size:
             return warnings
         several = repeat_objective(self._objective, len(fits)) if batch.count == 1 else batch.take(fits)

@@ -131,7 +131,7 @@ def is_equal_loss(loss: float, lowest: float) -> bool:
     return loss <= lowest + SETTINGS.equal_loss_tolerance * abs(lowest)
 
 
-def alternatives_of(objective: Objective, ends: Array, losses: Array) -> tuple[Array, ...]:
+def likely_ends(objective: Objective, ends: Array, losses: Array) -> tuple[Array, ...]:
     """Return the ends of fits that are nearly as likely as the first one, but not equal to it, the best first."""
     gains = minimization.likelihood_gains(ObjectiveBatch([objective]), losses, losses[0])
     order = np.argsort(losses, kind="stable")
@@ -144,10 +144,8 @@ def alternatives_of(objective: Objective, ends: Array, losses: Array) -> tuple[A
 
 
 def alternatives_near(objective: Objective, points: Array) -> tuple[Array, ...]:
-    """Return the points that are nearly as likely as the first one, given the points alone; see `alternatives_of`."""
-    return alternatives_of(
-        objective, points, minimization.density_losses(repeat_objective(objective, len(points)), points)
-    )
+    """Return the points that are nearly as likely as the first one, given the points alone; see `likely_ends`."""
+    return likely_ends(objective, points, minimization.density_losses(repeat_objective(objective, len(points)), points))
 
 
 def dispersion_of(objective: Objective, theta: Array) -> float:
@@ -503,7 +501,7 @@ class Multistart:
         if best is None:
             return None
         ends, losses = (np.array([getattr(each, name) for each in (best, *candidates)]) for name in ("end", "loss"))
-        return dataclasses.replace(best, alternatives=alternatives_of(self._sample, ends, losses))
+        return dataclasses.replace(best, alternatives=likely_ends(self._sample, ends, losses))
 
     def _propose(self, strategies: Sequence[StartStrategy]) -> Proposals:
         """Yield the proposals of strategies, one after the other."""
