@@ -43,7 +43,7 @@ from autodiff_cli.numbers.kind import Kind
 
 _GUARD_BITS = 64  # extra bits for running totals, so that their sums round only once
 _UNPROVEN_MESSAGE = (
-    f"its digits are not proven: even {MAX_CANCELLED_DIGITS} more digits (fewer where these take too long) do not "
+    f"its digits are not proven: even {MAX_CANCELLED_DIGITS} more digits (fewer if they take too long) do not "
     "distinguish it from 0, or from the point of a jump or a choice, so it is assumed to be exactly there"
 )
 _UNKNOWN_MESSAGE = "more digits are needed to determine it than can be computed"

@@ -576,7 +576,7 @@ def _describe_far_columns(objective: Objective) -> Iterator[str]:
     for name, least, most in zip(objective.read_columns, low.tolist(), high.tolist(), strict=True):
         if name in factors and min(abs(least), abs(most)) > FAILURE_LIMITS.far_column * (most - least) > 0:
             shifted = f"`({name} - {(least + most) / 2:.5g})` in its place makes the fit easier"
-            yield f"the values of `{name}`, {least:g} to {most:g}, are far from 0 for their range: {shifted}"
+            yield f"the values of `{name}`, {least:g} to {most:g}, are far from 0 compared with their range: {shifted}"
 
 
 def _describe_domain_edge(objective: Objective, theta: Array) -> Iterator[str]:
