@@ -370,8 +370,8 @@ class FitOptions(ObjectiveOptions):
         patience: stop when the validation loss has not decreased for this many epochs. The result then has the
             parameters of the epoch with the least validation loss.
         min_delta: the least decrease of the validation loss that counts for patience.
-        cluster: run on a cluster, with the same result bit for bit: a client of Dask's `distributed`, the address of a
-            scheduler, or `local:N` for N processes on this machine. Needs the extra `cluster`.
+        cluster: where to run the fit: a client of Dask's `distributed`, the address of a scheduler, or `local:N` for N
+            processes on this machine. The result is the same bit for bit. Needs the extra `cluster`.
         absolute_sigma: use sigma as it is for the standard errors, instead of scaling it by the residuals.
         confidence: the confidence level of the intervals in reports, as 0.95 or 95 per cent.
         priors: prior distributions of parameters, `{"a": "normal(0, 10)"}`, or as texts, `["a ~ normal(0, 10)"]`. The

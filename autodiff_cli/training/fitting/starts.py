@@ -1,7 +1,8 @@
 """Starting values estimated from the data, for fits that fail from the default ones.
 
-`multistart` searches for many fits side by side: each search proposes points for its fit, the best ones of all are
-improved in one batch on samples of the rows, and the best end of each fit is returned. Three ideas reduce a search:
+`multistart` searches for many fits side by side. Each search proposes points for its fit. The best points of all
+searches are improved in one batch, on samples of the rows, and the best end of each fit is returned. Three ideas reduce
+a search:
 
 - Parameters in which the prediction is linear need no starting value (variable projection, Golub & Pereyra 1973).
 - Frequencies are scanned one by one, as in a periodogram, with the model in place of the sinusoids (`Sinusoids`), and
@@ -299,8 +300,9 @@ def _column_ranges(objective: Objective) -> _ColumnRanges:
 def _sample_values(columns: _ColumnRanges, generator: np.random.Generator, shape: int | tuple[int, ...]) -> Array:
     """Draw values of parameters.
 
-    With probability 1/2, a value is uniform over the range of a column (a location). Otherwise it has the scale 1, that
-    of a column or its spread, or of their reciprocals (a rate), within a factor of 100 and with either sign.
+    With probability 1/2, a value is uniform over the range of a column (a location). Otherwise its scale is 1, or the
+    scale or the spread of a column, or the reciprocal of one of these (a rate), within a factor of 100 and with either
+    sign.
     """
     low, high, sizes = columns
     columns_drawn = generator.integers(len(low), size=shape)
@@ -553,8 +555,8 @@ class Multistart:
         """Return the points after some Gauss-Newton steps of frequencies and phases, each with the best values of the
         linear parameters (variable projection, Golub & Pereyra 1973).
 
-        Far from the rows' origin, as in `a*sin(w*t) + b*cos(w*t)` with `t` in Julian days, a small change of `w` turns
-        the phase many times, which other methods follow in tiny steps of `a` and `b`.
+        If the rows are far from the origin, as in `a*sin(w*t) + b*cos(w*t)` with `t` in Julian days, a small change of
+        `w` turns the phase many times. Other methods can follow this only in tiny steps of `a` and `b`.
         """
         waves, joint = self._sinusoids.frequencies + self._sinusoids.phases, self.linear.copy()
         joint[waves] |= self._searched[waves]

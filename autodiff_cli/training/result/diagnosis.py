@@ -566,8 +566,9 @@ def _describe_runaways(objective: Objective, theta: Array) -> dict[str, str]:
 
 
 def _describe_far_columns(objective: Objective) -> Iterator[str]:
-    """Yield a sentence for each factor that is a column far from 0, such as the year in `exp(b*year)`: a step of the
-    other factor changes all rows by about the same amount, which other parameters have to undo.
+    """Yield a sentence for each factor that is a column far from 0, such as the year in `exp(b*year)`.
+
+    A step of the other factor changes all rows by about the same amount, and other parameters must compensate for it.
     """
     counts = {"mul": 2, "div": 1}  # inputs that are factors
     pairs = [(node.inputs, node.op) for node in topological_order([objective.model.program.output])]
