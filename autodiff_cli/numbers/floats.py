@@ -200,7 +200,7 @@ class _FactorSequence:
         return bool(self._compared[-1])
 
     def has_undecided(self) -> bool:
-        """Return whether a comparison in the runs so far is in doubt.
+        """Return whether a comparison in the runs so far is doubtful.
 
         That is the case if its two sides are within their errors of each other, or if one may be infinite by overflow.
         It is also the case if one has no correct digit, since its error may then be of any size.

@@ -260,18 +260,20 @@ def test_classes_end_at_the_least_minimum_although_least_squares_leads_to_imposs
         {"l2": 1e-6},
     ],
 )
-@pytest.mark.parametrize(("second", "has_rival"), [(1.0, True), (0.5, False)])
+@pytest.mark.parametrize(("second", "has_alternative"), [(1.0, True), (0.5, False)])
 def test_a_warning_names_another_minimum_that_is_nearly_as_likely(
-    second: float, has_rival: bool, options: dict[str, Any]
+    second: float, has_alternative: bool, options: dict[str, Any]
 ) -> None:
     """One peak is fitted to two, of equal heights or not."""
     x = np.linspace(0, 10, 60)
     noise = np.random.default_rng(1).normal(0, 0.2, 60)
     y = np.exp(-4 * (x - 1) ** 2) + second * np.exp(-4 * (x - 9) ** 2) + noise
     found = fit("y ~ a*exp(-(x - m)^2/(2*s^2))", {"x": x, "y": y}, **options)
-    rivals = [each for each in found.warnings if each.startswith("another minimum is nearly as likely (likelihood")]
-    assert len(rivals) == has_rival
-    assert all(", m = 8.98" in each for each in rivals)
+    alternatives = [
+        each for each in found.warnings if each.startswith("another minimum is nearly as likely (likelihood")
+    ]
+    assert len(alternatives) == has_alternative
+    assert all(", m = 8.98" in each for each in alternatives)
 
 
 PEAK = "y ~ b + a*exp(-(x - m)^2/(2*s^2))"
@@ -288,10 +290,10 @@ def test_known_errors_decide_whether_another_minimum_is_nearly_as_likely(sigma: 
     options: dict[str, Any] = {"sigma": "error", "absolute_sigma": True}
     starts = ({"a": 1.0, "m": m, "s": 0.35, "b": 0.0} for m in (1.0, 9.0))
     one, other = (fit(PEAK, data, start=start, **options).rss / 2 for start in starts)
-    rivals = [each for each in fit(PEAK, data, **options).warnings if each.startswith("another minimum")]
+    alternatives = [each for each in fit(PEAK, data, **options).warnings if each.startswith("another minimum")]
     ratio = float(np.exp(min(abs(one - other), 100)))
-    assert len(rivals) == (ratio < 20)
-    assert all(f"likelihood ratio {ratio:.3g})" in each for each in rivals)
+    assert len(alternatives) == (ratio < 20)
+    assert all(f"likelihood ratio {ratio:.3g})" in each for each in alternatives)
 
 
 def test_numbers_of_trials_decide_whether_another_minimum_is_nearly_as_likely() -> None:

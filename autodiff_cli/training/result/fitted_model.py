@@ -298,13 +298,14 @@ class FittedModel(FitStatistics):
 
     @property
     def covariance(self) -> Array:
-        """The covariance of the estimates, of shape (P, P), in the order of the parameters with arrays row by row; nan
-        where it is unknown.
+        """The covariance of the estimates, of shape (P, P); nan where it is unknown.
+
+        Rows and columns have the order of the parameters, with the elements of arrays row by row.
 
         >>> import autodiff_cli as ad
         >>> fit = ad.fit("y ~ a + b*x", {"x": [1, 2, 3, 4], "y": [1, 3, 4, 8]})
         >>> fit.covariance.round(3).tolist()
-        [[1.5, -0.5], [-0.5, 0.2]]
+        [[1.35, -0.45], [-0.45, 0.18]]
         """
         with ignore_float_errors():  # a variance may overflow
             return self.correlation * self.errors * self.errors[:, None]
