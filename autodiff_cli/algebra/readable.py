@@ -1,8 +1,9 @@
 """Readable formulas: `readable` rewrites graphs as a person would write them, while `simplify` is for evaluation.
 
 Every sum is collected in a dictionary of coefficients by term, and every product in one of exponents by base, with
-exact numbers. They are then written anew: numbers first, then symbols, sums and calls. A chain of sums or products is
-collected once, at its root. Nodes with other users as well are inlined only if they are short, so the time is linear.
+exact numbers. They are then written in a fixed order: numbers first, then symbols, sums and calls. A chain of sums or
+products is collected once, at its root. Nodes with other users as well are inlined only if they are short, so the time
+is linear.
 """
 
 from __future__ import annotations

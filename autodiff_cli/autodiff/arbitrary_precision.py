@@ -2,10 +2,10 @@
 
 Every number is a fraction or a ball, an interval that certainly contains the true value (`autodiff_cli.numbers.balls`).
 If the ball of a result is too wide, or cannot decide a comparison, everything is computed again with twice the bits, up
-to a limit. A number that is 0 without being an exact fraction, such as sin(x)² + cos(x)² - 1, never reaches the
-precision: at the limit it is assumed to be 0, which it nearly always is, and the result counts as not proven. The limit
-is a thousand digits, or more if there are few operations: products of numbers near the ends of the range of floats
-cancel in thousands of digits.
+to a limit. Some numbers are 0 without being exact fractions, such as sin(x)² + cos(x)² - 1. They never reach the
+requested precision. At the limit they are assumed to be 0, which is nearly always right, and the result is marked as
+not proven. The limit is a thousand digits, or more if there are few operations: products of numbers near the ends of
+the range of floats cancel in thousands of digits.
 """
 
 from __future__ import annotations

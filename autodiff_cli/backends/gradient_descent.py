@@ -34,8 +34,8 @@ def epoch_orders(
     """Yield the order of rows in an epoch, in parts of whole batches with about `chunk_rows` rows each.
 
     All backends use these orders, so that their results agree. Up to `MAX_FULL_SHUFFLE_ROWS` rows every permutation is
-    equally likely. With more rows, each batch still has rows from all over the data, but not every order is possible,
-    and the remaining rows that fill no complete run are always among the last of an epoch. If one batch has all rows,
+    equally likely. With more rows, each batch still has rows from all parts of the data, but not every order is
+    possible. Rows that do not fill a complete run always come near the end of an epoch. If one batch has all rows,
     their order is irrelevant: None stands for the stored order.
 
     >>> generator = np.random.default_rng(0)

@@ -762,7 +762,7 @@ _MONTE_CARLO_HELP = "Also draw N random inputs, and show the distribution of the
 class UncertaintyRequest(CheckedOptions):
     """The options for values with standard errors, besides the values themselves."""
 
-    sigma: list[str] | None = uncertainty_option("--sigma x=0.1", "Error of a variable, or its column.", repeats=True)
+    sigma: list[str] | None = uncertainty_option("--sigma x=0.1", "Standard error (number or column).", repeats=True)
     correlation: list[str] | None = uncertainty_option("--correlation x,y=0.8", "Correlation of errors.", repeats=True)
     monte_carlo: int | None = uncertainty_option("--monte-carlo N", _MONTE_CARLO_HELP, between(100, 100_000_000))
     seed: int = uncertainty_option("--seed N", "Seed for the random number generator.", at_least(0), default=0)

@@ -1,7 +1,7 @@
 """The entry point of the command `autodiff`, and the one place where exceptions become messages and exit statuses.
 
-Importing is most of a short run. So this module imports nothing at its top but `gc` and `sys`: everything else is
-imported where Ctrl-C already ends the program with a message instead of a traceback.
+Importing is most of a short run. So at its top, this module imports only `gc` and `sys`. Everything else is imported
+later, where Ctrl-C ends the program with a message instead of a traceback.
 """
 
 from __future__ import annotations

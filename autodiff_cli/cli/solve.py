@@ -29,7 +29,7 @@ class SearchOptions(CheckedOptions):
     """The options of a search."""
 
     max_boxes: int = _search("--max-boxes N", _BOXES_HELP, at_least(1), default=MAX_BOXES)
-    precision: int | None = _search("--precision DIGITS", "Refine points to proven digits.", between(2, _MAX_DIGITS))
+    precision: int | None = _search("--precision DIGITS", "Proven digits of each point.", between(2, _MAX_DIGITS))
     plot: bool = output_option("--plot", "Draw the function, or its contour lines, with the points.")
     implicit: bool = IMPLICIT
 

@@ -1,7 +1,7 @@
 """`autodiff train` and `autodiff compare`: fit the parameters of one model, or of several models, to data.
 
-The options that are fields of records stand in tables; `compare` shares some of them with `train`. With `--by`, `train`
-fits each group of rows separately; with `--page`, it writes a page that shows the progress of the fit.
+The options are fields of records, which are listed in tables; `compare` shares some of them with `train`. With `--by`,
+`train` fits each group of rows separately; with `--page`, it writes a page that shows the progress of the fit.
 """
 
 from __future__ import annotations

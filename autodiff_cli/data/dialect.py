@@ -1,8 +1,8 @@
 """Dialects of text files of data, and the parsing of their cells.
 
-This module parses single cells (numbers, yes or no, dates and times), detects the dialect of a text file (its
-delimiter, decimal mark, comments and header) from its first lines, and has the options with which a user sets the
-dialect. It is imported at every start of the command line, so it does not import NumPy.
+This module parses single cells: numbers, yes or no, dates and times. It detects the dialect of a text file from its
+first lines: its delimiter, decimal mark, comments and header. It also has the options that set the dialect. It is
+imported at every start of the command line, so it does not import NumPy.
 """
 
 from __future__ import annotations

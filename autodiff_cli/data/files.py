@@ -53,7 +53,7 @@ from autodiff_cli.language.lexer import canonical_name, quote_name
 from autodiff_cli.language.names import joined_columns
 from autodiff_cli.system import error_reason
 
-FILE_COLUMN = "file"  # the column that says from which of several files a row is
+FILE_COLUMN = "file"  # the column with the name of the file that a row comes from
 _TEXT_BLOCK_ROWS = 10_000  # rows of a block of text
 CellRows: TypeAlias = list[list[str]] | TextBatch
 
@@ -77,7 +77,7 @@ class FilterCounts:
     Attributes:
         rows: the number of rows before filtering.
         selected: the number of rows that the filter selects.
-        uncertain_count: the number of rows for which the filter depends on digits that floats do not have.
+        uncertain_count: the number of rows in which rounding to floats may decide the condition.
         texts: the different texts of each text column that the filter reads, in order of occurrence.
     """
 
@@ -113,13 +113,13 @@ class DataFile:
         names: the normalized names of the columns, without empty and repeated ones.
         parsers: the parser of each column, which records the kind of its cells.
         label: the label of the rows of this file, if files are levels.
-        columns_elsewhere: the columns that only other files of a dataset have, with the name of such a file.
-        is_part: whether the file is one of several, so that a filter may select none of its rows.
+        foreign_columns: the columns that only other files of the dataset have, with the name of one of these files.
+        is_one_of_several: whether the file is one of several, so that a filter may select none of its rows.
         filter_counts: the effect of the filter, after the last pass over the rows.
 
     Raises:
-        DataError: if there is no such file, if its header cannot be read, or if a column that the options name is not
-            there.
+        DataError: if there is no such file, if its header cannot be read, or if it lacks a column that the options
+            name.
     """
 
     def __init__(
@@ -131,15 +131,15 @@ class DataFile:
         origins: Mapping[str, datetime] = MappingProxyType({}),
         single_pass: bool = False,
         spool_to_disk: bool = False,
-        is_part: bool = False,
+        is_one_of_several: bool = False,
     ) -> None:
         source = self.source = ByteSource(
             path, stdin, single_pass=single_pass, spool_to_disk=spool_to_disk, encoding=options.encoding
         )
         self.name = source.name
         self.label = Path(source.name).name
-        self.path, self.options, self.is_part = path, options, is_part
-        self.columns_elsewhere: dict[str, str] = {}
+        self.path, self.options, self.is_one_of_several = path, options, is_one_of_several
+        self.foreign_columns: dict[str, str] = {}
         self.format = detect_format(source, options)
         self.header = tuple(self.format.header)
         self._positions: dict[str, list[int]] = {}
@@ -241,24 +241,24 @@ class DataFile:
     def set_filter_counts(self, counts: FilterCounts) -> None:
         """Set `filter_counts`. Raises DataError if the filter selects no row, unless the file is one of several."""
         self.filter_counts = counts
-        if not (self._row_filter is None or counts.selected or self.is_part):
+        if not (self._row_filter is None or counts.selected or self.is_one_of_several):
             notes = self.filter_notes(counts)[:-1]
             raise DataError("\n".join([f"{self.name}: --where keeps none of {counts.rows} rows", *notes]))
 
     def filter_notes(self, counts: FilterCounts) -> list[str]:
-        """Return notes on quoted texts that no row has, on rows in doubt, and on how many rows the filter selects."""
+        """Return notes on quoted texts that no row has, on uncertain rows, and on the number of selected rows."""
         if self._row_filter is None or not counts.rows:
             return []
         notes = self._row_filter.notes(counts.texts)
         if counts.uncertain_count:
             warning = f"--where: the condition is uncertain in {pluralize(counts.uncertain_count, 'row')}"
-            notes.append(f"{warning}: floats cannot tell whole numbers beyond 2^53 apart")
+            notes.append(f"{warning}: floats cannot distinguish whole numbers beyond 2^53")
         return [*notes, f"--where keeps {counts.selected} of {counts.rows} rows"]
 
     def iter_blocks(self, names: Collection[str], size: int, *, is_filtered: bool = False) -> Iterator[RowBlock]:
         """Yield rows in order, at most `size` at a time: the requested columns as numbers, and the text of all cells.
 
-        Cells may be nan or infinite if the file has them written out.
+        Cells may be nan or infinite if the file spells them so.
 
         Args:
             names: the columns.
@@ -282,13 +282,13 @@ class DataFile:
                     yield RowBlock(columns, part)
                     done += len(part)
                 return
-        plain = self.format.new_parser().plain_text
+        to_plain_text = self.format.new_parser().plain_text
         with contextlib.closing(self.format.iter_records()) as records:
             rest = itertools.islice(records, done, None)
             while block := list(itertools.islice(rest, size)):
                 problems = ProblemList(f"{self.name}: ")
                 batch = parse_records(block, len(self.header), request, problems)
-                cells = [[*map(plain, each.cells)] for each in block]
+                cells = [[*map(to_plain_text, each.cells)] for each in block]
                 problems.raise_if_any()
                 if row_filter is not None:
                     mask = self._apply_filter(row_filter, batch, counts)
@@ -298,10 +298,13 @@ class DataFile:
             self.set_filter_counts(counts)
 
     def _column_names(self, renamed: Mapping[str, str]) -> list[str]:
-        """Return the normalized names of all columns after renaming. Raises DataError for names that do not fit."""
+        """Return the normalized names of all columns, after renaming.
+
+        Raises DataError if a renamed column is missing, or if the new name is taken.
+        """
         names = [canonical_name(cell.strip()) for cell in self.header]
         for original, name in renamed.items():
-            if self.is_part and name in names and original not in names:
+            if self.is_one_of_several and name in names and original not in names:
                 continue  # another file has the original
             if original not in names:
                 hint = spelling_hint(original, names, f"the columns are {format_names(self.header)}")
@@ -315,8 +318,8 @@ class DataFile:
 
         Raises DataError for a name that occurs twice, and for a column that only other files have.
         """
-        if lacking := sorted(self.columns_elsewhere.keys() & {*requested}):
-            others = f"its columns differ from those of {self.columns_elsewhere[lacking[0]]}"
+        if lacking := sorted(self.foreign_columns.keys() & {*requested}):
+            others = f"its columns differ from those of {self.foreign_columns[lacking[0]]}"
             raise DataError(f"{self.name}: {others}: it lacks {format_names(lacking, '`')}")
         names = sorted({*requested} & self._positions.keys(), key=self._positions.__getitem__)
         for name in names:
@@ -361,7 +364,7 @@ def open_data(
     """
     files = [path for pattern in paths for path in _expand_path(pattern)]
     settings: dict[str, Any] = {"options": options, "origins": origins, "spool_to_disk": spool_to_disk}
-    return DataSource([DataFile(path, stdin, **settings, is_part=len(files) > 1) for path in files])
+    return DataSource([DataFile(path, stdin, **settings, is_one_of_several=len(files) > 1) for path in files])
 
 
 class DataSource:
@@ -371,7 +374,7 @@ class DataSource:
         files: the files in order.
         name: the name for messages.
         header: the names of the columns that all files have, as they have them.
-        common_names: the normalized names of the columns that all files have, in the order of the first.
+        common_names: the normalized names of the columns that all files have, in the order of the first file.
         names: the normalized names of all columns, without empty and repeated ones. Only columns that all files have
             can be read. Several files without a column `file` have one with their names as labels.
         parsers: the parser of each column, which records the kind of its cells.
@@ -402,7 +405,7 @@ class DataSource:
                 file.label = file.name
         self.is_filtered = first.options.where is not None
         for file in files:
-            file.columns_elsewhere = {name: owner.name for name, owner in owners.items() if name not in file.parsers}
+            file.foreign_columns = {name: owner.name for name, owner in owners.items() if name not in file.parsers}
         if not self.common_names and len(files) > 1:
             raise DataError(f"{files[-1].name}: it has no column that all other files have")
 
@@ -410,7 +413,7 @@ class DataSource:
     def notes(self) -> list[str]:
         """Sentences on how the files were interpreted and streamed.
 
-        Of several files, notes that do not apply to all start with the name of their file.
+        A note that does not apply to all files starts with the name of its file.
         """
         notes_by_file = [file.notes for file in self.files]
         common = [note for note in notes_by_file[0] if all(note in notes for notes in notes_by_file)]
@@ -422,7 +425,7 @@ class DataSource:
         )
         count_notes = [f"{len(self.files)} files"] if len(self.files) > 1 else []
         stream_notes = [] if self.streamed is None else [self.streamed.note]
-        partial = dict.fromkeys(name for file in self.files for name in file.columns_elsewhere)
+        partial = dict.fromkeys(name for file in self.files for name in file.foreign_columns)
         count_notes += [f"only some files have {format_names([*partial], '`')}"] * bool(partial)
         counts = FilterCounts()
         for file in self.files:
@@ -440,7 +443,7 @@ class DataSource:
         return self.is_filtered or any(file.format.is_slow_to_parse for file in self.files)
 
     def estimate_rows(self) -> int:
-        """Return the estimated number of rows; estimated from the first ones if a file does not state it."""
+        """Return the number of rows; estimated from the first rows if a file does not state it."""
         return sum(file.format.estimate_rows() for file in self.files)
 
     def signature(self) -> tuple[Any, ...]:
@@ -448,10 +451,10 @@ class DataSource:
         return tuple(file.source.signature() for file in self.files)
 
     def iter_batches(self, query: ColumnQuery) -> Generator[ColumnBatch]:
-        """Yield some columns of the rows that the filter selects, some rows at a time. Only these columns are read.
+        """Yield some columns of the rows that the filter selects, in batches. Only these columns are read.
 
         Raises:
-            DataError: for a query of no column, for cells that are not numbers, and for missing cells.
+            DataError: for a query that names no column, for cells that are not numbers, and for missing cells.
             FallbackRequired: if the files have to be parsed cell by cell.
         """
         names = {*self.names, FILE_COLUMN}
@@ -478,7 +481,7 @@ class DataSource:
     def read(self, query: ColumnQuery) -> Table:
         """Return some columns as a table, which may have no rows.
 
-        Labels become the levels that a fit knows, or numbers if all of them are numbers.
+        Labels become the levels of the fit, or numbers if all of them are numbers.
         """
         table = with_fallback(query, self.read_once)
         labels = {name: column.parsed(query.levels.get(name, ())) for name, column in table.labels.items()}
@@ -527,7 +530,7 @@ class DataSource:
                 yield cells
 
     def iter_selected_rows(self, table: Table) -> Iterator[CellRows]:
-        """Yield the rows that a table has as text."""
+        """Yield the rows of a table as text."""
         return self.iter_rows() if table.row_mask is None else _filter_rows(self.iter_rows(), table.row_mask)
 
     def row(self, number: int, numbers: Collection[str], labels: Collection[str]) -> RawBatch:
@@ -559,7 +562,7 @@ class DataSource:
                 place = number - 1 - count
                 row = {name: column[place : place + 1] for name, column in batch.columns.items()}
             count += batch.rows
-            if row is not None and not self.is_filtered:  # the effect of a filter is noted after its last row
+            if row is not None and not self.is_filtered:  # a filter counts the rows up to the last one
                 break
         if row is not None:
             return row
@@ -568,7 +571,7 @@ class DataSource:
 
 
 def _expand_path(pattern: str) -> list[str]:
-    """Return the files that a path stands for, sorted by name.
+    """Return the files that a path, a folder or a pattern names, sorted.
 
     Raises DataError if there are none or if they cannot be listed.
     """
@@ -591,7 +594,7 @@ def _expand_path(pattern: str) -> list[str]:
     return files
 
 
-_SAMPLE_ROWS = 5  # rows that are shown
+_SAMPLE_ROWS = 5  # number of rows shown
 _KIND_TITLES: dict[CellKind | None, str] = {CellKind.BOOLEAN: "yes or no", CellKind.DATETIME: "date or time"}
 
 
@@ -601,7 +604,7 @@ class ColumnSummary:
 
     Attributes:
         name: its normalized name.
-        written: its name as an expression has to write it.
+        written: its name in expressions, in backticks if necessary.
         original: its name in the file.
         type: `number`, `whole number`, `yes or no`, `date or time`, or `text`.
         missing: the number of missing cells.

@@ -1,8 +1,8 @@
 """Conversion of records to JSON and back, from the types of their fields.
 
-JSON has no nan, no infinities and no arrays: a number that is not finite becomes a text (`"nan"`), an array nested
-lists, a record an object with a key per field. NumPy is imported only where arrays are read, because `grad --json` of
-scalars starts without it.
+JSON has no nan, no infinities and no arrays. A number that is not finite becomes text (`"nan"`), an array becomes
+nested lists, and a record an object with a key per field. NumPy is imported only where arrays are read, because `grad
+--json` of scalars starts without it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The bytes of data files, pipes and standard input, and the memory that is available for them.
 
-A `ByteSource` opens a file or pipe as often as needed: it buffers bytes that can be read only once, in memory or, if
+A `ByteSource` opens a file or pipe as often as needed. It buffers bytes that can be read only once, in memory or, if
 there are many, in a temporary file. It decompresses gzip, refuses known formats that are not data, and protects against
 endless lines. `available_memory` estimates how much memory this process can still use.
 """

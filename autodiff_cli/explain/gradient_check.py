@@ -8,8 +8,8 @@ At a kink no g satisfies this on both sides, and the one-sided slopes are compar
 element by element.
 
 For an inaccurate gradient, the advice names the operation that causes most of the error, and an equivalent formula that
-is more accurate. Both are found by experiment: each intermediate result is perturbed by a unit in the last place, and a
-rewriting is recommended only if, at this very point, more numbers are accurate than before and none is worse.
+is more accurate. Both are found by experiment. Each intermediate result is perturbed by a unit in the last place. A
+rewriting is recommended only if it makes more numbers accurate at this point, and none worse.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from autodiff_cli.explain.operations import describe
 from autodiff_cli.explain.record import Contribution, Trace
 from autodiff_cli.explain.sentences import StepSentences, label_with_definition
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.explain.views import PathNetwork, forward_work, reverse_work
+from autodiff_cli.explain.views import PathNetwork, forward_operations, reverse_operations
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.op import Gate
 
@@ -370,6 +370,6 @@ class _PlaceholderTexts:
 _COUNTS: Mapping[str, Callable[[Trace], int]] = {
     "variables": lambda trace: len(trace.point),
     "operations": lambda trace: sum(1 for _ in trace.forward),
-    "forward work": lambda trace: forward_work(trace, trace.wrt).multiplications,
-    "reverse work": lambda trace: reverse_work(trace).multiplications,
+    "forward work": lambda trace: forward_operations(trace, trace.wrt).multiplications,
+    "reverse work": lambda trace: reverse_operations(trace).multiplications,
 }

@@ -43,7 +43,7 @@ from autodiff_cli.numbers.kind import Kind
 
 _GUARD_BITS = 64  # extra bits for running totals, so that their sums round only once
 _UNPROVEN_MESSAGE = (
-    f"its digits are not proven: even {MAX_CANCELLED_DIGITS} more digits (fewer where these take too long) do not "
+    f"its digits are not proven: even {MAX_CANCELLED_DIGITS} more digits (fewer if they take too long) do not "
     "distinguish it from 0, or from the point of a jump or a choice, so it is assumed to be exactly there"
 )
 _UNKNOWN_MESSAGE = "more digits are needed to determine it than can be computed"
@@ -208,9 +208,9 @@ class ProvenBounds(NamedTuple):
 def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence[str]) -> ProvenBounds:
     """Return proven bounds of the value and of the derivatives with respect to `wrt`.
 
-    The intervals are cut into boxes, and each box is evaluated in ball arithmetic. Boxes in which the least or
-    the greatest number may lie are examined by its derivatives: if these keep their signs and nothing jumps, it is at a
-    corner.
+    The intervals are cut into boxes, and each box is evaluated in ball arithmetic. Boxes that may contain the smallest
+    or the largest number are examined by its derivatives. If these keep their signs and nothing jumps, that number is
+    at a corner.
 
     Args:
         formula: the formula, of numbers.
@@ -246,8 +246,8 @@ def _extremes(
 ) -> FloatBounds:
     """Return the least lower and the greatest upper end of an output over all boxes.
 
-    Only the boxes in which these may lie are examined: there, the output is least and greatest at corners if it has
-    slopes of one sign and no jump. Elsewhere interval arithmetic may have tighter ends than balls.
+    Only the boxes that may contain these are examined. There, if slopes have one sign and nothing jumps, the output is
+    smallest and largest at corners. Elsewhere interval arithmetic may have tighter ends than balls.
 
     Args:
         ends: the ends of the output over each box, in ball arithmetic.

@@ -45,8 +45,8 @@ class Contribution(NamedTuple):
         use: this contribution is number `use` of the `uses` contributions to that input; structural zeros do not
             count.
         uses: how many contributions the input receives.
-        is_structural_zero: whether the contribution is absent by structure rather than 0 by arithmetic: into a branch
-            that was not taken, past a literal zero factor, or from a node that has no adjoint. The amount is then 0.
+        is_structural_zero: whether the contribution is absent, not a computed 0. This is so in a branch that was not
+            taken, behind a literal zero factor, and from a node that has no adjoint. The amount is then 0.
     """
 
     position: int

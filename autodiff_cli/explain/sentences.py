@@ -308,10 +308,11 @@ def _numbers_phrase(op: Op, slots: Sequence[Slot]) -> Phrase:
 def warning_phrases(op: Op, count: int) -> dict[str, Phrase]:
     """Return the phrases of the warnings that can be decided from the numbers of a node alone, by kind.
 
-    They are `undefined` (the value is nan, no input is), `infinite` (the value is), `overflow` (it is too large),
-    `kink`, for the input at position k `product k` (0 × inf) and `slope k` (the local derivative is not finite), and
-    `cancellation` (it magnifies rounding errors). Operations on whole arrays have only `kink`, `undefined elements` (an
-    element is nan, of no input) and `undefined slopes` (an element of a contribution is).
+    They are `undefined` (the value is nan, but no input is), `infinite` (the value is infinite), `overflow` (the value
+    is too large), `kink`, and `cancellation` (the operation magnifies rounding errors). For the input at position k
+    they are `product k` (0 × inf) and `slope k` (the local derivative is not finite). Operations on whole arrays have
+    only `kink`, `undefined elements` (an element is nan, of no input) and `undefined slopes` (an element of a
+    contribution is).
     """
     kink: dict[str, Phrase] = {} if op.kink is None else {"kink": (Slot("node"), f": {op.kink_note}")}
     if op.is_structural:

@@ -3,12 +3,12 @@
 - `PathNetwork`: every path from a variable to the output, and its contribution to the gradient. A path contributes the
   product of its local derivatives; the gradient is the sum over all paths. There can be 2^300 of them, so they are
   counted and summed in a single pass, and listed one by one, largest first.
-- `variance_sources`: along which paths the errors of uncertain inputs reach the output.
+- `variance_sources`: the paths along which the errors of uncertain inputs reach the output.
 - `forward_mode`: how fast every node changes with one variable, from the inputs to the output.
-- `tape_record`: what every operation saves for the backward pass, and its memory. The saved values are those that occur
-  in the local derivatives that are needed: none for a sum, the factors for a product, the output for `exp`, and also
-  for `tanh`, whose derivative frameworks compute as in textbooks.
-- `frames`: the parts of a graph that the text names, and how each depends on its inputs.
+- `tape_record`: the values that every operation saves for the backward pass, and their memory. They are the values that
+  occur in its local derivatives: none for a sum, the factors for a product, the output for `exp`. For `tanh` it is the
+  output, too, because frameworks compute its derivative as textbooks do.
+- `frames`: the parts of a graph that have a name in the text, and how each depends on its inputs.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from autodiff_cli.numbers.floats import FLOATS
 if TYPE_CHECKING:
     from autodiff_cli.formula.uncertainty import ErrorSource, Uncertainty
 
-# Paths are ordered by the logarithm of their products. These stand in for the logarithm of a structural zero, of 0, and
-# of an infinity or nan. They are finite so that their sums can be ordered too.
+# Paths are ordered by the logarithm of their products. These numbers replace the logarithms of a structural zero, of 0,
+# and of an infinity or nan. They are finite, so that their sums can be ordered, too.
 _LOG_OF_ABSENT, _LOG_OF_ZERO, _LOG_OF_NONFINITE = -1e12, -1e6, 1e6
 
 
@@ -267,8 +267,8 @@ class TangentStep(NamedTuple):
     tangent: float
 
 
-class Work(NamedTuple):
-    """The arithmetic of a pass, not counting values and local derivatives. Choices count like other operations."""
+class OperationCounts(NamedTuple):
+    """The operations of a pass, not counting those for values and local derivatives. Choices count like others."""
 
     multiplications: int
     additions: int
@@ -282,18 +282,18 @@ class ForwardMode(NamedTuple):
         name: the variable, whose tangent is 1.
         tangents: the derivative of every node with respect to it; 0 for nodes that do not depend on it.
         steps: the operations, in the order of evaluation.
-        work: the arithmetic of this pass.
-        all_variables: the arithmetic of one such pass for each variable.
-        reverse: the arithmetic of the reverse pass, which gives all derivatives at once.
+        work: the operations of this pass.
+        all_variables: the operations of one such pass for each variable, in total.
+        reverse: the operations of the reverse pass, which gives all derivatives at once.
     """
 
     trace: Trace
     name: str
     tangents: list[float]
     steps: list[TangentStep]
-    work: Work
-    all_variables: Work
-    reverse: Work
+    work: OperationCounts
+    all_variables: OperationCounts
+    reverse: OperationCounts
 
 
 def forward_mode(trace: Trace, name: str) -> ForwardMode:
@@ -306,7 +306,7 @@ def forward_mode(trace: Trace, name: str) -> ForwardMode:
         raise ExpressionError("forward mode shows one number per node, but this formula has arrays; use --mode reverse")
     rates = _node_tangents(trace, name)
     numbers, steps = [0.0 if rate is None else rate for rate in rates], [*_steps(trace, rates)]
-    works = forward_work(trace, [name]), forward_work(trace, trace.wrt), reverse_work(trace)
+    works = forward_operations(trace, [name]), forward_operations(trace, trace.wrt), reverse_operations(trace)
     return ForwardMode(trace, name, numbers, steps, *works)
 
 
@@ -319,8 +319,8 @@ def _node_tangents(trace: Trace, name: str) -> list[float | None]:
     return tangents(trace.tape, FLOATS, trace.values, {name: 1.0})
 
 
-def forward_work(trace: Trace, names: Iterable[str]) -> Work:
-    """Return the arithmetic of one forward pass for each of some variables, in total.
+def forward_operations(trace: Trace, names: Iterable[str]) -> OperationCounts:
+    """Return the number of operations of one forward pass for each of some variables, in total.
 
     A pass multiplies once for each input that depends on its variable, and adds the products of each node.
     """
@@ -337,23 +337,23 @@ def forward_work(trace: Trace, names: Iterable[str]) -> Work:
         multiplications += products
         additions += products - variables.bit_count() if active else 0
         dependencies.append(variables)
-    return Work(multiplications, additions)
+    return OperationCounts(multiplications, additions)
 
 
-def reverse_work(trace: Trace) -> Work:
-    """Return the arithmetic of the reverse pass: one product per edge, one sum per further use of a node."""
+def reverse_operations(trace: Trace) -> OperationCounts:
+    """Return the number of operations of the reverse pass: a product per edge, a sum per further use of a node."""
     tape = trace.tape
     used_inputs = [inputs[k] for inputs, active in zip(tape.inputs, tape.active_inputs, strict=True) for k in active]
-    return Work(len(used_inputs), len(used_inputs) - len(set(used_inputs)))
+    return OperationCounts(len(used_inputs), len(used_inputs) - len(set(used_inputs)))
 
 
 def _steps(trace: Trace, rates: list[float | None]) -> Iterator[TangentStep]:
     for step in trace.forward:
         inputs, rate, terms = step.inputs, rates[step.node], []
         if rate is not None:
-            moving = tuple(k for k in trace.tape.active_inputs[step.node] if rates[inputs[k]] is not None)
-            partials = FLOATS.partials(step.op, len(inputs), moving)
-            for k, local in zip(moving, partials(step.value, *[trace.values[j] for j in inputs]), strict=True):
+            active = tuple(k for k in trace.tape.active_inputs[step.node] if rates[inputs[k]] is not None)
+            partials = FLOATS.partials(step.op, len(inputs), active)
+            for k, local in zip(active, partials(step.value, *[trace.values[j] for j in inputs]), strict=True):
                 tangent = rates[inputs[k]]
                 if local is not None and tangent is not None:
                     terms.append(TangentContribution(inputs[k], local, tangent, local * tangent))
@@ -567,18 +567,18 @@ def fold_frames(frames: Sequence[Frame], output: int) -> FoldedFrames:
     while position is not None:
         enclosing.append(position)
         position = frames[position].outer
-    left: dict[int | None, int | None] = {None: None}
-    left |= {k: position for position, k in enumerate(reversed(enclosing))}
+    renumbered: dict[int | None, int | None] = {None: None}
+    renumbered |= {k: position for position, k in enumerate(reversed(enclosing))}
     open_frames = [
-        frames[k]._replace(outer=left[frames[k].outer], members=[*frames[k].members]) for k in reversed(enclosing)
+        frames[k]._replace(outer=renumbered[frames[k].outer], members=[*frames[k].members]) for k in reversed(enclosing)
     ]
     folds: list[Frame] = []
     fold_of: dict[int, Frame] = {}
     for k, frame in enumerate(frames):
-        if k in left:
+        if k in renumbered:
             continue
-        if frame.outer in left:
-            fold_of[k] = frame._replace(outer=left[frame.outer], members=[])
+        if frame.outer in renumbered:
+            fold_of[k] = frame._replace(outer=renumbered[frame.outer], members=[])
             folds.append(fold_of[k])
         elif frame.outer is not None:
             fold_of[k] = fold_of[frame.outer]
@@ -610,8 +610,8 @@ def frame_derivatives(trace: Trace, members: Iterable[int]) -> dict[int, float |
             for contribution in trace.contributions[i]:
                 if not contribution.is_structural_zero:
                     slopes[contribution.to] = slopes.get(contribution.to, 0.0) + contribution.local * slopes[i]
-    has_rate = trace.is_scalar
-    return {j: slopes.get(j, 0.0) if has_rate and trace.tape.is_active[j] else None for j in sorted(entering)}
+    has_derivative = trace.is_scalar
+    return {j: slopes.get(j, 0.0) if has_derivative and trace.tape.is_active[j] else None for j in sorted(entering)}
 
 
 def _innermost_groups(trace: Trace) -> list[Group | None]:

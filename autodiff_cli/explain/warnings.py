@@ -120,9 +120,10 @@ def predicate_holds(op: Op, which: str, inputs: Sequence[float]) -> bool:
 def contributing_elements(trace: Trace) -> list[Any]:
     """Return for every node whether it contributes to the output; of an array, a mask where not all elements do.
 
-    A node contributes if it has an adjoint, if it is a constant input or the condition of such a node, or if a nan of
-    the output comes from it even though no derivative passes (`0*log(x)`, `relu(log(x))`). A nan that a comparison
-    hides contributes too (`where(log(x) > 1, 1, x)`), unless a condition before it decides (`x > 0 and log(x) > 1`).
+    A node contributes if it has an adjoint, or if it is a constant input or the condition of such a node. It also
+    contributes if it makes the output nan although no derivative passes (`0*log(x)`, `relu(log(x))`). A nan that a
+    comparison hides contributes too (`where(log(x) > 1, 1, x)`), unless a condition before it decides (`x > 0 and
+    log(x) > 1`).
     """
     tape = trace.tape
     contributes: list[Any] = [adjoint is not None for adjoint in trace.adjoints_or_none]

@@ -1,4 +1,4 @@
-"""Reading an expression: `read` turns a text into a `Program`, the graph of what the text means.
+"""Reading an expression: `read` turns a text into a `Program`, the graph of its meaning.
 
 There are four steps, and each takes the record of the step before: statements (`parser.parse`), names
 (`names.resolve`), graph (`build_graph`), shapes (`check_shapes`). A step that finds a mistake returns its partial

@@ -1,9 +1,9 @@
 """Layout of a graph drawn in characters: boxes in layers from left to right, joined by lines.
 
-Lines from different boxes share a cell only where they cross at right angles, so that each can be followed. The layout
+Lines from different boxes share a cell only where they cross at right angles, so the eye can follow each. The layout
 follows Sugiyama, Tagawa and Toda (1981): assign layers, order each layer by barycentres, choose rows, route lines.
-Between two layers lines run through a channel as on a circuit board (Hashimoto and Stevens, 1971): each line enters in
-one row from the left, turns into a vertical track, and leaves in one or more rows to the right.
+Between two layers, lines run through a channel, as on a circuit board (Hashimoto and Stevens, 1971). Each line enters
+from the left in one row, turns into a vertical track, and leaves to the right in one or more rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ChannelLine(NamedTuple):
 
     @property
     def turn_order(self) -> tuple[int, int]:
-        """Sort key for turning with few crossings: of lines that go up the highest first, of others the lowest."""
+        """Sort key for turns with few crossings: lines that go up, highest first, then the others, lowest first."""
         top, bottom = self.span
         return (self.entry_row if self.entry_row - top > bottom - self.entry_row else -self.entry_row), self.entry_row
 
@@ -63,11 +63,11 @@ def assign_tracks(lines: Sequence[ChannelLine]) -> dict[ChannelLine, int] | None
         return None
     occupied: list[list[tuple[int, int]]] = []
     tracks: dict[ChannelLine, int] = {}
-    waiting: list[tuple[int, int]] = []
+    ready_lines: list[tuple[int, int]] = []
     while order.is_active():
         for line in order.get_ready():
-            heapq.heappush(waiting, line.turn_order)
-        line = entering[heapq.heappop(waiting)[1]]
+            heapq.heappush(ready_lines, line.turn_order)
+        line = entering[heapq.heappop(ready_lines)[1]]
         earliest = max((tracks[other] + 1 for other in earlier[line]), default=0)
         tracks[line] = _occupy_track(occupied, line.span, earliest)
         order.done(line)
@@ -87,11 +87,11 @@ def _occupy_track(occupied: list[list[tuple[int, int]]], span: tuple[int, int], 
 
 # --- Boxes and lines ---
 
-MAX_ITEMS = 2500  # boxes and waypoints: larger drawings take more than a second, and cannot be followed
+MAX_ITEMS = 2500  # boxes and waypoints; larger drawings take more than a second, and nobody can follow them
 
 
 # Distances in terminal columns, and parameters of the ordering of layers.
-_SWEEP_COUNT = 6  # passes over the layers in both directions; more hardly reduce crossings
+_SWEEP_COUNT = 6  # passes over the layers in both directions; more passes hardly reduce crossings
 _STRAIGHTNESS = 8  # weight of a line that passes a layer, relative to a box: long lines stay straight
 _WIDTH_BEFORE_TRACKS = 1  # columns between a box and the first vertical track
 _TRACK_WIDTH = 2  # columns between vertical tracks
@@ -215,19 +215,19 @@ class _Link(NamedTuple):
 
 def _assign_layers(boxes: list[_Item], inputs: Sequence[Sequence[int]]) -> list[list[_Item]]:
     """Put every box into the last possible layer before its users; return the layers."""
-    from_last = [0] * len(boxes)
+    distances = [0] * len(boxes)
     for i in range(len(boxes) - 1, -1, -1):
         for j in inputs[i]:
-            from_last[j] = max(from_last[j], from_last[i] + 1)
-    last = max(from_last)
+            distances[j] = max(distances[j], distances[i] + 1)
+    last = max(distances)
     layers: list[list[_Item]] = [[] for _ in range(last + 1)]
-    for box, distance in zip(boxes, from_last, strict=True):
+    for box, distance in zip(boxes, distances, strict=True):
         box.layer = last - distance
         layers[box.layer].append(box)
     return layers
 
 
-def _connect_box(box: _Item, target: _Item, below: int, layers: list[list[_Item]]) -> None:
+def _connect_box(box: _Item, target: _Item, row_offset: int, layers: list[list[_Item]]) -> None:
     """Connect a box to a target in a later layer; all lines of a box share their waypoints."""
     between = target.layer - box.layer - 1
     while len(box.waypoints) < between:
@@ -237,11 +237,11 @@ def _connect_box(box: _Item, target: _Item, below: int, layers: list[list[_Item]
         layers[waypoint.layer].append(waypoint)
         if sum(map(len, layers)) > MAX_ITEMS:
             raise TooManyItemsError
-    _link(box.waypoints[between - 1] if between else box, target, below)
+    _link(box.waypoints[between - 1] if between else box, target, row_offset)
 
 
-def _link(source: _Item, target: _Item, below: int) -> None:
-    link = _Link(source, target, below)
+def _link(source: _Item, target: _Item, row_offset: int) -> None:
+    link = _Link(source, target, row_offset)
     source.users.append(link)
     target.inputs.append(link)
 
@@ -253,7 +253,7 @@ def _place_rows(layers: list[list[_Item]]) -> None:
     """Order each layer with few crossings, and choose rows so that lines are short and straight."""
     for layer in layers:
         _fit_rows(layer, [0.0] * len(layer))
-    best, fewest = [[*layer] for layer in layers], _count_crossings(layers)
+    best, fewest_crossings = [[*layer] for layer in layers], _count_crossings(layers)
     sweeps = [*((layer, _input_rows) for layer in layers), *((layer, _user_rows) for layer in reversed(layers))]
     for _ in range(_SWEEP_COUNT):
         for layer, rows_of in sweeps:
@@ -261,8 +261,8 @@ def _place_rows(layers: list[list[_Item]]) -> None:
             layer.sort(key=rows.__getitem__)
             _fit_rows(layer, [rows[item] for item in layer])
         crossings = _count_crossings(layers)
-        if crossings < fewest:
-            best, fewest = [[*layer] for layer in layers], crossings
+        if crossings < fewest_crossings:
+            best, fewest_crossings = [[*layer] for layer in layers], crossings
     for layer, order in zip(layers, best, strict=True):
         layer[:] = order
         _fit_rows(layer, [float(item.row) for item in layer])
@@ -272,15 +272,15 @@ def _place_rows(layers: list[list[_Item]]) -> None:
 
 
 def _input_rows(item: _Item) -> list[tuple[int, float]]:
-    """Return the row in which an item makes each line that enters it straight, and the weight of the line.
+    """Return for each line that enters an item the row of the item that makes the line straight, and a weight.
 
-    A line weighs more, the fewer other lines leave its source.
+    The fewer other lines leave its source, the more a line weighs.
     """
     return [(link.source.exit_row - link.row_offset, 1 / len(link.source.users)) for link in item.inputs]
 
 
 def _user_rows(item: _Item) -> list[tuple[int, float]]:
-    """Return the row in which an item makes each line that leaves it straight, and the weight of the line.
+    """Return for each line that leaves an item the row of the item that makes the line straight, and a weight.
 
     A line that passes the next layer weighs most.
     """
@@ -288,9 +288,9 @@ def _user_rows(item: _Item) -> list[tuple[int, float]]:
     return [(link.entry_row - offset, 1 if link.target.width else _STRAIGHTNESS) for link in item.users]
 
 
-def _weighted_mean(rows: Sequence[tuple[int, float]], otherwise: int) -> float:
+def _weighted_mean(rows: Sequence[tuple[int, float]], default: int) -> float:
     weights = sum(weight for _, weight in rows)
-    return sum(row * weight for row, weight in rows) / weights if rows else otherwise
+    return sum(row * weight for row, weight in rows) / weights if rows else default
 
 
 def _fit_rows(layer: list[_Item], ideal_rows: list[float]) -> None:
@@ -304,9 +304,9 @@ def _fit_rows(layer: list[_Item], ideal_rows: list[float]) -> None:
     for item, row, offset in zip(layer, ideal_rows, above, strict=False):
         mean, weight, count = row - offset, 1.0 if item.width else float(_STRAIGHTNESS), 1
         while pools and pools[-1][0] >= mean:
-            before, heavier, more = pools.pop()
-            mean = (mean * weight + before * heavier) / (weight + heavier)
-            weight, count = weight + heavier, count + more
+            last_mean, last_weight, last_count = pools.pop()
+            mean = (mean * weight + last_mean * last_weight) / (weight + last_weight)
+            weight, count = weight + last_weight, count + last_count
         pools.append((mean, weight, count))
     rows = itertools.chain.from_iterable(itertools.repeat(math.floor(mean + 0.5), count) for mean, _, count in pools)
     for item, row, offset in zip(layer, rows, above, strict=False):
@@ -348,7 +348,7 @@ def _route_lines(layers: list[list[_Item]]) -> None:
 
 
 def _channel_tracks(layer: list[_Item], after: list[list[_Item]]) -> dict[_Item, int]:
-    """Return the tracks of the lines that leave a layer and turn; later layers are moved until tracks exist."""
+    """Return the tracks of the lines that leave a layer and turn. If there are none, later layers are moved."""
     lines = _channel_lines(layer)
     step = 0
     while (tracks := assign_tracks([*lines])) is None:

@@ -277,7 +277,7 @@ _FIGURE_LINES = (
     ("log-likelihood = {log_likelihood}", ", log prior = {log_prior}"),
     ("AIC = {aic}, AICc = {aicc}, BIC = {bic}", ""),
     ("residuals from {quantiles[0]} to {quantiles[4]}", ", quartiles {quantiles[1]}, {quantiles[2]}, {quantiles[3]}"),
-    ("Durbin-Watson = {durbin_watson} (2 where neighbours are independent)", ""),
+    ("Durbin-Watson = {durbin_watson} (2 means no autocorrelation)", ""),
     ("validation: loss {validation_loss}", ", accuracy {validation_accuracy}"),
 )
 

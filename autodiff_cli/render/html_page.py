@@ -26,7 +26,7 @@ from autodiff_cli.explain.accuracy import INACCURATE
 from autodiff_cli.explain.operations import adjoint_formula, has_jacobian, is_at_kink, jacobian, readable_local_value
 from autodiff_cli.explain.record import ROUNDING_ERROR, BackwardStep, Trace
 from autodiff_cli.explain.tracing import elementwise_trace
-from autodiff_cli.explain.views import forward_work, reverse_work
+from autodiff_cli.explain.views import forward_operations, reverse_operations
 from autodiff_cli.explain.warnings import FLOAT_DIGITS, LARGE_FLOAT, MAX_MAGNIFICATION, OPPOSITE_INFINITIES
 from autodiff_cli.export.latex import latex_symbol
 from autodiff_cli.graph.codegen import Fragment
@@ -342,9 +342,9 @@ def panels_document(trace: Trace) -> dict[str, Any]:
     document: dict[str, Any] = {"methods": optimizer_equations(), "wrt": [*trace.wrt]}
     if trace.is_scalar:
         document["work"] = {
-            "forward": {name: forward_work(trace, [name]) for name in trace.wrt},
-            "all": forward_work(trace, trace.wrt),
-            "reverse": reverse_work(trace),
+            "forward": {name: forward_operations(trace, [name]) for name in trace.wrt},
+            "all": forward_operations(trace, trace.wrt),
+            "reverse": reverse_operations(trace),
         }
     if len(trace.tape) <= _MAX_LATEX_NODES:
         document["latex"] = _latex_document(trace)

@@ -1,4 +1,4 @@
-"""Reports about what there is to work with: operations (`ops`), data files (`data`), the installation (`doctor`)."""
+"""Reports about operations (`ops`), data files (`data`) and the installation (`doctor`)."""
 
 from __future__ import annotations
 

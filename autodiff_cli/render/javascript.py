@@ -253,8 +253,8 @@ class _Program:
 def _extra_partials(op: Op, count: int, positions: tuple[int, ...]) -> list[Partial | None]:
     """Return what a rule computes besides the local derivatives, for the explanations on the page.
 
-    These are the values of the formulas that people read, where they differ from the formulas that are computed, and
-    whether the operation is at a kink, and where it is singular. Empty if there is none of these.
+    These are the values of the formulas that readers see, if other formulas are computed, and the conditions of kinks
+    and singular points. Empty if there is none of these.
     """
     predicates = [op.predicate(name, count) for name in ("kink", "singular")]
     graphs = [*(readable_local_derivative(op, count, k) for k in positions), *predicates]

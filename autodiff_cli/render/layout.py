@@ -1,11 +1,10 @@
 """Layouts of graphs: where nodes, edges, labels and frames go in a drawing.
 
 `layered_layout` places nodes in layers with few crossings; it is the only function that knows the layout library.
-`layout_with_copies` handles graphs with many long edges: an edge that passes a layer costs a waypoint there, so where
-there would be too many, the sources of the longest edges are drawn again beside their targets.
-`layout_in_parts` handles large graphs with frames: each outermost frame is laid out by itself, and the parts are placed
-in rows like words. Nodes that a part uses from other parts are drawn in it again, since long edges between parts are
-hard to follow.
+`layout_with_copies` handles graphs with many long edges. An edge needs a waypoint in each layer that it passes. If
+there would be too many, the sources of the longest edges are drawn again beside their targets. `layout_in_parts`
+handles large graphs with frames: each outermost frame is laid out by itself, and the parts are placed in rows like
+words. Nodes that a part uses from other parts are drawn in it again, since long edges between parts are hard to follow.
 """
 
 from __future__ import annotations

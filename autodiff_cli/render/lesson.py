@@ -1,8 +1,8 @@
 """Lessons as text and as pages, and exercise sheets.
 
 A lesson has a text, the steps of a formula, questions, hints and answers. An exercise sheet is an HTML file to print or
-to fill in on the screen: a worksheet with the drawing and all steps of a trace, with blanks, and a key on a page of its
-own. It has no script.
+to fill in on the screen. It has a worksheet with the drawing and all steps of a trace, with blanks, and the key on a
+separate page. It has no script.
 """
 
 from __future__ import annotations

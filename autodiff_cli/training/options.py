@@ -370,8 +370,8 @@ class FitOptions(ObjectiveOptions):
         patience: stop when the validation loss has not decreased for this many epochs. The result then has the
             parameters of the epoch with the least validation loss.
         min_delta: the least decrease of the validation loss that counts for patience.
-        cluster: run on a cluster, with the same result bit for bit: a client of Dask's `distributed`, the address of a
-            scheduler, or `local:N` for N processes on this machine. Needs the extra `cluster`.
+        cluster: where to run the fit: a client of Dask's `distributed`, the address of a scheduler, or `local:N` for N
+            processes on this machine. The result is the same bit for bit. Needs the extra `cluster`.
         absolute_sigma: use sigma as it is for the standard errors, instead of scaling it by the residuals.
         confidence: the confidence level of the intervals in reports, as 0.95 or 95 per cent.
         priors: prior distributions of parameters, `{"a": "normal(0, 10)"}`, or as texts, `["a ~ normal(0, 10)"]`. The
@@ -424,8 +424,8 @@ class FitOptions(ObjectiveOptions):
         at_least(0),
         compared=True,
     )
-    batch_size: int | None = _course("--batch-size ROWS", "Rows per step of gradients (default: all).", at_least(1))
-    clip_norm: float | None = _course("--clip-norm LENGTH", "Scale longer gradients down to this norm.", POSITIVE)
+    batch_size: int | None = _course("--batch-size ROWS", "Rows per gradient step (default: all).", at_least(1))
+    clip_norm: float | None = _course("--clip-norm LENGTH", "Shorten gradients to at most this norm.", POSITIVE)
     tolerance: float | None = _course(
         "--tolerance SHARE", "Stop when the relative decrease of the loss is below this.", FRACTION
     )
@@ -449,8 +449,8 @@ class FitOptions(ObjectiveOptions):
         'Random effects u[column] to integrate out (Laplace); needs --prior "u[column] ~ normal(0, s)".',
         repeats=True,
     )
-    posterior: int | None = _statistics("--posterior N", "Also draw N samples per chain.", at_least(2), compared=True)
-    chains: int = _statistics("--chains N", "Number of chains of --posterior.", at_least(1), compared=True, default=4)
+    posterior: int | None = _statistics("--posterior N", "Posterior draws per chain.", at_least(2), compared=True)
+    chains: int = _statistics("--chains N", "Number of chains for --posterior.", at_least(1), compared=True, default=4)
     derive: Mapping[str, str] | Sequence[str] | None = _statistics(
         "--derive NAME=EXPR", "Also compute a function of the parameters with its standard error.", repeats=True
     )
@@ -467,7 +467,7 @@ class FitOptions(ObjectiveOptions):
         default="percentile",
     )
     diagnosis: bool = _statistics("--diagnose", "Check for inactive units and for vanishing or exploding gradients.")
-    checkpoint: str | os.PathLike[str] | None = _output("--checkpoint FILE", "Write the fit to FILE once a second.")
+    checkpoint: str | os.PathLike[str] | None = _output("--checkpoint FILE", "Save progress to FILE once a second.")
     checkpoint_every: int | None = _output("--checkpoint-every N", "Epochs between checkpoints.", at_least(1, "epoch"))
     resume: str | os.PathLike[str] | None = _output("--resume FILE", "Continue a fit; --epochs counts all epochs.")
     on_epoch: Callable[[Epoch], None] | None = _fit_option()

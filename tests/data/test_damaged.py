@@ -302,11 +302,11 @@ def test_no_column_is_searched_for_among_all_others(tmp_path: Path) -> None:
     files = []
     for k, header in enumerate(("x,y", "x,z")):
         (tmp_path / f"{k}.csv").write_text(f"{header}\n1,2\n")
-        files.append(DataFile(str(tmp_path / f"{k}.csv"), is_part=True))
+        files.append(DataFile(str(tmp_path / f"{k}.csv"), is_one_of_several=True))
         files[k].names = NamesWithoutSearch(files[k].names)
     opened = DataSource(files)
     assert opened.common_names == ["x"]
-    assert [{*file.columns_elsewhere} for file in files] == [{"z"}, {"y"}]
+    assert [{*file.foreign_columns} for file in files] == [{"z"}, {"y"}]
 
 
 def test_long_cells_are_shown_short(tmp_path: Path) -> None:

@@ -333,7 +333,7 @@ def test_conditions_that_need_more_digits_than_floats_have_are_noted(where: str,
         assert noted == [f"--where: the condition is uncertain in {doubtful} rows: {APART}"] * bool(doubtful)
 
 
-APART = "floats cannot tell whole numbers beyond 2^53 apart"
+APART = "floats cannot distinguish whole numbers beyond 2^53"
 
 
 def test_a_missing_cell_counts_only_where_the_row_does() -> None:

@@ -29,9 +29,14 @@ def console_blocks(page: Path) -> list[list[tuple[str, str]]]:
 BLOCKS = [(page, block) for page in PAGES for block in console_blocks(page)]
 
 
-def _skip_without_sampler(page: Path) -> None:
-    if page.name == "bayes.md" and find_spec("nutpie") is None:
-        pytest.skip("the extra bayes is not installed")
+# Pages whose examples need an extra, and the module that it brings.
+EXTRAS = {"bayes.md": ("bayes", "nutpie"), "python.md": ("sklearn", "sklearn")}
+
+
+def _skip_without_extra(page: Path) -> None:
+    extra, module = EXTRAS.get(page.name, ("", "doctest"))
+    if find_spec(module) is None:
+        pytest.skip(f"the extra {extra} is not installed")
 
 
 @pytest.mark.parametrize(
@@ -43,7 +48,7 @@ def _skip_without_sampler(page: Path) -> None:
     ids=lambda page: page.name,
 )
 def test_python_blocks_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _skip_without_sampler(page)
+    _skip_without_extra(page)
     monkeypatch.chdir(ROOT)
     results = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS, encoding="utf-8")
     assert results.failed == 0
@@ -65,7 +70,7 @@ def test_commands_print_what_is_shown(
 ) -> None:
     """The commands of a block run one after the other, in a folder of their own from which the data can be reached."""
     if any("--posterior" in command for command, _ in block):
-        _skip_without_sampler(page)
+        _skip_without_extra(page)
     for folder in ("docs", "tests"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)

@@ -144,7 +144,7 @@ def test_a_column_that_the_model_defines_anew_is_named() -> None:
 @each("model", ["y ~ a + b*y", "log(y) ~ a*x + y/b", "d = y - x; d ~ a + b*y"])
 def test_a_column_that_is_predicted_from_itself_is_warned_of(model: str) -> None:
     rows = {"x": [1.0, 2.0, 3.0, 4.0], "y": [1.1, 2.3, 2.9, 4.2]}
-    words = "`y` is left and right of `~`: the column is predicted from itself"
+    words = "`y` is on both sides of `~`: the column is predicted from itself"
     assert words in ad.fit(model, rows, epochs=2).warnings
     assert words not in ad.fit("y ~ a + b*x", rows).warnings
     assert "defines" not in "".join(ad.fit("z = a*x; y ~ z", DATA).warnings)

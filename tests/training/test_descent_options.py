@@ -269,7 +269,7 @@ def test_steps_that_circle_around_the_minimum_have_not_converged() -> None:
     data = {"x": x, "y": 2 + 0.3 * x + np.random.default_rng(0).normal(0, 0.1, 60)}
     found = fit("y ~ a + b*x", data, optimizer="rmsprop", learning_rate=0.3, epochs=1000)
     assert not found.converged
-    assert any("this learning rate leads near the minimum but not to it" in warning for warning in found.warnings)
+    assert any("this learning rate leads close to the minimum, but not to it" in warning for warning in found.warnings)
 
 
 def test_a_fall_of_less_than_min_delta_is_none() -> None:

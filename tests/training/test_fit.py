@@ -437,7 +437,7 @@ PATIENT: dict[str, Any] = {"patience": 3, "validation": 0.2}
     ("lm", {}, {}, 1e-9, None),
     ("lm", {}, {}, 0.49, None),
     ("lm", {}, {}, 0.51, "not converged: the loss falls ever more slowly"),
-    ("adam", {}, {}, 0.51, "not converged: this learning rate leads near the minimum"),
+    ("adam", {}, {}, 0.51, "not converged: this learning rate leads close to the minimum"),
     ("lm", {}, {"tolerance": 1e-3}, 0.51, None),
     ("adam", {}, PATIENT, 0.51, None),
     ("lm", {"kinks": (0,)}, {}, 0.51, None),

@@ -12,7 +12,7 @@ from scipy.optimize import least_squares
 from autodiff_cli import Objective, fit, fit_by
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import minimization
-from autodiff_cli.training.fitting.minimization import MINIMIZATION, best_rival, rank_gains
+from autodiff_cli.training.fitting.minimization import MINIMIZATION, best_alternative, rank_gains
 from autodiff_cli.training.fitting.optimization import BatchedFit
 from autodiff_cli.training.methods.gradient_descent import Outcome
 from autodiff_cli.training.objective.batch import ObjectiveBatch, repeat_objective
@@ -261,18 +261,20 @@ def test_classes_end_at_the_least_minimum_although_least_squares_leads_to_imposs
         {"l2": 1e-6},
     ],
 )
-@pytest.mark.parametrize(("second", "has_rival"), [(1.0, True), (0.5, False)])
+@pytest.mark.parametrize(("second", "has_alternative"), [(1.0, True), (0.5, False)])
 def test_a_warning_names_another_minimum_that_is_nearly_as_likely(
-    second: float, has_rival: bool, options: dict[str, Any]
+    second: float, has_alternative: bool, options: dict[str, Any]
 ) -> None:
     """One peak is fitted to two, of equal heights or not."""
     x = np.linspace(0, 10, 60)
     noise = np.random.default_rng(1).normal(0, 0.2, 60)
     y = np.exp(-4 * (x - 1) ** 2) + second * np.exp(-4 * (x - 9) ** 2) + noise
     found = fit("y ~ a*exp(-(x - m)^2/(2*s^2))", {"x": x, "y": y}, **options)
-    rivals = [each for each in found.warnings if each.startswith("another minimum is nearly as likely (likelihood")]
-    assert len(rivals) == has_rival
-    assert all(", m = 8.98" in each for each in rivals)
+    alternatives = [
+        each for each in found.warnings if each.startswith("another minimum is nearly as likely (likelihood")
+    ]
+    assert len(alternatives) == has_alternative
+    assert all(", m = 8.98" in each for each in alternatives)
 
 
 def test_the_end_that_a_better_one_replaces_is_another_minimum() -> None:
@@ -282,8 +284,8 @@ def test_the_end_that_a_better_one_replaces_is_another_minimum() -> None:
     objective = Objective("y ~ a*exp(-(x - m)^2/(2*s^2))", {"x": x, "y": y}, start=start)
     batch = BatchedFit(ObjectiveBatch([objective]), "lm", FitOptions())
     assert batch.theta[0, 1] == pytest.approx(9, abs=0.1)
-    batch.rivals[0].append(np.array([1, 1.1, 0.4]))
-    ((warning,),) = batch.settle_rivals()
+    batch.alternatives[0].append(np.array([1, 1.1, 0.4]))
+    ((warning,),) = batch.resolve_alternatives()
     assert batch.theta[0, 1] == pytest.approx(1, abs=0.1)
     assert warning.startswith("another minimum is nearly as likely")
     assert ", m = 8.9" in warning
@@ -303,10 +305,10 @@ def test_known_errors_decide_whether_another_minimum_is_nearly_as_likely(sigma: 
     options: dict[str, Any] = {"sigma": "error", "absolute_sigma": True}
     starts = ({"a": 1.0, "m": m, "s": 0.35, "b": 0.0} for m in (1.0, 9.0))
     one, other = (fit(PEAK, data, start=start, **options).rss / 2 for start in starts)
-    rivals = [each for each in fit(PEAK, data, **options).warnings if each.startswith("another minimum")]
+    alternatives = [each for each in fit(PEAK, data, **options).warnings if each.startswith("another minimum")]
     ratio = float(np.exp(min(abs(one - other), 100)))
-    assert len(rivals) == (ratio < 20)
-    assert all(f"likelihood ratio {ratio:.3g})" in each for each in rivals)
+    assert len(alternatives) == (ratio < 20)
+    assert all(f"likelihood ratio {ratio:.3g})" in each for each in alternatives)
 
 
 def test_numbers_of_trials_decide_whether_another_minimum_is_nearly_as_likely() -> None:
@@ -348,8 +350,8 @@ def test_all_searches_rank_ends_alike(loss: str) -> None:
         assert gain == pytest.approx([-MINIMIZATION.exclusion], abs=0.05)
         assert rank_gains(batch, broken[None], whole[None]) == pytest.approx(-gain)
         assert rank_gains(batch, np.array([[1, 1e-3, 0.4]]), whole[None]) > MINIMIZATION.clear_gain
-    assert best_rival(objective, Outcome(whole, True), [broken, whole]) is None
-    assert best_rival(objective, Outcome(broken, True), [broken, whole]) is whole
+    assert best_alternative(objective, Outcome(whole, True), [broken, whole]) is None
+    assert best_alternative(objective, Outcome(broken, True), [broken, whole]) is whole
 
 
 def test_a_likelihood_without_a_limit_ranks_below_any_minimum() -> None:
@@ -357,8 +359,8 @@ def test_a_likelihood_without_a_limit_ranks_below_any_minimum() -> None:
     objective = Objective.of(model, as_dataset(RANKED), FitOptions(likelihood=True))
     minimum, spike = np.array([[0.05, 0.4], [0.3, 1e-12]])
     assert objective.value(spike) < objective.value(minimum)
-    assert best_rival(objective, Outcome(minimum, True), [spike]) is None
-    assert best_rival(objective, Outcome(spike, True), [minimum]) is minimum
+    assert best_alternative(objective, Outcome(minimum, True), [spike]) is None
+    assert best_alternative(objective, Outcome(spike, True), [minimum]) is minimum
 
 
 def test_a_parameter_without_effect_takes_no_digits_from_the_others() -> None:

@@ -12,7 +12,7 @@ import pytest
 import autodiff_cli as ad
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.optimization import _multistart_summary
-from autodiff_cli.training.fitting.starts import StartCandidate, best_candidate, rivals_of
+from autodiff_cli.training.fitting.starts import StartCandidate, best_candidate, likely_ends
 from tests.each import each
 
 X = np.linspace(0, 10, 80)
@@ -100,7 +100,7 @@ def test_rivals_are_nearly_as_likely_and_differ() -> None:
         [[1.0, 2.0], [-1.0, -2.0], [1.0, 5.0], [1.0, 7.0], [1.0, 9.0], [1.0, 5.0 + 1e-4], [0.5, 11], [0.4, 13]]
     )
     losses = np.array([1.0, 1.0, np.exp(0.29), np.exp(0.31), np.exp(0.1), np.exp(0.2), np.exp(0.05), np.exp(0.02)])
-    found = rivals_of(objective, ends, losses)
+    found = likely_ends(objective, ends, losses)
     assert [end.tolist() for end in found] == [[0.4, 13], [0.5, 11], [1, 9], [1, 5.0001]]
 
 

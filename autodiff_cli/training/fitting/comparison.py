@@ -2,9 +2,9 @@
 
 A test of nested models needs certainty that one is a special case of the other. There are two sound ways. If both
 predictions are linear in their parameters, the larger design matrix spans every column of the smaller one on these
-rows. Otherwise, parameters of the larger model are set to 0 or 1, and the result has to be the smaller model
-as a formula of the same names. If another parameter then has no effect, the usual distributions of test statistics do
-not hold (Davies 1977, Biometrika 64, 247).
+rows. Otherwise, parameters of the larger model are set to 0 or 1. The result must be the formula of the smaller model,
+with the same names. If another parameter then has no effect, the usual distributions of test statistics do not hold
+(Davies 1977, Biometrika 64, 247).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def cross_validation_error(
     """Return the cross-validation error of a fit and an empty text, or None and the reason in words.
 
     It is the (weighted) mean loss of the rows, each with the parameters of a fit to the folds that do not contain it.
-    Each fit starts from the fit to all rows. Networks and fits by gradient descent start anew: they end near their
+    Each fit starts from the fit to all rows. Networks and gradient methods start from scratch. They end near their
     start, so a start that was fitted to the held-out rows would leak information about them.
 
     Args:

@@ -58,7 +58,7 @@ _NEGLIGIBLE_DISTANCE = 1e-3  # distance from the minimum, in standard errors, at
 _NOT_CONVERGED = "not converged: the loss was still falling at the last epoch"
 
 _STOPPED_NEAR_MINIMUM = (
-    "not converged: this learning rate leads near the minimum but not to it; try a smaller --lr, or an --lr-schedule"
+    "not converged: this learning rate leads close to the minimum, but not to it; try a smaller --lr or --lr-schedule"
 )
 _UNBOUNDED = "not converged: the loss falls ever more slowly, as if it had no minimum; try a simpler model, or --bounds"
 
@@ -359,7 +359,7 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
 def _better_end(method: str, objective: Objective, starts: Array) -> Outcome | None:
     """Return the best end of fits from several starts if it ranks above the end from the first start; else None."""
     first, *ends = minimization.minimize_batch(method, repeat_objective(objective, len(starts)), starts)
-    best = minimization.best_rival(objective, first, [end.theta for end in ends])
+    best = minimization.best_alternative(objective, first, [end.theta for end in ends])
     return next((end for end in ends if end.theta is best), None)
 
 
@@ -567,7 +567,7 @@ def _prior_notes(objective: Objective) -> list[str]:
         return []
     free = [name for name in objective.parameters if name not in objective.priors]
     flat = f"; {format_names(free, '`')} {'has' if len(free) == 1 else 'have'} a flat one" if free else ""
-    return [f"the parameters are the posterior mode under their priors, which the losses include{flat}"]
+    return [f"the parameters are the posterior mode; losses include the priors{flat}"]
 
 
 _RANDOM_EFFECTS = (

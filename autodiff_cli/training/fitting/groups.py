@@ -214,7 +214,7 @@ class GroupFits:
         self._notes: list[list[str]] = [[] for _ in every]
         fitted = BatchedFit(batch, method, options, self._record, self._notes)
         fitted.restart_everywhere()
-        self._rivals = fitted.settle_rivals()
+        self._alternative_warnings = fitted.resolve_alternatives()
         converged = fitted.select(lambda end: end.converged)
         with ignore_float_errors():
             ordered = fitted.theta if objective.is_penalised else order_terms(objective, fitted.theta)
@@ -247,7 +247,7 @@ class GroupFits:
         part.cached_at("break", theta, lambda: str(self._breaks[group]))
         progress = Progress()
         progress.notes += self._notes[group]
-        progress.warnings += self._rivals[group]
+        progress.warnings += self._alternative_warnings[group]
         progress.history += [{"epoch": number, "loss": loss} for number, loss in enumerate(losses)]
         progress.last = Epoch(len(losses) - 1, losses[-1], theta) if losses else None
         run = FitRun(part, self._method, progress, self._options, self._quantities)

@@ -297,8 +297,8 @@ class _Profile:
         """Return the lower (-1) or upper (1) limit, where the profile reaches a height; the bound if that comes
         first.
 
-        The profile is followed in steps that are short enough to stay on its branch: beyond a pole of the model there
-        may be fits that are as good, with parameters of the other sign.
+        The profile is followed in short steps, so that it stays on its branch. Beyond a pole of the model, there may be
+        equally good fits with parameters of the other sign.
         """
         estimate = float(self._theta[self._element])
         bounds = self._objective.bounds

@@ -229,7 +229,7 @@ class MarginalLikelihood(ObjectiveBatch):
         self.index = EffectIndex([effect.column for effect in self.effects], codes, counts)
         if self.index.crossed > _MAX_CROSSED:
             listed = format_names([effect.column for effect in self.effects], "`")
-            raise OptionError(f"laplace: {listed} cross, and all but one of them may have {_MAX_CROSSED} levels in all")
+            raise OptionError(f"laplace: all but the largest of {listed} may have {_MAX_CROSSED} levels together")
         leaves, graphs = objective.model.program.leaves, objective.kernels.graphs
         arguments = [prior.arguments_in(leaves) for prior in objective.effects.values()]
         self.means, self.deviations = zip(*arguments, strict=True)

@@ -1,8 +1,9 @@
 """One attempt of a batch of fits that run to convergence, each from one start.
 
-`minimize_batch` runs Levenberg-Marquardt or L-BFGS, estimates the residual scale of robust losses along with the fits,
-and sets parameters to exactly 0 that an l1 penalty holds there. `minimize` is a batch of one. Changes of variables make
-searches easier: `project_linear` fits linear parameters, and `with_stick_breaking` keeps shares between 0 and 1.
+`minimize_batch` runs Levenberg-Marquardt or L-BFGS, and estimates the residual scale of robust losses along with the
+fits. It sets parameters to exactly 0 if an l1 penalty keeps them there. `minimize` is a batch of one. Changes of
+variables make searches easier: `project_linear` fits linear parameters, and `with_stick_breaking` keeps shares between
+0 and 1.
 """
 
 from __future__ import annotations
@@ -314,7 +315,7 @@ def are_equal_ends(ends: Array, others: Array) -> Mask:
     return np.asarray(np.isclose(one, other, rtol=MINIMIZATION.equal_end).all(axis=-1))
 
 
-def best_rival(objective: Objective, end: Outcome, others: Sequence[Array]) -> Array | None:
+def best_alternative(objective: Objective, end: Outcome, others: Sequence[Array]) -> Array | None:
     """Return the best of other minima; None if none ranks above the end of a fit.
 
     It has to rank clearly above an end that converged. The scale of an end that did not converge is unreliable, so
@@ -488,8 +489,9 @@ def project_linear(objective: Objective, points: Array, adjusted: Mask, box: Bou
 
 
 def with_stick_breaking(objective: Objective) -> Objective:
-    """Return the objective in which each share of a whole is a fraction of the remainder after the shares before it, so
-    that any values from 0 to 1 are possible (stick-breaking).
+    """Return the objective with stick-breaking.
+
+    Each share of a whole is a fraction of what the shares before it leave, so any values from 0 to 1 are possible.
     """
     replaced = dict[Node, Node]()
     for part in objective.shares:

@@ -1,9 +1,9 @@
 """One optimization: which method runs, from which starting values, and how it ends.
 
 - `optimize` runs one method from one start.
-- `BatchedFit` runs `lm` or `lbfgs` for all fits of a batch, and repeats fits that ended badly from better starting
-  values. A single fit is a batch of one, so it gets the same search as a group. Each of `RESTART_STRATEGIES` selects
-  the fits that it may help and finds a point for each. Fits are compared by their own loss; see `comparison_losses`.
+- `BatchedFit` runs `lm` or `lbfgs` for all fits of a batch, and repeats poor fits from better starting values. A single
+  fit is a batch of one, so it gets the same search as a group. Each of `RESTART_STRATEGIES` selects the fits that it
+  may improve, and finds a starting point for each. Fits are compared by their own loss; see `comparison_losses`.
 - `optimize_multistart` runs a method from several starting points and keeps the best end.
 """
 
@@ -70,44 +70,44 @@ class RestartSettings(NamedTuple):
     poor_r_squared: float = 0.9  # R² below which a fit from default starts is not trusted
     noisy_r_squared: float = 0.97  # R² below which noise may hide which of several minima is the lowest
     poor_robust_r_squared: float = 0.95  # limit of R² from medians, which even bad fits make high
-    perfect_r_squared: float = 1 - 1e-12  # R² above which residuals are rounding, so that no other start can help
+    perfect_r_squared: float = 1 - 1e-12  # R² above which residuals are rounding errors: no other start is better
     few_residuals_per_parameter: int = 8  # with fewer, residuals of another minimum may look random
-    frequency_gain: float = 20.0  # gain in log-likelihood that is not by chance, even among 10⁶ frequencies
-    equal_curves: float = 1e-3  # relative difference of the losses of rows up to which two curves are the same
+    frequency_gain: float = 20.0  # gain in log-likelihood that chance does not explain, even among 10⁶ frequencies
+    equal_curve_tolerance: float = 1e-3  # relative difference of the losses of rows up to which two curves are the same
     chance_of_noise: float = 0.01  # probability of the best frequency of noise above which a fit is doubtful
     # Rounds of fits from many starts: epochs of each, and the share of all fits, the best ones, that continue after it.
-    survey_rounds: tuple[tuple[int, float], ...] = ((20, 0.25), (20, 0.05), (100, 0.0))
+    screening_rounds: tuple[tuple[int, float], ...] = ((20, 0.25), (20, 0.05), (100, 0.0))
     evaluations_per_epoch: int = 2  # evaluations of Levenberg-Marquardt per epoch; an evaluation may lead to no step
-    survey_tolerance: float = 1e-10  # relative decrease of the loss at which these fits stop
-    max_runs: int = 3  # starts that are then tried to the last digits, until one fit succeeds
+    screening_tolerance: float = 1e-10  # relative decrease of the loss at which these fits stop
+    max_runs: int = 3  # starts from which fits then run to convergence, until one succeeds
 
 
 RESTARTS = RestartSettings()
 _BETTER_STARTS_NOTE = "the fit from the starting values was poor; better ones were estimated from the data:"
 _BETTER_MINIMUM_NOTE = "a better minimum was found from other starting values:"
-_RIVAL_WARNING = "another minimum is nearly as likely"
-_LIKELIER_RIVAL_WARNING = "another minimum, where the median of the residuals is larger, is more likely"
+_ALTERNATIVE_WARNING = "another minimum is nearly as likely"
+_LIKELIER_ALTERNATIVE_WARNING = "another minimum, where the median of the residuals is larger, is more likely"
 
 # Strategies that find other minima near the end of a fit, for models with exponents, kinks or frequencies.
-_RIVAL_SEARCHES = (search.Multistart.exponent_points, search.Multistart.kink_points, search.Multistart.frequency_points)
+_OTHER_MINIMA = (search.Multistart.exponent_points, search.Multistart.kink_points, search.Multistart.frequency_points)
 
 
 class BatchedFit:
-    """A batch of fits, each repeated from better starting values if it ends badly.
+    """A batch of fits, each repeated from better starting values if the result is poor.
 
     Args:
         batch: the fits.
         method: `lm` or `lbfgs`.
         options: the options of the fits.
-        on_step: is called with the start and each step of the fits; a fit that is repeated begins with epoch 0 again.
-        notes: receives sentences on what happened to each fit.
+        on_step: is called with the start and each step of the fits; a repeated fit begins with epoch 0 again.
+        notes: lists to which notes about each fit are added.
         starts: the starting points, of shape (fits, P); by default the start of the objective.
         stop: when the fits stop; by default the limits of the options.
 
     Attributes:
         outcomes: the ends of the fits.
         theta: the parameters there, of shape (fits, P).
-        rivals: for each fit, ends that may be other minima; see `settle_rivals`.
+        alternatives: for each fit, ends that may be other minima; see `resolve_alternatives`.
     """
 
     def __init__(
@@ -123,16 +123,16 @@ class BatchedFit:
         self._batch, self._method, self._options, self._on_step = batch, method, options, on_step
         self._objective = objective = batch.objective
         self._unset = objective.unset_parameters
-        self._every, self._is_large = np.arange(batch.count), batch.count > search.SETTINGS.max_thorough_fits
-        self._notes = [list[str]() for _ in self._every] if notes is None else notes
+        self._all_fits, self._is_large = np.arange(batch.count), batch.count > search.SETTINGS.max_thorough_fits
+        self._notes = [list[str]() for _ in self._all_fits] if notes is None else notes
         self._stop = stop or StoppingRule(options.epochs, options.tolerance)
         self._statistics = dict[int, ComputedStatistics]()
-        self.rivals: list[list[Array]] = [[] for _ in self._every]
+        self.alternatives: list[list[Array]] = [[] for _ in self._all_fits]
         self._origin = np.tile(objective.start, (batch.count, 1)) if starts is None else starts
         starts = self._origin if starts is not None else self._default_starts()
         self.outcomes = [Outcome(start, False) for start in starts]
         self.theta = starts.copy()
-        self._fit(self._every, starts)
+        self._fit(self._all_fits, starts)
 
     def _default_starts(self) -> Array:
         """Return the points where the fits start by default.
@@ -152,7 +152,7 @@ class BatchedFit:
 
     def _are_defined(self, theta: Array) -> Mask:
         """Return at which points the losses of all fits and their gradients are finite."""
-        losses, gradients = self._batch.values_and_gradients(theta, self._every)
+        losses, gradients = self._batch.values_and_gradients(theta, self._all_fits)
         return np.asarray(np.isfinite(losses) & np.isfinite(gradients).all(axis=1))
 
     def restart_everywhere(self) -> None:
@@ -167,7 +167,7 @@ class BatchedFit:
             strategy(self)
 
     def _note(self, fits: Fits, theta: Array, reason: str) -> None:
-        """Note for some fits why they start where they do."""
+        """Add a note to some fits: the reason for their starting values, and the values."""
         for fit, point in zip(fits.tolist(), theta, strict=True):
             self._notes[fit].append(f"{reason} {minimization.format_starts(self._objective, point)}")
 
@@ -194,7 +194,7 @@ class BatchedFit:
         self._statistics.pop(fit, None)
 
     def select(self, is_selected: Callable[[Outcome], bool]) -> Mask:
-        """Return the mask of the fits whose end meets a condition."""
+        """Return the mask of the fits whose outcome meets a condition."""
         return np.array([is_selected(end) for end in self.outcomes])
 
     @ignore_float_errors()
@@ -211,28 +211,28 @@ class BatchedFit:
             self._statistics |= dict(zip(unknown.tolist(), known, strict=True))
         return [self._statistics[fit] for fit in fits.tolist()]
 
-    def _explained(self) -> Array:
+    def _r_squared(self) -> Array:
         """Return R² of the fits, by medians for robust losses; nan if it is unknown."""
-        objectives = map(self._batch.objective_of, self._every.tolist())
+        objectives = map(self._batch.objective_of, self._all_fits.tolist())
         if self._objective.kind is LossKind.ROBUST:
             r_squared = [explained_variance(*pair) for pair in zip(objectives, self.theta, strict=True)]
         else:
-            r_squared = [statistics.r_squared for statistics in self.statistics_of(self._every)]
+            r_squared = [statistics.r_squared for statistics in self.statistics_of(self._all_fits)]
         return np.array([math.nan if value is None else value for value in r_squared])
 
     @ignore_float_errors()
-    def _poor_masks(self) -> tuple[Mask, Mask]:
+    def _classify_fits(self) -> tuple[Mask, Mask]:
         """Return the masks of poor and of doubtful fits.
 
-        Poor fits should be tried from other starting values. Doubtful fits look good but may be poor: they have few
-        rows, or neighbouring residuals are somewhat alike.
+        Poor fits should be repeated from other starting values. Doubtful fits look good but may be poor: they have few
+        rows, or neighbouring residuals are slightly correlated.
         """
-        objective, every = self._objective, self._every
+        objective, every = self._objective, self._all_fits
         is_squares, is_failed = objective.kind is LossKind.SQUARES, ~self.select(lambda end: end.converged)
         is_convex = objective.is_linear if is_squares else objective.kind is LossKind.LIKELIHOOD
         if is_convex and objective.is_generalised_linear:
             return is_failed, np.zeros(len(every), np.bool_)
-        explained = self._explained()
+        explained = self._r_squared()
         enough = RESTARTS.poor_robust_r_squared if objective.kind is LossKind.ROBUST else RESTARTS.poor_r_squared
         structure = residual_structures(self._batch, self.theta, every)
         is_bad = (explained < enough) | (structure > goodness.RESIDUALS.systematic_sigmas)
@@ -256,33 +256,33 @@ class BatchedFit:
         objective, is_lm = self._objective, self._method == "lm"
         if not objective.scalar_parameters or not objective.has_residuals:
             return
-        poor, doubtful = self._poor_masks()
+        poor, doubtful = self._classify_fits()
         self.restart(np.flatnonzero(poor), self._origin)
         if not self._unset:
             return
-        self._search_in_turns(np.flatnonzero(doubtful), self._origin)
+        self._restart_sample_first(np.flatnonzero(doubtful), self._origin)
         is_defined = self.select(lambda end: end.divergence is None)
-        explained = self._explained()
+        explained = self._r_squared()
         if not (objective.is_generalised_linear or objective.is_linear or objective.is_penalised):
             is_noisy = (explained < RESTARTS.noisy_r_squared) | (objective.kind is LossKind.LIKELIHOOD)
-            is_broken = curve_warnings(self._batch, self.theta, self._every) != ""
+            is_broken = curve_warnings(self._batch, self.theta, self._all_fits) != ""
             noisy = np.flatnonzero((is_noisy & ~(poor | doubtful) | is_broken) & is_defined)
-            self._search_in_turns(noisy, self.theta, search.Multistart.few_points)
+            self._restart_sample_first(noisy, self.theta, search.Multistart.few_points)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
-        if is_lm and search.has_rivals(objective):
+        if is_lm and search.has_alternative_minima(objective):
             imperfect = np.flatnonzero(is_defined & ~(explained > RESTARTS.perfect_r_squared))
-            for strategy in _RIVAL_SEARCHES:
+            for strategy in _OTHER_MINIMA:
                 self.restart(imperfect, self.theta, strategy)
 
     def restart_robust_fits(self) -> None:
-        """Repeat fits with outliers from fits of few rows, if one of these leads to a better minimum."""
+        """Repeat fits with outliers from fits to subsets of the rows, if one of these leads to a better minimum."""
         if not self._unset or not self._objective.has_residuals:
             return
         if self._objective.kind in (LossKind.LIKELIHOOD, LossKind.SQUARES):
             return
         if not isinstance(samples := search.sample_batch(self._batch), GroupBatch):
             return
-        poor, doubtful = self._poor_masks()
+        poor, doubtful = self._classify_fits()
         is_open = self.select(lambda end: end.divergence is None)
         fits = np.flatnonzero(is_open & minimization.outlier_minima_mask(samples, poor | doubtful))
         if len(fits):
@@ -290,8 +290,8 @@ class BatchedFit:
             drawn = np.array([*search.sample_starts(samples.objective, self._options.seed, count)])
             ends = minimization.fit_from_subsets(samples.take(fits), self.theta[fits], drawn)
             for fit, found in zip(fits.tolist(), ends, strict=True):
-                rivals = search.rivals_near(samples.objective_of(fit), found)
-                self.rivals[fit] += [self.theta[fit].copy(), found[0], *rivals] if rivals else []
+                alternatives = search.alternatives_near(samples.objective_of(fit), found)
+                self.alternatives[fit] += [self.theta[fit].copy(), found[0], *alternatives] if alternatives else []
             is_better = self._are_better(fits, ends[:, 0])
             self._fit(fits[is_better], ends[is_better, 0], _BETTER_MINIMUM_NOTE)
 
@@ -309,22 +309,22 @@ class BatchedFit:
             is_minimum = not minimization.is_no_minimum(objective, end)
             if is_minimum and not minimization.has_several_minima(objective):
                 continue
-            if (point := _likely_point(objective, end.theta, self._options.seed)) is None:
+            if (point := _best_random_minimum(objective, end.theta, self._options.seed)) is None:
                 continue
-            if end.failure or minimization.best_rival(objective, end, [point]) is not None:
+            if end.failure or minimization.best_alternative(objective, end, [point]) is not None:
                 self._fit(np.array([fit]), point[None], _BETTER_MINIMUM_NOTE if is_minimum else _BETTER_STARTS_NOTE)
 
     @property
     def _free(self) -> Mask:
-        """The mask of the parameters that a search may vary: bounds do not fix them."""
+        """The mask of the parameters that a search may vary: those that no bounds fix."""
         box = self._batch.bounds
         is_free = np.atleast_2d(box.low < box.high).any(axis=0)
         return is_free & self._objective.layout.mask(self._unset or self._objective.scalar_parameters)
 
-    def _search_in_turns(self, fits: Fits, origin: Array, strategy: StartStrategy | None = None) -> None:
-        """Repeat fits that are probably at their best minimum already, to check that.
+    def _restart_sample_first(self, fits: Fits, origin: Array, strategy: StartStrategy | None = None) -> None:
+        """Repeat fits that are probably at their best minimum, to verify it.
 
-        Of many fits, a sample is repeated first; the rest follow only if that leads to a better fit.
+        If there are many fits, a sample is repeated first. The others follow only if one of the sample improves.
         """
         sample = fits[:: len(fits) // search.SETTINGS.max_sampled_fits + 1] if self._is_large else fits
         before = self.theta[sample].copy()
@@ -350,13 +350,13 @@ class BatchedFit:
         if not len(fits):
             return
         default = search.SETTINGS.check if strategy else search.SETTINGS.thorough
-        if len(fits) > search.SETTINGS.max_thorough_fits and strategy not in _RIVAL_SEARCHES:
+        if len(fits) > search.SETTINGS.max_thorough_fits and strategy not in _OTHER_MINIMA:
             default = search.SETTINGS.quick
         reason = _BETTER_MINIMUM_NOTE if strategy else _BETTER_STARTS_NOTE
         arguments = self._free, self._options.seed, effort or default, strategy
         found = search.multistart(self._batch.take(fits), origin[fits], *arguments)
-        for fit, candidate in zip(fits.tolist(), found, strict=True):
-            self.rivals[fit] += [self.theta[fit].copy(), candidate.end, *candidate.rivals] if candidate else []
+        for fit, best in zip(fits.tolist(), found, strict=True):
+            self.alternatives[fit] += [self.theta[fit].copy(), best.end, *best.alternatives] if best else []
         chosen = fits[[candidate is not None for candidate in found]]
         pairs = np.array([(each.start, each.end) for each in found if each is not None])
         starts, ends = pairs.reshape(len(chosen), 2, origin.shape[1]).swapaxes(0, 1)
@@ -370,33 +370,33 @@ class BatchedFit:
             self._fit(better[is_elsewhere], ends[is_elsewhere])
 
     @ignore_float_errors()
-    def settle_rivals(self) -> list[list[str]]:
-        """Replace each fit by its best rival if that is better, and return the warnings of other likely minima.
+    def resolve_alternatives(self) -> list[list[str]]:
+        """Replace each fit by its best alternative if that is better, and return the warnings of other likely minima.
 
-        A warning reports a minimum that is nearly as likely as the fit, but another curve.
+        A warning reports a minimum that is nearly as likely as the fit and has another curve.
         """
-        warnings, batch = [list[str]() for _ in self._every], self._batch
-        searched = [fit for fit, points in enumerate(self.rivals) if points]
-        points = [np.array([self.theta[fit], *self.rivals[fit]]) for fit in searched]
-        rivals = [search.rivals_near(batch.objective_of(k), each) for k, each in zip(searched, points, strict=True)]
-        if not (fits := np.repeat(searched, [*map(len, rivals)])).size:
+        warnings, batch = [list[str]() for _ in self._all_fits], self._batch
+        searched = [fit for fit, points in enumerate(self.alternatives) if points]
+        points = [np.array([self.theta[fit], *self.alternatives[fit]]) for fit in searched]
+        alternatives = [*map(search.alternatives_near, map(batch.objective_of, searched), points)]
+        if not (fits := np.repeat(searched, [*map(len, alternatives)])).size:
             return warnings
         several = repeat_objective(self._objective, len(fits)) if batch.count == 1 else batch.take(fits)
-        outcomes = iter(refit(several, np.concatenate([*filter(len, rivals)]), None))
-        for fit, found in zip(searched, rivals, strict=True):
+        outcomes = iter(refit(several, np.concatenate([*filter(len, alternatives)]), None))
+        for fit, found in zip(searched, alternatives, strict=True):
             end, objective = self.outcomes[fit], batch.objective_of(fit)
             others = [other.theta for other in islice(outcomes, len(found)) if other.converged]
-            if (best := minimization.best_rival(objective, end, others)) is not None:
+            if (best := minimization.best_alternative(objective, end, others)) is not None:
                 self._fit(np.array([fit]), best[None], _BETTER_MINIMUM_NOTE)
                 others += [end.theta] * end.converged
             ends = np.array([self.theta[fit], *others])
             if self.outcomes[fit].note != minimization.NO_SCALE:  # without a scale, losses are no likelihoods
-                warnings[fit], notes = _describe_rivals(objective, ends)
+                warnings[fit], notes = _describe_alternatives(objective, ends)
                 self._notes[fit] += notes
         return warnings
 
     def _are_better(self, fits: Fits, theta: Array, least_gain: float = MINIMIZATION.clear_gain) -> Mask:
-        """Return which fits end better from other points; for least squares the points are already ends."""
+        """Return which fits have a better end from other starting points; for least squares these are already ends."""
         if not len(fits):
             return np.zeros(0, np.bool_)
         part, objective = self._batch.take(fits), self._objective
@@ -408,7 +408,7 @@ class BatchedFit:
         return np.asarray(self.select(lambda end: end.divergence is not None)[fits] | (gains > least_gain))
 
 
-# Ways to repeat fits that ended badly, in the order in which they are tried.
+# Ways to repeat poor fits, in the order in which they are tried.
 RESTART_STRATEGIES = (
     BatchedFit.restart_poor_fits,
     BatchedFit.restart_robust_fits,
@@ -426,9 +426,9 @@ def refit(
     are_all_searched: bool = False,
     stop: StoppingRule = CONVERGENCE,
 ) -> list[Outcome]:
-    """Fit a batch to the last digits from points near the ends of similar fits.
+    """Fit a batch to convergence, starting near the ends of similar fits.
 
-    For fits that failed, other starting values are searched; the new end is used unless the data exclude it.
+    If a fit fails, other starting values are searched. The new end is used unless the data exclude it.
 
     Args:
         effort: the work of the search for each fit that failed; None for no search.
@@ -444,17 +444,17 @@ def refit(
     return fitted.outcomes
 
 
-def _describe_rivals(objective: Objective, ends: Array) -> tuple[list[str], list[str]]:
+def _describe_alternatives(objective: Objective, ends: Array) -> tuple[list[str], list[str]]:
     """Return the warning and the note on other minima of a fit, each in a list that may be empty.
 
-    The warning reports a minimum that is nearly as likely as the first one, but another curve. The note reports a curve
-    that is likelier but has a pole, unlike the first one.
+    The warning reports a minimum that is nearly as likely as the first one and has another curve. The note reports a
+    likelier curve that has a pole, if the first one has none.
     """
     losses = minimization.density_losses(repeat_objective(objective, len(ends)), ends)
     rows = [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
     gains = minimization.likelihood_gains(ObjectiveBatch([objective]), losses, losses[0])
     dispersion, notes = search.dispersion_of(objective, ends[0]), list[str]()
-    is_other = [np.abs(each - rows[0]).sum() > RESTARTS.equal_curves * np.abs(rows[0]).sum() for each in rows]
+    is_other = [np.abs(each - rows[0]).sum() > RESTARTS.equal_curve_tolerance * np.abs(rows[0]).sum() for each in rows]
     for k in (k for k in np.argsort(losses) if is_other[k] and gains[k] < MINIMIZATION.exclusion * dispersion):
         if broken := curve_warning(objective, ends[k]):
             if gains[k] < -MINIMIZATION.clear_gain and not curve_warning(objective, ends[0]):
@@ -465,7 +465,7 @@ def _describe_rivals(objective: Objective, ends: Array) -> tuple[list[str], list
             likely = f"likelihood ratio {math.exp(gains[k] / dispersion):.3g}"
             start = minimization.format_starts(objective, ends[k])
             has_penalty = objective.is_penalised and not objective.has_priors
-            words = _RIVAL_WARNING if gains[k] >= -MINIMIZATION.clear_gain else _LIKELIER_RIVAL_WARNING
+            words = _ALTERNATIVE_WARNING if gains[k] >= -MINIMIZATION.clear_gain else _LIKELIER_ALTERNATIVE_WARNING
             if has_penalty or objective.kind in (LossKind.ROBUST, LossKind.OTHER):
                 likely += ", if the loss is minus a log-likelihood"
             words = f"{words} ({likely}), and the standard errors do not include it; compare with the fit from {start}"
@@ -503,7 +503,7 @@ def _judge_likelihood_end(objective: Objective, end: Outcome) -> Outcome:
     return dataclasses.replace(end, converged=False) if is_separated else end
 
 
-def _likely_point(objective: Objective, theta: Array, seed: int) -> Array | None:
+def _best_random_minimum(objective: Objective, theta: Array, seed: int) -> Array | None:
     """Return the best end of fits of a negative log-likelihood from random points; None if all of them fail.
 
     Args:
@@ -537,16 +537,16 @@ def explained_variance(objective: Objective, theta: Array, known: ComputedStatis
 
 
 def optimize(
-    method: str, objective: Objective, options: FitOptions, progress: Progress, rivals: Sequence[Array] = ()
+    method: str, objective: Objective, options: FitOptions, progress: Progress, alternatives: Sequence[Array] = ()
 ) -> Outcome:
-    """Run a method, and return its outcome; after a divergence it has the last parameters before that.
+    """Run a method and return its outcome. If the method diverges, the outcome has the last parameters before that.
 
     Args:
-        rivals: points that may be near other minima.
+        alternatives: points that may be near other minima.
     """
     progress.follow(objective)
     try:
-        outcome = _run_method(method, objective, options, progress, rivals)
+        outcome = _run_method(method, objective, options, progress, alternatives)
     except PatienceExhausted:
         outcome = Outcome(progress.latest.theta, True)
     except Diverged as error:
@@ -564,7 +564,7 @@ def optimize(
 
 
 def _run_method(
-    method: str, objective: Objective, options: FitOptions, progress: Progress, rivals: Sequence[Array]
+    method: str, objective: Objective, options: FitOptions, progress: Progress, alternatives: Sequence[Array]
 ) -> Outcome:
     if method not in OPTIMIZERS and (progress.checkpoint_writer is not None or progress.resumed_from is not None):
         objective.evaluation_log = progress.evaluations
@@ -572,8 +572,8 @@ def _run_method(
     if method not in OPTIMIZERS:
         fit = BatchedFit(batch, method, options, report_single_fit(progress.record), [progress.notes])
         fit.restart_everywhere()
-        fit.rivals[0] += rivals
-        progress.warnings += fit.settle_rivals()[0]
+        fit.alternatives[0] += alternatives
+        progress.warnings += fit.resolve_alternatives()[0]
         return minimization.judge_end(objective, fit.outcomes[0])
     epochs, drawn = DEFAULT_EPOCHS if options.epochs is None else options.epochs, options.batch_size is not None
     update, rates = OPTIMIZERS[method], LearningRateSchedule(options.lr_schedule, options.learning_rate, epochs)
@@ -583,12 +583,12 @@ def _run_method(
         return float(minimization.estimated_scales(batch, theta[None], np.arange(1))[0])
 
     scale_if_estimated = scale_at if objective.is_scale_estimated else None
-    descending = GradientMethod(objective, update, rates, *arguments, scale_if_estimated)
-    progress.method_state = descending.checkpoint_state
+    gradient_method = GradientMethod(objective, update, rates, *arguments, scale_if_estimated)
+    progress.method_state = gradient_method.checkpoint_state
     if progress.resumed_from is not None:
-        descending.resume(progress.resumed_from)
+        gradient_method.resume(progress.resumed_from)
         progress.resume()
-    for epoch in descending.epochs(progress.selection_losses):
+    for epoch in gradient_method.epochs(progress.selection_losses):
         progress.record(epoch)
         if options.tolerance is not None and has_plateaued(progress.selection_losses, options.tolerance, drawn=drawn):
             return Outcome(epoch.theta, True)
@@ -596,7 +596,7 @@ def _run_method(
 
 
 @dataclass(slots=True)
-class _StartRun:
+class _StartingPointRun:
     """A fit from one starting point; its loss is infinite until it ends, and if it fails."""
 
     objective: Objective
@@ -607,31 +607,31 @@ class _StartRun:
 
 
 def optimize_multistart(method: str, objective: Objective, options: FitOptions, progress: Progress) -> Outcome:
-    """Run a method from the given start and from others drawn with the seed, and keep the best end. See `optimize`.
+    """Run a method from the given start and from random ones, and keep the best end. See `optimize`.
 
-    The best end has the least loss, over the validation rows if there are any. Its epochs are reported to the callback.
+    The best end has the lowest loss, on the validation rows if there are any. Its epochs are reported to the callback.
     """
     if options.starts is None:
         return optimize(method, objective, options, progress)
     starts = np.array([objective.start, *search.sample_starts(objective, options.seed, options.starts - 1)])
     options = dataclasses.replace(options, starts=None)
-    losses, order, rivals = [math.inf] * len(starts), range(len(starts)), list[Array]()
-    is_surveyed = method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1
-    if is_surveyed:
-        starts, losses, ends = _survey(method, objective, starts, options, progress)
-        rivals += [*ends[np.isfinite(losses)]]
+    losses, order, alternatives = [math.inf] * len(starts), range(len(starts)), list[Array]()
+    is_screened = method in ("lm", "lbfgs") and progress.validation is None and len(starts) > 1
+    if is_screened:
+        starts, losses, ends = _screen_starts(method, objective, starts, options, progress)
+        alternatives += [*ends[np.isfinite(losses)]]
         ranked = np.where(search.is_equal_loss(losses[0], min(losses)), [-math.inf, *losses[1:]], losses)
         order = np.argsort(ranked)[: RESTARTS.max_runs].tolist()
-    runs: list[_StartRun] = []
+    runs: list[_StartingPointRun] = []
     try:
         for number in order:
             started, epochs = objective.with_rows(objective.data), list[Epoch]()
             started.start = starts[number]
             own = Progress(epochs.append, progress.validation)
-            runs.append(run := _StartRun(started, own, epochs, Outcome(starts[number], False)))
-            run.outcome = optimize(method, started, options, own, rivals)
+            runs.append(run := _StartingPointRun(started, own, epochs, Outcome(starts[number], False)))
+            run.outcome = optimize(method, started, options, own, alternatives)
             losses[number] = run.loss = _final_loss(started, run.outcome, own)
-            if is_surveyed and not run.outcome.failure:
+            if is_screened and not run.outcome.failure:
                 break
     finally:  # also after Ctrl-C
         best = min(runs, key=lambda run: run.loss)
@@ -640,20 +640,20 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
     return best.outcome
 
 
-def _survey(
+def _screen_starts(
     method: str, objective: Objective, starts: Array, options: FitOptions, progress: Progress
 ) -> tuple[Array, list[float], Array]:
-    """Fit from all starting points in one batch, in rounds after which only the best fits continue.
+    """Fit from all starting points in one batch, in rounds. After each round, only the best fits continue.
 
     Returns:
-        The starting points, improved by least squares for other methods except for the first, the losses at the ends
-        of the fits from there, infinite for failed fits, and these ends.
+        Three arrays, with a row for each fit: the starting point, the loss at the end (infinite for a failed fit), and
+        the end. For other methods than `lm`, least squares improve all starting points but the first.
     """
     every = np.arange(len(starts))
     batch = repeat_objective(objective, len(starts))
     if method != "lm":
         starts = np.vstack((starts[:1], search.warm_starts(batch, starts)[1:]))
-    tolerance = RESTARTS.survey_tolerance if options.tolerance is None else options.tolerance
+    tolerance = RESTARTS.screening_tolerance if options.tolerance is None else options.tolerance
     best = Epoch(0, math.inf, objective.start)
 
     def keep_best(_: Fits, __: Fits, step_losses: Array, points: Array) -> None:
@@ -663,7 +663,7 @@ def _survey(
             best = Epoch(0, float(step_losses[least]), points[least].copy())
 
     theta, losses, fits = starts.copy(), np.full(len(starts), math.inf), every
-    for epochs, share in RESTARTS.survey_rounds if options.epochs is None else ((options.epochs, 0.0),):
+    for epochs, share in RESTARTS.screening_rounds if options.epochs is None else ((options.epochs, 0.0),):
         part = batch.take(fits)
         try:
             stop = StoppingRule(epochs, tolerance, RESTARTS.evaluations_per_epoch * epochs)
@@ -683,7 +683,7 @@ def _survey(
 
 
 def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> float:
-    """The loss by which ends are compared; infinite for a failed fit."""
+    """Return the loss by which the ends of runs are compared; infinite for a failed fit."""
     if outcome.failure or progress.last is None:
         return math.inf
     if progress.validation is not None and progress.best is not None:
@@ -691,7 +691,7 @@ def _final_loss(objective: Objective, outcome: Outcome, progress: Progress) -> f
     return float(minimization.comparison_losses(ObjectiveBatch([objective]), outcome.theta[None])[0])
 
 
-def _copy_run(progress: Progress, objective: Objective, run: _StartRun) -> None:
+def _copy_run(progress: Progress, objective: Objective, run: _StartingPointRun) -> None:
     """Copy the history, warnings and notes of a run to the progress that the fit reports."""
     for name in ("history", "selection_losses", "first", "last", "best"):
         setattr(progress, name, copy.copy(getattr(run.progress, name)))

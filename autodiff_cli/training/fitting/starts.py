@@ -1,7 +1,8 @@
 """Starting values estimated from the data, for fits that fail from the default ones.
 
-`multistart` searches for many fits side by side: each search proposes points for its fit, the best ones of all are
-improved in one batch on samples of the rows, and the best end of each fit is returned. Three ideas reduce a search:
+`multistart` searches for many fits side by side. Each search proposes points for its fit. The best points of all
+searches are improved in one batch, on samples of the rows, and the best end of each fit is returned. Three ideas reduce
+a search:
 
 - Parameters in which the prediction is linear need no starting value (variable projection, Golub & Pereyra 1973).
 - Frequencies are scanned one by one, as in a periodogram, with the model in place of the sinusoids (`Sinusoids`), and
@@ -87,7 +88,7 @@ class MultistartSettings(NamedTuple):
     max_searched_fits: int = 200  # fits that are searched together, which bounds the memory
     draws_per_check: int = 5  # every 5th random point is tried to check a fit that is not poor
     max_terms: int = 12  # terms of a sum that are placed one after the other
-    max_rivals: int = 4  # minima that are compared with the best one
+    max_alternatives: int = 4  # minima that are compared with the best one
     beam_width: int = 4  # best placements of the terms so far, to each of which the next term is added
     descent_evaluations: int = 60  # evaluations of each run
     descent_epochs: int = 30  # epochs of each run of a likelihood, after its run of least squares
@@ -108,13 +109,13 @@ class StartCandidate:
         start: the starting point.
         end: the end of the fit.
         loss: the loss at the end; see `comparison_losses`.
-        rivals: other ends that are nearly as likely on the sample.
+        alternatives: other ends that are nearly as likely on the sample.
     """
 
     start: Array
     end: Array
     loss: float
-    rivals: tuple[Array, ...] = ()
+    alternatives: tuple[Array, ...] = ()
 
 
 def best_candidate(candidates: Sequence[StartCandidate]) -> StartCandidate | None:
@@ -131,21 +132,21 @@ def is_equal_loss(loss: float, lowest: float) -> bool:
     return loss <= lowest + SETTINGS.equal_loss_tolerance * abs(lowest)
 
 
-def rivals_of(objective: Objective, ends: Array, losses: Array) -> tuple[Array, ...]:
+def likely_ends(objective: Objective, ends: Array, losses: Array) -> tuple[Array, ...]:
     """Return the ends of fits that are nearly as likely as the first one, but not equal to it, the best first."""
     gains = minimization.likelihood_gains(ObjectiveBatch([objective]), losses, losses[0])
     order = np.argsort(losses, kind="stable")
     likely = ends[order[gains[order] < MINIMIZATION.exclusion * dispersion_of(objective, ends[0])]]
-    rivals = [ends[0]]
-    for _ in range(SETTINGS.max_rivals):
-        likely = likely[~minimization.are_equal_ends(likely, rivals[-1])]
-        rivals.extend(likely[:1])
-    return tuple(rivals[1:])
+    alternatives = [ends[0]]
+    for _ in range(SETTINGS.max_alternatives):
+        likely = likely[~minimization.are_equal_ends(likely, alternatives[-1])]
+        alternatives.extend(likely[:1])
+    return tuple(alternatives[1:])
 
 
-def rivals_near(objective: Objective, points: Array) -> tuple[Array, ...]:
-    """Return the points that are nearly as likely as the first one, given the points alone; see `rivals_of`."""
-    return rivals_of(objective, points, minimization.density_losses(repeat_objective(objective, len(points)), points))
+def alternatives_near(objective: Objective, points: Array) -> tuple[Array, ...]:
+    """Return the points that are nearly as likely as the first one, given the points alone; see `likely_ends`."""
+    return likely_ends(objective, points, minimization.density_losses(repeat_objective(objective, len(points)), points))
 
 
 def dispersion_of(objective: Objective, theta: Array) -> float:
@@ -174,7 +175,7 @@ def multistart(
     free: Mask,
     seed: int,
     effort: Effort = SETTINGS.thorough,
-    rivals: StartStrategy | None = None,
+    strategy: StartStrategy | None = None,
 ) -> list[StartCandidate | None]:
     """Return the best of many starting points for each fit of a batch; None if none is usable.
 
@@ -185,8 +186,8 @@ def multistart(
         free: the mask of the parameters that may be varied.
         seed: the seed of the random numbers of each fit.
         effort: the work for each fit.
-        rivals: the search for rivals of fits that ended at `starts`, such as `Multistart.kink_points`; by default the
-            whole search.
+        strategy: a single strategy, such as `Multistart.kink_points`; by default the whole search. The starting points
+            are then the ends of fits, near which other minima are searched.
     """
     found: list[StartCandidate | None] = []
     for part in block_slices(len(starts), SETTINGS.max_searched_fits if isinstance(batch, GroupBatch) else 1):
@@ -195,7 +196,7 @@ def multistart(
             Multistart(some.objective_of(k), start, free, seed, some.bounds.select(k), effort)
             for k, start in enumerate(starts[part])
         ]
-        proposals = [search.best_of([rivals]) if rivals else search.best() for search in searches]
+        proposals = [search.best_of([strategy]) if strategy else search.best() for search in searches]
         found += _run_searches(sample_batch(some), proposals)
     return found
 
@@ -248,8 +249,8 @@ def _descend(samples: Batch, requests: dict[int, DescentRequest]) -> dict[int, l
     return replies
 
 
-def has_rivals(objective: Objective) -> bool:
-    """Whether the model has frequencies, exponents or kinks, so that a good fit may have better rivals elsewhere."""
+def has_alternative_minima(objective: Objective) -> bool:
+    """Whether the model has frequencies, exponents or kinks, so that a good fit may not be at the best minimum."""
     return bool(Sinusoids(objective).frequencies or _exponents(objective)) or objective.has_kinks
 
 
@@ -299,8 +300,9 @@ def _column_ranges(objective: Objective) -> _ColumnRanges:
 def _sample_values(columns: _ColumnRanges, generator: np.random.Generator, shape: int | tuple[int, ...]) -> Array:
     """Draw values of parameters.
 
-    With probability 1/2, a value is uniform over the range of a column (a location). Otherwise it has the scale 1, that
-    of a column or its spread, or of their reciprocals (a rate), within a factor of 100 and with either sign.
+    With probability 1/2, a value is uniform over the range of a column (a location). Otherwise its scale is 1, or the
+    scale or the spread of a column, or the reciprocal of one of these (a rate), within a factor of 100 and with either
+    sign.
     """
     low, high, sizes = columns
     columns_drawn = generator.integers(len(low), size=shape)
@@ -501,7 +503,7 @@ class Multistart:
         if best is None:
             return None
         ends, losses = (np.array([getattr(each, name) for each in (best, *candidates)]) for name in ("end", "loss"))
-        return dataclasses.replace(best, rivals=rivals_of(self._sample, ends, losses))
+        return dataclasses.replace(best, alternatives=likely_ends(self._sample, ends, losses))
 
     def _propose(self, strategies: Sequence[StartStrategy]) -> Proposals:
         """Yield the proposals of strategies, one after the other."""
@@ -553,8 +555,8 @@ class Multistart:
         """Return the points after some Gauss-Newton steps of frequencies and phases, each with the best values of the
         linear parameters (variable projection, Golub & Pereyra 1973).
 
-        Far from the rows' origin, as in `a*sin(w*t) + b*cos(w*t)` with `t` in Julian days, a small change of `w` turns
-        the phase many times, which other methods follow in tiny steps of `a` and `b`.
+        If the rows are far from the origin, as in `a*sin(w*t) + b*cos(w*t)` with `t` in Julian days, a small change of
+        `w` turns the phase many times. Other methods can follow this only in tiny steps of `a` and `b`.
         """
         waves, joint = self._sinusoids.frequencies + self._sinusoids.phases, self.linear.copy()
         joint[waves] |= self._searched[waves]

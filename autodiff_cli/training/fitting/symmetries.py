@@ -76,8 +76,8 @@ def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = Fal
     like the starting values if the user gave any.
 
     Args:
-        aligns_levels: sort the terms of each level separately, even if that changes the predictions: with parameters
-            that all levels share, the result may be the start of a better fit.
+        aligns_levels: sort the terms of each level separately, even if that changes the predictions. If all levels
+            share parameters, the result may be the start of a better fit.
     """
     layout = objective.layout
     if layout.size > MAX_SYMMETRIC_PARAMETERS or len(layout.element_names) != len(layout.names):

@@ -2,7 +2,7 @@
 
 `ObjectiveBatch` evaluates one objective after the other; their rows may be in memory, in files or on a cluster.
 `GroupBatch` has all rows in memory and evaluates the fits of a batch in one call, with the parameters of each fit as
-columns: fits of groups of rows, of resamples, and fits of the same rows from several starting points.
+columns. The fits may be of groups of rows, of resamples, or of the same rows from several starting points.
 
 All arrays have the fits as their first axis. Fits are selected by their numbers.
 """

@@ -222,7 +222,7 @@ def read_share(share: FileShare, names: Collection[str], labels: Collection[str]
         raise DataError(f"{share.path}: the file has {size} bytes on a worker, but {share.size} where the fit started")
     file = DataFile(share.path, options=share.options)
     files = DataSource([file])
-    file.is_part = True
+    file.is_one_of_several = True
     try:
         if share.extent is not None:
             file.format.restrict(*share.extent)

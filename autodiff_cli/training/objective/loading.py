@@ -196,8 +196,10 @@ class Weighting:
 
 
 def weighting_graph(source: ArrayLike | str, words: str, names: Collection[str]) -> Node:
-    """Return weights or standard deviations as a graph over columns: a column, an expression such as `sqrt(n)`, a
-    number, or an array, whose leaf has a name that no column has.
+    """Return weights or standard deviations as a graph over columns.
+
+    They are a column, an expression such as `sqrt(n)`, a number, or an array. An array becomes a leaf with a name that
+    no column has.
 
     Raises:
         DataError: for text that is not an expression of columns.
@@ -219,8 +221,8 @@ def weighting_graph(source: ArrayLike | str, words: str, names: Collection[str])
 def find_weightings(names: Collection[str], options: FitOptions) -> list[Weighting]:
     """Return the weights and errors that the options name.
 
-    A vector `[s1, s2]` has an error for each target: their geometric mean gives the weight of a row, and further
-    columns have the ratio of this mean to the error of each target.
+    A vector `[s1, s2]` has an error for each target. Their geometric mean gives the weight of a row. Additional columns
+    contain the ratio of this mean to the error of each target.
 
     Args:
         names: the columns of the data.

@@ -92,7 +92,7 @@ def check_levels(program: Program, columns: Collection[str]) -> dict[str, LevelP
             raise ExpressionError(f"`{leaf.parameter}` is a column; only parameters have a value for each level")
         other = levels.setdefault(leaf.parameter, leaf)
         if other.column != leaf.column:
-            message = f"`{leaf.parameter}` has levels of `{other.column}` already, so not of `{leaf.column}`"
+            message = f"`{leaf.parameter}` has levels of `{other.column}`, so it cannot have levels of `{leaf.column}`"
             raise ExpressionError(message, suggestion=f"{leaf.parameter}2[{leaf.column}]")
         if leaf.parameter in program.leaves:
             raise ExpressionError(f"`{leaf.parameter}` is a number and has levels of `{leaf.column}`: use two names")
@@ -412,7 +412,7 @@ class Model:
         left = () if program.target is None else columns_of_leaves(leaf_names([program.target]), program, names)
         right = columns_of_leaves(leaf_names([program.output]), program, names)
         both = [name for name in left if name in right]
-        circular = [f"`{name}` is left and right of `~`: the column is predicted from itself" for name in both]
+        circular = [f"`{name}` is on both sides of `~`: the column is predicted from itself" for name in both]
         warnings = (*replaced, *shadowed, *circular, *ambiguity_warnings(parameters, names, bases))
         unused = tuple(name for name in names if name not in columns)
         labelled = tuple(dict.fromkeys(leaf.column for leaf in program.column_leaves.values()))

@@ -1,8 +1,8 @@
 """The objective of a fit: the mean loss over the rows, as a function of the parameters alone.
 
-A (weighted) mean over rows is a sum with one term per row. So everything that a fit needs is computed for one block of
-rows after the other, and combined by a fold: the loss and its gradient by addition, least squares by QR factorization
-of stacked triangular factors.
+A (weighted) mean over rows is a sum with one term per row. So everything that a fit needs is computed block by block
+and combined by a fold. The loss and its gradient are added. For least squares, stacked triangular factors are combined
+by QR factorization.
 
 `ModelOverRows` evaluates kernels over rows; `Objective` adds the loss. `find_undefined` explains where a loss is not
 finite.

@@ -566,8 +566,9 @@ def _describe_runaways(objective: Objective, theta: Array) -> dict[str, str]:
 
 
 def _describe_far_columns(objective: Objective) -> Iterator[str]:
-    """Yield a sentence for each factor that is a column far from 0, such as the year in `exp(b*year)`: a step of the
-    other factor changes all rows by about the same amount, which other parameters have to undo.
+    """Yield a sentence for each factor that is a column far from 0, such as the year in `exp(b*year)`.
+
+    A step of the other factor changes all rows by about the same amount, and other parameters must compensate for it.
     """
     counts = {"mul": 2, "div": 1}  # inputs that are factors
     pairs = [(node.inputs, node.op) for node in topological_order([objective.model.program.output])]
@@ -576,7 +577,7 @@ def _describe_far_columns(objective: Objective) -> Iterator[str]:
     for name, least, most in zip(objective.read_columns, low.tolist(), high.tolist(), strict=True):
         if name in factors and min(abs(least), abs(most)) > FAILURE_LIMITS.far_column * (most - least) > 0:
             shifted = f"`({name} - {(least + most) / 2:.5g})` in its place makes the fit easier"
-            yield f"the values of `{name}`, {least:g} to {most:g}, are far from 0 for their range: {shifted}"
+            yield f"the values of `{name}`, {least:g} to {most:g}, are far from 0 compared with their range: {shifted}"
 
 
 def _describe_domain_edge(objective: Objective, theta: Array) -> Iterator[str]:

@@ -297,8 +297,9 @@ class FittedModel(FitStatistics):
 
     @property
     def covariance(self) -> Array:
-        """The covariance of the estimates, of shape (P, P), in the order of the parameters with arrays row by row; nan
-        where it is unknown.
+        """The covariance of the estimates, of shape (P, P); nan where it is unknown.
+
+        Rows and columns have the order of the parameters, with the elements of arrays row by row.
 
         >>> import autodiff_cli as ad
         >>> fit = ad.fit("y ~ a + b*x", {"x": [1, 2, 3, 4], "y": [1, 3, 4, 8]})

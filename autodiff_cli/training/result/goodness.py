@@ -388,7 +388,7 @@ def find_separation(objective: Objective, theta: Array) -> tuple[str, Mask]:
         return "", none
     if objective.components == 1 and objective.classes is None and objective.target_variation() == 0:
         y = f"{objective.target_spreads.means[0]:g}"
-        return f"all targets are {y}, so each mean is best at {y}: the parameters are meaningless", every
+        return f"all targets are {y}, so the best mean is {y} in each row: the parameters are meaningless", every
     diverging = _diverging_parameters(objective, theta)
     complete = classification_accuracy(objective, theta) == 1
     if complete and not diverging.any() and _is_convex(objective):

@@ -166,8 +166,9 @@ DISTRIBUTIONS = {
 
 
 def likelihood_sums(objective: Objective, theta: Array, *, of_constant: bool = False) -> LikelihoodSums:
-    """Return the sums over all rows for the likelihood of a family, for negative binomial counts with the theta of the
-    fit, or the most likely theta for a constant.
+    """Return the sums over all rows for the likelihood of a family.
+
+    For negative binomial counts they use the theta of the fit, or the most likely theta for a constant.
     """
     kernels = objective.kernels
 
@@ -343,9 +344,9 @@ def residual_figures(
 ) -> list[dict[str, Any]]:
     """Return the figures of groups that need every residual, by name, for each group.
 
-    They are the quantiles of the residuals, and of the weighted residuals the largest, the trend of their scatter, and
-    the Durbin–Watson statistic, which is None unless the rows are sorted by the only predictor. Robust fits also have
-    the standard deviation of the weighted residuals without outliers.
+    They are the quantiles of the residuals and, for weighted residuals, the largest one, the trend of their scatter,
+    and the Durbin–Watson statistic. The last is None unless the rows are sorted by the only predictor. Robust fits also
+    have the standard deviation of the weighted residuals without outliers.
     """
     quantiles, weighted = rows.quantiles(residuals, _QUANTILE_LEVELS).tolist(), residuals * np.sqrt(rows.weights)
     ratios = _durbin_watson(objective, rows, weighted).tolist()

@@ -2,8 +2,8 @@
 
 `compute_statistics` chooses the estimator for the loss: the Jacobian for least squares, the Hessian for likelihoods,
 Huber's formula for robust losses, a sandwich estimator for penalised ones. It also reports what makes standard errors
-impossible or misleading: parameters that the data do not determine, strong correlations, bounds, classes that the model
-separates completely, and a fit that stopped before the minimum.
+impossible or misleading. The reasons are parameters that the data do not determine, strong correlations, bounds,
+complete separation of classes, and a fit that stopped before the minimum.
 """
 
 from __future__ import annotations

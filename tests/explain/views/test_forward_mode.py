@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.explain.views import Work, forward_mode
+from autodiff_cli.explain.views import OperationCounts, forward_mode
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
 from autodiff_cli.language.errors import ExpressionError
@@ -38,7 +38,11 @@ def test_a_tangent_is_the_sum_of_what_its_inputs_add_and_the_last_is_the_derivat
 def test_the_worked_example() -> None:
     mode = forward_mode(trace(parse("x*y + sin(x)"), {"x": 2.0, "y": 3.0}), "x")
     assert mode.tangents == [1.0, 0.0, 3.0, math.cos(2), 3 + math.cos(2)]
-    assert (mode.work, mode.all_variables, mode.reverse) == (Work(4, 1), Work(6, 1), Work(5, 1))
+    assert (mode.work, mode.all_variables, mode.reverse) == (
+        OperationCounts(4, 1),
+        OperationCounts(6, 1),
+        OperationCounts(5, 1),
+    )
 
 
 def test_one_variable_costs_the_same_in_both_modes_and_many_do_not() -> None:

@@ -132,7 +132,7 @@ def test_classes_and_comparisons_go_with_levels() -> None:
     ("model", "message"),
     [
         ("y ~ a[site]*x + a", "use two names"),
-        ("y ~ a[site]*x + a[code]", "so not of `code`"),
+        ("y ~ a[site]*x + a[code]", "cannot have levels of `code`"),
         ("y ~ x[site]*b", "is a column"),
         ("a[site] ~ b*x", "left of `~`"),
     ],
