@@ -55,6 +55,10 @@ class QuasiNewtonSettings(NamedTuple):
     negligible_gain: float = 1e-10  # decrease, relative to the loss or its decrease so far, that is negligible
     negligible_step: float = 1e-9  # length of a step, relative to the parameters, that is negligible
     min_gradient_reduction: float = 0.5  # a polishing step must reduce the gradient to less than this share
+    largest_parameter: float = 1e140  # second derivatives with respect to larger ones underflow
+    precise_gain: float = 1e-16  # decrease, relative to the loss, above which ends are followed along a valley
+    valley_steps: int = 6  # Newton steps along a valley
+    valley_reduction: float = 1e-6  # they must reduce the decrease that is left to less than this share
 
 
 SETTINGS = QuasiNewtonSettings()
@@ -145,6 +149,9 @@ class _Iterates:
             is_pending = is_slow & ~self.is_at_minimum[fits]
             is_pending[~is_pending] = self._reset_loss_scale(fits[~is_pending])
             fits = fits[is_pending & self._is_running(fits)]
+        ends = (self.is_usable & self.is_at_minimum).nonzero()[0]
+        if self._is_refined and self._epochs is None and len(ends):
+            self._follow_valleys(ends)
 
     def _is_running(self, fits: Fits) -> Mask:
         return ~(self.is_limited[fits] | self.is_unbounded[fits] | self._runaways.is_found[fits])
@@ -333,6 +340,7 @@ class _Iterates:
         # The Hessian of a parameter that is not free is replaced by the identity, and its gradient by 0.
         is_free_pair = free[:, :, None] & free[:, None, :]
         is_defined: Mask = np.asarray((np.isfinite(hessians) | ~is_free_pair).all(axis=(1, 2)))
+        is_defined &= (np.abs(self.theta[fits]) < SETTINGS.largest_parameter).all(axis=1)
         hessians = np.where(is_free_pair & is_defined[:, None, None], hessians, np.eye(size))
         gradient = np.where(free, self.gradient[fits], 0.0)
         diagonal = np.sqrt(np.abs(np.diagonal(hessians, axis1=1, axis2=2)))
@@ -407,6 +415,28 @@ class _Iterates:
         is_better &= np.isfinite(loss) & (after <= SETTINGS.min_gradient_reduction * before)
         self._move_to(fits[is_better], theta[is_better], loss[is_better], gradient[is_better])
         return is_better
+
+    def _follow_valleys(self, fits: Fits) -> None:
+        """Take full Newton steps at ends that are not precise, and keep those that lead closer to a minimum.
+
+        In a bent valley, as that of `a*exp(b*year)`, the first step raises the gradient, and the next ones reduce it.
+        The second derivatives, and with them the standard errors, are right at the bottom of the valley only.
+        """
+        first = self._newton_steps(fits)
+        is_open = first.gain > SETTINGS.precise_gain * np.abs(self.loss[fits])
+        fits, first = fits[is_open], first.select(is_open)
+        if not len(fits):
+            return
+        before, newton = (self.theta[fits], self.loss[fits], self.gradient[fits]), first
+        for _ in range(SETTINGS.valley_steps):
+            self.theta[fits] = self._bounds(fits).clip(self.theta[fits] + newton.step)
+            self.loss[fits], self.gradient[fits] = self._batch.values_and_gradients(self.theta[fits], fits)
+            newton = self._newton_steps(fits)
+        is_better = newton.is_convex & (newton.gain < SETTINGS.valley_reduction * first.gain)
+        is_better &= self.loss[fits] <= before[1] + first.gain
+        after = self.theta[fits], self.loss[fits], self.gradient[fits]
+        self.theta[fits], self.loss[fits], self.gradient[fits] = before
+        self._move_to(fits[is_better], *(values[is_better] for values in after))
 
     def _leave_saddles(self, fits: Fits, newton: _NewtonSteps) -> Mask:
         """Leave saddle points along their directions of negative curvature, and return whether losses decreased."""

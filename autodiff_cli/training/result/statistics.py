@@ -567,10 +567,7 @@ def _estimate_covariances(
         return _penalised_covariances(matrices, absolute_sigma, lengths, dofs + size)
     if kind is LossKind.ROBUST or (kind is LossKind.SQUARES and (objective.family is None or objective.is_linear)):
         assert matrices.triangles is not None
-        factors = matrices.triangles[:, :size, matrices.columns]
-        sizes = np.abs(factors).max(axis=1)
-        units = np.where((sizes > 0) & np.isfinite(sizes), sizes, 1.0)
-        inverses, reasons = inverse_grams(factors / units[:, None, :], names)
+        inverses, reasons, units = _inverses_by_units(matrices.triangles[:, :size, matrices.columns], names)
         if kind is LossKind.ROBUST:
             lengths = np.divide(*influence_norms(batch, matrices.theta, len(names)))
             for fit in np.flatnonzero(np.isnan(lengths)).tolist():
@@ -586,10 +583,10 @@ def _estimate_covariances(
         return _scaled_by_residuals(inverses, lengths, dofs, definition, reasons, units)
     if objective.has_dispersion or objective.has_theta:
         factors = np.array([fisher_factor(batch.objective_of(fit), at) for fit, at in enumerate(matrices.theta)])
-        inverses, reasons = inverse_grams(factors[:, :, matrices.columns], names)
+        inverses, reasons, units = _inverses_by_units(factors[:, :, matrices.columns], names)
         if objective.has_theta:
-            return _Covariances(inverses, np.ones(count), EXPECTED, reasons)
-        return _scaled_by_residuals(inverses, _pearson_norms(batch, matrices.theta), dofs, DISPERSED, reasons)
+            return _Covariances(inverses, np.ones(count), EXPECTED, reasons, units)
+        return _scaled_by_residuals(inverses, _pearson_norms(batch, matrices.theta), dofs, DISPERSED, reasons, units)
     if objective.loss == "cross_entropy" and len(names) == size:
         null_space = softmax_null_space(batch.objective_of(0), matrices.theta[0])
         if null_space is not None and null_space.shape[1]:
@@ -598,6 +595,13 @@ def _estimate_covariances(
     if kind is LossKind.SQUARES:
         return _scaled_by_residuals(2 * inverses, lengths, dofs, GAUSSIAN, reasons)
     return _Covariances(inverses, np.ones(count), LIKELIHOOD, reasons)
+
+
+def _inverses_by_units(factors: Array, names: Sequence[str]) -> tuple[Array, list[list[str]], Array]:
+    """Return `inverse_grams` for parameters in units of 1/units, which do not overflow or underflow, and the units."""
+    sizes = np.abs(factors).max(axis=1)
+    units = np.where((sizes > 0) & np.isfinite(sizes), sizes, 1.0)
+    return *inverse_grams(factors / units[:, None, :], names), units
 
 
 def _posterior_covariances(matrices: _Matrices) -> _Covariances:

@@ -49,3 +49,19 @@ def test_a_fit_beyond_floats_says_how_to_write_the_model_and_then_converges(mode
     found = re.search(r"`(\(t - [\d.]+\))` in its place", advice)
     assert found
     assert ad.fit(model.replace("t", found[1]), data).converged
+
+
+@each("family", ["poisson", "quasipoisson", "negative_binomial", "gamma"])
+def test_standard_errors_of_families_do_not_depend_on_the_origin_of_their_column(family: str) -> None:
+    """They come from second derivatives, which are wrong where a fit stops on the slope of the valley."""
+    generator = np.random.default_rng(1)
+    for rate in (-0.05, -0.25):
+        counts = generator.poisson(80 * np.exp(rate * (YEARS - YEARS[0 if rate > 0 else -1]))) + 1.0
+        data = {"t": YEARS, "n": counts}
+        found, centred = (ad.fit(f"n ~ a*exp(b*{t})", data, family=family) for t in ("t", "(t - 2005)"))
+        assert centred.converged
+        if found.converged:
+            assert found.parameters["b"] == pytest.approx(centred.parameters["b"], rel=1e-6)
+            assert found.stderr["b"] == pytest.approx(centred.stderr["b"], rel=1e-4)
+        assert found.converged or any("are far from 0" in each for each in found.warnings)
+        assert found.converged == (rate == -0.05)
