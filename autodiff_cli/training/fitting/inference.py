@@ -286,7 +286,8 @@ class _Profile:
         self._objective, self._theta, self._element, self._unit = objective, theta, element, unit
         self._name = objective.layout.element_names[element]
         self._minimum = _deviance(objective, theta)
-        self._error, self._changes = fit.errors[element], fit.correlation[element] * fit.errors
+        errors = fit.errors
+        self._error, self._changes = errors[element], fit.correlation[element] * errors
         self._solutions: dict[float, Array] = {float(theta[element]): theta}  # the best fits so far, by the fixed value
         others = np.arange(len(theta)) != element
         self._linear = linear_mask(objective, others & (objective.kind is LossKind.SQUARES))

@@ -106,6 +106,7 @@ class _Iterates:
         is_usable: which fits have a finite loss and gradient at the start.
         is_limited, is_unbounded: which fits ended after the last step, or because the loss decreases without bound.
         is_at_minimum: which fits ended at a minimum.
+        remaining_gain: the decrease of the loss that Newton's method last predicted for each fit.
     """
 
     def __init__(
@@ -128,6 +129,7 @@ class _Iterates:
         self.step_count = np.zeros(count, np.intp)
         self.is_unbounded, self.is_at_minimum = (np.zeros(count, np.bool_) for _ in range(2))
         self.is_limited = np.full(count, self._max_steps == 0)
+        self.remaining_gain = np.zeros(count)
         self._runaways = RunawayDetector(start)
         # The last steps and changes of the gradient of each fit, the newest last.
         self._moves, self._changes = (np.zeros((SETTINGS.memory, count, size)) for _ in range(2))
@@ -149,9 +151,9 @@ class _Iterates:
             is_pending = is_slow & ~self.is_at_minimum[fits]
             is_pending[~is_pending] = self._reset_loss_scale(fits[~is_pending])
             fits = fits[is_pending & self._is_running(fits)]
-        ends = (self.is_usable & self.is_at_minimum).nonzero()[0]
-        if self._is_refined and self._epochs is None and len(ends):
-            self._follow_valleys(ends)
+        is_imprecise = self.is_at_minimum & (self.remaining_gain > SETTINGS.precise_gain * np.abs(self.loss))
+        if self._epochs is None and is_imprecise.any():
+            self._follow_valleys(is_imprecise.nonzero()[0])
 
     def _is_running(self, fits: Fits) -> Mask:
         return ~(self.is_limited[fits] | self.is_unbounded[fits] | self._runaways.is_found[fits])
@@ -381,7 +383,7 @@ class _Iterates:
         before, remaining = np.full(len(fits), np.inf), SETTINGS.max_newton_steps
         while len(fits):
             newton = self._newton_steps(fits)
-            self.is_at_minimum[fits] = self._is_minimum(fits, newton)
+            self.is_at_minimum[fits], self.remaining_gain[fits] = self._is_minimum(fits, newton), newton.gain
             is_done = self.is_at_minimum[fits] & (newton.gradient_norm > SETTINGS.min_gradient_reduction * before)
             is_open = ~is_done & ((newton.gradient_norm != 0) | ~newton.is_convex)
             fits, newton, remaining = fits[is_open], newton.select(is_open), remaining - 1
@@ -422,12 +424,8 @@ class _Iterates:
         In a bent valley, as that of `a*exp(b*year)`, the first step raises the gradient, and the next ones reduce it.
         The second derivatives, and with them the standard errors, are right at the bottom of the valley only.
         """
-        first = self._newton_steps(fits)
-        is_open = first.gain > SETTINGS.precise_gain * np.abs(self.loss[fits])
-        fits, first = fits[is_open], first.select(is_open)
-        if not len(fits):
-            return
-        before, newton = (self.theta[fits], self.loss[fits], self.gradient[fits]), first
+        before, first = (self.theta[fits], self.loss[fits], self.gradient[fits]), self._newton_steps(fits)
+        newton = first
         for _ in range(SETTINGS.valley_steps):
             self.theta[fits] = self._bounds(fits).clip(self.theta[fits] + newton.step)
             self.loss[fits], self.gradient[fits] = self._batch.values_and_gradients(self.theta[fits], fits)

@@ -21,12 +21,15 @@ from autodiff_cli.array_types import Array
 from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.selection import evaluate, make_backend
+from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import Tape, group_pairs, leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.ops.arithmetic import div, mul
 from autodiff_cli.training.losses import HUBER_DELTA, LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
+from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE
 from autodiff_cli.training.objective.batch import Batch, Fits, GatheredRows, GroupBatch
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective, find_undefined
@@ -566,18 +569,33 @@ def _describe_runaways(objective: Objective, theta: Array) -> dict[str, str]:
 
 
 def _describe_far_columns(objective: Objective) -> Iterator[str]:
-    """Yield a sentence for each factor that is a column far from 0, such as the year in `exp(b*year)`.
+    """Yield a sentence for each column that is far from 0 and can be shifted, such as the year in `a*exp(b*year)`.
 
-    A step of the other factor changes all rows by about the same amount, and other parameters must compensate for it.
+    A step of `b` changes all rows by about the same amount, and `a` must compensate for it.
     """
-    counts = {"mul": 2, "div": 1}  # inputs that are factors
-    pairs = [(node.inputs, node.op) for node in topological_order([objective.model.program.output])]
-    factors = {child.text for inputs, op in pairs if op for child in inputs[: counts.get(op.name, 0)]}
+    nodes = topological_order([objective.model.program.output])
+    factors = {child.text for node in nodes if node.op in (mul, div) for child in node.inputs}
+    if objective.model.shapes or factors.isdisjoint(objective.read_columns):
+        return
     low, high, *_ = objective.column_spreads
     for name, least, most in zip(objective.read_columns, low.tolist(), high.tolist(), strict=True):
-        if name in factors and min(abs(least), abs(most)) > FAILURE_LIMITS.far_column * (most - least) > 0:
+        is_far = min(abs(least), abs(most)) > FAILURE_LIMITS.far_column * (most - least) > 0
+        if is_far and name in factors and _absorbs_shifts(objective.model, name):
             shifted = f"`({name} - {(least + most) / 2:.5g})` in its place makes the fit easier"
             yield f"the values of `{name}`, {least:g} to {most:g}, are far from 0 compared with their range: {shifted}"
+
+
+def _absorbs_shifts(model: Model, column: str) -> bool:
+    """Whether other values of the parameters give the prediction for a shifted column, at random values: its derivative
+    is a combination of those of the parameters.
+    """
+    leaves = [model.program.leaves[name] for name in (column, *model.parameters)]
+    rows, generator = 2 * len(leaves), np.random.default_rng(0)
+    point = {name: generator.uniform(0.5, 1.5, rows if name in model.columns else ()) for name in model.program.leaves}
+    slopes = evaluate(gradient_nodes(model.program.output, leaves, {}), point)
+    matrix = np.transpose([np.broadcast_to(each, rows) for each in slopes])
+    both, parameters = (np.linalg.matrix_rank(each, rtol=DEPENDENCE_TOLERANCE) for each in (matrix, matrix[:, 1:]))
+    return bool(both == parameters)
 
 
 def _describe_domain_edge(objective: Objective, theta: Array) -> Iterator[str]:

@@ -307,7 +307,7 @@ class FittedModel(FitStatistics):
         [[1.35, -0.45], [-0.45, 0.18]]
         """
         with ignore_float_errors():  # a variance may overflow
-            return self.correlation * self.errors * self.errors[:, None]
+            return self.correlation * np.outer(errors := self.errors, errors)
 
     def confidence(self, level: float | None = None) -> dict[str, Any]:
         """Return the confidence interval of each parameter as a pair, of arrays for arrays; None if its error is

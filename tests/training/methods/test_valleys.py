@@ -65,3 +65,12 @@ def test_standard_errors_of_families_do_not_depend_on_the_origin_of_their_column
             assert found.stderr["b"] == pytest.approx(centred.stderr["b"], rel=1e-4)
         assert found.converged or any("are far from 0" in each for each in found.warnings)
         assert found.converged == (rate == -0.05)
+
+
+@each("model", ["v*t/(k + t)", "a*t*exp(b*z)", "1/(1 + exp(-r*t))", "a*exp(b*(t - 1990))", "a*t^k"])
+def test_no_other_model_is_advised(model: str) -> None:
+    """A shift of the column gives another model there, or the column is shifted already."""
+    data = grown(0.1) | {"z": np.linspace(0, 1, len(YEARS))}
+    found = ad.fit(f"y ~ {model}", data, optimizer="adam", epochs=2)
+    assert not found.converged
+    assert not any("in its place" in each for each in found.warnings)
