@@ -11,9 +11,11 @@ from scipy.optimize import linprog
 from autodiff_cli import Objective, fit
 from autodiff_cli.training.fitting.minimization import rows_of_component, stick_breaking_shares, with_stick_breaking
 from autodiff_cli.training.objective.parameters import mixture_shares, natural_bounds
+from tests.each import each
 
 STUDENT = "lgamma(n/2) - lgamma((n + 1)/2) + log(s) + log(n*pi)/2 + (n + 1)/2*log(1 + (x/s)^2/n)"
 MIXTURE = "-log(w*normal_pdf(x, m1, s1) + (1 - w)*normal_pdf(x, m2, s2))"
+THREE = "-log(u*normal_pdf(x, m1, s1) + v*normal_pdf(x, m2, s2) + (1 - u - v)*normal_pdf(x, m3, s3))"
 
 
 def mixture(seed: int) -> tuple[Any, list[float]]:
@@ -52,7 +54,22 @@ def test_three_components_are_found_rather_than_a_worse_minimum(seed: int) -> No
     assert [found.parameters[name] for name in ("m1", "m2", "m3")] == pytest.approx([0, 4, 9], abs=0.5)
 
 
-THREE = "-log(u*normal_pdf(x, m1, s1) + v*normal_pdf(x, m2, s2) + (1 - u - v)*normal_pdf(x, m3, s3))"
+@each("seed", [28, 4], sampled=True)
+def test_a_mixture_is_not_worse_than_from_its_true_parameters(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    shares, means, widths = generator.dirichlet([4] * 3), generator.uniform(0, 20, 3), generator.uniform(0.3, 2.5, 3)
+    component = generator.choice(3, 400, p=shares)
+    data = {"x": means[component] + widths[component] * generator.normal(size=400)}
+    truth = {"u": shares[0], "v": shares[1]}
+    truth |= {f"{name}{k + 1}": values[k] for name, values in (("m", means), ("s", widths)) for k in range(3)}
+    assert fit(THREE, data, likelihood=True).loss < fit(THREE, data, likelihood=True, start=truth).loss + 1e-9
+
+
+def test_another_likely_mixture_is_reported() -> None:
+    """Two components cannot describe three symmetric clusters: the one in the middle goes with either of the others."""
+    half = np.random.default_rng(0).normal([0, 6], 1, (40, 2)).ravel()
+    found = fit(MIXTURE, {"x": np.concatenate((half, -half)) + 1}, likelihood=True)
+    assert any("another minimum is nearly as likely" in warning for warning in found.warnings)
 
 
 def random_mixture(generator: np.random.Generator, count: int) -> Any:

@@ -315,7 +315,7 @@ def are_equal_ends(ends: Array, others: Array) -> Mask:
     return np.asarray(np.isclose(one, other, rtol=MINIMIZATION.equal_end).all(axis=-1))
 
 
-def best_alternative(objective: Objective, end: Outcome, others: Sequence[Array]) -> Array | None:
+def best_alternative(objective: Objective, end: Outcome, others: Sequence[Array] | Array) -> Array | None:
     """Return the best of other minima; None if none ranks above the end of a fit.
 
     It has to rank clearly above an end that converged. The scale of an end that did not converge is unreliable, so

@@ -276,9 +276,8 @@ class BatchedFit:
 
     def restart_robust_fits(self) -> None:
         """Repeat fits with outliers from fits to subsets of the rows, if one of these leads to a better minimum."""
-        if not self._unset or not self._objective.has_residuals:
-            return
-        if self._objective.kind in (LossKind.LIKELIHOOD, LossKind.SQUARES):
+        is_robust = self._objective.kind not in (LossKind.LIKELIHOOD, LossKind.SQUARES)
+        if not (is_robust and self._unset and self._objective.has_residuals):
             return
         if not isinstance(samples := search.sample_batch(self._batch), GroupBatch):
             return
@@ -296,23 +295,31 @@ class BatchedFit:
             self._fit(fits[is_better], ends[is_better, 0], _BETTER_MINIMUM_NOTE)
 
     def restart_likelihoods_at_random(self) -> None:
-        """Repeat fits of negative log-likelihoods from random starts, if one of them ends at a better minimum.
+        """Repeat fits of negative log-likelihoods from random starts, as long as one of them ends at a better minimum.
 
-        The components of a mixture may be elsewhere there. Densities may be infinite at the edge of their parameters'
-        ranges; then the best minimum inside is kept.
+        The components of a mixture may be elsewhere there. Each search begins near the end of the last one. Densities
+        may be infinite at the edge of their parameters' ranges; then the best minimum inside is kept.
         """
-        objective = self._objective
+        objective, seed = self._objective, self._options.seed
         if not objective.is_likelihood or not self._unset or objective.is_generalised_linear or objective.model.shapes:
             return
-        for fit, end in enumerate(self.outcomes):
-            objective = self._batch.objective_of(fit)
-            is_minimum = not minimization.is_no_minimum(objective, end)
-            if is_minimum and not minimization.has_several_minima(objective):
-                continue
-            if (point := _best_random_minimum(objective, end.theta, self._options.seed)) is None:
-                continue
-            if end.failure or minimization.best_alternative(objective, end, [point]) is not None:
-                self._fit(np.array([fit]), point[None], _BETTER_MINIMUM_NOTE if is_minimum else _BETTER_STARTS_NOTE)
+        fits = self._all_fits.tolist()
+        for number in range(search.SETTINGS.likelihood_searches):
+            fits = [fit for fit in fits if self._restart_at_random(fit, seed + number)]
+
+    def _restart_at_random(self, fit: int, seed: int) -> bool:
+        """Repeat a fit of a negative log-likelihood from random starts; return whether it has a better minimum now."""
+        objective, end = self._batch.objective_of(fit), self.outcomes[fit]
+        is_minimum = not minimization.is_no_minimum(objective, end)
+        if is_minimum and not minimization.has_several_minima(objective):
+            return False
+        points = _random_minima(objective, end.theta, seed)
+        self.alternatives[fit] += [end.theta, *points]
+        best = points[:1]
+        is_better = len(best) > 0 if end.failure else minimization.best_alternative(objective, end, best) is not None
+        if is_better:
+            self._fit(np.array([fit]), best, _BETTER_MINIMUM_NOTE if is_minimum else _BETTER_STARTS_NOTE)
+        return is_better
 
     @property
     def _free(self) -> Mask:
@@ -416,9 +423,6 @@ RESTART_STRATEGIES = (
 )
 
 
-_DEFAULT_OPTIONS = FitOptions()
-
-
 def refit(
     batch: Batch,
     starts: Array,
@@ -436,7 +440,7 @@ def refit(
         stop: when the fits stop.
     """
     method = minimization.converging_method(batch.objective)
-    fitted = BatchedFit(batch, method, _DEFAULT_OPTIONS, starts=starts, stop=stop)
+    fitted = BatchedFit(batch, method, FitOptions(), starts=starts, stop=stop)
     if effort and batch.objective.has_residuals:
         fits = np.flatnonzero(fitted.select(lambda end: are_all_searched or not end.converged))
         least_gain = MINIMIZATION.clear_gain if are_all_searched else -MINIMIZATION.exclusion
@@ -503,24 +507,24 @@ def _judge_likelihood_end(objective: Objective, end: Outcome) -> Outcome:
     return dataclasses.replace(end, converged=False) if is_separated else end
 
 
-def _best_random_minimum(objective: Objective, theta: Array, seed: int) -> Array | None:
-    """Return the best end of fits of a negative log-likelihood from random points; None if all of them fail.
+def _random_minima(objective: Objective, theta: Array, seed: int) -> Array:
+    """Return ends of fits of a negative log-likelihood from random points, the best first; none if all fail.
 
     Args:
         theta: the end of another fit.
     """
     sample = minimization.with_stick_breaking(goodness.subsample(objective, search.SETTINGS.max_likelihood_rows))
     points = search.likelihood_starts(sample, seed, theta)
-    for epochs, most in search.SETTINGS.likelihood_rounds:
+    for epochs in search.SETTINGS.likelihood_epochs:
         if not len(points):
-            return None
+            break
         batch = repeat_objective(sample, len(points))
         ends = minimization.minimize_batch("lbfgs", batch, points, stop=StoppingRule(epochs))
         order = np.argsort(minimization.comparison_losses(batch, np.array([end.theta for end in ends])))
         found = (ends[k].theta for k in order if not ends[k].failure)
         usable = (point for point in found if math.isfinite(minimization.end_loss(sample, point)))
-        points = np.array([*islice(usable, most)])
-    return minimization.stick_breaking_shares(objective, points)[0] if len(points) else None
+        points = np.array([*islice(usable, search.SETTINGS.likelihood_minima)]).reshape(-1, len(theta))
+    return minimization.stick_breaking_shares(objective, points)
 
 
 def explained_variance(objective: Objective, theta: Array, known: ComputedStatistics | None = None) -> float | None:

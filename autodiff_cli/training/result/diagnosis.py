@@ -365,7 +365,7 @@ def diagnose(objective: Objective, start: Array, end: Array) -> Diagnosis:
     Args:
         start, end: the free parameters before and after a fit, of shape (P,).
     """
-    return Diagnosis(tuple(_examine_units(objective, end)), tuple(_examine_gradients(objective, start, end)))
+    return Diagnosis(tuple(_examine_units(objective, end)), _examine_gradients(objective, start, end))
 
 
 # --- Units of networks
@@ -374,8 +374,7 @@ def diagnose(objective: Objective, start: Array, end: Array) -> Diagnosis:
 def _examine_units(objective: Objective, theta: Array) -> Iterator[LayerUnits]:
     """Yield the units of each hidden layer at `theta`."""
     model = objective.model
-    hidden = [*_hidden_activations(model)]
-    if not hidden:
+    if not (hidden := [*_hidden_activations(model)]):
         return
     graphs = RowGraphs([node for node, *_ in hidden], {*model.row_leaves}, model.shapes)
     ranges = [(*op.saturation_values, op.can_die) for _, op, _ in hidden if op.saturation_values is not None]
@@ -393,17 +392,15 @@ def _examine_units(objective: Objective, theta: Array) -> Iterator[LayerUnits]:
 def _hidden_activations(model: Model) -> Iterator[tuple[Node, Op, str]]:
     """Yield the node, operation and layer of each hidden activation that can die or saturate."""
     for node in topological_order([model.program.output]):
-        op = node.op
-        if op is not None and op.saturation_values is not None and node is not model.program.output:
-            layer = _layer_of_activation(node, model.parameters)
-            if layer:
-                yield node, op, layer
+        if node is model.program.output or (op := node.op) is None or op.saturation_values is None:
+            continue
+        if layer := _layer_of_activation(node, model.parameters):
+            yield node, op, layer
 
 
 def _layer_of_activation(node: Node, parameters: Sequence[str]) -> str:
     """Return the name of an activation's layer: the layer of the parameters between it and the activations below."""
-    names: set[str] = set()
-    pending, visited = [*node.inputs], {node}
+    names, pending, visited = set[str](), [*node.inputs], {node}
     while pending:
         below = pending.pop()
         if below in visited:
@@ -449,21 +446,18 @@ def layer_name(name: str) -> str:
 def _unit_problems(units: Sequence[LayerUnits]) -> Iterator[Problem]:
     """Yield the problems of units."""
     for layer in units:
-        if layer.dead:
-            yield Problem("dead", layer.layer, layer.dead, layer.units, "end")
-        if layer.saturated:
-            yield Problem("saturated", layer.layer, layer.saturated, layer.units, "end")
+        for kind, count in (("dead", layer.dead), ("saturated", layer.saturated)):
+            if count:
+                yield Problem(kind, layer.layer, count, layer.units, "end")
 
 
 # --- Gradients of networks
 
 
-def _examine_gradients(objective: Objective, start: Array, end: Array) -> Iterator[LayerGradients]:
-    """Yield the size of the gradient of each layer at the start and end."""
-    first = _layer_gradient_sizes(objective, start)
-    last = _layer_gradient_sizes(objective, end)
-    for layer, size in first.items():
-        yield LayerGradients(layer, size, last[layer])
+def _examine_gradients(objective: Objective, start: Array, end: Array) -> tuple[LayerGradients, ...]:
+    """Return the size of the gradient of each layer at the start and end."""
+    first, last = (_layer_gradient_sizes(objective, theta) for theta in (start, end))
+    return tuple(LayerGradients(layer, size, last[layer]) for layer, size in first.items())
 
 
 def _layer_gradient_sizes(objective: Objective, theta: Array) -> dict[str, float]:
