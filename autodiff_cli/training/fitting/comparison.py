@@ -43,7 +43,7 @@ from autodiff_cli.training.priors import Prior
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import criteria_parameters, significance_test
 from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
-from autodiff_cli.training.result.statistics import combination_variances, inverse_grams
+from autodiff_cli.training.result.statistics import combination_variances, undetermined
 
 
 def assign_folds(rows: int, folds: int, seed: int) -> NDArray[np.intp]:
@@ -78,8 +78,7 @@ def cross_validation_error(
     theta = objective.layout.flatten([fit.parameters[name] for name in objective.parameters])
     training_rows = (np.flatnonzero(fold_of_row != fold) for fold in range(folds))
     if starts_anew:
-        parts = map(objective.select_rows, training_rows)
-        outcomes = [optimize(fit.optimizer, part, options, Progress()) for part in parts]
+        outcomes = [optimize(fit.optimizer, objective.select_rows(rows), options, Progress()) for rows in training_rows]
     else:
         outcomes = refit_rows(objective, theta, training_rows)
     ends = [end.theta for end in outcomes if end.converged or (starts_anew and not end.failure)]
@@ -103,13 +102,7 @@ def cross_validation_error(
 
 def _is_determined(held_out: Objective, rest: Objective, theta: Array) -> bool:
     """Whether the loss of held-out rows depends only on directions of the parameters that the other rows determine."""
-    slopes, factor = (_slope_triangle(part, theta) for part in (held_out, rest))
-    return not np.isnan(combination_variances(slopes, factor)).any()
-
-
-def _slope_triangle(objective: Objective, theta: Array) -> Array:
-    """Return the triangular factor of the slopes of the residuals, or of the rows' losses if there are none."""
-    return objective.triangle(theta)[:, :-1] if objective.has_residuals else objective.score_triangle(theta)
+    return not np.isnan(combination_variances(held_out.slope_triangle(theta), rest.slope_triangle(theta))).any()
 
 
 # --- Nested models
@@ -192,20 +185,18 @@ def _substitution_failure(small: Objective, large: Objective, parameters: Mappin
     model is then not regular at the fit of the smaller one; None if it is.
     """
     smaller_text, program = _canonical_text(_substituted_output(small, {})), large.model.program
-    common = [name for name in large.parameters if name in small.parameters]
     extra = [name for name in large.parameters if name not in small.parameters]
     count = large.layout.size - small.layout.size
-    if len(extra) != count or len(common) != small.layout.size:
+    if len(extra) != count:
         return NESTING_UNKNOWN
     for values in islice(product((0.0, 1.0), repeat=count), _MAX_SUBSTITUTIONS):
         chosen = dict(zip(extra, values, strict=True))
         setting = {program.leaves[name]: constant(value) for name, value in chosen.items()}
         if _canonical_text(_substituted_output(large, setting)) != smaller_text:
             continue
-        factor = _slope_triangle(large, np.array([{**parameters, **chosen}[name] for name in large.parameters]))
-        variances = inverse_grams(factor[None], large.parameters)[0][0].diagonal()
-        unknown = [name for name, x in zip(large.parameters, variances.tolist(), strict=True) if math.isnan(x)]
-        if unknown:
+        is_unknown = undetermined(large, np.array([{**parameters, **chosen}[name] for name in large.parameters]))
+        if is_unknown.any():
+            unknown = [large.parameters[k] for k in np.flatnonzero(is_unknown)]
             place = " and ".join(f"{name} = {value:g}" for name, value in chosen.items())
             what = f"the data do not determine {format_names(unknown, '`')} where {place}"
             return f"{what}, so the distribution of the test statistic is not known"

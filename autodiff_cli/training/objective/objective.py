@@ -781,6 +781,10 @@ class Objective(ModelOverRows):
         triangle[: len(factor)] = factor
         return triangle
 
+    def slope_triangle(self, theta: ArrayLike) -> Array:
+        """Return the triangular factor of the slopes of the residuals, or of the rows' losses if there are none."""
+        return self.triangle(theta)[:, :-1] if self.has_residuals else self.score_triangle(theta)
+
     def curvature(self, theta: ArrayLike) -> Array:
         """Return the Hessian of the mean loss, of shape (P, P).
 
