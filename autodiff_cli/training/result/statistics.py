@@ -145,7 +145,7 @@ def undetermined(objective: Objective, theta: Array) -> Mask:
     [True, True, False]
     """
     inverses, _ = inverse_grams(objective.slope_triangle(theta)[None], objective.layout.element_names)
-    return np.isnan(inverses[0].diagonal())
+    return np.asarray(np.isnan(inverses[0].diagonal()))
 
 
 def _scaled_svd(factors: Array, tolerance: float) -> tuple[Array, Array, Array, Mask]:
