@@ -514,7 +514,7 @@ def minimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
         if len(undecided):
             lower_bounds = system.lower_bounds(undecided)
             least.append(float(lower_bounds.min()))
-            rivals = undecided.select(lower_bounds <= most)
+            rivals = undecided.select(lower_bounds < most)  # boxes with equal values cannot take a point's place
             is_attained &= bool(system.enclose_objective(rivals.lower, rivals.upper).is_continuous.all())
         order = sorted(range(len(points)), key=lambda i: [*map(float, points[i].point.values())])
         best = [n for n, i in enumerate(order) if bounds[i][0] <= most]

@@ -15,7 +15,7 @@ from autodiff_cli import nn
 # What a fit asks of its objective; people call `value_and_grad` and `value`.
 OF_FITS = {
     "select_rows", "rss", "triangle", "mean_square", "target_variation", "hessian", "confusion", "point",
-    "set_scale", "score_triangle",
+    "set_scale", "score_triangle", "slope_triangle",
 }  # fmt: skip
 
 

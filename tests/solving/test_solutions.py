@@ -531,6 +531,9 @@ def test_points_and_bounds_are_what_samples_near_them_say(text: str, is_maximum:
         ("exp(-1/x^2)", (-1, 1), False),
         ("where(x^2 > 2, 0, 1) + abs(x - sqrt(2))", (0, 4), False),
         ("-abs(x) + where(x > 0, 1, 0)", (-1, 4), True),
+        ("x % 1", (0, 2), True),  # 0 at x = 0, while values near the jump at 1 are at least 0
+        ("-x*log(x)", (0, 1), True),
+        ("floor(x)", (0, 3), True),
         ("x*(x - 1) + where(x > 3, 9, 0)", (-1, 4), True),
         ("x + y^2", (-1, 4), True),
         ("(x - y)^2", (-1, 4), True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,26 @@ DATA = {"x": X, "y": 2.5 * np.exp(-1.3 * X) + 0.03 * NOISE}
 
 def said(found: ad.Fit) -> str:
     return "\n".join(found.warnings)
+
+
+@each(
+    "y",
+    [[2.5, 2.5, 2.5, 2.5], [0, 0, 0, 0], [5e199, 5e199, 5e199, 5e199], [5e199, -7e199, 2e199, 0], [1e-100, 0, 0, 0]],
+)
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("y ~ a + b*x", {"loss": "mae"}),
+        ("y ~ a + b*x", {"loss": "huber"}),
+        ("y ~ a*exp(-b*x)", {"bounds": {"b": (None, 0.8)}}),
+        ("y ~ mlp(x, [2], tanh)", {"epochs": 3}),
+    ],
+    ids=str,
+)
+def test_extreme_targets_give_no_warnings_of_numpy(model: str, options: dict[str, Any], y: list[float]) -> None:
+    data = {"x": [1.8, 1.9, 2.2, 3.0], "y": y, "group": [1, 1, 1, 1]}
+    assert ad.fit(model, data, **options).rows == 4
+    assert len(ad.fit_by(model, data, "group", **options)) == 1
 
 
 @pytest.mark.parametrize("batch_size", [None, 30])

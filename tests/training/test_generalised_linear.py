@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mpmath import mp
 from numpy.typing import NDArray
 
 import autodiff_cli as ad
@@ -208,3 +209,33 @@ def test_parameters_are_linear_together(model: str, names: list[str]) -> None:
     program = read(model)
     leaves = [program.leaves[name] for name in "abc" if name in program.leaves]
     assert linear_parameters(program.output, leaves, {}) == names
+
+
+EXACT: list[list[float]] = [
+    [2.6],
+    [2.6, 2.6],
+    [2.6] * 4,
+    [3.869006449092586, 3.6985737486838155],
+    [1e-200, 3e200],
+    [1, 2, 4, 8],
+]
+
+
+@each("y", EXACT)
+@each("model", ["y ~ exp(a + b*x)", "y ~ exp(a)*2^x"])
+def test_a_gamma_family_fits_exact_data(model: str, y: list[float]) -> None:
+    found = ad.fit(model, {"x": np.arange(len(y)), "y": y}, family="gamma")
+    if found.rss:
+        return
+    assert (found.converged, found.log_likelihood, found.aic, found.deviance) == (True, None, None, 0.0)
+
+
+@each("spread", [1e-2, 1e-5, 1e-7])
+def test_a_gamma_deviance_of_precise_data_has_its_digits(spread: float) -> None:
+    x = np.arange(20.0)
+    y = np.exp(0.3 * x) * (1 + spread * np.cos(5 * x))
+    found = ad.fit("y ~ exp(a + b*x)", {"x": x, "y": y}, family="gamma")
+    ratios = [mp.mpf(u) / mp.mpf(p) - 1 for u, p in zip(y, found.predict({"x": x}), strict=True)]
+    with mp.workdps(40):
+        exact = 2 * sum(r - mp.log1p(r) for r in ratios)
+    assert found.deviance == pytest.approx(float(exact), rel=1e-6, abs=0)

@@ -3,8 +3,8 @@
 A test of nested models needs certainty that one is a special case of the other. There are two sound ways. If both
 predictions are linear in their parameters, the larger design matrix spans every column of the smaller one on these
 rows. Otherwise, parameters of the larger model are set to 0 or 1. The result must be the formula of the smaller model,
-with the same names. If another parameter then has no effect, the usual distributions of test statistics do not hold
-(Davies 1977, Biometrika 64, 247).
+with the same names. If the data do not determine all parameters there, the usual distributions of test statistics do
+not hold (Davies 1977, Biometrika 64, 247).
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, islice, product
+from itertools import islice, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,8 @@ from autodiff_cli.algebra.readable import readable
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.tape import leaf_names, substitute
+from autodiff_cli.graph.tape import substitute
+from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, option_fields, refused
@@ -41,7 +43,7 @@ from autodiff_cli.training.priors import Prior
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import criteria_parameters, significance_test
 from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
-from autodiff_cli.training.result.statistics import combination_variances
+from autodiff_cli.training.result.statistics import combination_variances, undetermined
 
 
 def assign_folds(rows: int, folds: int, seed: int) -> NDArray[np.intp]:
@@ -76,8 +78,7 @@ def cross_validation_error(
     theta = objective.layout.flatten([fit.parameters[name] for name in objective.parameters])
     training_rows = (np.flatnonzero(fold_of_row != fold) for fold in range(folds))
     if starts_anew:
-        parts = map(objective.select_rows, training_rows)
-        outcomes = [optimize(fit.optimizer, part, options, Progress()) for part in parts]
+        outcomes = [optimize(fit.optimizer, objective.select_rows(rows), options, Progress()) for rows in training_rows]
     else:
         outcomes = refit_rows(objective, theta, training_rows)
     ends = [end.theta for end in outcomes if end.converged or (starts_anew and not end.failure)]
@@ -101,10 +102,7 @@ def cross_validation_error(
 
 def _is_determined(held_out: Objective, rest: Objective, theta: Array) -> bool:
     """Whether the loss of held-out rows depends only on directions of the parameters that the other rows determine."""
-    slopes, factor = (
-        part.triangle(theta)[:, :-1] if part.has_residuals else part.score_triangle(theta) for part in (held_out, rest)
-    )
-    return not np.isnan(combination_variances(slopes, factor)).any()
+    return not np.isnan(combination_variances(held_out.slope_triangle(theta), rest.slope_triangle(theta))).any()
 
 
 # --- Nested models
@@ -119,16 +117,16 @@ _POOLING_POINTS = 3  # random points at which a model with levels and one withou
 _SPAN_TOLERANCE = 1e-9  # share of a column outside of a span that counts as rounding
 
 
-def why_not_nested(small: Objective, large: Objective) -> str | None:
-    """Return None if the model with fewer parameters is a regular special case of the other; otherwise why that is
-    unknown, as a clause.
+def why_not_nested(small: Objective, large: Objective, parameters: Mapping[str, Any]) -> str | None:
+    """Return None if the model with fewer parameters is a regular special case of the other, at its fitted parameters;
+    otherwise why that is unknown, as a clause.
     """
     linear_both = _has_linear_columns(small) and _has_linear_columns(large)
     if linear_both and small.rows <= _MAX_SPAN_ROWS:
         return None if _in_span(small, large) else NESTING_UNKNOWN
     if small.model.array_parameters or large.model.array_parameters:
         return "they have array parameters"
-    return None if _pools_levels(small, large) else _substitution_failure(small, large)
+    return None if _pools_levels(small, large) else _substitution_failure(small, large, parameters)
 
 
 def _pools_levels(small: Objective, large: Objective) -> bool:
@@ -182,30 +180,26 @@ def _design_matrix(objective: Objective) -> Array:
     return values.reshape(objective.components, width, -1).swapaxes(1, 2).reshape(-1, width)
 
 
-def _substitution_failure(small: Objective, large: Objective) -> str | None:
-    """Return why setting parameters of the larger model to 0 or 1 does not give the smaller model; None if it does."""
+def _substitution_failure(small: Objective, large: Objective, parameters: Mapping[str, Any]) -> str | None:
+    """Return why setting parameters of the larger model to 0 or 1 does not give the smaller model, or why the larger
+    model is then not regular at the fit of the smaller one; None if it is.
+    """
     smaller_text, program = _canonical_text(_substituted_output(small, {})), large.model.program
-    common = [name for name in large.parameters if name in small.parameters]
     extra = [name for name in large.parameters if name not in small.parameters]
     count = large.layout.size - small.layout.size
-    if len(extra) != count or len(common) != small.layout.size:
+    if len(extra) != count:
         return NESTING_UNKNOWN
-    leaves = {name: program.leaves[name] for name in extra}
     for values in islice(product((0.0, 1.0), repeat=count), _MAX_SUBSTITUTIONS):
-        setting = {leaves[name]: constant(value) for name, value in zip(extra, values, strict=True)}
+        chosen = dict(zip(extra, values, strict=True))
+        setting = {program.leaves[name]: constant(value) for name, value in chosen.items()}
         if _canonical_text(_substituted_output(large, setting)) != smaller_text:
             continue
-        for other_parameters in combinations(extra, count - 1):
-            (remaining,) = {*extra} - {*other_parameters}
-            (root,) = readable(
-                [_substituted_output(large, {leaves[name]: setting[leaves[name]] for name in other_parameters})]
-            )
-            if remaining not in leaf_names([root]):
-                assignments = " and ".join(f"{name} = {setting[leaves[name]].text}" for name in other_parameters)
-                return (
-                    f"`{remaining}` has no effect where {assignments}, so the distribution of the test statistic is "
-                    "not known"
-                )
+        is_unknown = undetermined(large, np.array([{**parameters, **chosen}[name] for name in large.parameters]))
+        if is_unknown.any():
+            unknown = [large.parameters[k] for k in np.flatnonzero(is_unknown)]
+            place = " and ".join(f"{name} = {value:g}" for name, value in chosen.items())
+            what = f"the data do not determine {format_names(unknown, '`')} where {place}"
+            return f"{what}, so the distribution of the test statistic is not known"
         return None
     return NESTING_UNKNOWN
 
@@ -387,7 +381,7 @@ def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Ob
         return NestedTest(*texts, reason="parameters have priors")
     if small.kind not in (LossKind.SQUARES, LossKind.LIKELIHOOD):
         return NestedTest(*texts, reason=f"the loss {small.loss or 'of the models'} is not a likelihood")
-    if (reason := why_not_nested(small, large)) is not None:
+    if (reason := why_not_nested(small, large, small_fit.parameters)) is not None:
         return NestedTest(*texts, reason=reason)
     if small_fit.on_bounds or large_fit.on_bounds:
         return NestedTest(*texts, reason="a parameter is on a bound")
@@ -403,6 +397,8 @@ def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Ob
         unit = large_fit.dispersion or 0.0
     if unit is not None and (large_fit.dof <= 0 or large_fit.is_perfect):
         return NestedTest(*texts, reason="the larger model fits exactly, so the residual variance is unknown")
+    if np.isnan([*small_fit.errors, *large_fit.errors]).any():
+        return NestedTest(*texts, reason="the data do not determine all parameters")
     if gain < -1e-6 * (1.0 if unit is None else unit):
         return NestedTest(*texts, reason="the model with more parameters fits worse, so its best fit was not found")
     return NestedTest(*texts, **significance_test(gain, extra_parameters, unit, large_fit.dof)._asdict())

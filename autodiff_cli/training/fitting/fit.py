@@ -83,6 +83,7 @@ def fit_dataset(model: str | Model, dataset: Dataset, options: FitOptions) -> Fi
         return fit_objective(Objective.of(model, dataset, options), options)
 
 
+@ignore_float_errors()
 def fit_objective(
     objective: Objective,
     options: FitOptions,

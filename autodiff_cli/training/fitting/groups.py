@@ -114,6 +114,7 @@ class FittedGroups:
         raise KeyError(by)
 
 
+@ignore_float_errors()
 def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> FittedGroups:
     """Fit a model to each group of rows. See `autodiff_cli.fit_by`, also for the exceptions."""
     check_restrictions(_GROUP_RESTRICTIONS, explicit_options(options))
@@ -216,8 +217,7 @@ class GroupFits:
         fitted.restart_everywhere()
         self._alternative_warnings = fitted.resolve_alternatives()
         converged = fitted.select(lambda end: end.converged)
-        with ignore_float_errors():
-            ordered = fitted.theta if objective.is_penalised else order_terms(objective, fitted.theta)
+        ordered = fitted.theta if objective.is_penalised else order_terms(objective, fitted.theta)
         for group in np.flatnonzero(converged & (ordered != fitted.theta).any(axis=1)).tolist():
             fitted.move(group, dataclasses.replace(fitted.outcomes[group], theta=ordered[group]))
             self._notes[group].append(TERMS_NOTE)
@@ -263,9 +263,8 @@ class GroupFits:
         checked = np.linspace(0, len(fits) - 1, min(BATCHING.max_checked, len(fits))).astype(np.intp)
         for group in fits[checked].tolist():
             part, theta = self._batch.objective_of(group), self._theta[group]
-            with ignore_float_errors():
-                if Sinusoids(part).quarter_turns(theta):
-                    return True
+            if Sinusoids(part).quarter_turns(theta):
+                return True
             if any(canonical_parameters(part, point)[1] for point in (theta, -np.abs(theta))):
                 return True
         return False

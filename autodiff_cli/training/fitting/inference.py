@@ -43,7 +43,7 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import ParameterLayout, read_with_parameters
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
-from autodiff_cli.training.result.statistics import ComputedStatistics, combination_variances, flat_errors
+from autodiff_cli.training.result.statistics import ComputedStatistics, combination_variances, flat_errors, undetermined
 from autodiff_cli.training.rows import RowIndex
 
 DerivedValues = dict[str, DerivedQuantity]
@@ -524,7 +524,7 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
 
     fits = BootstrapFits(converged_ends(_draw_row_counts(generator, rows) for _ in range(count)))
     failed = count - len(fits.thetas)
-    if options.bootstrap_method == "bca":
+    if options.bootstrap_method == "bca" and rows > 1:
         blocks = np.array_split(np.arange(rows), min(rows, BOOTSTRAP.max_blocks))
         fits.jackknife = converged_ends(np.isin(np.arange(rows), block, invert=True) for block in blocks)
     if failed > BOOTSTRAP.max_failed_share * count:
@@ -585,7 +585,8 @@ def add_intervals(
         resampled, level = bootstrap_fits(objective, theta, options.bootstrap, options), fit.confidence_level
         low, high = resampled.intervals(lambda end: end, theta, level)
         is_unknown = np.isnan(fit.errors_on_bounds)
-        is_unknown &= not is_unknown.all()  # else the loss has no standard errors
+        if is_unknown.all():  # the loss may have no standard errors
+            is_unknown &= not objective.is_penalised and (fit.dof <= 0 or undetermined(objective, theta))
         low[is_unknown] = high[is_unknown] = math.nan  # the ends of resamples depend on the start alone
         intervals["bootstrap"] = _intervals_by_name(objective, low, high)
         warnings += resampled.warnings

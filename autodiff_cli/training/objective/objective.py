@@ -413,7 +413,7 @@ class Objective(ModelOverRows):
         if not self.is_network or not layer_parameters.isdisjoint({*self.user_starts, *self.fixed}):
             return self.model.text
         names, (*_, means, squares) = self.read_columns, self.column_spreads
-        deviations, sizes = np.sqrt(squares / self.rows), np.sqrt(np.square(means) + squares / self.rows)
+        deviations, sizes = np.sqrt(squares / self.rows), np.hypot(means, np.sqrt(squares / self.rows))
         target = self.model.program.target
         is_off = [target is not None and name == target.text for name in names] & (sizes > _TYPICAL_OFFSET * deviations)
         is_far = is_off | (sizes > _TYPICAL_SIZE) | (sizes < 1 / _TYPICAL_SIZE)
@@ -780,6 +780,10 @@ class Objective(ModelOverRows):
         triangle = np.zeros((width, width))
         triangle[: len(factor)] = factor
         return triangle
+
+    def slope_triangle(self, theta: ArrayLike) -> Array:
+        """Return the triangular factor of the slopes of the residuals, or of the rows' losses if there are none."""
+        return self.triangle(theta)[:, :-1] if self.has_residuals else self.score_triangle(theta)
 
     def curvature(self, theta: ArrayLike) -> Array:
         """Return the Hessian of the mean loss, of shape (P, P).

@@ -146,7 +146,7 @@ DISTRIBUTIONS = {
         lambda y, w: (w, w * y),
     ),
     "gamma": Distribution(
-        lambda y, p, _: (y - p) / p - np.log(y / p),
+        lambda y, p, _: (y - p) / p - np.log1p((y - p) / p),  # never negative
         lambda y, p, k: k * np.log(k * y / p) - k * y / p - np.log(y) - _log_gamma(np.full_like(y, k)),
         lambda p, _: np.square(p),
         counts=lambda *_: (),
@@ -180,7 +180,8 @@ def likelihood_sums(objective: Objective, theta: Array, *, of_constant: bool = F
             return LikelihoodSums(*objective.fold_rows(kernels.target_and_prediction, theta, reduce, np.add).tolist())
 
         sums = sums_at(estimate_theta(objective, theta, mean) if of_constant else objective.scale)
-        return sums if objective.loss != "gamma" else sums_at(weight / (2 * sums.deviance))
+        # The deviance of an exact fit is 0.
+        return sums if objective.loss != "gamma" else sums_at(1 / max(2 * sums.deviance / weight, np.finfo(float).eps))
 
     return objective.cached_at(f"likelihood sums {of_constant}", theta, compute)
 

@@ -138,6 +138,16 @@ def combination_variances(slopes: Array, factor: Array) -> Array:
     return np.where(is_unknown, math.nan, variances)
 
 
+def undetermined(objective: Objective, theta: Array) -> Mask:
+    """Return which parameters the rows do not determine at a point.
+
+    >>> undetermined(Objective("y ~ a*b*x + c", {"x": [0, 1, 2], "y": [1, 2, 4]}), np.array([1.0, 2.0, 1.0])).tolist()
+    [True, True, False]
+    """
+    inverses, _ = inverse_grams(objective.slope_triangle(theta)[None], objective.layout.element_names)
+    return np.asarray(np.isnan(inverses[0].diagonal()))
+
+
 def _scaled_svd(factors: Array, tolerance: float) -> tuple[Array, Array, Array, Mask]:
     """Return the lengths of the columns of matrices (1 for 0), the singular values and right singular vectors with
     columns of length 1, and which singular values count as 0.

@@ -90,7 +90,7 @@ def test_sigma_that_is_absolute_gives_the_difference_of_chi_squared() -> None:
     [
         ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + c", True),
         ("y ~ a*x^2", "y ~ a*x^n*c^2 + 0*n", False),
-        ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + c*exp(-d*x)", False),  # d has no effect where c = 0
+        ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + c*exp(-d*x)", False),  # nothing determines d where c = 0
         ("y ~ a*x", "y ~ a*x^n", True),
         ("y ~ a + b*x", "y ~ a*exp(b*x) + c", False),
         ("y ~ a + b*x", "y ~ c + d*sin(x) + f*cos(x)", False),
@@ -304,12 +304,19 @@ LEVELS = {"x": X + 0.5, "y": np.array(Y), "g": [*"uvw"] * 4, "z": np.cos(X)}
 UNKNOWN = "it is not known whether one is a special case of the other"
 
 
+def undetermined(which: str) -> str:
+    return f"the data do not determine {which}, so the distribution of the test statistic is not known"
+
+
 @each("smaller, larger, reason", [
     ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + c", None),
-    ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x)*c", None),
+    ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x)*c", undetermined("`a`, `c` where c = 1")),
+    ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + c + d", undetermined("`c`, `d` where c = 0 and d = 0")),
+    ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + c^2", undetermined("`c` where c = 0")),  # c^2 cannot be negative
+    ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + sqrt(c)", undetermined("`a`, `b`, `c` where c = 0")),
     ("y ~ a*exp(-b*x)", "y ~ c*exp(-d*x) + f", UNKNOWN),
     ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + c*exp(-d*x)",
-     "`d` has no effect where c = 0, so the distribution of the test statistic is not known"),
+     undetermined("`d` where c = 0 and d = 0")),
     ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x^2) + c", UNKNOWN),
     ("y ~ a*x/(b + x)", "y ~ a[g]*x/(b + x)", None),
     ("y ~ a*x/(b + x)", "y ~ a[g]*x/(b[g] + x)", None),
@@ -323,7 +330,26 @@ UNKNOWN = "it is not known whether one is a special case of the other"
 ])  # fmt: skip
 def test_models_are_nested_if_that_is_certain(smaller: str, larger: str, reason: str | None) -> None:
     objectives = [ad.Objective(model, LEVELS) for model in (smaller, larger)]
-    assert why_not_nested(*objectives) == reason
+    assert why_not_nested(*objectives, dict.fromkeys(objectives[0].parameters, 0.5)) == reason
+
+
+@each("smaller, larger, options", [
+    ("y ~ a + b*x", "y ~ a + b*x + c", {}),
+    ("y ~ a + b*x + c", "y ~ a + b*x + c + d*z + f*x^2", {}),
+    ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + c + d", {}),
+    ("y ~ a*exp(-b*x)", "y ~ a[g]*exp(-b*x)*c", {}),
+    ("y ~ a", "y ~ a + b^2*x", {}),
+    ("y ~ a", "y ~ a + b^2*x", {"sigma": 0.5, "absolute_sigma": True}),
+    ("n ~ exp(a)", "n ~ exp(a + b^2*x)", {"family": "poisson"}),
+    ("n ~ exp(a)", "n ~ exp(a + b*x) + c", {"family": "poisson"}),
+    ("n ~ exp(a + b*x)", "n ~ exp(a + b*x + c)", {"family": "gamma"}),
+])  # fmt: skip
+def test_models_with_parameters_that_data_do_not_determine_are_not_tested(
+    smaller: str, larger: str, options: dict[str, Any]
+) -> None:
+    test = only_test(ad.compare([smaller, larger], {**LEVELS, "n": 1 + np.square(Y)}, folds=0, **options))
+    assert test.reason
+    assert not test.name
 
 
 def pair(models: tuple[str, str] = ("y ~ a + b*x", "y ~ a + b*x + c*z"), **options: Any) -> Any:

@@ -92,6 +92,33 @@ def test_what_the_data_do_not_determine_has_no_interval(method: str) -> None:
     assert bounded.intervals["bootstrap"]["a"] is not None
 
 
+UNDETERMINED: list[tuple[str, dict[str, Any]]] = [
+    ("y ~ a*b*exp(-x)", {}),
+    ("y ~ a*b*exp(-x)", {"loss": "mae"}),
+    ("y ~ a*b*exp(-x)", {"loss": "huber", "bootstrap_method": "bca"}),
+    ("y ~ (a + b)*exp(-x)", {"sigma": 0.1, "absolute_sigma": True}),
+    ("n ~ exp(a*b - x)", {"family": "poisson"}),
+    ("n ~ exp(a + b - x)", {"family": "quasipoisson"}),
+]
+
+
+@pytest.mark.parametrize(("model", "options"), UNDETERMINED, ids=str)
+def test_if_nothing_is_determined_nothing_has_an_interval(model: str, options: dict[str, Any]) -> None:
+    data = {name: values[:40] for name, values in DATA.items()}
+    found = ad.fit(model, {**data, "n": np.round(9 * np.abs(data["y"]))}, bootstrap=10, **options)
+    assert found.intervals["bootstrap"] == {"a": None, "b": None}
+
+
+@pytest.mark.parametrize("options", [{}, {"loss": "huber"}, {"weights": "w"}, {"family": "quasipoisson"}], ids=str)
+@each("model", ["y ~ a*x", "y ~ a + b*x"])
+def test_rows_as_few_as_parameters_have_no_interval(model: str, options: dict[str, Any]) -> None:
+    rows = model.count("+") + 1
+    data = {"x": [1, 3, 4][:rows], "y": [2, 5, 3][:rows], "w": [1, 2, 3][:rows]}
+    for method in ("percentile", "bca"):
+        found = ad.fit(model, data, bootstrap=10, bootstrap_method=method, **options)
+        assert {*found.intervals["bootstrap"].values()} == {None}
+
+
 @pytest.mark.slow
 def test_corrected_intervals_are_those_of_scipy() -> None:
     y = np.random.default_rng(0).exponential(2, 40)
