@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,8 @@ def predict(
     environment = call.environment
     if inverse is not None:
         return Output(_inverse_report(call, load(model), canonical_name(inverse), interval), path=output)
+    if "~" in model and not os.path.exists(model):
+        raise BadInput("predict takes the file of a fitted model, which `autodiff train MODEL DATA --save FILE` writes")
     if not data and not call.values:
         raise BadInput("missing DATA; usage: autodiff predict MODEL.json DATA, or a value of each column: --x 2")
     with hint_about_missing_cells("use --drop-missing to leave such rows out"):
