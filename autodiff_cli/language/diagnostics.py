@@ -249,8 +249,7 @@ def unknown_character(text: str, before: list[Lexeme], unexpected: Lexeme) -> Me
     if character == "|":
         group = _GROUP.match(text, unexpected.end) if is_operator and "~" in text else None
         if group and group[2]:
-            effect = f"`u[{group[1]}]`, with the option --laplace u"
-            return f"a random effect of each level of `{group[1]}` is written {effect}", None
+            return f"a random effect of each `{group[1]}` is written `u[{group[1]}]`, with --laplace u", None
         if group:
             return f"the option --by {group[1]} fits each group of `{group[1]}` by itself", None
         if doubled or is_operator:

@@ -59,7 +59,7 @@ BAD = [
     ("1.2.3", 1, 4, "one decimal point", None),
     ("1_000*x", 1, 2, "cannot have separators", "1000"),
     # formulas of R
-    ("y ~ a*x + (1 | g)", 1, 14, "a random effect of each level of `g` is written `u[g]`", None),
+    ("y ~ a*x + (1 | g)", 1, 14, "a random effect of each `g` is written `u[g]`", None),
     ("y ~ a*(x > 1 | x < 0)", 1, 14, "the logical operator is a word", "or"),
     ("y ~ a*|x|", 1, 7, "use the function `abs`", "abs(x)"),
     ("y ~ .", 1, 5, "write the columns with their parameters", None),
