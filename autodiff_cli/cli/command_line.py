@@ -69,8 +69,6 @@ _COMMANDS_WITH_VALUES = ("grad", "trace", "train", "compare", "solve", "minimize
 _COMMANDS_WITH_DIGITS = ("grad", "trace", "train", "compare", "solve", "minimize", "maximize", "data", "lesson")
 _COMMANDS_WITHOUT_DOCUMENT = ("serve", "completion")
 
-_DRAWINGS = ("svg", "html", "tex", "dot")
-
 
 @cache
 def other_tools() -> dict[str, dict[str, str]]:
@@ -618,7 +616,7 @@ def _suggest_option(command: Command, name: str, value: str | None, *, is_misspe
             return other if is_fitting else f"{other} {next(samples, option.metavar)}"
     if "--output" in others:
         return f"> {value or 'FILE'}"
-    if bare in _DRAWINGS and command.name == "trace":
+    if bare in ("svg", "html", "tex", "dot") and command.name == "trace":
         suffix = f".{bare}"
         return f"-o {value}" if value is not None and value.endswith(suffix) else f"-o FILE{suffix}"
     if not is_misspelt or len(bare) == 1:

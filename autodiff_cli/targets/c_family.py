@@ -6,14 +6,7 @@ from __future__ import annotations
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Notation, call_notation
 from autodiff_cli.numbers.floats import CONSTANTS
 from autodiff_cli.numbers.translation import Statements, Target, TargetFunction
-from autodiff_cli.targets.translation import (
-    SNIPPETS,
-    arithmetic,
-    comparison,
-    expand_small_power,
-    infix,
-    shortest_literal,
-)
+from autodiff_cli.targets.translation import SOURCE, arithmetic, comparison, expand_small_power, infix, shortest_literal
 
 CHOICE, OR, AND, EQUALITY, ORDER = 1, 2, 3, 4, 5
 
@@ -124,6 +117,6 @@ JAVASCRIPT = Target(
     definitions={"pow": expand_small_power},
     as_number=Notation(("", " ? 1 : 0"), (OR,), CHOICE, conditions=(0,)),
     as_condition=Notation(("", " !== 0"), (SUM,), EQUALITY, True),
-    snippets=SNIPPETS["javascript"],
+    snippets=SOURCE["javascript"],
     statements=_JavascriptStatements(),
 )

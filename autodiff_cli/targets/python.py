@@ -27,7 +27,7 @@ from autodiff_cli.ops.arithmetic import abs_, equal, greater, less, min_, mod, n
 from autodiff_cli.ops.elementary import exp
 from autodiff_cli.ops.special import gamma, lgamma
 from autodiff_cli.ops.structural import logsumexp, norm, softmax
-from autodiff_cli.targets.translation import SNIPPETS, arithmetic, expand_small_power, infix, shortest_literal
+from autodiff_cli.targets.translation import SOURCE, arithmetic, expand_small_power, infix, shortest_literal
 
 CHOICE, OR, AND, NOT, ORDER = 1, 2, 3, 4, 5
 ARITHMETIC = arithmetic(ORDER)
@@ -234,7 +234,7 @@ NUMPY_NOTATIONS = {
     "pad": call_notation("pad", 4),
 }
 _NUMPY_ARRAY = ("np.array(", ", dtype=float)")
-NUMPY = _array_target("numpy", "np", NUMPY_NOTATIONS, NUMPY_DEFINITIONS, _NUMPY_ARRAY, SNIPPETS["numpy"])
+NUMPY = _array_target("numpy", "np", NUMPY_NOTATIONS, NUMPY_DEFINITIONS, _NUMPY_ARRAY, SOURCE["numpy"])
 
 
 class ArrayLibrary(Library):

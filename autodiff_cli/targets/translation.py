@@ -18,8 +18,8 @@ from autodiff_cli.graph.tape import infer, topological_order
 from autodiff_cli.numbers.forms import DEFINITIONS
 from autodiff_cli.numbers.translation import Library
 
-# Functions that exported programs define where a language lacks them, by language and name.
-SNIPPETS = tomllib.loads(Path(__file__).with_name("snippets.toml").read_text(encoding="utf-8"))
+# Source code of functions that exported programs define where a language lacks them, by language and name.
+SOURCE = tomllib.loads(Path(__file__).with_name("snippets.toml").read_text(encoding="utf-8"))
 
 
 def infix(symbol: str, binding: int) -> Notation:

@@ -436,6 +436,12 @@ def test_a_column_of_one_file_is_never_taken_for_a_parameter(first: bool, tmp_pa
     assert ad.fit("y ~ a*x", str(tmp_path)).rows == 4
 
 
+@pytest.mark.parametrize("column", [{"y": "my-y", "t": "s (s)"}, ["y=my-y", 't="s (s)"'], ("y=my-y", "t=s (s)")])
+def test_columns_are_renamed_by_a_mapping_or_by_texts(column: Any) -> None:
+    assert opened("my-y,s (s)\n1,2\n", column=column).names == ("y", "t")
+    assert opened("my-y,s (s)\n1,2\n", column="y=my-y").names == ("y", "s (s)")
+
+
 def test_columns_of_some_files_can_be_renamed(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\n1,2\n")
     (tmp_path / "b.csv").write_text("x,signal\n3,4\n")
