@@ -648,8 +648,7 @@ def _unknown_option_error(command: Command, name: str, value: str | None, words:
         return BadInput(explanation)
     hint = ""
     if is_variable:
-        example = next_word if is_signed_number(next_word) else "2"
-        hint = f"; to set a variable, use `--{bare} {example}`"
+        hint = f"; to set a variable, use `--{bare} {next_word if is_signed_number(next_word) else 2}`"
     elif command.takes_values and words[0] == name:
         hint = f"; to use it as an expression, put it in brackets: `({name})`"
     return BadInput(f"there is no option {name}; autodiff {command.name} --help lists all{hint}")

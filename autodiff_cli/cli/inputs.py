@@ -105,6 +105,8 @@ def constant_expression(name: str, text: str) -> Formula:
     """
     if _PLUS_MINUS.search(text):
         raise BadInput(f"the value of {name} cannot have an error here; a sum is written 2+(-0.1), not `{text}`")
+    if ":" in text or split_interval(text):
+        raise BadInput(f"the value of {name} cannot be a range here: `{text}`")
     try:
         expression = parse(text)
     except ExpressionError as error:

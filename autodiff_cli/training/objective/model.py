@@ -243,8 +243,12 @@ _SIMILARITY_CUTOFF = 0.8  # difflib's ratio of similarity, above which a paramet
 _MIN_COMPARED_LENGTH = 4  # characters; shorter names are similar by chance
 
 
+# Functions that books write without brackets. Other names of functions, such as `gamma`, are common parameters.
+_FUNCTIONS_WITHOUT_BRACKETS = {"exp", "log", "ln", "lg", "sin", "cos", "tan", "cot", "sinh", "cosh", "tanh", "sqrt"}
+
+
 def ambiguity_warnings(parameters: Sequence[str], names: Sequence[str], user_names: Collection[str]) -> Iterator[str]:
-    """Yield a sentence for each parameter that may be meant to be a column.
+    """Yield a sentence for each parameter that may be meant to be a column or a function.
 
     Args:
         names: the columns of the data.
@@ -253,6 +257,8 @@ def ambiguity_warnings(parameters: Sequence[str], names: Sequence[str], user_nam
     for parameter in parameters:
         if parameter in user_names:
             continue
+        if parameter in _FUNCTIONS_WITHOUT_BRACKETS:
+            yield f"`{parameter}` is a parameter here; the function is written `{parameter}(x)`"
         close = [name for name in names if name.casefold() == parameter.casefold()]
         if len(parameter) >= _MIN_COMPARED_LENGTH:
             close += difflib.get_close_matches(parameter, names, n=1, cutoff=_SIMILARITY_CUTOFF)

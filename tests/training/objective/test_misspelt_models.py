@@ -122,6 +122,14 @@ def test_a_function_with_the_name_of_a_column_is_a_model() -> None:
         fit(" ~ a*t", DATA)
 
 
+def test_a_parameter_with_the_name_of_a_function_is_noted() -> None:
+    for name in ("exp", "log", "sqrt"):
+        words = f"`{name}` is a parameter here; the function is written `{name}(x)`"
+        assert words in fit(f"v ~ a*{name}*t", DATA).warnings
+        assert words not in fit(f"v ~ a*{name}*t", DATA, start={name: 2}, fixed={"a": 1}).warnings
+    assert not any("is written" in warning for warning in fit("v ~ gamma*exp(-beta*t)", DATA).warnings)
+
+
 def test_the_only_other_column_is_suggested_whatever_its_name() -> None:
     with pytest.raises(ExpressionError, match=r"`x` is not one of them(.|\n)*Did you mean `t`\?"):
         fit("v ~ a*exp(-b*x)", {"t": T, "v": T})
