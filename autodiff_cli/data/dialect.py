@@ -457,9 +457,10 @@ def _read_header(stream: BinaryIO, dialect: Dialect) -> tuple[list[str], bytes, 
         stream.readline()
     for line in iter(stream.readline, b""):
         lines += 1
-        if line.removeprefix(_BOM).lstrip().startswith(mark):
-            comments.append(line.removeprefix(_BOM).decode("utf-8", "replace").strip())
-        elif line.strip(_BOM + b"\r\n"):
+        content = line.removeprefix(_BOM)
+        if content.lstrip().startswith(mark):
+            comments.append(content.decode("utf-8", "replace").strip())
+        elif content.strip(b"\r\n") and not (lines == 1 and re.fullmatch(rb"sep=.\s*", content)):  # of Excel
             record = _complete_record(line, stream, dialect.delimiter, lines)
             return comments, record, lines + record.count(b"\n", 0, -1)
     return comments, b"", lines

@@ -171,8 +171,7 @@ def linear_model_hint(program: Program) -> str:
         else:
             constants.append(node.text)
     letters = (variable(letter) for letter in "abcdfghjkmnpqrstuvwxyz" if letter not in program.leaves)
-    has_constant = not terms or {"0", "-1"}.isdisjoint(constants)
-    parts = [next(letters)] if has_constant else []
+    parts = [next(letters)] if not terms or {"0", "-1"}.isdisjoint(constants) else []
     parts += [functools.reduce(mul, term, letter) for term, letter in zip(terms, letters, strict=False)]
     linear = to_text(functools.reduce(add, parts))
     return f". Write its parameters, as in `{to_text(program.target)} ~ {linear}`"
