@@ -425,7 +425,7 @@ def _explain(
                 whole = whole.replace(".", "")
             if whole.isdigit() and "." not in decimals:
                 return "numbers have a decimal point, not a comma", f"{whole}.{decimals}"
-        row = None if "~" in text or ";" in text else if_quotable(f"[{text.strip()}]", None)
+        row = None if last is None or "~" in text or ";" in text else if_quotable(f"[{text.strip()}]", None)
         return "several formulas are one list, in square brackets", row
     if row is not None and unexpected.text == ";" and opening is not None and opening.type == "LSQB":
         return "commas separate the elements of an array", row
@@ -484,7 +484,7 @@ def _missing_operator(
         ops.overloads(last.text) or last.text in BUILT_FUNCTIONS or _is_function_defined(before, last.text)
     ):
         call = f"{last.text}({quote_argument(text, unexpected, after)})"
-        if last.text == "log" and unexpected.text in ("2", "10") and after and after[0].type in BEGINS_OPERAND:
+        if last.text == "log" and after and re.match(r"(?:2|10) +[\w(]", text[unexpected.start :]):
             call = f"log{unexpected.text}({quote_argument(text, after[0], after[1:])})"
         return f"`{last.text}` is a function; its arguments go in brackets", call
     if opening is not None and opening.type == "LSQB":
