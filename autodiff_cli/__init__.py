@@ -13,6 +13,7 @@ TYPE_CHECKING = False  # type checkers treat it as `typing.TYPE_CHECKING`, whose
 if TYPE_CHECKING:
     from typing import Any
 
+    from autodiff_cli.data.dialect import FileOptions as FileOptions
     from autodiff_cli.data.table import DataError as DataError
     from autodiff_cli.expression import Expression as Expression
     from autodiff_cli.expression import parse as parse
@@ -39,6 +40,7 @@ _MODULES = {
     "UnknownNameError": "autodiff_cli.language.errors",
     "Value": "autodiff_cli.nn",
     "DataError": "autodiff_cli.data.table",
+    "FileOptions": "autodiff_cli.data.dialect",
     "Fit": "autodiff_cli.fitting",
     "FitOptions": "autodiff_cli.training.options",
     "compare": "autodiff_cli.fitting",

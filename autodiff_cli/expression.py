@@ -46,7 +46,7 @@ def parse(text: str, variables: Iterable[str] = ()) -> Expression:
     >>> parse("e*x", variables=["e"]).grad(e=3, x=2)
     {'e': 2.0, 'x': 3.0}
     """
-    return Expression.read(text, variables)
+    return Expression.read(text, [variables] if isinstance(variables, str) else variables)
 
 
 class Expression(Formula):

@@ -122,7 +122,7 @@ def read_data(paths: str | os.PathLike[str] | Sequence[str], options: FileOption
 
     Args:
         paths: the path of a file, a folder or a pattern (`2024-*.csv`), or several of these.
-        options: the fields of `FileOptions`, as keywords: `skip=3`, `where="t > 0"`.
+        options: the fields of `autodiff_cli.FileOptions`, as keywords: `skip=3`, `where="t > 0"`.
 
     Raises:
         DataError: for missing and unreadable files, and for options that do not suit them.

@@ -293,8 +293,24 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def error_reason(error: Exception) -> str:
-    """Return the message of an error; for an error of the system, its words in lower case, without number and path."""
-    return error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+    """Return the message of an error; for an error of the system, its words in lower case, without number and path.
+
+    For a file that does not exist, the message asks whether a file of a similar name is meant.
+    """
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    close = _similar_file(str(error.filename)) if isinstance(error, FileNotFoundError) and error.filename else None
+    return error.strerror.lower() + (f"; did you mean {close}?" if close else "")
+
+
+def _similar_file(path: str) -> str | None:
+    """Return the file of the same folder whose name, with or without suffix, is most similar to that of a path."""
+    import difflib
+
+    folder, name = os.path.split(path)
+    spellings = {spelling.casefold(): file for file in Path(folder).glob("*") for spelling in (file.stem, file.name)}
+    close = difflib.get_close_matches(name.casefold(), spellings, n=1, cutoff=0.8)
+    return str(spellings[close[0]]) if close else None
 
 
 def _existing_status(path: str | os.PathLike[str]) -> os.stat_result | None:

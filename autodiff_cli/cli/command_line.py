@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, EnumType, StrEnum
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -69,33 +69,17 @@ _COMMANDS_WITH_VALUES = ("grad", "trace", "train", "compare", "solve", "minimize
 _COMMANDS_WITH_DIGITS = ("grad", "trace", "train", "compare", "solve", "minimize", "maximize", "data", "lesson")
 _COMMANDS_WITHOUT_DOCUMENT = ("serve", "completion")
 
-# Words of other tools for our commands and options. The first option that the command has is suggested.
-_OTHER_COMMANDS = {
-    other: ours
-    for ours, others in {
-        "grad": "diff derive derivative gradient differentiate eval evaluate", "trace": "backprop graph draw steps",
-        "train": "fit regress regression learn lm glm nls curve_fit", "minimize": "minimise min minima optimize",
-        "solve": "root roots zeros fsolve solver", "maximize": "maximise max maxima", "ops": "functions operations",
-        "lesson": "tutorial lessons", "--version": "version -v", "doctor": "info status",
-    }.items()
-    for other in others.split()
-}  # fmt: skip
-_OTHER_OPTIONS = {
-    other: tuple(ours.split())
-    for ours, others in {
-        "--epochs --max-boxes": "max-iter maxiter max-iterations iterations n-iter steps", "--lr": "eta step-size rate",
-        "--set": "var variable param start init initial guess p0 x0 point", "--wrt": "vars variables with-respect-to",
-        "--validation": "test-size validation-split val-split holdout", "--optimizer": "method algorithm solver",
-        "--output --save": "o output out outfile outputfile write", "--seed": "random-state random-seed",
-        "--confidence --interval": "interval level ci confidence", "--threads": "workers jobs n-jobs cores num-threads",
-        "--by": "group groupby group-by", "--backend": "device gpu engine", "--to": "lang language target",
-        "--delimiter": "sep separator", "--l2": "weight-decay ridge", "--where": "query filter", "--jacobian": "jac",
-        "--to --json": "format", "--hessian": "hess",
-    }.items()
-    for other in others.split()
-}  # fmt: skip
-_DRAWINGS = ("svg", "html", "tex", "dot")
-_NEEDLESS_OPTIONS = ("list", "all", "show", "verbose")  # options of other tools; here the command needs no option
+
+@cache
+def other_tools() -> dict[str, dict[str, str]]:
+    """Return the words of other tools in each table of `other_tools.toml`, with our words for them."""
+    import tomllib
+
+    tables = tomllib.loads(Path(__file__).with_name("other_tools.toml").read_text(encoding="utf-8"))
+    return {
+        title: {other: ours for ours, others in table.items() for other in others.split()}
+        for title, table in tables.items()
+    }
 
 
 class Parameter(NamedTuple):
@@ -195,7 +179,8 @@ class Parameter(NamedTuple):
             meant = float(plain) / (100 if text.endswith("%") else 1) if is_number else math.nan
             is_meant = meant.is_integer() or (is_number and self.kind is float)
             is_allowed = is_meant and (self.option.check is None or self.option.check.holds(meant))
-            hint = f"; did you mean {meant:.15g}?" if is_allowed else ""
+            close = f"{meant:.15g}" if is_allowed else suggest(text, self.choices)
+            hint = f"; did you mean {close}?" if close else ""
             raise BadInput(f"{name} takes {join_words(accepted, 'or')}, not `{text}`{hint}") from None
 
     def accepts(self, text: str | None) -> bool:
@@ -205,8 +190,10 @@ class Parameter(NamedTuple):
         if self.choices and text not in self.choices:
             return False
         try:
-            self.convert(text, "")
+            value = self.convert(text, "")
         except BadInput:
+            return False
+        if self.option.check is not None and not self.option.check.holds(value):
             return False
         return "=" not in self.metavar or re.search("[=<>~]", text) is not None
 
@@ -415,7 +402,7 @@ def find_command(name: str) -> Command:
     from autodiff_cli.language.program import read
 
     functions = [each for each in ops.function_names() if len(each) == len(name) and ops.overloads(each)[0].accepts(1)]
-    close = _OTHER_COMMANDS.get(name) or suggest(name, [*COMMANDS, "--version", "--help", *functions])
+    close = other_tools()["commands"].get(name) or suggest(name, [*COMMANDS, *functions])
     if close in functions:
         raise BadInput(f'there is no command `{name}`; to differentiate an expression: autodiff grad "{close}(x)"')
     if close is None and not name.isidentifier() and not name.startswith("-"):
@@ -456,12 +443,18 @@ def _wrap_examples(text: str, width: int) -> str:
 
 
 def split_models(words: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Split words into models, which have `~` between two sides, and all other words."""
+    """Split words into models, which have `~` between two sides, and all other words.
+
+    Raises:
+        BadInput: if all words are models, so that no word is a data file.
+    """
     models: list[str] = []
     others: list[str] = []
     for word in words:
         is_model = re.search(r"[^\s~]\s*~", word) is not None and not os.path.exists(word)
         (models if is_model else others).append(word)
+    if models and not others:
+        raise BadInput("missing DATA: all arguments are models, but none is a data file")
     return models, others
 
 
@@ -587,7 +580,12 @@ def explain_option(command: Command, name: str, value: str | None) -> str | None
     hint = f"; did you mean {close}?" if close else ""
     if commands:
         return f"{name} is an option of {commands}, not of `autodiff {command.name}`{hint}"
-    return f"there is no option {name}{hint}" if close else None
+    kind = other_tools()["options_without_counterpart"].get(name.lstrip("-"))
+    if kind == "needless":
+        hint = "; leave it out"
+    elif kind == "arguments" and value is not None:
+        hint = f"; write only its value, `{value}`"
+    return f"there is no option {name}{hint}" if hint else None
 
 
 def _suggest_option(command: Command, name: str, value: str | None, *, is_misspelt: bool) -> str | None:
@@ -606,19 +604,22 @@ def _suggest_option(command: Command, name: str, value: str | None, *, is_misspe
         return "--json"
     parts = [split_assignment(part) for part in lexer.split_outside_brackets(value or "", ",")]
     are_values = len(parts) > 1 and all(equals and is_name(variable) for variable, equals, _ in parts)
-    for other in _OTHER_OPTIONS.get(bare, ()):
+    others = other_tools()["options"].get(bare, "").split()
+    for other in others:
         if other in options:
             if other == "--set" and are_values:
                 return " ".join(f"--{variable} {text}" for variable, _, text in parts)
             option = options[other]
-            sample = option.choices[0] if option.choices else option.metavar if option.kind is str else "2"
-            return other if option.accepts(value) or option.accepts(None) else f"{other} {sample}"
-    if "--output" in _OTHER_OPTIONS.get(bare, ()):
+            numbers = () if option.kind is str else ("2", "0.5")
+            samples = filter(option.accepts, (*option.choices, *numbers))
+            is_fitting = option.accepts(value) or option.accepts(None)
+            return other if is_fitting else f"{other} {next(samples, option.metavar)}"
+    if "--output" in others:
         return f"> {value or 'FILE'}"
-    if bare in _DRAWINGS and command.name == "trace":
+    if bare in ("svg", "html", "tex", "dot") and command.name == "trace":
         suffix = f".{bare}"
         return f"-o {value}" if value is not None and value.endswith(suffix) else f"-o FILE{suffix}"
-    if not is_misspelt:
+    if not is_misspelt or len(bare) == 1:
         return None
     fitting = {flag.lstrip("-"): flag for flag, each in options.items() if each.accepts(value) or each.accepts(None)}
     close = suggest(bare, [flag for flag in fitting if len(flag) > 1])
@@ -635,21 +636,19 @@ def _unknown_option_error(command: Command, name: str, value: str | None, words:
     """
     if os.path.exists(name):
         return BadInput(f"there is no option {name}; to read the file of this name, write ./{name}")
-    if explanation := explain_option(command, name, value):
-        return BadInput(explanation)
     bare = name.lstrip("-")
     expressions = " ".join(word for word in words if not word.startswith("--"))
-    is_mentioned = re.search(rf"\b{re.escape(bare)}\b", expressions) is not None
-    if bare in _NEEDLESS_OPTIONS and not is_mentioned:
-        return BadInput(f"there is no option {name}; leave it out")
+    is_mentioned = re.search(rf"(?<!-)\b{re.escape(bare)}\b", expressions) is not None
+    is_variable = is_mentioned and command.takes_values and is_name(bare)
     next_word = next(iter(words[words.index(name) + 1 :]), "") if name in words else ""
-    if is_mentioned and command.takes_values and name.startswith("--") and is_name(bare):
+    if is_variable and name.startswith("--"):
         follows = next_word and f", but {next_word} follows"
         return BadInput(f"{name} needs a value, such as {name} 2{follows}")
+    if explanation := explain_option(command, name, value):
+        return BadInput(explanation)
     hint = ""
-    if command.takes_values and is_name(bare):
-        example = next_word if is_signed_number(next_word) else "2"
-        hint = f"; to set a variable, use `--{bare} {example}`"
+    if is_variable:
+        hint = f"; to set a variable, use `--{bare} {next_word if is_signed_number(next_word) else 2}`"
     elif command.takes_values and words[0] == name:
         hint = f"; to use it as an expression, put it in brackets: `({name})`"
     return BadInput(f"there is no option {name}; autodiff {command.name} --help lists all{hint}")
@@ -685,6 +684,10 @@ def _check_count(command: Command, arguments: Arguments) -> None:
     least, count = command.required_count, len(arguments.positionals)
     if names[:1] == ["MODEL"] and count > 2 and os.path.expanduser("~") in arguments.positionals:
         raise BadInput('put the model in quotes, "y ~ a*x": without them, the shell replaces ~ by your home folder')
+    for word in arguments.positionals[1:] if command.takes_values else ():
+        name, _, value = word.partition("=")
+        if is_name(name) and is_signed_number(value) and not os.path.exists(word):
+            raise BadInput(f"unexpected argument `{word}`; to set a variable, use `--{name} {value}`")
     if least <= count <= (math.inf if any(each.repeats for each in command.arguments) else len(names)):
         return
     for name, text in arguments.values.items():

@@ -105,6 +105,8 @@ def constant_expression(name: str, text: str) -> Formula:
     """
     if _PLUS_MINUS.search(text):
         raise BadInput(f"the value of {name} cannot have an error here; a sum is written 2+(-0.1), not `{text}`")
+    if ":" in text or split_interval(text):
+        raise BadInput(f"the value of {name} cannot be a range here: `{text}`")
     try:
         expression = parse(text)
     except ExpressionError as error:
@@ -188,7 +190,7 @@ def _joined_names_error(leaf: str, names_with_values: Collection[str]) -> Unknow
         if name and ops.overloads(function):
             words = f"`{leaf}` is one name; the arguments of a function go in brackets"
             return UnknownNameError(words, suggestion=f"{function}({name})")
-    longest_first = sorted(filter(None, names_with_values), key=len, reverse=True)
+    longest_first = sorted({*names_with_values, "π", "pi"} - {""}, key=len, reverse=True)
     parts = re.findall("|".join(map(re.escape, longest_first)) or "$", leaf)
     if "".join(parts) != leaf or len({*parts}) < len(parts):
         return None
@@ -322,8 +324,14 @@ def read_correlations(assignments: Iterable[str]) -> dict[tuple[str, str], float
 
 
 def split_interval(text: str) -> tuple[str, str] | None:
-    """Return the two ends of an interval such as `1.9..2.1`; None for another value."""
+    """Return the two ends of an interval such as `1.9..2.1`; None for another value.
+
+    Raises:
+        BadInput: for three dots, which may be two and those of a decimal number.
+    """
     low, dots, high = text.partition("..")
+    if dots and high.startswith("."):
+        raise BadInput(f"a range has two dots: write {low}..{high[1:]} or {low}..0{high}, not `{text}`")
     return (low, high) if dots else None
 
 
@@ -394,8 +402,17 @@ def check_all_have_values(call: Call, expression: Formula, valued_names: Contain
         values = {name: example_value(shapes.get(name, ())) for name in missing[:MAX_LISTED]}
         example = " ".join(value_option(call, name, value) for name, value in values.items())
         more = " …" if len(missing) > MAX_LISTED else ""
-        pi = "; the constant is written `pi`" if any(name.lower().endswith("pi") for name in missing) else ""
-        raise MissingValueError(f"no value for {format_names(missing, '`')}; add {example}{more}{pi}")
+        hints = [f"; {hint}" for hint in map(_meant_constant_or_function, missing) if hint]
+        raise MissingValueError(f"no value for {format_names(missing, '`')}; add {example}{more}{''.join(hints[:1])}")
+
+
+def _meant_constant_or_function(name: str) -> str | None:
+    """Return what the name of a variable without a value may stand for; None for nothing else."""
+    if name.lower().endswith("pi"):
+        return "the constant is written `pi`"
+    if name == "E":
+        return "Euler's number is written `e`"
+    return f"the function is written `{name}(x)`" if ops.overloads(name) else None
 
 
 def value_option(call: Call, name: str, value: str) -> str:

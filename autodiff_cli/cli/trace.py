@@ -232,6 +232,9 @@ def trace(
     check_restrictions(_RESTRICTIONS, {**explicit, **uncertain, "format name": format_name})
     inputs.check_single_values(value_texts, "trace")
     if row is not None:
+        models, files = cli.split_models([expression, *(data or [])])
+        if len(models) == 1:
+            [expression], data = models, files
         trace_record = trace_row(call, expression, data or [], row, {"loss": loss, "family": family}, reading, wrt)
     else:
         text = inputs.read_text(expression, call.environment, implicit)

@@ -457,9 +457,10 @@ def _read_header(stream: BinaryIO, dialect: Dialect) -> tuple[list[str], bytes, 
         stream.readline()
     for line in iter(stream.readline, b""):
         lines += 1
-        if line.removeprefix(_BOM).lstrip().startswith(mark):
-            comments.append(line.removeprefix(_BOM).decode("utf-8", "replace").strip())
-        elif line.strip(_BOM + b"\r\n"):
+        content = line.removeprefix(_BOM)
+        if content.lstrip().startswith(mark):
+            comments.append(content.decode("utf-8", "replace").strip())
+        elif content.strip(b"\r\n") and not (lines == 1 and re.fullmatch(rb"sep=.\s*", content)):  # of Excel
             record = _complete_record(line, stream, dialect.delimiter, lines)
             return comments, record, lines + record.count(b"\n", 0, -1)
     return comments, b"", lines
@@ -531,18 +532,31 @@ def _detect_decimal(first: str, sample: Sequence[str], delimiter: str) -> str:
 
 @dataclass(frozen=True)
 class FileOptions(Dialect):
-    """The options with which data files are read: the dialect of text files, and what applies to every format.
+    """The options with which data files are read, as `read_data` takes them.
 
     Attributes:
-        column: new names for columns, each `NAME=Original`.
+        delimiter: the delimiter of cells in text: a character, `space` for any run of blanks and tabs, or `tab`.
+        decimal: the decimal mark of text, `.` or `,`.
+        comment: the text that starts a comment line, anywhere in the file.
+        no_header: whether the file has no header; columns are then called `c1`, `c2`, ….
+        skip: the number of lines before the header, or the first row, to leave out.
+        units_row: whether the row below the header holds units.
+        date_format: the format of dates besides ISO 8601, such as `DD/MM/YYYY` or `%d/%m/%Y`.
+        encoding: the encoding of text.
+        column: new names for columns: a mapping from new to original names, or texts such as `NAME=Original`.
         where: an expression; rows for which it is false are dropped.
         sheet: the sheet of a workbook; by default the first one.
 
+    The delimiter, the decimal mark and the encoding are detected if they are None.
+
     Raises:
         DataError: for values that contradict each other or are not allowed.
+
+    >>> FileOptions(column={"y": "Signal (mV)"}).renamed_columns
+    {'Signal (mV)': 'y'}
     """
 
-    column: list[str] | None = _option('--column NAME="Original"', "Rename a column for use in models.", repeats=True)
+    column: Mapping[str, str] | list[str] | None = _option('--column NAME="Original"', "Rename a column.", repeats=True)
     where: str | None = _option("--where CONDITION", "Use only rows that satisfy CONDITION, such as t>0.")
 
     sheet: str | None = _option("--sheet NAME", "Sheet of a workbook (default: the first).")
@@ -555,7 +569,10 @@ class FileOptions(Dialect):
     def renamed_columns(self) -> dict[str, str]:
         """The new names of columns, by the names in the file."""
         new_names: dict[str, str] = {}
-        for word in self.column or ():
+        words = [self.column] if isinstance(self.column, str) else self.column or ()
+        if isinstance(words, Mapping):
+            words = [f"{name}={original}" for name, original in words.items()]
+        for word in words:
             name, equals, original = split_assignment(word)
             name, original = canonical_name(name), canonical_name(original.strip().strip('"'))
             if not (equals and name and original):

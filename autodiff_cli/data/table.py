@@ -221,7 +221,8 @@ def numeric_vector(values: ArrayLike, description: str) -> NDArray[Any]:
         if array.dtype.char not in _NATIVE_TYPE_CODES or not array.dtype.isnative:
             array = as_float_array(array)  # None in an object array becomes nan
     except (TypeError, ValueError):
-        raise DataError(f"{description} holds values that are not numbers") from None
+        hint = "; use (t - t[0])/np.timedelta64(1, 's')" if "datetime" in str(getattr(values, "dtype", "")) else ""
+        raise DataError(f"{description} holds values that are not numbers{hint}") from None
     if array.ndim != 1:
         raise DataError(f"{description} has the shape {array.shape}; expected one number per row")
     return np.ascontiguousarray(array)

@@ -53,7 +53,7 @@ ExactComputation = Callable[[Mapping[str, Any], Iterable[str]], dict[str, Any]] 
 
 
 class InaccurateDigits(NamedTuple):
-    """The inaccurate ones among some printed numbers.
+    """The printed numbers that are inaccurate, with their correct digits.
 
     Attributes:
         correct: the correct digits of the numbers that have fewer than 12, by the name of the number.

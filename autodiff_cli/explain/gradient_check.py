@@ -60,7 +60,7 @@ class Verdict(Enum):
 
     @property
     def has_derivative(self) -> bool:
-        """Whether there is a derivative, of which there is one value."""
+        """Whether the function has a derivative there, with one value."""
         return self not in (Verdict.KINK, Verdict.UNDEFINED)
 
 
@@ -244,7 +244,7 @@ def _count_correct_digits(number: float, exact: Number) -> float:
 
 
 def _beyond_floats(exact: Number) -> str:
-    """Return "small" or "large" for a number that no float has all digits of, because of its size; else nothing."""
+    """Return "small" or "large" for a number that is out of the range of floats with full precision, else ""."""
     size = abs(ball.nearest_float(exact))
     is_small = size < sys.float_info.min and not ball.is_zero(exact)
     return "small" if is_small else "large" if math.isinf(size) else ""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterable, Set
+from pathlib import Path
 
 from autodiff_cli import ops
 from autodiff_cli.language.errors import MAX_QUOTE, ExpressionError, if_quotable, join_words, line_and_column
@@ -19,6 +21,8 @@ from autodiff_cli.language.lexer import BUILT_FUNCTIONS, Lexeme, Lexemes, is_sig
 
 ENDS_OPERAND = {"NUMBER", "NAME", "TEXT", "RPAR", "RSQB", "SUPERSCRIPT"}
 CLOSING_BRACKETS = {"LPAR": "RPAR", "LSQB": "RSQB"}
+_NAME_AFTER_PI = re.compile(r"\bπ(?=[^\W\d_])")  # in 2πr
+_PARTS_OF_FACTORS = {"NUMBER", "NAME", "POWER", "SUPERSCRIPT"}
 
 
 def quote_operand(text: str, first: Lexeme, after: list[Lexeme]) -> str:
@@ -31,6 +35,20 @@ def quote_operand(text: str, first: Lexeme, after: list[Lexeme]) -> str:
         if depth == 0 and not is_called:
             return if_quotable(text[first.start : lexeme.end], first.text)
     return first.text
+
+
+def quote_argument(text: str, first: Lexeme, after: list[Lexeme]) -> str:
+    """Return the operand of a function without brackets, as in `sin 2x^2`: all factors up to the next operator."""
+    factors = [first, *itertools.takewhile(lambda lexeme: lexeme.type in _PARTS_OF_FACTORS, after)]
+    functions = [k for k, lexeme in enumerate(factors) if ops.overloads(lexeme.text)]
+    factors = factors[: min(functions, default=None)]
+    if len(factors) < 2 or factors[-1].type == "POWER":
+        return quote_operand(text, first, after)
+    argument = first.text
+    for last, lexeme in itertools.pairwise(factors):
+        is_factor = last.type != "POWER" and lexeme.type in ("NUMBER", "NAME")
+        argument += f"*{lexeme.text}" if is_factor else lexeme.text
+    return if_quotable(_NAME_AFTER_PI.sub("π*", argument), first.text)
 
 
 def quote_operand_before(text: str, before: list[Lexeme]) -> str:
@@ -50,58 +68,19 @@ def quote_operand_before(text: str, before: list[Lexeme]) -> str:
 
 Message = tuple[str, str | None]  # a message and a suggestion, or None for no suggestion
 
-# What to write here for characters of other notations.
-
-FOREIGN_CHARACTERS = {
-    "&": "and", "∑": "sum(v)", "∏": "prod(v)", "∞": "inf", "{": "(", "}": ")",
-    "≈": "==", "!": "not", **dict.fromkeys("⋅∙∗•", "*"), **dict.fromkeys("∕⁄", "/"), **dict.fromkeys("–—", "-"),
-    **dict.fromkeys("‘’“”", "'A'"),
-}  # fmt: skip
-# What to write here for two operators in a row.
+_TABLES = tomllib.loads(Path(__file__).with_name("other_notations.toml").read_text(encoding="utf-8"))
+# What to write here, by what other languages write.
+FOREIGN_CHARACTERS = {character: ours for ours, characters in _TABLES["characters"].items() for character in characters}
 FOREIGN_OPERATORS = {
-    ("=", ">"): ">=", ("=", "<"): "<=", ("<", ">"): "!=", ("==", "="): "==", ("!=", "="): "!=",
-    ("/", "/"): "floor(a/b)", ("^", "^"): "^",
-}  # fmt: skip
-# What to write here for operators that are words in other languages, around their operands.
-FOREIGN_WORDS = {"mod": "{} % {}", "rem": "{} % {}", "div": "floor(a/b)", "xor": "{} != {}", "pow": "{}^{}"}
-QUOTATION_MARKS = {"`": "a name of any characters", "'": "text", '"': "text"}  # what a pair of each encloses
-
-# What to write here for functions of other languages, by name; `{}` or `{0}` stands for the argument where it changes.
-FOREIGN_FUNCTIONS = {
-    name: ours
-    for ours, names in {
-        "abs": "fabs", "acosh": "arcosh", "asinh": "arsinh", "atan": "arctg", "atanh": "artanh", "cos": "cosine",
-        "cosh": "ch", "cot": "ctg cotan", "csc": "cosec", "digamma": "ψ Ψ", "gamma": "Γ",
-        "gamma({} + 1)": "factorial", "[{}]": "c list vector", "heaviside": "θ Θ H step", "lambertw": "W",
-        "log10": "lg", "log2": "lb ld", "mean": "average avg", "normal_cdf": "Phi N pnorm", "normal_pdf": "φ phi dnorm",
-        "pow": "power", "prod": "product Π", "sigmoid": "σ expit", "sign": "sgn", "sinh": "sh", "sum": "Σ",
-        "tan": "tangent tg", "tanh": "th", "where": "if ifelse iif piecewise",
-        "sign({0})*floor(abs({0}))": "int trunc fix",
-    }.items()
-    for name in names.split()
-}  # fmt: skip
-DERIVATIVE_MESSAGE = "derivatives are not written in the expression; `grad` differentiates the whole expression"
-_COMPLEX_MESSAGE = "complex numbers are not in the language: all numbers are real"
-_POLYNOMIAL = "a polynomial is written term by term", "a + b*{} + c*{}^2"
-# Functions that have no counterpart here: a message, and what to write instead; `{}` stands for the first argument.
-UNAVAILABLE_FUNCTIONS: dict[str, Message] = {
-    **dict.fromkeys(("grad", "gradient", "diff", "derivative", "deriv", "D"), (DERIVATIVE_MESSAGE, "{}")),
-    **dict.fromkeys(("hessian", "hess"), (DERIVATIVE_MESSAGE.replace("`grad`", "`grad --hessian`"), "{}")),
-    **dict.fromkeys(("jacobian", "jac"), (DERIVATIVE_MESSAGE.replace("`grad`", "`grad --jacobian`"), "{}")),
-    **dict.fromkeys(("integrate", "integral", "quad"), ("integrals are not in the language", None)),
-    **dict.fromkeys(("lim", "limit"), ("limits are not in the language", None)),
-    **dict.fromkeys(("PI", "Pi", "pi"), ("the constant `pi` is written without brackets", None)),
-    **dict.fromkeys(("complex", "re", "im", "Re", "Im", "real", "imag", "conj", "arg"), (_COMPLEX_MESSAGE, None)),
-    **dict.fromkeys(("det", "inv", "trace", "eig"), ("determinants, inverses and traces are not available", None)),
-    **dict.fromkeys(("rand", "randn", "random"), ("random numbers are not in the language", None)),
-    "len": ("the length of an array is not in the language", None),
-    "print": ("the last statement is the output; it is printed without a call", "{}"),
-    "I": ("operators in a model have their usual meaning, without `I`", "({})"),
-    **dict.fromkeys(("factor", "as.factor"), ("a parameter for each level of a column is written", "a[{}]")),
-    **dict.fromkeys(("bs", "ns"), ("a smooth curve is written with its knots: `spline(x, [0, 1, 2], h)`", None)),
-    **dict.fromkeys(("linear", "affine"), ("a linear model is written with its parameters", "a + b*{}")),
-    **dict.fromkeys(("poly", "polynomial", "polyval", "cubic", "quadratic"), _POLYNOMIAL),
+    operator: ours for ours, operators in _TABLES["operators"].items() for operator in operators.split()
 }
+FOREIGN_WORDS = {word: ours for ours, words in _TABLES["words"].items() for word in words.split()}
+FOREIGN_FUNCTIONS = {name: ours for ours, names in _TABLES["functions"].items() for name in names.split()}
+UNAVAILABLE_FUNCTIONS: dict[str, Message] = {
+    name: (row["message"], row.get("suggestion")) for row in _TABLES["unavailable"] for name in row["names"].split()
+}
+DERIVATIVE_MESSAGE = UNAVAILABLE_FUNCTIONS["derivative"][0]
+QUOTATION_MARKS = {"`": "a name of any characters", "'": "text", '"': "text"}  # what a pair of each encloses
 
 
 def translate_call(name: str, arguments: str, count: int) -> Message | None:
@@ -129,8 +108,9 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
     if unavailable is not None:
         words, template = unavailable
         first = split_outside_brackets(inside, ",")[0].strip()
-        operand = first if template in ("{}", "({})") or first.isidentifier() else f"({first})"
-        return words, template.replace("{}", operand) if template is not None and first else None
+        operand = first if template in ("{}", "({})", "not ({})") or first.isidentifier() else f"({first})"
+        template = template if first or "{}" not in (template or "") else None
+        return words, template and template.replace("{}", operand)
     translation = FOREIGN_FUNCTIONS.get(name) or FOREIGN_FUNCTIONS.get(name.lower(), "")  # spreadsheets: `IF(…)`
     if "{" in translation and (count > 1 or len(name) > 1):  # a letter before one operand is rather a factor
         return "", translation.format(inside or "x")
@@ -161,8 +141,11 @@ def foreign_notation(text: str, before: list[Lexeme], unexpected: Lexeme, after:
     if "if" in (unexpected.text, last.text) or before[0].text == "Piecewise":
         return "for a choice between values, use the function `where`", _where_call(text)
     is_lambda = last.text == "lambda" or [lexeme.text for lexeme in before[:2]] == ["function", "("]
-    if (is_lambda and unexpected.type == "NAME") or (last.text, unexpected.text) == ("-", ">"):
-        return "a function without a name is not in the language; give the function a name: `f(x) = x^2; f(3)`", None
+    is_arrow = (last.text, unexpected.text) == ("-", ">") or _ARROW.match(text) is not None
+    if (is_lambda and unexpected.type == "NAME") or is_arrow:
+        value = _LAMBDA_VALUE.search(text)
+        message = "a function without a name is not in the language; write its value alone, or give it a name: "
+        return f"{message}`f(x) = x^2; f(3)`", value and if_quotable(value[1], None)
     if [lexeme.text for lexeme in before[:2]] == ["d", "/"] and len(before) == 3 and last.text.startswith("d"):
         return DERIVATIVE_MESSAGE, if_quotable(text[unexpected.start :].strip(), None)
     if text.endswith(f" --{last.text}", 0, last.end):
@@ -186,6 +169,8 @@ _STATEMENT_WORDS = {
     **dict.fromkeys(("import", "from"), "all functions are built in; nothing is imported"),
     "lim": UNAVAILABLE_FUNCTIONS["lim"][0],
 }
+_ARROW = re.compile(r"\s*(\w+)\s*=>.*\b\1\b")  # as in `x => x^2`
+_LAMBDA_VALUE = re.compile(r"(?::|[-=]>)\s*(.*\S)")
 _WORDS_BEFORE_VALUES = ("at", "for", "where", "when", "with")
 
 
@@ -200,8 +185,8 @@ def _power_of_function(text: str, before: list[Lexeme], unexpected: Lexeme, afte
     is_power = types in (["SUPERSCRIPT"], ["POWER", "NUMBER"], ["POWER", "SIGN", "NUMBER"])
     if not (is_power or exponent == "-1") or not ops.overloads(function):
         return None
-    operand = quote_operand(text, unexpected, after)
-    operand = operand if unexpected.type == "LPAR" else f"({operand})"
+    is_bracketed = unexpected.type == "LPAR"
+    operand = quote_operand(text, unexpected, after) if is_bracketed else f"({quote_argument(text, unexpected, after)})"
     if exponent.strip().lstrip("^*") in ("-1", "⁻¹") and ops.overloads(f"a{function}"):
         return f"`{function}` is a function; its inverse has a name of its own", f"a{function}{operand}"
     if not is_power:
@@ -223,7 +208,8 @@ def _quotation_mark(text: str, unexpected: Lexeme, follows_name: bool) -> Messag
 
 _OPERAND = re.compile(r"\s*(?:\(([^()]*)\)|(\w+))")
 _ANGLE = re.compile(r"([\w.]+|\([^()]*\))\s*$")
-_LENGTH = re.compile(rf"\|\|([^|]{{1,{MAX_QUOTE}}})\|\|")
+_LENGTH = re.compile(rf"(?:\|\||‖)([^|‖]{{1,{MAX_QUOTE}}})(?:\|\||‖)")
+_GROUP = re.compile(r"\s*(\w+)\s*(?:(\))|$)")  # of a formula of R, behind its bar
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _PARTIAL = re.compile(r"∂\w*\s*/\s*∂\w+")
 # Conditional expressions of other languages, with the condition and the two alternatives.
@@ -232,7 +218,7 @@ _CONDITIONALS = [
     re.compile(r"(?P<then>.+?)\s+if\s+(?P<condition>.+?)\s+else\s+(?P<other>.+)"),
     re.compile(r"(?P<condition>.+?)\s*\?\s*(?P<then>.+?)\s*:\s*(?P<other>.+)"),
 ]
-_ROOTS = {"√": "sqrt", "∛": "cbrt"}
+_FUNCTION_SIGNS = {"√": "sqrt", "∛": "cbrt", "∑": "sum", "∏": "prod"}
 _BAR_MESSAGE = "`|` is not in the language; use the function `abs` for an absolute value"
 
 
@@ -255,13 +241,17 @@ def unknown_character(text: str, before: list[Lexeme], unexpected: Lexeme) -> Me
     """Return the message for a character that is not in the language, after the lexemes `before`."""
     character, last = unexpected.text, before[-1] if before else None
     doubled = text.startswith(character * 2, unexpected.start)
+    is_operator = last is not None and last.type in ENDS_OPERAND
+    length = None if is_operator else _LENGTH.match(text, unexpected.start)
+    if length:
+        call = f"norm({length[1].strip()})"
+        return f"`{character}` is not in the language; use the function `norm` for a length", call
     if character == "|":
-        is_operator = last is not None and last.type in ENDS_OPERAND
-        if is_operator and "~" in text and re.match(r"\|\s*\w+\s*\)", text[unexpected.start :]):
-            return "a random effect of each level of `g` is written `u[g]`, with the option --laplace u", None
-        length = _LENGTH.match(text, unexpected.start)
-        if length and not is_operator:
-            return "`|` is not in the language; use the function `norm` for a length", f"norm({length[1].strip()})"
+        group = _GROUP.match(text, unexpected.end) if is_operator and "~" in text else None
+        if group and group[2]:
+            return f"a random effect of each `{group[1]}` is written `u[{group[1]}]`, with --laplace u", None
+        if group:
+            return f"the option --by {group[1]} fits each group of `{group[1]}` by itself", None
         if doubled or is_operator:
             return "`|` is not in the language; the logical operator is a word", "or"
         return _BAR_MESSAGE, _absolute_value(text, unexpected)
@@ -273,10 +263,10 @@ def unknown_character(text: str, before: list[Lexeme], unexpected: Lexeme) -> Me
         return "operators have no dot; they apply to each element of an array", text[unexpected.end]
     if character in "“”‘’" and last is None:
         return "leave out the quotation marks around the formula", if_quotable(text.strip(" “”‘’"), None)
-    if character in _ROOTS:
+    if character in _FUNCTION_SIGNS:
         operand = _OPERAND.match(text, unexpected.end, unexpected.end + MAX_QUOTE)
         inside = (operand and (operand[1] or operand[2])) or "x"
-        return f"`{character}` is not in the language", f"{_ROOTS[character]}({inside})"
+        return f"`{character}` is not in the language", f"{_FUNCTION_SIGNS[character]}({inside})"
     if character in "∂∇":
         quotient = _PARTIAL.match(text, unexpected.start)
         return DERIVATIVE_MESSAGE, if_quotable("" if quotient is None else text[quotient.end() :].strip(), None)
@@ -313,9 +303,11 @@ def unknown_character(text: str, before: list[Lexeme], unexpected: Lexeme) -> Me
 
 # --- Syntax errors
 
+_EXPONENTIAL = re.compile(r"(?:\be|\b\d+\.?\d*)\s*(?:\^|\*\*)\s*-?$")  # before the exponent of e^2x
 _BETWEEN = re.compile(r"\s*[,;]\s*|\s+")  # what separates numbers that are meant as an array
 
-_FIRST_DIGITS, _THREE_DIGITS = re.compile(r"[1-9]\d{0,2}"), re.compile(r"\d{3}")  # as in 12,500
+_GROUPED_DIGITS = re.compile(r"[1-9]\d{0,2}([ ,])\d{3}(?:\1\d{3})*(?:\.\d+)?(?!\d)")  # as in 12,500
+_DIGITS_WITH_POINT = re.compile(r"[1-9]\d{0,2}\.\d{3}")  # as in 1.000,50
 
 BEGINS_OPERAND = {"NUMBER", "NAME", "TEXT", "LPAR"}
 ENDS_EXPRESSION = {"RPAR", "RSQB", "SEPARATOR", "COMMA"}
@@ -362,18 +354,25 @@ def _at_end(text: str, lexemes: list[Lexeme], accepts: Set[str]) -> ExpressionEr
     opening = _open_bracket(lexemes)
     if opening is not None and CLOSING_BRACKETS[opening.type] in accepts:
         message = f"{_bracket_position(text, opening)} is never closed; expected {expected_terminals(accepts)}"
-    elif last.text == "%" and len(lexemes) > 1 and lexemes[-2].type == "NUMBER":
-        message = "`%` is the remainder of a division; write a percentage as a quotient, such as `50/100`"
+    elif percentage := _percentage(lexemes):
+        return ExpressionError(percentage[0], text, last.end, percentage[1])
     else:
         message = f"something must follow {_quoted_lexeme(last)}; expected {expected_terminals(accepts)}"
     return ExpressionError(message, text, last.end)
+
+
+def _percentage(lexemes: list[Lexeme]) -> Message | None:
+    """Return the message for a number and `%` at the end of these lexemes; None for others."""
+    if [lexeme.text == "%" or lexeme.type for lexeme in lexemes[-2:]] != ["NUMBER", True]:
+        return None
+    return "`%` is the remainder of a division; a percentage is a quotient", f"({lexemes[-2].text}/100)"
 
 
 def _explain(
     text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Lexeme], accepts: Set[str]
 ) -> tuple[str, str | None]:
     last = before[-1] if before else None
-    foreign = foreign_notation(text, before, unexpected, after)
+    foreign = foreign_notation(text, before, unexpected, after) or _percentage(before)
     if foreign is not None:
         return foreign
     if unexpected.type == "OTHER":
@@ -381,9 +380,9 @@ def _explain(
         is_complete = suggestion or not message.startswith("`")
         return message if is_complete else f"{message}; expected {expected_terminals(accepts)}", suggestion
     if last is not None:
-        if last.end == unexpected.start and (last.text, unexpected.text) in FOREIGN_OPERATORS:
-            operator = FOREIGN_OPERATORS[last.text, unexpected.text]
-            return f"`{last.text}{unexpected.text}` is not an operator", _between(text, before[:-1], operator, after)
+        operator = f"{last.text}{unexpected.text}"
+        if last.end == unexpected.start and operator in FOREIGN_OPERATORS:
+            return f"`{operator}` is not an operator", _between(text, before[:-1], FOREIGN_OPERATORS[operator], after)
         if last.type in ENDS_OPERAND and unexpected.type in BEGINS_OPERAND:
             return _missing_operator(text, before, unexpected, after)
     opening = _open_bracket(before)
@@ -395,6 +394,8 @@ def _explain(
         return f"`{last.text}=` is not in the language: a name has one value, which is bound by `=`", None
     if unexpected.type == "EQUAL":
         return "`=` binds one name, at the start of a statement; use `==` to compare two values", "=="
+    if unexpected.type == "TILDE" and last is None:
+        return "nothing is left of `~`; shells remove names in backticks from double quotes, so use single quotes", None
     if unexpected.type == "TILDE":
         return "a model has exactly one `~`, between its target and its prediction: `y ~ a*x`", None
     if unexpected.type == "SHAPE" and unexpected.text.startswith(":="):
@@ -415,13 +416,22 @@ def _explain(
     if unexpected.type == "COMMA" and opening is None:
         if last is not None and last.type == "NUMBER" and after and after[0].type == "NUMBER":
             whole, decimals = last.text, after[0].text
-            if _FIRST_DIGITS.fullmatch(whole) and _THREE_DIGITS.fullmatch(decimals):
+            grouped = _GROUPED_DIGITS.match(text, last.start)
+            if grouped and grouped[0] == f"{whole},{decimals}" and "." not in decimals:
                 return f"numbers have no comma within them: write `{whole}{decimals}` or `{whole}.{decimals}`", None
-            return "numbers have a decimal point, not a comma", f"{whole}.{decimals}"
-        row = None if "~" in text or ";" in text else if_quotable(f"[{text.strip()}]", None)
+            if grouped:
+                return "digits cannot have separators", grouped[0].replace(",", "")
+            if _DIGITS_WITH_POINT.fullmatch(whole):
+                whole = whole.replace(".", "")
+            if whole.isdigit() and "." not in decimals:
+                return "numbers have a decimal point, not a comma", f"{whole}.{decimals}"
+        row = None if last is None or "~" in text or ";" in text else if_quotable(f"[{text.strip()}]", None)
         return "several formulas are one list, in square brackets", row
     if row is not None and unexpected.text == ";" and opening is not None and opening.type == "LSQB":
         return "commas separate the elements of an array", row
+    is_statement = [lexeme.type for lexeme in after[:2]] == ["NAME", "EQUAL"]
+    if unexpected.text == ";" and opening is not None and _is_call(opening, before) and not is_statement:
+        return "commas separate the arguments of a function", ","
     if opening is not None and unexpected.type in {"SEPARATOR", *CLOSING_BRACKETS.values()} - {
         CLOSING_BRACKETS[opening.type]
     }:
@@ -447,9 +457,8 @@ def _array_literal(text: str, opening: Lexeme | None, before: list[Lexeme]) -> s
         before: the lexemes before the unexpected one.
     """
     if opening is not None:
-        is_call = opening.type == "LPAR" and any(a.end == opening.start and a.type == "NAME" for a in before)
         inside, closed, _ = text[opening.end :].partition({"(": ")", "[": "]"}.get(opening.text, "]"))
-        if is_call or not closed:
+        if _is_call(opening, before) or not closed:
             return None
     else:
         inside = text
@@ -474,7 +483,10 @@ def _missing_operator(
     if last.type == "NAME" and (
         ops.overloads(last.text) or last.text in BUILT_FUNCTIONS or _is_function_defined(before, last.text)
     ):
-        return f"`{last.text}` is a function; its arguments go in brackets", f"{last.text}({operand})"
+        call = f"{last.text}({quote_argument(text, unexpected, after)})"
+        if last.text == "log" and after and re.match(r"(?:2|10) +[\w(]", text[unexpected.start :]):
+            call = f"log{unexpected.text}({quote_argument(text, after[0], after[1:])})"
+        return f"`{last.text}` is a function; its arguments go in brackets", call
     if opening is not None and opening.type == "LSQB":
         pair = f"{quote_operand_before(text, before)}, {operand}"
         return f"expected `,` or an operator before {_quoted_lexeme(unexpected)}", pair
@@ -484,24 +496,34 @@ def _missing_operator(
     if last.type == "NUMBER" and unexpected.type == "NUMBER":
         if adjacent:
             return "a number has only one decimal point", None
-        if _FIRST_DIGITS.fullmatch(last.text) and _THREE_DIGITS.fullmatch(unexpected.text):
-            return "digits cannot have separators, and an array goes in square brackets", last.text + unexpected.text
+        if grouped := _GROUPED_DIGITS.match(text, last.start):
+            return "digits cannot have separators, and an array goes in square brackets", grouped[0].replace(" ", "")
         row = _array_literal(text, opening, before) if opening is None else None
         return f"expected an operator between {_quoted_lexeme(last)} and {_quoted_lexeme(unexpected)}", row
     if adjacent and last.text == "0" and re.fullmatch("[xX][0-9a-fA-F]+", unexpected.text):
         return "numbers are decimal", str(int(unexpected.text[1:], 16))
     if unexpected.text in FOREIGN_WORDS and after and after[0].type in BEGINS_OPERAND:
         return f"`{unexpected.text}` is not an operator", _between(text, before, FOREIGN_WORDS[unexpected.text], after)
-    product = f"{quote_operand_before(text, before)}*{operand}"
+    product = f"{quote_operand_before(text, before)}*{_NAME_AFTER_PI.sub('π*', operand)}"
     if last.type == "NUMBER" and adjacent and unexpected.text in ("i", "j"):
-        return f"{_COMPLEX_MESSAGE}; a product with a variable is written `{product}`", None
-    return f"expected an operator before {_quoted_lexeme(unexpected)}; multiplication is written `*`", product
+        return f"{UNAVAILABLE_FUNCTIONS['complex'][0]}; a product with a variable is written `{product}`", None
+    message = f"expected an operator before {_quoted_lexeme(unexpected)}; multiplication is written `*`"
+    left = text[: last.start].rstrip()
+    if adjacent and last.type == "NUMBER" and left.endswith("/"):
+        return f"{message}: `/({product})` or `/{product}`", None
+    is_exponent = adjacent and _EXPONENTIAL.search(left) is not None
+    return message, f"({product})" if is_exponent else product
 
 
 def _between(text: str, before: list[Lexeme], operator: str, after: list[Lexeme]) -> str:
     """Write an operator between the operands around it; `x` and `y` stand for operands that are missing."""
     left = quote_operand_before(text, before) if before else "x"
     return operator.format(left, quote_operand(text, after[0], after[1:]) if after else "y")
+
+
+def _is_call(opening: Lexeme, before: Iterable[Lexeme]) -> bool:
+    """Whether a bracket encloses the arguments of a function."""
+    return opening.type == "LPAR" and any(a.end == opening.start and a.type == "NAME" for a in before)
 
 
 def _is_function_defined(before: Iterable[Lexeme], name: str) -> bool:

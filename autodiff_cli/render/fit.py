@@ -10,7 +10,10 @@ import contextlib
 import dataclasses
 import io
 import math
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -419,29 +422,11 @@ def _worst_mistakes(classes: Sequence[Any], confusion: NDArray[np.int64]) -> Ite
 
 # --- Diagnosis ---
 
-# For each kind of problem: its name, a description of one occurrence, and possible remedies.
-_PROBLEM_TEXTS = {
-    "dead": (
-        "dead units",
-        "{amount:g} of {of:g} units are dead: they are 0 in every row, so no gradient reaches their weights",
-        "a smaller --lr, another --seed, leaky_relu or elu instead of relu, inputs scaled to about 1",
-    ),
-    "saturated": (
-        "saturated units",
-        "{amount:g} of {of:g} units are saturated: they are flat in nearly all rows and hardly learn",
-        "inputs scaled to about 1, a smaller --lr, smaller starting weights, relu in hidden layers",
-    ),
-    "vanishing": (
-        "vanishing gradients",
-        "at the {when} the gradient is only {amount:.1g}{comparison}",
-        "fewer layers, relu or gelu instead of sigmoid or tanh, inputs scaled to about 1",
-    ),
-    "exploding": (
-        "exploding gradients",
-        "at the {when} the gradient is {amount:.1g}{comparison}",
-        "a smaller --lr, smaller starting weights, inputs and targets scaled to about 1",
-    ),
-}
+
+@cache
+def _problem_texts() -> dict[str, dict[str, str]]:
+    """Return, for each kind of problem, its `name`, a description of an `occurrence`, and possible `remedies`."""
+    return tomllib.loads(Path(__file__).with_name("problems.toml").read_text(encoding="utf-8"))
 
 
 def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -471,8 +456,7 @@ def write_diagnosis(paper: Paper, diagnosis: Diagnosis) -> None:
     for problem in _distinct_problems(problems):
         paper.line(f"  {_problem_sentence(problem)}", Style.WARNING)
     for kind in dict.fromkeys(problem.kind for problem in problems):
-        name, _, advice = _PROBLEM_TEXTS[kind]
-        paper.line(f"  to avoid {name}, try: {advice}")
+        paper.line("  to avoid {name}, try: {remedies}".format_map(_problem_texts()[kind]))
 
 
 def _distinct_problems(problems: Sequence[Problem]) -> list[Problem]:
@@ -492,7 +476,8 @@ def _inactive_units(layer: LayerUnits) -> str:
 
 def _problem_sentence(problem: Problem) -> str:
     comparison = "" if problem.amount == problem.of else f", but {problem.of:.1g} in the last layer"
-    return f"{problem.layer}: {_PROBLEM_TEXTS[problem.kind][1].format(**problem._asdict(), comparison=comparison)}"
+    occurrence = _problem_texts()[problem.kind]["occurrence"]
+    return f"{problem.layer}: {occurrence.format(**problem._asdict(), comparison=comparison)}"
 
 
 def _write_diagnosis(paper: Paper, fit: FittedModel) -> None:

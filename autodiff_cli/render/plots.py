@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -257,21 +257,7 @@ _MAX_LEGEND_CHARS = 56  # characters of a line
 _INCHES = {"width": 5.2, "data": 3.2, "residuals": 1.2, "loss": 1.5, "cell": 1.5, "trace": 0.6, "legend": 0.3}
 _MAX_DRAWN_NUMBERS = 6  # numbers of a posterior in a figure; more cannot be read in print
 _MARKERS = "os^Dv<>P"  # tell curves apart without colours
-_STYLE: dict[Any, Any] = {
-    # Okabe and Ito's palette without yellow, which is lost in print
-    "axes.prop_cycle": "cycler(color=['#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#000000'])",
-    "font.sans-serif": ["DejaVu Sans"],  # which matplotlib brings along, so that figures look alike everywhere
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-    "legend.fontsize": "small",
-    "legend.title_fontsize": "small",
-    "svg.fonttype": "none",  # text stays text: it can be searched and edited
-    "svg.hashsalt": "autodiff",  # the same figure has the same bytes
-    "pdf.fonttype": 42,  # TrueType, which journals ask for
-    "savefig.dpi": 300,
-}
+_STYLE = Path(__file__).with_name("figures.mplstyle")
 
 
 @dataclass(frozen=True, slots=True)
@@ -613,7 +599,7 @@ def _figure_bytes(fits: Mapping[str, FittedModel], options: FigureOptions, forma
     title = shorten_middle(single_line(next(iter(fits.values())).model), 200)
     no_date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[format_name]
     content = io.BytesIO()
-    with matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+    with matplotlib.rc_context(fname=_STYLE), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # characters that the font lacks
         draw_figure(fits, options).savefig(content, format=format_name, metadata={"Title": title, **no_date})
     return content.getvalue()

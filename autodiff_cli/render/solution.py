@@ -11,6 +11,7 @@ import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from autodiff_cli.algebra.readable import readable
@@ -248,18 +249,7 @@ def equation_rows(left: str, sides: Sequence[Sequence[str]]) -> Iterator[str]:
 
 # --- The document ---
 
-_PREAMBLE = r"""\documentclass{article}
-\usepackage{amsmath}
-\addtolength{\textwidth}{110pt}
-\addtolength{\oddsidemargin}{-55pt}
-\addtolength{\textheight}{80pt}
-\addtolength{\topmargin}{-40pt}
-\setlength{\parindent}{0pt}
-\setcounter{MaxMatrixCols}{20}
-\allowdisplaybreaks
-\raggedright
-\begin{document}
-"""
+_PREAMBLE = Path(__file__).with_name("solution_preamble.tex").read_text(encoding="utf-8")
 _MAX_ALIGNED_ROWS = 40  # TeX needs much memory for one environment with very many rows
 _MAX_DERIVATIVE_NODES = 80  # derivatives of larger formulas are given as numbers only
 _MAX_DERIVATIVE_PARTS = 4  # a derivative that needs more named parts is given as a number only

@@ -10,6 +10,7 @@ from __future__ import annotations
 import bisect
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from autodiff_cli.explain.record import BackwardStep, ForwardStep, Trace
@@ -154,16 +155,7 @@ def _window_start(middle: int, first: int, length: int, width: int) -> int:
 
 KEYS_TEXT = "← → step   Home End   ? help   q quit"
 LEGEND_TEXT = "= value   ∂ adjoint"
-HELP_LINES = (
-    "→ space l f        next step",
-    "← backspace h b    previous step",
-    "Home g, End G      first step, last step",
-    "↑ ↓ k j            scroll this text",
-    "q Esc Ctrl-C       quit",
-    "",
-    "= marks the value of a node, ∂ its adjoint: how fast the output changes with the node. An adjoint followed by … "
-    "is a partial sum; other users of the node will add to it.",
-)
+HELP_LINES = Path(__file__).with_name("step_view_help.txt").read_text(encoding="utf-8").splitlines()
 
 
 class ViewedStep(NamedTuple):

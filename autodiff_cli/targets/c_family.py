@@ -6,7 +6,7 @@ from __future__ import annotations
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Notation, call_notation
 from autodiff_cli.numbers.floats import CONSTANTS
 from autodiff_cli.numbers.translation import Statements, Target, TargetFunction
-from autodiff_cli.targets.translation import arithmetic, comparison, expand_small_power, infix, shortest_literal
+from autodiff_cli.targets.translation import SOURCE, arithmetic, comparison, expand_small_power, infix, shortest_literal
 
 CHOICE, OR, AND, EQUALITY, ORDER = 1, 2, 3, 4, 5
 
@@ -97,27 +97,6 @@ JAVASCRIPT_NOTATIONS = {
     "isfinite": Notation(("Number.isFinite(", ")"), (0,), is_condition=True),
     "isinf": Notation(("Math.abs(", ") === Infinity"), (0,), EQUALITY, True),
 }
-JAVASCRIPT_SNIPPETS = {
-    "copysign": """\
-// The size of one number with the sign of another.
-function copysign(size, sign) {
-  return sign < 0 || Object.is(sign, -0) ? -Math.abs(size) : Math.abs(size);
-}
-""",
-    "round": """\
-// Math.round takes halves up; here they go to the even whole number.
-function round(x) {
-  const whole = Math.round(x);
-  return whole - x === 0.5 && Math.abs(whole % 2) === 1 ? whole - 1 : whole;
-}
-""",
-    "platform_pow": """\
-// As elsewhere, 1 to any power is 1, also to nan, and so is -1 to an infinite one.
-function platform_pow(x, y) {
-  return x === 1 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x**y;
-}
-""",
-}
 
 
 class _JavascriptStatements(Statements):
@@ -138,6 +117,6 @@ JAVASCRIPT = Target(
     definitions={"pow": expand_small_power},
     as_number=Notation(("", " ? 1 : 0"), (OR,), CHOICE, conditions=(0,)),
     as_condition=Notation(("", " !== 0"), (SUM,), EQUALITY, True),
-    snippets=JAVASCRIPT_SNIPPETS,
+    snippets=SOURCE["javascript"],
     statements=_JavascriptStatements(),
 )

@@ -27,7 +27,7 @@ from autodiff_cli.ops.arithmetic import abs_, equal, greater, less, min_, mod, n
 from autodiff_cli.ops.elementary import exp
 from autodiff_cli.ops.special import gamma, lgamma
 from autodiff_cli.ops.structural import logsumexp, norm, softmax
-from autodiff_cli.targets.translation import arithmetic, expand_small_power, infix, shortest_literal
+from autodiff_cli.targets.translation import SOURCE, arithmetic, expand_small_power, infix, shortest_literal
 
 CHOICE, OR, AND, NOT, ORDER = 1, 2, 3, 4, 5
 ARITHMETIC = arithmetic(ORDER)
@@ -233,33 +233,8 @@ NUMPY_NOTATIONS = {
     "place": call_notation("place", 3),
     "pad": call_notation("pad", 4),
 }
-NUMPY_SNIPPETS = {
-    "erf": "erf = np.vectorize(math.erf, otypes=[float])\n",
-    "erfc": "erfc = np.vectorize(math.erfc, otypes=[float])\n",
-    "sum_like": '''\
-def sum_like(x, like):
-    """Sum x over the axes along which an array like the other would be broadcast to its shape."""
-    x = np.sum(x, axis=tuple(range(np.ndim(x) - np.ndim(like))))
-    stretched = tuple(k for k, length in enumerate(np.shape(like)) if length == 1 < np.shape(x)[k])
-    return np.sum(x, axis=stretched, keepdims=True)
-''',
-    "place": '''\
-def place(x, like, *index):
-    """Return zeros with the shape of another array, with x at an index."""
-    placed = np.zeros(np.shape(like))
-    placed[index] = x
-    return placed
-''',
-    "pad": '''\
-def pad(x, start, stop, like):
-    """Return zeros with the shape of another array, with x from one index up to another."""
-    padded = np.zeros(np.shape(like))
-    padded[start:stop] = x
-    return padded
-''',
-}
 _NUMPY_ARRAY = ("np.array(", ", dtype=float)")
-NUMPY = _array_target("numpy", "np", NUMPY_NOTATIONS, NUMPY_DEFINITIONS, _NUMPY_ARRAY, NUMPY_SNIPPETS)
+NUMPY = _array_target("numpy", "np", NUMPY_NOTATIONS, NUMPY_DEFINITIONS, _NUMPY_ARRAY, SOURCE["numpy"])
 
 
 class ArrayLibrary(Library):

@@ -139,10 +139,10 @@ def check_confidence_level(level: float) -> float:
     return share
 
 
-def canonicalize_names(values: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return values by canonical names of parameters. Raises OptionError if they are not a mapping."""
+def canonicalize_names(option: str, values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the values of an option by canonical names. Raises OptionError if they are not a mapping."""
     if values is not None and not hasattr(values, "items"):
-        raise OptionError(f"values of parameters must be a mapping of names to values, not {type(values).__name__}")
+        raise OptionError(f"{option} must be a mapping of names to values, not {type(values).__name__}")
     return {} if values is None else canonical_names(values.items())
 
 
@@ -334,9 +334,10 @@ class ObjectiveOptions:
     @cached_property
     def parameters(self) -> ParameterValues:
         """The starting values, fixed values and bounds, by canonical names. Raises OptionError."""
-        orders, limits_by_name = split_orders(canonicalize_names(self.bounds))
+        orders, limits_by_name = split_orders(canonicalize_names("bounds", self.bounds))
         bounds = {name: check_bounds(name, limits) for name, limits in limits_by_name.items()}
-        values = ParameterValues(canonicalize_names(self.start), canonicalize_names(self.fixed), bounds, orders)
+        start, fixed = canonicalize_names("start", self.start), canonicalize_names("fixed", self.fixed)
+        values = ParameterValues(start, fixed, bounds, orders)
         for name in bounds:
             if name in values.fixed:
                 raise OptionError(f"`{name}` is fixed, so it cannot have bounds")
@@ -345,7 +346,7 @@ class ObjectiveOptions:
     @cached_property
     def x_errors(self) -> Mapping[str, ArrayLike | str]:
         """The standard deviations of columns, by canonical names."""
-        return canonicalize_names(self.x_sigma)
+        return canonicalize_names("x_sigma", self.x_sigma)
 
 
 @dataclass(frozen=True, kw_only=True)

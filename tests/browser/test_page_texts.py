@@ -422,8 +422,39 @@ SHOWN = r"""() => {
 def test_minus_signs_are_no_hyphens(page: Page, words: list[str]) -> None:
     page.emulate_media(reduced_motion="reduce")
     opened(page, words)
-    hyphens = [text for text in page.evaluate(SHOWN) if re.search(r"(?<!\de)-(\d|\.|inf)", text)]
+    hyphens = [text for text in page.evaluate(SHOWN) if re.search(r"-(\d|\.|inf)", text)]
     assert hyphens == []
+
+
+# The numbers of an element that do not stand on one line.
+BROKEN = r"""(element) => {
+  const broken = [];
+  const texts = [];
+  const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) texts.push(walker.currentNode);
+  const bottomAt = (place) => {
+    let at = place;
+    const node = texts.find(({ data }) => at < data.length || ((at -= data.length), false));
+    const range = document.createRange();
+    range.setStart(node, at);
+    range.setEnd(node, at + 1);
+    return range.getBoundingClientRect().bottom;
+  };
+  for (const { index, 0: number } of element.textContent.matchAll(/\d[\d.]*e[-+]\d+/g))
+    if (Math.abs(bottomAt(index) - bottomAt(index + number.length - 1)) > 9) broken.push(number);
+  return broken;
+}"""
+
+
+def test_no_line_ends_within_a_number(page: Page) -> None:
+    opened(page, ["exp(x)^20*1e-200/(y + 1e-300)", "--x=12.3456789", "--y=0"])
+    broken_at_steps = f"""() => Array.from({{ length: playback.length + 1 }}, (_, position) => {{
+      go(position);
+      return ({BROKEN})(byId("explanation"));
+    }}).flat()"""
+    for width in range(320, 420, 10):
+        resize(page, width, 844)
+        assert page.evaluate(broken_at_steps) == [], width
 
 
 def test_names_with_signs_are_no_formulas(page: Page) -> None:

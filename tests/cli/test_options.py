@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import re
 import shlex
+from enum import Enum
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli.cli.command_line import (
-    _OTHER_OPTIONS,
     COMMANDS,
     Arguments,
     Command,
     Parameter,
     find_command,
     merge_assignments,
+    other_tools,
     overview,
     split_arguments,
 )
@@ -239,7 +240,7 @@ def needed(command: Command) -> list[str]:
 
 def sample(option: Parameter) -> list[str]:
     """A value that an option accepts, as words."""
-    texts = [*option.choices[:1], "a=0:1", "0.5", "2", "x"]
+    texts = [*option.choices[:1], "a=0:1", "0.5", "2", "100", "x"]
     return [] if option.is_flag else [next(text for text in texts if option.accepts(text))]
 
 
@@ -252,7 +253,7 @@ def misspellings(flag: str) -> list[str]:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_suggestion_works_when_it_is_obeyed(name: str) -> None:
     command = find_command(name)
-    foreign = [f"--{word}" for word in _OTHER_OPTIONS] + [f"--{word}" for word in ("svg", "html", "device", "verbose")]
+    foreign = [f"--{word}" for word in (*other_tools()["options"], "svg", "html", "device", "verbose")]
     lines = [[word, *value] for word in foreign for value in ([], ["2"], ["a=1"], ["a=1,b=2"], ["cuda"], ["out.svg"])]
     for flag, option in command.options.items():
         lines += [[word, *sample(option)] for word in misspellings(flag) if len(flag) > 5]
@@ -269,7 +270,12 @@ def test_a_suggestion_works_when_it_is_obeyed(name: str) -> None:
             is_complete = len(given) > 1 or command.options[given[0]].is_flag
             found = split_arguments(command, [*needed(command), *given, *(() if is_complete else value)])
             for flag, text in found.options:
-                assert command.options[flag].is_flag or command.options[flag].convert(text, flag) is not None
+                option = command.options[flag]
+                assert option.is_flag or option.convert(text, flag) is not None
+                check = option.option.check
+                assert (
+                    is_complete is False or option.is_flag or check is None or check.holds(option.convert(text, flag))
+                )
     assert suggested > 0 or not command.options
 
 
@@ -322,6 +328,24 @@ def test_a_suggested_number_is_one_that_the_option_takes(name: str) -> None:
         ("grad x*y '--x=3 --y=2'", "several options in one pair of quotes"),
         ("grad -- x^2 --x 3", "options go before --"),
         ("grad 'x^2 --x 3'", "`--x` is an option; it goes outside of the quotes"),
+        ("grad x^2 --x 2 --verbose 2", "there is no option --verbose; leave it out"),
+        ("train --model y~a*x d.csv", "there is no option --model; write only its value, `y~a*x`"),
+        ("train y~a*x --data d.csv", "there is no option --data; write only its value, `d.csv`"),
+        ("train y~a*x d.csv --dropna", "did you mean --drop-missing?"),
+        ("train y~a*x d.csv --a 1 b=2", "to set a variable, use `--b 2`"),
+        ("predict m.json x=3", "to set a variable, use `--x 3`"),
+        ("predict y~a*x d.csv", "predict takes the file of a fitted model"),
+        ("compare y~a*x y~b*x", "missing DATA: all arguments are models"),
+        ("export x^2 --to C", "did you mean c?"),
+        ("solve x^2 --x=-5...5", "a range has two dots: write -5..5 or -5..0.5, not `-5...5`"),
+        ("grad exp^x --x 2", "no value for `exp`; add --exp 2; the function is written `exp(x)`"),
+        ("grad E^x --x 2", "Euler's number is written `e`"),
+        ("grad 2*πx --x 2", "Did you mean `π*x`?"),
+        ("grad x^2 --x 1..2..3", "the value of `x` cannot be a range here"),
+        ("train y~a*x docs/data/decay.csv --a 0:10", "the value of `a` cannot be a range here: `0:10`"),
+        ("compare docs/data/decay.csv y~a*x y~a --a 0..10", "the value of `a` cannot be a range here: `0..10`"),
+        ("man grad", "did you mean `--help`?"),
+        ("--json", "there is no command `--json`; the commands are"),
         ("grad x*y --x 2 --X 3", "--X is not an option, and the expression has no variable `X`, only `x`, `y`"),
     ],
 )
@@ -329,6 +353,34 @@ def test_an_unknown_option_is_never_a_value(line: str, message: str) -> None:
     output = run_cli(line)
     assert (output.status, output) == (2, "")
     assert message in output.stderr
+
+
+@each("name", COMMANDS)
+def test_a_value_is_suggested_only_for_a_name_of_the_expression(name: str) -> None:
+    command = find_command(name)
+    for word in ("-v", "-q", "--latex", "--open"):
+        with pytest.raises(BadInput) as caught:
+            split_arguments(command, [*needed(command), word])
+        assert "to set a variable" not in str(caught.value)
+
+
+@each("name", COMMANDS)
+def test_a_choice_in_capitals_or_without_its_end_is_suggested(name: str) -> None:
+    for flag, option in find_command(name).options.items():
+        for choice in option.choices if issubclass(option.kind, Enum) else ():
+            for misspelt in {choice.upper(), choice[:-1] if len(choice) > 4 else choice.upper()} - {choice}:
+                with pytest.raises(BadInput, match=re.escape(f"did you mean {choice}?")):
+                    option.convert(misspelt, flag)
+
+
+@pytest.mark.parametrize("typed", ["decay", "Decay.csv", "decay.cvs", "deca.csv", "decy"])
+def test_a_file_of_a_similar_name_is_suggested(typed: str, tmp_path: Path) -> None:
+    (tmp_path / "decay.csv").write_text("x,y\n1,2\n")
+    for line in ("data {}", "train y~a*x {}", "grad @{}"):
+        refused = run_cli(line.replace("{}", str(tmp_path / typed)))
+        assert f"; did you mean {tmp_path / 'decay.csv'}?" in refused.stderr
+    assert "did you mean" not in run_cli(f"data {tmp_path / 'measured.csv'}").stderr
+    assert "did you mean" not in run_cli(f"data {tmp_path / 'nowhere' / 'decay.csv'}").stderr
 
 
 @each("name", COMMANDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import math
 import re
@@ -434,6 +435,22 @@ def test_a_column_of_one_file_is_never_taken_for_a_parameter(first: bool, tmp_pa
             with pytest.raises(DataError, match="it lacks `z`"):
                 ad.fit(model, str(tmp_path), stream=stream)
     assert ad.fit("y ~ a*x", str(tmp_path)).rows == 4
+
+
+@pytest.mark.parametrize(("separator", "ending"), [*itertools.product(",;\t", ("\n", "\r\n"))])
+def test_the_line_that_tells_excel_the_separator_is_skipped(separator: str, ending: str) -> None:
+    lines = [f"sep={separator}", f"x{separator}y", f"1{separator}2", f"3{separator}nonsense"]
+    file = opened("\ufeff" + ending.join(lines))
+    assert file.names == ("x", "y")
+    assert file.load({"x"}).columns["x"].tolist() == [1, 3]
+    with pytest.raises(DataError, match="line 4, column `y`"):
+        file.load({"y"})
+
+
+@pytest.mark.parametrize("column", [{"y": "my-y", "t": "s (s)"}, ["y=my-y", 't="s (s)"'], ("y=my-y", "t=s (s)")])
+def test_columns_are_renamed_by_a_mapping_or_by_texts(column: Any) -> None:
+    assert opened("my-y,s (s)\n1,2\n", column=column).names == ("y", "t")
+    assert opened("my-y,s (s)\n1,2\n", column="y=my-y").names == ("y", "s (s)")
 
 
 def test_columns_of_some_files_can_be_renamed(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import autodiff_cli as ad
 from autodiff_cli.ops import function_names
 from tests.each import each
 from tests.support import ROOT, run_cli
@@ -110,3 +111,9 @@ def test_every_function_is_in_the_language_page() -> None:
     text = (ROOT / "docs" / "language.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`([^`(]+)\(", text)) | set(re.findall(r"`([^` ]+)`", text))
     assert set(function_names()) <= listed
+
+
+def test_every_public_name_is_on_the_page_of_python() -> None:
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\.\. auto\w+:: (\w+)$", page, re.M)
+    assert sorted([*documented, "__version__"]) == sorted(ad.__all__)

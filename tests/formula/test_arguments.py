@@ -133,7 +133,11 @@ def test_names_and_texts_are_texts() -> None:
         ("absolute_sigma", "no", "absolute_sigma is true or false, not 'no'"),
         ("confidence", "high", "confidence is a number, not 'high'"),
         ("l2", 10**400, "l2 is a number, not int"),
-        ("start", [1, 2], "must be a mapping of names to values, not list"),
+        *(
+            (option, value, f"{option} must be a mapping of names to values, not {type(value).__name__}")
+            for option in ("start", "fixed", "bounds", "x_sigma")
+            for value in ([1, 2], "0 < a < 1")
+        ),
         ("bounds", {"a": (0, 10**400)}, "a pair of numbers"),
     ],
 )
@@ -171,3 +175,14 @@ def test_a_file_is_no_number(tmp_path: Any) -> None:
             fit.save(path)
     fit.save(tmp_path / "model.json")
     assert ad.load(tmp_path / "model.json").parameters == fit.parameters
+
+
+@pytest.mark.parametrize("name", ["e", "tau", "pi"])
+def test_a_name_in_place_of_a_list_of_names_is_one_name(name: str) -> None:
+    assert ad.parse(f"x*{name}", variables=name).variables == ("x", name)
+    assert ad.parse(f"x*{name}", variables=name).grad({"x": 2, name: 3}) == {"x": 3, name: 2}
+
+
+def test_a_model_in_place_of_a_list_of_models_is_one_model() -> None:
+    with pytest.raises(OptionError, match="needs at least two models"):
+        ad.compare("y ~ a*x", LINE)

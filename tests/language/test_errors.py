@@ -7,6 +7,7 @@ import math
 import pickle
 import re
 import unicodedata
+from collections import Counter
 
 import pytest
 from hypothesis import example, given
@@ -58,7 +59,7 @@ BAD = [
     ("1.2.3", 1, 4, "one decimal point", None),
     ("1_000*x", 1, 2, "cannot have separators", "1000"),
     # formulas of R
-    ("y ~ a*x + (1 | g)", 1, 14, "a random effect of each level of `g` is written `u[g]`", None),
+    ("y ~ a*x + (1 | g)", 1, 14, "a random effect of each `g` is written `u[g]`", None),
     ("y ~ a*(x > 1 | x < 0)", 1, 14, "the logical operator is a word", "or"),
     ("y ~ a*|x|", 1, 7, "use the function `abs`", "abs(x)"),
     ("y ~ .", 1, 5, "write the columns with their parameters", None),
@@ -185,8 +186,8 @@ BAD = [
     ("x === 2", 1, 5, "`===` is not an operator", "=="),
     ("x => 2", 1, 4, "`=>` is not an operator", ">="),
     ("x <> 2", 1, 4, "`<>` is not an operator", "!="),
-    ("x // 2", 1, 4, "`//` is not an operator", "floor(a/b)"),
-    ("2*f(x) div (y + 1)", 1, 8, "`div` is not an operator", "floor(a/b)"),
+    ("x // 2", 1, 4, "`//` is not an operator", "floor(x/2)"),
+    ("2*f(x) div (y + 1)", 1, 8, "`div` is not an operator", "floor(f(x)/(y + 1))"),
     ("x mod 2", 1, 3, "`mod` is not an operator", "x % 2"),
     ("x xor y", 1, 3, "`xor` is not an operator", "x != y"),
     # backticks and quotation marks
@@ -304,7 +305,7 @@ BAD = [
     ("diff = 2; diff(x)", 1, 11, "`diff` is not a function", "diff*(x)"),
     ("max{x, y}", 1, 4, "go in round brackets", "max(x, y)"),
     ("if x > 0 then x else 0", 1, 4, "use the function `where`", "where(x > 0, x, 0)"),
-    ("lambda x: x^2", 1, 8, "give the function a name", None),
+    ("lambda x: x^2", 1, 8, "or give it a name", "x^2"),
     ("lambda*x y", 1, 10, "expected an operator", "x*y"),
     ("factorial(n)", 1, 1, "there is no function `factorial`", "gamma(n + 1)"),
     ("Σ(v)", 1, 1, "there is no function `Σ`", "sum(v)"),
@@ -322,7 +323,8 @@ BAD = [
     ("max(x, 1) + (1, 2)", 1, 15, "goes in square brackets", "[1, 2]"),
     ("1 2", 1, 3, "expected an operator between `1` and `2`", "[1, 2]"),
     ("[1; -2.5]", 1, 3, "commas separate", "[1, -2.5]"),
-    ("max(1; 2)", 1, 6, "is not closed", None),
+    ("max(1; 2)", 1, 6, "commas separate the arguments", ","),
+    ("a = max(1; b = 2; a*b", 1, 10, "is not closed", None),
     # what newcomers type
     ("linear(x)", 1, 1, "a linear model is written with its parameters", "a + b*x"),
     ("y ~ linear(x - 1)", 1, 5, "a linear model is written with its parameters", "a + b*(x - 1)"),
@@ -346,20 +348,20 @@ BAD = [
     ("=SIN(A1)", 1, 1, "a formula does not begin with `=`", "SIN(A1)"),
     ("x .* y", 1, 3, "operators have no dot", "*"),
     ("x.^2", 1, 2, "operators have no dot", "^"),
-    ("function(x) x^2", 1, 13, "give the function a name", None),
-    ("x -> x^2", 1, 4, "give the function a name", None),
-    ("50%", 1, 4, "write a percentage as a quotient", None),
+    ("function(x) x^2", 1, 13, "or give it a name", None),
+    ("x -> x^2", 1, 4, "or give it a name", "x^2"),
+    ("50%", 1, 4, "a percentage is a quotient", "(50/100)"),
     ("1 000", 1, 3, "digits cannot have separators", "1000"),
     ("2*x°", 1, 4, "angles are in radians", "(x*pi/180)"),
     ("sin((x + 1)°)", 1, 12, "angles are in radians", "((x + 1)*pi/180)"),
     ("c(1, 2)", 1, 1, "there is no function `c`", "[1, 2]"),
     ("c(x + 1)", 1, 1, "`c` is not a function", "c*(x + 1)"),
     ("IF(x > 0, 1, 2)", 1, 1, "there is no function `IF`", "where(x > 0, 1, 2)"),
-    ("PI()*x", 1, 1, "the constant `pi` is written without brackets", None),
+    ("PI()*x", 1, 1, "the constant `pi` is written without brackets", "pi"),
     ("∇(x^2)", 1, 1, "`grad` differentiates", None),
     ("“x^2”", 1, 1, "leave out the quotation marks", "x^2"),
     ("'x^2'", 1, 1, "leave out the quotation marks", "x^2"),
-    ("x^2 // 3", 1, 6, "`//` is not an operator", "floor(a/b)"),
+    ("x^2 // 3", 1, 6, "`//` is not an operator", "floor(2/3)"),
     ("$x^2$", 1, 1, "not in LaTeX", None),
     ("Piecewise((x, x > 0), (0, True))", 1, 13, "use the function `where`", "where(condition, a, b)"),
     # the first of several mistakes
@@ -566,17 +568,33 @@ HABITS = {
     "int(-x/n)": -1.0,
     "2*||[x, y]||": 2*math.sqrt(34), "x += 1": None, "x^2 at x = 3": None, "sum(x for x in y)": None, "det(x)": None,
     "x^2 --x 3": None, "import math": None, "def f(x): return x^2": None, "lim x": None,
-    "[1; 2]": None, "1 000*x": 3000.0, "1_000*x": 3000.0, "x ** ** y": None, "x…": None, "1,000*x": None,
+    "sin x^2": math.sin(9), "sin 2x": math.sin(6), "cos 2πx": 1.0, "sqrt 2x": math.sqrt(6), "ln x²": math.log(9),
+    "sin²2x": math.sin(6)**2, "log 10 x": math.log10(3), "log 2 x": math.log2(3), "e^2x": math.exp(6), "2^3x": 512.0,
+    "x^2y": 45.0, "1/2x": None, "2πx": 6*math.pi, "1,000,000*x": 3e6, "1 000 000*x": 3e6, "1.000,5*x": 3001.5,
+    "1,000.5*x": 3001.5, "[1,2.5] + 1,5": None, "10%*x": 0.3, "5%": 0.05, "max(x; y)": 5.0,
+    "lambda x: x^2": 9.0, "∑x": 3.0, "∏x": 3.0, "‖[x, y]‖": math.sqrt(34), "x // n": 1.0, "x is y": 0.0,
+    "x div n": 1.0, "x > 4 OR y > 4": 1.0, "x > 4 AND y > 4": 0.0, "NOT(x > 4)": 1.0, "sigma(x)": 1/(1 + math.exp(-3)),
+    "log 2x": math.log(6), ",5*x": None, "[1; 2]": None,
+    "1 000*x": 3000.0, "1_000*x": 3000.0, "x ** ** y": None, "x…": None, "1,000*x": None,
     "12,500": None,
 }  # fmt: skip
 
 
 def obeyed(text: str, error: ExpressionError) -> str | None:
-    """Put the suggestion in the place of the shortest part around the error with which the text can be read."""
+    """Put the suggestion in the place of a part around the error, so that the text can be read.
+
+    It is the part that has the most words in common with the suggestion, and the shortest of several.
+    """
     if error.start is None or error.suggestion is None:
         return None
     parts = [(i, j) for i in range(error.start + 1) for j in range(error.start, len(text) + 1)]
-    for i, j in sorted(parts, key=lambda part: part[1] - part[0]):
+    words = Counter(re.findall(r"\w", error.suggestion))
+
+    def distance(part: tuple[int, int]) -> tuple[int, int]:
+        own = Counter(re.findall(r"\w", text[slice(*part)]))
+        return ((words - own) + (own - words)).total(), part[1] - part[0]
+
+    for i, j in sorted(parts, key=distance):
         pieces = [text[:i], error.suggestion, text[j:]]
         is_joined = any(re.search(r"\w$", a) and re.match(r"\w", b) for a, b in itertools.pairwise(pieces))
         if not is_joined and refusal("".join(pieces)) is None:

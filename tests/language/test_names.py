@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Mapping
 
@@ -14,10 +15,10 @@ import autodiff_cli as ad
 from autodiff_cli.explain.labels import Labels
 from autodiff_cli.graph.node import variable
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.language.diagnostics import FOREIGN_FUNCTIONS
+from autodiff_cli.language.diagnostics import FOREIGN_FUNCTIONS, UNAVAILABLE_FUNCTIONS
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.lexer import canonical_name, is_name, quote_name
-from autodiff_cli.language.names import CONSTANTS
+from autodiff_cli.language.names import CONSTANTS, ColumnNames
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.ops import function_names
@@ -86,6 +87,16 @@ def test_a_label_is_the_bare_name_and_a_formula_has_its_backticks() -> None:
 def test_a_function_that_is_called_otherwise_elsewhere_is_none_here_and_its_name_here_is_one(name: str) -> None:
     assert name not in function_names()
     assert FOREIGN_FUNCTIONS[name].partition("(")[0] in {*function_names(), "[{}]"}
+
+
+@each("name", UNAVAILABLE_FUNCTIONS)
+def test_what_is_written_for_a_function_elsewhere_can_be_read(name: str) -> None:
+    message, suggestion = UNAVAILABLE_FUNCTIONS[name]
+    quoted = re.findall("`([^`]+)`", message.partition(" is written ")[2])
+    suggested = [suggestion.replace("{}", "x")] if suggestion else []
+    assert name not in function_names()
+    for text in (*(text for text in quoted if "(" in text), *suggested):
+        assert read(text, columns=ColumnNames(levels={"x"})) is not None
 
 
 def test_a_backtick_ends_a_name() -> None:

@@ -284,7 +284,7 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     """Fit and compare several models. See `autodiff_cli.compare`, also for the exceptions."""
     check_restrictions(_COMPARISON_RESTRICTIONS, explicit_options(options))
     folds, options = options.folds, dataclasses.replace(options, no_columns=True)
-    if len(models) < 2:
+    if isinstance(models, str) or len(models) < 2:
         raise OptionError("compare needs at least two models")
     if len({*models}) < len(models):
         raise OptionError("the same model was given twice")

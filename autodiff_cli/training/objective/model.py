@@ -49,7 +49,7 @@ from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import Program, read
 from autodiff_cli.ops.structural import dot, matmul, softmax, stack
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.objective.parameters import read_with_parameters
+from autodiff_cli.training.objective.parameters import linear_model_hint, read_with_parameters, with_columns_of_data
 from autodiff_cli.training.options import FitOptions, ParameterValues
 
 Levels = Mapping[str, tuple[Any, ...]]
@@ -243,8 +243,12 @@ _SIMILARITY_CUTOFF = 0.8  # difflib's ratio of similarity, above which a paramet
 _MIN_COMPARED_LENGTH = 4  # characters; shorter names are similar by chance
 
 
+# Functions that books write without brackets. Other names of functions, such as `gamma`, are common parameters.
+_FUNCTIONS_WITHOUT_BRACKETS = {"exp", "log", "ln", "lg", "sin", "cos", "tan", "cot", "sinh", "cosh", "tanh", "sqrt"}
+
+
 def ambiguity_warnings(parameters: Sequence[str], names: Sequence[str], user_names: Collection[str]) -> Iterator[str]:
-    """Yield a sentence for each parameter that may be meant to be a column.
+    """Yield a sentence for each parameter that may be meant to be a column or a function.
 
     Args:
         names: the columns of the data.
@@ -253,6 +257,8 @@ def ambiguity_warnings(parameters: Sequence[str], names: Sequence[str], user_nam
     for parameter in parameters:
         if parameter in user_names:
             continue
+        if parameter in _FUNCTIONS_WITHOUT_BRACKETS:
+            yield f"`{parameter}` is a parameter here; the function is written `{parameter}(x)`"
         close = [name for name in names if name.casefold() == parameter.casefold()]
         if len(parameter) >= _MIN_COMPARED_LENGTH:
             close += difflib.get_close_matches(parameter, names, n=1, cutoff=_SIMILARITY_CUTOFF)
@@ -296,10 +302,10 @@ def check_reads_data(model: Model, names: Sequence[str], named: Collection[str],
         return
     unknown = [name for name in model.parameters if name not in user_names]
     products = ((name, f"{name[0]}*{name[1:]}") for name in unknown if name[1:] in others)  # `ax` for `a*x`
-    similar = ((name, close) for name in unknown if (close := suggest(name, others)))
-    candidate = next(itertools.chain(products, similar), None)
+    similar = ((name, quote_name(close)) for name in unknown if (close := suggest(name, others)))
+    candidate: tuple[str, str | None] | None = next(itertools.chain(products, similar), None)
     if candidate is None and len(others) == 1 and unknown:
-        candidate = unknown[-1], others[0]
+        candidate = unknown[-1], quote_name(others[0]) if len(unknown) > 1 else None
     listed = format_names(others, "`")
     message = f"the prediction uses no column of the data ({listed}); "
     if candidate is None:
@@ -307,17 +313,6 @@ def check_reads_data(model: Model, names: Sequence[str], named: Collection[str],
     name, close = candidate
     message += f"`{name}` is not one of them. If this is intended, add --no-columns"
     raise ExpressionError(message, model.text, model.program.source.start(model.program.leaves[name]), close)
-
-
-def _parameters_hint(program: Program) -> str:
-    """Return the linear model that `y ~ x + z` means in R, as the end of a sentence; empty without a target."""
-    if program.target is None:
-        return ""
-    letters = [letter for letter in "abcdfghjkmnpqrstuvwxyz" if letter not in program.leaves]
-    read = {*leaf_names([program.output])}
-    columns = [quote_name(name) for name in program.leaves if name in read]
-    terms = [letters[0], *(f"{letter}*{name}" for letter, name in zip(letters[1:], columns, strict=False))]
-    return f". Write its parameters, as in `{to_text(program.target)} ~ {' + '.join(terms)}`"
 
 
 def unbounded_loss_hint(model: Model, is_likelihood: bool) -> str:
@@ -379,7 +374,10 @@ class Model:
             ExpressionError: if the text is not a model, or if nothing could be fitted; the message says why.
         """
         read_program = read if is_saved else read_with_parameters
-        program = read_program(text, (*names, *user_names), columns=model_column_names(text, names))
+        try:
+            program = read_program(text, (*names, *user_names), columns=model_column_names(text, names))
+        except ExpressionError as error:
+            raise with_columns_of_data(error, text, names) from None
         if not is_saved:
             _check_constants(program)
         columns = columns_of_leaves(program.leaves, program, names)
@@ -391,17 +389,17 @@ class Model:
             for leaf in topological_order([program.target]):
                 match = program.column_leaves.get(leaf.text)
                 if leaf.is_input and leaf.text not in names and not isinstance(match, TextMatch):
-                    raise ExpressionError(
-                        f"`{leaf.text}`, left of `~`, is not a column of the data ({format_names(names)})",
-                        suggestion=suggest(leaf.text, names),
-                    )
+                    words = f"`{leaf.text}`, left of `~`, is not a column of the data ({format_names(names)})"
+                    close = suggest(leaf.text, names)
+                    unknown = ExpressionError(words, suggestion=close and quote_name(close))
+                    raise with_columns_of_data(unknown, text, names)
         for name in columns:
             if name in program.shapes:
                 message = f"`{name}` is a column of the data, with one number per row; its shape cannot be declared"
                 raise ExpressionError(message, text, program.source.start(program.leaves[name]))
         if not parameters:
             words = "there is nothing to fit: every name of the model is a column of the data"
-            raise ExpressionError(words + _parameters_hint(program))
+            raise ExpressionError(words + linear_model_hint(program))
         bases = {base_parameter(name, parameters) for name in user_names}
         replaced = tuple(note for note in program.notes if note.startswith(tuple(f"`{name}` " for name in columns)))
         hint = "" if "e" in bases else "; write `exp(x)` for a power of Euler's number, or set --fix e=exp(1)"

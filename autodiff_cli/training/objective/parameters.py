@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, product
 from typing import Any, NamedTuple
@@ -22,13 +22,14 @@ from numpy.typing import ArrayLike, NDArray
 from autodiff_cli.array_types import Array, as_float_array
 from autodiff_cli.backends.gradient_descent import parameter_views
 from autodiff_cli.backends.selection import evaluate
-from autodiff_cli.graph.node import Node, get_op, is_literal, is_representable
+from autodiff_cli.graph.node import Node, get_op, is_literal, is_representable, variable
 from autodiff_cli.graph.op import Gate, Op, Shape
-from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.language.arrays import LayerParameter
 from autodiff_cli.language.errors import ExpressionError
-from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, split_assignment
+from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, quote_name, split_assignment
 from autodiff_cli.language.names import NO_COLUMNS, ColumnNames
+from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import Program, read, read_for_floats
 from autodiff_cli.numbers.floats import FLOATS, parse_constant
 from autodiff_cli.ops.arithmetic import add, div, mul, sub
@@ -119,6 +120,61 @@ def check_value(name: str, value: ArrayLike) -> Any:
 
 INITIAL_VALUE = 1.0  # default starting value of a number
 _PARAMETERS_LIKE_CONSTANTS = ("tau", "e")  # constants whose names are parameters in models; tau is often a decay time
+
+
+def with_columns_of_data(error: ExpressionError, text: str, names: Collection[str]) -> ExpressionError:
+    """Return the error for a model, or a clearer one if the model writes columns in another way than the data.
+
+    A column of several words is recognised by them: `Signal (mV)` and `signal_mv` stand for the column "Signal (mV)".
+    """
+    function = re.fullmatch(r"\s*(\w+)\s*\([^()=]*\)\s*=\s*(.*\S)\s*", text)
+    if function and function[1] in names:
+        message = f"`{function[1]}` is a column of the data; write its prediction after `~`"
+        return ExpressionError(message, suggestion=f"{function[1]} ~ {function[2]}")
+    corrected = text
+    for name in sorted(names, key=len, reverse=True):
+        words = re.findall(r"[^\W_]+", name)
+        if len(words) > 1:
+            end = re.escape(name.rpartition(words[-1])[2])
+            column = r"[\s._()\[\]{}°%/:-]+".join(words) + f"(?:{end})?"
+            spelling = rf"""Q\(["']{column}["']\)|(?<![\w`])["']?{column}["']?(?![\w`])"""
+            corrected = re.sub(spelling, quote_name(name).replace("\\", r"\\"), corrected, flags=re.IGNORECASE)
+    if corrected == text:
+        return error
+    message = "columns are named as in the data; names that are not one word go in backticks"
+    return ExpressionError(message, text, error.start, corrected)
+
+
+def linear_model_hint(program: Program) -> str:
+    """Return the linear model that `y ~ x + log(z)` means in R, as the end of a sentence; empty without a target.
+
+    There `x*z` is `x + z` and their product, and `0 +` or `- 1` leaves the constant out.
+    """
+    if program.target is None:
+        return ""
+    terms: list[tuple[Node, ...]] = []
+    constants = []
+    queue = [program.output]
+    while queue:
+        node = queue.pop(0)
+        name = "" if node.op is None else node.op.name
+        if name in ("add", "sub"):
+            queue[:0] = node.inputs
+            constants += [f"-{node.inputs[1].text}"] * (name == "sub")
+        elif name == "neg":
+            queue[:0] = node.inputs
+            constants.append(f"-{node.inputs[0].text}")
+        elif name == "mul" and all(factor.is_input for factor in node.inputs):
+            terms += [*((factor,) for factor in node.inputs), node.inputs]
+        elif leaf_names([node]):
+            terms.append((node,))
+        else:
+            constants.append(node.text)
+    letters = (variable(letter) for letter in "abcdfghjkmnpqrstuvwxyz" if letter not in program.leaves)
+    parts = [next(letters)] if not terms or {"0", "-1"}.isdisjoint(constants) else []
+    parts += [functools.reduce(mul, term, letter) for term, letter in zip(terms, letters, strict=False)]
+    linear = to_text(functools.reduce(add, parts))
+    return f". Write its parameters, as in `{to_text(program.target)} ~ {linear}`"
 
 
 def read_with_parameters(text: str, names: Iterable[str] = (), columns: ColumnNames = NO_COLUMNS) -> Program:

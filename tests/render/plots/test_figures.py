@@ -101,7 +101,7 @@ def figures() -> Iterator[tuple[str, dict[str, FittedModel], FigureOptions]]:
 def described_figures() -> str:
     """Return what is seen in the figures, as text."""
     lines = []
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(fname=_STYLE):
         for title, shown, options in figures():
             lines += [f"# {title}", *described_figure(draw_figure(shown, options))]
     return "\n".join(lines) + "\n"

@@ -446,7 +446,7 @@ def test_a_name_that_begins_with_an_underline_is_in_the_legend() -> None:
 
 def test_figures_have_no_frames() -> None:
     found = drawn("rate ~ v[state]*conc/(k + conc)", kinetics(2))
-    with matplotlib.rc_context(plots._STYLE):
+    with matplotlib.rc_context(fname=plots._STYLE):
         drawn_axes = axes_of(found, panels="data,residuals,loss")
     legends = [*drawn_axes[0].figure.legends]
     for axes in drawn_axes:

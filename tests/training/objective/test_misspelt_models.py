@@ -63,7 +63,7 @@ def test_pi_is_pi() -> None:
         ("v ~ a*exp(-b*x)", None),
         ("v ~ a*exp(-b*T)", "t"),
         ("v ~ a + bt", "b*t"),
-        ("v ~ a*my - col", "my-col"),
+        ("v ~ a*my - col", "`my-col`"),
         ("log(v) ~ a - b", None),
     ],
 )
@@ -73,6 +73,61 @@ def test_a_prediction_that_reads_no_column_is_refused(model: str, suggestion: st
             made(model, DATA)
         assert "f this is intended, add --no-columns" in str(refused.value)
         assert refused.value.suggestion == suggestion
+
+
+MEASURED = {"Time (s)": T, "Signal [mV]": 2 * np.exp(-T), "site name": T, "flow_rate": T, "T °C": T}
+OTHERWISE = ["{}", "'{}'", '"{}"', "Q('{}')"]
+
+
+@pytest.mark.parametrize("target", ["Signal [mV]", "signal [mV]", "Signal_mV", "Signal mV", "signal.mv", "Signal"])
+def test_columns_that_are_written_otherwise_are_suggested(target: str) -> None:
+    for form in OTHERWISE:
+        with pytest.raises(ExpressionError) as refused:
+            fit(f"{form.format(target)} ~ a*exp(-b*Time (s)) + c*flow-rate", MEASURED)
+        if target != "Signal":
+            assert refused.value.suggestion == "`Signal [mV]` ~ a*exp(-b*`Time (s)`) + c*flow_rate"
+            assert fit(refused.value.suggestion, MEASURED).parameters.keys() == {"a", "b", "c"}
+    with pytest.raises(ExpressionError, match=r"Did you mean ``Signal \[mV\]``\?"):
+        fit("Signal ~ a", MEASURED)
+
+
+@pytest.mark.parametrize(
+    ("formula", "meant"),
+    [
+        ("v ~ t", "v ~ a + b*t"),
+        ("v ~ exp(t) + u", "v ~ a + b*exp(t) + c*u"),
+        ("v ~ t*u", "v ~ a + b*t + c*u + d*t*u"),
+        ("v ~ 0 + t", "v ~ a*t"),
+        ("v ~ t - 1", "v ~ a*t"),
+        ("v ~ -1 + log(u + 1)", "v ~ a*log(u + 1)"),
+        ("log(v) ~ t/u + t^2", "log(v) ~ a + b*t/u + c*t^2"),
+        ("v ~ 1", "v ~ a"),
+        ("v ~ `my-col`", "v ~ a + b*`my-col`"),
+    ],
+)
+def test_a_formula_of_r_is_written_with_parameters(formula: str, meant: str) -> None:
+    data = {**DATA, "u": T**3 + 1}
+    with pytest.raises(ExpressionError, match="there is nothing to fit") as refused:
+        fit(formula, data)
+    suggested = str(refused.value).rpartition("as in `")[2].removesuffix("`")
+    assert suggested.replace("(t/u)", "t/u") == meant
+    assert fit(suggested, data, no_columns=True).parameters
+
+
+def test_a_function_with_the_name_of_a_column_is_a_model() -> None:
+    with pytest.raises(ExpressionError, match=r"`v` is a column of the data") as refused:
+        fit("v(t) = a*exp(-b*t)", DATA)
+    assert refused.value.suggestion == "v ~ a*exp(-b*t)"
+    with pytest.raises(ExpressionError, match="use single quotes"):  # a shell has removed the name in backticks
+        fit(" ~ a*t", DATA)
+
+
+def test_a_parameter_with_the_name_of_a_function_is_noted() -> None:
+    for name in ("exp", "log", "sqrt"):
+        words = f"`{name}` is a parameter here; the function is written `{name}(x)`"
+        assert words in fit(f"v ~ a*{name}*t", DATA).warnings
+        assert words not in fit(f"v ~ a*{name}*t", DATA, start={name: 2}, fixed={"a": 1}).warnings
+    assert not any("is written" in warning for warning in fit("v ~ gamma*exp(-beta*t)", DATA).warnings)
 
 
 def test_the_only_other_column_is_suggested_whatever_its_name() -> None:
