@@ -43,7 +43,6 @@ TRUTH = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("loss", ["mse", "huber", "cauchy"])
 @pytest.mark.parametrize("model", TRUTH)
