@@ -108,8 +108,7 @@ def test_the_gradient_towards_a_matrix_is_no_larger_than_the_matrix(
     assert peak < 10 * x.nbytes < size * size * rows * x.itemsize
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rows", [1, 13, 20_001])
+@pytest.mark.parametrize("rows", [1, 13, pytest.param(20_001, marks=pytest.mark.slow)])
 def test_an_element_at_the_position_of_each_row_is_that_times_an_indicator(rows: int) -> None:
     """Values, gradients and derivatives of gradients along a direction, summed and by row, on both backends."""
     generator, levels = np.random.default_rng(rows), 7
