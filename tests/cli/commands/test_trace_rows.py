@@ -125,7 +125,6 @@ def test_the_loss_of_a_class_is_minus_the_logarithm_of_its_probability(kinds: st
     assert document["gradient"]["b"] == pytest.approx(math.exp(2) / (2 + math.exp(2)) - 1, rel=1e-13)
 
 
-@pytest.mark.slow
 def test_classes_and_networks(kinds: str, tmp_path: Path) -> None:
     model = tmp_path / "kinds.json"
     trained = run_cli(

@@ -21,7 +21,11 @@ def grown(rate: float) -> dict[str, Any]:
     return {"t": YEARS, "y": y}
 
 
-@each("model, rate", [("a*exp(b*t)", 0.3), ("a*exp(b*t) + c", 0.03), ("a*2^(t/b)", 0.17), ("a*exp(b*t) + c", -0.3)])
+@each(
+    "model, rate",
+    [("a*exp(b*t)", 0.3), ("a*exp(b*t) + c", 0.03), ("a*2^(t/b)", 0.17), ("a*exp(b*t) + c", -0.3)],
+    sampled=lambda model, rate: rate in (0.3, 0.03),
+)
 def test_a_fit_does_not_depend_on_the_origin_of_its_column(model: str, rate: float) -> None:
     """Variances of `a` are beyond floats where its errors are above 1e154 or below 1e-162."""
     data = grown(rate)
