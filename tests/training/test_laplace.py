@@ -508,6 +508,28 @@ def test_the_marginal_likelihood_of_a_linear_model_is_a_multivariate_normal_dens
     check_gradient(found, np.random.default_rng(5).uniform(0.3, 1.3, len(found.names)))
 
 
+def test_two_targets_that_share_effects_are_one_normal_sample() -> None:
+    """The reported estimates maximise its density, and the log-likelihood is the density there."""
+    generator, rows = np.random.default_rng(1), 24
+    x, group = np.arange(rows) / 5, np.arange(rows) % 6
+    effect = generator.normal(size=6)[group]
+    y, z = (line + effect + 0.3 * generator.normal(size=rows) for line in (1 + 2 * x, 2 - x))
+    data = {"x": x, "y": y, "z": z, "g": [f"g{k}" for k in group]}
+    model = "[y, z] ~ [a + b*x + u[g], c + d*x + u[g]]"
+    found = ad.fit(model, data, laplace="u", priors=["u[g] ~ normal(0, s)"])
+
+    def log_density(a: float, b: float, c: float, d: float, s: float, sigma: float) -> float:
+        shared = s * s * np.equal.outer(np.tile(group, 2), np.tile(group, 2)) + sigma**2 * np.eye(2 * rows)
+        mean = np.concatenate((a + b * x, c + d * x))
+        return float(scipy.stats.multivariate_normal.logpdf(np.concatenate((y, z)), mean, shared))
+
+    best = log_density(**found.parameters)
+    assert found.log_likelihood == pytest.approx(best, rel=1e-9)
+    for name, value in found.parameters.items():
+        for factor in (0.99, 1.01):
+            assert log_density(**{**found.parameters, name: value * factor}) < best
+
+
 def test_the_marginal_likelihood_of_counts_is_laplaces_approximation_of_each_level() -> None:
     """The joint density at the mode of a level, over the root of the curvature there."""
     found, values = marginal("k ~ exp(c + b[g] + d*x)", {"b[g]": "normal(0, s)"}, "b", family="poisson"), []
