@@ -437,3 +437,21 @@ def test_a_scan_proposes_the_best_frequency_whatever_the_phase_and_the_linear_pa
     np.testing.assert_allclose(scan.turns, np.abs(scan.values) * turns, rtol=1e-9)
     best = scan.values[np.argmin(left * scan.turns ** (2 / 40))]
     assert best in search._scan_frequencies(objective.start)[:, scan.parameter]
+
+
+@each("wave, rounds", [(0.0, 0), (0.5, SETTINGS.residual_rounds)])
+def test_a_search_goes_on_near_its_best_end_while_neighbouring_residuals_are_alike(wave: float, rounds: int) -> None:
+    y = 2 * np.exp(-PLACES) + 0.3 + 0.1 * NOISE[:40] + wave * np.sin(4 * PLACES)
+    objective = Objective("y ~ a*exp(-b*x) + c", {"x": PLACES, "y": y})
+    end = np.array([2.0, 1.0, 0.3])
+
+    def count(search: Callable[[Multistart], Any]) -> int:
+        proposals = search(Multistart(objective, objective.start, np.ones(3, bool), 0, objective.bounds))
+        requests, reply = 0, None
+        with contextlib.suppress(StopIteration):
+            while True:
+                request = proposals.send(reply)
+                requests, reply = requests + 1, [StartCandidate(point, end, 0.1) for point in request.points]
+        return requests
+
+    assert count(Multistart.best) - count(lambda search: search.best_of(START_STRATEGIES)) == rounds
