@@ -113,7 +113,7 @@ def check(words: str, tables: dict[tuple[float, float], Path], of_x: float, of_y
         assert ignored.intersection(place) or are_equal_in_some_unit(a, b), place
 
 
-@each("words", FITS + COUNTS)
+@each("words", FITS + COUNTS, sampled=lambda words: (FITS + COUNTS).index(words) % 2 == 1)
 def test_a_report_does_not_depend_on_the_unit_of_a_predictor(
     words: str, tables: dict[tuple[float, float], Path]
 ) -> None:
