@@ -530,6 +530,21 @@ def test_two_targets_that_share_effects_are_one_normal_sample() -> None:
             assert log_density(**{**found.parameters, name: value * factor}) < best
 
 
+def test_a_likelihood_that_is_written_out_has_the_random_effects_of_the_model_with_a_target() -> None:
+    generator, group = np.random.default_rng(1), np.arange(24) % 6
+    x = np.arange(24) / 5
+    y = 1 + 2 * x + generator.normal(size=6)[group] + 0.1 * generator.normal(size=24)
+    data = {"x": x, "y": y, "g": [f"g{k}" for k in group]}
+    options: dict[str, Any] = {"laplace": "u", "priors": ["u[g] ~ normal(0, q)"]}
+    wanted = ad.fit("y ~ a + b*x + u[g]", data, **options)
+    found = ad.fit("-log(normal_pdf(y, a + b*x + u[g], sigma))", data, likelihood=True, **options)
+    assert found.converged
+    assert found.log_likelihood == pytest.approx(wanted.log_likelihood, rel=1e-9)
+    for name, value in wanted.parameters.items():
+        assert found.parameters[name] == pytest.approx(value, rel=1e-6)
+        assert found.stderr[name] == pytest.approx(wanted.stderr[name], rel=1e-4)
+
+
 def test_the_marginal_likelihood_of_counts_is_laplaces_approximation_of_each_level() -> None:
     """The joint density at the mode of a level, over the root of the curvature there."""
     found, values = marginal("k ~ exp(c + b[g] + d*x)", {"b[g]": "normal(0, s)"}, "b", family="poisson"), []
