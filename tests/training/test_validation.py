@@ -121,7 +121,7 @@ VALIDATED = [{}, {"optimizer": "adam", "epochs": 20, "learning_rate": 0.1}, {"st
 @each(
     "options, weights",
     itertools.product(VALIDATED, [None, "w"]),
-    sampled=lambda options, weights: (not options or "starts" in options) == (weights is None),
+    quick=lambda options, weights: (not options or "starts" in options) == (weights is None),
 )
 def test_the_validation_loss_has_the_scale_of_the_fit(model: str, weights: str | None, options: dict[str, Any]) -> None:
     generator = np.random.default_rng(0)

@@ -75,7 +75,7 @@ METHODS: list[dict[str, Any]] = [
 @each(
     "model, options",
     itertools.product(EXACT_MODELS, METHODS),
-    sampled=lambda model, options: EXACT_MODELS.index(model) == METHODS.index(options),
+    quick=lambda model, options: EXACT_MODELS.index(model) == METHODS.index(options),
 )
 @each("of_y, of_x", [(2.0**14, 2.0**-20), (2.0**-10, 2.0**30)])
 def test_a_fit_takes_the_same_steps_in_units_that_are_powers_of_two(

@@ -425,7 +425,7 @@ def test_plots_name_targets_without_backticks() -> None:
         ("y ~ a*sin(x) + b", lambda x: np.sin(x) + 0.5),
     ],
 )
-@each("reading", [-0.7, 0.1, 0.9, 1.45, 3.0], sampled=lambda reading: reading in (0.1, 1.45))
+@each("reading", [-0.7, 0.1, 0.9, 1.45, 3.0], quick=lambda reading: reading == 0.9)
 def test_inverse_predictions_are_all_numbers_that_may_have_caused_a_reading(
     model: str, curve: Any, reading: float
 ) -> None:
