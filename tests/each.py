@@ -67,13 +67,15 @@ def each(
     ids: Callable[[Any], str] | Sequence[str] = repr,
     *,
     sampled: bool | Callable[..., bool] = False,
+    quick: Callable[..., bool] | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Run a test on every case, as one item for pytest. Takes the arguments of `pytest.mark.parametrize`.
 
     A test of pytest costs about a millisecond, in every process that collects it: for thousands of small cases that is
     most of the time. All cases run, and each that fails is reported with its id. A case cannot be skipped, and fixtures
     with a state are refused: they would be shared by all cases. Of a table that is `sampled`, a part that is evenly
-    spread runs; if `sampled` is a function, without `--slow` only cases for which it is true.
+    spread runs; if `sampled` is a function, without `--slow` only cases for which it is true. With a function `quick`,
+    all cases for which it is true run without `--slow`, and all with it.
     """
     keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
     table = [_values(case, len(keys)) for case in cases]
@@ -88,8 +90,9 @@ def each(
         def run(**fixtures: Any) -> None:
             failures: list[Exception] = []
             cases = [*zip(labels, table, strict=True)]
-            if callable(sampled) and not is_slow():
-                cases = [case for case in cases if sampled(*case[1])]
+            for is_chosen in (sampled, quick):
+                if callable(is_chosen) and not is_slow():
+                    cases = [case for case in cases if is_chosen(*case[1])]
             for label, case in evenly_spread_part(cases) if sampled else cases:
                 try:
                     test(**fixtures, **dict(zip(keys, case, strict=True)))
@@ -105,7 +108,7 @@ def each(
             if failures:
                 raise ExceptionGroup(f"{len(failures)} of {len(table)} cases fail", failures)
 
-        run.is_sampled = bool(sampled) or getattr(test, "is_sampled", False)  # type: ignore[attr-defined]
+        run.is_sampled = bool(sampled or quick) or getattr(test, "is_sampled", False)  # type: ignore[attr-defined]
         parameters = [parameter for name, parameter in signature.parameters.items() if name not in keys]
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         return run

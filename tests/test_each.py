@@ -54,3 +54,9 @@ def test_without_slow_a_part_of_the_cases_that_a_function_allows_runs() -> None:
     seen: list[int] = []
     each("number", range(30), sampled=lambda number: number % 2 == 0)(lambda number: seen.append(number))()
     assert seen == evenly_spread_part(range(30) if is_slow() else range(0, 30, 2))
+
+
+def test_all_cases_that_are_quick_run_without_slow_and_all_cases_with_it() -> None:
+    seen: list[int] = []
+    each("number", range(30), quick=lambda number: number % 2 == 0)(lambda number: seen.append(number))()
+    assert seen == [*(range(30) if is_slow() else range(0, 30, 2))]

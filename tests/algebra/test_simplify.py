@@ -76,6 +76,20 @@ def test_quotients_and_decimals_stay_what_they_are() -> None:
     ]  # fmt: skip
 
 
+@each(
+    "text, wanted",
+    [
+        ("4503599627370496*2*x", "9007199254740992*x"),
+        ("9007199254740991 + 1 + x", "9007199254740992 + x"),
+        ("4503599627370497*2*x", "4503599627370497*2*x"),
+        ("9007199254740992 + 1 + x", "9007199254740992 + 1 + x"),
+        ("1e200*1e200*x", "1e200^2*x"),
+    ],
+)
+def test_integers_are_computed_as_far_as_floats_have_all_of_them(text: str, wanted: str) -> None:
+    assert to_text(simplify([read(text).output])[0]) == wanted
+
+
 def test_numbers_beyond_all_bounds_stay() -> None:
     assert to_text(simplify([read("1*(1e999999999*x)").output])[0]) == "1e999999999*x"
 

@@ -118,7 +118,6 @@ AT = {"acosh": 1.7, "acoth": 1.7, "asec": 1.7, "acsc": 1.7}
 OF_ONE_NUMBER = [row for row in ROWS if len(row.domain) == 1 and get_op(row.name).min_inputs == 1]
 
 
-@pytest.mark.slow
 @each("row", OF_ONE_NUMBER, ids=lambda row: row.name, sampled=True)
 def test_every_function_of_one_number_to_the_sixth_order(row: Row) -> None:
     x, order = AT.get(row.name, 0.7), 6

@@ -42,7 +42,6 @@ BACKENDS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", BACKENDS)
 def test_sums_and_rows_of_a_copy_have_the_same_bits(name: str) -> None:
     sums, rows = BACKENDS[name].sum_kernel(_graphs()), BACKENDS[name].row_kernel(_graphs())

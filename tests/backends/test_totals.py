@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.backends import reductions
 from autodiff_cli.backends.numpy_backend import BlockEvaluator
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.selection import make_backend
@@ -108,8 +110,7 @@ def test_the_gradient_towards_a_matrix_is_no_larger_than_the_matrix(
     assert peak < 10 * x.nbytes < size * size * rows * x.itemsize
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rows", [1, 13, 20_001])
+@pytest.mark.parametrize("rows", [1, 13, pytest.param(20_001, marks=pytest.mark.slow)])
 def test_an_element_at_the_position_of_each_row_is_that_times_an_indicator(rows: int) -> None:
     """Values, gradients and derivatives of gradients along a direction, summed and by row, on both backends."""
     generator, levels = np.random.default_rng(rows), 7
@@ -140,3 +141,23 @@ def test_an_element_at_the_position_of_each_row_is_that_times_an_indicator(rows:
                 results.append(values.sum(axis=1))
         for result in results[1:]:
             np.testing.assert_allclose(result, results[0], rtol=1e-9, atol=1e-9 * rows)
+
+
+@pytest.mark.parametrize("lengths", [*itertools.product((1, 7), repeat=2)])
+def test_factors_that_are_equal_in_all_rows_count_once_for_each_row(lengths: tuple[int, int]) -> None:
+    generator, rows = np.random.default_rng(0), 7
+
+    def repeated(array: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.broadcast_to(array, (*array.shape[:-1], rows))
+
+    a, b = (generator.normal(size=(size, length)) for size, length in zip((2, 3), lengths, strict=True))
+    outer = np.einsum("ir,jr->ij", repeated(a), repeated(b))
+    np.testing.assert_allclose(reductions._total_of_outer(a, b, rows)[..., 0], outer, rtol=1e-12)
+    a, b = generator.normal(size=(2, 4, lengths[0])), generator.normal(size=(4, 3, lengths[1]))
+    product = np.einsum("ikr,kjr->ij", repeated(a), repeated(b))
+    np.testing.assert_allclose(reductions._total_of_matmul(a, b, rows)[..., 0], product, rtol=1e-12)
+    x, at = generator.normal(size=lengths[0]), generator.integers(0, 5, lengths[1]).astype(np.float64)
+    placed = np.zeros(5)
+    np.add.at(placed, repeated(at).astype(int), repeated(x))
+    if lengths != (7, 1):  # a value by row has a place by row
+        np.testing.assert_allclose(reductions._total_of_place(x, np.zeros((5, 1)), at, rows)[:, 0], placed, rtol=1e-12)

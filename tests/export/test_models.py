@@ -64,8 +64,7 @@ def test_c_predicts_the_same(tmp_path: Path) -> None:
 SEVERAL = ["kind ~ softmax(mlp([x, z], [3], tanh))", "[y, z] ~ dense([x, x^2], 2)"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model", SEVERAL)
+@pytest.mark.parametrize("model", [SEVERAL[0], pytest.param(SEVERAL[1], marks=pytest.mark.slow)])
 def test_predictions_of_several_numbers(model: str, tmp_path: Path) -> None:
     fit = fitted(model, epochs=5)
     expected = fit.predict(DATA) if fit.classes is None else fit.probabilities(DATA)

@@ -7,9 +7,9 @@
     python -m tests.mutations --again mutations.log       those that the output of an earlier run calls unnoticed
 
 The tests that call the broken function run, the quick ones first and those marked slow last, up to the first failure.
-To know which tests call it, every test file runs once by itself, traced; this takes minutes, and is kept in
-`.pytest_cache/calls` as long as the file stays as it is. A test that fails is run again with nothing broken, where it
-has to pass. Ends with status 1 if fewer than 95 % of the mutations are noticed.
+To know which tests call it, every test file runs once by itself, traced, also in the processes that it starts; this
+takes minutes, and is kept in `.pytest_cache/calls` as long as the file stays as it is. A test that fails is run again
+with nothing broken, where it has to pass. Ends with status 1 if fewer than 95 % of the mutations are noticed.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ START_SECONDS = 20
 FIRST = 20  # tests that run before all others, most of which notice what these do not
 SLOW = ("--slow", "-mslow")  # options that run the tests marked slow, and no others
 RECORDED = ROOT / ".pytest_cache" / "calls"
+SERVER = ROOT / "tests" / "mutations" / "server.py"
 
 
 def main() -> int:
@@ -141,9 +142,13 @@ class Copy:
         self.healthy: set[str] = set()
         environment = {**os.environ, "PYTHONPATH": str(path)}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        server = [sys.executable, str(path / "tests" / "mutations" / "server.py")]
         self.server = subprocess.Popen(
-            server, cwd=path, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, str(path / SERVER.relative_to(ROOT))],
+            cwd=path,
+            env=environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
 
     def run(self, tests: list[str], seconds: float, is_traced: bool = False) -> dict[str, Any]:
@@ -158,7 +163,7 @@ class Copy:
     def calls_of(self, file: str, is_slow: bool) -> dict[str, Calls]:
         """Run the quick or the slow tests of a file by themselves, and return what each of them calls. What is recorded
         is read from a file."""
-        digest = hashlib.sha256((ROOT / file).read_bytes()).hexdigest()[:16]
+        digest = hashlib.sha256((ROOT / file).read_bytes() + SERVER.read_bytes()).hexdigest()[:16]
         record = RECORDED / f"{file.replace('/', '.')}.{digest}{'.slow' if is_slow else ''}.json"
         if not record.exists():
             RECORDED.mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,11 @@ LIBRARIES = """
 
 
 class Watcher:
-    """A plugin for pytest that keeps the first failure, and what each test calls.
+    """A plugin for pytest that keeps the first failure, and what each test calls, also in processes that it starts.
+
+    Args:
+        package: the folder of the package.
+        calls: a folder in which such processes write what they call; see `startup/sitecustomize.py`.
 
     Attributes:
         failure: the test that failed first.
@@ -39,11 +43,12 @@ class Watcher:
         functions: the functions of the package that the tests call, as `file:function`.
     """
 
-    def __init__(self, package: Path) -> None:
+    def __init__(self, package: Path, calls: Path) -> None:
         self.failure: str | None = None
         self.tests: dict[str, tuple[float, set[int]]] = {}
         self.functions: dict[str, int] = {}
         self._package = f"{package}{os.sep}"
+        self._calls = calls
         self._codes: set[CodeType] = set()
         self._shared: set[int] = set()
         self._begun = 0.0
@@ -56,7 +61,8 @@ class Watcher:
         """Keep a test that fails, and what was called in this part of a test."""
         self.pytest_collectreport(report)
         codes, self._codes = self._codes, set()  # what follows is traced too
-        called = {self.functions.setdefault(name, len(self.functions)) for name in self._names(codes)}
+        places = {(code.co_filename, code.co_qualname) for code in codes} | self._called_by_processes()
+        called = {self.functions.setdefault(name, len(self.functions)) for name in self._names(places)}
         if report.when == "setup":
             self._shared |= called
         name, now = report.nodeid.partition("[")[0], time.process_time()
@@ -77,12 +83,20 @@ class Watcher:
         tests = {name: (seconds, sorted(called | self._shared)) for name, (seconds, called) in self.tests.items()}
         return {"functions": [*self.functions], "tests": tests}
 
-    def _names(self, codes: set[CodeType]) -> list[str]:
+    def _called_by_processes(self) -> set[tuple[str, ...]]:
+        """Return what processes called that have ended since the last time: files and names of functions."""
+        places = set[tuple[str, ...]]()
+        for path in self._calls.iterdir():
+            places.update(tuple(line.split("\t")) for line in path.read_text(encoding="utf-8").splitlines())
+            path.unlink()
+        return places
+
+    def _names(self, places: set[tuple[str, ...]]) -> list[str]:
         """Return the names of functions of the package, with the file's path from the root of the tree."""
         return [
-            f"{PACKAGE}/{code.co_filename[len(self._package) :]}:{code.co_qualname.replace('.<locals>', '')}"
-            for code in codes
-            if code.co_filename.startswith(self._package)
+            f"{PACKAGE}/{file[len(self._package) :]}:{name.replace('.<locals>', '')}"
+            for file, name in places
+            if file.startswith(self._package)
         ]
 
 
@@ -91,12 +105,15 @@ def run(tests: list[str], seconds: int, is_traced: bool) -> dict[str, Any]:
     import pytest
 
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    watcher = Watcher(Path.cwd() / PACKAGE)
-    if is_traced:
-        threading.settrace(watcher.trace)
-        sys.settrace(watcher.trace)
-    status = pytest.main([*OPTIONS, *([] if is_traced else ["-x"]), *tests], [watcher])
-    sys.settrace(None)
+    with tempfile.TemporaryDirectory() as calls:
+        watcher = Watcher(Path.cwd() / PACKAGE, Path(calls))
+        if is_traced:
+            startup = Path(__file__).with_name("startup")
+            os.environ.update(RECORDED_CALLS=calls, PYTHONPATH=f"{startup}{os.pathsep}{os.environ['PYTHONPATH']}")
+            threading.settrace(watcher.trace)
+            sys.settrace(watcher.trace)
+        status = pytest.main([*OPTIONS, *([] if is_traced else ["-x"]), *tests], [watcher])
+        sys.settrace(None)
     ended = watcher.failure or (None if status in (0, 5) else f"status {status}")  # 5: no tests are left
     return {"failure": ended, **(watcher.record() if is_traced else {})}
 

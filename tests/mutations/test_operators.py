@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -84,3 +89,12 @@ def test_what_runs_at_import_is_tried_by_the_tests_of_its_folder_and_of_its_file
     calls[f"{other}s"] = Calls(0.1, frozenset(importing))  # the first test that imports the file calls what builds it
     for mutation in mutations_of(source, f"{PACKAGE}/f/f.py"):
         assert set(callers(mutation, calls, most_seconds=5)) >= {quick, slow, f"{other}s"}
+
+
+@pytest.mark.slow
+def test_functions_that_a_process_calls_are_recorded(tmp_path: Path) -> None:
+    startup = ROOT / "tests" / "mutations" / "startup"
+    environment = {**os.environ, "PYTHONPATH": str(startup), "RECORDED_CALLS": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", "import json; json.dumps(1)"], env=environment, check=True)
+    (record,) = tmp_path.iterdir()
+    assert f"{json.__file__}\tdumps" in record.read_text(encoding="utf-8").splitlines()

@@ -187,7 +187,6 @@ def gradient(output: Node, leaves: list[Node], point: tuple[float, ...] | list[f
         return [0.0 if x is None else nearest_float(x) for x in found]
 
 
-@pytest.mark.slow
 def test_a_long_chain_needs_no_recursion() -> None:
     x = variable("x")
     output = x

@@ -239,7 +239,6 @@ AWKWARD = (
 )
 
 
-@pytest.mark.slow
 @each("name", NAMES, sampled=True)
 def test_functions_return_floats_and_never_raise(name: str) -> None:
     for xs in itertools.product(AWKWARD, repeat=OPS[name].min_inputs):
@@ -333,7 +332,6 @@ def test_methods_agree_where_they_meet(name: str) -> None:
         assert abs(mpf(call(name, x)) - exact) <= ulps * mpf(math.ulp(float(exact))), x
 
 
-@pytest.mark.slow
 @each("n", range(9))
 def test_differences_of_derivatives_of_digamma_are_accurate_at_every_order(n: int) -> None:
     """The higher the order, the later their expansions converge."""
@@ -389,7 +387,6 @@ def test_special_functions_of_numbers_need_no_library() -> None:
     assert done.stdout.split() == []
 
 
-@pytest.mark.slow
 @each("a", [1e3, 2e5, 1e6, 1e7], sampled=True)
 @each("deviations", [-9, -5, -2])
 def test_the_incomplete_gamma_function_below_a_large_a(a: float, deviations: float) -> None:
@@ -438,7 +435,6 @@ def test_bessel_functions_at_0_have_the_limits_from_above(kind: str) -> None:
         assert nearest_float(FUNCTIONS[f"bessel{kind}"](arb(order), arb(0))) == limit, order
 
 
-@pytest.mark.slow
 @each("name", ["besselj", "bessely", "besseli", "besselk"])
 def test_bessel_functions_have_a_value_for_all_orders_and_arguments(name: str) -> None:
     function = FLOATS.function(get_op(name), 2)

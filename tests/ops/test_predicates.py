@@ -225,7 +225,6 @@ PRODUCTS = {"silu", "mish", "gelu"}
 UNARY = [row for row in ROWS if len(row.domain) == 1 and row.name not in JUMP | PRODUCTS]
 
 
-@pytest.mark.slow
 @each("row", UNARY, ids=lambda row: row.name)
 def test_values_at_edges_and_infinity_are_the_limits_of_both_sides(row: Row) -> None:
     function = FLOATS.function(get_op(row.name), 1)

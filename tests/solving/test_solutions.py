@@ -114,7 +114,6 @@ def test_complete_solutions(text: str, low: float, high: float, points: list[flo
     assert [root.point["x"] for root in found.roots] == pytest.approx(points, rel=1e-15)
 
 
-@pytest.mark.slow
 @each(
     "text, at",
     [
@@ -158,7 +157,6 @@ def test_where_a_function_touches_zero_or_nearly(text: str, points: list[float])
     assert all(root.unique for root in found.roots)
 
 
-@pytest.mark.slow
 @each("seed", range(16), sampled=True)
 def test_curves_that_touch_or_nearly(seed: int) -> None:
     """Two curves whose difference is a known product: their common points are known, and so is how many there are.
@@ -241,7 +239,6 @@ def test_a_zero_that_may_be_double_is_said_to_be_so() -> None:
     assert near.error < 1e-30
 
 
-@pytest.mark.slow
 @each("shift", ["0", "6e-39", "-2e-39", "6e-36", "6e-30"])
 def test_a_zero_near_a_point_that_may_be_a_triple_one_is_in_a_box(shift: str) -> None:
     with mp.workdps(80):
@@ -251,7 +248,6 @@ def test_a_zero_near_a_point_that_may_be_a_triple_one_is_in_a_box(shift: str) ->
         assert any(encloses(box, mp.log(2) + offset) for box in boxes)
 
 
-@pytest.mark.slow
 @each("unit", [1.0, 1e9, 1e-9], sampled=True)
 @each("second", ["sinh(x - log(2)) - y/unit + log(2)", "sinh(y/unit - log(2)) - x + log(2)"])
 def test_the_box_around_a_zero_that_may_be_a_triple_one_has_the_size_of_its_units(unit: float, second: str) -> None:
@@ -329,7 +325,6 @@ def test_a_search_that_is_cut_short_bounds_the_global_minimum_well() -> None:
     assert 1 - 1e-2 < low <= 1 <= high < 1 + 1e-9
 
 
-@pytest.mark.slow
 @each("equations, box, count", SYSTEMS, sampled=True)
 def test_systems_of_the_literature(equations: str, box: dict[str, tuple[float, float]], count: int) -> None:
     f = ad.parse(equations)
@@ -364,7 +359,6 @@ def test_kinds_edges_and_global_points() -> None:
     assert {p.kind for p in found.points if not p.on_edge} == {"saddle"}
 
 
-@pytest.mark.slow
 @each(
     "text, box, point, kind",
     [
@@ -392,7 +386,6 @@ def test_kinks_and_multiple_zeros_of_the_gradient(
     assert only.kind == kind
 
 
-@pytest.mark.slow
 @each(
     "text, kind",
     [
@@ -481,7 +474,6 @@ def test_no_value_in_the_box_is_beyond_the_global_optima(
     assert most.global_.value_enclosure[1] >= max(values) - 1e-12
 
 
-@pytest.mark.slow
 @each(
     "text",
     [
@@ -584,7 +576,6 @@ def test_plateaus_on_which_slopes_underflow_take_few_boxes(
     assert (len(found.points), found.complete, len(found.unresolved)) == (points, False, 1)
 
 
-@pytest.mark.slow
 def test_poles_of_the_gamma_function_take_few_boxes() -> None:
     found = ad.parse("lgamma(x)").minimize(x=(-3, 3), max_boxes=2000)
     assert (found.boxes < 1500, len(found.points)) == (True, 4)

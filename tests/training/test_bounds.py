@@ -251,7 +251,6 @@ def test_bounds_between_which_there_is_no_number(low: float | None, high: float 
         check_bounds("a", (low, high))
 
 
-@pytest.mark.slow
 @each("optimizer", ["lm", "lbfgs"])
 @each("limit", [1.7, 1.9, 1.95])
 def test_the_value_of_one_level_is_no_way_around_the_bound_of_another(optimizer: str, limit: float) -> None:

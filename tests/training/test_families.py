@@ -55,7 +55,10 @@ FAMILIES: dict[str, dict[str, tuple[float, float]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+LONG = ["a*sin(v*x)*cos(w*x) + m", "c + d*x + a*sin(2*pi*x/t + p)"]  # seconds each
+
+
+@pytest.mark.parametrize("family", [pytest.param(each, marks=[pytest.mark.slow] * (each in LONG)) for each in FAMILIES])
 def test_a_fit_without_starts_has_less_loss_than_the_true_parameters(family: str) -> None:
     for seed in range(amount(1, 4, 20)):
         check(family, np.random.default_rng([seed, *family.encode()]))

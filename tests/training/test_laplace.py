@@ -508,6 +508,43 @@ def test_the_marginal_likelihood_of_a_linear_model_is_a_multivariate_normal_dens
     check_gradient(found, np.random.default_rng(5).uniform(0.3, 1.3, len(found.names)))
 
 
+def test_two_targets_that_share_effects_are_one_normal_sample() -> None:
+    """The reported estimates maximise its density, and the log-likelihood is the density there."""
+    generator, rows = np.random.default_rng(1), 24
+    x, group = np.arange(rows) / 5, np.arange(rows) % 6
+    effect = generator.normal(size=6)[group]
+    y, z = (line + effect + 0.3 * generator.normal(size=rows) for line in (1 + 2 * x, 2 - x))
+    data = {"x": x, "y": y, "z": z, "g": [f"g{k}" for k in group]}
+    model = "[y, z] ~ [a + b*x + u[g], c + d*x + u[g]]"
+    found = ad.fit(model, data, laplace="u", priors=["u[g] ~ normal(0, s)"])
+
+    def log_density(a: float, b: float, c: float, d: float, s: float, sigma: float) -> float:
+        shared = s * s * np.equal.outer(np.tile(group, 2), np.tile(group, 2)) + sigma**2 * np.eye(2 * rows)
+        mean = np.concatenate((a + b * x, c + d * x))
+        return float(scipy.stats.multivariate_normal.logpdf(np.concatenate((y, z)), mean, shared))
+
+    best = log_density(**found.parameters)
+    assert found.log_likelihood == pytest.approx(best, rel=1e-9)
+    for name, value in found.parameters.items():
+        for factor in (0.99, 1.01):
+            assert log_density(**{**found.parameters, name: value * factor}) < best
+
+
+def test_a_likelihood_that_is_written_out_has_the_random_effects_of_the_model_with_a_target() -> None:
+    generator, group = np.random.default_rng(1), np.arange(24) % 6
+    x = np.arange(24) / 5
+    y = 1 + 2 * x + generator.normal(size=6)[group] + 0.1 * generator.normal(size=24)
+    data = {"x": x, "y": y, "g": [f"g{k}" for k in group]}
+    options: dict[str, Any] = {"laplace": "u", "priors": ["u[g] ~ normal(0, q)"]}
+    wanted = ad.fit("y ~ a + b*x + u[g]", data, **options)
+    found = ad.fit("-log(normal_pdf(y, a + b*x + u[g], sigma))", data, likelihood=True, **options)
+    assert found.converged
+    assert found.log_likelihood == pytest.approx(wanted.log_likelihood, rel=1e-9)
+    for name, value in wanted.parameters.items():
+        assert found.parameters[name] == pytest.approx(value, rel=1e-6)
+        assert found.stderr[name] == pytest.approx(wanted.stderr[name], rel=1e-4)
+
+
 def test_the_marginal_likelihood_of_counts_is_laplaces_approximation_of_each_level() -> None:
     """The joint density at the mode of a level, over the root of the curvature there."""
     found, values = marginal("k ~ exp(c + b[g] + d*x)", {"b[g]": "normal(0, s)"}, "b", family="poisson"), []

@@ -19,8 +19,7 @@ from autodiff_cli.training.options import FitOptions
 DATA = {"x": [0.0, 1.0, 2.0, 3.0], "y": [1.0, 3.0, 5.0, 7.5]}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("epochs", [0, 3, 199, 200, 201, 1000])
+@pytest.mark.parametrize("epochs", [0, 3, 199, 200, 201, pytest.param(1000, marks=pytest.mark.slow)])
 def test_at_most_200_epochs_the_first_and_the_last_among_them(epochs: int) -> None:
     options = FitOptions(optimizer="adam", epochs=epochs)
     objective = Objective.of("y ~ a*x + b", as_dataset(DATA), options)

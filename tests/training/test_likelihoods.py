@@ -172,9 +172,8 @@ def test_regular_likelihoods_have_no_warning() -> None:
     assert found.parameters["k"] == pytest.approx(2, abs=0.3)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("unit", [1, 0.001])
-@pytest.mark.parametrize(("rows", "width"), [(3, 0.8), (5, 0.3)])
+@pytest.mark.parametrize("unit", [1, pytest.param(0.001, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("rows", "width"), [(3, 0.8), pytest.param(5, 0.3, marks=pytest.mark.slow)])
 def test_a_component_of_few_rows_is_found_if_it_is_as_wide_as_the_others(rows: int, width: float, unit: float) -> None:
     generator = np.random.default_rng([rows, 6])
     few = generator.normal(9, width, rows)

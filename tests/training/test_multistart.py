@@ -22,8 +22,10 @@ MODEL = "y ~ a*exp(-(x - m)^2/s) + b*exp(-(x - n)^2/q)"
 LOCAL = {"m": 0.5, "n": 0.6}  # both peaks at one end
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"optimizer": "lbfgs"}, {"loss": "huber"}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, *(pytest.param(each, marks=pytest.mark.slow) for each in ({"optimizer": "lbfgs"}, {"loss": "huber"}))],
+)
 def test_multistart_finds_the_minimum_that_one_start_misses(options: dict[str, Any]) -> None:
     start = {"a": 1, "b": 1, "s": 1, "q": 1, **LOCAL}
     found = ad.fit(MODEL, DATA, start=start, starts=6, seed=1, **options)

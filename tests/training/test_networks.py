@@ -123,7 +123,6 @@ def test_xor_from_nearly_every_seed() -> None:
     assert solved >= 0.9 * count
 
 
-@pytest.mark.slow
 def test_two_moons() -> None:
     found = fit(
         "moon ~ softmax(mlp([x1, x2], [16, 16], relu))",
@@ -136,7 +135,6 @@ def test_two_moons() -> None:
     assert found.validation_accuracy > 0.97
 
 
-@pytest.mark.slow
 def test_iris() -> None:
     found = fit(IRIS, open_data([str(SETS / "iris.csv")]), epochs=300, learning_rate=0.02)
     assert found.classes == ("setosa", "versicolor", "virginica")

@@ -15,8 +15,17 @@ FOLDER = SETS / "nist"
 PROBLEMS: dict[str, Any] = json.loads((FOLDER / "problems.json").read_text())
 
 
-@pytest.mark.parametrize("start", [0, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", PROBLEMS)
+LONG = ["ENSO", "Gauss1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [
+        pytest.param(name, start, marks=[pytest.mark.slow] * (start and name in LONG))
+        for name in PROBLEMS
+        for start in (0, 1)
+    ],
+)
 def test_certified_values(name: str, start: int) -> None:
     problem = PROBLEMS[name]
     certified = problem["certified"]

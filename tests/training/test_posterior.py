@@ -172,7 +172,6 @@ def test_eight_schools() -> None:
     assert fit.confidence(0.9)["tau"] == pytest.approx((fit.posterior["tau"].q05, fit.posterior["tau"].q95))
 
 
-@pytest.mark.slow
 def test_hierarchical_chains_start_where_the_rows_are() -> None:
     """From 1 a chain comes to a rate at which all predictions are 0, and the density no longer changes."""
     x = np.tile(np.arange(4.0), 2)
@@ -348,7 +347,6 @@ def test_levels_as_an_array_have_the_density_of_sums(
         np.testing.assert_allclose([*points[0].values()], [*points[1].values()])
 
 
-@pytest.mark.slow
 def test_without_compiled_code_the_draws_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the density is not defined, too: the standard deviation is 2 - a."""
     generator = np.random.default_rng(5)
@@ -561,7 +559,6 @@ def test_groups_show_their_posteriors(tmp_path: Path) -> None:
     assert len(shown) == 2  # the single row of c leaves no scatter to draw from
 
 
-@pytest.mark.slow
 def test_predictive_bands() -> None:
     """With flat priors they are those of least squares and of maximum likelihood."""
     generator = np.random.default_rng(5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -113,9 +114,15 @@ def test_an_epoch_without_a_loss_is_never_the_best() -> None:
     assert selection_loss(numbers[0]) == math.inf
 
 
+VALIDATED = [{}, {"optimizer": "adam", "epochs": 20, "learning_rate": 0.1}, {"starts": 3}, {"l2": 0.001}]
+
+
 @each("model", ["y ~ a + b*x", "counts ~ exp(a + b*x)"])
-@each("weights", [None, "w"])
-@each("options", [{}, {"optimizer": "adam", "epochs": 20, "learning_rate": 0.1}, {"starts": 3}, {"l2": 0.001}])
+@each(
+    "options, weights",
+    itertools.product(VALIDATED, [None, "w"]),
+    quick=lambda options, weights: (not options or "starts" in options) == (weights is None),
+)
 def test_the_validation_loss_has_the_scale_of_the_fit(model: str, weights: str | None, options: dict[str, Any]) -> None:
     generator = np.random.default_rng(0)
     y = 3 * X + 0.2 * generator.standard_t(2, size=40)

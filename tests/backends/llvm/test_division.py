@@ -6,7 +6,6 @@ import itertools
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -57,7 +56,6 @@ def test_any_numbers(rows: list[tuple[float, float, float]]) -> None:
     compared(a, b, d)
 
 
-@pytest.mark.slow
 @every_width
 @each("count", [2, 40])  # sums that stay in registers, and more than there are
 @each("text", ["d", "exp(log(d))"])  # without and with a call, for which vectors are side by side
@@ -175,7 +173,6 @@ def test_quotients_in_sums_of_sums_are_exact_at_poles(text: str) -> None:
     check_poles(text, has_gradient=False)
 
 
-@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(st.integers(1, 10**6), st.integers(1, 10**6), st.sampled_from([1.0, 0.1, 1e-300, 1e290])),

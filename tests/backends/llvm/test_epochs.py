@@ -85,7 +85,6 @@ def scaled(columns: dict[str, Any]) -> dict[str, Any]:
     return {name: column if name == "w" else column / 30 for name, column in columns.items()}
 
 
-@pytest.mark.slow
 @each("method", OPTIMIZERS, sampled=True)
 @each("batch", [1, 7, 32, 1000], sampled=True)
 def test_compiled_epochs_are_those_of_the_loop(method: str, batch: int) -> None:
@@ -93,7 +92,6 @@ def test_compiled_epochs_are_those_of_the_loop(method: str, batch: int) -> None:
     assert_same(run(LlvmBackend(1), objective, method, batch), run(NumpyBackend(), objective, method, batch))
 
 
-@pytest.mark.slow
 @each("model", [MODEL, NETWORK, VECTORS, "y ~ a*x + gamma(b + z)", "(a - 1)^2 + (y - b)^2 + 0*c"], sampled=True)
 @each("method", ["sgd", "adam"])
 @each("weighted", [False, True])
@@ -104,7 +102,6 @@ def test_whatever_the_model_and_the_weights(model: str, method: str, weighted: b
         assert_same(run(LlvmBackend(1), objective, method, batch), run(NumpyBackend(), objective, method, batch))
 
 
-@pytest.mark.slow
 @each("longest", [1e-3, 0.3, 1e9])
 def test_gradients_are_shortened_as_in_the_loop(longest: float) -> None:
     objective = Objective(VECTORS, scaled(data(90)), weights="w", start={"v": [3, 1], "a": 2})
@@ -124,7 +121,6 @@ def test_gradients_of_any_size_are_shortened(slope: float) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
 
 
-@pytest.mark.slow
 @each("batch", [1, 13, 64, 600])
 def test_wide_layers_too(batch: int) -> None:
     objective = Objective("y ~ mlp([x, z], [40, 40], relu)", scaled(data(601)), weights="w")
@@ -153,7 +149,6 @@ def test_batches_larger_than_a_kernel_takes_go_to_all_threads() -> None:
     )
 
 
-@pytest.mark.slow
 def test_fixed_parameters_bounds_and_patience_go_through_whole_fits() -> None:
     given = scaled(data(300))
     wanted, found = [
@@ -218,7 +213,6 @@ def test_compiled_code_reads_and_writes_only_the_buffers_it_has(monkeypatch: pyt
     assert all((end == mark).all() for end in ends)
 
 
-@pytest.mark.slow
 @each("kind", ["f8", "f4", "i2", "u1"], sampled=True)
 @each("at_end", [False, True])
 def test_no_byte_beyond_a_column_is_touched(kind: str, at_end: bool) -> None:

@@ -70,7 +70,6 @@ def test_a_number_in_the_formula_changes_no_value(text: str, width: int) -> None
         assert same(op, one, other), (value, one, other)
 
 
-@pytest.mark.slow
 @every_width
 @each("text", [*WRITTEN, "x^1"])
 def test_a_slope_is_no_number_where_numpys_is_none(text: str, width: int) -> None:
@@ -80,7 +79,6 @@ def test_a_slope_is_no_number_where_numpys_is_none(text: str, width: int) -> Non
     np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
 
 
-@pytest.mark.slow
 @every_width
 def test_signs_of_zero_survive(width: int) -> None:
     x = np.array([-0.0, 0.0])
@@ -103,7 +101,6 @@ def test_of_equal_numbers_the_first_is_the_largest_and_the_smallest(width: int) 
             np.testing.assert_array_equal(found, wanted, text)
 
 
-@pytest.mark.slow
 @every_width
 def test_sine_and_cosine_keep_their_digits_next_to_their_zeros(width: int) -> None:
     row = {row.name: row for row in ROWS}

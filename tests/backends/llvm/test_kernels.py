@@ -78,7 +78,6 @@ NETWORK = "tanh(V @ tanh(W @ [x, x^2] + b) + c)[0]"
 SIZES = {"W": (5, 2), "b": (5,), "V": (3, 5), "c": (3,)}
 
 
-@pytest.mark.slow
 @every_width
 @each("rows", [1, 4, 130, 600])
 def test_a_network(rows: int, width: int) -> None:
@@ -89,7 +88,6 @@ def test_a_network(rows: int, width: int) -> None:
     both_ways(outputs, {"x": generator.normal(size=rows)}, point, SIZES, width=width)
 
 
-@pytest.mark.slow
 @each("text", ["W @ V*x", "outer([x, a], [a, 1, x]) @ outer([1, x, 2], [x, a])", "W @ outer([x, a, 1], [a, x])"])
 def test_products_of_matrices(text: str) -> None:
     program = read(f"W: 2x3; V: 3x2; {text}")
@@ -137,7 +135,6 @@ def test_what_reads_no_column_counts_once_for_every_row() -> None:
         assert kernel.sums({"a": 0.5}, {"x": np.ones(rows)}, rows).tolist() == [rows / 2, 7 * rows]
 
 
-@pytest.mark.slow
 def test_more_sums_than_registers() -> None:
     leaves = [variable(f"a{k}") for k in range(60)]
     total: Node = constant("0")

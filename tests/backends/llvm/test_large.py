@@ -45,8 +45,9 @@ def _kernels(columns: int, layers: list[int], rows: int, backend: str) -> ad.Obj
     return ad.Objective(f"y ~ sum(mlp([{inputs}], {layers}, tanh))", data, backend=backend)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("columns", "layers"), [(8, [32, 32, 1]), (64, [256, 256, 10])])
+@pytest.mark.parametrize(
+    ("columns", "layers"), [(8, [32, 32, 1]), pytest.param(64, [256, 256, 10], marks=pytest.mark.slow)]
+)
 def test_networks_are_the_same_however_they_are_computed(columns: int, layers: list[int]) -> None:
     found = [_kernels(columns, layers, 256, name) for name in ("llvm", "numpy", "auto")]
     answers = [each.value_and_grad(each.start) for each in found]

@@ -45,9 +45,8 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     change_scheduling(monkeypatch, solo_seconds=0.0, solo_seconds_if_awake=0.0, max_solo_doublings=0)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
-@pytest.mark.parametrize("rows", [ROWS, 3 * 8192, 8193, 100])
+@pytest.mark.parametrize("rows", [pytest.param(ROWS, marks=pytest.mark.slow), 3 * 8192, 8193, 100])
 def test_the_same_bits_with_any_number_of_threads(rows: int) -> None:
     columns = {name: column[:rows] for name, column in COLUMNS.items()}
     found = [LlvmBackend(threads).sum_kernel(GRAPHS).sums(POINT, columns, rows).tobytes() for threads in (1, 2, 3, 8)]
@@ -202,7 +201,6 @@ def test_helpers_who_come_in_vain_are_seldom_called(monkeypatch: pytest.MonkeyPa
     assert 0 < len(shared) < 30
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("eager")
 def test_kernels_of_several_callers_share_helpers() -> None:
     kernels = [LlvmBackend(threads).sum_kernel(GRAPHS) for threads in (2, 3, 4, 8)]

@@ -127,7 +127,6 @@ def test_json_has_what_the_record_has() -> None:
     assert len(run_cli("ops --json").json["operations"]) == len(ALL)
 
 
-@pytest.mark.slow
 @each(
     "op",
     [op for op in operations() if not op.is_structural and op.min_inputs == 1],

@@ -125,7 +125,6 @@ def test_keys_lead_through_both_passes(terminal: Terminal) -> None:
     assert terminal.end() == 0
 
 
-@pytest.mark.slow
 def test_a_small_window_is_scrolled_down_and_up_again(terminal: Terminal) -> None:
     terminal.resize(80, 8)
     terminal.start(AUTODIFF, *LINE, "--step")

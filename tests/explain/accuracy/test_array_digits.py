@@ -151,9 +151,8 @@ def test_several_outputs_and_their_jacobian() -> None:
     assert warned('"[x*y, sin(x)]" --x 2 --y 3 --jacobian') == {}
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(LONGDOUBLE_EPS_RATIO == 1, reason="long floats are floats here")
-@pytest.mark.parametrize("seed", [0, *range(1, 4)])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 def test_in_large_layers_exactly_the_inaccurate_elements_are_listed(seed: int) -> None:
     """Sums of many terms of which a few cancel by chance: nothing "may" be spoilt."""
     chance = np.random.default_rng(seed)

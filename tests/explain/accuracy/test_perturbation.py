@@ -64,7 +64,6 @@ PRODUCTS = ["x*y - z", "y*x - z", "sum([x, 1]*[y, 2]) - z - 2", "dot([x, 0], [y,
 POWERS = ["x^2 - z", "x^y - z", "square(x) - z", "sum([x, 1]^2) - z - 1", "sum(v^y) - z", "sum(v^2) - z"]
 
 
-@pytest.mark.slow
 @each("bits", range(38, 56), sampled=True)
 @each("text", PRODUCTS + POWERS)
 def test_products_of_short_numbers_are_exact_only_without_an_error(text: str, bits: int) -> None:
@@ -91,7 +90,6 @@ def test_a_short_decimal_is_not_exact_because_its_float_is_short(text: str) -> N
 CONSTANTS = ["pi", "tau", "e", "0.1", "2.7", "123.456", "1e-5", "6.02214076e23", "1e23", "0.333333333333333333"]
 
 
-@pytest.mark.slow
 @each("text", CONSTANTS, sampled=True)
 def test_differences_of_rounded_constants_are_reported(text: str) -> None:
     number = mpmath.mpf({"pi": mpmath.pi, "tau": 2 * mpmath.pi, "e": mpmath.e}.get(text, text))

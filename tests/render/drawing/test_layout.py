@@ -116,7 +116,6 @@ def meet(place: Rectangle, other: Rectangle) -> bool:
     )
 
 
-@pytest.mark.slow
 @settings(deadline=None)
 @given(framed_graphs())
 def test_a_frame_holds_what_stands_in_it_and_nothing_else(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +26,6 @@ def svg(text: str, values: dict[str, float]) -> str:
     return to_svg(build_drawing(ad.parse(text).trace(**values)), number_formats(None)[1])
 
 
-@pytest.mark.slow
 def test_a_large_drawing_with_calls_stands_in_parts() -> None:
     text = svg(XOR, WEIGHTS)
     width = float(re.search(r'width="(\d+)"', text)[1])  # type: ignore[index]

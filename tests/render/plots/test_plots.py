@@ -181,7 +181,6 @@ def test_a_sample_of_many_rows_is_plotted_with_a_note() -> None:
     assert "dots: 2000 of 5000 rows, chosen at random" in "\n".join(in_characters(found))
 
 
-@pytest.mark.slow
 def test_numbers_that_are_not_finite_leave_gaps() -> None:
     with np.errstate(all="ignore"):
         x = np.linspace(-1, 3, 30)
@@ -235,8 +234,7 @@ def kinetics(groups: int) -> dict[str, Any]:
     return {"conc": conc, "rate": (group + 2) * conc / (1 + conc) + noise, "state": [f"_s$_{k:02}" for k in group]}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("count", [1, 3, 7])
+@pytest.mark.parametrize("count", [3, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 7))])
 def test_labels_have_a_curve_each_in_a_colour_and_a_marker_of_their_own(count: int) -> None:
     data = kinetics(count)
     found = drawn("rate ~ v[state]*conc/(k + conc)", data)
@@ -308,7 +306,6 @@ def test_losses_are_drawn_if_there_was_a_step(epochs: int) -> None:
     assert [panel.title for panel in found] == titles[: 3 if epochs else 2]
 
 
-@pytest.mark.slow
 def test_the_figure_of_a_posterior_grows_with_its_numbers() -> None:
     generator = np.random.default_rng(0)
     for count in (2, 7):
@@ -386,7 +383,6 @@ def test_doses_stand_by_their_ratios() -> None:
     assert not fit_panels(drawn("y ~ a*exp(-b*x)", decay()))[0].is_x_logarithmic
 
 
-@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     ("step", "marks"),

@@ -158,7 +158,6 @@ def test_a_window_shows_a_part_of_the_whole(inputs: list[list[int]], data: st.Da
     assert shown == [row[left + 3 : left + 3 + extent.width].rstrip() for row in rows]
 
 
-@pytest.mark.slow
 @given(wirings())
 def test_with_ascii_the_same_is_drawn(inputs: list[list[int]]) -> None:
     sketch = sketched(inputs)

@@ -69,7 +69,6 @@ def test_the_current_node_is_always_in_sight(
     assert "┏" in "".join(screen(step_view, ViewState(moment), window)) or not moment
 
 
-@pytest.mark.slow
 @given(graphs(), POINTS)
 def test_at_the_end_the_boxes_hold_the_numbers_of_the_trace(
     graph: tuple[Node, list[Node]], point: dict[str, float]
@@ -83,7 +82,6 @@ def test_at_the_end_the_boxes_hold_the_numbers_of_the_trace(
     assert in_boxes(lines, "∂") == Counter(show(a) for a in found.adjoints if a is not None)
 
 
-@pytest.mark.slow
 @examples(30)  # each draws all steps
 @given(graphs(), POINTS)
 def test_values_appear_one_by_one_then_adjoints_as_contributions_arrive(
@@ -191,7 +189,6 @@ def test_the_help_lists_the_keys() -> None:
     assert set(HELP_LINES) <= set(lines)
 
 
-@pytest.mark.slow
 def test_of_a_huge_graph_the_surroundings_are_drawn() -> None:
     text = "a = x^2;" + "+".join(["sin(a)"] * 2000)
     found = at(text, x=0.5)

@@ -260,6 +260,15 @@ def test_what_is_no_cluster_is_named_within_seconds(given: Any, said: str, monke
     assert time.monotonic() - begun < 10
 
 
+def test_clients_that_cannot_be_used_here_are_refused(client: Any) -> None:
+    from distributed import Client
+
+    other = Client(client.scheduler.address, set_as_default=False)
+    other.close()
+    with pytest.raises(OptionError, match="the client is not connected"):
+        ad.fit(MODEL, DATA, cluster=other)
+
+
 def test_without_dask_the_message_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(OptionError, match="pip install distributed"):

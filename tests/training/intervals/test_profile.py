@@ -27,7 +27,6 @@ KINETICS = "v ~ Vm*c/(K + c)"
 FALLING = {"x": [0.0, 1, 2, 3, 4], "y": [1, 0.2, 0.12, -0.05, 0.1]}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["lm", "lbfgs"])
 def test_least_squares_have_the_intervals_of_lmfit(optimizer: str) -> None:
     found = ad.fit(KINETICS, TREATED, start={"Vm": 200, "K": 0.1}, optimizer=optimizer, profile=True)

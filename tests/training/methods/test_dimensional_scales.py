@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.language.program import read
 from autodiff_cli.training.objective.parameters import dimensional_scales
+from tests.each import each
 
 # Of each model: the powers of the units of y and x that each of its parameters has.
 MODELS: dict[str, dict[str, tuple[int, int]]] = {
@@ -43,7 +47,6 @@ TRUTH = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize("loss", ["mse", "huber", "cauchy"])
 @pytest.mark.parametrize("model", TRUTH)
@@ -58,3 +61,45 @@ def test_a_fit_is_the_same_in_any_unit(model: str, loss: str) -> None:
         for name, (power_of_y, power_of_x) in MODELS[model].items():
             wanted = here.parameters[name] * of_y**power_of_y * of_x**power_of_x
             assert there.parameters[name] == pytest.approx(wanted, rel=1e-5), (name, of_x, of_y)
+
+
+EXACT_MODELS = [model for model in TRUTH if "^n" not in model]  # without powers, which are rounded
+METHODS: list[dict[str, Any]] = [
+    {"optimizer": "lm", "profile": True},
+    {"optimizer": "lm"},
+    {"optimizer": "lbfgs"},
+    {"optimizer": "lbfgs", "loss": "cauchy"},
+]
+
+
+@each(
+    "model, options",
+    itertools.product(EXACT_MODELS, METHODS),
+    quick=lambda model, options: EXACT_MODELS.index(model) == METHODS.index(options),
+)
+@each("of_y, of_x", [(2.0**14, 2.0**-20), (2.0**-10, 2.0**30)])
+def test_a_fit_takes_the_same_steps_in_units_that_are_powers_of_two(
+    model: str, options: dict[str, Any], of_y: float, of_x: float
+) -> None:
+    """Floats have the same digits there, so the same numbers come out, apart from where the last steps end."""
+    x, start = np.linspace(0.1, 5, 40), {name: 1.25 * value for name, value in TRUTH[model].items()}
+    y = np.array(ad.parse(model)(x=x, **TRUTH[model])) + 0.05 * np.sin(37 * x * x)
+    units = {name: of_y**power_of_y * of_x**power_of_x for name, (power_of_y, power_of_x) in MODELS[model].items()}
+    plain = ad.fit(f"y ~ {model}", {"x": x, "y": y}, start=start, **options)
+    scaled_start = {name: value * units[name] for name, value in start.items()}
+    scaled = ad.fit(f"y ~ {model}", {"x": x * of_x, "y": y * of_y}, start=scaled_start, **options)
+    assert plain.converged
+    assert scaled.converged
+    assert (scaled.warnings, scaled.notes) == (plain.warnings, plain.notes)
+    for name, unit in units.items():
+        assert scaled.parameters[name] / unit == pytest.approx(plain.parameters[name], rel=1e-14)
+        assert scaled.stderr[name] / unit == pytest.approx(plain.stderr[name], rel=1e-12)
+        if "profile" in options:
+            ends = [end / unit for end in scaled.intervals["profile"][name]]
+            assert ends == pytest.approx(plain.intervals["profile"][name], rel=1e-12)
+    assert scaled.r_squared == pytest.approx(plain.r_squared, rel=1e-14)
+    losses, wanted = ([record["loss"] for record in found.history] for found in (scaled, plain))
+    if "loss" not in options:  # else the path depends on the last digit of the residuals' scale
+        assert abs(len(losses) - len(wanted)) < 4
+        steps = min(len(losses), len(wanted)) - 2
+        assert [loss / of_y**2 for loss in losses[:steps]] == pytest.approx(wanted[:steps], rel=1e-9)

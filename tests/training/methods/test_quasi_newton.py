@@ -127,7 +127,6 @@ def test_a_curved_valley(count: int, scale: float) -> None:
     assert seen[-1].loss < 1e-12 or np.allclose(outcome.theta / scale, [-1, *[1] * (count - 1)], atol=0.05)
 
 
-@pytest.mark.slow
 @examples(30)
 @given(st.lists(st.floats(-2, 2), min_size=3, max_size=3), st.lists(st.floats(0.1, 2), min_size=3, max_size=3))
 def test_in_a_box_against_scipy(low: list[float], widths: list[float]) -> None:

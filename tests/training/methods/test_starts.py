@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,17 @@ from autodiff_cli import Objective, fit
 from autodiff_cli.array_types import Array
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.training.fitting.starts import _balance_with_partners, _find_partners, _sample_values, sample_starts
+from autodiff_cli.training.fitting.starts import (
+    SETTINGS,
+    START_STRATEGIES,
+    DescentRequest,
+    Multistart,
+    StartCandidate,
+    _balance_with_partners,
+    _find_partners,
+    _sample_values,
+    sample_starts,
+)
 from autodiff_cli.training.fitting.symmetries import Sinusoids
 from autodiff_cli.training.objective.kernels import linear_parameters
 from tests.each import each
@@ -342,3 +353,105 @@ def test_each_of_two_partners_of_a_parameter_is_used_as_often() -> None:
     data = {"x": np.array([1.0, 2.0]), "z": np.array([1e6, 2e6]), "y": np.ones(2)}
     found = balanced("y ~ (x - m)^2 + (z - m)^2", data, "m")["m"]
     assert np.mean(found < 100) == pytest.approx(0.5, abs=0.04)
+
+
+# --- what a search proposes
+
+PLACES = np.linspace(0.1, 5, 40)
+SEARCHED: dict[str, tuple[str, Callable[..., Any]]] = {  # the linear parameters, and the curve
+    "a*exp(-b*x) + c": ("ac", lambda x, a, b, c: a * np.exp(-b * x) + c),
+    "a*sin(w*x + p) + c": ("ac", lambda x, a, w, p, c: a * np.sin(w * x + p) + c),
+    "a*sin(w*x) + b*cos(v*x)": ("ab", lambda x, a, w, b, v: a * np.sin(w * x) + b * np.cos(v * x)),
+    "a*exp(-g*x)*sin(w*x + p)": ("a", lambda x, a, g, w, p: a * np.exp(-g * x) * np.sin(w * x + p)),
+    "a*max(0, x - k) + b": ("ab", lambda x, a, k, b: a * np.maximum(0, x - k) + b),
+    "a - b*exp(-(x/c)^k)": ("ab", lambda x, a, b, c, k: a - b * np.exp(-((x / c) ** k))),
+    "a*exp(-((x - m)/w)^2) + b*exp(-((x - n)/v)^2) + c": (
+        "abc",
+        lambda x, a, m, w, b, n, v, c: a * peak(x, m, w) + b * peak(x, n, v) + c,
+    ),
+}
+
+
+def search_of(model: str, fixed: str = "") -> tuple[Objective, Multistart]:
+    """Return the search for starting values of a model."""
+    y = 2 * peak(PLACES, 1.3, 0.4) + np.sin(4 * PLACES) + 0.1 * NOISE[:40]
+    objective = Objective(f"y ~ {model}", {"x": PLACES, "y": y})
+    free = objective.layout.mask([name for name in objective.parameters if name not in fixed])
+    return objective, Multistart(objective, objective.start, free, 0, objective.bounds, SETTINGS.quick)
+
+
+def requests_of(search: Multistart, strategy: Any, rss: Callable[[Any], float]) -> list[DescentRequest]:
+    """Return what a strategy proposes if every fit ends where it starts."""
+    requests, reply, proposals = list[DescentRequest](), None, strategy(search)
+    with contextlib.suppress(StopIteration):
+        while True:
+            requests.append(proposals.send(reply))
+            reply = [StartCandidate(point, point, rss(point)) for point in requests[-1].points]
+    return requests
+
+
+@each("model", SEARCHED)
+@each("fixed", ["", "c"])
+def test_proposed_points_have_the_best_values_of_linear_parameters(model: str, fixed: str) -> None:
+    linear, curve = SEARCHED[model]
+    objective, search = search_of(model, fixed)
+    names, y, proposed = objective.parameters, objective.column("y"), 0
+
+    def rss(theta: Any) -> float:
+        return float(np.sum(np.square(y - curve(PLACES, **dict(zip(names, theta, strict=True))))))
+
+    strategies = (*START_STRATEGIES, Multistart.exponent_points, Multistart.kink_points, Multistart.few_points)
+    for request in [request for strategy in strategies for request in requests_of(search, strategy, rss)]:
+        proposed += len(request.points)
+        is_free = search._free if request.box is None else np.asarray(request.box.low < request.box.high)
+        for theta, is_varied in zip(request.points, np.broadcast_to(is_free, request.points.shape), strict=True):
+            assert all(theta[k] == objective.start[k] for k, name in enumerate(names) if name in fixed)
+            point = dict(zip(names, theta, strict=True))
+            adjusted = {name: 0.0 for name, is_free in zip(names, is_varied, strict=True) if name in linear and is_free}
+            rest = y - curve(PLACES, **(point | adjusted))
+            none = dict.fromkeys(linear, 0.0)
+            columns = [curve(PLACES, **(point | none | {name: 1.0})) for name in adjusted]
+            design = np.array([column / max(np.abs(column).max(), 1e-300) for column in columns]).T
+            best = rest - design @ np.linalg.lstsq(design, rest)[0]
+            assert rss(theta) == pytest.approx(best @ best, rel=1e-6)
+    assert proposed >= 2
+
+
+@each("model", ["a*sin(w*x + p) + c", "a*exp(-g*x)*sin(w*x + p)"])
+def test_a_scan_proposes_the_best_frequency_whatever_the_phase_and_the_linear_parameters(model: str) -> None:
+    objective, search = search_of(model)
+    y, turns = objective.column("y"), np.ptp(PLACES) / (2 * np.pi)
+    names, damping = objective.parameters, np.exp(-objective.start[1] * PLACES) if "g" in model else np.ones(40)
+    (scan,) = search._frequency_grids(objective.start)
+    left = []
+    for w in scan.values:
+        design = [damping * np.sin(w * PLACES), damping * np.cos(w * PLACES)] + [np.ones(40)] * ("g" not in model)
+        residuals = y - np.array(design).T @ np.linalg.lstsq(np.array(design).T, y)[0]
+        left.append(residuals @ residuals)
+    points = np.tile(objective.start, (len(left), 1))
+    points[:, scan.parameter] = scan.values
+    adjusted = [k for k, name in enumerate(names) if name in "apc"]
+    found = search._remaining_squares(points, np.array(adjusted))
+    np.testing.assert_allclose(found, left, rtol=0.01)  # near one turn per two rows, both waves are almost the same
+    assert np.median(np.abs(found - left)) < 1e-9
+    np.testing.assert_allclose(scan.turns, np.abs(scan.values) * turns, rtol=1e-9)
+    best = scan.values[np.argmin(left * scan.turns ** (2 / 40))]
+    assert best in search._scan_frequencies(objective.start)[:, scan.parameter]
+
+
+@each("wave, rounds", [(0.0, 0), (0.5, SETTINGS.residual_rounds)])
+def test_a_search_goes_on_near_its_best_end_while_neighbouring_residuals_are_alike(wave: float, rounds: int) -> None:
+    y = 2 * np.exp(-PLACES) + 0.3 + 0.1 * NOISE[:40] + wave * np.sin(4 * PLACES)
+    objective = Objective("y ~ a*exp(-b*x) + c", {"x": PLACES, "y": y})
+    end = np.array([2.0, 1.0, 0.3])
+
+    def count(search: Callable[[Multistart], Any]) -> int:
+        proposals = search(Multistart(objective, objective.start, np.ones(3, bool), 0, objective.bounds))
+        requests, reply = 0, None
+        with contextlib.suppress(StopIteration):
+            while True:
+                request = proposals.send(reply)
+                requests, reply = requests + 1, [StartCandidate(point, end, 0.1) for point in request.points]
+        return requests
+
+    assert count(Multistart.best) - count(lambda search: search.best_of(START_STRATEGIES)) == rounds

@@ -24,7 +24,6 @@ def data(kind: str) -> dict[str, Any]:
     return {"x": x.astype(kind), "y": y.astype(kind) if kind != "?" else y, "s": (1 + x % 3).astype(kind)}
 
 
-@pytest.mark.slow
 @every_backend
 @each("kind", TYPES + OTHERS, sampled=True)
 def test_every_type_is_read_as_doubles(kind: str, backend: str) -> None:
@@ -97,7 +96,6 @@ def test_falling_unsigned_predictors_are_in_order(kind: str) -> None:
         assert (fit.durbin_watson is not None) is expected
 
 
-@pytest.mark.slow
 @each("order", ["rising", "falling", "random"])
 def test_unsigned_predictors_of_groups_are_in_order_if_they_are_as_floats(order: str) -> None:
     x = {"rising": np.arange(20), "falling": np.arange(20)[::-1], "random": np.argsort(np.sin(np.arange(20)))}[order]

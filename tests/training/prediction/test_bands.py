@@ -414,3 +414,36 @@ def test_plots_name_targets_without_backticks() -> None:
     data = {"x": np.arange(6.0), "T [K]": np.arange(6.0) + 0.1 * np.cos(9 * np.arange(6)), "v": np.arange(6.0) ** 2}
     assert plot_of("`T [K]` ~ a + b*x", data)[1].target == "T [K]"
     assert plot_of("[`T [K]`, 2*v] ~ [a + b*x, b*x]", data)[1].target == "T [K], 2*v"
+
+
+@each(
+    "model, curve",
+    [
+        ("y ~ a + b*x", lambda x: 0.2 * x - 0.4),
+        ("y ~ a + b*(x - 4)^2", lambda x: 1.5 - 0.1 * (x - 4) ** 2),
+        ("y ~ a*exp(-b*x)", lambda x: 2 * np.exp(-0.6 * x)),
+        ("y ~ a*sin(x) + b", lambda x: np.sin(x) + 0.5),
+    ],
+)
+@each("reading", [-0.7, 0.1, 0.9, 1.45, 3.0], quick=lambda reading: reading == 0.9)
+def test_inverse_predictions_are_all_numbers_that_may_have_caused_a_reading(
+    model: str, curve: Any, reading: float
+) -> None:
+    """By the prediction and its band at 4001 numbers."""
+    x, grid = np.linspace(0, 9, 25), np.linspace(0, 9, 4001)
+    found = ad.fit(model, {"x": x, "y": curve(x) + 0.1 * np.cos(11 * x)}, confidence=0.9)
+    quantile, bands = stats.t.ppf(0.95, found.dof), found.predict({"x": grid}, interval=0.9)
+    spread = np.hypot((bands.confidence_high - bands.confidence_low) / 2 / quantile, 0.15)
+    distance = bands.prediction - reading
+    causes = found.inverse("x", reading, 0.15, limits=(0, 9))
+    known = [cause for cause in causes if cause.value is not None]
+    crossings = np.flatnonzero(np.diff(distance > 0))
+    assert [cause.value for cause in known] == pytest.approx(grid[crossings], abs=grid[1])
+    errors = (spread / np.abs(np.gradient(bands.prediction, grid)))[crossings]
+    assert [cause.stderr for cause in known] == pytest.approx(errors, rel=0.02)
+    ends = [(-np.inf if low is None else low, np.inf if high is None else high) for *_, low, high in causes]
+    is_inside = np.any([(grid > low) & (grid < high) for low, high in ends] or np.zeros((1, len(grid)), bool), axis=0)
+    is_near = np.min([abs(grid - end) for pair in ends for end in pair] or np.ones((1, len(grid))), axis=0) < grid[1]
+    is_possible = np.abs(distance) <= quantile * spread
+    assert (is_inside == is_possible)[~is_near].all()
+    assert ends == sorted(ends)

@@ -61,7 +61,6 @@ def test_small_and_large_numbers_keep_their_errors() -> None:
     assert fit.derived["d"]["stderr"] == pytest.approx(2 * fit.stderr["a"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [None, np.linspace(0.01, 0.03, 40)])
 def test_a_combination_may_be_known_though_its_parameters_are_not(sigma: Any) -> None:
     found = ad.fit("y ~ a*d*exp(-b*x) + c", DATA, sigma=sigma, derive=["p = a*d", "half = ln(2)/b", "q = a + d"])

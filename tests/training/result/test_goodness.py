@@ -205,7 +205,6 @@ def test_residuals_are_listed_without_their_weights() -> None:
     assert found.residual_quantiles == pytest.approx(np.quantile(residuals, [0, 0.25, 0.5, 0.75, 1]))
 
 
-@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     ("target", "options"),
@@ -290,7 +289,6 @@ CONSTANTS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(("model", "constant"), CONSTANTS)
 @each("rows", [3, 20])

@@ -126,7 +126,6 @@ def test_intervals_of_eight_rows_cover_the_truth_about_as_often_as_they_say(kind
         assert 0.915 < share < 0.985
 
 
-@pytest.mark.slow
 def test_tests_of_negative_binomial_counts_compare_likelihoods_each_with_its_own_theta() -> None:
     """Deviances for different theta have different references, so their difference is not that of likelihoods."""
     generator = np.random.default_rng(1)

@@ -50,7 +50,6 @@ def test_what_products_do_not_determine_is_left_to_reflections(columns: list[lis
         assert cholesky_factor(products(np.array(columns).T)) is None
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["numpy", "llvm"])
 @pytest.mark.parametrize("model", ["y ~ a*exp(-b*x) + c", "[y, z] ~ [a*x + b, b*x]"])
 def test_the_triangle_of_many_rows(backend: str, model: str) -> None:

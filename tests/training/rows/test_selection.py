@@ -23,7 +23,6 @@ def data() -> dict[str, Any]:
     return {"x": x, "y": y, "z": random.normal(size=ROWS), "w": random.uniform(0, 2, ROWS), "g": ["A", "B"] * 30_000}
 
 
-@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "options"),
@@ -56,7 +55,6 @@ def test_a_fit_with_validation_rows_has_the_same_bits(
     assert goodness(found) == goodness(expected)
 
 
-@pytest.mark.slow
 def test_a_bootstrap_of_many_rows_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = data()
     expected = ad.fit("y ~ a*exp(-b*x)", columns, bootstrap=5).intervals["bootstrap"]
