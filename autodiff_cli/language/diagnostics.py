@@ -363,7 +363,7 @@ def _at_end(text: str, lexemes: list[Lexeme], accepts: Set[str]) -> ExpressionEr
 
 def _percentage(lexemes: list[Lexeme]) -> Message | None:
     """Return the message for a number and `%` at the end of these lexemes; None for others."""
-    if [lexeme.text == "%" or lexeme.type for lexeme in lexemes[-2:]] != ["NUMBER", True]:
+    if len(lexemes) < 2 or lexemes[-2].type != "NUMBER" or lexemes[-1].text != "%":
         return None
     return "`%` is the remainder of a division; a percentage is a quotient", f"({lexemes[-2].text}/100)"
 

@@ -250,10 +250,10 @@ class BatchedFit:
     def restart_poor_fits(self) -> None:
         """Repeat poor fits of residuals from starting values that are estimated from the data.
 
-        Noisy fits, and curves with a pole between two rows, are compared with fits from random points. Fits of least
-        squares are repeated from frequencies.
+        Noisy fits, and curves with a pole between two rows, are compared with fits from random points; fits with
+        frequencies, exponents or kinks, with fits from other ones.
         """
-        objective, is_lm = self._objective, self._method == "lm"
+        objective = self._objective
         if not objective.scalar_parameters or not objective.has_residuals:
             return
         poor, doubtful = self._classify_fits()
@@ -269,7 +269,7 @@ class BatchedFit:
             noisy = np.flatnonzero((is_noisy & ~(poor | doubtful) | is_broken) & is_defined)
             self._restart_sample_first(noisy, self.theta, search.Multistart.few_points)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
-        if is_lm and search.has_alternative_minima(objective):
+        if search.has_alternative_minima(objective):
             imperfect = np.flatnonzero(is_defined & ~(explained > RESTARTS.perfect_r_squared))
             for strategy in _OTHER_MINIMA:
                 self.restart(imperfect, self.theta, strategy)

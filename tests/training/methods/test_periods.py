@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from autodiff_cli import fit, fit_by
+from tests.each import each
 
 SPAN = 100.0
 
@@ -68,6 +69,26 @@ def test_periods_of_damped_waves_and_of_few_rows_are_found(seed: int, rows: int,
     assert abs(found.parameters["P"]) == pytest.approx(period, rel=2e-3)
     assert found.converged
     assert not found.warnings
+
+
+FAMILIES = {
+    "binomial": ("sigmoid", lambda generator, mean: generator.random(80) < mean),
+    "gamma": ("exp", lambda generator, mean: generator.gamma(4, mean / 4)),
+    "poisson": ("exp", lambda generator, mean: generator.poisson(mean)),
+}
+
+
+@each("family", FAMILIES)
+def test_families_have_the_period_of_their_means(family: str) -> None:
+    link, draw = FAMILIES[family]
+    generator = np.random.default_rng(2)
+    t = np.sort(generator.uniform(0, 50, 80))
+    frequency, phase = 2 * np.pi / generator.uniform(4, 40), generator.uniform(0, 6)
+    score = 0.5 + 1.5 * np.sin(frequency * t + phase)
+    mean = 1 / (1 + np.exp(-score)) if link == "sigmoid" else np.exp(score)
+    data = {"t": t, "y": draw(generator, mean).astype(float)}
+    found = fit(f"y ~ {link}(a + b*sin(w*t + p))", data, family=family)
+    assert abs(found.parameters["w"]) == pytest.approx(frequency, rel=0.05)
 
 
 def test_frequencies_are_scanned_within_their_bounds() -> None:
