@@ -7,41 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from autodiff_cli.graph.codegen import PRODUCT, SUM, Fragment, Notation, call_notation
 from autodiff_cli.numbers.translation import Library, Statements, Target
-from autodiff_cli.targets.translation import arithmetic, comparison, shortest_literal
+from autodiff_cli.targets.translation import SOURCE, arithmetic, comparison, shortest_literal
 
 RESULT = "returned"
 OR, AND, NOT, ORDER = 1, 2, 3, 4
 POWER = PRODUCT + 1
-
-
-def _c_interface(name: str, theirs: str = "") -> tuple[str, str]:
-    """Return a name and the interface of a function of C's library."""
-    return (
-        name,
-        f"""\
-interface
-    function {name}(x) bind(c, name="{theirs or name}")
-        import :: dp
-        real(dp), value :: x
-        real(dp) :: {name}
-    end function
-end interface
-""",
-    )
-
-
-def _ieee_function(name: str, value: str) -> tuple[str, str]:
-    """Return a name and a function for a number that is not a constant expression, such as infinity."""
-    return (
-        name,
-        f"""\
-function {name}() result({RESULT})
-    real(dp) :: {RESULT}
-    {RESULT} = ieee_value({RESULT}, {value})
-end function
-""",
-    )
-
 
 # Functions of Fortran's and of C's library that have the names of operations.
 _LIBRARY = (
@@ -49,6 +19,10 @@ _LIBRARY = (
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
 )  # fmt: skip
 _C_FUNCTIONS = ("expm1", "log1p", "log2", "cbrt")
+_INTERFACES = {
+    name: SOURCE["fortran_templates"]["c_interface"].format(name=name, theirs=name.removeprefix("c_"))
+    for name in (*_C_FUNCTIONS, "c_floor", "c_ceil")
+}
 NOTATIONS = {
     **arithmetic(ORDER),
     "neg": Notation(("-", ""), (PRODUCT,), SUM),
@@ -73,14 +47,6 @@ NOTATIONS = {
     "isinf": Notation(("abs(", ") > huge(1.0_dp)"), (0,), ORDER, is_condition=True),
 }
 _PARAMETER = "real(dp), parameter :: {name} = {number}\n"
-SNIPPETS = {
-    **dict(map(_c_interface, _C_FUNCTIONS)),
-    **dict([_c_interface("c_floor", "floor"), _c_interface("c_ceil", "ceil")]),
-    **dict([_ieee_function("inf", "ieee_positive_inf"), _ieee_function("nan", "ieee_quiet_nan")]),
-    "pi": _PARAMETER.format(name="pi", number="3.141592653589793_dp"),
-    "tau": _PARAMETER.format(name="tau", number="6.283185307179586_dp"),
-    "euler_e": _PARAMETER.format(name="euler_e", number="2.718281828459045_dp"),
-}
 
 
 def literal(text: str) -> str:
@@ -131,7 +97,7 @@ FORTRAN = Target(
     literal=literal,
     as_number=Notation(("merge(1.0_dp, 0.0_dp, ", ")"), (0,), conditions=(0,)),
     as_condition=Notation(("", " /= 0"), (SUM,), ORDER, True),
-    snippets=SNIPPETS,
+    snippets={**SOURCE["fortran"], **_INTERFACES},
     has_conditional_expression=False,
     statements=FORTRAN_STATEMENTS,
     library_names=("gamma",),

@@ -442,6 +442,7 @@ def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
             # The best of parts, since the best of all lie close together, often in one valley.
             best = minimization.best_of_parts(losses, SETTINGS.likelihood_starts // 2)
             chosen.append(inside[best[np.isfinite(losses[best])]])
+        chosen.append(Multistart(objective, end, free, seed, box, SETTINGS.check).likeliest_frequencies())
     return np.concatenate(chosen)
 
 
@@ -706,12 +707,21 @@ class Multistart:
         sums = self._remaining_squares(points, np.flatnonzero(adjusted)).reshape(len(thetas), -1)
         # Among many frequencies some fit by chance, so the likelihood is weighed by a prior density of 1/frequency.
         sums *= scan.turns ** (2 / self._sample.rows)
-        around = np.pad(sums, ((0, 0), (1, 1)), constant_values=np.inf)
-        peaks = np.flatnonzero((sums <= around[:, :-2]) & (sums <= around[:, 2:]) & np.isfinite(sums))
-        best = peaks[np.argsort(sums.ravel()[peaks], kind="stable")[: SETTINGS.max_peaks]]
-        projections = [self._project(self._phase_variants(peak), self.linear) for peak in points[best]]
+        projections = [self._project(self._phase_variants(peak), self.linear) for peak in points[_lowest_valleys(sums)]]
         ends = [(left.min(), variants[np.argmin(left)]) for variants, left in projections if len(variants)]
         return np.array([end for _, end in sorted(ends, key=operator.itemgetter(0))]).reshape(-1, thetas.shape[1])
+
+    def likeliest_frequencies(self) -> Array:
+        """Return the points with the best of all frequencies, and of eight phases, for a loss without residuals."""
+        points = [np.empty((0, len(self._start)))]
+        for scan in self._frequency_grids(self._start):
+            variants = np.repeat(self._phase_variants(self._start), len(scan.values), axis=0)
+            variants[:, scan.parameter] = np.resize(scan.values, len(variants))
+            losses = repeat_objective(self._sample, len(variants)).losses(variants, np.arange(len(variants)))
+            losses = losses.reshape(-1, len(scan.values)) + np.log(scan.turns) / self._sample.rows
+            valleys = _lowest_valleys(losses.min(axis=0, keepdims=True))
+            points.append(variants[np.argmin(losses[:, valleys], axis=0) * len(scan.values) + valleys])
+        return np.concatenate(points)
 
     def _phase_variants(self, theta: Array) -> Array:
         """Return the point with all phases shifted by multiples of an eighth of a turn."""
@@ -743,6 +753,13 @@ class Multistart:
 
     def _project(self, points: Array, adjusted: Mask) -> tuple[Array, Array]:
         return minimization.project_linear(self._sample, points, adjusted, self._box)
+
+
+def _lowest_valleys(losses: Array) -> NDArray[np.intp]:
+    """Return the flat indices of the lowest local minima along the rows of a matrix, the lowest first."""
+    around = np.pad(losses, ((0, 0), (1, 1)), constant_values=np.inf)
+    valleys = np.flatnonzero((losses <= around[:, :-2]) & (losses <= around[:, 2:]) & np.isfinite(losses))
+    return valleys[np.argsort(losses.ravel()[valleys], kind="stable")[: SETTINGS.max_peaks]]
 
 
 # A generator that yields points, and receives the candidates to which they lead.

@@ -91,6 +91,16 @@ def test_families_have_the_period_of_their_means(family: str) -> None:
     assert abs(found.parameters["w"]) == pytest.approx(frequency, rel=0.05)
 
 
+@each("seed", [2, 5, 7], sampled=True)
+def test_a_likelihood_has_the_frequency_of_its_wave(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    t = np.sort(generator.uniform(0, 50, 80))
+    frequency, phase = 2 * np.pi / generator.uniform(1.3, 3), generator.uniform(0, 6)
+    data = {"t": t, "y": 1 + 1.5 * np.sin(frequency * t + phase) + 0.3 * generator.normal(size=80)}
+    found = fit("log(s) + ((y - a - b*sin(w*t + p))/s)^2/2", data, likelihood=True)
+    assert abs(found.parameters["w"]) == pytest.approx(frequency, rel=0.01)
+
+
 def test_frequencies_are_scanned_within_their_bounds() -> None:
     generator = np.random.default_rng(3)
     t = np.sort(generator.uniform(0, 100, 60))
