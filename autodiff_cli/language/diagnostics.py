@@ -368,9 +368,8 @@ def _percentage(lexemes: list[Lexeme]) -> Message | None:
     return "`%` is the remainder of a division; a percentage is a quotient", f"({lexemes[-2].text}/100)"
 
 
-def _explain(
-    text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Lexeme], accepts: Set[str]
-) -> tuple[str, str | None]:
+def _explain(text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Lexeme], accepts: Set[str]) -> Message:
+    """Return the message and the suggestion for a lexeme that the grammar does not allow; see `syntax_error`."""
     last = before[-1] if before else None
     foreign = foreign_notation(text, before, unexpected, after) or _percentage(before)
     if foreign is not None:
@@ -386,26 +385,8 @@ def _explain(
         if last.type in ENDS_OPERAND and unexpected.type in BEGINS_OPERAND:
             return _missing_operator(text, before, unexpected, after)
     opening = _open_bracket(before)
-    if unexpected.type == "EQUAL" and opening is not None and len(before) > 1 and before[-2].type == "COMMA":
-        return "arguments cannot be given by name; `autodiff ops` lists the arguments of each function", None
-    if unexpected.type == "EQUAL" and last is None:
-        return "a formula does not begin with `=`", if_quotable(text[unexpected.end :].strip(), None)
-    if unexpected.type == "EQUAL" and last is not None and last.text in "+-*/^%" and last.end == unexpected.start:
-        return f"`{last.text}=` is not in the language: a name has one value, which is bound by `=`", None
-    if unexpected.type == "EQUAL":
-        return "`=` binds one name, at the start of a statement; use `==` to compare two values", "=="
-    if unexpected.type == "TILDE" and last is None:
-        return "nothing is left of `~`; shells remove names in backticks from double quotes, so use single quotes", None
-    if unexpected.type == "TILDE":
-        return "a model has exactly one `~`, between its target and its prediction: `y ~ a*x`", None
-    if unexpected.type == "SHAPE" and unexpected.text.startswith(":="):
-        return "`:=` is not in the language; use `=`", "="
-    if unexpected.type == "SHAPE":
-        if opening is not None and opening.type == "LSQB":
-            return "slices are not in the language: an index is one integer, as in `v[0]`", None
-        if any(lexeme.type == "TILDE" for lexeme in before):
-            return "an interaction is a product with a parameter: `b*x*z`, or `b[group]*x` for labels", None
-        return "`:` declares the shape of one name, in a statement of its own: `W: 2x3`", None
+    if unexpected.type in ("EQUAL", "TILDE", "SHAPE"):
+        return _misplaced_sign(text, before, unexpected)
     if unexpected.type in CLOSING_BRACKETS.values() and opening is None:
         return f"this `{unexpected.text}` has no opening bracket; expected {expected_terminals(accepts)}", None
     if last is not None and (last.type, unexpected.type) == ("LSQB", "RSQB"):
@@ -414,19 +395,7 @@ def _explain(
     if row is not None and unexpected.type == "COMMA":
         return "an array of numbers goes in square brackets", row
     if unexpected.type == "COMMA" and opening is None:
-        if last is not None and last.type == "NUMBER" and after and after[0].type == "NUMBER":
-            whole, decimals = last.text, after[0].text
-            grouped = _GROUPED_DIGITS.match(text, last.start)
-            if grouped and grouped[0] == f"{whole},{decimals}" and "." not in decimals:
-                return f"numbers have no comma within them: write `{whole}{decimals}` or `{whole}.{decimals}`", None
-            if grouped:
-                return "digits cannot have separators", grouped[0].replace(",", "")
-            if _DIGITS_WITH_POINT.fullmatch(whole):
-                whole = whole.replace(".", "")
-            if whole.isdigit() and "." not in decimals:
-                return "numbers have a decimal point, not a comma", f"{whole}.{decimals}"
-        row = None if last is None or "~" in text or ";" in text else if_quotable(f"[{text.strip()}]", None)
-        return "several formulas are one list, in square brackets", row
+        return _comma_outside_brackets(text, last, after)
     if row is not None and unexpected.text == ";" and opening is not None and opening.type == "LSQB":
         return "commas separate the elements of an array", row
     is_statement = [lexeme.type for lexeme in after[:2]] == ["NAME", "EQUAL"]
@@ -443,6 +412,47 @@ def _explain(
     if last is not None and last.type in {*OPERATORS, "COMMA"} and unexpected.type in ENDS_EXPRESSION:
         return f"something must follow {_quoted_lexeme(last)}; expected {expected_terminals(accepts)}", None
     return f"unexpected {_quoted_lexeme(unexpected)}; expected {expected_terminals(accepts)}", None
+
+
+def _misplaced_sign(text: str, before: list[Lexeme], sign: Lexeme) -> Message:
+    """Return the message for `=`, `~` or `:` where it is not allowed."""
+    last, opening = before[-1] if before else None, _open_bracket(before)
+    if sign.type == "TILDE" and last is None:
+        return "nothing is left of `~`; shells remove names in backticks from double quotes, so use single quotes", None
+    if sign.type == "TILDE":
+        return "a model has exactly one `~`, between its target and its prediction: `y ~ a*x`", None
+    if sign.text.startswith(":="):
+        return "`:=` is not in the language; use `=`", "="
+    if sign.type == "SHAPE" and opening is not None and opening.type == "LSQB":
+        return "slices are not in the language: an index is one integer, as in `v[0]`", None
+    if sign.type == "SHAPE" and any(lexeme.type == "TILDE" for lexeme in before):
+        return "an interaction is a product with a parameter: `b*x*z`, or `b[group]*x` for labels", None
+    if sign.type == "SHAPE":
+        return "`:` declares the shape of one name, in a statement of its own: `W: 2x3`", None
+    if opening is not None and len(before) > 1 and before[-2].type == "COMMA":
+        return "arguments cannot be given by name; `autodiff ops` lists the arguments of each function", None
+    if last is None:
+        return "a formula does not begin with `=`", if_quotable(text[sign.end :].strip(), None)
+    if last.text in "+-*/^%" and last.end == sign.start:
+        return f"`{last.text}=` is not in the language: a name has one value, which is bound by `=`", None
+    return "`=` binds one name, at the start of a statement; use `==` to compare two values", "=="
+
+
+def _comma_outside_brackets(text: str, last: Lexeme | None, after: list[Lexeme]) -> Message:
+    """Return the message for a comma in a number or between formulas."""
+    if last is not None and last.type == "NUMBER" and after and after[0].type == "NUMBER":
+        whole, decimals = last.text, after[0].text
+        grouped = _GROUPED_DIGITS.match(text, last.start)
+        if grouped and grouped[0] == f"{whole},{decimals}" and "." not in decimals:
+            return f"numbers have no comma within them: write `{whole}{decimals}` or `{whole}.{decimals}`", None
+        if grouped:
+            return "digits cannot have separators", grouped[0].replace(",", "")
+        if _DIGITS_WITH_POINT.fullmatch(whole):
+            whole = whole.replace(".", "")
+        if whole.isdigit() and "." not in decimals:
+            return "numbers have a decimal point, not a comma", f"{whole}.{decimals}"
+    row = None if last is None or "~" in text or ";" in text else if_quotable(f"[{text.strip()}]", None)
+    return "several formulas are one list, in square brackets", row
 
 
 def _array_literal(text: str, opening: Lexeme | None, before: list[Lexeme]) -> str | None:
