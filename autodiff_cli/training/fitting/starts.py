@@ -718,7 +718,7 @@ class Multistart:
             variants = np.repeat(self._phase_variants(self._start), len(scan.values), axis=0)
             variants[:, scan.parameter] = np.resize(scan.values, len(variants))
             losses = repeat_objective(self._sample, len(variants)).losses(variants, np.arange(len(variants)))
-            losses = losses.reshape(-1, len(scan.values)) + np.log(scan.turns) / self._sample.rows
+            losses = np.fmin(losses.reshape(-1, len(scan.values)), np.inf) + np.log(scan.turns) / self._sample.rows
             valleys = _lowest_valleys(losses.min(axis=0, keepdims=True))
             points.append(variants[np.argmin(losses[:, valleys], axis=0) * len(scan.values) + valleys])
         return np.concatenate(points)
