@@ -292,10 +292,18 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     part.unlink()
 
 
-def error_reason(error: Exception) -> str:
-    """Return the message of an error; for an error of the system, its words in lower case, without number and path.
+def read_tables(module: str, name: str) -> dict[str, Any]:
+    """Return the tables of a TOML file that stands beside a module, given the path of the module."""
+    import tomllib
 
-    For a file that does not exist, the message asks whether a file of a similar name is meant.
+    return tomllib.loads(Path(module).with_name(name).read_text(encoding="utf-8"))
+
+
+def error_reason(error: Exception) -> str:
+    """Return the message of an error.
+
+    Messages of the operating system are in lower case, without error number and path. For a file that does not exist,
+    the message suggests a file with a similar name.
     """
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)

@@ -44,6 +44,7 @@ from autodiff_cli.options import (
     option_field,
     option_fields,
 )
+from autodiff_cli.system import read_tables
 
 if TYPE_CHECKING:
     from autodiff_cli.cli.environment import ExitStatus, Output
@@ -73,9 +74,7 @@ _COMMANDS_WITHOUT_DOCUMENT = ("serve", "completion")
 @cache
 def other_tools() -> dict[str, dict[str, str]]:
     """Return the words of other tools in each table of `other_tools.toml`, with our words for them."""
-    import tomllib
-
-    tables = tomllib.loads(Path(__file__).with_name("other_tools.toml").read_text(encoding="utf-8"))
+    tables = read_tables(__file__, "other_tools.toml")
     return {
         title: {other: ours for ours, others in table.items() for other in others.split()}
         for title, table in tables.items()
@@ -442,8 +441,13 @@ def _wrap_examples(text: str, width: int) -> str:
     return "\n".join(part for line in text.split("\n") for part in (wrap(line) if len(line) > width else [line]))
 
 
+def is_model(word: str) -> bool:
+    """Whether a word has `~` between two sides, and is not a file."""
+    return re.search(r"[^\s~]\s*~", word) is not None and not os.path.exists(word)
+
+
 def split_models(words: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Split words into models, which have `~` between two sides, and all other words.
+    """Split words into models and all other words.
 
     Raises:
         BadInput: if all words are models, so that no word is a data file.
@@ -451,8 +455,7 @@ def split_models(words: Iterable[str]) -> tuple[list[str], list[str]]:
     models: list[str] = []
     others: list[str] = []
     for word in words:
-        is_model = re.search(r"[^\s~]\s*~", word) is not None and not os.path.exists(word)
-        (models if is_model else others).append(word)
+        (models if is_model(word) else others).append(word)
     if models and not others:
         raise BadInput("missing DATA: all arguments are models, but none is a data file")
     return models, others

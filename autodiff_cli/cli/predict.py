@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli import inputs
-from autodiff_cli.cli.command_line import DATA_HELP, OUTPUT_FILE, Call, command, split_models
+from autodiff_cli.cli.command_line import DATA_HELP, OUTPUT_FILE, Call, command, is_model
 from autodiff_cli.cli.environment import BadInput, Output, hint_about_missing_cells, open_data_files
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.graph.tape import leaf_names
@@ -82,7 +82,7 @@ def predict(
     environment = call.environment
     if inverse is not None:
         return Output(_inverse_report(call, load(model), canonical_name(inverse), interval), path=output)
-    if split_models([model, "-"])[0]:
+    if is_model(model):
         raise BadInput("predict takes the file of a fitted model, which `autodiff train MODEL DATA --save FILE` writes")
     if not data and not call.values:
         raise BadInput("missing DATA; usage: autodiff predict MODEL.json DATA, or a value of each column: --x 2")

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from autodiff_cli.explain.operations import describe
@@ -22,6 +21,7 @@ from autodiff_cli.explain.tracing import trace
 from autodiff_cli.explain.views import PathNetwork, forward_operations, reverse_operations
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.op import Gate
+from autodiff_cli.system import read_tables
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)
 _RELATIVE_TOLERANCE = 1e-9  # an answer typed in full may differ by this much
@@ -271,10 +271,7 @@ def is_session(paragraph: str) -> bool:
 
 @cache
 def _lesson_table() -> dict[str, Mapping[str, Any]]:
-    import tomllib
-
-    text = (Path(__file__).parent / "lessons.toml").read_text(encoding="utf-8")
-    return {lesson["name"]: lesson for lesson in tomllib.loads(text)["lesson"]}
+    return {lesson["name"]: lesson for lesson in read_tables(__file__, "lessons.toml")["lesson"]}
 
 
 def lesson_titles() -> dict[str, str]:

@@ -11,12 +11,10 @@ import json
 import math
 import re
 import textwrap
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.export import latex, python
@@ -42,6 +40,7 @@ from autodiff_cli.export.program import (
 from autodiff_cli.graph.op import Op
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.translation import Library, identifiers
+from autodiff_cli.system import read_tables
 from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
 from autodiff_cli.targets.fortran import FORTRAN, FORTRAN_STATEMENTS, RESULT, FortranLibrary, split_declarations
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 # --- C (C99): `double f(const double x[N], double gradient[N])`
 
 _C_INDENT = "    "
-_RESERVED_NAMES = tomllib.loads((Path(__file__).parent / "reserved_names.toml").read_text(encoding="utf-8"))
+_RESERVED_NAMES = read_tables(__file__, "reserved_names.toml")
 _C_WORDS = {kind: names.split() for kind, names in _RESERVED_NAMES["c"].items()}
 _C_NUMBER_SUFFIXES = ("", "f", "l", "f32", "f64", "f128", "f32x", "f64x", "F32", "F64", "F128", "F32X", "F64X")
 C_NAMES = NamingRules(

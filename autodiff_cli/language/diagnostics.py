@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import itertools
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterable, Set
-from pathlib import Path
 
 from autodiff_cli import ops
 from autodiff_cli.language.errors import MAX_QUOTE, ExpressionError, if_quotable, join_words, line_and_column
 from autodiff_cli.language.lexer import BUILT_FUNCTIONS, Lexeme, Lexemes, is_signed_number, split_outside_brackets
+from autodiff_cli.system import read_tables
 
 # --- Operands, quoted in suggestions
 
@@ -68,7 +67,7 @@ def quote_operand_before(text: str, before: list[Lexeme]) -> str:
 
 Message = tuple[str, str | None]  # a message and a suggestion, or None for no suggestion
 
-_TABLES = tomllib.loads(Path(__file__).with_name("other_notations.toml").read_text(encoding="utf-8"))
+_TABLES = read_tables(__file__, "other_notations.toml")
 # What to write here, by what other languages write.
 FOREIGN_CHARACTERS = {character: ours for ours, characters in _TABLES["characters"].items() for character in characters}
 FOREIGN_OPERATORS = {
@@ -386,7 +385,7 @@ def _explain(text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Le
             return _missing_operator(text, before, unexpected, after)
     opening = _open_bracket(before)
     if unexpected.type in ("EQUAL", "TILDE", "SHAPE"):
-        return _misplaced_sign(text, before, unexpected)
+        return _misplaced_sign(text, before, unexpected, opening)
     if unexpected.type in CLOSING_BRACKETS.values() and opening is None:
         return f"this `{unexpected.text}` has no opening bracket; expected {expected_terminals(accepts)}", None
     if last is not None and (last.type, unexpected.type) == ("LSQB", "RSQB"):
@@ -414,9 +413,9 @@ def _explain(text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Le
     return f"unexpected {_quoted_lexeme(unexpected)}; expected {expected_terminals(accepts)}", None
 
 
-def _misplaced_sign(text: str, before: list[Lexeme], sign: Lexeme) -> Message:
-    """Return the message for `=`, `~` or `:` where it is not allowed."""
-    last, opening = before[-1] if before else None, _open_bracket(before)
+def _misplaced_sign(text: str, before: list[Lexeme], sign: Lexeme, opening: Lexeme | None) -> Message:
+    """Return the message for `=`, `~` or `:` where it is not allowed; `opening` is the bracket that is open."""
+    last = before[-1] if before else None
     if sign.type == "TILDE" and last is None:
         return "nothing is left of `~`; shells remove names in backticks from double quotes, so use single quotes", None
     if sign.type == "TILDE":

@@ -10,10 +10,8 @@ import contextlib
 import dataclasses
 import io
 import math
-import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +24,7 @@ from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render.formatting import NumberFormat, Rounding, drop_double_negations, number_formats, single_line
 from autodiff_cli.render.progress import method_name, step_noun
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
+from autodiff_cli.system import read_tables
 from autodiff_cli.training.result.diagnosis import Diagnosis, LayerUnits, Problem, layer_name
 from autodiff_cli.training.result.fitted_model import FitPlot, FittedModel
 from autodiff_cli.training.result.goodness import DRAWN, SignificanceTest
@@ -426,7 +425,7 @@ def _worst_mistakes(classes: Sequence[Any], confusion: NDArray[np.int64]) -> Ite
 @cache
 def _problem_texts() -> dict[str, dict[str, str]]:
     """Return, for each kind of problem, its `name`, a description of an `occurrence`, and possible `remedies`."""
-    return tomllib.loads(Path(__file__).with_name("problems.toml").read_text(encoding="utf-8"))
+    return read_tables(__file__, "problems.toml")
 
 
 def diagnosis_document(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
-from pathlib import Path
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation
 from autodiff_cli.graph.node import Node, is_literal
@@ -17,9 +15,10 @@ from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import infer, topological_order
 from autodiff_cli.numbers.forms import DEFINITIONS
 from autodiff_cli.numbers.translation import Library
+from autodiff_cli.system import read_tables
 
 # Source code of functions that exported programs define where a language lacks them, by language and name.
-SOURCE = tomllib.loads(Path(__file__).with_name("snippets.toml").read_text(encoding="utf-8"))
+SOURCE = read_tables(__file__, "snippets.toml")
 
 
 def infix(symbol: str, binding: int) -> Notation:

@@ -344,8 +344,7 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
         parameter, _, level = name.partition("[")
         positions.setdefault(level, {})[parameter] = k
     positions.pop("", None)
-    with ignore_float_errors():
-        starts = [outcome.theta, symmetries.order_terms(objective, outcome.theta[None], aligns_levels=True)[0]]
+    starts = [outcome.theta, symmetries.order_terms(objective, outcome.theta[None], aligns_levels=True)[0]]
     for values in [*positions.values()][:_MAX_COMPARED_LEVELS]:
         starts.append(outcome.theta.copy())
         for others in positions.values():
@@ -607,13 +606,12 @@ def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedSta
     """
     if objective.kind is not LossKind.SQUARES or not statistics.missing_error_reasons or objective.is_penalised:
         return ""
-    with ignore_float_errors():
-        slopes = np.linalg.norm(objective.triangle(theta)[:, :-1], axis=0)
-        nearby = theta + 1e-3 * (1 + np.abs(theta))
-        if not slopes.any() and statistics.rss and objective.value(nearby) == objective.value(theta):
-            return _FLAT
-        largest = _CANCELLATION * math.sqrt(objective.target_variation()) or math.inf
-        names = [objective.layout.element_names[k] for k in np.flatnonzero(slopes * np.abs(theta) > largest)]
+    slopes = np.linalg.norm(objective.triangle(theta)[:, :-1], axis=0)
+    nearby = theta + 1e-3 * (1 + np.abs(theta))
+    if not slopes.any() and statistics.rss and objective.value(nearby) == objective.value(theta):
+        return _FLAT
+    largest = _CANCELLATION * math.sqrt(objective.target_variation()) or math.inf
+    names = [objective.layout.element_names[k] for k in np.flatnonzero(slopes * np.abs(theta) > largest)]
     return _RUNAWAY.format(format_names(names, "`")) if names else ""
 
 
@@ -642,8 +640,7 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
     # A minimum on a bound is none on the other side of it.
     if not (np.array_equal(on_bounds, were_on_bounds) and objective.constraints.are_met(theta)):
         theta, notes = outcome.theta, []
-    with ignore_float_errors():
-        ordered = symmetries.order_terms(objective, theta[None])[0]
+    ordered = symmetries.order_terms(objective, theta[None])[0]
     notes += [symmetries.TERMS_NOTE] if (ordered != theta).any() else []
     return dataclasses.replace(outcome, theta=ordered) if notes else outcome, notes
 

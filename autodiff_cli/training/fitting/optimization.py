@@ -300,26 +300,29 @@ class BatchedFit:
         The components of a mixture may be elsewhere there. Each search begins near the end of the last one. Densities
         may be infinite at the edge of their parameters' ranges; then the best minimum inside is kept.
         """
-        objective, seed = self._objective, self._options.seed
+        objective = self._objective
         if not objective.is_likelihood or not self._unset or objective.is_generalised_linear or objective.model.shapes:
             return
-        fits = self._all_fits.tolist()
-        for number in range(search.SETTINGS.likelihood_searches):
-            fits = [fit for fit in fits if self._restart_at_random(fit, seed + number)]
+        for fit in self._all_fits.tolist():
+            self._restart_at_random(fit)
 
-    def _restart_at_random(self, fit: int, seed: int) -> bool:
-        """Repeat a fit of a negative log-likelihood from random starts; return whether it has a better minimum now."""
-        objective, end = self._batch.objective_of(fit), self.outcomes[fit]
-        is_minimum = not minimization.is_no_minimum(objective, end)
-        if is_minimum and not minimization.has_several_minima(objective):
-            return False
-        points = _random_minima(objective, end.theta, seed)
-        self.alternatives[fit] += [end.theta, *points]
-        best = points[:1]
-        is_better = len(best) > 0 if end.failure else minimization.best_alternative(objective, end, best) is not None
-        if is_better:
-            self._fit(np.array([fit]), best, _BETTER_MINIMUM_NOTE if is_minimum else _BETTER_STARTS_NOTE)
-        return is_better
+    def _restart_at_random(self, fit: int) -> None:
+        """Repeat a fit of a negative log-likelihood from random starts, as long as one leads to a better minimum."""
+        objective, most = self._batch.objective_of(fit), search.SETTINGS.max_likelihood_rows
+        sample = minimization.with_stick_breaking(goodness.subsample(objective, most))
+        for number in range(search.SETTINGS.likelihood_searches):
+            end = self.outcomes[fit]
+            is_minimum = not minimization.is_no_minimum(objective, end)
+            if is_minimum and not minimization.has_several_minima(objective):
+                return
+            found = _random_minima(sample, end.theta, self._options.seed + number)
+            points = minimization.stick_breaking_shares(objective, found)
+            self.alternatives[fit] += [end.theta, *points]
+            if not (
+                len(points) if end.failure else minimization.best_alternative(objective, end, points[:1]) is not None
+            ):
+                return
+            self._fit(np.array([fit]), points[:1], _BETTER_MINIMUM_NOTE if is_minimum else _BETTER_STARTS_NOTE)
 
     @property
     def _free(self) -> Mask:
@@ -507,13 +510,13 @@ def _judge_likelihood_end(objective: Objective, end: Outcome) -> Outcome:
     return dataclasses.replace(end, converged=False) if is_separated else end
 
 
-def _random_minima(objective: Objective, theta: Array, seed: int) -> Array:
+def _random_minima(sample: Objective, theta: Array, seed: int) -> Array:
     """Return ends of fits of a negative log-likelihood from random points, the best first; none if all fail.
 
     Args:
+        sample: the likelihood of a sample of the rows, with stick-breaking.
         theta: the end of another fit.
     """
-    sample = minimization.with_stick_breaking(goodness.subsample(objective, search.SETTINGS.max_likelihood_rows))
     points = search.likelihood_starts(sample, seed, theta)
     for epochs in search.SETTINGS.likelihood_epochs:
         if not len(points):
@@ -524,7 +527,7 @@ def _random_minima(objective: Objective, theta: Array, seed: int) -> Array:
         found = (ends[k].theta for k in order if not ends[k].failure)
         usable = (point for point in found if math.isfinite(minimization.end_loss(sample, point)))
         points = np.array([*islice(usable, search.SETTINGS.likelihood_minima)]).reshape(-1, len(theta))
-    return minimization.stick_breaking_shares(objective, points)
+    return points
 
 
 def explained_variance(objective: Objective, theta: Array, known: ComputedStatistics | None = None) -> float | None:
