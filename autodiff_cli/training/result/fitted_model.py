@@ -306,8 +306,9 @@ class FittedModel(FitStatistics):
         >>> fit.covariance.round(3).tolist()
         [[1.35, -0.45], [-0.45, 0.18]]
         """
+        errors = self.errors
         with ignore_float_errors():  # a variance may overflow
-            return self.correlation * np.outer(errors := self.errors, errors)
+            return self.correlation * np.outer(errors, errors)
 
     def confidence(self, level: float | None = None) -> dict[str, Any]:
         """Return the confidence interval of each parameter as a pair, of arrays for arrays; None if its error is

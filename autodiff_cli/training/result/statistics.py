@@ -144,7 +144,7 @@ def undetermined(objective: Objective, theta: Array) -> Mask:
     >>> undetermined(Objective("y ~ a*b*x + c", {"x": [0, 1, 2], "y": [1, 2, 4]}), np.array([1.0, 2.0, 1.0])).tolist()
     [True, True, False]
     """
-    inverses, _ = inverse_grams(objective.slope_triangle(theta)[None], objective.layout.element_names)
+    inverses, *_ = _inverses_by_units(objective.slope_triangle(theta)[None], objective.layout.element_names)
     return np.asarray(np.isnan(inverses[0].diagonal()))
 
 
