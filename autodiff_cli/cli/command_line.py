@@ -16,6 +16,7 @@ import inspect
 import math
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, EnumType, StrEnum
@@ -484,67 +485,99 @@ def split_arguments(command: Command, words: Sequence[str]) -> Arguments:
     Raises:
         BadInput: for a repeated or unknown option, an option without its value, or an unexpected argument.
     """
-    declared = command.options
-    takes_expression = any(each.metavar in EXPRESSIONS for each in command.arguments[:1])
-    arguments = Arguments([], [], {})
-    explicit_options: set[tuple[str, str]] = set()
-    optional: list[tuple[str, str, int]] = []  # (flag, next word, position) of options with an optional value
-    queue = list(words)[::-1]
-    while queue:
-        word = queue.pop()
-        if word == "--":
-            arguments.positionals.extend(queue[::-1])
-            break
-        name, equals, text = word.partition("=")
-        if not _is_option(name, declared) or (equals and name in NEVER_EXPRESSIONS):
-            may_be_expression = takes_expression and not arguments.positionals
-            if re.fullmatch(r"-\w[\w.-]*", word) and not may_be_expression and not is_signed_number(word):
-                raise _unknown_option_error(command, word, queue[-1] if queue else None, words)
-            arguments.positionals.append(word)
-            continue
-        if re.search(r"\s--\w[\w.-]*=", text):
-            raise BadInput(f"`{word}` has several options in one pair of quotes; put each in its own")
-        option = declared.get(name)
-        value = (
-            text if equals else queue[-1] if queue and not _is_option(queue[-1].partition("=")[0], declared) else None
-        )
-        if option is not None and option.repeats and name in _NAMES_OF_VARIABLES and "=" not in (value or "="):
-            option = None
-        is_value = command.takes_values and value is not None and name.startswith("--") and is_name(name[2:])
-        if option is None and not is_value:
-            raise _unknown_option_error(command, name, value, words)
-        key, part = name if option is None else option.name, ""
-        if option is None:
-            key = canonical_name(name[2:])
-        elif option.is_flag:
-            if equals:
-                hint = f"; to set a variable of this name, use --set {word[2:]}"
-                raise BadInput(f"{name} takes no value{hint if command.takes_values else ''}")
-        elif not equals and option.has_optional_value:
-            optional.append((name, value or "", len(arguments.positionals)))
-        elif not value:
-            follows = f", but {queue[-1]} follows" if queue and value is None else ""
-            example = next(iter(option.choices), option.metavar or 2)
-            raise BadInput(f"{name} needs a value, such as {name} {example}{follows}")
-        elif option.repeats:
-            part = _repetition_key(value)
-        if (key, part) in explicit_options:
-            raise BadInput(f"{name}{f' {part}' if part else ''} is given twice")
-        explicit_options.add((key, part))
-        if not equals and value is not None and not (option is not None and option.is_flag):
-            queue.pop()
-        if option is None:
-            arguments.values[key] = value or ""
-        elif equals or not option.has_optional_value:
-            arguments.options.append((name, "" if option.is_flag else value or ""))
-    for name, word, position in optional:
-        if word and len(arguments.positionals) < command.required_count:
-            # The word was a positional argument, not the value of the option.
-            arguments.positionals.insert(position, word)
-            word = ""
-        arguments.options.append((name, word))
+    arguments = _ArgumentSplitter(command, words).split()
     _check_count(command, arguments)
     return arguments
+
+
+class _ArgumentSplitter:
+    """Splits the words after a command from left to right; `_queue` has the words that are left."""
+
+    def __init__(self, command: Command, words: Sequence[str]) -> None:
+        self._command, self._words = command, words
+        self._queue = deque(words)
+        self._takes_expression = any(each.metavar in EXPRESSIONS for each in command.arguments[:1])
+        self._arguments = Arguments([], [], {})
+        self._given: set[tuple[str, str]] = set()  # the options so far, with the names that repeatable ones are for
+        # The flag, the next word and the position among the arguments of each option with an optional value.
+        self._optional: list[tuple[str, str, int]] = []
+
+    def split(self) -> Arguments:
+        """Return the parts of the command line."""
+        while self._queue:
+            word = self._queue.popleft()
+            if word == "--":
+                self._arguments.positionals.extend(self._queue)
+                break
+            name, equals, text = word.partition("=")
+            if _is_option(name, self._command.options) and not (equals and name in NEVER_EXPRESSIONS):
+                self._add_option(name, text if equals else None)
+            else:
+                self._add_positional(word)
+        for name, word, position in self._optional:
+            is_positional = bool(word) and len(self._arguments.positionals) < self._command.required_count
+            if is_positional:  # the word is not the value of the option
+                self._arguments.positionals.insert(position, word)
+            self._arguments.options.append((name, "" if is_positional else word))
+        return self._arguments
+
+    def _add_positional(self, word: str) -> None:
+        may_be_expression = self._takes_expression and not self._arguments.positionals
+        if re.fullmatch(r"-\w[\w.-]*", word) and not may_be_expression and not is_signed_number(word):
+            raise _unknown_option_error(self._command, word, next(iter(self._queue), None), self._words)
+        self._arguments.positionals.append(word)
+
+    def _add_option(self, name: str, text: str | None) -> None:
+        """Add an option or the value of a variable; `text` is the value after `=`, None if there is no `=`."""
+        if text is not None and re.search(r"\s--\w[\w.-]*=", text):
+            raise BadInput(f"`{name}={text}` has several options in one pair of quotes; put each in its own")
+        option = self._command.options.get(name)
+        value = self._next_value() if text is None else text
+        if option is None or (option.repeats and name in _NAMES_OF_VARIABLES and "=" not in (value or "=")):
+            self._add_variable(name, value)
+        elif option.is_flag:
+            self._add_flag(option, name, text)
+            return
+        elif text is None and option.has_optional_value:
+            self._check_given_once(name, option.name)
+            self._optional.append((name, value or "", len(self._arguments.positionals)))
+        else:
+            self._add_value(option, name, value)
+        if text is None and value is not None:
+            self._queue.popleft()
+
+    def _next_value(self) -> str | None:
+        """Return the next word if it can be the value of an option."""
+        word = next(iter(self._queue), None)
+        return None if word is None or _is_option(word.partition("=")[0], self._command.options) else word
+
+    def _add_variable(self, name: str, value: str | None) -> None:
+        if value is None or not (self._command.takes_values and name.startswith("--") and is_name(name[2:])):
+            raise _unknown_option_error(self._command, name, value, self._words)
+        key = canonical_name(name[2:])
+        self._check_given_once(name, key)
+        self._arguments.values[key] = value
+
+    def _add_flag(self, option: Parameter, name: str, text: str | None) -> None:
+        if text is not None:
+            hint = f"; to set a variable of this name, use --set {name[2:]}={text}"
+            raise BadInput(f"{name} takes no value{hint if self._command.takes_values else ''}")
+        self._check_given_once(name, option.name)
+        self._arguments.options.append((name, ""))
+
+    def _add_value(self, option: Parameter, name: str, value: str | None) -> None:
+        if not value:
+            follows = f", but {self._queue[0]} follows" if self._queue and value is None else ""
+            example = next(iter(option.choices), option.metavar or 2)
+            raise BadInput(f"{name} needs a value, such as {name} {example}{follows}")
+        self._check_given_once(name, option.name, _repetition_key(value) if option.repeats else "")
+        self._arguments.options.append((name, value))
+
+    def _check_given_once(self, name: str, key: str, part: str = "") -> None:
+        """Record an option, or a part of a repeatable one. Raises BadInput if it was given before."""
+        if (key, part) in self._given:
+            raise BadInput(f"{name}{f' {part}' if part else ''} is given twice")
+        self._given.add((key, part))
 
 
 def merge_assignments(values: Mapping[str, str], assignments: Iterable[str], option: str = "--set") -> dict[str, str]:
@@ -719,9 +752,6 @@ def _check_count(command: Command, arguments: Arguments) -> None:
 
 # --- Options and arguments that several commands share ---
 
-MAX_DIGITS = 100_000  # limit of --precision; more digits take minutes
-MAX_ORDER = 170  # 171! is too large for a float, and derivatives such as those of 1/x grow like it
-
 
 class PassMode(StrEnum):
     """The differentiation mode."""
@@ -737,28 +767,8 @@ IMPLICIT: bool = option("--implicit", "Read 2x and 3(x + 1) as products.")
 WRT: str | None = option("--wrt x,y", "Differentiate with respect to these variables only.")
 OUTPUT_FILE: str | None = output_option("-o, --output FILE", "Write to FILE instead of standard output.")
 
-
-_derivative = partial(option, group="Derivatives")
-_ORDER_HELP = "Also compute the derivative of order N with respect to one variable (see --wrt)."
-_PRECISION_HELP = "Compute value and gradient to this many proven digits, such as 50."
 _MODE_HELP = "Differentiation mode; forward shows the tangents of all nodes."
-mode_option = partial(_derivative, "--mode", _MODE_HELP, default=PassMode.REVERSE)
-
-
-@dataclass(frozen=True)
-class DerivativeRequest(CheckedOptions):
-    """The options of `grad` that ask for more than value and gradient."""
-
-    symbolic: bool = _derivative("--symbolic", "Also print the derivatives as formulas.")
-    mode: PassMode = mode_option()
-    order: int | None = _derivative("--order N", _ORDER_HELP, between(1, MAX_ORDER))
-    hessian: bool = _derivative("--hessian", "Also compute all second derivatives.")
-    direction: str | None = _derivative("--direction x=1,y=2", "Also show the directional derivative, by forward mode.")
-    jacobian: bool = _derivative("--jacobian", "Differentiate all elements of an array, or all --outputs.")
-    outputs: str | None = _derivative("--outputs a,b", "Names of the statements that --jacobian differentiates.")
-    at: str | None = _derivative("--at FILE", "Compute value and gradient at each row of a data file.")
-    precision: int | None = _derivative("--precision DIGITS", _PRECISION_HELP, between(2, MAX_DIGITS))
-
+mode_option = partial(option, "--mode", _MODE_HELP, group="Derivatives", default=PassMode.REVERSE)
 
 uncertainty_option = partial(option, group="Uncertain values")
 _MONTE_CARLO_HELP = "Also draw N random inputs, and show the distribution of the value."

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli import inputs
-from autodiff_cli.cli.command_line import Call, DerivativeRequest, PassMode, UncertaintyRequest, merge_assignments
+from autodiff_cli.cli.command_line import Call, PassMode, UncertaintyRequest, merge_assignments
 from autodiff_cli.cli.environment import BadInput, Failure, Output, binary_stdin
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.explain.record import NodeWarning, Trace
@@ -30,6 +30,7 @@ from autodiff_cli.language.errors import InputError, format_names
 from autodiff_cli.language.lexer import canonical_name, is_name
 
 if TYPE_CHECKING:
+    from autodiff_cli.cli.grad import DerivativeRequest
     from autodiff_cli.data.files import DataFile, RowBlock
     from autodiff_cli.formula.array_derivatives import BatchedGradient, Range
     from autodiff_cli.formula.uncertainty import RowErrors, Uncertainty

@@ -9,7 +9,9 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass
+from functools import cached_property
 
 from autodiff_cli import ops
 from autodiff_cli.language.errors import MAX_QUOTE, ExpressionError, if_quotable, join_words, line_and_column
@@ -63,9 +65,75 @@ def quote_operand_before(text: str, before: list[Lexeme]) -> str:
     return if_quotable(text[before[start].start : before[-1].end], before[-1].text)
 
 
-# --- Other notations
+# --- Mistakes
 
 Message = tuple[str, str | None]  # a message and a suggestion, or None for no suggestion
+_START = Lexeme("START", "", -1, -1)  # stands for the lexeme before the first one
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A lexeme that the grammar does not allow, and the text around it.
+
+    Attributes:
+        text: the source text.
+        before: the lexemes before it.
+        lexeme: the lexeme.
+        after: the lexemes after it.
+        accepts: the terminals that are allowed in its place.
+    """
+
+    text: str
+    before: list[Lexeme]
+    lexeme: Lexeme
+    after: list[Lexeme]
+    accepts: Set[str]
+
+    @property
+    def last(self) -> Lexeme:
+        """The lexeme before it."""
+        return self.before[-1] if self.before else _START
+
+    @property
+    def is_adjacent(self) -> bool:
+        """Whether it follows the lexeme before it without a blank."""
+        return self.last.end == self.lexeme.start
+
+    @property
+    def follows_operand(self) -> bool:
+        """Whether an operand ends before it."""
+        return self.last.type in ENDS_OPERAND
+
+    @property
+    def rest(self) -> str:
+        """The text from the lexeme on."""
+        return self.text[self.lexeme.start :].strip()
+
+    @property
+    def expected(self) -> str:
+        """The terminals that are allowed in its place, in words."""
+        return expected_terminals(self.accepts)
+
+    @cached_property
+    def opening(self) -> Lexeme | None:
+        """The innermost bracket that is open; None if all are closed."""
+        return _open_bracket(self.before)
+
+    @property
+    def is_in_array(self) -> bool:
+        """Whether the innermost open bracket is a square one."""
+        return self.opening is not None and self.opening.type == "LSQB"
+
+    @property
+    def is_in_call(self) -> bool:
+        """Whether the innermost open bracket encloses the arguments of a function."""
+        opening = self.opening
+        if opening is None or opening.type != "LPAR":
+            return False
+        return any(each.end == opening.start and each.type == "NAME" for each in self.before)
+
+
+# --- Other notations
 
 _TABLES = read_tables(__file__, "other_notations.toml")
 # What to write here, by what other languages write.
@@ -117,48 +185,46 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
     return ("", f"{translation}{arguments}") if accepts else None
 
 
-def foreign_notation(text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Lexeme]) -> Message | None:
-    """Return the message for a notation of other languages that consists of several lexemes; None if it is none.
-
-    Args:
-        text: the source text.
-        before: the lexemes before the unexpected one.
-        unexpected: the lexeme that is not allowed there.
-        after: the lexemes after it.
-    """
-    last = before[-1] if before else None
-    follows_name = last is not None and last.type == "NAME" and last.end == unexpected.start
-    if unexpected.text[:1] in QUOTATION_MARKS and unexpected.type in ("OTHER", "TEXT"):
-        return _quotation_mark(text, unexpected, follows_name)
-    if last is None:
+def foreign_notation(mistake: Mistake) -> Message | None:
+    """Return the message for a notation of other languages that consists of several lexemes; None if it is none."""
+    text, before, lexeme, last = mistake.text, mistake.before, mistake.lexeme, mistake.last
+    if lexeme.text[:1] in QUOTATION_MARKS and lexeme.type in ("OTHER", "TEXT"):
+        return _quotation_mark(mistake)
+    if not before:
         return None
-    if unexpected.text == "|" and follows_name and ops.overloads(last.text):
-        return _BAR_MESSAGE, f"{last.text}({_absolute_value(text, unexpected)})"
-    if unexpected.text == "!" and last.type in ENDS_OPERAND:
+    first_words = [each.text for each in before[:2]]
+    if lexeme.text == "|" and mistake.is_adjacent and last.type == "NAME" and ops.overloads(last.text):
+        return _BAR_MESSAGE, f"{last.text}({_absolute_value(text, lexeme)})"
+    if lexeme.text == "!" and mistake.follows_operand:
         factorial = f"gamma({quote_operand_before(text, before)} + 1)"
         return "`!` is not in the language; a factorial is a gamma function", factorial
-    if "if" in (unexpected.text, last.text) or before[0].text == "Piecewise":
+    if "if" in (lexeme.text, last.text) or first_words[0] == "Piecewise":
         return "for a choice between values, use the function `where`", _where_call(text)
-    is_lambda = last.text == "lambda" or [lexeme.text for lexeme in before[:2]] == ["function", "("]
-    is_arrow = (last.text, unexpected.text) == ("-", ">") or _ARROW.match(text) is not None
-    if (is_lambda and unexpected.type == "NAME") or is_arrow:
+    is_lambda = last.text == "lambda" or first_words == ["function", "("]
+    is_arrow = (last.text, lexeme.text) == ("-", ">") or _ARROW.match(text) is not None
+    if (is_lambda and lexeme.type == "NAME") or is_arrow:
         value = _LAMBDA_VALUE.search(text)
         message = "a function without a name is not in the language; write its value alone, or give it a name: "
         return f"{message}`f(x) = x^2; f(3)`", value and if_quotable(value[1], None)
-    if [lexeme.text for lexeme in before[:2]] == ["d", "/"] and len(before) == 3 and last.text.startswith("d"):
-        return DERIVATIVE_MESSAGE, if_quotable(text[unexpected.start :].strip(), None)
+    if first_words == ["d", "/"] and len(before) == 3 and last.text.startswith("d"):
+        return DERIVATIVE_MESSAGE, if_quotable(mistake.rest, None)
     if text.endswith(f" --{last.text}", 0, last.end):
         return f"`--{last.text}` is an option; it goes outside of the quotes around the expression", None
     words = _STATEMENT_WORDS.get(last.text)
-    if words is not None and unexpected.type == "NAME" and (len(before) == 1 or before[-2].type == "SEPARATOR"):
-        return words, if_quotable(text[unexpected.start :].strip(), None) if "leave" in words else None
-    is_before_value = unexpected.type == "COMMA" or unexpected.text in _WORDS_BEFORE_VALUES
-    if is_before_value and [lexeme.type for lexeme in after[:2]] == ["NAME", "EQUAL"]:
-        name = after[0].text
+    if words is not None and lexeme.type == "NAME" and (len(before) == 1 or before[-2].type == "SEPARATOR"):
+        return words, if_quotable(mistake.rest, None) if "leave" in words else None
+    is_before_value = lexeme.type == "COMMA" or lexeme.text in _WORDS_BEFORE_VALUES
+    if is_before_value and _begins_binding(mistake.after):
+        name = mistake.after[0].text
         return f"values of variables are not part of the expression; give one by the option `--{name} 2`", None
-    if unexpected.text == "for":
+    if lexeme.text == "for":
         return "loops are not in the language; operations apply to each element of an array", None
-    return _power_of_function(text, before, unexpected, after)
+    return _power_of_function(mistake)
+
+
+def _begins_binding(lexemes: list[Lexeme]) -> bool:
+    """Whether lexemes begin with a name and `=`."""
+    return [lexeme.type for lexeme in lexemes[:2]] == ["NAME", "EQUAL"]
 
 
 # Words of other languages before a statement: a message.
@@ -173,19 +239,20 @@ _LAMBDA_VALUE = re.compile(r"(?::|[-=]>)\s*(.*\S)")
 _WORDS_BEFORE_VALUES = ("at", "for", "where", "when", "with")
 
 
-def _power_of_function(text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Lexeme]) -> Message | None:
+def _power_of_function(mistake: Mistake) -> Message | None:
     """Return the message for `sin^2(x)`, `sin²x` and `sin^-1(x)`, at the lexeme after the exponent; None for others."""
+    text, before, lexeme = mistake.text, mistake.before, mistake.lexeme
     start = next((k for k in range(len(before) - 1, max(len(before) - 5, -1), -1) if before[k].type == "NAME"), None)
-    if start is None or unexpected.type not in ("LPAR", "NAME", "NUMBER"):
+    if start is None or lexeme.type not in ("LPAR", "NAME", "NUMBER"):
         return None
     function = before[start].text
-    types = [lexeme.type for lexeme in before[start + 1 :]]
+    types = [each.type for each in before[start + 1 :]]
     exponent = text[before[start].end : before[-1].end]
     is_power = types in (["SUPERSCRIPT"], ["POWER", "NUMBER"], ["POWER", "SIGN", "NUMBER"])
     if not (is_power or exponent == "-1") or not ops.overloads(function):
         return None
-    is_bracketed = unexpected.type == "LPAR"
-    operand = quote_operand(text, unexpected, after) if is_bracketed else f"({quote_argument(text, unexpected, after)})"
+    is_bracketed, after = lexeme.type == "LPAR", mistake.after
+    operand = quote_operand(text, lexeme, after) if is_bracketed else f"({quote_argument(text, lexeme, after)})"
     if exponent.strip().lstrip("^*") in ("-1", "⁻¹") and ops.overloads(f"a{function}"):
         return f"`{function}` is a function; its inverse has a name of its own", f"a{function}{operand}"
     if not is_power:
@@ -193,14 +260,14 @@ def _power_of_function(text: str, before: list[Lexeme], unexpected: Lexeme, afte
     return f"`{function}` is a function; the power of its value goes after it", f"{function}{operand}{exponent.strip()}"
 
 
-def _quotation_mark(text: str, unexpected: Lexeme, follows_name: bool) -> Message | None:
+def _quotation_mark(mistake: Mistake) -> Message | None:
     """Return the message for a misplaced quotation mark or backtick; None if it encloses text."""
-    mark = unexpected.text[0]
-    if mark == "'" and follows_name:
+    lexeme, mark = mistake.lexeme, mistake.lexeme.text[0]
+    if mark == "'" and mistake.last.type == "NAME" and mistake.is_adjacent:
         return "a prime is not in the language; `grad` gives the derivatives of an expression", None
-    if unexpected.type == "TEXT":
+    if lexeme.type == "TEXT":
         return None
-    if text.startswith("``", unexpected.start):
+    if mistake.text.startswith("``", lexeme.start):
         return "there is no name between these backticks", None
     return f"this {mark} is never closed; a pair of them encloses {QUOTATION_MARKS[mark]}", None
 
@@ -236,68 +303,114 @@ def _where_call(text: str) -> str:
     return "where(condition, a, b)"
 
 
-def unknown_character(text: str, before: list[Lexeme], unexpected: Lexeme) -> Message:
-    """Return the message for a character that is not in the language, after the lexemes `before`."""
-    character, last = unexpected.text, before[-1] if before else None
-    doubled = text.startswith(character * 2, unexpected.start)
-    is_operator = last is not None and last.type in ENDS_OPERAND
-    length = None if is_operator else _LENGTH.match(text, unexpected.start)
-    if length:
-        call = f"norm({length[1].strip()})"
-        return f"`{character}` is not in the language; use the function `norm` for a length", call
-    if character == "|":
-        group = _GROUP.match(text, unexpected.end) if is_operator and "~" in text else None
-        if group and group[2]:
-            return f"a random effect of each `{group[1]}` is written `u[{group[1]}]`, with --laplace u", None
-        if group:
-            return f"the option --by {group[1]} fits each group of `{group[1]}` by itself", None
-        if doubled or is_operator:
-            return "`|` is not in the language; the logical operator is a word", "or"
-        return _BAR_MESSAGE, _absolute_value(text, unexpected)
-    if character == "\\" or (character == "$" and last is None):
-        return "type formulas as in `sqrt(x)/2`, not in LaTeX", None
-    if character == "." and last is not None and last.type == "TILDE":
+def _length(mistake: Mistake) -> Message | None:
+    """Return the message for a length between double bars; None for other bars."""
+    length = None if mistake.follows_operand else _LENGTH.match(mistake.text, mistake.lexeme.start)
+    if length is None:
+        return None
+    message = f"`{mistake.lexeme.text}` is not in the language; use the function `norm` for a length"
+    return message, f"norm({length[1].strip()})"
+
+
+def _bar(mistake: Mistake) -> Message:
+    """Return the message for a bar: of a length, of an absolute value, of a formula of R, or as an operator."""
+    text, bar = mistake.text, mistake.lexeme
+    if length := _length(mistake):
+        return length
+    group = _GROUP.match(text, bar.end) if mistake.follows_operand and "~" in text else None
+    if group and group[2]:
+        return f"a random effect of each `{group[1]}` is written `u[{group[1]}]`, with --laplace u", None
+    if group:
+        return f"the option --by {group[1]} fits each group of `{group[1]}` by itself", None
+    if mistake.follows_operand or text.startswith("||", bar.start):
+        return "`|` is not in the language; the logical operator is a word", "or"
+    return _BAR_MESSAGE, _absolute_value(text, bar)
+
+
+def _dot(mistake: Mistake) -> Message | None:
+    """Return the message for all columns in a formula of R, or for an operator with a dot; None for other dots."""
+    following = mistake.text[mistake.lexeme.end : mistake.lexeme.end + 1]
+    if mistake.last.type == "TILDE":
         return "write the columns with their parameters, as in `y ~ a + b*x`", None
-    if character == "." and text[unexpected.end : unexpected.end + 1] in ("*", "/", "^"):
-        return "operators have no dot; they apply to each element of an array", text[unexpected.end]
-    if character in "“”‘’" and last is None:
-        return "leave out the quotation marks around the formula", if_quotable(text.strip(" “”‘’"), None)
-    if character in _FUNCTION_SIGNS:
-        operand = _OPERAND.match(text, unexpected.end, unexpected.end + MAX_QUOTE)
-        inside = (operand and (operand[1] or operand[2])) or "x"
-        return f"`{character}` is not in the language", f"{_FUNCTION_SIGNS[character]}({inside})"
-    if character in "∂∇":
-        quotient = _PARTIAL.match(text, unexpected.start)
-        return DERIVATIVE_MESSAGE, if_quotable("" if quotient is None else text[quotient.end() :].strip(), None)
-    if character == "∫":
-        return UNAVAILABLE_FUNCTIONS["integral"]
-    if character == "°":  # it may stand inside a word, which is then no lexeme
-        angle = _ANGLE.search(text, max(unexpected.start - MAX_QUOTE, 0), unexpected.start)
-        return "angles are in radians", angle and if_quotable(f"({angle[1]}*pi/180)", None)
-    if character == "?":
-        return "`?` is not in the language; use the function `where`", _where_call(text)
-    if character == "{" and (braces := _BRACES.match(text, unexpected.start)):
-        name = last.text if last is not None and last.type == "NAME" else ""
-        call = f"{name}{braces[1]}" if name.endswith("_") else f"{name}({braces[1]})"  # `x_{1}` is an index in LaTeX
-        return "`{` is not in the language; arguments and operands go in round brackets", if_quotable(call, "(")
+    if following in ("*", "/", "^"):
+        return "operators have no dot; they apply to each element of an array", following
+    return None
+
+
+def _function_sign(mistake: Mistake) -> Message:
+    """Return the message for a sign of a function, such as √."""
+    sign = mistake.lexeme
+    operand = _OPERAND.match(mistake.text, sign.end, sign.end + MAX_QUOTE)
+    inside = (operand and (operand[1] or operand[2])) or "x"
+    return f"`{sign.text}` is not in the language", f"{_FUNCTION_SIGNS[sign.text]}({inside})"
+
+
+def _derivative_sign(mistake: Mistake) -> Message:
+    quotient = _PARTIAL.match(mistake.text, mistake.lexeme.start)
+    differentiated = "" if quotient is None else mistake.text[quotient.end() :].strip()
+    return DERIVATIVE_MESSAGE, if_quotable(differentiated, None)
+
+
+def _degree_sign(mistake: Mistake) -> Message:
+    start = mistake.lexeme.start  # it may stand inside a word, which is then no lexeme
+    angle = _ANGLE.search(mistake.text, max(start - MAX_QUOTE, 0), start)
+    return "angles are in radians", angle and if_quotable(f"({angle[1]}*pi/180)", None)
+
+
+def _brace(mistake: Mistake) -> Message | None:
+    """Return the message for a pair of braces; None for a brace without its partner."""
+    braces = _BRACES.match(mistake.text, mistake.lexeme.start)
+    if braces is None:
+        return None
+    name = mistake.last.text if mistake.last.type == "NAME" else ""
+    call = f"{name}{braces[1]}" if name.endswith("_") else f"{name}({braces[1]})"  # `x_{1}` is an index in LaTeX
+    return "`{` is not in the language; arguments and operands go in round brackets", if_quotable(call, "(")
+
+
+def _enclosing_quotes(mistake: Mistake) -> Message | None:
+    """Return the message for quotation marks around the whole formula; None for others."""
+    quoted = if_quotable(mistake.text.strip(" “”‘’"), None)
+    return None if mistake.before else ("leave out the quotation marks around the formula", quoted)
+
+
+_LATEX_MESSAGE = "type formulas as in `sqrt(x)/2`, not in LaTeX"
+# The messages for single characters; a character for which the function returns None has the usual message.
+_CHARACTER_RULES: dict[str, Callable[[Mistake], Message | None]] = {
+    "|": _bar,
+    "‖": _length,
+    "\\": lambda _: (_LATEX_MESSAGE, None),
+    "$": lambda mistake: None if mistake.before else (_LATEX_MESSAGE, None),
+    ".": _dot,
+    "{": _brace,
+    "°": _degree_sign,
+    "∫": lambda _: UNAVAILABLE_FUNCTIONS["integral"],
+    "?": lambda mistake: ("`?` is not in the language; use the function `where`", _where_call(mistake.text)),
+    **dict.fromkeys("∂∇", _derivative_sign),
+    **dict.fromkeys("“”‘’", _enclosing_quotes),
+    **dict.fromkeys(_FUNCTION_SIGNS, _function_sign),
+}
+
+
+def _foreign_character(mistake: Mistake) -> Message:
+    """Return the usual message for a character: what is written in its place."""
+    character = mistake.lexeme.text
     if character in FOREIGN_CHARACTERS:
-        quoted = character * 2 if character == "&" and doubled else character
+        quoted = "&&" if mistake.text.startswith("&&", mistake.lexeme.start) else character
         return f"`{quoted}` is not in the language", FOREIGN_CHARACTERS[character]
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
         return f"the character U+{ord(character):04X} is not allowed in an expression", None
     plain = unicodedata.normalize("NFKC", character).replace("⁄", "/")
     if character in "⁺⁻⁼⁽⁾ⁱⁿ":
         return "only integers can be written as superscripts", f"^{plain}" if plain.isalpha() else "^"
-    if "/" in plain[1:] and last is not None and last.type in ENDS_OPERAND:  # 2½ is a sum
-        is_mixed = last.type == "NUMBER" and last.end == unexpected.start
-        whole = quote_operand_before(text, before)
-        return f"`{character}` is not in the language", f"({whole} + {plain})" if is_mixed else f"{whole}*({plain})"
+    message = f"`{character}` is not in the language"
+    if "/" in plain[1:] and mistake.follows_operand:  # 2½ is a sum
+        is_mixed = mistake.last.type == "NUMBER" and mistake.is_adjacent
+        whole = quote_operand_before(mistake.text, mistake.before)
+        return message, f"({whole} + {plain})" if is_mixed else f"{whole}*({plain})"
     if plain.isascii() and plain != character and (len(plain) == 1 or plain[0].isalnum()):
-        return f"`{character}` is not in the language", f"({plain})" if len(plain) > 1 else plain
+        return message, f"({plain})" if len(plain) > 1 else plain
     digit = unicodedata.decimal(character, None)
-    if digit is not None:
-        return "only the digits 0 to 9 can be used in numbers", str(digit)
-    return f"`{character}` is not in the language", None
+    return (message, None) if digit is None else ("only the digits 0 to 9 can be used in numbers", str(digit))
 
 
 # --- Syntax errors
@@ -324,9 +437,9 @@ def syntax_error(lexemes: Lexemes, number: int, accepts: Set[str]) -> Expression
     text, all_lexemes = lexemes.text, lexemes.to_list()
     if number == len(all_lexemes):
         return _at_end(text, all_lexemes, accepts)
-    unexpected = all_lexemes[number]
-    message, suggestion = _explain(text, all_lexemes[:number], unexpected, all_lexemes[number + 1 :], accepts)
-    return ExpressionError(message, text, unexpected.start, suggestion)
+    mistake = Mistake(text, all_lexemes[:number], all_lexemes[number], all_lexemes[number + 1 :], accepts)
+    message, suggestion = next(message for rule in _RULES if (message := rule(mistake)) is not None)
+    return ExpressionError(message, text, mistake.lexeme.start, suggestion)
 
 
 def expected_terminals(accepts: Set[str]) -> str:
@@ -367,79 +480,107 @@ def _percentage(lexemes: list[Lexeme]) -> Message | None:
     return "`%` is the remainder of a division; a percentage is a quotient", f"({lexemes[-2].text}/100)"
 
 
-def _explain(text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Lexeme], accepts: Set[str]) -> Message:
-    """Return the message and the suggestion for a lexeme that the grammar does not allow; see `syntax_error`."""
-    last = before[-1] if before else None
-    foreign = foreign_notation(text, before, unexpected, after) or _percentage(before)
-    if foreign is not None:
-        return foreign
-    if unexpected.type == "OTHER":
-        message, suggestion = unknown_character(text, before, unexpected)
-        is_complete = suggestion or not message.startswith("`")
-        return message if is_complete else f"{message}; expected {expected_terminals(accepts)}", suggestion
-    if last is not None:
-        operator = f"{last.text}{unexpected.text}"
-        if last.end == unexpected.start and operator in FOREIGN_OPERATORS:
-            return f"`{operator}` is not an operator", _between(text, before[:-1], FOREIGN_OPERATORS[operator], after)
-        if last.type in ENDS_OPERAND and unexpected.type in BEGINS_OPERAND:
-            return _missing_operator(text, before, unexpected, after)
-    opening = _open_bracket(before)
-    if unexpected.type in ("EQUAL", "TILDE", "SHAPE"):
-        return _misplaced_sign(text, before, unexpected, opening)
-    if unexpected.type in CLOSING_BRACKETS.values() and opening is None:
-        return f"this `{unexpected.text}` has no opening bracket; expected {expected_terminals(accepts)}", None
-    if last is not None and (last.type, unexpected.type) == ("LSQB", "RSQB"):
-        return "these brackets are empty; an array needs at least one element", None
-    row = _array_literal(text, opening, before)
-    if row is not None and unexpected.type == "COMMA":
-        return "an array of numbers goes in square brackets", row
-    if unexpected.type == "COMMA" and opening is None:
-        return _comma_outside_brackets(text, last, after)
-    if row is not None and unexpected.text == ";" and opening is not None and opening.type == "LSQB":
-        return "commas separate the elements of an array", row
-    is_statement = [lexeme.type for lexeme in after[:2]] == ["NAME", "EQUAL"]
-    if unexpected.text == ";" and opening is not None and _is_call(opening, before) and not is_statement:
-        return "commas separate the arguments of a function", ","
-    if opening is not None and unexpected.type in {"SEPARATOR", *CLOSING_BRACKETS.values()} - {
-        CLOSING_BRACKETS[opening.type]
-    }:
-        return f"{_bracket_position(text, opening)} is not closed; expected {expected_terminals(accepts)}", None
-    if unexpected.type in ("OR", "AND", "NOT") and (not accepts.isdisjoint(BEGINS_OPERAND) or last is None):
-        if unexpected.type == "NOT" and last is not None:
-            return "`not` binds more loosely than the operator before it; put it in brackets", "(not x)"
-        return f"`{unexpected.text}` is a reserved word, not a name; expected {expected_terminals(accepts)}", None
-    if last is not None and last.type in {*OPERATORS, "COMMA"} and unexpected.type in ENDS_EXPRESSION:
-        return f"something must follow {_quoted_lexeme(last)}; expected {expected_terminals(accepts)}", None
-    return f"unexpected {_quoted_lexeme(unexpected)}; expected {expected_terminals(accepts)}", None
+def _unknown_character(mistake: Mistake) -> Message | None:
+    """Return the message for a character that is not in the language; None for a lexeme of the language."""
+    if mistake.lexeme.type != "OTHER":
+        return None
+    rule = _CHARACTER_RULES.get(mistake.lexeme.text)
+    message, suggestion = (rule and rule(mistake)) or _foreign_character(mistake)
+    is_complete = suggestion or not message.startswith("`")
+    return message if is_complete else f"{message}; expected {mistake.expected}", suggestion
 
 
-def _misplaced_sign(text: str, before: list[Lexeme], sign: Lexeme, opening: Lexeme | None) -> Message:
-    """Return the message for `=`, `~` or `:` where it is not allowed; `opening` is the bracket that is open."""
-    last = before[-1] if before else None
-    if sign.type == "TILDE" and last is None:
+def _foreign_operator(mistake: Mistake) -> Message | None:
+    """Return the message for an operator of two signs that the language does not have; None for others."""
+    operator = f"{mistake.last.text}{mistake.lexeme.text}"
+    if not mistake.is_adjacent or operator not in FOREIGN_OPERATORS:
+        return None
+    ours = _between(mistake.text, mistake.before[:-1], FOREIGN_OPERATORS[operator], mistake.after)
+    return f"`{operator}` is not an operator", ours
+
+
+def _misplaced_sign(mistake: Mistake) -> Message | None:
+    """Return the message for `=`, `~` or `:` where it is not allowed; None for other lexemes."""
+    sign, last = mistake.lexeme, mistake.last
+    if sign.type == "TILDE" and not mistake.before:
         return "nothing is left of `~`; shells remove names in backticks from double quotes, so use single quotes", None
     if sign.type == "TILDE":
         return "a model has exactly one `~`, between its target and its prediction: `y ~ a*x`", None
     if sign.text.startswith(":="):
         return "`:=` is not in the language; use `=`", "="
-    if sign.type == "SHAPE" and opening is not None and opening.type == "LSQB":
+    if sign.type == "SHAPE" and mistake.is_in_array:
         return "slices are not in the language: an index is one integer, as in `v[0]`", None
-    if sign.type == "SHAPE" and any(lexeme.type == "TILDE" for lexeme in before):
+    if sign.type == "SHAPE" and any(lexeme.type == "TILDE" for lexeme in mistake.before):
         return "an interaction is a product with a parameter: `b*x*z`, or `b[group]*x` for labels", None
     if sign.type == "SHAPE":
         return "`:` declares the shape of one name, in a statement of its own: `W: 2x3`", None
-    if opening is not None and len(before) > 1 and before[-2].type == "COMMA":
+    if sign.type != "EQUAL":
+        return None
+    if mistake.opening is not None and len(mistake.before) > 1 and mistake.before[-2].type == "COMMA":
         return "arguments cannot be given by name; `autodiff ops` lists the arguments of each function", None
-    if last is None:
-        return "a formula does not begin with `=`", if_quotable(text[sign.end :].strip(), None)
-    if last.text in "+-*/^%" and last.end == sign.start:
+    if not mistake.before:
+        return "a formula does not begin with `=`", if_quotable(mistake.text[sign.end :].strip(), None)
+    if last.text in "+-*/^%" and mistake.is_adjacent:
         return f"`{last.text}=` is not in the language: a name has one value, which is bound by `=`", None
     return "`=` binds one name, at the start of a statement; use `==` to compare two values", "=="
 
 
-def _comma_outside_brackets(text: str, last: Lexeme | None, after: list[Lexeme]) -> Message:
+def _unopened_bracket(mistake: Mistake) -> Message | None:
+    """Return the message for a closing bracket without an opening one, or an empty array; None for others."""
+    bracket = mistake.lexeme
+    if bracket.type in CLOSING_BRACKETS.values() and mistake.opening is None:
+        return f"this `{bracket.text}` has no opening bracket; expected {mistake.expected}", None
+    if (mistake.last.type, bracket.type) == ("LSQB", "RSQB"):
+        return "these brackets are empty; an array needs at least one element", None
+    return None
+
+
+def _misplaced_separator(mistake: Mistake) -> Message | None:
+    """Return the message for a comma or a semicolon where the other one, or neither, is allowed; None for others."""
+    separator = mistake.lexeme
+    row = _array_literal(mistake)
+    if separator.type == "COMMA" and row is not None:
+        return "an array of numbers goes in square brackets", row
+    if separator.type == "COMMA" and mistake.opening is None:
+        return _comma_outside_brackets(mistake)
+    if separator.text == ";" and row is not None and mistake.is_in_array:
+        return "commas separate the elements of an array", row
+    if separator.text == ";" and mistake.is_in_call and not _begins_binding(mistake.after):
+        return "commas separate the arguments of a function", ","
+    return None
+
+
+def _unclosed_bracket(mistake: Mistake) -> Message | None:
+    """Return the message for the end of a statement, or another bracket, inside brackets; None for others."""
+    opening = mistake.opening
+    if opening is None or mistake.lexeme.type not in {"SEPARATOR", *CLOSING_BRACKETS.values()}:
+        return None
+    if mistake.lexeme.type == CLOSING_BRACKETS[opening.type]:
+        return None
+    return f"{_bracket_position(mistake.text, opening)} is not closed; expected {mistake.expected}", None
+
+
+def _reserved_word(mistake: Mistake) -> Message | None:
+    """Return the message for `and`, `or` and `not` in place of an operand; None for others."""
+    word = mistake.lexeme
+    if word.type not in ("OR", "AND", "NOT") or (mistake.before and mistake.accepts.isdisjoint(BEGINS_OPERAND)):
+        return None
+    if word.type == "NOT" and mistake.before:
+        return "`not` binds more loosely than the operator before it; put it in brackets", "(not x)"
+    return f"`{word.text}` is a reserved word, not a name; expected {mistake.expected}", None
+
+
+def _missing_operand(mistake: Mistake) -> Message:
+    """Return the message for an operator or a comma without an operand after it, and for everything else."""
+    if mistake.last.type in {*OPERATORS, "COMMA"} and mistake.lexeme.type in ENDS_EXPRESSION:
+        return f"something must follow {_quoted_lexeme(mistake.last)}; expected {mistake.expected}", None
+    return f"unexpected {_quoted_lexeme(mistake.lexeme)}; expected {mistake.expected}", None
+
+
+def _comma_outside_brackets(mistake: Mistake) -> Message:
     """Return the message for a comma in a number or between formulas."""
-    if last is not None and last.type == "NUMBER" and after and after[0].type == "NUMBER":
+    text, last, after = mistake.text, mistake.last, mistake.after
+    if last.type == "NUMBER" and after and after[0].type == "NUMBER":
         whole, decimals = last.text, after[0].text
         grouped = _GROUPED_DIGITS.match(text, last.start)
         if grouped and grouped[0] == f"{whole},{decimals}" and "." not in decimals:
@@ -450,89 +591,107 @@ def _comma_outside_brackets(text: str, last: Lexeme | None, after: list[Lexeme])
             whole = whole.replace(".", "")
         if whole.isdigit() and "." not in decimals:
             return "numbers have a decimal point, not a comma", f"{whole}.{decimals}"
-    row = None if last is None or "~" in text or ";" in text else if_quotable(f"[{text.strip()}]", None)
+    is_list = mistake.before and "~" not in text and ";" not in text
+    row = if_quotable(f"[{text.strip()}]", None) if is_list else None
     return "several formulas are one list, in square brackets", row
 
 
-def _array_literal(text: str, opening: Lexeme | None, before: list[Lexeme]) -> str | None:
+def _array_literal(mistake: Mistake) -> str | None:
     """Return the array that the user may have meant by a list of numbers; None if it is not such a list.
 
     The numbers are separated by commas, semicolons or blanks, in brackets of any kind or in none. Two numbers with a
     comma and no brackets are not taken for an array: they may be one number with a decimal comma.
-
-    Args:
-        text: the source text.
-        opening: the bracket that is open; None for none.
-        before: the lexemes before the unexpected one.
     """
+    inside, opening = mistake.text, mistake.opening
     if opening is not None:
-        inside, closed, _ = text[opening.end :].partition({"(": ")", "[": "]"}.get(opening.text, "]"))
-        if _is_call(opening, before) or not closed:
+        inside, closed, _ = inside[opening.end :].partition(")" if opening.type == "LPAR" else "]")
+        if mistake.is_in_call or not closed:
             return None
-    else:
-        inside = text
     numbers = _BETWEEN.split(inside.strip())
     is_row = len(numbers) > (2 if opening is None and "," in inside else 1) and all(map(is_signed_number, numbers))
     return if_quotable(f"[{', '.join(numbers)}]", None) if is_row else None
 
 
-def _missing_operator(
-    text: str, before: list[Lexeme], unexpected: Lexeme, after: list[Lexeme]
-) -> tuple[str, str | None]:
-    """Return the message for two operands without an operator between them."""
-    last = before[-1]
-    opening = _open_bracket(before)
-    if opening is not None and any(newline in text[last.end : unexpected.start] for newline in "\r\n"):
-        closing = ")" if opening.type == "LPAR" else "]"
-        return f"{_bracket_position(text, opening)} is not closed; expected `{closing}` or an operator", None
-    operand = quote_operand(text, unexpected, after)
-    if "TEXT" in (last.type, unexpected.type):
-        mark = text[unexpected.start if unexpected.type == "TEXT" else last.start]
+def _missing_operator(mistake: Mistake) -> Message | None:
+    """Return the message for two operands without an operator between them; None for others."""
+    text, before, after, last, lexeme = mistake.text, mistake.before, mistake.after, mistake.last, mistake.lexeme
+    if not mistake.follows_operand or lexeme.type not in BEGINS_OPERAND:
+        return None
+    if mistake.opening is not None and any(newline in text[last.end : lexeme.start] for newline in "\r\n"):
+        closing = ")" if mistake.opening.type == "LPAR" else "]"
+        return f"{_bracket_position(text, mistake.opening)} is not closed; expected `{closing}` or an operator", None
+    operand = quote_operand(text, lexeme, after)
+    if "TEXT" in (last.type, lexeme.type):
+        mark = text[lexeme.start if lexeme.type == "TEXT" else last.start]
         return f"`{mark}` encloses text, which can only be compared with a column of text: `group == 'A'`", None
     if last.type == "NAME" and (
         ops.overloads(last.text) or last.text in BUILT_FUNCTIONS or _is_function_defined(before, last.text)
     ):
-        call = f"{last.text}({quote_argument(text, unexpected, after)})"
-        if last.text == "log" and after and re.match(r"(?:2|10) +[\w(]", text[unexpected.start :]):
-            call = f"log{unexpected.text}({quote_argument(text, after[0], after[1:])})"
+        call = f"{last.text}({quote_argument(text, lexeme, after)})"
+        if last.text == "log" and after and re.match(r"(?:2|10) +[\w(]", text[lexeme.start :]):
+            call = f"log{lexeme.text}({quote_argument(text, after[0], after[1:])})"
         return f"`{last.text}` is a function; its arguments go in brackets", call
-    if opening is not None and opening.type == "LSQB":
+    if mistake.is_in_array:
         pair = f"{quote_operand_before(text, before)}, {operand}"
-        return f"expected `,` or an operator before {_quoted_lexeme(unexpected)}", pair
-    adjacent = last.end == unexpected.start
-    if last.type == "NUMBER" and adjacent and re.fullmatch("_[_0-9]*", unexpected.text):
-        return "digits cannot have separators", last.text + unexpected.text.replace("_", "")
-    if last.type == "NUMBER" and unexpected.type == "NUMBER":
-        if adjacent:
-            return "a number has only one decimal point", None
-        if grouped := _GROUPED_DIGITS.match(text, last.start):
-            return "digits cannot have separators, and an array goes in square brackets", grouped[0].replace(" ", "")
-        row = _array_literal(text, opening, before) if opening is None else None
-        return f"expected an operator between {_quoted_lexeme(last)} and {_quoted_lexeme(unexpected)}", row
-    if adjacent and last.text == "0" and re.fullmatch("[xX][0-9a-fA-F]+", unexpected.text):
-        return "numbers are decimal", str(int(unexpected.text[1:], 16))
-    if unexpected.text in FOREIGN_WORDS and after and after[0].type in BEGINS_OPERAND:
-        return f"`{unexpected.text}` is not an operator", _between(text, before, FOREIGN_WORDS[unexpected.text], after)
-    product = f"{quote_operand_before(text, before)}*{_NAME_AFTER_PI.sub('π*', operand)}"
-    if last.type == "NUMBER" and adjacent and unexpected.text in ("i", "j"):
+        return f"expected `,` or an operator before {_quoted_lexeme(lexeme)}", pair
+    if last.type == "NUMBER" and (message := _number_in_pieces(mistake)):
+        return message
+    if lexeme.text in FOREIGN_WORDS and after and after[0].type in BEGINS_OPERAND:
+        return f"`{lexeme.text}` is not an operator", _between(text, before, FOREIGN_WORDS[lexeme.text], after)
+    return _missing_product(mistake, f"{quote_operand_before(text, before)}*{_NAME_AFTER_PI.sub('π*', operand)}")
+
+
+def _number_in_pieces(mistake: Mistake) -> Message | None:
+    """Return the message for a number that is written in another way, as its first digits; None for a number."""
+    last, lexeme = mistake.last, mistake.lexeme
+    if mistake.is_adjacent and re.fullmatch("_[_0-9]*", lexeme.text):
+        return "digits cannot have separators", last.text + lexeme.text.replace("_", "")
+    if lexeme.type == "NUMBER" and mistake.is_adjacent:
+        return "a number has only one decimal point", None
+    if lexeme.type == "NUMBER" and (grouped := _GROUPED_DIGITS.match(mistake.text, last.start)):
+        return "digits cannot have separators, and an array goes in square brackets", grouped[0].replace(" ", "")
+    if lexeme.type == "NUMBER":
+        row = _array_literal(mistake) if mistake.opening is None else None
+        return f"expected an operator between {_quoted_lexeme(last)} and {_quoted_lexeme(lexeme)}", row
+    if mistake.is_adjacent and last.text == "0" and re.fullmatch("[xX][0-9a-fA-F]+", lexeme.text):
+        return "numbers are decimal", str(int(lexeme.text[1:], 16))
+    return None
+
+
+def _missing_product(mistake: Mistake, product: str) -> Message:
+    """Return the message for a product without its operator, given how it is written."""
+    last, lexeme = mistake.last, mistake.lexeme
+    is_coefficient = last.type == "NUMBER" and mistake.is_adjacent
+    if is_coefficient and lexeme.text in ("i", "j"):
         return f"{UNAVAILABLE_FUNCTIONS['complex'][0]}; a product with a variable is written `{product}`", None
-    message = f"expected an operator before {_quoted_lexeme(unexpected)}; multiplication is written `*`"
-    left = text[: last.start].rstrip()
-    if adjacent and last.type == "NUMBER" and left.endswith("/"):
+    message = f"expected an operator before {_quoted_lexeme(lexeme)}; multiplication is written `*`"
+    left = mistake.text[: last.start].rstrip()
+    if is_coefficient and left.endswith("/"):
         return f"{message}: `/({product})` or `/{product}`", None
-    is_exponent = adjacent and _EXPONENTIAL.search(left) is not None
+    is_exponent = mistake.is_adjacent and _EXPONENTIAL.search(left) is not None
     return message, f"({product})" if is_exponent else product
+
+
+# Functions that explain a mistake, or return None; the first message is shown.
+_RULES: tuple[Callable[[Mistake], Message | None], ...] = (
+    foreign_notation,
+    lambda mistake: _percentage(mistake.before),
+    _unknown_character,
+    _foreign_operator,
+    _missing_operator,
+    _misplaced_sign,
+    _unopened_bracket,
+    _misplaced_separator,
+    _unclosed_bracket,
+    _reserved_word,
+    _missing_operand,
+)
 
 
 def _between(text: str, before: list[Lexeme], operator: str, after: list[Lexeme]) -> str:
     """Write an operator between the operands around it; `x` and `y` stand for operands that are missing."""
     left = quote_operand_before(text, before) if before else "x"
     return operator.format(left, quote_operand(text, after[0], after[1:]) if after else "y")
-
-
-def _is_call(opening: Lexeme, before: Iterable[Lexeme]) -> bool:
-    """Whether a bracket encloses the arguments of a function."""
-    return opening.type == "LPAR" and any(a.end == opening.start and a.type == "NAME" for a in before)
 
 
 def _is_function_defined(before: Iterable[Lexeme], name: str) -> bool:
