@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
+from autodiff_cli.graph.codegen import Fragment, Notation
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op, Precedence
 from autodiff_cli.graph.tape import Tape
@@ -288,52 +289,35 @@ def _group_with_value(source: Source, node: Node) -> Group | None:
     return outermost
 
 
-_SYMBOLS = {"*": "×"}
+# --- Operations as at a blackboard: `2 × (-3)`, `sin(2)`
 
 
-def operand_separators(op: Op, count: int) -> tuple[str, ...]:
-    """Return the texts before, between and after the operands of an operation.
+@cache
+def blackboard_notation(op: Op, count: int) -> Notation:
+    """Return the notation of an operation on `count` labels or numbers.
 
     >>> from autodiff_cli.ops.arithmetic import mul
-    >>> operand_separators(mul, 2)
+    >>> blackboard_notation(mul, 2).texts
     ('', ' × ', '')
     """
+    notation = op_notation(op, count)
     if not op.symbol or count == 1:
-        return op_notation(op, count).texts
-    symbol = _SYMBOLS.get(op.symbol, op.symbol)
-    return ("", *[symbol if op.precedence is Precedence.POWER else f" {symbol} "] * (count - 1), "")
+        return notation
+    if op.precedence is Precedence.POWER:
+        return notation._replace(operand_precedences=(Precedence.ATOM, Precedence.ATOM))
+    return notation._replace(texts=("", " × " if op.symbol == "*" else f" {op.symbol} ", ""))
 
 
-def format_operation(op: Op, operands: Sequence[str], loose: Sequence[bool]) -> str:
-    """Return an operation written with its operands.
-
-    Args:
-        loose: for each operand, whether it needs brackets beside an operator.
-    """
-    before, *after = operand_separators(op, len(operands))
-    # Whether no bracket separates an operand from its neighbour.
-    is_open = [bool(op.symbol) or (k == 0 and not before) for k in range(len(operands))]
-    bracketed = [
-        f"({text})" if is_loose and is_beside else text
-        for text, is_loose, is_beside in zip(operands, loose, is_open, strict=True)
-    ]
-    return before + "".join(text + then for text, then in zip(bracketed, after, strict=True))
+def negative_number_precedence(position: int, count: int) -> Precedence:
+    """Return how tightly a negative number binds as one of `count` operands: its sign can be misread after another."""
+    return Precedence.SIGN if position == 0 and count > 1 else Precedence.STATEMENT
 
 
 def format_operation_on_numbers(op: Op, numbers: Sequence[str]) -> str:
     """Return an operation written with numbers; negative ones in brackets where a sign could be misread."""
     count = len(numbers)
-    loose = [text.startswith("-") and is_loose_number(op, k, count) for k, text in enumerate(numbers)]
-    return format_operation(op, numbers, loose)
-
-
-def is_loose_number(op: Op, position: int, count: int) -> bool:
-    """Whether a negative number in this position needs brackets: beside a symbol, unless it begins the text."""
-    return bool(op.symbol) and (count == 1 or position > 0 or op.precedence is Precedence.POWER)
-
-
-def is_loose(op: Op, position: int, operand: Node) -> bool:
-    """Whether an operand binds too loosely to stand beside the operator without brackets."""
-    if operand.op is None or operand.op.precedence > op.precedence:
-        return False
-    return operand.op.precedence < op.precedence or position > 0 or op.precedence is Precedence.POWER
+    operands = [
+        Fragment(text, negative_number_precedence(k, count) if text.startswith("-") else Precedence.ATOM)
+        for k, text in enumerate(numbers)
+    ]
+    return blackboard_notation(op, count).format(operands).text

@@ -17,15 +17,10 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from autodiff_cli.explain import operations
-from autodiff_cli.explain.labels import (
-    format_operation,
-    is_constant_name,
-    is_loose,
-    is_loose_number,
-    operand_separators,
-)
+from autodiff_cli.explain.labels import blackboard_notation, is_constant_name, negative_number_precedence
 from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace, any_true, array_shape
 from autodiff_cli.explain.warnings import CANCELLATION, UNDEFINED_ELEMENTS, UNDEFINED_SLOPES
+from autodiff_cli.graph.codegen import Fragment
 from autodiff_cli.graph.node import Node, as_node, get_op
 from autodiff_cli.graph.op import Gate, Op, Precedence
 from autodiff_cli.language.errors import join_words
@@ -163,8 +158,8 @@ def label_with_definition(trace: Trace, i: int) -> str:
         return f"{label} = {trace.naming.definition(nodes[i])}" if trace.naming.is_call(nodes[i]) else label
     if all(nodes[j].is_constant and nodes[j] not in names and not is_constant_name(nodes[j]) for j in inputs):
         return label  # its definition is its numbers, which are shown anyway
-    loose = [is_loose(op, k, nodes[j]) and nodes[j] not in names for k, j in enumerate(inputs)]
-    return f"{label} = {format_operation(op, [trace.labels[j] for j in inputs], loose)}"
+    operands = [Fragment(trace.labels[j], trace.naming.precedence(j)) for j in inputs]
+    return f"{label} = {blackboard_notation(op, len(inputs)).format(operands).text}"
 
 
 def forward_phrase(trace: Trace, i: int) -> Phrase:
@@ -297,10 +292,11 @@ def slope_formula(op: Op, count: int, position: int) -> Phrase:
 def _numbers_phrase(op: Op, slots: Sequence[Slot]) -> Phrase:
     """Return an operation on slots for numbers, as `format_operation_on_numbers` writes it."""
     count = len(slots)
-    before, *after = operand_separators(op, count)
-    parts: list[str | Slot] = [before]
-    for k, (slot, then) in enumerate(zip(slots, after, strict=True)):
-        parts += (slot._replace(is_loose=is_loose_number(op, k, count)), then)
+    notation = blackboard_notation(op, count)
+    parts: list[str | Slot] = [notation.texts[0]]
+    for k, slot in enumerate(slots):
+        is_loose = negative_number_precedence(k, count) < notation.operand_precedences[k]
+        parts += (slot._replace(is_loose=is_loose), notation.texts[k + 1])
     return tuple(part for part in parts if part)
 
 

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autodiff_cli.explain.sentences import NEGLIGIBLE, StepSentences, closing_phrases
+from autodiff_cli.explain.sentences import NEGLIGIBLE, StepSentences, closing_phrases, label_with_definition
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node, all_ops, as_node, variable
 from autodiff_cli.graph.op import Gate, Op
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.language.program import read
 from autodiff_cli.render.formatting import number_formats, shortest_text
 from tests.each import each, examples
 from tests.graphs import ELEMENTWISE, graphs
@@ -48,6 +50,7 @@ FORWARD = [
     ("x > y",              {"x": 2, "y": 3},   "x > y: 2 > 3 is false, so 0"),
     ("a = x + y",          {"x": 2, "y": 3},   "a = x + y = 2 + 3 = 5"),
     ("a = (x + 1)*(x*2)",  {"x": 2},           "a = (x + 1) × (x*2) = 3 × 4 = 12"),
+    ("f(t) = t + 1; a = f(x)*x", {"x": 2},     "a = f(x) × x = 3 × 2 = 6"),
     ("2 + 3",              {},                 "2 + 3 = 5"),
 ]
 # fmt: on
@@ -323,6 +326,16 @@ def test_what_a_name_stands_for_is_written_as_in_the_text() -> None:
     said = [words.forward(step) for step in found.forward]
     assert said[0] == "z = [a, b] = [1, 2]"
     assert {"k = (z + z)[1] = [2, 4][1] = 4", "n = z[0] = [1, 2][0] = 1"} <= {*said}
+
+
+@each("inner", ("+", "-", "*", "/", "%", "^", "<", "==", "and"))
+@each("outer", ("+", "-", "*", "/", "%", "^", "<", "==", "or"))
+def test_a_definition_reads_back_as_the_operation_that_it_defines(inner: str, outer: str) -> None:
+    for written in (f"(x {inner} y) {outer} z", f"z {outer} (x {inner} y)", f"-(x {inner} y)", f"not (x {inner} y)"):
+        found = trace(parse(f"a = {written}; a + z"), {"x": 2, "y": 3, "z": 4})
+        names = {name: i for i, name in enumerate(found.labels)}
+        shown = label_with_definition(found, names["a"]).removeprefix("a = ").replace(" × ", "*")
+        assert to_text(read(shown).output) == to_text(read(written).output), shown
 
 
 def test_comparisons_of_arrays_are_not_written_as_equations() -> None:
