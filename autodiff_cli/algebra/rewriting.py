@@ -1,9 +1,9 @@
 """Rewriting of formulas into numerically stable forms, which lose fewer digits to rounding or do not overflow.
 
-A rule is a pattern and a replacement, which are equal where the pattern has a value, except at isolated points. Both
-are formulas over wildcards, which stand for any nodes. A rule with a `difference` applies only if that difference
-simplifies to one term, as `(x + 1) - x` does; in the replacement it is `d`. Rules are tried in their order, and in a
-formula from the outside to the inside.
+A rule of the table `rewritings.toml` is a pattern and a replacement, which are equal where the pattern has a value,
+except at isolated points. Both are formulas over wildcards, which stand for any nodes. A rule with a `difference`
+applies only if that difference simplifies to one term, as `(x + 1) - x` does; in the replacement it is `d`. Rules are
+tried in their order, and in a formula from the outside to the inside.
 
 Sums and products are matched as people read them, in any order and through brackets: the pattern `1 - cos(x)` is found
 in `y - cos(a*b) + 1`, where `y` remains.
@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from autodiff_cli.algebra.exact import exact_number
 from autodiff_cli.algebra.readable import readable
@@ -28,46 +28,10 @@ from autodiff_cli.algebra.table import NodeTable, Row, rewrite_by
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, Op
 from autodiff_cli.graph.tape import has_array_operations, substitute, topological_order
-from autodiff_cli.ops.arithmetic import abs_, add, div, mul, neg, sub, where
-from autodiff_cli.ops.elementary import (
-    acos,
-    acosh,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    cbrt,
-    cos,
-    cosh,
-    exp,
-    expm1,
-    hypot,
-    log,
-    log1p,
-    sec,
-    sech,
-    sin,
-    sinh,
-    sqrt,
-    tan,
-    tanh,
-)
-from autodiff_cli.ops.special import (
-    beta,
-    erf,
-    erfc,
-    gamma,
-    gammainc,
-    gammaincc,
-    lgamma,
-    logaddexp,
-    logsigmoid,
-    normal_cdf,
-    sigmoid,
-    sinc,
-    softplus,
-)
+from autodiff_cli.language.program import read
+from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub, where
+from autodiff_cli.ops.elementary import exp, sqrt
+from autodiff_cli.system import read_tables
 
 # --- Rules
 
@@ -76,6 +40,7 @@ x, y, a, b, c, d, n = map(variable, "xyabcdn")
 k, p, q, r = map(variable, "kpqr")
 _OPTIONAL_FACTORS = frozenset({k, p, q, r})
 _WILDCARDS = frozenset({x, y, a, b, c, n}) | _OPTIONAL_FACTORS
+_LEAVES = {leaf.text: leaf for leaf in (*_WILDCARDS, d)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,108 +58,25 @@ class RewriteRule:
 
     pattern: Node
     replacement: Node
-    domain: tuple[float, float] = (-3.0, 3.0)
+    domain: Sequence[float] = (-3.0, 3.0)
     difference: Node | None = None
     for_derivatives: bool = False
     one_sign_only: bool = False
 
 
-POSITIVE, SMALL = (0.1, 3.0), (-0.9, 0.9)  # intervals of values of the wildcards
+def _read_formula(text: str) -> Node:
+    """Return a formula over the wildcards, given its text."""
+    program = read(text)
+    return substitute([program.output], {leaf: _LEAVES[name] for name, leaf in program.leaves.items()})[0]
 
-# fmt: off
-REWRITE_RULES: tuple[RewriteRule, ...] = (
-    # --- more accurate derivatives
-    RewriteRule((k - k * cos(x)) / x**2,     k * sinc(x / 2) ** 2 / 2, for_derivatives=True),
-    RewriteRule(sin(x) / x,                  sinc(x), for_derivatives=True),
-    RewriteRule((x + y) / (x - y),           2 * x / (x - y) - 1, for_derivatives=True),
 
-    # --- exponentials
-    RewriteRule(exp(x) / (1 + exp(x)),       sigmoid(x)),
-    RewriteRule(1 / (1 + exp(x)),            sigmoid(-x)),
-    RewriteRule(exp(x) / (exp(x) + exp(y)),  sigmoid(x - y)),
-    RewriteRule(exp(x) / (exp(x) - 1),       -1 / expm1(-x)),
-    RewriteRule((exp(2 * x) - 1) / (exp(x) - 1), exp(x) + 1),
-    RewriteRule(k * exp(x) - 2 * k + k * exp(-x), 4 * k * sinh(x / 2) ** 2),
-    RewriteRule(k * exp(x) - k * exp(-x),    2 * k * sinh(x)),
-    RewriteRule(k * cosh(x) - k * sinh(x),   k * exp(-x)),
-    RewriteRule(k * exp(x) - k,              k * expm1(x)),
+def _read_rule(row: Mapping[str, Any]) -> RewriteRule:
+    """Return the rule of a row of the table."""
+    fields: dict[str, Any] = {name: _read_formula(x) if isinstance(x, str) else x for name, x in row.items()}
+    return RewriteRule(**fields)
 
-    # --- logarithms
-    RewriteRule(log((1 - x) / (1 + x)),      -2 * atanh(x), SMALL),
-    RewriteRule(log((1 + x) / (1 - x)),      2 * atanh(x), SMALL),
-    RewriteRule(log(1 - x) - log(1 + x),     -2 * atanh(x), SMALL),
-    RewriteRule(log(x + sqrt(x**2 + 1)),     asinh(x)),
-    RewriteRule(log(x + sqrt(x**2 - 1)),     acosh(x), (1.1, 3)),
-    RewriteRule(log(1 + exp(x)),             softplus(x)),
-    RewriteRule(log(1 - exp(x)),             where(x > -log(2), log(-expm1(x)), log1p(-exp(x))), (-3.0, -0.1)),
-    RewriteRule(log(exp(x) + exp(y)),        logaddexp(x, y)),
-    RewriteRule(log(cosh(x)), where(
-        abs_(x) > 1, abs_(x) + log1p(exp(-2 * abs_(x))) - log(2), log1p(2 * sinh(x / 2) ** 2))),
-    RewriteRule(log(sigmoid(x)),             logsigmoid(x)),
-    RewriteRule(log(gamma(x)),               lgamma(x), POSITIVE),
-    RewriteRule(log(1 + x),                  log1p(x), SMALL),
 
-    # --- complements
-    RewriteRule(k - k * erf(x),              k * erfc(x)),
-    RewriteRule(k - k * erfc(x),             k * erf(x)),
-    RewriteRule(k - k * normal_cdf(x),       k * normal_cdf(-x)),
-    RewriteRule(k - k * sigmoid(x),          k * sigmoid(-x)),
-    RewriteRule(k - k * gammainc(a, x),      k * gammaincc(a, x), POSITIVE),
-    RewriteRule(k - k * gammaincc(a, x),     k * gammainc(a, x), POSITIVE),
-    RewriteRule(k - k * tanh(x) ** 2,        k * sech(x) ** 2),
-    RewriteRule(k - k * tanh(x),             2 * k * sigmoid(-2 * x)),
-    RewriteRule(k + k * tanh(x),             2 * k * sigmoid(2 * x)),
-    RewriteRule(k - k * cos(x) ** 2,         k * sin(x) ** 2),
-    RewriteRule(k - k * sin(x) ** 2,         k * cos(x) ** 2),
-    RewriteRule(k * cosh(x) ** 2 - k,        k * sinh(x) ** 2),
-    RewriteRule(k * sec(x) ** 2 - k,         k * tan(x) ** 2),
-    RewriteRule((1 - cos(x)) / sin(x),       tan(x / 2)),
-    RewriteRule(sin(x) / (1 + cos(x)),       tan(x / 2)),
-    RewriteRule(k - k * cos(x),              2 * k * sin(x / 2) ** 2),
-    RewriteRule(k + k * cos(x),              2 * k * cos(x / 2) ** 2),
-    RewriteRule(k * cosh(x) - k,             2 * k * sinh(x / 2) ** 2),
-    RewriteRule(k * sec(x) - k,              2 * k * sin(x / 2) ** 2 / cos(x)),
-    RewriteRule(k * tan(x) - k * sin(x),     2 * k * tan(x) * sin(x / 2) ** 2),
-    RewriteRule(k * cos(x) ** 2 - k * sin(x) ** 2, k * cos(2 * x)),
-
-    # --- one function at two places that are near each other
-    RewriteRule(exp(a) - exp(b),             exp(b) * expm1(d), difference=a - b),
-    RewriteRule(log(a) - log(b),             log1p(d / b), POSITIVE, difference=a - b),
-    RewriteRule(log(a / b),                  log1p(d / b), POSITIVE, difference=a - b),
-    RewriteRule(sin(a) - sin(b),             2 * cos(b + d / 2) * sin(d / 2), difference=a - b),
-    RewriteRule(cos(a) - cos(b),             -2 * sin(b + d / 2) * sin(d / 2), difference=a - b),
-    RewriteRule(tan(a) - tan(b),             sin(d) / (cos(a) * cos(b)), difference=a - b),
-    RewriteRule(atan(a) - atan(b),           atan2(d, 1 + a * b), difference=a - b),
-    RewriteRule(sinh(a) - sinh(b),           2 * cosh(b + d / 2) * sinh(d / 2), difference=a - b),
-    RewriteRule(cosh(a) - cosh(b),           2 * sinh(b + d / 2) * sinh(d / 2), difference=a - b),
-    RewriteRule(tanh(a) - tanh(b),           sinh(d) / (cosh(a) * cosh(b)), difference=a - b),
-
-    # --- roots and powers
-    RewriteRule(sqrt(a) - sqrt(b),           d / (sqrt(a) + sqrt(b)), POSITIVE, difference=a - b),
-    RewriteRule(1 / sqrt(b) - 1 / sqrt(a),   d / (sqrt(a) * sqrt(b) * (sqrt(a) + sqrt(b))), POSITIVE, difference=a - b),
-    RewriteRule(cbrt(a) - cbrt(b),           d / (cbrt(a) ** 2 + cbrt(a) * cbrt(b) + cbrt(b) ** 2), difference=a - b),
-    RewriteRule(sqrt(a) - b, where(b > 0, d / (sqrt(a) + b), sqrt(a) - b), POSITIVE, difference=a - b**2),
-    RewriteRule(sqrt(a) + b, where(b < 0, d / (sqrt(a) - b), sqrt(a) + b), POSITIVE, difference=a - b**2),
-    RewriteRule(1 - a**2,                    d * (1 + a), difference=1 - a, one_sign_only=True),
-    RewriteRule(a**2 - 1,                    d * (a + 1), difference=a - 1, one_sign_only=True),
-    RewriteRule(a**2 - b**2,                 d * (a + b), difference=a - b),
-    RewriteRule(a**3 - b**3,                 d * (a**2 + a * b + b**2), difference=a - b),
-    RewriteRule(a**n - b**n, where(b > 0, b**n * expm1(n * log1p(d / b)), a**n - b**n), POSITIVE, difference=a - b),
-    RewriteRule((1 + x) ** n - 1,            where(x > -1, expm1(n * log1p(x)), (1 + x) ** n - 1), SMALL),
-    RewriteRule(sqrt(x**2 + y**2),           hypot(x, y)),
-    RewriteRule(a**2 - b**2,                 (a - b) * (a + b)),
-    RewriteRule(1 - a**2,                    (1 - a) * (1 + a), one_sign_only=True),
-    RewriteRule(a**2 - 1,                    (a - 1) * (a + 1), one_sign_only=True),
-    RewriteRule(a**3 - b**3,                 (a - b) * (a**2 + a * b + b**2)),
-    RewriteRule(acos(1 - x),                 2 * asin(sqrt(x / 2)), (0.1, 1.9)),
-
-    # --- fractions
-    RewriteRule(p / a - q / b + r / c,       d / (a * b * c), POSITIVE, difference=p * b * c - q * a * c + r * a * b),
-    RewriteRule(p / a - q / b,               d / (a * b), POSITIVE, difference=p * b - q * a),
-    RewriteRule(p / a - b,                   d / a, POSITIVE, difference=p - b * a),
-    RewriteRule(gamma(a) * gamma(b) / gamma(a + b), beta(a, b), POSITIVE),
-)
-# fmt: on
+REWRITE_RULES = tuple(_read_rule(row) for rows in read_tables(__file__, "rewritings.toml").values() for row in rows)
 
 
 # --- Pattern matching
@@ -242,7 +124,7 @@ class Matcher:
         table: the table of the graphs that are searched.
 
     >>> u, v = variable("u"), variable("v")
-    >>> [(bindings, remainder, _)] = Matcher(1 - cos(x), NodeTable()).matches(u - cos(v) + 1)
+    >>> [(bindings, remainder, _)] = Matcher(1 - exp(x), NodeTable()).matches(u - exp(v) + 1)
     >>> bindings[x], remainder
     (<input v>, [Operand(node=<input u>, is_inverse=False)])
     """

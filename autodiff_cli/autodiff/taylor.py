@@ -162,7 +162,7 @@ class _RuleClosure:
         """Add the graphs of a node's rule, and return them as `_rule_graphs` does."""
         graphs, partials = _rule_graphs(node.operation, active_inputs, tuple(map(_literal_text, node.inputs)))
         rule = node.operation.derivative_rule(len(node.inputs))
-        return self._add(graphs, {rule.output: node, **dict(zip(rule.inputs, node.inputs, strict=True))}), partials
+        return self._add(graphs, rule.bind(node, node.inputs)), partials
 
 
 def _literal_text(node: Node) -> str | None:

@@ -7,57 +7,51 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from autodiff_cli import options
 from autodiff_cli.cli import command_line as cli
 from autodiff_cli.cli.environment import Output
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.options import (
-    CheckedOptions,
-    between,
-    check_restrictions,
-    command_words,
-    exclusive,
-    needs,
-    option,
-    option_fields,
-)
 
 _MAX_DIGITS = 100_000  # limit of --precision; more digits take minutes
 _MAX_ORDER = 170  # 171! is too large for a float, and derivatives such as those of 1/x grow like it
 _ORDER_HELP = "Also compute the derivative of order N with respect to one variable (see --wrt)."
 _PRECISION_HELP = "Compute value and gradient to this many proven digits, such as 50."
-_derivative = functools.partial(option, group="Derivatives")
+_derivative = functools.partial(options.option, group="Derivatives")
 
 
 @dataclass(frozen=True)
-class DerivativeRequest(CheckedOptions):
+class DerivativeRequest(options.CheckedOptions):
     """The options of `grad` that ask for more than value and gradient."""
 
     symbolic: bool = _derivative("--symbolic", "Also print the derivatives as formulas.")
     mode: cli.PassMode = cli.mode_option()
-    order: int | None = _derivative("--order N", _ORDER_HELP, between(1, _MAX_ORDER))
+    order: int | None = _derivative("--order N", _ORDER_HELP, options.between(1, _MAX_ORDER))
     hessian: bool = _derivative("--hessian", "Also compute all second derivatives.")
     direction: str | None = _derivative("--direction x=1,y=2", "Also show the directional derivative, by forward mode.")
     jacobian: bool = _derivative("--jacobian", "Differentiate all elements of an array, or all --outputs.")
     outputs: str | None = _derivative("--outputs a,b", "Names of the statements that --jacobian differentiates.")
     at: str | None = _derivative("--at FILE", "Compute value and gradient at each row of a data file.")
-    precision: int | None = _derivative("--precision DIGITS", _PRECISION_HELP, between(2, _MAX_DIGITS))
+    precision: int | None = _derivative("--precision DIGITS", _PRECISION_HELP, options.between(2, _MAX_DIGITS))
 
 
 _INTERVAL, _RANGE = "an interval", "a range"
-_REQUESTS = tuple(option_fields(DerivativeRequest))
+_REQUESTS = tuple(options.option_fields(DerivativeRequest))
 _ONE_POINT = tuple(name for name in _REQUESTS if name not in ("at", "precision"))
 
 # The options and kinds of values that cannot be combined.
 _RESTRICTIONS = (
-    *exclusive(_INTERVAL, (*_REQUESTS, cli.UNCERTAIN, _RANGE)),
+    *options.exclusive(_INTERVAL, (*_REQUESTS, cli.UNCERTAIN, _RANGE)),
     *cli.UNCERTAINTY_RESTRICTIONS,
-    *exclusive("monte_carlo", ("at", _RANGE)),
-    *exclusive("precision", (*_ONE_POINT, "at", _RANGE)),
-    *exclusive(_RANGE, (*_ONE_POINT, "at")),
-    *exclusive("at", _ONE_POINT),
-    *(needs(name, "at", f"{command_words(name)} needs --at FILE") for name in option_fields(FileOptions)),
-    needs("outputs", "jacobian", "--outputs needs --jacobian: add --jacobian"),
-    *exclusive("jacobian", (name for name in _ONE_POINT if name not in ("jacobian", "outputs"))),
+    *options.exclusive("monte_carlo", ("at", _RANGE)),
+    *options.exclusive("precision", (*_ONE_POINT, "at", _RANGE)),
+    *options.exclusive(_RANGE, (*_ONE_POINT, "at")),
+    *options.exclusive("at", _ONE_POINT),
+    *(
+        options.needs(name, "at", f"{options.command_words(name)} needs --at FILE")
+        for name in options.option_fields(FileOptions)
+    ),
+    options.needs("outputs", "jacobian", "--outputs needs --jacobian: add --jacobian"),
+    *options.exclusive("jacobian", (name for name in _ONE_POINT if name not in ("jacobian", "outputs"))),
 )
 
 
@@ -120,7 +114,7 @@ def grad(
         cli.UNCERTAIN: errors and cli.UNCERTAIN,
         _RANGE: ranges and ranges[0],
     }
-    check_restrictions(_RESTRICTIONS, {**explicit, **{kind: words for kind, words in kinds.items() if words}})
+    options.check_restrictions(_RESTRICTIONS, {**explicit, **{kind: words for kind, words in kinds.items() if words}})
     if request.at is not None or ranges:
         from autodiff_cli.cli.gradients import points_output
 

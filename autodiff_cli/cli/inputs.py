@@ -372,14 +372,15 @@ def check_single_values(value_texts: Mapping[str, str], command: str) -> None:
     """Raise BadInput for a range, an interval or a value with an error, which other commands accept."""
     errors = split_uncertainties(value_texts)[1]
     for name, text in value_texts.items():
-        if ":" in text or name in errors or split_interval(text):
-            if name in errors:
-                kind, who = "a value with an error", "`grad` and `trace` accept"
-            elif split_interval(text):
-                kind, who = "an interval", "`grad`, `solve`, `minimize` and `maximize` accept"
-            else:
-                kind, who = "a range", "`grad` accepts"
-            raise BadInput(f"the value of `{name}`: only {who} {kind} (`{text}`); {command} takes a number or an array")
+        if name in errors:
+            kind, who = "a value with an error", "`grad` and `trace` accept"
+        elif split_interval(text):
+            kind, who = "an interval", "`grad`, `solve`, `minimize` and `maximize` accept"
+        elif ":" in text:
+            kind, who = "a range", "`grad` accepts"
+        else:
+            continue
+        raise BadInput(f"the value of `{name}`: only {who} {kind} (`{text}`); {command} takes a number or an array")
 
 
 def check_all_have_values(call: Call, expression: Formula, valued_names: Container[str]) -> None:

@@ -130,7 +130,7 @@ def _input_names(op: Op) -> tuple[str, ...]:
 
 def _elementwise_derivatives(op: Op, call: Node, names: Sequence[str]) -> dict[str, Node]:
     rule = op.derivative_rule(len(names))
-    substitution = {rule.output: call, **dict(zip(rule.inputs, call.inputs, strict=True))}
+    substitution = rule.bind(call, call.inputs)
     slopes = [ZERO if p.mask is not None and is_literal(p.mask, 0) else p.masked_graph for p in rule.partials]
     return dict(zip(names, substitute(slopes, substitution), strict=True))
 
@@ -142,8 +142,7 @@ def _structural_derivatives(op: Op, call: Node, names: Sequence[str]) -> dict[st
             structural_rule = op.structural_rule(shapes)
         except ShapeError:
             continue
-        substitution = {structural_rule.output: call, structural_rule.adjoint: variable(ADJOINT)}
-        substitution |= dict(zip(structural_rule.inputs, call.inputs, strict=True))
+        substitution = structural_rule.bind(call, call.inputs) | {structural_rule.adjoint: variable(ADJOINT)}
         contributions = {
             name: back for name, back in zip(names, structural_rule.vjp_graphs, strict=True) if back is not None
         }
@@ -171,8 +170,8 @@ def readable_local_value(trace: Trace, i: int, contribution: Contribution) -> fl
     graph = readable_local_derivative(op, len(inputs), contribution.position)
     if graph is None:
         return None
-    rule, values = op.derivative_rule(len(inputs)), [trace.values[j] for j in (i, *inputs)]
-    return float(_evaluate(graph, dict(zip((leaf.text for leaf in (rule.output, *rule.inputs)), values, strict=True))))
+    rule = op.derivative_rule(len(inputs))
+    return float(_evaluate(graph, rule.point(trace.values[i], [trace.values[j] for j in inputs])))
 
 
 def is_readable_form_equal(trace: Trace, i: int, contribution: Contribution) -> bool:
@@ -224,11 +223,9 @@ def jacobian(trace: Trace, i: int) -> Any:
     graph = rule.vjp_graphs[0]
     assert graph is not None
     tape = Tape((graph,))
-    point = {  # the last axis has one row for each element of the output
-        rule.adjoint.text: np.eye(count).reshape(*output_shape, count),
-        rule.output.text: np.asarray(trace.values[i])[..., None],
-        rule.inputs[0].text: np.asarray(x)[..., None],
-    }
+    # The last axis has one row for each element of the output.
+    point = rule.point(np.asarray(trace.values[i])[..., None], [np.asarray(x)[..., None]])
+    point[rule.adjoint.text] = np.eye(count).reshape(*output_shape, count)
     with ignore_float_errors():
         adjoints = forward(tape, ARRAYS, point)[tape.outputs[0]]
     return np.moveaxis(np.broadcast_to(adjoints, (*shape, count)), -1, 0).reshape(output_shape + shape)
@@ -326,7 +323,7 @@ def adjoint_formula(trace: Trace, i: int, position: int) -> str | None:
         return None
     if op.gate is Gate.ROUTE and op.kink is not None:
         return f"its share of the adjoint at {op.summary}, 0 elsewhere"
-    nodes = {rule.output: i, **dict(zip(rule.inputs, inputs, strict=True))}
+    nodes = rule.bind(i, inputs)
     # A constant stands for itself in a formula of labels.
     leaves = {}
     for j in nodes.values():

@@ -285,7 +285,7 @@ def slope_formula(op: Op, count: int, position: int) -> Phrase:
     local = rule.partials[position].local
     if local is rule.output:  # as for exp, which is its own slope
         return _numbers_phrase(op, values)
-    slots = dict(zip((rule.output, *rule.inputs), [Slot("output"), *values], strict=True))
+    slots = rule.bind(Slot("output"), values)
     return formula_phrase(to_pieces(local, slots), slots)
 
 

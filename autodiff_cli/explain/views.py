@@ -457,11 +457,11 @@ def _saved_positions(
     """Return which values the derivative rule reads for the inputs at `active`: 0 for the output, k + 1 for input k."""
     if op.is_structural:
         structural_rule = op.structural_rule(shapes)
-        places = (structural_rule.output, *structural_rule.inputs)
+        places = structural_rule.places
         roots = [graph for k in active if (graph := structural_rule.vjp_graphs[k]) is not None]
     else:
         rule = op.derivative_rule(count)
-        places = (rule.output, *rule.inputs)
+        places = rule.places
         partials = [rule.partials[k] for k in active]
         roots = [node for partial in partials for node in (partial.local, partial.mask) if node is not None]
         if op.textbook_slope is not None:

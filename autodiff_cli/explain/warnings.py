@@ -188,8 +188,7 @@ def _selected_inputs(trace: Trace, i: int, op: Op) -> Sequence[Any]:
     }
     if not masks:
         return [True] * len(rule.inputs)
-    values = [trace.values[i], *_input_values(trace, i)]
-    point = dict(zip([leaf.text for leaf in (rule.output, *rule.inputs)], values, strict=True))
+    point = rule.point(trace.values[i], _input_values(trace, i))
     tape = Tape([*masks.values()])
     holds = _evaluate_tape(tape, point)
     is_selected = {k: holds[position] != 0 for k, position in zip(masks, tape.outputs, strict=True)}
@@ -374,7 +373,7 @@ def _slope_reasons(element: ElementContext, k: int, local: float, singular: bool
 def _undefined_subexpression(op: Op, k: int, inputs: Sequence[float], value: float) -> str | None:
     """Return the part of a local derivative's formula that is outside its domain, with numbers: `log(-2)`."""
     rule = op.derivative_rule(len(inputs))
-    point = dict(zip([leaf.text for leaf in (rule.output, *rule.inputs)], [value, *inputs], strict=True))
+    point = rule.point(value, inputs)
     local = rule.partials[k].local
     expansion = local.op.expand(len(local.inputs)) if local.op is not None and local.op.is_helper else None
     if expansion is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import keyword
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.export.program import (
@@ -106,8 +106,11 @@ def python_source(program: ExportProgram) -> str:
     assert isinstance(layout.library, PythonLibrary)
     body = [*docstring(layout, program.origin), *statements(layout), *results(layout, layout.value)]
     functions = [text for text in layout.library.texts.values() if text]
-    math = "import math\n" if "math." in "\n".join([*body, *functions]) else ""
-    return module(layout, math + layout.library.imports, functions, body)
+    return module(layout, _import_math([*body, *functions]) + layout.library.imports, functions, body)
+
+
+def _import_math(texts: Iterable[str]) -> str:
+    return "import math\n" if any("math." in text for text in texts) else ""
 
 
 def module(layout: SourceLayout, imports: str, functions: Sequence[str], body: Sequence[str]) -> str:
@@ -168,7 +171,7 @@ def numpy_source(program: ExportProgram) -> str:
         *(INDENT + line for line in [*statements(layout), *_numpy_results(layout)]),
     ]
     functions = [text for text in layout.library.texts.values() if text]
-    standard = ("import math\n" if any("math." in text for text in functions) else "") + layout.library.imports
+    standard = _import_math(functions) + layout.library.imports
     imports = (f"{standard}\n" if standard else "") + "import numpy as np\n"
     return module(layout, imports, functions, body)
 

@@ -305,8 +305,8 @@ def _structural_contributions(
     """Yield the contributions along the edges of a structural operation: see `_contributions`."""
     node, input_shapes = tape.nodes[i], tuple(shapes[j] for j in tape.inputs[i])
     rule = node.operation.structural_rule(input_shapes)
-    known = {rule.output: node, **dict(zip(rule.inputs, node.inputs, strict=True))}
-    sizes = {rule.output: shapes[i], rule.adjoint: shapes[i], **dict(zip(rule.inputs, input_shapes, strict=True))}
+    known = rule.bind(node, node.inputs)
+    sizes = rule.bind(shapes[i], input_shapes) | {rule.adjoint: shapes[i]}
     for k, argument in arguments.items():
         partial = rule.vjps[k]
         if partial is None:
@@ -370,7 +370,7 @@ def _rule_template(op: Op, count: int, positions: tuple[int, ...]) -> Template:
     """
     rule = op.derivative_rule(count)
     pairs = [(p.local, ONE if p.mask is None else p.mask) for p in (rule.partials[k] for k in positions)]
-    return Template((rule.output, *rule.inputs), [graph for pair in pairs for graph in pair])
+    return Template(rule.places, [graph for pair in pairs for graph in pair])
 
 
 def partials_at(node: Node, positions: tuple[int, ...]) -> list[Partial]:

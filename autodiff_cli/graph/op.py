@@ -8,11 +8,13 @@ evaluated, printed, compiled and differentiated again.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from autodiff_cli.graph.node import Node, Operand, as_node, constant, get_op, variable
+
+T = TypeVar("T")
 
 ONE = constant("1")
 ZERO = constant("0")
@@ -69,17 +71,39 @@ class Partial:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """The derivative rule of an operation for one number of inputs, as graphs over placeholder leaves.
+class Placeholders:
+    """The leaves over which a derivative rule is written.
 
     Attributes:
         output: the placeholder for the output.
         inputs: the placeholders for the inputs.
-        partials: one partial derivative per input; empty for a structural operation, which has a `StructuralRule`.
     """
 
     output: Node
     inputs: tuple[Node, ...]
+
+    @property
+    def places(self) -> tuple[Node, ...]:
+        """All placeholders, the output first."""
+        return (self.output, *self.inputs)
+
+    def bind(self, output: T, inputs: Iterable[T]) -> dict[Node, T]:
+        """Return what stands for the output and the inputs, by their placeholders."""
+        return dict(zip(self.places, (output, *inputs), strict=True))
+
+    def point(self, output: T, inputs: Iterable[T]) -> dict[str, T]:
+        """Return the values of the output and the inputs, by the names of their placeholders."""
+        return {place.text: value for place, value in self.bind(output, inputs).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Placeholders):
+    """The derivative rule of an operation for one number of inputs, as graphs over placeholder leaves.
+
+    Attributes:
+        partials: one partial derivative per input; empty for a structural operation, which has a `StructuralRule`.
+    """
+
     partials: tuple[Partial, ...]
 
 
@@ -87,18 +111,14 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class StructuralRule:
+class StructuralRule(Placeholders):
     """The derivative rule of a structural operation for one set of input shapes, as graphs over placeholder leaves.
 
     Attributes:
-        output: the placeholder for the output.
-        inputs: the placeholders for the inputs.
         adjoint: the placeholder for the adjoint of the output.
         vjps: for each input, the contribution of `adjoint` to its adjoint; None if there is none.
     """
 
-    output: Node
-    inputs: tuple[Node, ...]
     adjoint: Node
     vjps: tuple[Partial | None, ...]
 

@@ -438,7 +438,7 @@ def syntax_error(lexemes: Lexemes, number: int, accepts: Set[str]) -> Expression
     if number == len(all_lexemes):
         return _at_end(text, all_lexemes, accepts)
     mistake = Mistake(text, all_lexemes[:number], all_lexemes[number], all_lexemes[number + 1 :], accepts)
-    message, suggestion = next(message for rule in _RULES if (message := rule(mistake)) is not None)
+    message, suggestion = next(found for rule in _RULES if (found := rule(mistake)) is not None)
     return ExpressionError(message, text, mistake.lexeme.start, suggestion)
 
 
@@ -525,16 +525,6 @@ def _misplaced_sign(mistake: Mistake) -> Message | None:
     return "`=` binds one name, at the start of a statement; use `==` to compare two values", "=="
 
 
-def _unopened_bracket(mistake: Mistake) -> Message | None:
-    """Return the message for a closing bracket without an opening one, or an empty array; None for others."""
-    bracket = mistake.lexeme
-    if bracket.type in CLOSING_BRACKETS.values() and mistake.opening is None:
-        return f"this `{bracket.text}` has no opening bracket; expected {mistake.expected}", None
-    if (mistake.last.type, bracket.type) == ("LSQB", "RSQB"):
-        return "these brackets are empty; an array needs at least one element", None
-    return None
-
-
 def _misplaced_separator(mistake: Mistake) -> Message | None:
     """Return the message for a comma or a semicolon where the other one, or neither, is allowed; None for others."""
     separator = mistake.lexeme
@@ -550,14 +540,19 @@ def _misplaced_separator(mistake: Mistake) -> Message | None:
     return None
 
 
-def _unclosed_bracket(mistake: Mistake) -> Message | None:
-    """Return the message for the end of a statement, or another bracket, inside brackets; None for others."""
-    opening = mistake.opening
-    if opening is None or mistake.lexeme.type not in {"SEPARATOR", *CLOSING_BRACKETS.values()}:
+def _brackets_without_partner(mistake: Mistake) -> Message | None:
+    """Return the message for a bracket that is never opened or closed, or an empty array; None for others."""
+    bracket, opening = mistake.lexeme, mistake.opening
+    is_closing = bracket.type in CLOSING_BRACKETS.values()
+    if is_closing and opening is None:
+        return f"this `{bracket.text}` has no opening bracket; expected {mistake.expected}", None
+    if (mistake.last.type, bracket.type) == ("LSQB", "RSQB"):
+        return "these brackets are empty; an array needs at least one element", None
+    if opening is None or not (is_closing or bracket.type == "SEPARATOR"):
         return None
-    if mistake.lexeme.type == CLOSING_BRACKETS[opening.type]:
-        return None
-    return f"{_bracket_position(mistake.text, opening)} is not closed; expected {mistake.expected}", None
+    is_pair = bracket.type == CLOSING_BRACKETS[opening.type]
+    message = f"{_bracket_position(mistake.text, opening)} is not closed; expected {mistake.expected}"
+    return None if is_pair else (message, None)
 
 
 def _reserved_word(mistake: Mistake) -> Message | None:
@@ -680,9 +675,8 @@ _RULES: tuple[Callable[[Mistake], Message | None], ...] = (
     _foreign_operator,
     _missing_operator,
     _misplaced_sign,
-    _unopened_bracket,
     _misplaced_separator,
-    _unclosed_bracket,
+    _brackets_without_partner,
     _reserved_word,
     _missing_operand,
 )

@@ -94,7 +94,7 @@ class Kind(Generic[N]):
         if function is None:
             rule = op.derivative_rule(count)
             roots, result = _PYTHON.rule_result([rule.partials[k] for k in positions])
-            function = self._partials[key] = self._compile((rule.output, *rule.inputs), roots, result)
+            function = self._partials[key] = self._compile(rule.places, roots, result)
         return function
 
     def predicate(self, op: Op, name: str, count: int) -> Callable[..., N] | None:

@@ -11,7 +11,7 @@ import ast
 import copy
 import importlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -88,7 +88,7 @@ def find_definition(name: str, prefer_portable: bool = True) -> Definition | Non
         if value is not None and not is_imported:
             source = _parse_module(module).get(name)
             if source is not None:
-                op = next((op for op, function in _operation_table(module).items() if function is value), None)
+                op = next((op for op, function in module.OPERATIONS.items() if function is value), None)
                 return Definition(source[0], value, source[1], op)
     return None
 
@@ -101,7 +101,7 @@ def function_name(op: str, prefer_portable: bool = True) -> str | None:
     ('exponential_integral', 'nearest', None)
     """
     modules = [*_modules(prefer_portable)]
-    function = next((table[op] for table in map(_operation_table, modules) if op in table), None)
+    function = next((module.OPERATIONS[op] for module in modules if op in module.OPERATIONS), None)
     for module in modules:
         name = next((name for name, value in vars(module).items() if value is function is not None), None)
         if name is not None and name in _parse_module(module):
@@ -181,12 +181,6 @@ class _InlineFormula(ast.NodeTransformer):
 def _modules(prefer_portable: bool) -> Iterator[ModuleType]:
     for name in ((_PORTABLE,) if prefer_portable else ()) + _MODULES:
         yield importlib.import_module(f"{_PACKAGE}.{name}")
-
-
-def _operation_table(module: ModuleType) -> Mapping[str, Any]:
-    """Return the functions of a module by the names of operations."""
-    table: Mapping[str, Any] = module.OPERATIONS
-    return table
 
 
 @cache

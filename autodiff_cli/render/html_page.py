@@ -141,8 +141,8 @@ def to_html(
 def _evaluators(trace: Trace, scalars: Trace | None) -> str:
     """Return the evaluator of the formula and, if there are arrays, the evaluator of their elements."""
     if scalars is None:
-        return evaluator(trace, tangents=True)
-    both = [evaluator(trace, tangents=True, name="arrays"), evaluator(scalars, tangents=True, name="scalars")]
+        return evaluator(trace)
+    both = [evaluator(trace, name="arrays"), evaluator(scalars, name="scalars")]
     return "\n".join([*both, "const evaluator = isInScalars ? scalars : arrays;"])
 
 
@@ -390,7 +390,7 @@ def _local_formulas(trace: Trace, i: int, parts: dict[Node, Fragment]) -> Iterat
         yield from [None] * len(node.inputs)
         return
     rule = node.op.derivative_rule(len(node.inputs))
-    places = {rule.output: parts[node], **{leaf: parts[of] for leaf, of in zip(rule.inputs, node.inputs, strict=True)}}
+    places = rule.bind(parts[node], [parts[of] for of in node.inputs])
     for partial in rule.partials:
         local = expand_helpers([partial.local])[partial.local]
         text, _ = latex_formula(local, places, lambda _: "", max_width=2 * _MAX_LATEX_LENGTH)

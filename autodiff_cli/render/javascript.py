@@ -74,7 +74,7 @@ _DECLARATION = re.compile(r"^(?=(?:const|function) )", re.MULTILINE)
 _NAME = re.compile(r"Math\.\w+|[$\w]+")
 
 
-def evaluator(trace: Trace, tangents: bool = False, name: str = "evaluator") -> str:
+def evaluator(trace: Trace, name: str = "evaluator") -> str:
     """Return the evaluator of the formula of a trace, as a JavaScript statement for a script element.
 
     Args:
@@ -84,7 +84,7 @@ def evaluator(trace: Trace, tangents: bool = False, name: str = "evaluator") -> 
     Raises:
         NotImplementedError: for an operation that has neither a JavaScript function nor an expansion.
     """
-    return f"const {name} = {_Program([trace]).text('with_tangents({})' if tangents else '{}')}"
+    return f"const {name} = {_Program([trace]).text('with_tangents({})')}"
 
 
 def evaluators(traces: Mapping[str, Trace], name: str) -> str:
@@ -198,12 +198,12 @@ class _Program:
             name = self._rules[key] = f"{op.name}_rule_{len(self._rules)}"
             if op.is_structural:
                 rule_graphs = op.structural_rule(shapes)
-                parameters = (rule_graphs.adjoint, rule_graphs.output, *rule_graphs.inputs)
+                parameters = (rule_graphs.adjoint, *rule_graphs.places)
                 kink = op.predicate("kink", len(shapes))
                 partials = [*(rule_graphs.vjps[k] for k in positions), *([] if kink is None else [Partial(kink)])]
             else:
                 rule = op.derivative_rule(len(shapes))
-                parameters = (rule.output, *rule.inputs)
+                parameters = rule.places
                 partials = [*(rule.partials[k] for k in positions), *_extra_partials(op, len(shapes), positions)]
             self._add_function(name, parameters, *_JAVASCRIPT.rule_result(partials), self._has_arrays)
         return self._rules[key]

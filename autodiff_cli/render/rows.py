@@ -33,11 +33,6 @@ if TYPE_CHECKING:
 _MIN_ARROW_ROWS = 2000  # rows for which importing pyarrow pays off
 
 
-def csv_row(cells: Sequence[str]) -> str:
-    """Return one row as CSV."""
-    return csv_text([cells])
-
-
 def csv_rows(
     cells: CellRows | None,
     results: Iterable[NDArray[Any]],
@@ -159,7 +154,7 @@ class GradientTable:
         show = None if paper.digits is None else digits_format(paper.digits)
         for columns, cells, results, _ in self._compute():
             if header is not None:
-                paper.stream.write(csv_row(header))
+                paper.stream.write(csv_text([header]))
                 header = None
             coordinates = [columns[name] for name in self.header] if cells is None else []
             paper.stream.write(csv_rows(cells, results, show, coordinates))
@@ -212,7 +207,7 @@ def predictions_report(
 
     def write(paper: Paper) -> None:
         blocks, columns = rows(), _ColumnBuffer(predictions())
-        paper.stream.write(csv_row([*header, *names]))
+        paper.stream.write(csv_text([[*header, *names]]))
         for cells in blocks:
             paper.stream.write(csv_rows(cells, columns.take(len(cells))))
 
@@ -224,9 +219,9 @@ def inverse_report(reading: Mapping[str, Any], solutions: Sequence[InversePredic
     from autodiff_cli.training.result.prediction import InversePrediction
 
     def write(paper: Paper) -> None:
-        paper.stream.write(csv_row([reading["inverse"], *InversePrediction._fields[1:]]))
+        paper.stream.write(csv_text([[reading["inverse"], *InversePrediction._fields[1:]]]))
         for solution in solutions:
-            paper.stream.write(csv_row(["" if each is None else shortest_text(each) for each in solution]))
+            paper.stream.write(csv_text([["" if each is None else shortest_text(each) for each in solution]]))
 
     documents = [solution._asdict() for solution in solutions]
     return Report(write, lambda: [{**to_json(reading), "solutions": to_json(documents)}], is_data=True)

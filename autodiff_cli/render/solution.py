@@ -437,8 +437,7 @@ class _Solution:
             if self._nodes[j].is_constant and self._node_symbols[j] == _constant_text(self._nodes[j])
         }
         (local,) = readable(substitute([rule.partials[contribution.position].local], constants))
-        known = {leaf: _leaf_fragment(self, j) for leaf, j in zip(rule.inputs, inputs, strict=True)}
-        known[rule.output] = Fragment(self._node_symbols[user])
+        known = rule.bind(Fragment(self._node_symbols[user]), [_leaf_fragment(self, j) for j in inputs])
         text, parts = latex_formula(local, known, lambda _: "")
         if parts or latex_width(text) > MAX_LINE_WIDTH // 2:
             return as_number
@@ -458,14 +457,13 @@ class _Solution:
         assert graph is not None
         if op.gate is Gate.SCALE and is_at_kink(self._trace, user):
             return rf"{self._adjoint_of(user)} \cdot 0"
-        places = dict(zip(rule_graphs.inputs, inputs, strict=True))
+        places = rule_graphs.bind(user, inputs)
         constants = {leaf: self._nodes[j] for leaf, j in places.items() if self._nodes[j].is_constant}
         graph = simplify_text(substitute([expand_helpers([graph])[graph]], constants)[0])
-        known = {leaf: _leaf_fragment(self, j) for leaf, j in places.items()}
+        known = rule_graphs.bind(Fragment(self._node_symbols[user]), [_leaf_fragment(self, j) for j in inputs])
         known[rule_graphs.adjoint] = Fragment(self._adjoint_of(user))
-        known[rule_graphs.output] = Fragment(self._node_symbols[user])
-        placeholders = {rule_graphs.output: user, rule_graphs.adjoint: user, **places}
-        sizes = {leaf.text: array_shape(self._trace.values[j]) for leaf, j in placeholders.items()}
+        places[rule_graphs.adjoint] = user
+        sizes = {leaf.text: array_shape(self._trace.values[j]) for leaf, j in places.items()}
         tape = Tape([graph])
         arrays = [node for node, shape in zip(tape.nodes, infer_shapes(tape, sizes), strict=True) if shape]
         text, parts = latex_formula(graph, known, lambda _: "", arrays=arrays)

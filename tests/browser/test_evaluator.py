@@ -365,7 +365,7 @@ def test_tangents_of_arrays_are_the_directional_derivative(tab: Page, text: str,
     found = tab.evaluate(
         RATES,
         {
-            "source": evaluator(trace(f, point), tangents=True),
+            "source": evaluator(trace(f, point)),
             "point": {name: np.asarray(value).tolist() for name, value in point.items()},
             "seeds": {name: seed.tolist() for name, seed in seeds.items()},
         },
@@ -375,7 +375,7 @@ def test_tangents_of_arrays_are_the_directional_derivative(tab: Page, text: str,
 
 def test_no_tangent_goes_through_what_a_literal_zero_multiplies(tab: Page) -> None:
     at = trace(ad.parse("0/x + y"), {"x": 0.0, "y": 2.0})
-    sent = {"source": evaluator(at, tangents=True), "point": at.point, "seeds": {"x": 1.0, "y": 1.0}}
+    sent = {"source": evaluator(at), "point": at.point, "seeds": {"x": 1.0, "y": 1.0}}
     assert tab.evaluate(RATES, sent)[-1] == at.expression.jvp({"x": 1, "y": 1}, **at.point)[1] == 1
 
 
@@ -389,6 +389,6 @@ def test_tangents_of_random_graphs_are_those_of_forward_mode(tab: Page, drawn: l
             continue
         at = trace(f, point)
         for name, wanted in all_tangents(at).items():
-            sent = {"source": evaluator(at, tangents=True), "point": point, "seeds": {name: 1.0}}
+            sent = {"source": evaluator(at), "point": point, "seeds": {name: 1.0}}
             found = [rate or 0.0 for rate in tab.evaluate(RATES, sent)]
             assert all(same(ours, theirs, ROUNDING) for ours, theirs in zip(found, wanted, strict=True))

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from autodiff_cli.data import source
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import DataFile, open_data
-from autodiff_cli.data.table import DataError, TextBatch
+from autodiff_cli.data.table import DataError, TextBatch, csv_text
 from autodiff_cli.render import rows as rows_module
 from autodiff_cli.render.formatting import shortest_text
-from autodiff_cli.render.rows import csv_row, csv_rows
+from autodiff_cli.render.rows import csv_rows
 
 EDGES = [0.0, -0.0, 1.0, -3.0, 0.1, 1e-3, 9.99e-4, 1e-4, 1e-5, 123456.5, 1e15, 1e16, 2.5e15, 1e22, 5e-324, 1e308]
 SPECIAL = [math.nan, math.inf, -math.inf]
@@ -84,7 +84,7 @@ def test_the_rows_of_a_file_come_back_as_they_are(content: bytes, at_once: bool,
         part = slice(start, start := start + len(block.cells))
         np.testing.assert_array_equal(block.columns["x"], np.arange(9000)[part] + 0.5)
         found += csv_rows(block.cells, [numbers[part]])
-    assert found == "".join(csv_row([*row, shortest_text(k / 3)]) for k, row in enumerate(wanted))
+    assert found == "".join(csv_text([[*row, shortest_text(k / 3)]]) for k, row in enumerate(wanted))
     assert start == 9000
 
 
