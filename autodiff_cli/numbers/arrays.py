@@ -371,15 +371,16 @@ def _perturbed_structural(elementwise: dict[str, Operation]) -> dict[str, Operat
 
 
 def _perturbed_operations() -> dict[str, Callable[..., Any]]:
-    functions = floats.perturbed_table(
+    perturbation = floats.Perturbation(
         ARRAYS.table,
-        _perturb,
-        ARRAY_FACTORS.like,
-        ARRAY_FACTORS.compared,
-        _lift_underflow,
-        _perturb_if_rounded,
-        lambda x, y: product_error(x, y) == 0,
+        perturb=_perturb,
+        factors_like=ARRAY_FACTORS.like,
+        compared=ARRAY_FACTORS.compared,
+        lift_underflow=_lift_underflow,
+        perturb_if_rounded=_perturb_if_rounded,
+        is_product=lambda x, y: product_error(x, y) == 0,
     )
+    functions = perturbation.functions()
     return {**functions, **_perturbed_structural(functions)}
 
 

@@ -18,7 +18,8 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
 from math import copysign, inf, nan
 from typing import Any, TypeAlias
 
@@ -238,18 +239,11 @@ def _perturb(z: float) -> float:
     return z * FACTORS.next() + (z - z)  # an infinity becomes nan, because it may be caused by overflow only
 
 
-def perturbed_table(
-    table: Mapping[str, Operation],
-    perturb: Operation,
-    factors_like: Operation,
-    compared: Callable[[Any, Any], None],
-    lift_underflow: Callable[[Operation, Sequence[int] | None], Operation],
-    perturb_if_rounded: Callable[[Operation, Operation | None], Operation],
-    is_product: Operation,
-) -> dict[str, Operation]:
-    """Return the functions of a table with perturbed results; exact results are not perturbed.
+@dataclass(frozen=True)
+class Perturbation:
+    """How the results of the functions of one kind of number are perturbed; exact results are not.
 
-    Args:
+    Attributes:
         table: the functions by the names of operations.
         perturb: perturbs a result.
         factors_like: returns the next factors, for a number or an array of numbers.
@@ -261,46 +255,51 @@ def perturbed_table(
             are exact if they are short and a second function, if there is one, holds for the arguments.
         is_product: returns whether the product of two short numbers is not rounded.
     """
-    rounded_whole, rounded_down, divide = table["round"], table["floor"], table["div"]
 
-    def is_power(x: Any, y: Any) -> Any:
-        """Whether a power of short numbers is exact, if it is short. Of fractions, only squares are recognized."""
-        return ((x % 1 == 0) & (y % 1 == 0) & (y >= 0)) | (y == 0) | (y == 1) | ((y == 2) & is_product(x, x))
+    table: Mapping[str, Operation]
+    perturb: Operation
+    factors_like: Operation
+    compared: Callable[[Any, Any], None]
+    lift_underflow: Callable[[Operation, Sequence[int] | None], Operation]
+    perturb_if_rounded: Callable[[Operation, Operation | None], Operation]
+    is_product: Operation
 
-    is_exact: dict[str, Operation] = {"mul": is_product, "square": lambda x: is_product(x, x), "pow": is_power}
-    compared_sides: dict[str, Operation] = {
-        **{name: lambda a, b: ((a, b),) for name in COMPARISONS},
-        **{name: lambda *xs: [(x, 0.0) for x in xs] for name in ("and", "or", "not", "sign")},
-        "where": lambda condition, *_: ((condition, 0.0),),
-        **{name: lambda x: ((x, rounded_whole(x)),) for name in ("floor", "ceil")},
-        "round": lambda x: ((x, rounded_down(x) + 0.5),),
-        "mod": lambda a, b: ((quotient := divide(a, b), rounded_whole(quotient)),),
-    }
+    def functions(self) -> dict[str, Operation]:
+        """Return the functions of the table with perturbed results."""
+        return {name: self._perturbed(name, function) for name, function in self.table.items()}
 
-    def perturb_argument(function: Operation, ulps: float, k: int) -> Operation:
-        """Perturb the result as a change of the k-th argument by some ulps does, which may be less than one of it."""
-        scale = ulps / MAX_PERTURBATION_ULPS / _SECANT_STEP
+    def _perturbed(self, name: str, function: Operation) -> Operation:
+        op, perturb = get_op(name), self.perturb
+        if name in self._compared_sides:
+            function = self._watch(function, self._compared_sides[name])
+        if op.gate in (Gate.ROUTE, Gate.BLOCK) or name in _SIGN_ONLY:
+            return function
+        if name in self._is_too_large:
+            function = self._limit(function, self._is_too_large[name])
+        if op.argument_ulps:
+            function = self._perturb_argument(function, op.argument_ulps, op.perturbed_input)
+        if op.gate in (Gate.SCALE, Gate.SWAP):  # other operations underflow only if their exact result is 0
+            function = self.lift_underflow(function, () if op.is_positive else op.zero_inputs)
+        if op.is_exact:
+            return self.perturb_if_rounded(function, self._is_exact.get(name))  # short sums are exact
+        return lambda *xs: perturb(function(*xs))
 
-        def value(*xs: Any) -> Any:
-            x, z = xs[k], function(*xs)
-            # Beyond 1, ulps of 1: the functions are as accurate there, and a larger change would be one of their phase.
-            change = (factors_like(x) - 1) * scale / table["max"](table["abs"](x), 1.0)
-            return z + (function(*xs[:k], x + x * _SECANT_STEP, *xs[len(xs) + k + 1 :]) - z) * change
+    @cached_property
+    def _compared_sides(self) -> dict[str, Operation]:
+        """Functions that return the pairs of numbers that operations compare."""
+        rounded_whole, rounded_down, divide = self.table["round"], self.table["floor"], self.table["div"]
+        return {
+            **{name: lambda a, b: ((a, b),) for name in COMPARISONS},
+            **{name: lambda *xs: [(x, 0.0) for x in xs] for name in ("and", "or", "not", "sign")},
+            "where": lambda condition, *_: ((condition, 0.0),),
+            **{name: lambda x: ((x, rounded_whole(x)),) for name in ("floor", "ceil")},
+            "round": lambda x: ((x, rounded_down(x) + 0.5),),
+            "mod": lambda a, b: ((quotient := divide(a, b), rounded_whole(quotient)),),
+        }
 
-        return value
+    def _watch(self, function: Operation, sides: Operation) -> Operation:
+        compared = self.compared
 
-    # Arguments so large that they have no digits left for the phase pi*x^2/2, the remainder by a divisor, or the parity
-    # of an exponent. Such floats are even, also if they are perturbed, so perturbed runs hardly differ.
-    is_too_large: dict[str, Operation] = {
-        **dict.fromkeys(("fresnels", "fresnelc", "chirp_sine", "chirp_cosine"), lambda x: table["abs"](x) > _MAX_CHIRP),
-        **dict.fromkeys(("pow", "pow_slope_base"), lambda x, y: (x < 0) & (table["abs"](y) > 1 / EPSILON)),
-        "mod": lambda a, b: table["abs"](a) > table["abs"](b) / EPSILON,
-    }
-
-    def limit(function: Operation, is_too_large: Operation) -> Operation:
-        return lambda *xs: table["where"](is_too_large(*xs), math.nan, function(*xs))
-
-    def watch(function: Operation, sides: Operation) -> Operation:
         def value(*xs: Any) -> Any:
             for a, b in sides(*xs):
                 compared(a, b)
@@ -308,23 +307,47 @@ def perturbed_table(
 
         return value
 
-    def perturbed_entry(name: str, function: Operation) -> Operation:
-        op = get_op(name)
-        if name in compared_sides:
-            function = watch(function, compared_sides[name])
-        if op.gate in (Gate.ROUTE, Gate.BLOCK) or name in _SIGN_ONLY:
-            return function
-        if name in is_too_large:
-            function = limit(function, is_too_large[name])
-        if op.argument_ulps:
-            function = perturb_argument(function, op.argument_ulps, op.perturbed_input)
-        if op.gate in (Gate.SCALE, Gate.SWAP):  # other operations underflow only if their exact result is 0
-            function = lift_underflow(function, () if op.is_positive else op.zero_inputs)
-        if op.is_exact:
-            return perturb_if_rounded(function, is_exact.get(name))  # short sums are exact
-        return lambda *xs: perturb(function(*xs))
+    @cached_property
+    def _is_too_large(self) -> dict[str, Operation]:
+        """Functions that return whether arguments are so large that perturbed runs hardly differ.
 
-    return {name: perturbed_entry(name, function) for name, function in table.items()}
+        They have no digits left for the phase pi*x^2/2, the remainder by a divisor, or the parity of an exponent. Such
+        floats are even, also if they are perturbed.
+        """
+        size = self.table["abs"]
+        return {
+            **dict.fromkeys(("fresnels", "fresnelc", "chirp_sine", "chirp_cosine"), lambda x: size(x) > _MAX_CHIRP),
+            **dict.fromkeys(("pow", "pow_slope_base"), lambda x, y: (x < 0) & (size(y) > 1 / EPSILON)),
+            "mod": lambda a, b: size(a) > size(b) / EPSILON,
+        }
+
+    def _limit(self, function: Operation, is_too_large: Operation) -> Operation:
+        choose = self.table["where"]
+        return lambda *xs: choose(is_too_large(*xs), math.nan, function(*xs))
+
+    def _perturb_argument(self, function: Operation, ulps: float, k: int) -> Operation:
+        """Perturb the result as a change of the k-th argument by some ulps does, which may be less than one of it."""
+        scale = ulps / MAX_PERTURBATION_ULPS / _SECANT_STEP
+        factors_like, largest, size = self.factors_like, self.table["max"], self.table["abs"]
+
+        def value(*xs: Any) -> Any:
+            x, z = xs[k], function(*xs)
+            # Beyond 1, ulps of 1: the functions are as accurate there, and a larger change would be one of their phase.
+            change = (factors_like(x) - 1) * scale / largest(size(x), 1.0)
+            return z + (function(*xs[:k], x + x * _SECANT_STEP, *xs[len(xs) + k + 1 :]) - z) * change
+
+        return value
+
+    @cached_property
+    def _is_exact(self) -> dict[str, Operation]:
+        """Functions that return whether the results of short numbers are exact, if they are short."""
+        is_product = self.is_product
+
+        def is_power(x: Any, y: Any) -> Any:
+            """Of fractions, only squares are recognized."""
+            return ((x % 1 == 0) & (y % 1 == 0) & (y >= 0)) | (y == 0) | (y == 1) | ((y == 2) & is_product(x, x))
+
+        return {"mul": is_product, "square": lambda x: is_product(x, x), "pow": is_power}
 
 
 def perturbed_constant(text: str, next_factor: Callable[[], Any]) -> Any:
@@ -419,15 +442,15 @@ COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
 @cache
 def _perturbed_floats() -> Kind[float]:
-    table = perturbed_table(
+    perturbation = Perturbation(
         FLOATS.table,
-        _perturb,
-        lambda x: FACTORS.next(),
-        FACTORS.compared,
-        _lift_underflow,
-        _perturb_if_rounded,
-        _is_product,
+        perturb=_perturb,
+        factors_like=lambda x: FACTORS.next(),
+        compared=FACTORS.compared,
+        lift_underflow=_lift_underflow,
+        perturb_if_rounded=_perturb_if_rounded,
+        is_product=_is_product,
     )
-    return Kind("perturbed floats", table, _rule_constant, {}).with_constants(
+    return Kind("perturbed floats", perturbation.functions(), _rule_constant, {}).with_constants(
         partial(perturbed_constant, next_factor=FACTORS.next), _PerturbedDerivative
     )
