@@ -241,7 +241,7 @@ def _perturb(z: float) -> float:
 
 @dataclass(frozen=True)
 class Perturbation:
-    """How the results of the functions of one kind of number are perturbed; exact results are not.
+    """The perturbed results of the functions of one kind of number. Exact results are not perturbed.
 
     Attributes:
         table: the functions by the names of operations.
@@ -344,7 +344,7 @@ class Perturbation:
         is_product = self.is_product
 
         def is_power(x: Any, y: Any) -> Any:
-            """Of fractions, only squares are recognized."""
+            """Whether a power of short numbers is exact, if it is short. Of fractions, only squares are recognized."""
             return ((x % 1 == 0) & (y % 1 == 0) & (y >= 0)) | (y == 0) | (y == 1) | ((y == 2) & is_product(x, x))
 
         return {"mul": is_product, "square": lambda x: is_product(x, x), "pow": is_power}
