@@ -7,6 +7,7 @@ the file with `python -m tests.test_costs`. Its numbers are:
 - `rows`: the rows of all these evaluations, for each fit.
 - `boxes`: the boxes that a search examines.
 - `enclosures`: evaluations of a formula in intervals or balls.
+- `points`, `unresolved`: the zeros or optima that a search finds, and the boxes that it leaves.
 - `lines`, `bytes`: the length of a kernel's code for vectors of two doubles, and the memory that its thread needs.
 """
 
@@ -74,8 +75,11 @@ def cost_of_command(command: str) -> dict[str, int]:
     with pytest.MonkeyPatch.context() as patch:
         for owner, name, work in WORK[command.split()[0]]:
             patch.setattr(owner, name, counted(getattr(owner, name), work))
-        output = run_cli(command)
+        output = run_cli(f"{command} --json")
     assert output.status == 0, f"{command}\n{output.stderr}"
+    if "boxes" in cost:
+        found = output.json
+        cost["points"], cost["unresolved"] = len(found.get("roots", found.get("points"))), len(found["unresolved"])
     return dict(cost)
 
 
