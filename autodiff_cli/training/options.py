@@ -507,7 +507,7 @@ class FitOptions(ObjectiveOptions):
         3
         """
         fields = option_fields(FitOptions).items()
-        return {name: getattr(self, name) for name, field in fields if getattr(field.option, "identifies", False)}
+        return {name: getattr(self, name) for name, field in fields if field.option.identifies}
 
     def check_method(self, method: str) -> None:
         """Raise OptionError if an option was given that the chosen method does not use.

@@ -387,6 +387,40 @@ def test_kinks_and_multiple_zeros_of_the_gradient(
 
 
 @each(
+    "text, kinds",
+    [
+        ("x^6/6 - 3*x^5/50 + 3*x^4/400 - x^3/3000", {0: "degenerate", 0.1: "minimum"}),  # both are multiple zeros
+        ("2*abs(x) + abs(x - 1e-12)", {0: "minimum"}),  # another kink is in the same box
+        ("x^4 + max(0, x - 1)^2", {0: "minimum"}),  # the border of the condition is elsewhere
+    ],
+)
+def test_points_that_second_derivatives_do_not_decide_have_neighbours(text: str, kinds: dict[float, str]) -> None:
+    found = ad.parse(text).minimize(x=(-1, 1.1))
+    assert found.complete
+    assert {p.point["x"]: p.kind for p in found.points if not p.on_edge} == kinds
+
+
+@pytest.mark.parametrize("distance", [0.1, 1e-3, 1e-6, 1e-9, 1e-12])
+def test_a_jump_beside_a_minimum_is_not_lost(distance: float) -> None:
+    """The minimum is proven in a box as wide as possible, which must not hold the jump."""
+    found = ad.parse(f"x^2 + floor(x + {distance})").minimize(x=(-1, 0.9))
+    assert not found.complete
+    assert any(box["x"][0] <= -distance <= box["x"][1] for box in found.unresolved)
+    low, high = getattr(found, "global").value_enclosure
+    assert low <= distance**2 - 1 <= high
+
+
+@each("text", ["cos(x) - 1 + d", "[y - x^2, y + cos(x) - 1 - d]", "[y - x^2, y - 3*x^2 + 2*d]"])
+def test_two_zeros_that_nearly_meet_are_told_apart(text: str) -> None:
+    for d in (1e-8, 1e-20):
+        box = {name: (-1, 1.3) for name in "xy" if name in text}
+        found = ad.parse(text.replace("d", repr(d))).solve(box)
+        at = math.sqrt(2 * d) if "cos" in text else math.sqrt(d)
+        assert [root.point["x"] for root in found.roots] == pytest.approx([-at, at], rel=1e-8)
+        assert found.complete
+
+
+@each(
     "text, kind",
     [
         ("x^2 + y^4 + x*y^2", "minimum"),
