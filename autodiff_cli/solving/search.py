@@ -401,7 +401,7 @@ def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) ->
             weights = weights / np.abs(weights).max(axis=2, keepdims=True)
             slope = np.abs(weights @ jacobian[k])
             slope += np.abs(weights) @ (jacobian_error[k] + size * _EPS * np.abs(jacobian[k]))
-            noise = _times(np.abs(weights), f_error[k] + size * _EPS * np.abs(f[k]))[:, 0] * _SLACK
+            noise = _times(np.abs(weights), f_error[k] + size * _EPS * np.abs(f[k]))[:, 0]
             size_of_value, change = np.abs(_times(weights, f[k])[:, 0]), (slope[:, 0] * radius[k]).sum(axis=1)
             is_excluded[k] = size_of_value > (change + noise) * _SLACK
             is_hidden[k] |= ~is_excluded[k] & (size_of_value <= noise)

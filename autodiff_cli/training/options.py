@@ -506,8 +506,9 @@ class FitOptions(ObjectiveOptions):
         >>> FitOptions(seed=3).identity()["seed"]
         3
         """
-        fields = option_fields(FitOptions).items()
-        return {name: getattr(self, name) for name, field in fields if getattr(field.option, "identifies", False)}
+        options = {name: field.option for name, field in option_fields(FitOptions).items()}
+        chosen = (name for name, option in options.items() if isinstance(option, FitOption) and option.identifies)
+        return {name: getattr(self, name) for name in chosen}
 
     def check_method(self, method: str) -> None:
         """Raise OptionError if an option was given that the chosen method does not use.

@@ -513,7 +513,6 @@ class RowSelection:
     def __init__(self, times: RowCounts, chunk: int) -> None:
         self._is_mask = times.dtype == np.bool_
         self._packed: NDArray[np.uint8] = np.packbits(times) if self._is_mask else times.view(np.uint8)
-        self._length = len(times)
         self._chunk = chunk
         starts = range(0, len(times), chunk)
         self._ends = np.cumsum([int(np.sum(times[start : start + chunk], dtype=np.int64)) for start in starts])
@@ -525,8 +524,7 @@ class RowSelection:
         if not self._is_mask:
             times = self._packed[start : start + self._chunk]
             return np.repeat(np.arange(start, start + len(times)), times)
-        count = min(self._chunk, self._length - start)
-        bits = np.unpackbits(self._packed[start // 8 : (start + self._chunk) // 8], count=count)
+        bits = np.unpackbits(self._packed[start // 8 : (start + self._chunk) // 8])
         return np.flatnonzero(bits) + start
 
     def row_numbers(self, positions: NDArray[np.integer]) -> NDArray[np.intp]:

@@ -128,7 +128,8 @@ def test_an_element_at_the_position_of_each_row_is_that_times_an_indicator(rows:
             of_row * x + of_row,
         ]
 
-    for loss, expected in zip(losses(index(a, k)), losses(indicators), strict=True):
+    graphs_by_index = [*losses(index(a, k)), index(a * x + b, k)]  # of an array that has values for each row too
+    for loss, expected in zip(graphs_by_index, [*losses(indicators), indicators * x + b], strict=True):
         results = []
         for graph in (loss, expected):
             slopes = gradient_nodes(graph, [a, b], shapes)

@@ -58,6 +58,26 @@ def test_steps_keep_all_zeros(text: str, seed: int) -> None:
         assert (count[step.is_inside(boxes)] == 1).all()
 
 
+@pytest.mark.parametrize("k", [10, 20, 30, 40])
+def test_steps_keep_the_zero_of_a_system_that_is_nearly_singular(k: int) -> None:
+    """Neighbouring Fibonacci numbers have the determinant 1, and rounding errors are as large as the equations."""
+    numbers = [1, 1]
+    while len(numbers) <= k:
+        numbers.append(numbers[-1] + numbers[-2])
+    (c, b, a), chance = numbers[-3:], np.random.default_rng(k)
+    for x, y in ((1, 1), (3, -7), (0, 5)):
+        program = read(f"[{a}*x + {b}*y - ({a * x + b * y}), {b}*x + {c}*y - ({b * x + c * y})]")
+        zero = np.array([[x], [y]], float)
+        widths = 10 ** chance.uniform(-14, 0.5, (1, 1000)) * chance.uniform(0.2, 1, (2, 1000))
+        places = np.where(
+            chance.random((2, 1000)) < 0.3, chance.choice([-1, 1], (2, 1000)), chance.uniform(-1, 1, (2, 1000))
+        )
+        lower = np.minimum(zero + widths * (places - 1), zero)  # with the zero on many an edge
+        upper = np.maximum(zero + widths * (places + 1), zero)
+        step = newton_step(System(program.leaves, program.output.inputs), Boxes(lower, upper, np.zeros_like(lower)))
+        assert ((step.lower <= zero) & (zero <= step.upper)).all()
+
+
 @pytest.mark.parametrize("text", SYSTEMS)
 def test_small_boxes_around_a_zero_are_proven_and_shrink_quadratically(text: str) -> None:
     system, zeros = BY_TEXT[text], np.array(SYSTEMS[text], dtype=float).T

@@ -158,6 +158,13 @@ def test_an_l1_penalty_leaves_no_standard_errors_and_gives_the_reason() -> None:
     assert found.aic is None
 
 
+def test_an_l1_penalty_without_an_end_sets_nothing_to_0() -> None:
+    x = np.linspace(0, 1, 9)
+    found = fit("y ~ a*exp(b*x)", {"x": x, "y": np.exp(x) + 1}, l1=0.1, epochs=1)
+    assert not found.converged
+    assert min(found.parameters.values()) > 0.5
+
+
 def test_an_l1_penalty_sets_no_parameter_to_0_where_the_model_is_undefined() -> None:
     generator = np.random.default_rng(4)
     x = np.sort(generator.uniform(0, 20, 16))

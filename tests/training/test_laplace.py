@@ -412,9 +412,20 @@ def test_refusals(options: dict[str, Any], words: str) -> None:
         ad.fit(LOGISTIC, ORANGE, **given)
 
 
+def test_modes_of_effects_lie_between_their_mean_and_the_means_of_their_levels() -> None:
+    """By the ratio of variances, as of a linear model (Robinson 1991)."""
+    groups, noise = np.repeat(np.arange(6), 8), np.cos(37 * np.arange(48.0))
+    y = 5 + 2 * np.sin(3 * groups) + noise
+    fit = ad.fit("y ~ u[g]", {"y": y, "g": groups}, laplace="u", priors={"u[g]": "normal(mu, s)"})
+    effect, residual = fit.random_effects["u"], fit.parameters["sigma"]
+    share = effect.sd**2 / (effect.sd**2 + residual**2 / 8)
+    means = y.reshape(6, 8).mean(axis=1)
+    assert [*effect.modes.values()] == pytest.approx((1 - share) * effect.mean + share * means, rel=1e-5)
+
+
 def test_other_refusals() -> None:
     given = {"laplace": "u", "priors": {"u[tree]": "normal(0, s)"}}
-    for term in ("abs(u[tree])", "max(u[tree], 0)", "where(u[tree] > 0, 1, 2)", "(u[tree] > 0)"):
+    for term in ("abs(u[tree])", "abs(2 + 3*u[tree])", "max(u[tree], 0)", "where(u[tree] > 0, 1, 2)", "(u[tree] > 0)"):
         with pytest.raises(OptionError, match="must be smooth in the model"):
             ad.fit(f"size ~ A + {term}*age", ORANGE, **given)
     with pytest.raises(OptionError, match="no random effects"):

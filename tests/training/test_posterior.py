@@ -402,6 +402,17 @@ def test_diagnostics_are_those_of_arviz(monkeypatch: pytest.MonkeyPatch) -> None
         np.testing.assert_array_equal(part, expected)
 
 
+@pytest.mark.parametrize("count", [100, 101])
+def test_a_single_chain_is_compared_in_its_quarters(count: int) -> None:
+    draws = np.random.default_rng(0).normal(size=count) + np.linspace(0, 1, count)
+    quarters = draws[:100].reshape(4, 25)
+    within, between = quarters.var(axis=1, ddof=1).mean(), quarters.mean(axis=1).var(ddof=1)
+    classic = math.sqrt((24 / 25 * within + between) / within)  # of the values, not of their ranks
+    assert posterior.summarize_draws({"a": draws[None]})["a"].rhat == pytest.approx(classic, rel=0.05)
+    halves = draws[:100].reshape(2, 50)
+    assert posterior.summarize_draws({"a": draws[None]})["a"].rhat == posterior.summarize_draws({"a": halves})["a"].rhat
+
+
 def test_an_improper_posterior_is_said() -> None:
     options = {"bounds": {"p": (0, 1)}, "start": {"p": 0.5}, "posterior": 300}
     on_bound = ad.fit("k ~ p", {"k": [1, 1]}, family="binomial", **options)

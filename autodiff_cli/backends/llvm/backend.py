@@ -255,7 +255,8 @@ class CompiledEpochKernel:
     ) -> float:
         """Take one step per batch and return the mean loss; see `EpochKernel.run`."""
         rows = next(iter(columns.values())).shape[-1]
-        if min(epoch.batch_rows, rows if order is None else len(order)) > _MAX_BATCH_ROWS or rows >= 2**32:
+        count = rows if order is None else len(order)
+        if min(epoch.batch_rows, count) > _MAX_BATCH_ROWS or rows >= 2**32:
             return self._loop.run(epoch, columns, order, losses)
         with self._lock, ignore_float_errors():
             bound = BoundColumns(self._plan.loss.plan.column_inputs, columns, rows)
@@ -263,7 +264,7 @@ class CompiledEpochKernel:
             self._load_state(epoch)
             try:
                 losses = [] if losses is None else losses
-                return mean_loss(self._run(run, epoch, bound, order, rows if order is None else len(order), losses))
+                return mean_loss(self._run(run, epoch, bound, order, count, losses))
             finally:
                 self._store_state(epoch.state)
 

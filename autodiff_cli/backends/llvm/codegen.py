@@ -195,7 +195,6 @@ def _emit_stores(memory: MemoryAccess, stage: Stage, stores: Sequence[CellStore]
     with memory.ir.branch(memory.is_flag_raised()):
         for cell, total in zip(totals, totals_before, strict=True):
             memory.store_number(cell, total)
-        memory.clear_pointers()
         _RowLoop(memory, stores, values, is_rare=True).write_all()
     memory.clear_pointers()
 

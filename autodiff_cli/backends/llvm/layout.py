@@ -136,12 +136,12 @@ class MemoryLayout:
 
     strip_rows: int
     offsets: dict[int, int] = field(default_factory=dict)
-    flag: int = 0
-    sum_range: tuple[int, int] = (0, 0)
-    tail_table: int = 0
-    tail_columns: list[int] = field(default_factory=list)
-    tail_out: int = 0
-    size: int = 0
+    flag: int = field(init=False)
+    sum_range: tuple[int, int] = field(init=False)
+    tail_table: int = field(init=False)
+    tail_columns: list[int] = field(init=False)
+    tail_out: int = field(init=False)
+    size: int = field(init=False)
 
 
 class LaidOutPlan(NamedTuple):

@@ -391,7 +391,6 @@ class _Profile:
         bounds = self._objective.bounds.with_fixed(self._element, value)
         sides = [x for x in self._solutions if x <= value], [x for x in self._solutions if x > value]
         nearest = [min(side, key=lambda x: abs(x - value)) for side in sides if side]
-        nearest.sort(key=lambda x: abs(x - value))
         points = np.array([self._predicted_start(nearest[0], value), *(self._solutions[x] for x in nearest)])
         points = bounds.clip(points)
         if self._linear.any():

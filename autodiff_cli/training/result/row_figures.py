@@ -48,7 +48,8 @@ def _weighted_rows(values: Array, columns: ColumnArrays) -> tuple[Array, Array]:
         return values, np.ones_like(values)
     weight = columns[WEIGHT]
     counts = weight > 0
-    return values[:, counts], np.broadcast_to(weight[counts], (len(values), int(counts.sum())))
+    values = values[:, counts]
+    return values, np.broadcast_to(weight[counts], values.shape)
 
 
 def block_likelihood(

@@ -15,6 +15,7 @@ from autodiff_cli.backends.llvm.codegen import kernel_module
 from autodiff_cli.backends.llvm.layout import lay_out
 from autodiff_cli.backends.llvm.machine_code import Processor, host_processor
 from autodiff_cli.backends.llvm.plan import plan_kernel
+from autodiff_cli.backends.llvm.runtime import sharing_module
 from autodiff_cli.backends.protocol import CompilationError, RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.language.program import read
@@ -116,6 +117,18 @@ def test_other_processors_get_code_too() -> None:
     assert re.search(r"\tfmla\tv\d+\.2d", listing)
     assert re.search(r"\tbl\terf", listing)
     assert "\tbl\t" not in assembly(text_of("(y - a*exp(-b*x))^2", processor), processor).split("block:")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "pause"), [("x86_64", "x86.sse2.pause"), ("aarch64", "aarch64.hint"), ("riscv64", "")]
+)
+def test_threads_that_poll_pause_where_the_processor_can(name: str, pause: str) -> None:
+    texts = [sharing_module(Processor(f"{name}-linux", "", "", 2), has_usleep=has_it) for has_it in (False, True)]
+    assert [text.count(f"call void @llvm.{pause}" if pause else "@llvm.") for text in texts] == (
+        [2, 1] if pause else [0, 0]
+    )
+    for text in texts:
+        parse_assembly(text)
 
 
 def test_what_is_known_of_processors() -> None:

@@ -133,6 +133,16 @@ def test_the_whole_report_of_a_group_is_that_of_its_rows_alone(model: str, optio
         assert [*differences(*reports)] == [], group.by
 
 
+def test_groups_say_whether_their_terms_changed_places() -> None:
+    x = np.linspace(0, 4, 40)
+    curves = [5 * np.exp(-x) + size * np.exp(-7 * x) + 0.01 * np.cos(37 * x) for size in (1, 3, 9, 20)]
+    data = {"x": np.tile(x, 4), "y": np.concatenate(curves), "group": np.repeat(np.arange(4), 40)}
+    model = "y ~ a*exp(-b*x) + c*exp(-d*x)"
+    notes = [group.fit.notes for group in ad.fit_by(model, data, "group") if group.fit]
+    assert notes == [alone(model, data, k).notes for k in range(4)]
+    assert any("interchangeable" in note for each in notes for note in each)
+
+
 @each("sizes", [[3], [4, 4, 4, 4], [30, 1, 2, 30, 30, 5], [10, 11, 1], [1] * 25, [1, 1, 40]])
 def test_parts_of_groups_have_few_rows_and_large_groups_are_alone(sizes: list[int]) -> None:
     objective = ad.Objective("y ~ a*x", {"x": [1.0, 2.0], "y": [1.0, 2.1]})

@@ -215,6 +215,12 @@ def test_a_curve_is_followed_between_rows(
     assert math.isnan(place) or found == pytest.approx(place, abs=0.11 if "undefined" in words else 1e-5)
 
 
+def test_a_curve_with_a_fixed_parameter_is_followed() -> None:
+    objective = ad.Objective("y ~ a/(h*x - c)", {"x": ROWS, "y": ROWS}, fixed={"h": 2})
+    assert f"{POLE} x = 4.3" in curve_warning(objective, np.array([1, 8.6]))
+    assert curve_warning(objective, np.array([1, 1.4])) == ""
+
+
 def test_curves_of_groups_and_of_labels_are_followed_each_between_its_own_rows() -> None:
     poles = np.array([0.5, 4.3, 0.4, 7.6])
     data = {"x": np.tile(ROWS, 4), "y": np.ones(40), "site": np.repeat([*"ABCD"], 10)}

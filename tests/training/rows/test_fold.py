@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import pickle
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,10 +22,13 @@ from autodiff_cli.training.rows import (
     MAX_BLOCK_ROWS,
     WEIGHT,
     MemoryRows,
+    NonFiniteRows,
     RowSelection,
     Task,
     column_spreads,
     count_confusions,
+    find_non_finite,
+    join_non_finite,
     join_spreads,
     join_triangles,
     residual_triangle,
@@ -253,3 +258,11 @@ def test_selected_rows_are_found_in_every_chunk(rows: int, chunk: int, is_mask: 
     positions = generator.permutation(len(wanted))[:9]
     assert found.row_numbers(positions).tolist() == wanted[positions].tolist()
     assert found.row_numbers(np.array([len(wanted) - 1, 0, 0])).tolist() == wanted[[-1, 0, 0]].tolist()
+
+
+def test_rows_that_are_not_finite_are_counted_from_the_first_of_all() -> None:
+    values = np.ones((2, 40))
+    values[1, [23, 31]], values[0, 31] = np.inf, np.nan
+    for ends in ([0, 10, 20, 40], [0, 5, 25, 40], [0, 10, 20, 32, 40]):
+        parts = [find_non_finite(values[:, begin:end], {}) for begin, end in itertools.pairwise(ends)]
+        assert functools.reduce(join_non_finite, parts) == find_non_finite(values, {}) == NonFiniteRows(40, 23, 2)
