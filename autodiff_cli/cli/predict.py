@@ -89,8 +89,8 @@ def predict(
     with hint_about_missing_cells("use --drop-missing to leave such rows out"):
         level = (0.95 if posterior else None) if interval is None else check_confidence_level(interval)
         fit = load(model)
-        spread = fit.settings.weighting_graph(call.values)
-        for name in call.values.keys() - {*leaf_names([] if spread is None else [spread])}:
+        spreads = fit.settings.spread_graphs(call.values) or {}
+        for name in call.values.keys() - {*leaf_names([*spreads.values()])}:
             if name not in fit.columns:
                 raise inputs.unknown_name_error(name, fit.columns, (), "model has no column", call)
             if data:
@@ -146,7 +146,7 @@ def _row_of_values(call: Call, fit: FittedModel) -> DataSource:
     for name, text in call.values.items():
         number = "" if name in (*fit.label_columns, *fit.origins) else repr(_number(name, text))
         cells.append(text if not number or is_signed_number(text) else number)
-    return open_data(["-"], io.BytesIO(csv_text((call.values, cells)).encode()))
+    return open_data(["-"], io.BytesIO(csv_text((call.values, cells)).encode()), origins=fit.origins)
 
 
 def _number(name: str, text: str) -> float:
@@ -204,8 +204,8 @@ def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionReque
         who = "--residuals" if {*missing_names}.isdisjoint(fit.predictors) else "the model"
         missing, existing = format_names(missing_names, "`"), format_names(file.names)
         raise BadInput(f"{file.name}: {who} needs the column {missing}; the columns are {existing}")
-    graph = None if request.level is None else fit.settings.weighting_graph(file.names)
-    names = {*needed} if graph is None else {*needed, *leaf_names([graph])}
+    spreads = None if request.level is None else fit.settings.spread_graphs(file.names)
+    names = {*needed, *leaf_names([*(spreads or {}).values()])}
     labelled = [name for name in fit.label_columns if name in names]
     return names - {*labelled}, labelled
 

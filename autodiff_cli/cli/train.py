@@ -263,7 +263,7 @@ def _run_fit(
             raise Failure(str(error)) from error
         finally:
             table.end()
-    fit = dataclasses.replace(fit, origins=source.origins, units=source.files[0].units)
+    fit = dataclasses.replace(fit, units=source.files[0].units)
     page = None if recorder is None else partial(learning_page, objective, recorder, fit, options, environment.digits)
     return _FitRun(fit, status, page, guard)
 
@@ -344,11 +344,8 @@ def _fit_by_group(
     status = ExitStatus.FAILED if len(failed) == len(groups) else ExitStatus.DONE
 
     def finish() -> None:
-        plots = {
-            f"{group.by}": dataclasses.replace(group.fit, origins=source.origins, units=source.files[0].units)
-            for group in groups
-            if group.fit is not None and group.fit.plot is not None
-        }
+        fits = {f"{group.by}": group.fit for group in groups if group.fit is not None and group.fit.plot is not None}
+        plots = {name: dataclasses.replace(fit, units=source.files[0].units) for name, fit in fits.items()}
         if files.plot and plots:
             _write_file(environment, files.plot, "plot written to", lambda path: save_plot(plots, path, files.figure))
 

@@ -26,7 +26,7 @@ from autodiff_cli.data.dialect import (
     CellParser,
     DataError,
     DetectedDialect,
-    Dialect,
+    FileOptions,
     describe_bad_cell,
     detect_dialect,
     has_invalid_utf8,
@@ -69,7 +69,7 @@ class DelimitedText:
 
     is_slow_to_parse = True
 
-    def __init__(self, source: ByteSource, dialect: Dialect, container: str = "") -> None:
+    def __init__(self, source: ByteSource, dialect: FileOptions, container: str = "") -> None:
         self._source, self._container = source, container
         with contextlib.ExitStack() as stack:
             stream = stack.enter_context(source.open_text())

@@ -19,7 +19,7 @@ from datetime import datetime
 from enum import Enum
 from functools import partial
 from types import MappingProxyType
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 from autodiff_cli.language.errors import InputError, pluralize
 from autodiff_cli.language.lexer import canonical_name, split_assignment
@@ -37,7 +37,8 @@ _OTHER_DATE = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d\d)( \d{1,2}:\d\d
 _FORTRAN_NUMBER = re.compile(r"\s*[+-]?((\d+\.\d*|\.\d+)[dD][+-]?|\d+[dD][+-])\d+\s*")
 _NONZERO_NUMBER = re.compile(r"[-+.,0]*[1-9]")
 _DATE_WORDS = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "hh": "%H", "HH": "%H", "mm": "%M", "ss": "%S"}
-_EPOCH_DATE = "1970-01-01 "  # added to times without a date: only their differences are used
+# The date of times without one: only their differences are used, and no data have such an early date.
+NO_DATE = datetime(2, 1, 1)
 _THOUSANDS_PATTERNS = {
     ".": re.compile(r"[+-]?\d{1,3}(?:([, '\u00a0\u2009\u202f])\d{3})(?:\1\d{3})*(?:\.\d*)?"),
     ",": re.compile(r"[+-]?\d{1,3}(?:([. '\u00a0\u2009\u202f])\d{3})(?:\1\d{3})*(?:,\d*)?"),
@@ -134,7 +135,7 @@ class CellParser:
     def note(self) -> str | None:
         """Return a sentence on how the column was converted to numbers; None for plain numbers."""
         if self.kind is CellKind.DATETIME and self.origin is not None:
-            return f"dates and times are seconds since {self.origin.isoformat(' ').removeprefix(_EPOCH_DATE)}"
+            return f"dates and times are seconds since {self.origin.isoformat(' ').removeprefix(f'{NO_DATE.date()} ')}"
         if self.kind is CellKind.BOOLEAN:
             return "yes and true are 1, no and false are 0"
         return self.number_note
@@ -148,16 +149,20 @@ class CellParser:
     def _parse_seconds(self, cell: str) -> float | None:
         """Return the seconds since the origin.
 
-        Returns None for a cell that is not a time, or where only one of cell and origin has a time zone.
+        Returns None for a cell that is not a time, or that `counts_from` refuses.
         """
         time = parse_datetime(cell, self._date_format)
-        if time is None:
+        if time is None or not self.counts_from(time):
             return None
-        if self.origin is None:
-            self.origin = time
-        if (time.tzinfo is None) is not (self.origin.tzinfo is None):
-            return None
-        return (time - self.origin).total_seconds()
+        return (time - cast(datetime, self.origin)).total_seconds()
+
+    def counts_from(self, time: datetime) -> bool:
+        """Return whether a time can be counted from the origin, which is this time if it is not set.
+
+        Either both or neither must have a date, and a time zone.
+        """
+        origin = self.origin = self.origin or time
+        return len({(each.year == NO_DATE.year, each.tzinfo is None) for each in (time, origin)}) == 1
 
 
 def parse_datetime(cell: str, date_format: str | None = None) -> datetime | None:
@@ -174,7 +179,7 @@ def parse_datetime(cell: str, date_format: str | None = None) -> datetime | None
         with contextlib.suppress(ValueError):
             return datetime.strptime(cell, date_format)
     if _TIME_PATTERN.fullmatch(cell):
-        cell = _EPOCH_DATE + cell.rjust(8 if cell.count(":") == 2 else 5, "0")
+        cell = f"{NO_DATE.date()} " + cell.rjust(8 if cell.count(":") == 2 else 5, "0")
     elif not _DATE_PATTERN.fullmatch(cell):
         return None
     try:
@@ -281,26 +286,35 @@ DELIMITER_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", WHITESPACE: "
 _DELIMITER_WORDS = {"space": WHITESPACE, "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 
 
+# --- Options of files
+
 _option = partial(option, group="Data")
 
 
 @dataclass(frozen=True)
-class Dialect:
-    """The dialect of a text file as the user set it.
+class FileOptions:
+    """The options with which data files are read, as `read_data` takes them.
 
     Attributes:
-        delimiter: the delimiter of cells: a character, or a name (`space` for any run of blanks and tabs, `tab`). None
-            to detect it.
-        decimal: the decimal mark, `.` or `,`. None to detect it.
+        delimiter: the delimiter of cells in text: a character, `space` for any run of blanks and tabs, or `tab`.
+        decimal: the decimal mark of text, `.` or `,`.
         comment: the text that starts a comment line, anywhere in the file.
-        no_header: whether the file has no header, so that the first line holds values.
+        no_header: whether the file has no header; columns are then called `c1`, `c2`, ….
         skip: the number of lines before the header, or the first row, to leave out.
         units_row: whether the row below the header holds units.
         date_format: the format of dates besides ISO 8601, such as `DD/MM/YYYY` or `%d/%m/%Y`.
-        encoding: the encoding of text; None to detect it.
+        encoding: the encoding of text.
+        column: new names for columns: a mapping from new to original names, or texts such as `NAME=Original`.
+        where: an expression; rows for which it is false are dropped.
+        sheet: the sheet of a workbook; by default the first one.
+
+    The delimiter, the decimal mark and the encoding are detected if they are None.
 
     Raises:
         DataError: for values that contradict each other or are not allowed.
+
+    >>> FileOptions(column={"y": "Signal (mV)"}).renamed_columns
+    {'Signal (mV)': 'y'}
     """
 
     delimiter: str | None = _option("--delimiter CHAR|space", "Column separator (default: detected).")
@@ -311,6 +325,10 @@ class Dialect:
     units_row: bool = _option("--units-row", "Read the row below the header as units.")
     date_format: str | None = _option("--date-format FORMAT", "Date format, such as DD/MM/YYYY (default: ISO 8601).")
     encoding: str | None = _option("--encoding NAME", "Encoding of text, such as latin-1 (default: detected).")
+    column: Mapping[str, str] | list[str] | None = _option('--column NAME="Original"', "Rename a column.", repeats=True)
+    where: str | None = _option("--where CONDITION", "Use only rows that satisfy CONDITION, such as t>0.")
+
+    sheet: str | None = _option("--sheet NAME", "Sheet of a workbook (default: the first).")
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -340,6 +358,32 @@ class Dialect:
             raise DataError(f"--decimal and --delimiter cannot both be `{self.decimal}`")
         if self.comment is not None and (not self.comment.strip() or "\n" in self.comment):
             raise DataError("--comment takes the text that starts a comment line, such as #")
+        _ = self.renamed_columns
+
+    @property
+    def renamed_columns(self) -> dict[str, str]:
+        """The new names of columns, by the names in the file."""
+        new_names: dict[str, str] = {}
+        words = [self.column] if isinstance(self.column, str) else self.column or ()
+        if isinstance(words, Mapping):
+            words = [f"{name}={original}" for name, original in words.items()]
+        for word in words:
+            name, equals, original = split_assignment(word)
+            name, original = canonical_name(name), canonical_name(original.strip().strip('"'))
+            if not (equals and name and original):
+                raise DataError(f'--column takes NAME="Original", not `{word}`')
+            if name in new_names.values():
+                raise DataError(f"--column: two columns are renamed to `{name}`")
+            if original in new_names:
+                raise DataError(f"--column: `{original}` has two new names, `{new_names[original]}` and `{name}`")
+            new_names[original] = name
+        return new_names
+
+
+DEFAULT_FILE_OPTIONS = FileOptions()  # everything is detected
+
+
+# --- Detection of dialects
 
 
 class DetectedDialect(NamedTuple):
@@ -377,7 +421,7 @@ class DetectedDialect(NamedTuple):
         return (*options, *(["--no-header"] if self.first_row and self.header[:1] == ("c1",) else []))
 
 
-def detect_dialect(stream: BinaryIO, dialect: Dialect, look_ahead: bool) -> DetectedDialect:
+def detect_dialect(stream: BinaryIO, dialect: FileOptions, look_ahead: bool) -> DetectedDialect:
     """Read the header of a text file and detect its dialect.
 
     Args:
@@ -445,7 +489,7 @@ def split_record(record: str, delimiter: str) -> list[str]:
     return next(csv.reader([record], delimiter=delimiter, skipinitialspace=delimiter == WHITESPACE), [])
 
 
-def _read_header(stream: BinaryIO, dialect: Dialect) -> tuple[list[str], bytes, int]:
+def _read_header(stream: BinaryIO, dialect: FileOptions) -> tuple[list[str], bytes, int]:
     """Read the comments and the first record, which may have quoted line ends.
 
     Returns the comments, the record, and the number of lines read. Raises DataError for a quote that is never closed.
@@ -525,64 +569,3 @@ def _detect_decimal(first: str, sample: Sequence[str], delimiter: str) -> str:
         "." in cell and not _POINT_GROUPED.fullmatch(cell) and parse_number(cell.strip()) is not None for cell in cells
     )
     return "," if not has_points and any(_DECIMAL_COMMA.fullmatch(cell) for cell in cells) else "."
-
-
-# --- Options of files
-
-
-@dataclass(frozen=True)
-class FileOptions(Dialect):
-    """The options with which data files are read, as `read_data` takes them.
-
-    Attributes:
-        delimiter: the delimiter of cells in text: a character, `space` for any run of blanks and tabs, or `tab`.
-        decimal: the decimal mark of text, `.` or `,`.
-        comment: the text that starts a comment line, anywhere in the file.
-        no_header: whether the file has no header; columns are then called `c1`, `c2`, ….
-        skip: the number of lines before the header, or the first row, to leave out.
-        units_row: whether the row below the header holds units.
-        date_format: the format of dates besides ISO 8601, such as `DD/MM/YYYY` or `%d/%m/%Y`.
-        encoding: the encoding of text.
-        column: new names for columns: a mapping from new to original names, or texts such as `NAME=Original`.
-        where: an expression; rows for which it is false are dropped.
-        sheet: the sheet of a workbook; by default the first one.
-
-    The delimiter, the decimal mark and the encoding are detected if they are None.
-
-    Raises:
-        DataError: for values that contradict each other or are not allowed.
-
-    >>> FileOptions(column={"y": "Signal (mV)"}).renamed_columns
-    {'Signal (mV)': 'y'}
-    """
-
-    column: Mapping[str, str] | list[str] | None = _option('--column NAME="Original"', "Rename a column.", repeats=True)
-    where: str | None = _option("--where CONDITION", "Use only rows that satisfy CONDITION, such as t>0.")
-
-    sheet: str | None = _option("--sheet NAME", "Sheet of a workbook (default: the first).")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self.renamed_columns
-
-    @property
-    def renamed_columns(self) -> dict[str, str]:
-        """The new names of columns, by the names in the file."""
-        new_names: dict[str, str] = {}
-        words = [self.column] if isinstance(self.column, str) else self.column or ()
-        if isinstance(words, Mapping):
-            words = [f"{name}={original}" for name, original in words.items()]
-        for word in words:
-            name, equals, original = split_assignment(word)
-            name, original = canonical_name(name), canonical_name(original.strip().strip('"'))
-            if not (equals and name and original):
-                raise DataError(f'--column takes NAME="Original", not `{word}`')
-            if name in new_names.values():
-                raise DataError(f"--column: two columns are renamed to `{name}`")
-            if original in new_names:
-                raise DataError(f"--column: `{original}` has two new names, `{new_names[original]}` and `{name}`")
-            new_names[original] = name
-        return new_names
-
-
-DEFAULT_FILE_OPTIONS = FileOptions()  # everything is detected

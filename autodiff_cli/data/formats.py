@@ -25,7 +25,7 @@ import numpy as np
 
 from autodiff_cli.data import batches
 from autodiff_cli.data.delimited import DelimitedText
-from autodiff_cli.data.dialect import CellKind, CellParser, DataError, FileOptions
+from autodiff_cli.data.dialect import NO_DATE, CellKind, CellParser, DataError, FileOptions
 from autodiff_cli.data.json_records import parse_json
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import Record, TextBatch, format_numbers
@@ -133,25 +133,21 @@ class ArrowFormat(abc.ABC):
             raise DataError(f"{self._source.name}: {problem}") from None
 
     def iter_text_batches(self) -> Generator[TextBatch]:
-        """Yield the rows as columns of text. Raises FallbackRequired at the first row for which it is impossible."""
+        """Yield the rows as columns of text."""
         import pyarrow as pa
 
-        if len({*self.header}) < len(self.header):  # names are ambiguous
-            raise batches.FallbackRequired
+        names = [*map(str, range(len(self.header)))]  # the names of the file may not be unique
         with self._open_checked() as stream:
             for table in self._iter_tables(stream, None, _TEXT_BATCH_ROWS):
                 for batch in table.combine_chunks().to_batches():
                     cells = [_column_as_text(column) for column in batch.columns]
-                    yield TextBatch(pa.RecordBatch.from_arrays(cells, names=batch.schema.names))
+                    yield TextBatch(pa.RecordBatch.from_arrays(cells, names=names))
 
     def iter_records(self) -> Generator[Record]:
         """Yield the rows as text with their locations."""
-        numbers = itertools.count(1)
-        with self._open_checked() as stream:
-            for table in self._iter_tables(stream, None, _TEXT_BATCH_ROWS):
-                columns = [column.to_pylist() for column in table.columns]
-                for cells in zip(*columns, strict=True):
-                    yield Record(f"row {next(numbers)}", [*map(batches.cell_text, cells)])
+        with contextlib.closing(self.iter_text_batches()) as parts:
+            for number, cells in enumerate(itertools.chain.from_iterable(part.rows() for part in parts), 1):
+                yield Record(f"row {number}", cells)
 
     @contextlib.contextmanager
     def _open_checked(self) -> Iterator[BinaryIO]:
@@ -323,10 +319,7 @@ class JsonLines(ArrowFormat):
 
 
 def _column_as_text(cells: Any) -> Any:
-    """Return the text of each cell as Python prints it, as an Arrow array of bytes.
-
-    Raises FallbackRequired for types without a single notation.
-    """
+    """Return the text of each cell as Python prints it, as an Arrow array of bytes."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -337,13 +330,13 @@ def _column_as_text(cells: Any) -> Any:
         cells.validate(full=True)  # texts may not be valid UTF-8
         texts = cells.cast(pa.string())
     else:
-        raise batches.FallbackRequired
-    return texts.fill_null("").cast(pa.binary())
+        texts = pa.array([batches.cell_text(cell).encode("utf-8", "surrogateescape") for cell in cells.to_pylist()])
+    return texts.cast(pa.binary()).fill_null(b"")
 
 
 def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
     """Return times as seconds since the parser's origin, which becomes the first time if it is not set; nan for missing
-    ones.
+    ones. Raises ValueError if times of this type cannot be counted from the origin.
     """
     import pyarrow as pa
 
@@ -357,13 +350,13 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
         unit = "ns"
     ticks = cells.cast(pa.time64(unit) if pa.types.is_time(cells.type) else pa.timestamp(unit, zone)).cast(pa.int64())
     nanoseconds = [None if x is None else x * (1 if unit == "ns" else 1000) for x in ticks.to_pylist()]
-    start = datetime(1970, 1, 1, tzinfo=UTC if zone else None)
+    start = NO_DATE if pa.types.is_time(cells.type) else datetime(1970, 1, 1, tzinfo=UTC if zone else None)
     first = next((x for x in nanoseconds if x is not None), None)
     if first is None:
         return np.full(len(nanoseconds), np.nan)
-    if parser.origin is None:
-        parser.origin = start + timedelta(microseconds=first // 1000)
-    origin = (parser.origin - start.replace(tzinfo=parser.origin.tzinfo)) // timedelta(microseconds=1) * 1000
+    if not parser.counts_from(start + timedelta(microseconds=first // 1000)):
+        raise ValueError(f"times of the type {cells.type} cannot be counted from {parser.origin}")
+    origin = (cast(datetime, parser.origin) - start) // timedelta(microseconds=1) * 1000
     return batches.arrow_floats([None if x is None else (x - origin) / 1e9 for x in nanoseconds])
 
 

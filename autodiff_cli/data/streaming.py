@@ -240,15 +240,10 @@ class StreamedColumns:
         self.passes = 1
 
     @property
-    def is_decoded(self) -> bool:
-        """Whether the decoded columns are kept on disk."""
-        return self._decoded is not None
-
-    @property
     def note(self) -> str:
         """A sentence on how the rows were streamed."""
         rate = self.rows_read / max(self.seconds, 1e-9)
-        storage = "decoded on disk" if self.is_decoded else "read again in every pass"
+        storage = "read again in every pass" if self._decoded is None else "decoded on disk"
         return (
             f"the rows are streamed ({self.reason}): {self.passes} passes over {self.rows} rows, {storage}, "
             f"{rate / 1e6:.3g} million rows a second"

@@ -11,6 +11,7 @@ import csv
 import io
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -114,6 +115,10 @@ class Dataset(Protocol):
     def names(self) -> Sequence[str]:
         """The names of all columns, normalized as names in expressions are."""
 
+    @property
+    def origins(self) -> Mapping[str, datetime]:
+        """The times from which dates and times are counted, for the columns read so far."""
+
     def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
         """Return some columns as a table.
 
@@ -133,7 +138,7 @@ class MemoryDataset:
 
     def __init__(self, data: Mapping[str, ArrayLike]) -> None:
         self._data = named_columns(data)
-        self.names = tuple(self._data)
+        self.names, self.origins = tuple(self._data), dict[str, datetime]()
 
     def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
         """Return some columns as a table; see `Dataset.load`.

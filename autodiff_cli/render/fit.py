@@ -91,7 +91,8 @@ def _write_outcome(paper: Paper, fit: FittedModel) -> None:
 
 def _write_parameters(paper: Paper, fit: FittedModel) -> None:
     """Write parameters with their standard errors, and the parameters of networks as a table of layers."""
-    values = {name: x for name, x in {**fit.parameters, **fit.fixed}.items() if name not in fit.responses}
+    responses = {name for names in fit.parsed_model.program.convolutions for name in names}
+    values = {name: x for name, x in {**fit.parameters, **fit.fixed}.items() if name not in responses}
     layers = {name: x for name, x in values.items() if np.size(x) > MAX_ELEMENTS or layer_name(name) != name}
     names = [name for name in values if name not in layers]
     paper.titled_table("parameters", estimates_table(fit, names, paper.digits))

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.data.dialect import NO_DATE
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.language.lexer import is_level_name
 from autodiff_cli.options import OptionError
@@ -153,7 +154,8 @@ def fit_panels(fit: FittedModel) -> list[Panel]:
         scale = np.log10 if is_log else np.asarray
         name = "fit" if plot.predictor else "observed = predicted"
         curves = [FittedCurve(one.name or name, scale(one.x), one.y, one.low, one.high) for one in plot.curves]
-        x_name = plot.predictor if origin is None else f"{plot.predictor}, from {origin:%Y-%m-%d} on"
+        has_date = origin is not None and origin.year != NO_DATE.year
+        x_name = f"{plot.predictor}, from {origin:%Y-%m-%d} on" if has_date else plot.predictor
         x, target = scale(plot.x), single_line(plot.target)
         common: dict[str, Any] = {"is_x_logarithmic": is_log, "origin": origin}
         title = "data and fit" if plot.predictor else "observed and predicted"
@@ -319,9 +321,9 @@ class _Scales:
         from matplotlib import dates, ticker
 
         if self.origin is not None:
-            locator = dates.AutoDateLocator(maxticks=7)
+            locator, has_date = dates.AutoDateLocator(maxticks=7), self.origin.year != NO_DATE.year
             axes.xaxis.set_major_locator(locator)
-            axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
+            axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator, show_offset=has_date))
         if not self.is_x_log:
             return
         axes.set_xscale("log", nonpositive="mask")

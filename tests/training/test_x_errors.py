@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -185,3 +186,26 @@ def test_a_decay_with_errors_in_x_is_found(rows: int, starts: int | None) -> Non
         assert found.converged
         assert found.parameters == pytest.approx({"a": 3, "b": 0.8}, rel=0.3)
         assert sum("starting points" in note for note in found.notes) == (starts is not None)
+
+
+@each("absolute", [True, False])
+def test_new_rows_scatter_by_the_errors_of_their_predictor_too(absolute: bool) -> None:
+    found = ad.fit("y ~ a*exp(-b*x)", PEARSON, sigma="sy", x_sigma={"x": "sx"}, absolute_sigma=absolute)
+    new = {"x": [2.0, 2.0, 5.0], "sy": [0.1, 0.1, 0.3], "sx": [0.0, 0.5, 2.0]}
+    bands = found.predict(new, interval=0.9)
+    a, b = found.parameters.values()
+    variance = np.square(new["sy"]) + np.square(a * b * np.exp(-b * np.array(new["x"])) * new["sx"])
+    variance *= 1 if absolute else found.reduced_chi_squared
+    error = (bands.confidence_high - bands.confidence_low) / 2 / found.quantile(0.9)
+    half_width = found.quantile(0.9) * np.sqrt(variance + error**2)
+    np.testing.assert_allclose(bands.prediction_high - bands.prediction, half_width, rtol=1e-9)
+
+
+def test_without_the_errors_of_the_predictor_there_is_no_prediction_band(tmp_path: Path) -> None:
+    found = ad.fit("y ~ a + b*x", PEARSON, sigma="sy", x_sigma={"x": "sx"})
+    found.save(tmp_path / "line.json")
+    (tmp_path / "new.csv").write_text("x,sy\n1,0.1\n")
+    bands = ad.load(tmp_path / "line.json").predict({"x": [1.0], "sy": [0.1]}, interval=0.9)
+    assert np.isnan(bands.prediction_low).all()
+    result = run_cli(["predict", str(tmp_path / "line.json"), str(tmp_path / "new.csv"), "--interval", "0.9"])
+    assert "the fit weighted the rows by `sy`, `sx`, whose columns these data lack" in result.stderr

@@ -408,6 +408,7 @@ def build_fit(
         priors={name: prior.text for name, prior in objective.priors.items()},
         parsed_model=model,
         levels=dict(model.levels),
+        origins=objective.origins,
         ranges=objective.cached(RANGES, lambda: _predictor_ranges(objective)),
         derived=quantity_values,
         bounds=objective.bounds_by_name,
@@ -621,14 +622,14 @@ _RUNAWAY = "the terms of {} grow without bound and cancel each other"
 _KINK = "no standard errors: the slope of the loss jumps where the fit ends"
 
 
-def fit_settings(objective: Objective, rows: FitOptions) -> FitSettings:
+def fit_settings(objective: Objective, options: FitOptions) -> FitSettings:
     """Return the settings of a fit that matter for predictions."""
-    weights, sigma = (
+    weights, sigma, *x_sigmas = (
         canonical_name(str(option)) if isinstance(option, str | float | int) else None
-        for option in (rows.weights, rows.sigma)
+        for option in (options.weights, options.sigma, *options.x_errors.values())
     )
-    is_absolute, has_sigma, family = rows.absolute_sigma, rows.sigma is not None, objective.family
-    return FitSettings(objective.is_likelihood, objective.is_weighted, weights, sigma, is_absolute, family, has_sigma)
+    known = objective.is_likelihood, objective.is_weighted, weights, sigma, options.absolute_sigma, objective.family
+    return FitSettings(*known, options.sigma is not None, dict(zip(options.x_errors, x_sigmas, strict=True)))
 
 
 def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> tuple[Outcome, list[str]]:

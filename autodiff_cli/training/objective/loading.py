@@ -168,16 +168,11 @@ class Weighting:
     values: ArrayLike | None
     is_sigma: bool
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns that the expression reads."""
-        return leaf_names([self.graph])
-
     def evaluate(self, columns: ColumnArrays, rows: int) -> Array:
         """Return the values in some rows. Their bits do not depend on the number of rows."""
         if self.graph.is_input:
             return np.asarray(columns[self.graph.text], np.float64)
-        values = evaluate([self.graph], {name: columns[name] for name in self.columns}, backend="numpy")[0]
+        values = evaluate([self.graph], {name: columns[name] for name in leaf_names([self.graph])}, backend="numpy")[0]
         return np.ascontiguousarray(np.broadcast_to(values, (rows,)))
 
     def check(self, values: Array, before: int = 0) -> None:
@@ -250,7 +245,7 @@ def find_weightings(names: Collection[str], options: FitOptions) -> list[Weighti
 
 def weighting_columns(names: Collection[str], options: FitOptions) -> set[str]:
     """Return the columns of the data that weights and errors read. Raises DataError as `find_weightings` does."""
-    return {name for weighting in find_weightings(names, options) for name in weighting.columns} & {*names}
+    return {name for weighting in find_weightings(names, options) for name in leaf_names([weighting.graph])} & {*names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +278,7 @@ class ColumnRecipe:
         names = self._with_components(names)
         required = names & self.sources
         for name in names & self.weightings.keys():
-            required |= {*self.weightings[name].columns}
+            required |= {*leaf_names([self.weightings[name].graph])}
         return required | {label_key(self.encoded[name][0]) for name in names & self.encoded.keys()}
 
     def build(self, columns: ColumnArrays, names: Set[str], rows: int) -> dict[str, NDArray[Any]]:
@@ -341,10 +336,6 @@ class FitData(abc.ABC):
         distinct, positions = np.unique(self.labels[column], return_inverse=True)
         self._encoded[leaf] = column, positions.astype(kind)
         return distinct
-
-    def encode_classes(self, name: str) -> Classes:
-        """Use the positions of labels among the classes for a column, and return the classes. Raises DataError."""
-        return check_classes(self.encode(name, name), self.rows, name)
 
     def levels(self, name: str) -> tuple[Any, ...]:
         """Return the different labels of a column, sorted."""
@@ -427,7 +418,7 @@ class SharedDataset:
         models: the models whose columns are needed.
 
     Attributes:
-        names: the names of all columns.
+        names, origins: see `Dataset`.
 
     Raises:
         DataError: see `Dataset.load`.
@@ -441,6 +432,7 @@ class SharedDataset:
         numbers |= weighting_columns(dataset.names, options)
         with _explain_text_columns(models):
             self._table = dataset.load(numbers - classes, drop_missing=options.drop_missing, labels=[*labels])
+        self.origins = dataset.origins
 
     def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:  # noqa: ARG002
         """Return some of the columns that were read. See `Dataset.load`; missing cells were handled before."""

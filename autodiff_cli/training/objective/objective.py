@@ -373,7 +373,7 @@ class Objective(ModelOverRows):
         loss: the name of the loss; empty if the model itself is the loss.
         classes: the labels of a classification, sorted; else None.
         groups: the labels of groups of rows, sorted; else None.
-        data: the rows. A class column holds positions in `classes`.
+        data: the rows, whose class column holds positions in `classes`; `origins`: see `Dataset`.
 
     Raises:
         ExpressionError: if the model cannot be parsed, if shapes do not fit, or if it lacks a parameter that is named.

@@ -12,6 +12,7 @@ import math
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Generic, TypeVar
 
@@ -121,6 +122,7 @@ class PreparedObjective:
     groups: NDArray[Any] | None
     is_weighted: bool
     data: Rows
+    origins: dict[str, datetime]
     layout: ParameterLayout
     fixed: dict[str, Any]
     start: Array
@@ -168,7 +170,8 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
     data = open_fit_data(dataset, parsed, options)
     classes: loading.Classes | None = None
     if parsed.class_column is not None:
-        classes = data.encode_classes(parsed.class_column)
+        distinct = data.encode(parsed.class_column, parsed.class_column)
+        classes = loading.check_classes(distinct, data.rows, parsed.class_column)
     groups = None if parsed.group_column is None else data.encode(GROUP, parsed.group_column, np.int32)
     empty_indicators: list[str] = []
     if parsed.label_columns:
@@ -224,6 +227,7 @@ def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> Prepar
         groups=groups,
         is_weighted=data.is_weighted,
         data=rows,
+        origins=dict(dataset.origins),
         layout=layout,
         fixed={name: values[name] for name in resolved.parameters if name in fixed_values},
         start=np.where(layout.mask(given), theta, bounds.move_inside(theta)),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import itertools
 import json
 import math
 import os
@@ -95,6 +94,7 @@ class FitSettings:
         absolute_sigma: whether standard deviations are absolute, not relative.
         family: the family of the target, if one was named.
         has_sigma: whether rows had standard deviations.
+        x_sigma: the standard deviations of predictors, by name: a column, a number or an expression; None for arrays.
     """
 
     likelihood: bool = False
@@ -104,18 +104,23 @@ class FitSettings:
     absolute_sigma: bool = False
     family: str | None = None
     has_sigma: bool = False
+    x_sigma: dict[str, str | None] = field(default_factory=dict)
 
     @property
     def weighting(self) -> str | None:
         """The weights or standard deviations of the rows: a column, a number or an expression."""
         return self.weights if self.sigma is None else self.sigma
 
-    def weighting_graph(self, names: Collection[str]) -> Node | None:
-        """Return the weights or standard deviations of new rows as a graph over their columns; None if the columns do
-        not determine them.
+    def spread_graphs(self, names: Collection[str]) -> dict[str, Node] | None:
+        """Return the weights or standard deviations of new rows, and of their predictors, as graphs over columns.
+
+        The first one has an empty name, the others the names of the predictors. Returns None if the columns do not
+        determine all of them.
         """
         with contextlib.suppress(DataError):
-            return None if self.weighting is None else weighting_graph(self.weighting, "sigma", names)
+            sources = {"": self.weighting, **self.x_sigma}
+            graphs = {key: weighting_graph(text, "sigma", names) for key, text in sources.items() if text is not None}
+            return graphs if len(graphs) == len(sources) else None
         return None
 
 
@@ -433,11 +438,6 @@ class FittedModel(FitStatistics):
     def columns(self) -> tuple[str, ...]:
         """The names of the columns that the model reads."""
         return self.parsed_model.columns
-
-    @property
-    def responses(self) -> frozenset[str]:
-        """The fixed values that are not parameters but measured responses of `convolve`."""
-        return frozenset(itertools.chain(*self.parsed_model.program.convolutions))
 
     @property
     def predictors(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from autodiff_cli.data.table import float_array, named_columns
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import group_pairs, leaf_names
+from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_names
 from autodiff_cli.numbers.array_functions import Elementwise
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -202,17 +203,18 @@ def predict_posterior(fit: FittedModel, data: Mapping[str, ArrayLike], interval:
         with ignore_float_errors():
             (means,) = evaluate([model.program.output], {**part, **free}, model.shapes)
             means = np.broadcast_to(means, (len(means), rows.stop - rows.start, *model.target_shape))
-            noise = None
-            if _loss_kind(fit) is LossKind.SQUARES and spread is not None:
+            observed = np.full((2, *means.shape[1:]), math.nan)
+            if spread is not None and (_loss_kind(fit) is LossKind.SQUARES or fit.loss_name in COUNT_LOSSES):
                 own = spread if spread.ndim == 1 else spread[rows]
                 own = own if rank == 2 else own[..., 0]
-                noise = means + generator.normal(0, 1, means.shape) * sigma.reshape(-1, *[1] * rank) * own
-            elif fit.loss_name == "poisson":
-                noise = generator.poisson(means)
-            elif fit.loss_name == "negative_binomial" and fit.scale:
-                noise = generator.negative_binomial(fit.scale, fit.scale / (fit.scale + means))
-            unknown = np.full((2, *means.shape[1:]), math.nan)
-            observed = unknown if noise is None else np.quantile(noise, shares, axis=0)
+                weight = 1 / np.square(own)
+                if fit.loss_name == "poisson":
+                    noise = generator.poisson(weight * means) / weight
+                elif fit.scale is not None:  # theta of negative binomial counts
+                    noise = generator.negative_binomial(weight * fit.scale, fit.scale / (fit.scale + means)) / weight
+                else:
+                    noise = means + generator.normal(0, 1, means.shape) * sigma.reshape(-1, *[1] * rank) * own
+                observed = np.quantile(noise, shares, axis=0)
             bands.append(np.array([means.mean(axis=0), *np.quantile(means, shares, axis=0), *observed]))
     return Bands(*np.concatenate(bands, axis=1))
 
@@ -226,23 +228,28 @@ def _row_parts(fit: FittedModel, point: Mapping[str, Any], size: int) -> Iterato
 
 
 def _relative_sigma(fit: FittedModel, data: Mapping[str, ArrayLike]) -> list[Array | float | None]:
-    """Return the relative standard deviation of each row, from the weights or sigmas of the fit.
+    """Return the relative standard deviation of each row, from the weights or sigmas of the fit, and from the errors of
+    its predictors.
 
     It is one value for all targets or one for each; None if the fit was weighted and the weights of new rows are
     unknown.
     """
-    settings = fit.settings
+    settings, program, shapes = fit.settings, fit.parsed_model.program, fit.parsed_model.shapes
     if not settings.weighted:
         return [1.0]
     arrays = named_columns(data)
-    graph = settings.weighting_graph(arrays)
-    if graph is None:
+    graphs = settings.spread_graphs(arrays)
+    if graphs is None:
         return [None]
-    point = {name: float_array(arrays[name], name) for name in leaf_names([graph])}
-    values = evaluate([graph], point)[0]
-    with np.errstate(all="ignore"):
+    point = {name: float_array(arrays[name], name) for name in leaf_names([*graphs.values()])}
+    tangents = gradient_nodes(program.output, [program.leaves[name] for name in settings.x_sigma], shapes)
+    with ignore_float_errors():
+        values, *x_errors = evaluate([*graphs.values()], point)
         spread = values if settings.sigma is not None else 1 / np.sqrt(values)
-    return [*np.moveaxis(spread, -1, 0)] if graph.op is stack else [spread]
+        slopes = evaluate(tangents, fit.leaf_values(data, shared=True), shapes) if tangents else ()
+        for slope, x_error in zip(slopes, x_errors, strict=True):
+            spread = np.hypot(spread, slope * x_error)
+    return [*np.moveaxis(spread, -1, 0)] if graphs[""].op is stack else [spread]
 
 
 def _component_bands(
@@ -295,16 +302,18 @@ def _prediction_limits(
 ) -> tuple[Array, Array]:
     """Return the limits of the prediction bands."""
     shares = (1 - level) / 2, (1 + level) / 2
-    if fit.loss_name in COUNT_LOSSES:
+    if spread is not None and fit.loss_name in COUNT_LOSSES:
+        weight = 1 / np.square(spread)  # the target is the mean of so many counts
         extra = np.square(mean) / fit.scale if fit.scale else 0.0
         if fit.settings.family == "quasipoisson" and fit.dispersion is not None:
             extra = max(fit.dispersion - 1, 0.0) * mean
-        low, high = (count_quantiles(mean, np.sqrt(np.square(error) + extra), share) for share in shares)
+        total = np.hypot(weight * error, np.sqrt(weight * extra))
+        low, high = (count_quantiles(weight * mean, total, share) / weight for share in shares)
         return low, high
-    if fit.loss_name == "gamma" and fit.dispersion is not None:
+    if spread is not None and fit.loss_name == "gamma" and fit.dispersion is not None:
         # The dispersion is estimated, so intervals are wider, as Student's t distribution is than the normal one.
         widening = np.square(width / normal_quantile(level))
-        variance = widening * (np.square(error) + fit.dispersion * np.square(mean))
+        variance = widening * (np.square(error) + fit.dispersion * np.square(mean * spread))
         low, high = (gamma_quantiles(mean, variance, share) for share in shares)
         return low, high
     noise = _residual_std(fit)
@@ -334,9 +343,10 @@ def missing_band_reason(fit: FittedModel, has_spread: bool) -> str:
         return "no prediction band: a target of 0 and 1 has a probability; see its confidence band"
     if _loss_kind(fit) is LossKind.LIKELIHOOD and not fit.loss_name:
         return "no prediction band: the model is a likelihood without a target"
-    if settings.weighted and not has_spread and _loss_kind(fit) in (LossKind.SQUARES, LossKind.ROBUST):
-        column = f" by `{settings.weighting}`, whose columns these data lack" if settings.weighting else ""
-        return f"no prediction band: the fit weighted the rows{column}, so the spread of new rows is unknown"
+    if settings.weighted and not has_spread:
+        sources = [source for source in (settings.weighting, *settings.x_sigma.values()) if source is not None]
+        columns = f" by {format_names(sources, '`')}, whose columns these data lack" if sources else ""
+        return f"no prediction band: the fit weighted the rows{columns}, so the spread of new rows is unknown"
     return ""
 
 
@@ -519,7 +529,7 @@ def prediction_columns(
         columns = {}
         for name, values in bands._asdict().items():
             columns |= _target_columns(fit, name, values)
-        note = missing_band_reason(fit, fit.settings.weighting_graph(data.keys()) is not None)
+        note = missing_band_reason(fit, fit.settings.spread_graphs(data.keys()) is not None)
     if request.probabilities:
         columns |= _probability_columns(fit, data)
     if request.residuals:

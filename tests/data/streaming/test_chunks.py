@@ -80,7 +80,7 @@ def test_rows_of_a_streamed_file_by_their_numbers(
         open_data([str(path)]), ["x", "y"], [], "asked for", random_access=stored,
         inspect=lambda _, before: seen.append(before), on_progress=reports.append,
     )  # fmt: skip
-    assert (streamed.rows, streamed.dropped, streamed.is_decoded) == (ROWS, 0, stored)
+    assert (streamed.rows, streamed.dropped, streamed._decoded is not None) == (ROWS, 0, stored)
     assert seen == [*range(0, ROWS, 100)]
     assert reports[0][:3] == (1, 100, None)
     generator = np.random.default_rng(1)

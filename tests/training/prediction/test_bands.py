@@ -278,13 +278,31 @@ def test_new_counts_vary_as_their_family_says(
     mean, error = np.array([3.0, 40.0]), np.array([0.5, 2.0])
     settings = SimpleNamespace(family=family)
     fit: Any = SimpleNamespace(loss_name="poisson", settings=settings, dispersion=dispersion, scale=scale)
-    found = prediction._prediction_limits(fit, mean, error, None, 1.96, 0.9)
+    found = prediction._prediction_limits(fit, mean, error, 1.0, 1.96, 0.9)
     deviation = np.sqrt(np.square(error) + extra)
     for limits, share in zip(found, (0.05, 0.95), strict=True):
         np.testing.assert_array_equal(limits, prediction.count_quantiles(mean, deviation, share))
         shape = np.square(mean / deviation)
         wanted = stats.nbinom.ppf(share, shape, shape / (shape + mean))
         np.testing.assert_array_equal(limits, wanted)
+
+
+@each("weight", [0.25, 1.0, 4.0, 9.0])
+@each("loss", ["poisson", "negative_binomial", "gamma"])
+def test_a_row_of_weight_w_varies_as_the_mean_of_w_observations(weight: float, loss: str) -> None:
+    mean, error = np.array([30.0]), np.array([0.0])
+    settings = SimpleNamespace(family=None)
+    fit: Any = SimpleNamespace(loss_name=loss, settings=settings, dispersion=0.5, scale=4.0)
+    fit.scale = None if loss == "poisson" else fit.scale
+    low, high = prediction._prediction_limits(fit, mean, error, weight**-0.5, stats.norm.ppf(0.95), 0.9)
+    for limit, share in ((low, 0.05), (high, 0.95)):
+        if loss == "poisson":
+            wanted = stats.poisson.ppf(share, weight * 30) / weight
+        elif loss == "negative_binomial":  # the sum of w counts has the parameter w*theta
+            wanted = stats.nbinom.ppf(share, weight * 4, 4 / 34) / weight
+        else:
+            wanted = stats.gamma.ppf(share, 2 * weight, scale=30 / (2 * weight))
+        assert limit[0] == pytest.approx(wanted, rel=1e-9)
 
 
 def test_intervals_of_draws_are_their_quantiles() -> None:
@@ -299,7 +317,7 @@ def test_new_positive_numbers_vary_in_proportion_to_their_mean() -> None:
     """The dispersion is estimated, so that intervals are as much wider as those of Student's t."""
     mean, error, width, level = np.array([3.0, 0.04]), np.array([0.5, 0.01]), 2.5, 0.9
     fit: Any = SimpleNamespace(loss_name="gamma", settings=SimpleNamespace(family=None), dispersion=0.3)
-    found = prediction._prediction_limits(fit, mean, error, None, width, level)
+    found = prediction._prediction_limits(fit, mean, error, 1.0, width, level)
     variance = (width / stats.norm.ppf(0.95)) ** 2 * (error**2 + 0.3 * mean**2)
     for limits, share in zip(found, (0.05, 0.95), strict=True):
         close(limits, stats.gamma.ppf(share, mean**2 / variance, scale=variance / mean).tolist())

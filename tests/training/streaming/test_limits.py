@@ -283,7 +283,7 @@ def test_no_room_on_disk_costs_time_only(tmp_path: Path, monkeypatch: pytest.Mon
     found = ad.fit(CURVE, files, stream=True)
     assert found.parameters == ad.fit(CURVE, str(path)).parameters
     assert files.streamed is not None
-    assert not files.streamed.is_decoded
+    assert files.streamed._decoded is None
     assert "read again in every pass" in files.notes[-1]
 
 
