@@ -526,6 +526,9 @@ def test_shares_are_fractions_of_what_is_left_and_back() -> None:
     fractions = np.array([[0.2, 0.5], [0.9, 0.9]])
     shares = minimization.stick_breaking_shares(objective, fractions)
     np.testing.assert_allclose(shares, [[0.2, 0.4], [0.9, 0.09]])
+    for one, other in zip(fractions, shares, strict=True):
+        np.testing.assert_allclose(minimization.stick_breaking_fractions(objective, other), one, rtol=1e-12)
+    np.testing.assert_array_equal(minimization.stick_breaking_fractions(objective, np.array([1.0, 0.0])), [1, 0])
     broken = minimization.with_stick_breaking(objective)
     for one, other in zip(fractions, shares, strict=True):
         assert broken.value(one) == pytest.approx(objective.value(other), rel=1e-12)

@@ -80,8 +80,7 @@ class MinimizationSettings(NamedTuple):
 
     # Test whether a likelihood is unbounded.
     vanished_scale: float = 1e-9  # size of a positive parameter, relative to its start, below which it went to 0
-    shrinkage: float = 1e3  # divisor of a parameter that should change the likelihood
-    growth_factors: tuple[float, ...] = (3.0, 10.0, 1000.0)  # multiples of a parameter that may go to infinity
+    factors: tuple[float, ...] = (1e-3, 3.0, 10.0, 1e3)  # multiples of a parameter at which the likelihood is compared
     likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is negligible
     few_rows_per_parameter: int = 4  # rows per parameter; with so few, several frequencies may fit the data
 
@@ -509,6 +508,14 @@ def stick_breaking_shares(objective: Objective, points: Array) -> Array:
     return points
 
 
+def stick_breaking_fractions(objective: Objective, theta: Array) -> Array:
+    """Return a point of the objective as a point of `with_stick_breaking`."""
+    fractions = theta.copy()
+    for part in map(list, objective.shares):
+        fractions[part[1:]] /= np.maximum(1 - np.cumsum(theta[part[:-1]]), np.finfo(np.float64).tiny)
+    return objective.bounds.clip(fractions)
+
+
 def rows_of_component(objective: Objective, theta: Array, index: int) -> int:
     """Return the number of rows of a component of a mixture if it is an artefact with too few rows; otherwise 0.
 
@@ -589,6 +596,11 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
     """Return why a likelihood increases without bound as a parameter goes to 0 or infinity; empty if it does not."""
     loss = objective.value(theta)
     is_mixture = has_several_minima(objective) and objective.rows > MINIMIZATION.few_rows_per_parameter * len(theta)
+
+    def is_flat(point: Array) -> bool:
+        highest = loss + MINIMIZATION.likelihood_tolerance / objective.total_weight
+        return objective.bounds.contains(point) and objective.value(point) < highest
+
     if not objective.value_and_grad(theta)[1].any() and not objective.hessian(theta).any():
         return "it is flat here: no parameter changes it"
     for name in objective.scalar_parameters:
@@ -599,14 +611,10 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
         if low == 0 and is_mixture and (count := rows_of_component(objective, theta, index)):
             own = f"`{name}` depends on {count} rows (to keep it, give starting values for all parameters)"
             return f"it decreases without bound where a component shrinks to a row; {own}"
-        others = value / MINIMIZATION.shrinkage, math.copysign(objective.start[index], value)
-        is_flat: dict[bool, list[bool]] = {True: [], False: []}  # by whether the point is farther out
-        for other in (*others, *(value * factor for factor in MINIMIZATION.growth_factors)):
-            point = np.where(np.arange(len(theta)) == index, other, theta)
-            loss_there = objective.value(point) if objective.bounds.contains(point) else math.inf
-            rise = (loss_there - loss) * objective.total_weight
-            is_flat[abs(other) > abs(value)].append(rise < MINIMIZATION.likelihood_tolerance)
-        if all(is_flat[True]) and not all(is_flat[False]):
+        others = np.array([math.copysign(objective.start[index], value), *np.multiply(value, MINIMIZATION.factors)])
+        points = np.where(np.arange(len(theta)) == index, others[:, None], theta)
+        is_outside = np.abs(others) > abs(value)
+        if all(map(is_flat, points[is_outside])) and not all(map(is_flat, points[~is_outside])):
             end = "minus infinity" if value < 0 else "infinity"
             return f"it does not rise again as `{name}` goes to {end}, so the data set no limit to it"
     return ""

@@ -307,22 +307,22 @@ class BatchedFit:
             self._restart_at_random(fit)
 
     def _restart_at_random(self, fit: int) -> None:
-        """Repeat a fit of a negative log-likelihood from random starts, as long as one leads to a better minimum."""
-        objective, most = self._batch.objective_of(fit), search.SETTINGS.max_likelihood_rows
-        sample = minimization.with_stick_breaking(goodness.subsample(objective, most))
+        """Repeat a fit of a negative log-likelihood from random starts, until two searches in a row find no better."""
+        objective, fruitless = self._batch.objective_of(fit), 0
+        sample = minimization.with_stick_breaking(goodness.subsample(objective, search.SETTINGS.max_likelihood_rows))
         for number in range(search.SETTINGS.likelihood_searches):
             end = self.outcomes[fit]
             is_minimum = not minimization.is_no_minimum(objective, end)
-            if is_minimum and not minimization.has_several_minima(objective):
+            if fruitless == 2 or (is_minimum and not minimization.has_several_minima(objective)):
                 return
-            found = _random_minima(sample, end.theta, self._options.seed + number)
+            near = minimization.stick_breaking_fractions(objective, end.theta)
+            found = _random_minima(sample, near, self._options.seed + number)
             points = minimization.stick_breaking_shares(objective, found)
             self.alternatives[fit] += [end.theta, *points]
-            if not (
-                len(points) if end.failure else minimization.best_alternative(objective, end, points[:1]) is not None
-            ):
-                return
-            self._fit(np.array([fit]), points[:1], _BETTER_MINIMUM_NOTE if is_minimum else _BETTER_STARTS_NOTE)
+            fruitless += 1
+            if len(points) if end.failure else minimization.best_alternative(objective, end, points[:1]) is not None:
+                self._fit(np.array([fit]), points[:1], _BETTER_MINIMUM_NOTE if is_minimum else _BETTER_STARTS_NOTE)
+                fruitless = 0
 
     @property
     def _free(self) -> Mask:
@@ -656,7 +656,6 @@ def _screen_starts(
         Three arrays, with a row for each fit: the starting point, the loss at the end (infinite for a failed fit), and
         the end. For other methods than `lm`, least squares improve all starting points but the first.
     """
-    every = np.arange(len(starts))
     batch = repeat_objective(objective, len(starts))
     if method != "lm":
         starts = np.vstack((starts[:1], search.warm_starts(batch, starts)[1:]))
@@ -669,7 +668,7 @@ def _screen_starts(
         if step_losses[least] < best.loss:
             best = Epoch(0, float(step_losses[least]), points[least].copy())
 
-    theta, losses, fits = starts.copy(), np.full(len(starts), math.inf), every
+    theta, losses, fits = starts.copy(), np.full(len(starts), math.inf), np.arange(len(starts))
     for epochs, share in RESTARTS.screening_rounds if options.epochs is None else ((options.epochs, 0.0),):
         part = batch.take(fits)
         try:

@@ -84,7 +84,7 @@ class MultistartSettings(NamedTuple):
     max_likelihood_rows: int = 2000  # rows of the sample on which these points are improved
     likelihood_epochs: tuple[int, ...] = (30, 200)  # epochs of each round
     likelihood_minima: int = 6  # the best of the first round, which continue
-    likelihood_searches: int = 3  # searches for better minima, each near the end of the last, as long as they find one
+    likelihood_searches: int = 4  # the most searches for better minima, each near the end of the last
     max_thorough_fits: int = 100  # fits of a batch that are searched thoroughly; searches of more are quick
     max_sampled_fits: int = 20  # sample of many fits that may be poor, which decides whether all are searched
     max_searched_fits: int = 200  # fits that are searched together, which bounds the memory

@@ -32,6 +32,7 @@ from autodiff_cli.training.methods.least_squares import fit_least_squares, linea
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, complemented_shares, dimensional_scales
+from autodiff_cli.training.result.goodness import subsample
 from autodiff_cli.training.result.statistics import softmax_null_space
 
 MAX_SYMMETRIC_PARAMETERS = 200  # symmetries are searched up to this many parameters
@@ -416,9 +417,7 @@ class _Symmetries:
 
     @functools.cached_property
     def _sample(self) -> Objective:
-        rows = self._objective.rows
-        count = min(rows, _MAX_COMPARED_ROWS)
-        return self._objective.select_rows(np.arange(count) * rows // count)
+        return subsample(self._objective, _MAX_COMPARED_ROWS)
 
 
 class FrequencyGrid(NamedTuple):
