@@ -599,7 +599,7 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
 
     def is_flat(point: Array) -> bool:
         highest = loss + MINIMIZATION.likelihood_tolerance / objective.total_weight
-        return objective.bounds.contains(point) and objective.value(point) < highest
+        return bool(objective.bounds.contains(point)) and objective.value(point) < highest
 
     if not objective.value_and_grad(theta)[1].any() and not objective.hessian(theta).any():
         return "it is flat here: no parameter changes it"
