@@ -187,6 +187,19 @@ def test_docstrings_stand_alone() -> None:
     assert dependent == []
 
 
+@pytest.mark.slow
+def test_arguments_in_docstrings_exist() -> None:
+    for file in FILES:
+        for node in nodes_of(file):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            _, _, listed = (ast.get_docstring(node) or "").partition("\nArgs:\n")
+            lines = re.findall(r"^    (\w[\w, ]*):", listed.partition("\n\n")[0], re.MULTILINE)
+            documented = {name for line in lines for name in line.split(", ")}
+            parameters = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+            assert documented <= parameters, f"{file.name}: {node.name} has no {documented - parameters}"
+
+
 def requirements() -> Iterator[Requirement]:
     """Every requirement of the project on this system, with all extras, and of its build."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

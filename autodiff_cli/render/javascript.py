@@ -78,7 +78,6 @@ def evaluator(trace: Trace, name: str = "evaluator") -> str:
     """Return the evaluator of the formula of a trace, as a JavaScript statement for a script element.
 
     Args:
-        tangents: whether to include forward mode.
         name: the name of the constant.
 
     Raises:
