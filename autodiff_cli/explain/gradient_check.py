@@ -328,7 +328,7 @@ def suggest_rewriting(trace: Trace) -> str | None:
 
     No number may be less accurate than before.
     """
-    from autodiff_cli.algebra.rewriting import stable_form
+    from autodiff_cli.formula.rewriting import stable_form
 
     if not trace.is_scalar:
         return None

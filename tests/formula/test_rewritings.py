@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
-from autodiff_cli.algebra import rewriting as engine
-from autodiff_cli.algebra.rewriting import REWRITE_RULES, RewriteRule, stable_form
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
+from autodiff_cli.formula import rewriting as engine
+from autodiff_cli.formula.rewriting import REWRITE_RULES, RewriteRule, stable_form
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import substitute, topological_order
