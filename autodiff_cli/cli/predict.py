@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import DATA_HELP, OUTPUT_FILE, Call, command, is_model
 from autodiff_cli.cli.environment import BadInput, Output, hint_about_missing_cells, open_data_files
-from autodiff_cli.data.dialect import FileOptions
+from autodiff_cli.data.dialect import CellParser, FileOptions, time_text
 from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name, is_signed_number
@@ -138,22 +138,27 @@ def _row_of_values(call: Call, fit: FittedModel) -> DataSource:
     from autodiff_cli.data.table import csv_text
 
     if missing := [name for name in fit.predictors if name not in call.values]:
-        examples = dict.fromkeys(fit.label_columns, "A")
-        examples |= {name: shlex.quote(str(levels[0])) for name, levels in fit.levels.items()}
-        example = " ".join(inputs.value_option(call, name, examples.get(name, "2")) for name in missing)
+        examples: dict[str, Any] = dict.fromkeys(fit.label_columns, "A")
+        examples |= {n: x[0] for n, x in fit.levels.items()} | {n: time_text(x) for n, x in fit.origins.items()}
+        example = " ".join(inputs.value_option(call, name, shlex.quote(str(examples.get(name, 2)))) for name in missing)
         raise BadInput(f"no value for {format_names(missing, '`')}; add {example}, or DATA")
     cells = []
     for name, text in call.values.items():
-        number = "" if name in (*fit.label_columns, *fit.origins) else repr(_number(name, text))
-        cells.append(text if not number or is_signed_number(text) else number)
+        number = "" if name in fit.label_columns else repr(_number(name, text, fit))
+        cells.append(text if not number or name in fit.origins or is_signed_number(text) else number)
     return open_data(["-"], io.BytesIO(csv_text((call.values, cells)).encode()), origins=fit.origins)
 
 
-def _number(name: str, text: str) -> float:
-    """Return the value of a column that was given as an option. Raises BadInput unless it is a finite number."""
-    value = inputs.constant_value(f"`{name}`", text)
+def _number(name: str, text: str, fit: FittedModel) -> float:
+    """Return the value of a column that was given as an option; of a time, the seconds since its origin.
+
+    Raises BadInput unless it is a finite number.
+    """
+    is_time = name in fit.origins
+    value = CellParser(origin=fit.origins[name]).parse(text) if is_time else inputs.constant_value(f"`{name}`", text)
     if not isinstance(value, float | int) or not math.isfinite(value):
-        raise BadInput(f"the value of `{name}` must be a finite number, not `{text}`")
+        kind = f"time like {time_text(fit.origins[name])}" if is_time else "finite number"
+        raise BadInput(f"the value of `{name}` must be a {kind}, not `{text}`")
     return float(value)
 
 
@@ -172,13 +177,13 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
     if target is None or (limits is None and column not in fit.ranges):
         y, x = target or next(iter(targets), "y"), column
         raise BadInput(f"--inverse {x} needs a reading and a range: --{y} 3.2+-0.1 --{x} 0..10")
-    values = {name: text if name in fit.label_columns else _number(name, text) for name, text in texts.items()}
+    values = {name: text if name in fit.label_columns else _number(name, text, fit) for name, text in texts.items()}
     if limits is None:
         ends = fit.ranges[column]
         call.environment.note(f"searching the range of {column} in the fitted rows, {ends[0]:g} to {ends[1]:g}")
     else:
-        ends = _number(column, limits[0]), _number(column, limits[1])
-    error = _number(target, errors[target]) if target in errors else None
+        ends = _number(column, limits[0], fit), _number(column, limits[1], fit)
+    error = _number(target, errors[target], fit) if target in errors else None
     level = fit.confidence_level if interval is None else check_confidence_level(interval)
     value = float(values.pop(target))
     predictions = prediction.inverse(fit, column, value, error, limits=ends, others=values, level=level)
@@ -199,8 +204,7 @@ def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionReque
     from autodiff_cli.data.files import FILE_COLUMN
 
     parts = (part for name in needed for part in joined_columns(name, file.names))
-    missing_names = [name for name in parts if name not in (*file.names, FILE_COLUMN)]
-    if missing_names:
+    if missing_names := [name for name in parts if name not in (*file.names, FILE_COLUMN)]:
         who = "--residuals" if {*missing_names}.isdisjoint(fit.predictors) else "the model"
         missing, existing = format_names(missing_names, "`"), format_names(file.names)
         raise BadInput(f"{file.name}: {who} needs the column {missing}; the columns are {existing}")

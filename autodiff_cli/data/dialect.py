@@ -91,10 +91,9 @@ class CellParser:
     (0.0, 129600.0, None)
     """
 
-    def __init__(self, decimal: str = ".", date_format: str | None = None) -> None:
-        self._decimal, self._date_format = decimal, date_format
+    def __init__(self, decimal: str = ".", date_format: str | None = None, origin: datetime | None = None) -> None:
+        self._decimal, self._date_format, self.origin = decimal, date_format, origin
         self.kind: CellKind | None = None
-        self.origin: datetime | None = None
         self.number_note: str | None = None
 
     def parse(self, cell: str) -> float | None:
@@ -135,7 +134,7 @@ class CellParser:
     def note(self) -> str | None:
         """Return a sentence on how the column was converted to numbers; None for plain numbers."""
         if self.kind is CellKind.DATETIME and self.origin is not None:
-            return f"dates and times are seconds since {self.origin.isoformat(' ').removeprefix(f'{NO_DATE.date()} ')}"
+            return f"dates and times are seconds since {time_text(self.origin)}"
         if self.kind is CellKind.BOOLEAN:
             return "yes and true are 1, no and false are 0"
         return self.number_note
@@ -152,9 +151,8 @@ class CellParser:
         Returns None for a cell that is not a time, or that `counts_from` refuses.
         """
         time = parse_datetime(cell, self._date_format)
-        if time is None or not self.counts_from(time):
-            return None
-        return (time - cast(datetime, self.origin)).total_seconds()
+        is_counted = time is not None and self.counts_from(time)
+        return (cast(datetime, time) - cast(datetime, self.origin)).total_seconds() if is_counted else None
 
     def counts_from(self, time: datetime) -> bool:
         """Return whether a time can be counted from the origin, which is this time if it is not set.
@@ -163,6 +161,11 @@ class CellParser:
         """
         origin = self.origin = self.origin or time
         return len({(each.year == NO_DATE.year, each.tzinfo is None) for each in (time, origin)}) == 1
+
+
+def time_text(time: datetime) -> str:
+    """Return a date and time as text, or only the time of day if it has no date."""
+    return time.isoformat(" ").removeprefix(f"{NO_DATE.date()} ")
 
 
 def parse_datetime(cell: str, date_format: str | None = None) -> datetime | None:

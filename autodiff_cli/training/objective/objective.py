@@ -105,8 +105,7 @@ class ModelOverRows(PreparedObjective):
         """The number of rows with a weight other than 0."""
         if not self.is_weighted:
             return self.rows
-        count: int = self.cached("counted rows", lambda: self.fold_columns({WEIGHT}, _count_weighted, operator.add))
-        return count
+        return int(self.cached("counted rows", lambda: self.fold_columns({WEIGHT}, _count_weighted, operator.add)))
 
     @cached_property
     def components(self) -> int:

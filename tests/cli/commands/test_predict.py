@@ -8,6 +8,7 @@ import io
 import json
 import math
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -327,6 +328,29 @@ def test_values_of_columns_stand_for_a_row_of_data(tmp_path: Path) -> None:
     from_file = run_cli(["predict", model, str(tmp_path / "row.csv"), "--interval", "0.9"])
     assert run_cli(["predict", model, "--site", "S", "--x", "0.5", "--interval", "0.9"]) == from_file
     assert table(run_cli(["predict", model, "--site", "S", "--x", "1/4"]))[0]["x"] == "0.25"
+
+
+@pytest.mark.parametrize(("first", "other"), [("2024-01-01", "12:30"), ("12:30", "2024-01-01"), ("12:30", "noon")])
+def test_values_of_times_are_like_those_of_the_fit(first: str, other: str, tmp_path: Path) -> None:
+    second, third = (first.replace("01-01", f"01-0{2 + k}").replace("12:", f"{13 + k}:") for k in range(2))
+    model = trained(tmp_path, "y ~ a + b*t", f"t,y\n{first},1\n{second},3.1\n{third},4.9\n")
+    refused = run_cli(["predict", model, "--t", other])
+    assert (refused.status, refused) == (2, "")
+    shown = f"{first} 00:00:00" if "-" in first else f"{first}:00"
+    assert refused.stderr == f"error: the value of `t` must be a time like {shown}, not `{other}`\n"
+    assert float(table(run_cli(["predict", model, "--t", second]))[0]["prediction"]) == pytest.approx(3)
+    (found,) = table(run_cli(["predict", model, "--inverse", "t", "--y", "2", "--t", f"{first}..{second}"]))
+    assert float(found["t"]) == pytest.approx((86400 if "-" in first else 3600) * (2 - 1.05) / 1.95)
+
+
+def test_the_example_for_a_missing_value_works(tmp_path: Path) -> None:
+    rows = (
+        "site,day,x,y\nN b,2024-01-01,1,1\nS,2024-01-02,2,3\nN b,2024-01-03,4,4\nS,2024-01-05,3,7\nS,2024-01-08,1,9\n"
+    )
+    model = trained(tmp_path, "y ~ a[site] + b*day + c*x", rows)
+    refused = run_cli(["predict", model, "--y", "2"])
+    (example,) = re.findall("add (.*), or DATA", refused.stderr)
+    assert run_cli(["predict", model, *shlex.split(example)]).status == 0
 
 
 @pytest.mark.parametrize(
