@@ -176,7 +176,7 @@ AMONG_ARRAYS = {
 }
 
 
-@each("text", AMONG_ARRAYS, sampled=True)
+@each("text", AMONG_ARRAYS)
 def test_what_is_absent_among_the_elements_of_arrays(text: str) -> None:
     at, expected = AMONG_ARRAYS[text]
     f = parse(f"v: 2; {text}")

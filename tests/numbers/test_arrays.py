@@ -23,7 +23,7 @@ from autodiff_cli.numbers.balls import FUNCTIONS
 from autodiff_cli.numbers.floats import FLOATS, OPERATIONS, PERTURBED_RUNS, _FactorSequence, start_perturbed_run
 from autodiff_cli.ops import all_ops, get_op
 from autodiff_cli.ops.special import LOG_DENSITIES
-from tests.each import each, evenly_spread_part, examples
+from tests.each import amount, each, evenly_spread_part
 
 ELEMENTWISE = [op for op in all_ops() if not op.is_structural]
 SIZES = (
@@ -69,7 +69,7 @@ def same(op: Op, a: float, b: float) -> bool:
     return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=relative, abs_tol=absolute)
 
 
-@each("op", ELEMENTWISE, ids=lambda op: op.name, sampled=True)
+@each("op", ELEMENTWISE, ids=lambda op: op.name)
 def test_arrays_agree_with_floats_at_the_edges(op: Op) -> None:
     points = inputs_of(op)
     found = zip(points, by_arrays(op, points), by_floats(op, points), strict=True)
@@ -77,7 +77,7 @@ def test_arrays_agree_with_floats_at_the_edges(op: Op) -> None:
     assert not wrong, wrong[:5]
 
 
-@each("op", ELEMENTWISE, ids=lambda op: op.name, sampled=True)
+@each("op", ELEMENTWISE, ids=lambda op: op.name)
 def test_a_zero_has_the_same_sign_in_a_column(op: Op) -> None:
     ends = (0.0, -0.0, 1.0, -1.0, 2.5, -2.5, math.inf, -math.inf, 5e-324, -5e-324, 1e308)
     count = min(op.max_inputs or max(op.min_inputs, 2), max(op.min_inputs, 2))
@@ -91,27 +91,28 @@ def test_a_zero_has_the_same_sign_in_a_column(op: Op) -> None:
 PLAIN = [op for op in ELEMENTWISE if op.name not in {*SPECIAL, "sinc_derivative"}]
 
 
-@each("op", PLAIN, ids=lambda op: op.name, sampled=True)
+@each("op", PLAIN, ids=lambda op: op.name)
 def test_arrays_agree_with_floats_at_random_points(op: Op) -> None:
+    """Half of the numbers have any bits."""
     count = max(op.min_inputs, 1) if op.max_inputs is not None else max(op.min_inputs, 2)
-
-    @examples(10)
-    @given(st.lists(st.tuples(*[st.floats() | st.floats(-50, 50)] * count), min_size=15, max_size=30))
-    def agree(points: list[tuple[float, ...]]) -> None:
-        for point, a, b in zip(points, by_arrays(op, points), by_floats(op, points), strict=True):
-            assert same(op, a, b), (point, a, b)
-
-    agree()
+    generator = np.random.default_rng([*op.name.encode()])
+    size = (amount(200, 1000, 5000), count)
+    of_any_bits = generator.integers(2**64, size=size, dtype=np.uint64).view(np.float64)
+    numbers = np.where(generator.random(size) < 0.5, of_any_bits, generator.uniform(-50, 50, size))
+    points = [*map(tuple, numbers.tolist())]
+    compared = zip(points, by_arrays(op, points), by_floats(op, points), strict=True)
+    wrong = [difference for difference in compared if not same(op, *difference[1:])]
+    assert not wrong, wrong[:5]
 
 
 # What may not depend on the input that is nan: nan^0 and 1^nan are 1, hypot(nan, inf) is inf; a choice hands on what it
 # chose; a comparison with nan does not hold.
 KNOWS_BETTER = {"pow", "pow_slope_base", "pow_slope_exponent", "hypot", "direction", "where", "vanishing_product"}
-KNOWS_BETTER |= {"neighbours_slope"}
+KNOWS_BETTER |= {"neighbours_slope", "scaled_slope_base", "vanishing_quotient"}
 KNOWS_BETTER |= {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"}
 
 
-@each("op", [op for op in ELEMENTWISE if op.name not in KNOWS_BETTER], ids=lambda op: op.name, sampled=True)
+@each("op", [op for op in ELEMENTWISE if op.name not in KNOWS_BETTER], ids=lambda op: op.name)
 def test_nan_propagates(op: Op) -> None:
     points = [point for point in inputs_of(op) if any(map(math.isnan, point))]
     for by in (by_floats, by_arrays):

@@ -105,7 +105,6 @@ def test_digits_of_zeros_are_proven(text: str, exact: str) -> None:
         ("x - 1", 0, 1, [1]),
         ("gamma(x) - 2", 1.5, 4, [3]),
     ],
-    sampled=True,
 )
 def test_complete_solutions(text: str, low: float, high: float, points: list[float]) -> None:
     found = ad.parse(text).solve(x=(low, high))

@@ -48,7 +48,7 @@ def test_methods_that_run_to_convergence(optimizer: str) -> None:
     assert not found.failure
 
 
-@each("optimizer", OPTIMIZERS, sampled=True)
+@each("optimizer", OPTIMIZERS)
 @each("batch_size", [None, 32])
 def test_gradient_methods_go_down_and_are_the_same_again(optimizer: str, batch_size: int | None) -> None:
     runs = [fit(MODEL, decay(), optimizer=optimizer, epochs=20, batch_size=batch_size, seed=3) for _ in range(2)]

@@ -56,10 +56,17 @@ by_row = functools.partial(_computed, False)  # the outputs of every row, one be
 summed = functools.partial(_computed, True)  # their sums over all rows
 
 
-def both_ways(*arguments: Any, width: int | None = None) -> None:
+def agree(found: Array, wanted: Array, names: Sequence[str], absolute: float = 1e-13) -> None:
+    """Values of outputs are the same. Those that are not are told by their names, if they have some."""
+    is_same = np.isclose(found, wanted, rtol=2e-13, atol=absolute, equal_nan=True).reshape(len(found), -1).all(axis=1)
+    wrong = [name for name, each in zip(names, is_same, strict=False) if not each]
+    np.testing.assert_allclose(found, wanted, rtol=2e-13, atol=absolute, err_msg="; ".join(wrong))
+
+
+def both_ways(*arguments: Any, width: int | None = None, names: Sequence[str] = ()) -> None:
     """Compiled code and NumPy's blocks agree, by row and in sums."""
     found, wanted = (by_row(backend, *arguments) for backend in (LlvmBackend(1, width), NumpyBackend()))
-    np.testing.assert_allclose(found, wanted, rtol=2e-13, atol=1e-13)
+    agree(found, wanted, names)
     size = np.nansum(np.abs(wanted[np.isfinite(wanted).all(axis=1)]), axis=1).max(initial=0.0)  # of what is added up
     found, wanted = (summed(backend, *arguments) for backend in (LlvmBackend(1, width), NumpyBackend()))
-    np.testing.assert_allclose(found, wanted, rtol=2e-13, atol=1e-13 + 1e-17 * size)
+    agree(found, wanted, names, 1e-13 + 1e-17 * size)

@@ -85,8 +85,8 @@ def scaled(columns: dict[str, Any]) -> dict[str, Any]:
     return {name: column if name == "w" else column / 30 for name, column in columns.items()}
 
 
-@each("method", OPTIMIZERS, sampled=True)
-@each("batch", [1, 7, 32, 1000], sampled=True)
+@each("method", OPTIMIZERS)
+@each("batch", [7, 1, 32, 1000], sampled=True)
 def test_compiled_epochs_are_those_of_the_loop(method: str, batch: int) -> None:
     objective = Objective(MODEL, scaled(data(203)))
     assert_same(run(LlvmBackend(1), objective, method, batch), run(NumpyBackend(), objective, method, batch))
@@ -164,13 +164,14 @@ def test_fixed_parameters_bounds_and_patience_go_through_whole_fits() -> None:
     assert found.parameters == pytest.approx(wanted.parameters, rel=1e-8)
 
 
-@each("kind", [np.float32, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32], sampled=True)
-def test_columns_of_other_types_are_widened(kind: Any) -> None:
-    columns = data(150, kind)
-    objective = Objective("y ~ a*x + b", columns)
+def test_columns_of_other_types_are_widened() -> None:
+    kinds = ("f4", "i8", "i4", "i2", "i1", "u1", "u2", "u4")
+    columns = {f"x{kind}": data(150, kind)["x"] for kind in kinds} | {"y": data(150, "i2")["y"]}
+    objective = Objective("y ~ b + " + " + ".join(f"a{kind}*x{kind}" for kind in kinds), columns)
     wide = {name: np.asarray(column, np.float64) for name, column in columns.items()}
     found, wanted = (run(LlvmBackend(1), objective, "adagrad", 13, given) for given in (columns, wide))
     assert found[0] == wanted[0]
+    np.testing.assert_array_equal(found[1].theta, wanted[1].theta, err_msg=f"of {objective.parameters}")
     np.testing.assert_array_equal(found[1].values, wanted[1].values)
 
 
@@ -213,12 +214,12 @@ def test_compiled_code_reads_and_writes_only_the_buffers_it_has(monkeypatch: pyt
     assert all((end == mark).all() for end in ends)
 
 
-@each("kind", ["f8", "f4", "i2", "u1"], sampled=True)
 @each("at_end", [False, True])
-def test_no_byte_beyond_a_column_is_touched(kind: str, at_end: bool) -> None:
-    rows, fenced = 1 + 8 * 13, Fenced()
-    given = {name: column if name == "w" else column.astype(kind) for name, column in data(rows).items()}
-    objective = Objective("y ~ a*x + b*[x, z]@[z, x]", given, weights="w", start={"a": 0.01, "b": 0.001})
+def test_no_byte_beyond_a_column_is_touched(at_end: bool) -> None:
+    rows, fenced, kinds = 1 + 8 * 13, Fenced(), {"x": "f8", "z": "f4", "u": "i2", "v": "u1"}
+    given = data(rows)
+    given |= {name: given["z"].astype(kind) for name, kind in kinds.items()}
+    objective = Objective("y ~ a*x*u + b*[v, z]@[z, v]", given, weights="w", start={"a": 0.01, "b": 0.001})
     columns = {name: fenced.array(column, at_end=at_end) for name, column in objective.table.columns.items()}
     for batch in (3, 8, 32, rows):
         found, wanted = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -39,16 +40,33 @@ def test_values_and_slopes_have_the_digits(row: Row, width: int) -> None:
         compare(row, point, numbers, max(row.bound, ULPS), f"vectors of {width}")
 
 
+def check_edges(ops: list[Op], width: int) -> None:
+    """Compare operations that are tried at the same points, in one kernel."""
+    points = inputs_of(ops[0])
+    leaves = [variable(name) for name in NAMES[: len(points[0])]]
+    found = alone(width, [op(*leaves) for op in ops], dict(zip(NAMES, np.array(points).T, strict=False)))
+    wrong = {}
+    for op, values in zip(ops, found.tolist(), strict=True):
+        compared = zip(points, values, by_arrays(op, points), strict=True)
+        wrong[op.name] = [difference for difference in compared if not same(op, *difference[1:])]
+    assert not any(wrong.values()), {name: differences[:5] for name, differences in wrong.items() if differences}
+
+
+@every_width
+def test_edges_are_those_of_numpy(width: int) -> None:
+    together = defaultdict(list)
+    for op in ELEMENTWISE:
+        together[tuple(inputs_of(op))].append(op)
+    for ops in together.values():
+        check_edges(ops, width)
+
+
+@pytest.mark.slow
 @every_width
 @each("op", ELEMENTWISE, ids=lambda op: op.name, sampled=True)
-def test_edges_are_those_of_numpy(op: Op, width: int) -> None:
-    points = inputs_of(op)
-    leaves = [variable(name) for name in NAMES[: len(points[0])]]
-    found = alone(width, [op(*leaves)], dict(zip(NAMES, np.array(points).T, strict=False)))
-    wrong = [
-        each for each in zip(points, found[0].tolist(), by_arrays(op, points), strict=True) if not same(op, *each[1:])
-    ]
-    assert not wrong, wrong[:5]
+def test_edges_of_an_operation_alone_are_those_of_numpy(op: Op, width: int) -> None:
+    """Where an operation that needs care makes no others of its kernel careful."""
+    check_edges([op], width)
 
 
 # What a number in the formula makes another operation of.

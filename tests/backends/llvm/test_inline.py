@@ -102,20 +102,19 @@ def test_a_negative_number_alone_has_no_logarithm(name: str, argument: float, wi
         np.testing.assert_allclose(found(name, x, width), getattr(np, name)(x), rtol=1e-15)
 
 
+INNER = ["exp(-x^2)", "exp(-abs(x)) - 1", "1 + exp(-abs(x))", "abs(x)", "x^2 + 0.5", "2*exp(min(x, 3))", "-x^2"]
+
+
 @every_width
 @each("name", ["log", "log1p", "exp", "sin"])
-@each(
-    "inner",
-    ["exp(-x^2)", "exp(-abs(x)) - 1", "1 + exp(-abs(x))", "abs(x)", "x^2 + 0.5", "2*exp(min(x, 3))", "-x^2"],
-    sampled=True,
-)
-def test_whatever_is_known_of_an_argument_the_value_is_that_of_numpy(name: str, inner: str, width: int) -> None:
+def test_whatever_is_known_of_an_argument_the_value_is_that_of_numpy(name: str, width: int) -> None:
     """Also where an argument that is bounded on one side gets to the end of the range."""
     x = np.array([0.0, 1e-300, 1e-9, 0.3, 1.0, 5.0, 27.0, 40.0, 700.0, 1e9, 1e160])
     x = np.concatenate([x, -x, np.linspace(0.1, 2, 40)])
-    graphs = [read(f"{name}({inner})").output]
-    values, wanted = (by_row(backend, graphs, {"x": x})[0] for backend in (LlvmBackend(1, width), NumpyBackend()))
-    np.testing.assert_allclose(values, wanted, rtol=2e-14, atol=1e-300)
+    graphs = [read(f"{name}({inner})").output for inner in INNER]
+    found, expected = (by_row(backend, graphs, {"x": x}) for backend in (LlvmBackend(1, width), NumpyBackend()))
+    for inner, values, wanted in zip(INNER, found, expected, strict=True):
+        np.testing.assert_allclose(values, wanted, rtol=2e-14, atol=1e-300, err_msg=inner)
 
 
 @pytest.mark.parametrize(

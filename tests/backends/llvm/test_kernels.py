@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant, get_op, variable
+from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.program import read
-from tests.backends.llvm.compiled import both_ways, by_row, every_width, summed
+from tests.backends.llvm.compiled import agree, both_ways, by_row, every_width, summed
 from tests.backends.test_blocks import FORMULAS
 from tests.each import each, examples
 from tests.ops.test_structural import CASES, ROWS, Case, Setting, identity
@@ -25,21 +28,31 @@ LENGTHS = (1, 2, 3, 7, 8, 9, 16, 31, 1000, 1024, 1025, 8191, 8192, 8193, 20_001)
 
 
 @every_width
-@each("text", FORMULAS)
-@each("rows", LENGTHS, sampled=True)
-def test_any_number_of_rows(text: str, rows: int, width: int) -> None:
-    output = read(text).output
-    x = np.random.default_rng(rows).normal(size=rows)
-    both_ways([output, *gradient_nodes(output, [])], {"x": x}, POINT, width=width)
+def test_any_number_of_rows(width: int) -> None:
+    graphs = RowGraphs([read(text).output for text in FORMULAS], {"x"})
+    backends = (LlvmBackend(1, width), NumpyBackend())
+    by_row_kernels = [backend.row_kernel(graphs) for backend in backends]
+    sum_kernels = [backend.sum_kernel(graphs) for backend in backends]
+    for rows in LENGTHS:
+        columns = {"x": np.random.default_rng(rows).normal(size=rows)}
+        names = [f"{text}, {rows} rows" for text in FORMULAS]
+        found, wanted = values = np.full((2, len(FORMULAS), rows), 12345.0)
+        for kernel, out in zip(by_row_kernels, values, strict=True):
+            kernel.write(kernel.prepare(POINT), columns, out)
+        agree(found, wanted, names)
+        agree(*(kernel.sums(POINT, columns, rows) for kernel in sum_kernels), names)
 
 
 @every_width
-@each("text", FORMULAS, sampled=True)
-def test_gradients_of_sums(text: str, width: int) -> None:
-    program = read(text)
-    leaves = [leaf for name, leaf in program.leaves.items() if name != "x"]
-    outputs = [program.output, *gradient_nodes(program.output, leaves)]
-    both_ways(outputs, {"x": np.linspace(-3, 3, 1001)}, POINT, width=width)
+def test_gradients_of_sums(width: int) -> None:
+    outputs, names = [], []
+    for text in FORMULAS:
+        program = read(text)
+        leaves = [program.leaves[name] for name in POINT if name in program.leaves]
+        graphs = [program.output, *gradient_nodes(program.output, leaves)]
+        outputs += graphs
+        names += [text] * len(graphs)
+    both_ways(outputs, {"x": np.linspace(-3, 3, 1001)}, POINT, width=width, names=names)
 
 
 @pytest.mark.slow
@@ -62,16 +75,27 @@ def test_operations_on_arrays(case: Case, rows: int, width: int) -> None:
         both_ways(outputs, columns, point, setting.sizes, width=width)
 
 
-@each("case", CASES, ids=identity, sampled=True)
-def test_operations_on_arrays_with_what_is_not_finite(case: Case) -> None:
-    setting = Setting(case)
-    outputs = [(case.build or get_op(case.name))(*setting.leaves), *setting.gradient(setting.total)]
-    for bad in (np.nan, np.inf, -np.inf):
-        columns = {name: value.copy() for name, value in setting.point.items()}
-        columns["x0"][..., 1] = bad
-        found = by_row(LlvmBackend(1), outputs, columns, {}, setting.sizes)
-        np.testing.assert_allclose(found, by_row(NumpyBackend(), outputs, columns, {}, setting.sizes), rtol=1e-12)
-        assert np.isfinite(found[:, [0, *range(2, ROWS)]]).all()
+def test_operations_on_arrays_with_what_is_not_finite() -> None:
+    """All cases in one kernel, in which each has leaves of its own."""
+    outputs: list[Node] = []
+    columns: dict[str, Any] = {}
+    sizes: dict[str, Shape] = {}
+    wanted = []
+    for k, case in enumerate(CASES):
+        setting = Setting(case)
+        setting.point["x0"][..., 1:ROWS] = np.nan, np.inf, -np.inf
+        graphs = [(case.build or get_op(case.name))(*setting.leaves), *setting.gradient(setting.total)]
+        wanted.append(by_row(NumpyBackend(), graphs, setting.point, {}, setting.sizes))
+        leaves = [node for node in topological_order(graphs) if node.is_input]
+        outputs += substitute(graphs, {leaf: variable(f"{leaf.text}_{k}") for leaf in leaves})
+        columns |= {f"{name}_{k}": value for name, value in setting.point.items()}
+        sizes |= {f"{name}_{k}": size for name, size in setting.sizes.items()}
+    found = by_row(LlvmBackend(1), outputs, columns, {}, sizes)
+    ends = np.cumsum([len(values) for values in wanted])
+    assert ends[-1] == len(found)
+    for case, values, exact in zip(CASES, np.split(found, ends[:-1]), wanted, strict=True):
+        np.testing.assert_allclose(values, exact, rtol=1e-12, err_msg=identity(case))
+        assert np.isfinite(values[:, 0]).all(), identity(case)
 
 
 NETWORK = "tanh(V @ tanh(W @ [x, x^2] + b) + c)[0]"
