@@ -115,7 +115,7 @@ def predict(
             chunks = Predictions(fit, lambda: streamed_chunks(streamed), request).iter_chunks
         count, names, note = 0, [""], ""
         for chunk in chunks():  # errors in the data appear before anything is written
-            count, names, note = count + count_undefined(chunk.columns), [*chunk.columns], chunk.note
+            count, names, note = count + count_undefined(chunk.columns), [*chunk.columns], note or chunk.note
     if clashes := [name for name in names if name in file.names]:
         raise BadInput(f"{file.name}: there is already a column `{clashes[0]}`, which is also the name of a result")
     if count:

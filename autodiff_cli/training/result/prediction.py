@@ -317,10 +317,7 @@ def _prediction_limits(
         low, high = (gamma_quantiles(mean, variance, share) for share in shares)
         return low, high
     noise = _residual_std(fit)
-    if noise is None or spread is None:
-        unknown = np.full_like(mean, math.nan)
-        return unknown, unknown
-    total = np.hypot(error, noise * spread)
+    total = np.hypot(error, math.nan if noise is None or spread is None else noise * spread)
     return mean - width * total, mean + width * total
 
 
@@ -336,18 +333,20 @@ def _residual_std(fit: FittedModel) -> float | None:
     return 1.0 if fit.settings.absolute_sigma else fit.residual_std
 
 
-def missing_band_reason(fit: FittedModel, has_spread: bool) -> str:
-    """Return a sentence on why there are no prediction bands; empty if there are."""
+def _missing_band_reason(fit: FittedModel, bands: Bands, has_spread: bool) -> str:
+    """Return a sentence on why predictions have no prediction band; empty if all have one."""
+    if np.array_equal(np.isnan(bands.prediction), np.isnan(bands.prediction_low)):
+        return ""
     settings = fit.settings
     if fit.loss_name == "bce":
-        return "no prediction band: a target of 0 and 1 has a probability; see its confidence band"
+        return "no prediction band: the prediction is a probability or a proportion; see its confidence band"
     if _loss_kind(fit) is LossKind.LIKELIHOOD and not fit.loss_name:
         return "no prediction band: the model is a likelihood without a target"
     if settings.weighted and not has_spread:
         sources = [source for source in (settings.weighting, *settings.x_sigma.values()) if source is not None]
         columns = f" by {format_names(sources, '`')}, whose columns these data lack" if sources else ""
         return f"no prediction band: the fit weighted the rows{columns}, so the spread of new rows is unknown"
-    return ""
+    return "no prediction band where the spread of new rows is unknown, as after an l2 penalty"
 
 
 # --- Inverse prediction
@@ -529,7 +528,7 @@ def prediction_columns(
         columns = {}
         for name, values in bands._asdict().items():
             columns |= _target_columns(fit, name, values)
-        note = missing_band_reason(fit, fit.settings.spread_graphs(data.keys()) is not None)
+        note = _missing_band_reason(fit, bands, fit.settings.spread_graphs(data.keys()) is not None)
     if request.probabilities:
         columns |= _probability_columns(fit, data)
     if request.residuals:
