@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -333,8 +333,12 @@ def _residual_std(fit: FittedModel) -> float | None:
     return 1.0 if fit.settings.absolute_sigma else fit.residual_std
 
 
-def _missing_band_reason(fit: FittedModel, bands: Bands, has_spread: bool) -> str:
-    """Return a sentence on why predictions have no prediction band; empty if all have one."""
+def _missing_band_reason(fit: FittedModel, bands: Bands, names: Collection[str]) -> str:
+    """Return a sentence on why predictions have no prediction band; empty if all have one.
+
+    Args:
+        names: the columns of the data.
+    """
     if np.array_equal(np.isnan(bands.prediction), np.isnan(bands.prediction_low)):
         return ""
     settings = fit.settings
@@ -342,7 +346,7 @@ def _missing_band_reason(fit: FittedModel, bands: Bands, has_spread: bool) -> st
         return "no prediction band: the prediction is a probability or a proportion; see its confidence band"
     if _loss_kind(fit) is LossKind.LIKELIHOOD and not fit.loss_name:
         return "no prediction band: the model is a likelihood without a target"
-    if settings.weighted and not has_spread:
+    if settings.weighted and settings.spread_graphs(names) is None:
         sources = [source for source in (settings.weighting, *settings.x_sigma.values()) if source is not None]
         columns = f" by {format_names(sources, '`')}, whose columns these data lack" if sources else ""
         return f"no prediction band: the fit weighted the rows{columns}, so the spread of new rows is unknown"
@@ -528,7 +532,7 @@ def prediction_columns(
         columns = {}
         for name, values in bands._asdict().items():
             columns |= _target_columns(fit, name, values)
-        note = _missing_band_reason(fit, bands, fit.settings.spread_graphs(data.keys()) is not None)
+        note = _missing_band_reason(fit, bands, data.keys())
     if request.probabilities:
         columns |= _probability_columns(fit, data)
     if request.residuals:
