@@ -35,12 +35,11 @@ from autodiff_cli.system import read_tables
 
 # --- Rules
 
-# Wildcards. An optional factor that is absent is 1; `d` is the simplified difference of a rule.
-x, y, a, b, c, d, n = map(variable, "xyabcdn")
-k, p, q, r = map(variable, "kpqr")
-_OPTIONAL_FACTORS = frozenset({k, p, q, r})
-_WILDCARDS = frozenset({x, y, a, b, c, n}) | _OPTIONAL_FACTORS
-_LEAVES = {leaf.text: leaf for leaf in (*_WILDCARDS, d)}
+# The leaves of rules: wildcards, and `d`, which is the simplified difference of a rule.
+_LEAVES = {name: variable(name) for name in "abcdknpqrxy"}
+a, b, c, d = (_LEAVES[name] for name in "abcd")
+_WILDCARDS = frozenset(_LEAVES.values()) - {d}
+_OPTIONAL_FACTORS = frozenset(_LEAVES[name] for name in "kpqr")  # such a factor is 1 if it is absent
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +123,8 @@ class Matcher:
         table: the table of the graphs that are searched.
 
     >>> u, v = variable("u"), variable("v")
-    >>> [(bindings, remainder, _)] = Matcher(1 - exp(x), NodeTable()).matches(u - exp(v) + 1)
-    >>> bindings[x], remainder
+    >>> [(bindings, remainder, _)] = Matcher(1 - exp(a), NodeTable()).matches(u - exp(v) + 1)
+    >>> bindings[a], remainder
     (<input v>, [Operand(node=<input u>, is_inverse=False)])
     """
 
