@@ -23,6 +23,7 @@ from tests.each import each
 
 TIMES = np.sort(np.random.default_rng(7).uniform(0, 20, 80))
 COUNTS = "y ~ c - a*exp(-x/t)"
+YIELD = "y ~ b0 + b1*(1 - exp(-x/t))/(x/t) + b2*((1 - exp(-x/t))/(x/t) - exp(-x/t))"
 HOURS = np.array([0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8, 12, 24])
 
 
@@ -588,3 +589,26 @@ def test_robust_fits_are_compared_by_the_squares_of_their_scales(loss: str) -> N
         assert batch.scales[0] == 1.0  # as before
     undefined = Objective("y ~ a*log(x - b)", SCATTER)
     assert minimization.comparison_losses(ObjectiveBatch([undefined]), np.array([[1.0, 3.0]]))[0] == np.inf
+
+
+@each("seed", range(12))
+def test_a_fit_that_explains_almost_everything_may_still_have_a_better_minimum(seed: int) -> None:
+    """Yield curves (Nelson & Siegel 1987) have two minima with R² above 0.97, and `b2` of either sign."""
+    draw = np.random.default_rng(seed)
+    true = {"b0": draw.uniform(3, 6), "b1": draw.uniform(-3, -1), "b2": draw.uniform(1, 3), "t": draw.uniform(2, 4)}
+    x = np.geomspace(0.25, 30, 100)
+    decay = np.exp(-x / true["t"])
+    mean = (1 - decay) / (x / true["t"])
+    curve = true["b0"] + true["b1"] * mean + true["b2"] * (mean - decay)
+    data = {"x": x, "y": curve + 0.1 * curve.std() * draw.normal(size=len(x))}
+    found, wanted = fit(YIELD, data), fit(YIELD, data, start=true)
+    assert found.converged
+    assert found.loss == pytest.approx(min(found.loss, wanted.loss), rel=1e-6)
+
+
+def test_parameters_that_meet_arrays_are_searched() -> None:
+    generator = np.random.default_rng(0)
+    x = generator.uniform(1, 9, (2, 60))
+    data = {"x": x[0], "z": x[1], "y": np.exp(-0.3 * x).sum(axis=0) + 0.2 * generator.normal(size=60)}
+    found, written = fit("y ~ sum(exp(-b*[x, z]))", data), fit("y ~ exp(-b*x) + exp(-b*z)", data)
+    assert found.parameters == pytest.approx(written.parameters, rel=1e-9)

@@ -68,7 +68,6 @@ class RestartSettings(NamedTuple):
     """Thresholds for repeating a fit from better starting values, and limits of fits from many starts."""
 
     poor_r_squared: float = 0.9  # R² below which a fit from default starts is not trusted
-    noisy_r_squared: float = 0.97  # R² below which noise may hide which of several minima is the lowest
     poor_robust_r_squared: float = 0.95  # limit of R² from medians, which even bad fits make high
     perfect_r_squared: float = 1 - 1e-12  # R² above which residuals are rounding errors: no other start is better
     few_residuals_per_parameter: int = 8  # with fewer, residuals of another minimum may look random
@@ -250,8 +249,8 @@ class BatchedFit:
     def restart_poor_fits(self) -> None:
         """Repeat poor fits of residuals from starting values that are estimated from the data.
 
-        Noisy fits, and curves with a pole between two rows, are compared with fits from random points; fits with
-        frequencies, exponents or kinks, with fits from other ones.
+        All other fits of nonlinear models that are not exact are compared with fits from other valleys of the loss, and
+        those with frequencies, exponents or kinks with fits from other ones.
         """
         objective = self._objective
         if not objective.scalar_parameters or not objective.has_residuals:
@@ -262,17 +261,15 @@ class BatchedFit:
             return
         self._restart_sample_first(np.flatnonzero(doubtful), self._origin)
         is_defined = self.select(lambda end: end.divergence is None)
-        explained = self._r_squared()
+        is_inexact = ~(self._r_squared() > RESTARTS.perfect_r_squared)
         if not (objective.is_generalised_linear or objective.is_linear or objective.is_penalised):
-            is_noisy = (explained < RESTARTS.noisy_r_squared) | (objective.kind is LossKind.LIKELIHOOD)
             is_broken = curve_warnings(self._batch, self.theta, self._all_fits) != ""
-            noisy = np.flatnonzero((is_noisy & ~(poor | doubtful) | is_broken) & is_defined)
-            self._restart_sample_first(noisy, self.theta, search.Multistart.few_points)
+            unchecked = np.flatnonzero((is_inexact & ~(poor | doubtful) | is_broken) & is_defined)
+            self._restart_sample_first(unchecked, self.theta, search.Multistart.points_of_other_valleys)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
         if search.has_alternative_minima(objective):
-            imperfect = np.flatnonzero(is_defined & ~(explained > RESTARTS.perfect_r_squared))
             for strategy in _OTHER_MINIMA:
-                self.restart(imperfect, self.theta, strategy)
+                self.restart(np.flatnonzero(is_defined & is_inexact), self.theta, strategy)
 
     def restart_robust_fits(self) -> None:
         """Repeat fits with outliers from fits to subsets of the rows, if one of these leads to a better minimum."""

@@ -17,7 +17,7 @@ import contextlib
 import dataclasses
 import itertools
 import operator
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.reductions import block_slices
-from autodiff_cli.backends.selection import evaluate
-from autodiff_cli.graph.node import Node
+from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
@@ -89,6 +89,7 @@ class MultistartSettings(NamedTuple):
     max_sampled_fits: int = 20  # sample of many fits that may be poor, which decides whether all are searched
     max_searched_fits: int = 200  # fits that are searched together, which bounds the memory
     draws_per_check: int = 5  # every 5th random point is tried to check a fit that is not poor
+    neighbours: int = 7  # the nearest points, with the point itself, that show whether it is the lowest of a valley
     max_terms: int = 12  # terms of a sum that are placed one after the other
     max_alternatives: int = 4  # minima that are compared with the best one
     beam_width: int = 4  # best placements of the terms so far, to each of which the next term is added
@@ -258,8 +259,7 @@ def has_alternative_minima(objective: Objective) -> bool:
 
 def _exponents(objective: Objective) -> list[int]:
     """Return the indices of the parameters that are exponents."""
-    partners = objective.kernels.cached("partners", lambda: _find_partners(objective))
-    return sorted({partner.parameter for partner in partners if partner.node is None})
+    return sorted({partner.parameter for partner in _partners_of(objective) if partner.kernel is None})
 
 
 def warm_starts(batch: Batch, starts: Array) -> Array:
@@ -321,14 +321,20 @@ class _Partner(NamedTuple):
     Attributes:
         parameter: the index of the parameter.
         operation: the name of the operation; `div by` for a parameter in the denominator.
-        node: the expression, which depends on columns; None for the base of a power.
         power: the power of the parameter that meets it.
+        names: the names of the leaves of the expression.
+        kernel: the values of the expression in each row; None for the base of a power.
     """
 
     parameter: int
     operation: str
-    node: Node | None
     power: float
+    names: Set[str] = frozenset()
+    kernel: RowKernel | None = None
+
+
+def _partners_of(objective: Objective) -> list[_Partner]:
+    return objective.kernels.cached("partners", lambda: _find_partners(objective))
 
 
 def _find_partners(objective: Objective) -> list[_Partner]:
@@ -336,8 +342,11 @@ def _find_partners(objective: Objective) -> list[_Partner]:
     model, layout = objective.model, objective.layout
     leaves = model.program.leaves
     names = [name for name in layout.names if name in leaves and name not in model.shapes]
+    columns = {name for name in model.columns if name in leaves}  # not labels
+    rows = {*columns, *names, *(place for place, _ in model.program.convolutions)}
+    shapes = {name: shape for name, shape in model.shapes.items() if name not in rows}
     parameters = {leaves[name]: (layout.slices[name].start, 1.0) for name in names}
-    varying, partners = {leaves[name] for name in model.columns if name in leaves}, []
+    varying, partners = {leaves[name] for name in columns}, []
     for node in topological_order([model.program.output]):
         if node.op is None:
             continue
@@ -353,9 +362,10 @@ def _find_partners(objective: Objective) -> list[_Partner]:
         for k in positions:
             index, power = parameters[node.inputs[k]]
             if name == "pow" and k:
-                partners.append(_Partner(index, name, None, power))
-            elif others and others[0] in varying:
-                partners.append(_Partner(index, "div by" if name == "div" and k else name, others[0], power))
+                partners.append(_Partner(index, name, power))
+            elif others and others[0] in varying and (read := {*leaf_names([others[0]])}) <= rows | {*objective.fixed}:
+                kernel = make_backend().row_kernel(RowGraphs([others[0]], rows, shapes))
+                partners.append(_Partner(index, "div by" if name == "div" and k else name, power, read, kernel))
         if not varying.isdisjoint(node.inputs):
             varying.add(node)
     return partners
@@ -374,28 +384,24 @@ def _balance_with_partners(
         searched: the mask of the parameters to draw.
         weight: the weights of the rows, by which every second point draws its row.
     """
-    model, count = objective.model, len(points)
-    columns = {name: objective.column(name) for name in model.columns if name in model.program.leaves}  # not labels
+    count, slices = len(points), objective.layout.slices
     rows = generator.integers(objective.rows, size=(2, count))
     if weight is not None and 0 < weight.sum() < np.inf:
         rows[0, ::2] = generator.choice(objective.rows, len(rows[0, ::2]), p=weight / weight.sum())
     counts: dict[int, int] = {}
-    for index, operation, node, power in objective.kernels.cached("partners", lambda: _find_partners(objective)):
+    places = [place for place, _ in objective.model.program.convolutions]
+    for index, operation, power, names, kernel in _partners_of(objective):
         if not searched[index]:
             continue
         values, sign = np.ones((2, count)), generator.choice((1.0, 1.0, 1.0, -1.0), count)
-        if node is not None:
-            leaves = {*leaf_names([node])}
-            if not leaves <= {*columns, *objective.layout.slices, *objective.fixed}:  # some differ from level to level
-                continue
-            point = {name: points[:, part.start] for name, part in objective.layout.slices.items() if name in leaves}
-            point |= {name: value for name, value in objective.fixed.items() if name in leaves}
-            drawn = {name: column[rows] for name, column in columns.items() if name in leaves}
-            for place, _ in model.program.convolutions:
-                if place in leaves:  # distances from one row to another
-                    drawn[place] = generator.choice(objective.fixed[place], (2, count))
-            shapes = {name: shape for name, shape in model.shapes.items() if name not in drawn}
-            values = np.broadcast_to(evaluate([node], point | drawn, shapes)[0], (2, count))
+        if kernel is not None:
+            drawn = {name: objective.column(name)[rows].ravel() for name in names & {*objective.model.columns}}
+            drawn |= {name: np.tile(points[:, slices[name].start], 2) for name in names & slices.keys()}
+            # Distances from one row to another.
+            drawn |= {place: generator.choice(objective.fixed[place], 2 * count) for place in places if place in names}
+            elements = np.empty((kernel.value_count, 2 * count))  # of an array, of which one is drawn
+            kernel.write(kernel.prepare(objective.fixed), drawn, elements)
+            values = generator.permuted(elements, axis=0)[0].reshape(2, count)
         factor = 10 ** generator.triangular(-1, 0, 1, count)
         distance = np.abs(values[0] - values[1])
         size = np.where((generator.random(count) < 0.5) | (distance == 0), np.abs(values[0]), distance)
@@ -583,11 +589,22 @@ class Multistart:
         if self._objective.has_kinks:
             yield DescentRequest(self.points_near(self._start))
 
-    def few_points(self) -> Proposals:
-        """Yield some random points, for a model that is not linear."""
+    def points_of_other_valleys(self) -> Proposals:
+        """Yield random points in other valleys than the start, for a model that is not linear.
+
+        A point stands for a valley if the loss is larger at all its neighbours: topographical global optimization, Törn
+        & Viitanen 1992.
+        """
         if self._searched.any() and not self._sinusoids.frequencies:
-            drawn = self.random_draws()[:: SETTINGS.draws_per_check]
-            yield DescentRequest(self._best_of_parts(drawn, self.linear)[0])
+            drawn = np.concatenate((self._start[None], self.random_draws()[:: SETTINGS.draws_per_check]))
+            points, remaining = self._project(drawn, self.linear)
+            ranks = np.argsort(np.argsort(points[:, self._searched], axis=0), axis=0)
+            distances = np.abs(ranks[:, None] - ranks).max(axis=2)
+            neighbours = np.argsort(distances, axis=1, kind="stable")[:, : SETTINGS.neighbours]
+            is_lowest = np.all(remaining[neighbours] >= remaining[:, None], axis=1)
+            valleys = 1 + np.flatnonzero(is_lowest[1:])
+            lowest = valleys[np.argsort(remaining[valleys], kind="stable")[: self._effort.descents]]
+            yield DescentRequest(points[lowest])
 
     def matching_pursuit_points(self) -> Proposals:
         """Yield points found term by term, as in matching pursuit (Mallat & Zhang 1993).

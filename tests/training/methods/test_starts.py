@@ -400,7 +400,12 @@ def test_proposed_points_have_the_best_values_of_linear_parameters(model: str, f
     def rss(theta: Any) -> float:
         return float(np.sum(np.square(y - curve(PLACES, **dict(zip(names, theta, strict=True))))))
 
-    strategies = (*START_STRATEGIES, Multistart.exponent_points, Multistart.kink_points, Multistart.few_points)
+    strategies = (
+        *START_STRATEGIES,
+        Multistart.exponent_points,
+        Multistart.kink_points,
+        Multistart.points_of_other_valleys,
+    )
     for request in [request for strategy in strategies for request in requests_of(search, strategy, rss)]:
         proposed += len(request.points)
         is_free = search._free if request.box is None else np.asarray(request.box.low < request.box.high)
