@@ -116,6 +116,14 @@ def test_several_targets_have_bands_each() -> None:
     assert (both.confidence_low[:, 0] < both.prediction[:, 0]).all()
 
 
+@each("target, names", [("[u, 2*v]", ["u", "2*v"]), ("2*[u, v]", ["0", "1"])])
+def test_columns_of_several_targets_have_their_names_or_numbers(target: str, names: list[str]) -> None:
+    fit = ad.fit(f"{target} ~ [a + b*x, c + d*x]", {"x": X, "u": Y, "v": np.cos(X)})
+    found = prediction_columns(fit, {"x": NEW}, PredictionRequest()).columns
+    assert [*found] == [f"prediction_{name}" for name in names]
+    np.testing.assert_array_equal(np.transpose([*found.values()]), fit.predict({"x": NEW}))
+
+
 def test_a_missing_band_has_a_reason() -> None:
     classes = ad.fit("c ~ softmax([a + b*x, 0])", {"x": X, "c": np.where(np.arange(len(X)) % 3 == 1, "u", "v")})
     with pytest.raises(OptionError, match="a classifier has no intervals; use --probabilities"):
