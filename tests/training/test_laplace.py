@@ -182,7 +182,6 @@ def _numeric_hessian(function: Callable[[NDArray[Any]], float], at: NDArray[Any]
 G, H = np.eye(8)[CROSSED["g"]], np.eye(5)[CROSSED["h"]]
 
 
-@pytest.mark.slow
 @each(
     ("effects", "design"),
     [
@@ -327,7 +326,6 @@ def test_prediction_file_and_derived_quantity(tmp_path: Path) -> None:
             one.predict({"age": [500], "tree": ["b"]}, interval=0.9)
 
 
-@pytest.mark.slow
 def test_rows_that_effects_fit_exactly() -> None:
     data = {"g": np.arange(12) % 3, "y": np.arange(12) % 3 * 1.5}
     with pytest.raises(OptionError, match="fits the rows exactly"):

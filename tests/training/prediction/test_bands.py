@@ -235,9 +235,6 @@ def test_readings_have_several_causes_or_none() -> None:
     logarithm = ad.fit("log(y) ~ a - b*x + c*(g == 'u')", {"x": x, "y": np.exp(2 - x / 3), "g": ["u", "v"] * 6})
     (value,) = logarithm.inverse("x", 1.0, 0.01, limits=(0, 10), others={"g": "v"})
     assert value[:2] == pytest.approx((6, 0.03), rel=1e-6)
-    priors, data = {"b[g]": "normal(0, s)"}, {"x": x, "y": x + np.sin(x), "g": ["u", "v"] * 6}
-    with pytest.raises(OptionError, match="a fit with random effects has no inverse predictions"):
-        ad.fit("y ~ a*x + b[g]", data, priors=priors, laplace="b").inverse("x", 4.0)
 
 
 def test_readings_that_lead_nowhere_are_refused() -> None:
@@ -259,6 +256,15 @@ def test_readings_that_lead_nowhere_are_refused() -> None:
             line.inverse(column, 4.0, limits=(0, 1))
     with pytest.raises(OptionError, match="the range of `z` is not known"):
         line.inverse("z", 4.0)
+    weighted = ad.fit("y ~ a*x", {"x": x, "y": x + np.sin(x)}, weights=x + 1)
+    with pytest.raises(OptionError, match="the standard deviation of a new reading is not known"):
+        weighted.inverse("x", 4.0)
+    assert weighted.inverse("x", 4.0, 0.5)
+    data, priors = {"x": x, "y": x + np.sin(x), "g": group}, {"b[g]": "normal(0, s)"}
+    with pytest.raises(OptionError, match="a fit with random effects has no inverse predictions"):
+        ad.fit("y ~ a*x + b[g]", data, priors=priors, laplace="b").inverse("x", 4.0)
+    with pytest.raises(OptionError, match="there are no residuals: the model needs a numeric target"):
+        likelihood.residuals({"x": x, "y": x})
 
 
 @pytest.mark.slow
