@@ -124,6 +124,14 @@ def test_columns_of_several_targets_have_their_names_or_numbers(target: str, nam
     np.testing.assert_array_equal(np.transpose([*found.values()]), fit.predict({"x": NEW}))
 
 
+@each("model", ["y ~ a + b*x", "y ~ a"])
+def test_a_row_of_numbers_has_the_bands_of_a_row_of_columns(model: str) -> None:
+    fit = ad.fit(model, {"x": X, "y": Y}, no_columns=True)
+    one, column = (fit.predict({"x": x}, interval=0.95) for x in (1.5, [1.5]))
+    assert np.shape(one) == np.shape(column) == (5, 1)
+    np.testing.assert_array_equal(one, column)
+
+
 def test_a_missing_band_has_a_reason() -> None:
     classes = ad.fit("c ~ softmax([a + b*x, 0])", {"x": X, "c": np.where(np.arange(len(X)) % 3 == 1, "u", "v")})
     with pytest.raises(OptionError, match="a classifier has no intervals; use --probabilities"):
