@@ -138,6 +138,7 @@ def test_the_default_formula_does_not_depend_on_the_names_of_columns(names: tupl
 
 
 def test_classes() -> None:
+    from sklearn.exceptions import NotFittedError
     from sklearn.linear_model import LogisticRegression
 
     from autodiff_cli.sklearn import FormulaClassifier
@@ -145,7 +146,10 @@ def test_classes() -> None:
     random = np.random.default_rng(0)
     rows = random.normal(size=(200, 2))
     labels = np.where(rows @ [1.0, -2.0] + random.normal(size=200) > 0, "yes", "no")
-    binary = FormulaClassifier("sigmoid(a*x0 + b*x1 + c)").fit(rows, labels)
+    binary = FormulaClassifier("sigmoid(a*x0 + b*x1 + c)")
+    with pytest.raises(NotFittedError):
+        binary.predict_proba(rows)
+    binary.fit(rows, labels)
     reference = LogisticRegression(C=np.inf, tol=1e-10).fit(rows, labels)
     np.testing.assert_allclose(binary.predict_proba(rows), reference.predict_proba(rows), atol=1e-6)
     of_all = FormulaClassifier().fit(rows, labels)

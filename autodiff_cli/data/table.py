@@ -32,6 +32,7 @@ from autodiff_cli.data.batches import (
 )
 from autodiff_cli.data.dialect import CellKind, CellParser, label_text
 from autodiff_cli.data.dialect import DataError as DataError
+from autodiff_cli.graph.tape import ShapeInference
 from autodiff_cli.language.errors import ExpressionError, format_names, spelling_hint
 from autodiff_cli.language.lexer import canonical_names
 from autodiff_cli.language.names import ColumnNames, TextMatch, joined_columns
@@ -335,7 +336,8 @@ class RowFilter:
         self._matches = {name: leaf for name, leaf in program.column_leaves.items() if isinstance(leaf, TextMatch)}
         self.numeric_columns = [name for name in program.leaves if name not in self._matches.keys() | self._dates]
         self.text_columns = {match.column for match in self._matches.values()}
-        if program.target is not None or program.shapes or not self.columns:
+        is_array = program.shapes or program.arrays or ShapeInference({}).infer(program.output)
+        if program.target is not None or is_array or not self.columns:
             raise DataError("--where takes a condition on columns, such as `t > 0` or `t == 1`")
         for name in self.numeric_columns:
             if name not in names:

@@ -31,6 +31,7 @@ def test_commands() -> None:
 
 def test_options_and_what_they_take(data: str) -> None:
     assert completions(["trace", "x", "--form"]) == ["--format"]
+    assert completions(["train", "y ~ a*x", "--json", "--wei"]) == ["--weights"]  # a flag takes no value
     assert completions(["trace", "x", "--format", "h"]) == ["html"]
     assert completions(["trace", "x", "--format=h"]) == ["--format=html"]
     assert completions(["train", "y ~ a*x", "--optimizer", "ada"]) == ["adagrad", "adam", "adamw"]

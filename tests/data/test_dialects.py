@@ -307,6 +307,9 @@ def test_where(where: str, expected: list[float]) -> None:
         ("t >", "something must follow"),
         ("1 > 0", "--where takes a condition on columns"),
         ("y ~ t", "--where takes a condition"),
+        ("t: 3; t > 0", "--where takes a condition"),
+        ("[t, y] > 0", "--where takes a condition"),
+        ("dot(t, [1, 2]) > 0", "--where takes a condition"),
     ],
 )
 def test_a_condition_that_cannot_be_used(where: str, message: str) -> None:

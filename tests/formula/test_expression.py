@@ -395,6 +395,12 @@ def test_batches_that_do_not_fit_together_are_refused_with_their_shapes(method: 
         getattr(ad.parse("x*y*b"), method)(x=[1, 2], y=[1, 2, 3], b=1)
 
 
+def test_only_a_number_has_a_hessian() -> None:
+    assert ad.parse("[x, x^2]").jvp({"x": 1.0}, x=2)[1].tolist() == [1, 4]
+    with pytest.raises(ad.ExpressionError, match="the output is an array of shape 2; only a number has a gradient"):
+        ad.parse("[x, x^2]").hvp({"x": 1.0}, x=2)
+
+
 @each("method", ["jvp", "hvp"])
 @each("direction", [1j, None, [1, "b"], [1j]])
 def test_a_direction_that_is_no_number_is_named(method: str, direction: object) -> None:

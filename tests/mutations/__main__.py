@@ -8,13 +8,15 @@
 
 The tests that call the broken function run, the quick ones first and those marked slow last, up to the first failure.
 To know which tests call it, every test file runs once by itself, traced, also in the processes that it starts; this
-takes minutes, and is kept in `.pytest_cache/calls` as long as the file stays as it is. A test that fails is run again
-with nothing broken, where it has to pass. Ends with status 1 if fewer than 95 % of the mutations are noticed.
+takes minutes, and is kept in `.pytest_cache/calls` until the file changes, or the name of any function of the package.
+A test that fails is run again with nothing broken, where it has to pass. Ends with status 1 if fewer than 95 % of the
+mutations are noticed.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import json
 import os
@@ -163,7 +165,8 @@ class Copy:
     def calls_of(self, file: str, is_slow: bool) -> dict[str, Calls]:
         """Run the quick or the slow tests of a file by themselves, and return what each of them calls. What is recorded
         is read from a file."""
-        digest = hashlib.sha256((ROOT / file).read_bytes() + SERVER.read_bytes()).hexdigest()[:16]
+        read = (ROOT / file).read_bytes() + SERVER.read_bytes() + "\n".join(names_of_package()).encode()
+        digest = hashlib.sha256(read).hexdigest()[:16]
         record = RECORDED / f"{file.replace('/', '.')}.{digest}{'.slow' if is_slow else ''}.json"
         if not record.exists():
             RECORDED.mkdir(parents=True, exist_ok=True)
@@ -241,6 +244,20 @@ def callers(mutation: Mutation, calls: Mapping[str, Calls], most_seconds: float)
         totals = accumulate(calls[test].seconds for test in kind)
         chosen += [test for test, total in zip(kind, totals, strict=True) if total <= most_seconds]
     return chosen
+
+
+@cache
+def names_of_package() -> tuple[str, ...]:
+    """Return the names of all functions and classes of the package, each after its file.
+
+    A record of calls by old names would say that no test calls a function that has been renamed or moved.
+    """
+    return tuple(
+        f"{path.relative_to(ROOT).as_posix()}:{node.name}"
+        for path in sorted((ROOT / PACKAGE).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    )
 
 
 @cache

@@ -306,8 +306,10 @@ def test_where_rounding_hides_a_flat_function_around_0_the_search_soon_ends() ->
 
 
 def test_a_search_that_is_cut_short_loses_no_zero() -> None:
+    assert ad.parse("x - 1").solve(x=(0, 3)).boxes == 1
     found = ad.parse("sin(x)").solve(x=(0.5, 100), max_boxes=7)
     assert not found.complete
+    assert found.boxes == 7
     for k in range(1, 32):
         zero = k * 3.141592653589793
         boxes = [*found.unresolved, *(root.enclosure for root in found.roots)]

@@ -65,7 +65,6 @@ def test_gradient_methods_never_leave_the_bounds(optimizer: str, batch_size: int
     assert fit.on_bounds
 
 
-@pytest.mark.slow
 @each("backend", ["numpy", "llvm"])
 def test_a_projected_method_ends_where_least_squares_does(backend: str) -> None:
     options = {"optimizer": "adam", "learning_rate": 0.05, "epochs": 600, "backend": backend}
@@ -138,6 +137,8 @@ def test_bounds_of_what_is_no_parameter_are_refused() -> None:
     for name in ("bb", "x"):
         with pytest.raises(ad.UnknownNameError, match=f"`{name}`"):
             ad.fit(MODEL, {"x": X, "y": Y}, bounds={name: (0, 1)})
+    with pytest.raises(OptionError, match="`b` must be a number that is fitted"):
+        ad.fit(MODEL, {"x": X, "y": Y}, bounds={"a": ("b", None)}, fixed={"b": 1.0})
 
 
 @each(
@@ -217,7 +218,6 @@ def test_an_order_that_the_data_contradict_binds() -> None:
             ad.fit("y ~ a*x + b", {"x": x, "y": y}, bounds=bounds)
 
 
-@pytest.mark.slow
 def test_errors_on_an_order_or_a_sum_of_shares_are_those_of_the_model_with_fewer_parameters() -> None:
     x = np.linspace(0, 10, 30)
     y = 3 * x + 1 + 0.1 * np.sin(37 * x)

@@ -182,7 +182,6 @@ def _numeric_hessian(function: Callable[[NDArray[Any]], float], at: NDArray[Any]
 G, H = np.eye(8)[CROSSED["g"]], np.eye(5)[CROSSED["h"]]
 
 
-@pytest.mark.slow
 @each(
     ("effects", "design"),
     [
@@ -327,7 +326,6 @@ def test_prediction_file_and_derived_quantity(tmp_path: Path) -> None:
             one.predict({"age": [500], "tree": ["b"]}, interval=0.9)
 
 
-@pytest.mark.slow
 def test_rows_that_effects_fit_exactly() -> None:
     data = {"g": np.arange(12) % 3, "y": np.arange(12) % 3 * 1.5}
     with pytest.raises(OptionError, match="fits the rows exactly"):
@@ -354,6 +352,7 @@ def test_errors_of_rows(is_absolute: bool) -> None:
     exact = scipy.stats.multivariate_normal(np.full(9, fit.parameters["m"]), variance).logpdf(data["y"])
     assert fit.log_likelihood == pytest.approx(exact, abs=1e-9)
     assert [*fit.parameters] == ["m", "s", *([] if is_absolute else ["sigma"])]
+    assert fit.residual_std == fit.parameters.get("sigma")
 
 
 @each(
@@ -480,13 +479,29 @@ def marginal(model: str, priors: dict[str, str], laplace: Any, **options: Any) -
     return MarginalLikelihood(Objective.of(model, as_dataset(FEW_ROWS), settings), settings)
 
 
-def check_gradient(found: MarginalLikelihood, theta: Any) -> None:
-    """Compare the gradient and the Hessian with differences of the value."""
-    gradient, steps = found.value_and_gradient(theta)[1], 1e-5 * np.eye(len(theta))
-    rises = [(found.value_and_gradient(theta + s)[0] - found.value_and_gradient(theta - s)[0]) / 2e-5 for s in steps]
+def check_gradient(found: MarginalLikelihood, theta: Any, units: Any = 1.0) -> None:
+    """Compare the gradient and the Hessians, for parameters in units, with differences of the value."""
+
+    def at(point: Any) -> tuple[float, NDArray[Any]]:
+        value, gradient = found.value_and_gradient(point * units)
+        return value, gradient * units
+
+    gradient, steps = at(theta)[1], 1e-5 * np.eye(len(theta))
+    rises = [(at(theta + s)[0] - at(theta - s)[0]) / 2e-5 for s in steps]
     np.testing.assert_allclose(gradient, rises, rtol=1e-5, atol=1e-6)
-    rows = [(found.value_and_gradient(theta + s)[1] - found.value_and_gradient(theta - s)[1]) / 2e-5 for s in steps]
-    np.testing.assert_allclose(found.hessian(theta), rows, rtol=1e-3, atol=1e-3)
+    rows = [(at(theta + s)[1] - at(theta - s)[1]) / 2e-5 for s in steps]
+    for hessian in (found.hessian(theta * units), found.hessians((theta * units)[None], np.zeros(1, np.intp))[0]):
+        np.testing.assert_allclose(hessian * np.multiply.outer(units, units), rows, rtol=1e-3, atol=1e-3)
+
+
+def test_derivatives_are_as_accurate_in_other_units() -> None:
+    """Of the target, and so of the effects, of a line and of the logarithm of the residual standard deviation."""
+    for unit in (1e-5, 1e5):
+        model, prior = f"y*{unit} ~ c + b[g] + d*x", {"b[g]": "normal(0, s)"}
+        found = marginal(model, prior, "b")
+        sizes = np.array([unit] * 3 + [1.0])
+        theta = np.array([0.9, 1.2, 0.3, math.log(0.8 * unit)])
+        check_gradient(found, theta, sizes)
 
 
 LEVELS_G, LEVELS_H = (np.array([[float(a == b) for b in sorted({*FEW_ROWS[n]})] for a in FEW_ROWS[n]]) for n in "gh")
@@ -577,13 +592,13 @@ def test_the_marginal_likelihood_of_counts_is_laplaces_approximation_of_each_lev
     check_gradient(found, np.array([0.4, 0.7, 0.6]))
 
 
-@each("counts", [[3, 2], [4], [2, 5, 3]])
-def test_the_factors_of_hessians_are_those_of_the_whole_matrix(counts: list[int]) -> None:
+@each("columns, counts", [("gh", [3, 2]), ("g", [4]), ("hgf", [2, 5, 3]), ("gg", [4, 4]), ("ghg", [5, 2, 5])])
+def test_the_factors_of_hessians_are_those_of_the_whole_matrix(columns: str, counts: list[int]) -> None:
     """Of effects of columns that cross, and of two effects of one column."""
     generator = np.random.default_rng(len(counts))
-    columns = [*"gh", "g"][: len(counts)] if len(counts) < 3 else ["h", "g", "f"]
-    codes = [generator.integers(count, size=30) for count in counts]
-    index = EffectIndex(columns, codes, counts)
+    drawn = {column: generator.integers(count, size=30) for column, count in zip(columns, counts, strict=True)}
+    codes = [drawn[column] for column in columns]
+    index = EffectIndex([*columns], codes, counts)
     weights = generator.normal(size=(len(counts), 30))
     curvatures = np.array([weights[a] * weights[b] for a, b in index.pairs])
     whole = np.eye(index.size)

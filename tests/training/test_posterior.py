@@ -218,7 +218,6 @@ def test_hierarchical_prior_whose_scale_is_flat() -> None:
     assert abs(fit.posterior["a[A]"].mean) < 0.5
 
 
-@pytest.mark.slow
 def test_a_deviation_of_too_few_levels_needs_a_prior() -> None:
     """Its density falls as 1/s or slower (Gelman 2006): no draws say that by themselves."""
     data = {"y": [0.1, 0.5, 0.2, 0.4, 0.3, 0.9], "g": [*"ABABAB"]}
@@ -629,7 +628,6 @@ def test_leave_one_out() -> None:
         ad.compare(["y ~ a", "y ~ 2*b"], {"y": y}, priors={"c": "normal(0, 1)"})
 
 
-@pytest.mark.slow
 @each(
     ("model", "options"),
     [

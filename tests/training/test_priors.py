@@ -165,6 +165,17 @@ def test_refusals(options: dict, words: str) -> None:
         ad.fit("y ~ a*exp(-b*x)", DECAY, **options)
 
 
+def test_a_model_that_is_its_own_loss_has_no_priors() -> None:
+    with pytest.raises(OptionError, match="the model is its own loss; add --likelihood"):
+        ad.fit("(y - a*x)^2", DECAY, priors={"a": "normal(0, 1)"})
+
+
+@each("options", [{"loss": "huber"}, {"sigma": 0.1, "absolute_sigma": True}])
+def test_only_an_estimated_standard_deviation_of_residuals_has_a_prior(options: dict) -> None:
+    with pytest.raises(OptionError, match="`sigma`: the model has no such parameter"):
+        ad.fit("y ~ a*exp(-b*x)", DECAY, priors={"sigma": "half_normal(1)"}, **options)
+
+
 def test_options_without_priors_parse_nothing() -> None:
     assert FitOptions().parsed_priors == {}
 

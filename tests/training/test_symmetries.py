@@ -80,7 +80,6 @@ def test_another_solution_with_two_rates_exchanged_is_mentioned() -> None:
             assert is_signed or f"{name} = {value:.4g}" in found[0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("is_leveled", [False, True])
 def test_exchangeable_rates_are_in_the_same_order_in_all_groups(is_leveled: bool) -> None:
     generator = np.random.default_rng(5)

@@ -34,6 +34,13 @@ def test_a_split_shares_the_rows_out(fraction: float, is_large: bool, monkeypatc
     assert np.array_equal(np.sort(both), X)
 
 
+def test_of_too_many_rows_none_are_split_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "_MAX_SHUFFLED_ROWS", 20)
+    monkeypatch.setattr(progress, "_MAX_ROWS", 40)
+    with pytest.raises(OptionError, match="validation supports fewer than"):
+        split_validation(Objective("y ~ a*x", DATA), 0.5, 0)
+
+
 def test_the_seed_decides_which_rows() -> None:
     objective = Objective("y ~ a*x", DATA)
     first, again, other = (split_validation(objective, 0.5, seed)[1].table.columns["x"] for seed in (1, 1, 2))

@@ -191,8 +191,8 @@ def draw_posterior(
     start: Array,
     options: FitOptions,
     quantities: DerivedQuantities,
-    log: EvaluationLog | None = None,
-    on_draw: DrawCallback | None = None,
+    log: EvaluationLog | None,
+    on_draw: DrawCallback,
 ) -> PosteriorDraws:
     """Draw from the posterior of an objective.
 
@@ -215,7 +215,7 @@ def draw_posterior(
         raise OptionError(f"posterior: {total * density.size} numbers do not fit into memory: draw fewer")
 
     def report(count: int) -> None:
-        if on_draw is not None and not failures:
+        if not failures:
             try:
                 on_draw(count, total)
             except Exception as error:  # raised below: a callback that raises brings the whole sampler down

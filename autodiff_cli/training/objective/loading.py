@@ -30,7 +30,7 @@ from autodiff_cli.data.source import RESERVED_BYTES, available_memory
 from autodiff_cli.data.streaming import StreamedColumns, label_key
 from autodiff_cli.data.table import Dataset, MemoryDataset, Table, float_vector
 from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.tape import leaf_names
+from autodiff_cli.graph.tape import ShapeInference, leaf_names
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, suggest
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import TextMatch
@@ -197,7 +197,7 @@ def weighting_graph(source: ArrayLike | str, words: str, names: Collection[str])
     no column has.
 
     Raises:
-        DataError: for text that is not an expression of columns.
+        DataError: for text that is not an expression of columns, or has an array as its value.
     """
     if not isinstance(source, str):
         return variable(f"\2{words}") if np.ndim(source) else constant(float(source))  # type: ignore[arg-type]
@@ -210,7 +210,11 @@ def weighting_graph(source: ArrayLike | str, words: str, names: Collection[str])
     unknown = next((name for name in program.leaves if name not in names), None)
     if unknown is not None or program.target is not None:
         raise DataError(f"{words}: the data have no column `{unknown or source}` ({format_names(names)})")
-    return program.output
+    output = program.output
+    parts = output.inputs if output.op is stack and words == "sigma" else (output,)
+    if program.shapes or program.arrays or any(map(ShapeInference({}).infer, parts)):
+        raise DataError(f"{words}: `{source}` must be a single number in each row")
+    return output
 
 
 def find_weightings(names: Collection[str], options: FitOptions) -> list[Weighting]:

@@ -390,27 +390,18 @@ def _examine_units(objective: Objective, theta: Array) -> Iterator[LayerUnits]:
 
 
 def _hidden_activations(model: Model) -> Iterator[tuple[Node, Op, str]]:
-    """Yield the node, operation and layer of each hidden activation that can die or saturate."""
-    for node in topological_order([model.program.output]):
-        if node is model.program.output or (op := node.op) is None or op.saturation_values is None:
-            continue
-        if layer := _layer_of_activation(node, model.parameters):
-            yield node, op, layer
+    """Yield the node, operation and layer of each hidden activation that can die or saturate.
 
-
-def _layer_of_activation(node: Node, parameters: Sequence[str]) -> str:
-    """Return the name of an activation's layer: the layer of the parameters between it and the activations below."""
-    names, pending, visited = set[str](), [*node.inputs], {node}
-    while pending:
-        below = pending.pop()
-        if below in visited:
-            continue
-        visited.add(below)
-        if below.is_input:
-            names.add(below.text)
-        elif below.op is None or below.op.saturation_values is None:
-            pending += below.inputs
-    return ", ".join(dict.fromkeys(layer_name(name) for name in parameters if name in names))
+    Its layer is that of the parameters between it and the activations below.
+    """
+    nodes = topological_order([model.program.output])
+    activations = {node: node.op for node in nodes if node.op is not None and node.op.saturation_values is not None}
+    for node, op in activations.items():
+        between = topological_order(node.inputs, {*activations})
+        names = {below.text for below in between if below.is_input}
+        layers = dict.fromkeys(layer_name(name) for name in model.parameters if name in names)
+        if layers and node is not model.program.output:
+            yield node, op, ", ".join(layers)
 
 
 def count_flat_rows(

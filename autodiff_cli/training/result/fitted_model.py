@@ -515,12 +515,12 @@ class FittedModel(FitStatistics):
         """Return the value of every leaf of the prediction.
 
         Args:
-            shared: broadcast the columns to one shape with at least one axis, even if none is read.
+            shared: broadcast the columns to one shape, that of the data if none is read.
         """
         columns = self._read_columns(data, self.predictors)
         if shared:
             shapes = [values.shape for values in columns.values()]
-            rows = (broadcast_shapes(*shapes) if shapes else first_column_shape(data)) or (1,)
+            rows = broadcast_shapes(*shapes) if shapes else first_column_shape(data)
             columns = {name: np.broadcast_to(values, rows) for name, values in columns.items()} or {"": np.zeros(rows)}
         return {**self.parameters, **self.fixed, **columns}
 

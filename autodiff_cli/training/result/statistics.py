@@ -723,9 +723,10 @@ def _minimum_distances(matrices: _Matrices, estimate: _Covariances) -> Array:
         residuals = matrices.triangles[:, :, -1]
         is_known &= dots(residuals, residuals) > matrices.rounding + BATCH.rounding_share * matrices.variations
         jacobians = matrices.triangles[:, :, :-1].swapaxes(1, 2)
-        slopes = (jacobians @ (residuals / scales)[:, :, None])[:, :, 0] / estimate.units
+        slopes = (jacobians @ (residuals / scales)[:, :, None])[:, :, 0]
     else:
         slopes = matrices.gradients(batch) / scales
+    slopes /= estimate.units
     steps = np.abs((np.where(np.isnan(inverses), 0.0, inverses) @ slopes[:, :, None])[:, :, 0])
     ratios = steps / np.sqrt(np.diagonal(inverses, axis1=1, axis2=2))
     return np.where(is_known, np.fmax.reduce(ratios, axis=1), math.nan)

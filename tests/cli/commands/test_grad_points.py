@@ -80,6 +80,9 @@ def test_json_is_a_document_per_line(points: str) -> None:
 
 def test_standard_input_and_other_separators() -> None:
     assert run_cli("grad x^2 --at -", stdin="\ufeffx\n3\n\n4\n") == "x,value,d_x\n3,9,6\n4,16,8\n"
+    assert run_cli("grad c1*c2 --at - --no-header", stdin="3,2\n4,5\n") == (
+        "c1,c2,value,d_c1,d_c2\n3,2,6,2,3\n4,5,20,5,4\n"
+    )
     assert run_cli("grad x*y --at -", stdin="x\ty\n3\t2\n") == "x,y,value,d_x,d_y\n3,2,6,2,3\n"
 
 

@@ -181,6 +181,9 @@ def test_words_for_which_there_is_no_room_can_be_scrolled() -> None:
     }
     assert {f"  d/d{name:<3} = 1" for name in names} <= seen
     assert not any("more lines" in line for line in screen(step_view, end._replace(first_line=99), window))
+    for rows in (20, 21, 22):  # the last line of the window is below too, as it says how many are
+        below = step_view.max_first_line(end, Extent(60, rows)) + 1
+        assert f"↓ {below} more lines" in screen(step_view, end, Extent(60, rows))
 
 
 def test_the_help_lists_the_keys() -> None:

@@ -115,7 +115,7 @@ SAME: dict[str, tuple[str, list[str], dict[str, Any], dict[str, Any]]] = {
     "classes by number": ("k ~ softmax([0, a*x + b])", ["a.parquet"], {}, {}),
     "vectors": ("y ~ dot(v, [x, w, 1])", ["a.csv"], {}, {"start": {"v": [0.0, 0.0, 0.0]}}),
 }
-SHORT = {"parquet", "several", "a condition of several", "missing labels"}
+SHORT = {"missing labels"}
 
 
 @pytest.mark.sampled

@@ -199,7 +199,6 @@ def few_groups_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optimization.search, "SETTINGS", settings)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("few_groups_are_many")
 @pytest.mark.parametrize("name", FAR_FROM_DEFAULTS)
 def test_each_of_many_groups_is_fitted_as_well_as_from_the_true_parameters(name: str) -> None:
@@ -403,7 +402,6 @@ STREAMED: dict[str, dict[str, Any]] = {
 COPIED = (30, 100, None)  # small groups in parts, and a large one; all in one part
 
 
-@pytest.mark.slow
 @pytest.mark.sampled
 @pytest.mark.parametrize(("name", "copied"), [*itertools.product(STREAMED, COPIED)])
 def test_groups_of_streamed_rows_have_the_same_bits(

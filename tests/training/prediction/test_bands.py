@@ -116,6 +116,22 @@ def test_several_targets_have_bands_each() -> None:
     assert (both.confidence_low[:, 0] < both.prediction[:, 0]).all()
 
 
+@each("target, names", [("[u, 2*v]", ["u", "2*v"]), ("2*[u, v]", ["0", "1"])])
+def test_columns_of_several_targets_have_their_names_or_numbers(target: str, names: list[str]) -> None:
+    fit = ad.fit(f"{target} ~ [a + b*x, c + d*x]", {"x": X, "u": Y, "v": np.cos(X)})
+    found = prediction_columns(fit, {"x": NEW}, PredictionRequest()).columns
+    assert [*found] == [f"prediction_{name}" for name in names]
+    np.testing.assert_array_equal(np.transpose([*found.values()]), fit.predict({"x": NEW}))
+
+
+@each("model", ["y ~ a + b*x", "y ~ a"])
+def test_a_row_of_numbers_has_the_bands_of_a_row_of_columns(model: str) -> None:
+    fit = ad.fit(model, {"x": X, "y": Y}, no_columns=True)
+    one, column = (fit.predict({"x": x}, interval=0.95) for x in (1.5, [1.5]))
+    assert np.shape(one) == np.shape(column) == (5, 1)
+    np.testing.assert_array_equal(one, column)
+
+
 def test_a_missing_band_has_a_reason() -> None:
     classes = ad.fit("c ~ softmax([a + b*x, 0])", {"x": X, "c": np.where(np.arange(len(X)) % 3 == 1, "u", "v")})
     with pytest.raises(OptionError, match="a classifier has no intervals; use --probabilities"):
@@ -227,9 +243,6 @@ def test_readings_have_several_causes_or_none() -> None:
     logarithm = ad.fit("log(y) ~ a - b*x + c*(g == 'u')", {"x": x, "y": np.exp(2 - x / 3), "g": ["u", "v"] * 6})
     (value,) = logarithm.inverse("x", 1.0, 0.01, limits=(0, 10), others={"g": "v"})
     assert value[:2] == pytest.approx((6, 0.03), rel=1e-6)
-    priors, data = {"b[g]": "normal(0, s)"}, {"x": x, "y": x + np.sin(x), "g": ["u", "v"] * 6}
-    with pytest.raises(OptionError, match="a fit with random effects has no inverse predictions"):
-        ad.fit("y ~ a*x + b[g]", data, priors=priors, laplace="b").inverse("x", 4.0)
 
 
 def test_readings_that_lead_nowhere_are_refused() -> None:
@@ -251,6 +264,15 @@ def test_readings_that_lead_nowhere_are_refused() -> None:
             line.inverse(column, 4.0, limits=(0, 1))
     with pytest.raises(OptionError, match="the range of `z` is not known"):
         line.inverse("z", 4.0)
+    weighted = ad.fit("y ~ a*x", {"x": x, "y": x + np.sin(x)}, weights=x + 1)
+    with pytest.raises(OptionError, match="the standard deviation of a new reading is not known"):
+        weighted.inverse("x", 4.0)
+    assert weighted.inverse("x", 4.0, 0.5)
+    data, priors = {"x": x, "y": x + np.sin(x), "g": group}, {"b[g]": "normal(0, s)"}
+    with pytest.raises(OptionError, match="a fit with random effects has no inverse predictions"):
+        ad.fit("y ~ a*x + b[g]", data, priors=priors, laplace="b").inverse("x", 4.0)
+    with pytest.raises(OptionError, match="there are no residuals: the model needs a numeric target"):
+        likelihood.residuals({"x": x, "y": x})
 
 
 @pytest.mark.slow

@@ -310,7 +310,6 @@ def noisy_rational(seed: int) -> dict[str, Array]:
 
 
 @pytest.mark.sampled
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [28, 32, 4, 5, 12, 15, 19])
 def test_of_curves_that_are_nearly_as_likely_the_one_without_a_pole_is_reported(seed: int) -> None:
     """A pole between two rows explains the noise of one of them."""

@@ -711,6 +711,7 @@ PARTS = [np.flatnonzero(GROUPED["g"] == k) for k in range(3)]
     ("y ~ a + b*x + z", {}),
     ("[y, z] ~ [a + b*x, a*x]", {}),
     ("y ~ a + b*x", {"loss": "huber"}),
+    ("[y, z] ~ [a + b*x, a*x]", {"loss": "huber"}),
     ("n ~ exp(a + b*x)", {"loss": "poisson"}),
 ])  # fmt: skip
 @each("weights", [None, GROUP_WEIGHTS])
@@ -754,16 +755,23 @@ def check_residual_figures(found: dict[str, Any], objective: Objective, theta: A
     if "residual_std" in found:  # proposal 2 of Huber
         size = found["residual_std"]
         mean = stats.norm.expect(lambda z: min(z * z, 1.345**2))
-        assert np.sum(np.minimum((weighted / size) ** 2, 1.345**2)) == pytest.approx((len(x) - 2) * mean, rel=1e-6)
+        limited = np.minimum((weighted / size) ** 2, 1.345**2)
+        assert np.sum(limited) == pytest.approx((residuals.size - 2) * mean, rel=1e-6)
 
 
-def test_groups_with_rows_of_no_weight_or_undefined_residuals_are_examined_alone() -> None:
+def test_groups_with_rows_of_no_weight_or_undefined_residuals_are_examined_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     objective = Objective("y ~ a*log(x - b)", GROUPED, weights=np.where(np.arange(110) == 45, 0.0, 1.0))
     batch = GroupBatch(objective, PARTS)
     with ignore_float_errors():
         assert figures_of_groups(batch, np.array([[1.0, -1], [1, -1], [1, 2]])) == [None] * 3  # one part of all rows
-        fine = figures_of_groups(batch.take(np.array([0])), np.array([[1.0, -1]]))
-    assert fine[0] is not None
+        (fine,) = figures_of_groups(batch.take(np.array([0])), np.array([[1.0, -1]]))
+        parts = GroupBatch.parts
+        monkeypatch.setattr(GroupBatch, "parts", lambda batch, fits=None: parts(batch, fits, most=1))
+        several = figures_of_groups(batch.take(np.array([1, 0, 2])), np.array([[1.0, -1], [1, -1], [1, 2]]))
+    assert fine is not None
+    assert several == [None, fine, None]  # of parts of one group each
     for options in ({"l2": 0.1}, {"loss": "mae"}, {"loss": "gamma"}):
         other = Objective("y ~ exp(a + b*x)", {**GROUPED, "y": np.abs(GROUPED["y"])}, **options)
         assert figures_of_groups(GroupBatch(other, PARTS), np.ones((3, 2))) == [None] * 3
@@ -847,8 +855,11 @@ def test_medians_of_very_many_rows_are_exact(kind: str, count: int, monkeypatch:
         values = values.round(0)
     if kind == "off":  # the sample is not like the other rows
         values[::7] *= 100
+    read, residuals = list[int](), figures._absolute_residuals
+    monkeypatch.setattr(figures, "_absolute_residuals", lambda o, theta: read.append(o.rows) or residuals(o, theta))
     found = sampled_median(values, 50, monkeypatch)
     assert found == pytest.approx(1.482602218505602 * np.median(np.abs(values)), rel=1e-12)
+    assert (count in read) is (kind == "off")  # all of them are kept in memory only if the sample misleads
 
 
 @each("rows, most", [(5, 9), (9, 9), (1000, 300)])

@@ -14,6 +14,7 @@ import pytest
 import autodiff_cli as ad
 from autodiff_cli.backends.reductions import block_slices, fold
 from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.training import rows as rows_module
 from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.objective import Objective
@@ -23,6 +24,7 @@ from autodiff_cli.training.rows import (
     WEIGHT,
     MemoryRows,
     NonFiniteRows,
+    Rows,
     RowSelection,
     Task,
     column_spreads,
@@ -116,6 +118,28 @@ def test_a_fit_has_the_same_bits_whatever_chunks_the_rows_come_in(model: str, gi
     assert goodness(parts) == goodness(whole)
     assert (parts.loss, parts.rss, parts.accuracy) == (whole.loss, whole.rss, whole.accuracy)
     assert parts.warnings == whole.warnings
+
+
+class Gathered(MemoryRows):
+    """Rows that are gathered for each part of an epoch, as those of files are."""
+
+    gathered_rows = 16
+    run_epoch = Rows.run_epoch
+
+
+@pytest.mark.parametrize("most_shuffled", [10, 100])
+@pytest.mark.parametrize(("batch_size", "block"), [(5, 100), (20, 100), (40, 10)])
+def test_an_epoch_takes_a_step_for_each_batch_of_rows(
+    most_shuffled: int, batch_size: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small steps add up to one along the mean gradient of all rows, times the number of batches."""
+    monkeypatch.setattr(rows_module, "MAX_FULL_SHUFFLE_ROWS", most_shuffled)
+    monkeypatch.setattr(rows_module, "MAX_BLOCK_ROWS", block)
+    data = {"x": np.linspace(1, 2, 40), "y": np.arange(40.0) ** 2}
+    asked = FitOptions(optimizer="sgd", epochs=1, batch_size=batch_size, learning_rate=1e-7, start={"a": 0.0})
+    objective = Objective.of("y ~ a*x", as_dataset(data), asked)
+    end = fit_objective(objective.with_rows(Gathered(objective.table)), asked).parameters["a"]
+    assert end == pytest.approx(1e-7 * 40 / batch_size * 2 * np.mean(data["x"] * data["y"]), rel=1e-4)
 
 
 class Sent(MemoryRows):
