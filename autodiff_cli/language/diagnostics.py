@@ -12,9 +12,17 @@ import unicodedata
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from autodiff_cli import ops
-from autodiff_cli.language.errors import MAX_QUOTE, ExpressionError, if_quotable, join_words, line_and_column
+from autodiff_cli.language.errors import (
+    MAX_QUOTE,
+    ExpressionError,
+    if_quotable,
+    is_quotable,
+    join_words,
+    line_and_column,
+)
 from autodiff_cli.language.lexer import BUILT_FUNCTIONS, Lexeme, Lexemes, is_signed_number, split_outside_brackets
 from autodiff_cli.system import read_tables
 
@@ -67,6 +75,7 @@ def quote_operand_before(text: str, before: list[Lexeme]) -> str:
 
 # --- Mistakes
 
+_MAX_CONTEXT = 100  # characters on either side of a mistake in which other notations are searched
 Message = tuple[str, str | None]  # a message and a suggestion, or None for no suggestion
 _START = Lexeme("START", "", -1, -1)  # stands for the lexeme before the first one
 
@@ -105,14 +114,16 @@ class Mistake:
         return self.last.type in ENDS_OPERAND
 
     @property
-    def rest(self) -> str:
-        """The text from the lexeme on."""
-        return self.text[self.lexeme.start :].strip()
-
-    @property
     def expected(self) -> str:
         """The terminals that are allowed in its place, in words."""
         return expected_terminals(self.accepts)
+
+    @property
+    def statement(self) -> tuple[str, int]:
+        """The part of the statement around it, and its position in this text."""
+        start = self.lexeme.start
+        begin = max(0, start - _MAX_CONTEXT, *(self.text.rfind(mark, 0, start) + 1 for mark in ";\n"))
+        return re.split("[;\n]", self.text[begin : start + _MAX_CONTEXT])[0], start - begin
 
     @cached_property
     def opening(self) -> Lexeme | None:
@@ -185,58 +196,113 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
     return ("", f"{translation}{arguments}") if accepts else None
 
 
+class Notation(NamedTuple):
+    """A notation of mathematics or of other languages.
+
+    Attributes:
+        pattern: matches it in the statement with the mistake, which stands in the match, or in its group `at`.
+        message: the message, with the groups of the pattern in braces.
+        suggestion: what to write here, in the same form; empty for no suggestion.
+        otherwise: the suggestion in place of one that is too long.
+    """
+
+    pattern: str
+    message: str
+    suggestion: str = ""
+    otherwise: str | None = None
+
+
+_INSIDE = r"(?:[^()]|\([^()]*\))*"  # of a pair of brackets
+_OPERAND = rf"(?P<x>\w*\({_INSIDE}\)|[\w.]+)"
+_BAR_MESSAGE = "`|` is not in the language; use the function `abs` for an absolute value"
+_BRACE_MESSAGE = "`{{` is not in the language; arguments and operands go in round brackets"
+_CHOICE_MESSAGE = "for a choice between values, use the function `where`"
+_LAMBDA_MESSAGE = (
+    "a function without a name is not in the language; write its value alone, or give it a name: `f(x) = x^2; f(3)`"
+)
+_LATEX_MESSAGE = "type formulas as in `sqrt(x)/2`, not in LaTeX"
+_FUNCTION_SIGNS = {"√": "sqrt", "∛": "cbrt", "∑": "sum", "∏": "prod"}
+
+# The first notation that matches counts.
+_NOTATIONS = (
+    Notation(r"^\s*[“”‘’](?P<x>.*)[“”‘’]\s*$", "leave out the quotation marks around the formula", "{x}"),
+    Notation(
+        r"(?:\|\||‖)(?P<x>[^|‖\s][^|‖]*)(?:\|\||‖)", "`‖` is not in the language; use the function `norm` for a length",
+        "norm({x})",
+    ),
+    Notation(r"(?P<f>[^\W\d]\w*)\|(?P<x>[^|\s][^|]*)\|", _BAR_MESSAGE, "{f}(abs({x}))"),
+    Notation(r"\|(?P<x>[^|\s][^|]*)\|", _BAR_MESSAGE, "abs({x})", "abs(x)"),
+    Notation(
+        r"\(\s*1\s*\|\s*(?P<x>[^\W\d]\w*)\s*\)", "a random effect of each `{x}` is written `u[{x}]`, with --laplace u",
+    ),
+    Notation(r"~.*\|\s*(?P<x>\w+)\s*$", "the option --by {x} fits each group of `{x}` by itself"),
+    Notation(r"(?:^|[-+*/^(,=~])\s*\|", _BAR_MESSAGE, "abs(x)"),
+    Notation(r"\|", "`|` is not in the language; the logical operator is a word", "or"),
+    Notation(rf"{_OPERAND}!", "`!` is not in the language; a factorial is a gamma function", "gamma({x} + 1)"),
+    *(
+        Notation(rf"^\s*{pattern}$", _CHOICE_MESSAGE, "where({condition}, {a}, {b})", "where(condition, a, b)")
+        for pattern in (
+            r"(?P<at>if\s+)(?P<condition>.+?)\s+then\s+(?P<a>.+?)\s+else\s+(?P<b>.+)",
+            r"(?P<a>.+?)\s+(?P<at>if\s+)(?P<condition>.+?)\s+else\s+(?P<b>.+)",
+            r"(?P<condition>.+?)\s*(?P<at>\?)\s*(?P<a>.+?)\s*:\s*(?P<b>.+)",
+        )
+    ),
+    Notation(r"\bif\s*|\?|^\s*Piecewise\b.*", _CHOICE_MESSAGE, "where(condition, a, b)"),
+    Notation(r"\blambda\s+\w[^:]*:\s*(?P<x>.+)", _LAMBDA_MESSAGE, "{x}"),
+    Notation(r"^\s*(?P<name>\w+)\s*(?:->|=>(?=.*\b(?P=name)\b))\s*(?P<x>.+)", _LAMBDA_MESSAGE, "{x}"),
+    Notation(r"\bfunction\s*\(.*", _LAMBDA_MESSAGE),
+    Notation(r"^\s*d\s*/\s*d\w+\s+(?P<x>.+)|∂\w*\s*/\s*∂\w+\s*(?P<y>.*)|[∂∇]", DERIVATIVE_MESSAGE, "{x}{y}"),
+    Notation(r"\s--(?P<x>\w+)\s+\S", "`--{x}` is an option; it goes outside of the quotes around the expression"),
+    Notation(r"^\s*(?P<word>return|let|var|const)\s+(?P<x>.+)", "`{word}` is not in the language; leave it out", "{x}"),
+    Notation(r"^\s*(?:def|function)\s+\w", "a function is defined as in `f(x) = x^2; f(3)`"),
+    Notation(r"^\s*(?:import|from)\s+\w", "all functions are built in; nothing is imported"),
+    Notation(r"^\s*lim\s+\w|∫", "limits and integrals are not in the language"),
+    Notation(
+        r"(?:,|\b(?:at|for|where|when|with)\b)(?=\s*(?P<x>\w+)\s*=(?!=))",
+        "values of variables are not part of the expression; give one by the option `--{x} 2`",
+    ),
+    Notation(r"\bfor\b", "loops are not in the language; operations apply to each element of an array"),
+    Notation(r"~\s*\.", "write the columns with their parameters, as in `y ~ a + b*x`"),
+    Notation(r"\.(?P<x>[*/^])", "operators have no dot; they apply to each element of an array", "{x}"),
+    *(
+        Notation(
+            rf"{sign}\s*(?:\((?P<x>{_INSIDE})\)|(?P<y>\w+))", f"`{sign}` is not in the language",
+            f"{function}({{x}}{{y}})", f"{function}(x)",
+        )
+        for sign, function in _FUNCTION_SIGNS.items()
+    ),
+    Notation(rf"{_OPERAND}\s*°", "angles are in radians", "({x}*pi/180)"),
+    Notation(r"(?P<f>\w+_)\{(?P<x>\w*)\}", _BRACE_MESSAGE, "{f}{x}"),  # an index in LaTeX
+    Notation(r"(?P<f>[^\W\d]\w*)?\{(?P<x>[^{}]*)\}", _BRACE_MESSAGE, "{f}({x})", "("),
+    Notation(r"\\|^\s*\$", _LATEX_MESSAGE),
+    Notation(
+        r"^\s*~",
+        "nothing is left of `~`; shells remove names in backticks from double quotes, so use single quotes",
+    ),
+    Notation(r"^\s*=(?P<x>.*)", "a formula does not begin with `=`", "{x}"),
+    Notation(r"(?P<x>[-+*/^%])=(?!=)", "`{x}=` is not in the language: a name has one value, which is bound by `=`"),
+    Notation(r":=", "`:=` is not in the language; use `=`", "="),
+    Notation(r"\[[^][]*:", "slices are not in the language: an index is one integer, as in `v[0]`"),
+    Notation(r"~.*:", "an interaction is a product with a parameter: `b*x*z`, or `b[group]*x` for labels"),
+)  # fmt: skip
+
+
 def foreign_notation(mistake: Mistake) -> Message | None:
-    """Return the message for a notation of other languages that consists of several lexemes; None if it is none."""
-    text, before, lexeme, last = mistake.text, mistake.before, mistake.lexeme, mistake.last
-    if lexeme.text[:1] in QUOTATION_MARKS and lexeme.type in ("OTHER", "TEXT"):
-        return _quotation_mark(mistake)
-    if not before:
-        return None
-    first_words = [each.text for each in before[:2]]
-    if lexeme.text == "|" and mistake.is_adjacent and last.type == "NAME" and ops.overloads(last.text):
-        return _BAR_MESSAGE, f"{last.text}({_absolute_value(text, lexeme)})"
-    if lexeme.text == "!" and mistake.follows_operand:
-        factorial = f"gamma({quote_operand_before(text, before)} + 1)"
-        return "`!` is not in the language; a factorial is a gamma function", factorial
-    if "if" in (lexeme.text, last.text) or first_words[0] == "Piecewise":
-        return "for a choice between values, use the function `where`", _where_call(text)
-    is_lambda = last.text == "lambda" or first_words == ["function", "("]
-    is_arrow = (last.text, lexeme.text) == ("-", ">") or _ARROW.match(text) is not None
-    if (is_lambda and lexeme.type == "NAME") or is_arrow:
-        value = _LAMBDA_VALUE.search(text)
-        message = "a function without a name is not in the language; write its value alone, or give it a name: "
-        return f"{message}`f(x) = x^2; f(3)`", value and if_quotable(value[1], None)
-    if first_words == ["d", "/"] and len(before) == 3 and last.text.startswith("d"):
-        return DERIVATIVE_MESSAGE, if_quotable(mistake.rest, None)
-    if text.endswith(f" --{last.text}", 0, last.end):
-        return f"`--{last.text}` is an option; it goes outside of the quotes around the expression", None
-    words = _STATEMENT_WORDS.get(last.text)
-    if words is not None and lexeme.type == "NAME" and (len(before) == 1 or before[-2].type == "SEPARATOR"):
-        return words, if_quotable(mistake.rest, None) if "leave" in words else None
-    is_before_value = lexeme.type == "COMMA" or lexeme.text in _WORDS_BEFORE_VALUES
-    if is_before_value and _begins_binding(mistake.after):
-        name = mistake.after[0].text
-        return f"values of variables are not part of the expression; give one by the option `--{name} 2`", None
-    if lexeme.text == "for":
-        return "loops are not in the language; operations apply to each element of an array", None
-    return _power_of_function(mistake)
+    """Return the message for a notation of other languages; None if the mistake is in none."""
+    statement, place = mistake.statement
+    for pattern, message, suggestion, otherwise in _NOTATIONS:
+        for match in re.finditer(pattern, statement):
+            parts = match.groupdict("")
+            begin, end = match.span("at" if "at" in parts else 0)
+            if begin <= place <= end:
+                correction = suggestion.format_map(parts).strip()
+                return message.format_map(parts), correction if is_quotable(correction) else otherwise
+    return None
 
 
 def _begins_binding(lexemes: list[Lexeme]) -> bool:
     """Whether lexemes begin with a name and `=`."""
     return [lexeme.type for lexeme in lexemes[:2]] == ["NAME", "EQUAL"]
-
-
-# Words of other languages before a statement: a message.
-_STATEMENT_WORDS = {
-    **{word: f"`{word}` is not in the language; leave it out" for word in ("return", "let", "var", "const")},
-    **dict.fromkeys(("def", "function"), "a function is defined as in `f(x) = x^2; f(3)`"),
-    **dict.fromkeys(("import", "from"), "all functions are built in; nothing is imported"),
-    "lim": UNAVAILABLE_FUNCTIONS["lim"][0],
-}
-_ARROW = re.compile(r"\s*(\w+)\s*=>.*\b\1\b")  # as in `x => x^2`
-_LAMBDA_VALUE = re.compile(r"(?::|[-=]>)\s*(.*\S)")
-_WORDS_BEFORE_VALUES = ("at", "for", "where", "when", "with")
 
 
 def _power_of_function(mistake: Mistake) -> Message | None:
@@ -261,8 +327,10 @@ def _power_of_function(mistake: Mistake) -> Message | None:
 
 
 def _quotation_mark(mistake: Mistake) -> Message | None:
-    """Return the message for a misplaced quotation mark or backtick; None if it encloses text."""
-    lexeme, mark = mistake.lexeme, mistake.lexeme.text[0]
+    """Return the message for a misplaced quotation mark or backtick; None for others."""
+    lexeme, mark = mistake.lexeme, mistake.lexeme.text[:1]
+    if mark not in QUOTATION_MARKS or lexeme.type not in ("OTHER", "TEXT"):
+        return None
     if mark == "'" and mistake.last.type == "NAME" and mistake.is_adjacent:
         return "a prime is not in the language; `grad` gives the derivatives of an expression", None
     if lexeme.type == "TEXT":
@@ -270,125 +338,6 @@ def _quotation_mark(mistake: Mistake) -> Message | None:
     if mistake.text.startswith("``", lexeme.start):
         return "there is no name between these backticks", None
     return f"this {mark} is never closed; a pair of them encloses {QUOTATION_MARKS[mark]}", None
-
-
-_OPERAND = re.compile(r"\s*(?:\(([^()]*)\)|(\w+))")
-_ANGLE = re.compile(r"([\w.]+|\([^()]*\))\s*$")
-_LENGTH = re.compile(rf"(?:\|\||‖)([^|‖]{{1,{MAX_QUOTE}}})(?:\|\||‖)")
-_GROUP = re.compile(r"\s*(\w+)\s*(?:(\))|$)")  # of a formula of R, behind its bar
-_BRACES = re.compile(r"\{([^{}]*)\}")
-_PARTIAL = re.compile(r"∂\w*\s*/\s*∂\w+")
-# Conditional expressions of other languages, with the condition and the two alternatives.
-_CONDITIONALS = [
-    re.compile(r"if\s+(?P<condition>.+?)\s+then\s+(?P<then>.+?)\s+else\s+(?P<other>.+)"),
-    re.compile(r"(?P<then>.+?)\s+if\s+(?P<condition>.+?)\s+else\s+(?P<other>.+)"),
-    re.compile(r"(?P<condition>.+?)\s*\?\s*(?P<then>.+?)\s*:\s*(?P<other>.+)"),
-]
-_FUNCTION_SIGNS = {"√": "sqrt", "∛": "cbrt", "∑": "sum", "∏": "prod"}
-_BAR_MESSAGE = "`|` is not in the language; use the function `abs` for an absolute value"
-
-
-def _absolute_value(text: str, bar: Lexeme) -> str:
-    """Return the call of `abs` for an operand between bars, of which `bar` is the first."""
-    inside, closing, _ = text[bar.end : bar.end + MAX_QUOTE].partition("|")
-    return f"abs({inside.strip()})" if closing and inside.strip() and inside.isprintable() else "abs(x)"
-
-
-def _where_call(text: str) -> str:
-    """Return the call of `where` for a conditional expression of another language, or the form of such a call."""
-    for pattern in _CONDITIONALS:
-        if parts := pattern.fullmatch(text.strip()):
-            call = "where({condition}, {then}, {other})".format_map(parts.groupdict())
-            return if_quotable(call, "where(condition, a, b)")
-    return "where(condition, a, b)"
-
-
-def _length(mistake: Mistake) -> Message | None:
-    """Return the message for a length between double bars; None for other bars."""
-    length = None if mistake.follows_operand else _LENGTH.match(mistake.text, mistake.lexeme.start)
-    if length is None:
-        return None
-    message = f"`{mistake.lexeme.text}` is not in the language; use the function `norm` for a length"
-    return message, f"norm({length[1].strip()})"
-
-
-def _bar(mistake: Mistake) -> Message:
-    """Return the message for a bar: of a length, of an absolute value, of a formula of R, or as an operator."""
-    text, bar = mistake.text, mistake.lexeme
-    if length := _length(mistake):
-        return length
-    group = _GROUP.match(text, bar.end) if mistake.follows_operand and "~" in text else None
-    if group and group[2]:
-        return f"a random effect of each `{group[1]}` is written `u[{group[1]}]`, with --laplace u", None
-    if group:
-        return f"the option --by {group[1]} fits each group of `{group[1]}` by itself", None
-    if mistake.follows_operand or text.startswith("||", bar.start):
-        return "`|` is not in the language; the logical operator is a word", "or"
-    return _BAR_MESSAGE, _absolute_value(text, bar)
-
-
-def _dot(mistake: Mistake) -> Message | None:
-    """Return the message for all columns in a formula of R, or for an operator with a dot; None for other dots."""
-    following = mistake.text[mistake.lexeme.end : mistake.lexeme.end + 1]
-    if mistake.last.type == "TILDE":
-        return "write the columns with their parameters, as in `y ~ a + b*x`", None
-    if following in ("*", "/", "^"):
-        return "operators have no dot; they apply to each element of an array", following
-    return None
-
-
-def _function_sign(mistake: Mistake) -> Message:
-    """Return the message for a sign of a function, such as √."""
-    sign = mistake.lexeme
-    operand = _OPERAND.match(mistake.text, sign.end, sign.end + MAX_QUOTE)
-    inside = (operand and (operand[1] or operand[2])) or "x"
-    return f"`{sign.text}` is not in the language", f"{_FUNCTION_SIGNS[sign.text]}({inside})"
-
-
-def _derivative_sign(mistake: Mistake) -> Message:
-    quotient = _PARTIAL.match(mistake.text, mistake.lexeme.start)
-    differentiated = "" if quotient is None else mistake.text[quotient.end() :].strip()
-    return DERIVATIVE_MESSAGE, if_quotable(differentiated, None)
-
-
-def _degree_sign(mistake: Mistake) -> Message:
-    start = mistake.lexeme.start  # it may stand inside a word, which is then no lexeme
-    angle = _ANGLE.search(mistake.text, max(start - MAX_QUOTE, 0), start)
-    return "angles are in radians", angle and if_quotable(f"({angle[1]}*pi/180)", None)
-
-
-def _brace(mistake: Mistake) -> Message | None:
-    """Return the message for a pair of braces; None for a brace without its partner."""
-    braces = _BRACES.match(mistake.text, mistake.lexeme.start)
-    if braces is None:
-        return None
-    name = mistake.last.text if mistake.last.type == "NAME" else ""
-    call = f"{name}{braces[1]}" if name.endswith("_") else f"{name}({braces[1]})"  # `x_{1}` is an index in LaTeX
-    return "`{` is not in the language; arguments and operands go in round brackets", if_quotable(call, "(")
-
-
-def _enclosing_quotes(mistake: Mistake) -> Message | None:
-    """Return the message for quotation marks around the whole formula; None for others."""
-    quoted = if_quotable(mistake.text.strip(" “”‘’"), None)
-    return None if mistake.before else ("leave out the quotation marks around the formula", quoted)
-
-
-_LATEX_MESSAGE = "type formulas as in `sqrt(x)/2`, not in LaTeX"
-# The messages for single characters; a character for which the function returns None has the usual message.
-_CHARACTER_RULES: dict[str, Callable[[Mistake], Message | None]] = {
-    "|": _bar,
-    "‖": _length,
-    "\\": lambda _: (_LATEX_MESSAGE, None),
-    "$": lambda mistake: None if mistake.before else (_LATEX_MESSAGE, None),
-    ".": _dot,
-    "{": _brace,
-    "°": _degree_sign,
-    "∫": lambda _: UNAVAILABLE_FUNCTIONS["integral"],
-    "?": lambda mistake: ("`?` is not in the language; use the function `where`", _where_call(mistake.text)),
-    **dict.fromkeys("∂∇", _derivative_sign),
-    **dict.fromkeys("“”‘’", _enclosing_quotes),
-    **dict.fromkeys(_FUNCTION_SIGNS, _function_sign),
-}
 
 
 def _foreign_character(mistake: Mistake) -> Message:
@@ -484,8 +433,7 @@ def _unknown_character(mistake: Mistake) -> Message | None:
     """Return the message for a character that is not in the language; None for a lexeme of the language."""
     if mistake.lexeme.type != "OTHER":
         return None
-    rule = _CHARACTER_RULES.get(mistake.lexeme.text)
-    message, suggestion = (rule and rule(mistake)) or _foreign_character(mistake)
+    message, suggestion = _foreign_character(mistake)
     is_complete = suggestion or not message.startswith("`")
     return message if is_complete else f"{message}; expected {mistake.expected}", suggestion
 
@@ -501,27 +449,15 @@ def _foreign_operator(mistake: Mistake) -> Message | None:
 
 def _misplaced_sign(mistake: Mistake) -> Message | None:
     """Return the message for `=`, `~` or `:` where it is not allowed; None for other lexemes."""
-    sign, last = mistake.lexeme, mistake.last
-    if sign.type == "TILDE" and not mistake.before:
-        return "nothing is left of `~`; shells remove names in backticks from double quotes, so use single quotes", None
+    sign = mistake.lexeme
     if sign.type == "TILDE":
         return "a model has exactly one `~`, between its target and its prediction: `y ~ a*x`", None
-    if sign.text.startswith(":="):
-        return "`:=` is not in the language; use `=`", "="
-    if sign.type == "SHAPE" and mistake.is_in_array:
-        return "slices are not in the language: an index is one integer, as in `v[0]`", None
-    if sign.type == "SHAPE" and any(lexeme.type == "TILDE" for lexeme in mistake.before):
-        return "an interaction is a product with a parameter: `b*x*z`, or `b[group]*x` for labels", None
     if sign.type == "SHAPE":
         return "`:` declares the shape of one name, in a statement of its own: `W: 2x3`", None
     if sign.type != "EQUAL":
         return None
     if mistake.opening is not None and len(mistake.before) > 1 and mistake.before[-2].type == "COMMA":
         return "arguments cannot be given by name; `autodiff ops` lists the arguments of each function", None
-    if not mistake.before:
-        return "a formula does not begin with `=`", if_quotable(mistake.text[sign.end :].strip(), None)
-    if last.text in "+-*/^%" and mistake.is_adjacent:
-        return f"`{last.text}=` is not in the language: a name has one value, which is bound by `=`", None
     return "`=` binds one name, at the start of a statement; use `==` to compare two values", "=="
 
 
@@ -669,7 +605,9 @@ def _missing_product(mistake: Mistake, product: str) -> Message:
 
 # Functions that explain a mistake, or return None; the first message is shown.
 _RULES: tuple[Callable[[Mistake], Message | None], ...] = (
+    _quotation_mark,
     foreign_notation,
+    _power_of_function,
     lambda mistake: _percentage(mistake.before),
     _unknown_character,
     _foreign_operator,

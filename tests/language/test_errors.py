@@ -182,7 +182,7 @@ BAD = [
     ("∫x dx", 1, 1, "integrals are not in the language", None),
     ("∂(x^2)/∂x", 1, 1, "derivatives are not written in the expression", None),
     ("sin(30°)", 1, 7, "angles are in radians", "(30*pi/180)"),
-    ("x ? y : z", 1, 3, "`?` is not in the language", "where(x, y, z)"),
+    ("x ? y : z", 1, 3, "use the function `where`", "where(x, y, z)"),
     ("x === 2", 1, 5, "`===` is not an operator", "=="),
     ("x => 2", 1, 4, "`=>` is not an operator", ">="),
     ("x <> 2", 1, 4, "`<>` is not an operator", "!="),
