@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from autodiff_cli.data.dialect import FileOptions
     from autodiff_cli.data.files import DataSource
+    from autodiff_cli.render.progress import ProgressBar
     from autodiff_cli.render.report import OutputGuard, Paper, Report
 
 
@@ -95,6 +96,13 @@ class Environment(NamedTuple):
         if self.terminal:
             return TerminalPaper(self.stdout, self.width, self.colour, self.digits)
         return Paper(self.stdout, self.digits)
+
+    def progress_bar(self, total: int | None = None) -> ProgressBar:
+        """Return a progress bar on the terminal, which is never shown elsewhere; see `ProgressBar`."""
+        from autodiff_cli.render.progress import ProgressBar
+
+        clock = self.clock if self.terminal and not self.json else None
+        return ProgressBar(self.stdout, self.width, self.colour, total, clock)
 
     def note(self, *messages: str) -> None:
         """Write messages to standard error. Nothing happens if the stream is closed; very long lines are shortened."""

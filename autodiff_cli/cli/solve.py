@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import EXPR, IMPLICIT, Call, command, output_option
-from autodiff_cli.cli.environment import BadInput, Environment, ExitStatus, Output
+from autodiff_cli.cli.environment import BadInput, ExitStatus, Output
 from autodiff_cli.language.errors import MissingValueError, format_names
 from autodiff_cli.options import CheckedOptions, at_least, between, option
 from autodiff_cli.solving import MAX_BOXES
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from autodiff_cli.solving.solutions import BoxProblem
 
 _MAX_DIGITS = 10_000  # limit of --precision; more digits take minutes
-_PROGRESS_DELAY, _PROGRESS_INTERVAL = 2.0, 0.2  # seconds before progress is shown, and between updates
 _search = partial(option, group="Search")
 _BOXES_HELP = "Stop after N boxes, and list the undecided ones."
 
@@ -127,7 +125,7 @@ def _read_problem(call: Call, expression: str, options: SearchOptions, with_star
     numbers = {name: text for name, text in values.items() if name not in ranges}
     # The report shows them as floats.
     fixed = {name: inputs.representable_constant(f"`{name}`", text).output for name, text in numbers.items()}
-    progress = _progress(call.environment)
+    progress = call.environment.progress_bar().update_search
     return BoxProblem(formula, ranges, fixed, options.precision, options.max_boxes, progress)
 
 
@@ -145,20 +143,3 @@ def _check_values(call: Call, formula: Formula) -> None:
             raise BadInput(f"the value of `{name}`: a range is LOW..HIGH, such as -10..10, not `{text}`")
     numbers = {name: text for name, text in call.values.items() if not inputs.split_interval(text)}
     inputs.check_single_values(numbers, call.command.name)
-
-
-def _progress(environment: Environment) -> Callable[[int, int], None]:
-    """Return a function that shows on a terminal how many boxes a long search has examined."""
-    if not environment.terminal or not environment.stderr.isatty():
-        return lambda done, left: None
-    due, is_shown = environment.clock() + _PROGRESS_DELAY, False
-
-    def show(done: int, left: int) -> None:
-        nonlocal due, is_shown
-        now = environment.clock()
-        if now > due if left else is_shown:
-            due, is_shown = now + _PROGRESS_INTERVAL, left > 0
-            environment.stderr.write(f"\r\x1b[K{done:,} boxes examined, {left:,} left" if left else "\r\x1b[K")
-            environment.stderr.flush()
-
-    return show

@@ -225,7 +225,7 @@ def _run_fit(
     model: Model, source: DataSource, options: FitOptions, environment: Environment, files: _FitFiles, every: int | None
 ) -> _FitRun:
     """Fit a model while the table of its epochs is printed, or every N-th of them."""
-    from autodiff_cli.render.progress import EpochTable, ProgressBar, columns_text, step_noun
+    from autodiff_cli.render.progress import EpochTable, columns_text, step_noun
     from autodiff_cli.render.report import OutputGuard
     from autodiff_cli.training.fitting.fit import Interrupted, fit_objective
     from autodiff_cli.training.fitting.minimization import choose_method
@@ -236,8 +236,7 @@ def _run_fit(
 
     title = model.text, f"data: {source.name}, {columns_text(model.columns)}", *model.notes, *model.warnings
     guard = OutputGuard(environment.stdout) if files.paths or options.checkpoint else None
-    clock = environment.clock if environment.terminal and not environment.json else None
-    bar = ProgressBar(environment.stdout, environment.width, environment.colour, options.epochs, clock)
+    bar = environment.progress_bar(options.epochs)
     table = EpochTable(_progress_paper(environment, guard), title, every, bar)
     source.on_progress, status = bar.update_reading, ExitStatus.DONE
     with contextlib.ExitStack() as cluster_stack:  # it ends after the table, and after an interrupt is noted

@@ -31,6 +31,7 @@ ELLIPSIS = "…"
 _MIN_LABEL_LENGTH = 12  # of a sub-expression before its call; where less is left, the call is left out
 _MIN_NAME_LENGTH = 7  # of a name without its middle; a shorter one cannot be recognized
 _OPERANDS_PER_END = 3  # operands at either end that a long sum stores: the cost of its label is bounded
+_CHAIN_ENDS = ((3, 3), (2, 3), (2, 2), (1, 2), (1, 1))  # numbers of operands at both ends of a shortened sum
 
 
 class Label:
@@ -98,29 +99,15 @@ class Label:
 
     def _abbreviate_chain(self, room: int) -> str:
         """Return as many operands from both ends as fit. The last comes first: it tells a sum from its partial sums."""
-        *_, (sign, last) = self._trailing
+        for first, last in _CHAIN_ENDS:
+            if first < len(self._leading) and last <= len(self._trailing):
+                head = "".join(sign + operand.text for sign, operand in self._leading[:first]) + self._leading[first][0]
+                tail = "".join(sign + operand.text for sign, operand in self._trailing[-last:])
+                if len(text := f"{head}{ELLIPSIS}{tail}") <= room:
+                    return text
+        *_, (sign, operand) = self._trailing
         left = room - len(ELLIPSIS) - len(sign)
-        if left < 1:
-            return ELLIPSIS
-        head, tail = "", sign + last.fit(left)
-        if len(last.text) > left:
-            return ELLIPSIS + tail
-        gap_width = len(sign) + len(ELLIPSIS)  # all signs of a chain have one width
-        first, later = 0, 1  # how many operands are written at either end
-        while True:  # all operands, which do not fit, fit even less beside an ellipsis
-            if first <= later - 1 and first < _OPERANDS_PER_END:
-                sign, operand = self._leading[first]
-                if len(head) + len(sign + operand.text) + gap_width + len(tail) > room:
-                    break
-                head, first = head + sign + operand.text, first + 1
-            elif later < len(self._trailing):
-                sign, operand = self._trailing[-later - 1]
-                if len(head) + gap_width + len(sign + operand.text) + len(tail) > room:
-                    break
-                tail, later = sign + operand.text + tail, later + 1
-            else:
-                break
-        return (head + self._leading[first][0] if head else "") + ELLIPSIS + tail
+        return ELLIPSIS if left < 1 else f"{ELLIPSIS}{sign}{operand.fit(left)}"
 
     def _operand_widths(self, room: int) -> Iterator[tuple[Label, int]]:
         """Yield each operand with its width: short operands get their width, and long ones share the rest equally."""

@@ -115,7 +115,7 @@ class EpochTable:
 
 
 class ProgressBar:
-    """A progress bar at the foot of a terminal, which appears when a fit takes longer than `BAR_DELAY`.
+    """A progress bar at the foot of a terminal, which appears when work takes longer than `BAR_DELAY`.
 
     Args:
         total: the number of epochs; None if it is not known.
@@ -153,6 +153,13 @@ class ProgressBar:
     def update_draws(self, count: int, total: int) -> None:
         """Show the number of draws from the posterior."""
         self._show("sampling", count, total, f"draw {count}", "")
+
+    def update_search(self, done: int, left: int) -> None:
+        """Show the number of boxes that a search has examined; remove the bar when none are left."""
+        if left:
+            self._show("search", done, done + left, f"{done:,} boxes examined", f"{left:,} left")
+        else:
+            self.hide()
 
     def _show(self, work: str, completed: float, total: int | None, before: str, after: str) -> None:
         """Show the progress with a text before and after the bar, at most every `BAR_INTERVAL` seconds."""

@@ -10,7 +10,6 @@ import pytest
 
 from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.main import run
-from autodiff_cli.cli.solve import _progress
 from tests.each import each
 from tests.support import expect_refusal, run_cli
 
@@ -96,36 +95,35 @@ def test_plots() -> None:
     assert "y over x, o: points found" in run_cli('maximize "x*y*(1 - x - y)" --x 0..1 --y 0..1 --plot')
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@each("last", [9.1, 11.0])
-def test_a_long_search_shows_its_progress_in_a_terminal_and_takes_it_away(last: float) -> None:
-    def searched(terminal: bool, stderr: io.StringIO) -> str:
-        times = [0.0, 0.5, 1.9, 2.1, 2.2, 2.35, 9.0, last]
+def test_a_long_search_shows_its_progress_in_a_terminal() -> None:
+    def searched(**settings: bool) -> str:
+        times = [0.0, 0.5, 0.9, 2.1, 2.15, 2.35, 9.0]
         clock = iter(times)
-        show = _progress(Environment(io.StringIO(), io.StringIO(), stderr, terminal, clock=lambda: next(clock)))
+        stdout = io.StringIO()
+        environment = Environment(io.StringIO(), stdout, io.StringIO(), clock=lambda: next(clock), **settings)
+        show = environment.progress_bar().update_search
         for time in times[1:]:
-            show(round(1000 * time), round(1000 * (last - time)))
-        return stderr.getvalue()
+            show(round(1000 * time), 1)
+        show(9000, 0)
+        return stdout.getvalue()
 
-    *lines, end = searched(True, Terminal()).split("\r\x1b[K")
-    assert end == ""
-    assert re.findall(r"([\d,]+) boxes examined, [\d,]+ left;", ";".join([*lines, ""])) == ["2,100", "2,350", "9,000"]
-    assert searched(True, io.StringIO()) == searched(False, Terminal()) == ""
+    assert [*dict.fromkeys(re.findall(r"([\d,]+) boxes examined", searched(terminal=True)))] == [
+        "2,100",
+        "2,350",
+        "9,000",
+    ]
+    assert searched(terminal=True, json=True) == searched(terminal=False) == ""
 
 
 @each("limit", [1, 30, 5000, 100_000], sampled=True)
 def test_no_progress_is_left_when_a_report_begins(limit: int) -> None:
-    stderr = Terminal()
-    environment = Environment(io.StringIO(), stderr, stderr, True, clock=itertools.count(step=10).__next__)
+    stdout = io.StringIO()
+    environment = Environment(io.StringIO(), stdout, stdout, True, clock=itertools.count(step=10).__next__)
     assert run(["minimize", "sin(9*x)*y", "--x", "-9..9", "--y", "-5..5", "--max-boxes", str(limit)], environment) == 0
-    progress, begun, report = stderr.getvalue().rpartition("\r\x1b[K")
+    progress, title, report = stdout.getvalue().partition("sin(9*x)*y\n")
+    assert title
+    assert re.sub(r"\s|\x1b\[[\d?;]*[a-zA-Z]", "", progress.rpartition("\x1b[2K")[2]) == ""
     assert "boxes examined, " not in report.partition("Complete")[0].partition("Incomplete")[0]
-    assert bool(progress) is bool(begun)
-    assert report.startswith("sin(9*x)*y\n")
 
 
 @each(
