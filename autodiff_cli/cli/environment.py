@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TextIO
 
-from autodiff_cli.language.errors import InputError
+from autodiff_cli.language.errors import InputError, escape_controls
 from autodiff_cli.system import error_reason
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Environment(NamedTuple):
 
     def note(self, *messages: str) -> None:
         """Write messages to standard error. Nothing happens if the stream is closed; very long lines are shortened."""
-        from autodiff_cli.render.formatting import escape_controls, shorten_middle
+        from autodiff_cli.render.formatting import shorten_middle
 
         lines = (line for message in messages for line in escape_controls(message).split("\n"))
         with contextlib.suppress(OSError):

@@ -67,14 +67,14 @@ class ExpressionError(InputError):
             self.line, self.column = line_and_column(text, start)
 
     def __str__(self) -> str:
-        message = "\n".join(map(_printable, self.message.split("\n")))
+        message = escape_controls(self.message)
         lines = [message]
         if self.start is not None:
             lines = [f"line {self.line}, column {self.column}: {message}"]
             if self.text.strip():
                 lines += excerpt(self.text, self.start)
         if self.suggestion is not None:
-            lines.append(f"Did you mean `{_printable(self.suggestion)}`?")
+            lines.append(f"Did you mean `{escape_controls(self.suggestion)}`?")
         return "\n".join(lines)
 
 
@@ -123,10 +123,9 @@ def excerpt(text: str, start: int) -> tuple[str, str]:
     if end - begin > EXCERPT_WIDTH:
         left = max(begin, min(start - EXCERPT_WIDTH // 2, end - EXCERPT_WIDTH))
         right = min(end, left + EXCERPT_WIDTH)
-    before = ("…" if left > begin else "") + _printable(text[left:start])
-    after = _printable(text[start:right]) + ("…" if right < end else "")
-    padding = "".join("\t" if character == "\t" else " " * character_width(character) for character in before)
-    return f"  {before}{after}", f"  {padding}^"
+    before = ("…" if left > begin else "") + escape_controls(text[left:start])
+    after = escape_controls(text[start:right]) + ("…" if right < end else "")
+    return f"  {before}{after}", f"  {' ' * sum(map(character_width, before))}^"
 
 
 def check_known(name: str, names: Collection[str], words: str = "the expression has no variable") -> None:
@@ -239,12 +238,25 @@ def if_quotable(text: str, otherwise: _Otherwise) -> str | _Otherwise:
     return text if is_quotable(text) else otherwise
 
 
-def _printable(text: str) -> str:
-    """Return the text with `�` for characters that disturb a terminal: controls, direction marks, surrogates."""
+# Unicode categories that are escaped: control characters, direction marks, lone surrogates, line separators.
+_CONTROL_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def escape_controls(text: str) -> str:
+    """Return the text with every character that could control a terminal shown as its code (`\\x1b`).
+
+    Newlines are kept.
+    """
+    if text.isprintable():
+        return text
     return "".join(
-        "�" if character != "\t" and unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") else character
-        for character in text
+        escape_character(c) if c != "\n" and unicodedata.category(c) in _CONTROL_CATEGORIES else c for c in text
     )
+
+
+def escape_character(character: str) -> str:
+    """Return the code of a character in Python, such as `\\x1b`."""
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def character_width(character: str) -> int:

@@ -16,12 +16,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, TypeAlias
 
-from autodiff_cli.language.errors import character_width
+from autodiff_cli.language.errors import character_width, escape_character, escape_controls
 
 # --- Text ---
-
-# Unicode categories that are escaped: control characters, direction marks, lone surrogates, line separators.
-_CONTROL_CATEGORIES = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]+")
 
@@ -36,20 +33,6 @@ _SUBSTITUTES |= {"▸": ">", "◂": "<", "•": "*", "░": ".", "▒": ":", "�
 _LINE_SUBSTITUTES = {"HEAVY": ("=", "#", "#"), "DOUBLE": ("=", "|", "*"), "LIGHT": ("-", "|", "+")}
 _CONTINUES = re.compile(r"(?:[-+*/%@^=<>≤≥≠~,;×·÷−]|\b(?:and|or|not))$")  # ends a line whose formula continues below
 _FIRST_BRAILLE, _LAST_BRAILLE = "\u2800", "\u28ff"  # plots in the terminal are made of Braille patterns
-
-
-def escape_controls(text: str) -> str:
-    """Return the text with every character that could control a terminal shown as its code (`\\x1b`).
-
-    Newlines are kept.
-    """
-    if text.isprintable():
-        return text
-    return "".join(_escape(c) if c != "\n" and unicodedata.category(c) in _CONTROL_CATEGORIES else c for c in text)
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def _replace_lacking(error: UnicodeError) -> tuple[str, int]:
@@ -67,7 +50,7 @@ def _lookalike(character: str) -> str:
         if {"UP", "DOWN", "VERTICAL"}.isdisjoint(words):
             return horizontal
         return vertical if {"LEFT", "RIGHT", "HORIZONTAL"}.isdisjoint(words) else corner
-    return _SUBSTITUTES.get(character) or _escape(character)
+    return _SUBSTITUTES.get(character) or escape_character(character)
 
 
 codecs.register_error(LOOKALIKE_ERRORS, _replace_lacking)

@@ -33,6 +33,7 @@ from autodiff_cli.graph.codegen import Fragment
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Gate
 from autodiff_cli.graph.tape import expand_helpers
+from autodiff_cli.language.errors import escape_controls
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.render import formatting
 from autodiff_cli.render.drawing import SVG_STYLE, WHOLE_GRAPH, Drawing, View, build_drawing, graph_shapes, safe_label
@@ -320,7 +321,7 @@ class _FormulaText:
         self._nodes = trace.tape.nodes
         self._source = trace.expression.source
         text = trace.expression.text if self._source is None else self._source.text
-        pieces = [formatting.escape_controls(character) for character in text]
+        pieces = [escape_controls(character) for character in text]
         self.text = "".join(pieces)
         self._offsets = [*accumulate((len(piece.encode("utf-16-le")) // 2 for piece in pieces), initial=0)]
 
@@ -421,7 +422,7 @@ def home_page(formula: str, values: str, message: str) -> str:
 
 
 def _formula_form(formula: str, values: str, message: str) -> str:
-    text = escape(formatting.escape_controls(message))
+    text = escape(escape_controls(message))
     alert = f'<pre class="message" role="alert" tabindex="0">{text}</pre>' if message else ""
     return page_file("page/served/box.html").format(formula=escape(formula), values=escape(values), message=alert)
 

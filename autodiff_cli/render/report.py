@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, TextIO, TypeVar
 
-from autodiff_cli.language.errors import pluralize
-from autodiff_cli.render.formatting import display_width, escape_controls, number_formats, single_line, wrap_line
+from autodiff_cli.language.errors import escape_controls, pluralize
+from autodiff_cli.render.formatting import display_width, number_formats, single_line, wrap_line
 
 MIN_TEXT_WIDTH = 12  # a narrower column of wrapped text is unreadable
 COLUMN_GAP = 2  # spaces between the columns of a table

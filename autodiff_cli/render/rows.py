@@ -66,7 +66,11 @@ def _arrow_csv(cells: Sequence[Any], columns: Sequence[NDArray[Any]]) -> str | N
     import pyarrow as pa
     from pyarrow import csv as pa_csv
 
-    arrays = [*cells, *(_arrow_texts(column) for column in columns)]
+    added = (
+        format_numbers(column, shortest_text) if column.dtype.kind == "f" else pa.array(_cell_texts(column, None))
+        for column in columns
+    )
+    arrays = [*cells, *added]
     table = pa.RecordBatch.from_arrays(arrays, names=[str(position) for position in range(len(arrays))])
     sink = pa.BufferOutputStream()
     try:
@@ -74,15 +78,6 @@ def _arrow_csv(cells: Sequence[Any], columns: Sequence[NDArray[Any]]) -> str | N
     except pa.ArrowInvalid:
         return None
     return sink.getvalue().to_pybytes().decode("utf-8")
-
-
-def _arrow_texts(column: NDArray[Any]) -> Any:
-    """Return the texts of a column (see `_cell_texts`) as an Arrow array."""
-    if column.dtype.kind == "f":
-        return format_numbers(column, shortest_text)
-    import pyarrow as pa
-
-    return pa.array(_cell_texts(column, None))
 
 
 # --- Gradients at many points ---

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from autodiff_cli.explain.record import BackwardStep, ForwardStep, Trace
 from autodiff_cli.explain.sentences import BACKWARD_PASS_SENTENCE, StepSentences, closing_phrases
+from autodiff_cli.language.errors import escape_controls
 from autodiff_cli.render import character_drawing, formatting
 from autodiff_cli.render.character_drawing import BoxContent, CharacterDrawing, DrawingState, Line, Run, TextStyle
 from autodiff_cli.render.character_layout import Cell, Extent, TooManyItemsError
@@ -340,7 +341,7 @@ class StepView:
 
     def _encodable(self, text: str) -> str:
         """Return a text with control characters escaped and characters that the terminal lacks replaced."""
-        return character_drawing.replace_unencodable(formatting.escape_controls(text), self._encoding)
+        return character_drawing.replace_unencodable(escape_controls(text), self._encoding)
 
     def _number_text(self, number: Any) -> str:
         width = _MAX_NUMBER_WIDTH

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import autodiff_cli as ad
 from autodiff_cli.language import parser
 from autodiff_cli.language import program as building
-from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError, suggest
+from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError, escape_controls, suggest
 from autodiff_cli.language.program import read
 from autodiff_cli.ops import function_names
 from tests.each import each, evenly_spread_part
@@ -401,19 +401,14 @@ def test_the_caret_stands_under_the_spot(text: str, before: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         read(text)
     _, source, caret = str(caught.value).splitlines()
-    assert source == f"  {text}"
-    padding = caret.removesuffix("^")
-    assert padding.replace("\t", "") == " " * (len(padding) - padding.count("\t"))
-    assert columns(padding) == columns(f"  {before}")
+    assert source == f"  {escape_controls(text)}"
+    assert columns(caret.removesuffix("^")) == columns(f"  {escape_controls(before)}")
 
 
 def columns(text: str) -> int:
-    """The width of a text in a terminal, by the Unicode standard; a tab here counts 8."""
+    """The width of a text in a terminal, by the Unicode standard."""
     wide = {"W": 2, "F": 2}
-    return sum(
-        8 if c == "\t" else 0 if unicodedata.combining(c) else wide.get(unicodedata.east_asian_width(c), 1)
-        for c in text
-    )
+    return sum(0 if unicodedata.combining(c) else wide.get(unicodedata.east_asian_width(c), 1) for c in text)
 
 
 def test_an_empty_text_is_not_shown() -> None:

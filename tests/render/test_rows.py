@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from autodiff_cli.data import source
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import DataFile, open_data
-from autodiff_cli.data.table import DataError, TextBatch, csv_text
-from autodiff_cli.render import rows as rows_module
+from autodiff_cli.data.table import DataError, TextBatch, csv_text, format_numbers
 from autodiff_cli.render.formatting import shortest_text
 from autodiff_cli.render.rows import csv_rows
 
@@ -29,7 +28,7 @@ SPECIAL = [math.nan, math.inf, -math.inf]
 @example(EDGES + SPECIAL)
 @example((10.0 ** np.arange(-8, 20) / 3).tolist())
 def test_numbers_are_written_in_full(numbers: list[float]) -> None:
-    texts = rows_module._arrow_texts(np.array(numbers)).to_pylist()
+    texts = format_numbers(np.array(numbers), shortest_text).to_pylist()
     assert texts == [shortest_text(number) for number in numbers]
 
 

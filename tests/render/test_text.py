@@ -9,9 +9,10 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autodiff_cli.language.errors import escape_controls
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
-from autodiff_cli.render.formatting import LOOKALIKE_ERRORS, display_width, escape_controls, shorten_middle, single_line
+from autodiff_cli.render.formatting import LOOKALIKE_ERRORS, display_width, shorten_middle, single_line
 from tests.texts import CHARACTERS, grouped_texts
 
 
