@@ -25,7 +25,16 @@ import numpy as np
 
 from autodiff_cli.data import batches
 from autodiff_cli.data.delimited import DelimitedText
-from autodiff_cli.data.dialect import NO_DATE, CellKind, CellParser, DataError, FileOptions
+from autodiff_cli.data.dialect import (
+    MISSING_VALUES,
+    NO_DATE,
+    CellKind,
+    CellParser,
+    DataError,
+    FileOptions,
+    describe_bad_cell,
+    parse_datetime,
+)
 from autodiff_cli.data.json_records import parse_json
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import Record, TextBatch, format_numbers
@@ -37,6 +46,7 @@ from autodiff_cli.language.errors import format_names
 _JSON_BLOCK_BYTES = 1 << 22  # bytes of lines of JSON that are parsed together
 _TEXT_BATCH_ROWS = 1 << 15  # rows that are converted to text together: text takes several times the memory
 _COLUMN_BUFFER_BYTES = 1 << 20  # bytes of a column per read
+_NANOSECONDS = 10**9  # per second; dividing by an integer rounds once
 _MAX_JSON_DEPTH = 100  # levels of nesting: values are numbers or texts, and more could overflow the stack
 
 
@@ -64,8 +74,8 @@ class ArrowFormat(abc.ABC):
     units: Mapping[str, str] = MappingProxyType({})
     options: tuple[str, ...] = ()
 
-    def __init__(self, source: ByteSource) -> None:
-        self._source = source
+    def __init__(self, source: ByteSource, date_format: str | None = None) -> None:
+        self._source, self._date_format = source, date_format
         with self._open_checked() as stream:
             self.header = tuple(self._read_schema(stream).names)
 
@@ -100,22 +110,24 @@ class ArrowFormat(abc.ABC):
 
     def new_parser(self) -> CellParser:
         """Return a parser, which records the kind of a column."""
-        return CellParser()
+        return CellParser(date_format=self._date_format)
 
     def iter_batches(self, request: batches.ColumnRequest) -> Generator[batches.RawBatch]:
         """Yield columns of some rows at a time. Raises DataError for columns that are not numbers."""
         names = {name: self.header[position] for name, position in request.positions.items()}
+        rows = 0
         with self._open_checked() as stream:
             for table in self._iter_tables(stream, list(names.values()), request.batch_rows):
                 yield {
-                    name: batches.arrow_labels(table.column(original))
+                    name: batches.arrow_labels(table.column(original), self.new_parser().label)
                     if name in request.labels
-                    else self._numeric_column(table.column(original), request.parsers[name], original)
+                    else self._numeric_column(table.column(original), request.parsers[name], original, rows)
                     for name, original in names.items()
                 }
+                rows += table.num_rows
 
-    def _numeric_column(self, cells: Any, parser: CellParser, original: str) -> Any:
-        """Return an Arrow column as numbers. Raises DataError for other types."""
+    def _numeric_column(self, cells: Any, parser: CellParser, original: str, rows: int) -> Any:  # noqa: ARG002
+        """Return an Arrow column as numbers, after the given number of rows. Raises DataError for other types."""
         import pyarrow as pa
 
         if pa.types.is_dictionary(cells.type):
@@ -242,7 +254,37 @@ class JsonLines(ArrowFormat):
         return self._source.open_text()
 
     def _read_schema(self, stream: BinaryIO) -> Any:
-        return self._parse_lines(stream.read(_JSON_BLOCK_BYTES) + stream.readline(), 0).schema
+        """Return the names and types of the columns. Text that begins with a date or a time has the type of times."""
+        import pyarrow as pa
+
+        table = self._parse_lines(stream.read(_JSON_BLOCK_BYTES) + stream.readline(), 0, {})
+        types = [pa.timestamp("us") if self._holds_times(cells) else cells.type for cells in table.columns]
+        return pa.schema([*zip(table.column_names, types, strict=True)])
+
+    def _holds_times(self, cells: Any) -> bool:
+        """Return whether a column is text whose first cell that is not missing is a date or a time."""
+        import pyarrow as pa
+
+        texts = ((cell.as_py() or "").strip() for cell in cells) if cells.type == pa.string() else ()
+        first = next((text for text in texts if text not in MISSING_VALUES), "")
+        return parse_datetime(first, self._date_format) is not None
+
+    def _numeric_column(self, cells: Any, parser: CellParser, original: str, rows: int) -> Any:
+        """Return an Arrow column as numbers. Text that begins with a date or a time is parsed as in text files."""
+        import pyarrow as pa
+
+        if parser.kind is None and self._holds_times(cells):
+            parser.kind = CellKind.DATETIME
+        if parser.kind is not CellKind.DATETIME or cells.type != pa.string():
+            return super()._numeric_column(cells, parser, original, rows)
+        texts = [(cell or "").strip() for cell in cells.to_pylist()]
+        values = [*map(parser.parse, texts)]
+        problems = batches.ProblemList(f"{self._source.name}: ")
+        for row, (text, value) in enumerate(zip(texts, values, strict=True), rows + 1):
+            if value is None:
+                problems.invalid.append(f"row {row}, column `{original}`: {describe_bad_cell(text, parser)}")
+        problems.raise_if_any()
+        return batches.arrow_floats(values)
 
     def estimate_rows(self) -> int:
         """Return the number of rows, estimated from the lengths of the first lines."""
@@ -251,28 +293,48 @@ class JsonLines(ArrowFormat):
     def _iter_tables(self, stream: BinaryIO, names: Sequence[str] | None, size: int) -> Iterator[Any]:  # noqa: ARG002
         import pyarrow as pa
 
-        lines = 0
+        lines, kinds = 0, dict[str, str]()
         while content := stream.read(_JSON_BLOCK_BYTES) + stream.readline():
-            table = self._parse_lines(content, lines)
+            table = self._parse_lines(content, lines, kinds)
             lines += content.count(b"\n")
             columns = self.header if names is None else names
             for name in {*columns}.difference(table.column_names):  # no line of this block has it
                 table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
             yield table.select(list(columns))
 
-    def _parse_lines(self, content: bytes, before: int) -> Any:
-        """Return lines as a table. `before` is the number of lines before them."""
+    def _parse_lines(self, content: bytes, before: int, kinds: dict[str, str]) -> Any:
+        """Return lines as a table.
+
+        Args:
+            content: the lines.
+            before: the number of lines before them.
+            kinds: the kinds of values that the columns have there, which new columns are added to.
+        """
         import pyarrow as pa
         from pyarrow import json as pa_json
 
         self._check_depth(content, before)
         try:
             table = pa_json.read_json(io.BytesIO(content))
+            times = pa.schema(
+                [(field.name, pa.string()) for field in table.schema if pa.types.is_timestamp(field.type)]
+            )
+            if times.names:  # Arrow converts times with zones, and those without, to UTC
+                parsing = pa_json.ParseOptions(explicit_schema=times, unexpected_field_behavior="ignore")
+                texts = pa_json.read_json(io.BytesIO(content), parse_options=parsing)
+                for name in times.names:
+                    table = table.set_column(table.column_names.index(name), name, texts.column(name))
             values = sum(len(column) - column.null_count for column in table.columns)
-            if sum(1 for _ in _JSON_KEY.finditer(content)) != values:  # some are null or nested, or a key occurs twice
-                deque(self._parse_objects(content, before), 0)
+            types = (
+                (field.name, _ARROW_KINDS.get(str(field.type).partition("<")[0], "a number")) for field in table.schema
+            )
+            is_plain = sum(1 for _ in _JSON_KEY.finditer(content)) == values
+            # Otherwise some are null or nested, a key occurs twice, or a column has another type than in earlier lines.
+            if not (is_plain and all(kinds.setdefault(name, kind) == kind for name, kind in types)):
+                deque(self._parse_objects(content, before, kinds), 0)
         except pa.ArrowInvalid:
-            table = pa.Table.from_pylist(list(self._parse_objects(content, before)))
+            rows = list(self._parse_objects(content, before, kinds))
+            table = pa.table({name: [row.get(name) for row in rows] for name in dict.fromkeys(itertools.chain(*rows))})
         if batches.are_infinite(batches.float_columns(table)) or batches.MINUTE_NUMBER.search(content):
             self._note_extremes(content)
         return table
@@ -295,12 +357,11 @@ class JsonLines(ArrowFormat):
                 if max(itertools.accumulate(steps)) > _MAX_JSON_DEPTH:
                     raise DataError(f"{self._source.name}: line {number}: nested more than {_MAX_JSON_DEPTH} levels")
 
-    def _parse_objects(self, content: bytes, before: int) -> Iterator[dict[str, Any]]:
-        """Yield the objects one by one.
+    def _parse_objects(self, content: bytes, before: int, kinds: dict[str, str]) -> Iterator[dict[str, Any]]:
+        """Yield the objects one by one; for the arguments see `_parse_lines`.
 
         Raises DataError that names the line of anything else, and of a value that has another type than its column.
         """
-        kinds: dict[str, str] = {}
         for number, line in enumerate(content.splitlines(), before + 1):
             if not line.strip():
                 continue
@@ -344,7 +405,7 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
     zone = getattr(cells.type, "tz", None)
     if pa.types.is_duration(cells.type):
         spans = cells.cast(pa.duration("ns")).cast(pa.int64()).to_pylist()
-        return batches.arrow_floats([None if x is None else x / 1e9 for x in spans])
+        return batches.arrow_floats([None if x is None else x / _NANOSECONDS for x in spans])
     unit: Literal["ns", "us"] = "us"  # nanoseconds only cover the years 1677 to 2262
     if pa.types.is_time(cells.type) or getattr(cells.type, "unit", "s") == "ns":
         unit = "ns"
@@ -357,7 +418,7 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
     if not parser.counts_from(start + timedelta(microseconds=first // 1000)):
         raise ValueError(f"times of the type {cells.type} cannot be counted from {parser.origin}")
     origin = (cast(datetime, parser.origin) - start) // timedelta(microseconds=1) * 1000
-    return batches.arrow_floats([None if x is None else (x - origin) / 1e9 for x in nanoseconds])
+    return batches.arrow_floats([None if x is None else (x - origin) / _NANOSECONDS for x in nanoseconds])
 
 
 # --- Detection of formats
@@ -366,6 +427,7 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
 ColumnFormat: TypeAlias = DelimitedText | ArrowFormat
 _LEADING_WHITESPACE = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks before the first character
 _JSON_TYPES: Mapping[type, str] = {str: "text", bool: "true or false", list: "a list", dict: "an object"}
+_ARROW_KINDS = {"string": "text", "bool": "true or false", "list": "a list", "struct": "an object"}
 # An object with a name in quotes and a colon, as far as the first bytes show; `{x},y` is the header of a table.
 _JSON_START = re.compile(rb'\{\s*(\}|$|"([^"\\]|\\.)*(\\?$|"\s*(:|$)))')
 _ZIP_MAGIC = b"PK\x03\x04"  # first bytes of a workbook
@@ -393,7 +455,7 @@ def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
         return DelimitedText(source, dialect)
     if dialect.skip or dialect.units_row:
         raise DataError(f"{source.name}: --skip and --units-row are for text, but this is {typed[0].title}")
-    return typed[0](source)
+    return typed[0](source, dialect.date_format)
 
 
 def _workbook_text(source: ByteSource, sheet: str | None) -> ByteSource:
