@@ -24,17 +24,8 @@ from typing import Any, BinaryIO, Literal, TypeAlias, cast
 import numpy as np
 
 from autodiff_cli.data import batches
-from autodiff_cli.data.delimited import DelimitedText
-from autodiff_cli.data.dialect import (
-    MISSING_VALUES,
-    NO_DATE,
-    CellKind,
-    CellParser,
-    DataError,
-    FileOptions,
-    describe_bad_cell,
-    parse_datetime,
-)
+from autodiff_cli.data.delimited import DelimitedText, parse_records
+from autodiff_cli.data.dialect import NO_DATE, CellKind, CellParser, DataError, FileOptions
 from autodiff_cli.data.json_records import parse_json
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import Record, TextBatch, format_numbers
@@ -263,28 +254,23 @@ class JsonLines(ArrowFormat):
 
     def _holds_times(self, cells: Any) -> bool:
         """Return whether a column is text whose first cell that is not missing is a date or a time."""
-        import pyarrow as pa
-
-        texts = ((cell.as_py() or "").strip() for cell in cells) if cells.type == pa.string() else ()
-        first = next((text for text in texts if text not in MISSING_VALUES), "")
-        return parse_datetime(first, self._date_format) is not None
+        parser = self.new_parser()
+        for cell in cells if str(cells.type) == "string" else ():
+            parser.parse((cell.as_py() or "").strip())
+            if parser.kind is not None:
+                break
+        return parser.kind is CellKind.DATETIME
 
     def _numeric_column(self, cells: Any, parser: CellParser, original: str, rows: int) -> Any:
         """Return an Arrow column as numbers. Text that begins with a date or a time is parsed as in text files."""
-        import pyarrow as pa
-
-        if parser.kind is None and self._holds_times(cells):
-            parser.kind = CellKind.DATETIME
-        if parser.kind is not CellKind.DATETIME or cells.type != pa.string():
+        if str(cells.type) != "string" or not (parser.kind or self._holds_times(cells)):
             return super()._numeric_column(cells, parser, original, rows)
-        texts = [(cell or "").strip() for cell in cells.to_pylist()]
-        values = [*map(parser.parse, texts)]
+        records = [Record(f"row {row}", [cell or ""]) for row, cell in enumerate(cells.to_pylist(), rows + 1)]
+        request = batches.ColumnRequest({original: 0}, (), {original: parser}, len(records), True, True)
         problems = batches.ProblemList(f"{self._source.name}: ")
-        for row, (text, value) in enumerate(zip(texts, values, strict=True), rows + 1):
-            if value is None:
-                problems.invalid.append(f"row {row}, column `{original}`: {describe_bad_cell(text, parser)}")
+        columns = parse_records(records, 1, request, problems)
         problems.raise_if_any()
-        return batches.arrow_floats(values)
+        return columns[original]
 
     def estimate_rows(self) -> int:
         """Return the number of rows, estimated from the lengths of the first lines."""
@@ -316,21 +302,14 @@ class JsonLines(ArrowFormat):
         self._check_depth(content, before)
         try:
             table = pa_json.read_json(io.BytesIO(content))
-            times = pa.schema(
-                [(field.name, pa.string()) for field in table.schema if pa.types.is_timestamp(field.type)]
-            )
-            if times.names:  # Arrow converts times with zones, and those without, to UTC
-                parsing = pa_json.ParseOptions(explicit_schema=times, unexpected_field_behavior="ignore")
-                texts = pa_json.read_json(io.BytesIO(content), parse_options=parsing)
-                for name in times.names:
-                    table = table.set_column(table.column_names.index(name), name, texts.column(name))
+            times = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+            if times:  # Arrow converts times with zones, and those without, to UTC
+                options = pa_json.ParseOptions(explicit_schema=pa.schema(dict.fromkeys(times, pa.string())))
+                table = pa_json.read_json(io.BytesIO(content), parse_options=options).select(table.column_names)
             values = sum(len(column) - column.null_count for column in table.columns)
-            types = (
-                (field.name, _ARROW_KINDS.get(str(field.type).partition("<")[0], "a number")) for field in table.schema
-            )
-            is_plain = sum(1 for _ in _JSON_KEY.finditer(content)) == values
-            # Otherwise some are null or nested, a key occurs twice, or a column has another type than in earlier lines.
-            if not (is_plain and all(kinds.setdefault(name, kind) == kind for name, kind in types)):
+            has_nulls = sum(1 for _ in _JSON_KEY.finditer(content)) != values  # or nested values, or a key twice
+            found = {each.name: _ARROW_KINDS.get(str(each.type).partition("<")[0], "a number") for each in table.schema}
+            if has_nulls or any(kinds.setdefault(name, kind) != kind for name, kind in found.items()):
                 deque(self._parse_objects(content, before, kinds), 0)
         except pa.ArrowInvalid:
             rows = list(self._parse_objects(content, before, kinds))
