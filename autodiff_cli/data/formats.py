@@ -19,13 +19,13 @@ from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, BinaryIO, Literal, TypeAlias, cast
+from typing import Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
 
 from autodiff_cli.data import batches
 from autodiff_cli.data.delimited import DelimitedText, parse_records
-from autodiff_cli.data.dialect import NO_DATE, CellKind, CellParser, DataError, FileOptions
+from autodiff_cli.data.dialect import MISSING_VALUES, NO_DATE, CellKind, CellParser, DataError, FileOptions
 from autodiff_cli.data.json_records import parse_json
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import Record, TextBatch, format_numbers
@@ -37,7 +37,6 @@ from autodiff_cli.language.errors import format_names
 _JSON_BLOCK_BYTES = 1 << 22  # bytes of lines of JSON that are parsed together
 _TEXT_BATCH_ROWS = 1 << 15  # rows that are converted to text together: text takes several times the memory
 _COLUMN_BUFFER_BYTES = 1 << 20  # bytes of a column per read
-_NANOSECONDS = 10**9  # per second; dividing by an integer rounds once
 _MAX_JSON_DEPTH = 100  # levels of nesting: values are numbers or texts, and more could overflow the stack
 
 
@@ -255,10 +254,8 @@ class JsonLines(ArrowFormat):
     def _holds_times(self, cells: Any) -> bool:
         """Return whether a column is text whose first cell that is not missing is a date or a time."""
         parser = self.new_parser()
-        for cell in cells if str(cells.type) == "string" else ():
-            parser.parse((cell.as_py() or "").strip())
-            if parser.kind is not None:
-                break
+        texts = ((cell.as_py() or "").strip() for cell in cells) if str(cells.type) == "string" else ()
+        parser.parse(next((text for text in texts if text not in MISSING_VALUES), ""))
         return parser.kind is CellKind.DATETIME
 
     def _numeric_column(self, cells: Any, parser: CellParser, original: str, rows: int) -> Any:
@@ -381,23 +378,23 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
     import pyarrow as pa
 
     parser.kind = CellKind.DATETIME
-    zone = getattr(cells.type, "tz", None)
+    zone, is_time = getattr(cells.type, "tz", None), pa.types.is_time(cells.type)
     if pa.types.is_duration(cells.type):
         spans = cells.cast(pa.duration("ns")).cast(pa.int64()).to_pylist()
-        return batches.arrow_floats([None if x is None else x / _NANOSECONDS for x in spans])
-    unit: Literal["ns", "us"] = "us"  # nanoseconds only cover the years 1677 to 2262
-    if pa.types.is_time(cells.type) or getattr(cells.type, "unit", "s") == "ns":
-        unit = "ns"
-    ticks = cells.cast(pa.time64(unit) if pa.types.is_time(cells.type) else pa.timestamp(unit, zone)).cast(pa.int64())
-    nanoseconds = [None if x is None else x * (1 if unit == "ns" else 1000) for x in ticks.to_pylist()]
-    start = NO_DATE if pa.types.is_time(cells.type) else datetime(1970, 1, 1, tzinfo=UTC if zone else None)
-    first = next((x for x in nanoseconds if x is not None), None)
+        return batches.arrow_floats([None if x is None else x / 10**9 for x in spans])
+    if is_time or getattr(cells.type, "unit", "s") == "ns":
+        kind, rate = pa.time64("ns") if is_time else pa.timestamp("ns", zone), 10**9
+    else:  # nanoseconds only cover the years 1677 to 2262
+        kind, rate = pa.timestamp("us", zone), 10**6
+    ticks = cells.cast(kind).cast(pa.int64()).to_pylist()
+    start = NO_DATE if is_time else datetime(1970, 1, 1, tzinfo=UTC if zone else None)
+    first = next((x for x in ticks if x is not None), None)
     if first is None:
-        return np.full(len(nanoseconds), np.nan)
-    if not parser.counts_from(start + timedelta(microseconds=first // 1000)):
+        return np.full(len(ticks), np.nan)
+    if not parser.counts_from(start + timedelta(microseconds=first * 10**6 // rate)):
         raise ValueError(f"times of the type {cells.type} cannot be counted from {parser.origin}")
-    origin = (cast(datetime, parser.origin) - start) // timedelta(microseconds=1) * 1000
-    return batches.arrow_floats([None if x is None else (x - origin) / _NANOSECONDS for x in nanoseconds])
+    origin = (cast(datetime, parser.origin) - start) // timedelta(microseconds=1) * rate // 10**6
+    return batches.arrow_floats([None if x is None else (x - origin) / rate for x in ticks])  # rounded once
 
 
 # --- Detection of formats

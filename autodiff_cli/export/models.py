@@ -399,7 +399,7 @@ def prediction_onnx(fit: FittedModel, name: str) -> bytes:
     model = _numeric_model(fit)
     if not model.predictors:
         raise ExportError("the prediction uses no column, so its number of rows is undefined")
-    columns = {column: _time_units(fit).get(column, "") for column in model.predictors}
+    columns = dict.fromkeys(model.predictors, "") | _time_units(fit)
     return onnx_model(model.program.output, model.shapes, {**fit.parameters, **fit.fixed}, columns, name)
 
 

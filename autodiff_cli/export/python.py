@@ -180,9 +180,8 @@ def numpy_source(program: ExportProgram) -> str:
 
 def _numpy_inputs(layout: SourceLayout) -> Iterator[str]:
     """Yield the lines that convert the inputs. Beside operations on arrays, numbers cannot be arrays of points."""
-    roots = {*layout.program.roots}
-    nodes = topological_order(layout.program.roots)
-    has_arrays = has_array_operations(node for node in nodes if node.op is not stack or node not in roots)
+    roots = layout.program.roots
+    has_arrays = has_array_operations({*topological_order(roots)}.difference(x for x in roots if x.op is stack))
     for each in layout.used_variables:
         name = layout.names[each.name]
         yield f"{name} = np.asarray({name}, dtype=float){'.reshape(())' * (has_arrays and not each.shape)}"
