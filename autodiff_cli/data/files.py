@@ -673,16 +673,8 @@ def summarize_data(file: DataSource) -> DataSummary:
     blocks = file.iter_selected_rows(table)
     all_rows = (row for cells in blocks for row in (cells if isinstance(cells, list) else cells.rows()))
     first_rows = tuple(tuple(row) for row in itertools.islice(all_rows, _SAMPLE_ROWS))
-    return DataSummary(
-        name=file.name,
-        format=first.format.title,
-        rows=table.rows,
-        columns=columns,
-        first_rows=first_rows,
-        header=tuple(file.header),
-        notes=tuple(file.notes),
-        options=tuple(first.format.options),
-    )
+    title, options = first.format.title, first.format.options
+    return DataSummary(file.name, title, table.rows, columns, first_rows, file.header, tuple(file.notes), options)
 
 
 def _summarize_column(
