@@ -122,6 +122,8 @@ class ArrowFormat(abc.ABC):
 
         if pa.types.is_dictionary(cells.type):
             cells = cells.cast(cells.type.value_type)
+        if pa.types.is_decimal(cells.type):
+            cells = cells.cast(pa.string())  # which is exact; Arrow's cast to floats errs in the last digit
         if pa.types.is_boolean(cells.type):
             cells, parser.kind = cells.cast(pa.int8()), CellKind.BOOLEAN
         if pa.types.is_temporal(cells.type):
