@@ -61,8 +61,7 @@ def data(call: Call, data: list[str] = argument("DATA", DATA_HELP), *, reading: 
     from autodiff_cli.data.files import summarize_data
     from autodiff_cli.render.inspection import data_report
 
-    file_summary = summarize_data(open_data_files(data, call.environment, reading))
-    return Output(data_report(file_summary))
+    return Output(data_report(summarize_data(open_data_files(data, call.environment, reading))))
 
 
 Framework = StrEnum("Framework", [("TORCH", "torch"), ("JAX", "jax")])  # whose gradient can be compared with ours

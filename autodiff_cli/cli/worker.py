@@ -207,8 +207,7 @@ def _course_page(question: Mapping[str, Any], _data: BinaryIO) -> dict[str, Any]
     from autodiff_cli.render.lesson import course_pages
 
     lessons = [load_lesson(name, number_formats(None)[1]) for name in lesson_titles()]
-    pages = (text for file, text in course_pages(lessons) if file == question["file"])
-    page = next(pages, None)
+    page = next((text for file, text in course_pages(lessons) if file == question["file"]), None)
     return {"error": "error: the course has no such page"} if page is None else {"page": page}
 
 

@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from functools import partial
 from types import MappingProxyType
@@ -30,7 +30,7 @@ MISSING_VALUES = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL")
 
 BOOLEANS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 _DATE_PATTERN = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
-_BEYOND_MICROSECONDS = re.compile(r"\.\d{6}\d*[1-9]")  # digits that `datetime` drops
+_BEYOND_MICROSECONDS = re.compile(r"[T :]\d+[.,]\d{6}(\d{0,11}[1-9])")  # with the digits that `datetime` drops
 _TIME_PATTERN = re.compile(r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?")
 _OTHER_DATE = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d\d)( \d{1,2}:\d\d(?::\d\d)?)?")
 # Labels such as 12D4 have neither a point nor a sign.
@@ -151,8 +151,11 @@ class CellParser:
         Returns None for a cell that is not a time, or that `counts_from` refuses.
         """
         time = parse_datetime(cell, self._date_format)
-        is_counted = time is not None and self.counts_from(time)
-        return (cast(datetime, time) - cast(datetime, self.origin)).total_seconds() if is_counted else None
+        if time is None or not self.counts_from(time):
+            return None
+        beyond = _BEYOND_MICROSECONDS.search(cell)
+        microseconds = (time - cast(datetime, self.origin)) // timedelta(microseconds=1)
+        return (microseconds * 10**12 + int(f"{beyond[1] if beyond else '':0<12}")) / 10**18
 
     def counts_from(self, time: datetime) -> bool:
         """Return whether a time can be counted from the origin, which is this time if it is not set.

@@ -48,6 +48,7 @@ from autodiff_cli.data.formats import detect_format
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.streaming import PassProgress, StreamedColumns
 from autodiff_cli.data.table import RowFilter, Table, TextBatch, check_has_rows
+from autodiff_cli.graph.tape import group_pairs
 from autodiff_cli.language.errors import format_names, pluralize, spelling_hint
 from autodiff_cli.language.lexer import canonical_name, quote_name
 from autodiff_cli.language.names import joined_columns
@@ -142,9 +143,8 @@ class DataFile:
         self.foreign_columns: dict[str, str] = {}
         self.format = detect_format(source, options)
         self.header = tuple(self.format.header)
-        self._positions: dict[str, list[int]] = {}
-        for position, name in enumerate(self._column_names(options.renamed_columns)):
-            self._positions.setdefault(name, []).append(position)
+        names = self._column_names(options.renamed_columns)
+        self._positions = group_pairs((name, position) for position, name in enumerate(names))
         self.names = tuple(filter(None, self._positions))
         self.parsers = {name: self.format.new_parser() for name in self.names}
         self.use_origins(origins)

@@ -19,13 +19,13 @@ from collections import deque
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, BinaryIO, Literal, TypeAlias, cast
+from typing import Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
 
 from autodiff_cli.data import batches
-from autodiff_cli.data.delimited import DelimitedText
-from autodiff_cli.data.dialect import NO_DATE, CellKind, CellParser, DataError, FileOptions
+from autodiff_cli.data.delimited import DelimitedText, parse_records
+from autodiff_cli.data.dialect import MISSING_VALUES, NO_DATE, CellKind, CellParser, DataError, FileOptions
 from autodiff_cli.data.json_records import parse_json
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import Record, TextBatch, format_numbers
@@ -64,8 +64,8 @@ class ArrowFormat(abc.ABC):
     units: Mapping[str, str] = MappingProxyType({})
     options: tuple[str, ...] = ()
 
-    def __init__(self, source: ByteSource) -> None:
-        self._source = source
+    def __init__(self, source: ByteSource, date_format: str | None = None) -> None:
+        self._source, self._date_format = source, date_format
         with self._open_checked() as stream:
             self.header = tuple(self._read_schema(stream).names)
 
@@ -100,26 +100,30 @@ class ArrowFormat(abc.ABC):
 
     def new_parser(self) -> CellParser:
         """Return a parser, which records the kind of a column."""
-        return CellParser()
+        return CellParser(date_format=self._date_format)
 
     def iter_batches(self, request: batches.ColumnRequest) -> Generator[batches.RawBatch]:
         """Yield columns of some rows at a time. Raises DataError for columns that are not numbers."""
         names = {name: self.header[position] for name, position in request.positions.items()}
+        rows = 0
         with self._open_checked() as stream:
             for table in self._iter_tables(stream, list(names.values()), request.batch_rows):
                 yield {
-                    name: batches.arrow_labels(table.column(original))
+                    name: batches.arrow_labels(table.column(original), self.new_parser().label)
                     if name in request.labels
-                    else self._numeric_column(table.column(original), request.parsers[name], original)
+                    else self._numeric_column(table.column(original), request.parsers[name], original, rows)
                     for name, original in names.items()
                 }
+                rows += table.num_rows
 
-    def _numeric_column(self, cells: Any, parser: CellParser, original: str) -> Any:
-        """Return an Arrow column as numbers. Raises DataError for other types."""
+    def _numeric_column(self, cells: Any, parser: CellParser, original: str, rows: int) -> Any:  # noqa: ARG002
+        """Return an Arrow column as numbers, after the given number of rows. Raises DataError for other types."""
         import pyarrow as pa
 
         if pa.types.is_dictionary(cells.type):
             cells = cells.cast(cells.type.value_type)
+        if pa.types.is_decimal(cells.type):
+            cells = cells.cast(pa.string())  # which is exact; Arrow's cast to floats errs in the last digit
         if pa.types.is_boolean(cells.type):
             cells, parser.kind = cells.cast(pa.int8()), CellKind.BOOLEAN
         if pa.types.is_temporal(cells.type):
@@ -242,7 +246,30 @@ class JsonLines(ArrowFormat):
         return self._source.open_text()
 
     def _read_schema(self, stream: BinaryIO) -> Any:
-        return self._parse_lines(stream.read(_JSON_BLOCK_BYTES) + stream.readline(), 0).schema
+        """Return the names and types of the columns. Text that begins with a date or a time has the type of times."""
+        import pyarrow as pa
+
+        table = self._parse_lines(stream.read(_JSON_BLOCK_BYTES) + stream.readline(), 0, {})
+        types = [pa.timestamp("us") if self._holds_times(cells) else cells.type for cells in table.columns]
+        return pa.schema([*zip(table.column_names, types, strict=True)])
+
+    def _holds_times(self, cells: Any) -> bool:
+        """Return whether a column is text whose first cell that is not missing is a date or a time."""
+        parser = self.new_parser()
+        texts = ((cell.as_py() or "").strip() for cell in cells) if str(cells.type) == "string" else ()
+        parser.parse(next((text for text in texts if text not in MISSING_VALUES), ""))
+        return parser.kind is CellKind.DATETIME
+
+    def _numeric_column(self, cells: Any, parser: CellParser, original: str, rows: int) -> Any:
+        """Return an Arrow column as numbers. Text that begins with a date or a time is parsed as in text files."""
+        if str(cells.type) != "string" or not (parser.kind or self._holds_times(cells)):
+            return super()._numeric_column(cells, parser, original, rows)
+        records = [Record(f"row {row}", [cell or ""]) for row, cell in enumerate(cells.to_pylist(), rows + 1)]
+        request = batches.ColumnRequest({original: 0}, (), {original: parser}, len(records), True, True)
+        problems = batches.ProblemList(f"{self._source.name}: ")
+        columns = parse_records(records, 1, request, problems)
+        problems.raise_if_any()
+        return columns[original]
 
     def estimate_rows(self) -> int:
         """Return the number of rows, estimated from the lengths of the first lines."""
@@ -251,28 +278,41 @@ class JsonLines(ArrowFormat):
     def _iter_tables(self, stream: BinaryIO, names: Sequence[str] | None, size: int) -> Iterator[Any]:  # noqa: ARG002
         import pyarrow as pa
 
-        lines = 0
+        lines, kinds = 0, dict[str, str]()
         while content := stream.read(_JSON_BLOCK_BYTES) + stream.readline():
-            table = self._parse_lines(content, lines)
+            table = self._parse_lines(content, lines, kinds)
             lines += content.count(b"\n")
             columns = self.header if names is None else names
             for name in {*columns}.difference(table.column_names):  # no line of this block has it
                 table = table.append_column(name, pa.nulls(table.num_rows, pa.float64()))
             yield table.select(list(columns))
 
-    def _parse_lines(self, content: bytes, before: int) -> Any:
-        """Return lines as a table. `before` is the number of lines before them."""
+    def _parse_lines(self, content: bytes, before: int, kinds: dict[str, str]) -> Any:
+        """Return lines as a table.
+
+        Args:
+            content: the lines.
+            before: the number of lines before them.
+            kinds: the kinds of values that the columns have there, which new columns are added to.
+        """
         import pyarrow as pa
         from pyarrow import json as pa_json
 
         self._check_depth(content, before)
         try:
             table = pa_json.read_json(io.BytesIO(content))
+            times = [field.name for field in table.schema if pa.types.is_timestamp(field.type)]
+            if times:  # Arrow converts times with zones, and those without, to UTC
+                options = pa_json.ParseOptions(explicit_schema=pa.schema(dict.fromkeys(times, pa.string())))
+                table = pa_json.read_json(io.BytesIO(content), parse_options=options).select(table.column_names)
             values = sum(len(column) - column.null_count for column in table.columns)
-            if sum(1 for _ in _JSON_KEY.finditer(content)) != values:  # some are null or nested, or a key occurs twice
-                deque(self._parse_objects(content, before), 0)
+            has_nulls = sum(1 for _ in _JSON_KEY.finditer(content)) != values  # or nested values, or a key twice
+            found = {each.name: _ARROW_KINDS.get(str(each.type).partition("<")[0], "a number") for each in table.schema}
+            if has_nulls or any(kinds.setdefault(name, kind) != kind for name, kind in found.items()):
+                deque(self._parse_objects(content, before, kinds), 0)
         except pa.ArrowInvalid:
-            table = pa.Table.from_pylist(list(self._parse_objects(content, before)))
+            rows = list(self._parse_objects(content, before, kinds))
+            table = pa.table({name: [row.get(name) for row in rows] for name in dict.fromkeys(itertools.chain(*rows))})
         if batches.are_infinite(batches.float_columns(table)) or batches.MINUTE_NUMBER.search(content):
             self._note_extremes(content)
         return table
@@ -295,12 +335,11 @@ class JsonLines(ArrowFormat):
                 if max(itertools.accumulate(steps)) > _MAX_JSON_DEPTH:
                     raise DataError(f"{self._source.name}: line {number}: nested more than {_MAX_JSON_DEPTH} levels")
 
-    def _parse_objects(self, content: bytes, before: int) -> Iterator[dict[str, Any]]:
-        """Yield the objects one by one.
+    def _parse_objects(self, content: bytes, before: int, kinds: dict[str, str]) -> Iterator[dict[str, Any]]:
+        """Yield the objects one by one; for the arguments see `_parse_lines`.
 
         Raises DataError that names the line of anything else, and of a value that has another type than its column.
         """
-        kinds: dict[str, str] = {}
         for number, line in enumerate(content.splitlines(), before + 1):
             if not line.strip():
                 continue
@@ -341,23 +380,23 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
     import pyarrow as pa
 
     parser.kind = CellKind.DATETIME
-    zone = getattr(cells.type, "tz", None)
+    zone, is_time = getattr(cells.type, "tz", None), pa.types.is_time(cells.type)
     if pa.types.is_duration(cells.type):
         spans = cells.cast(pa.duration("ns")).cast(pa.int64()).to_pylist()
-        return batches.arrow_floats([None if x is None else x / 1e9 for x in spans])
-    unit: Literal["ns", "us"] = "us"  # nanoseconds only cover the years 1677 to 2262
-    if pa.types.is_time(cells.type) or getattr(cells.type, "unit", "s") == "ns":
-        unit = "ns"
-    ticks = cells.cast(pa.time64(unit) if pa.types.is_time(cells.type) else pa.timestamp(unit, zone)).cast(pa.int64())
-    nanoseconds = [None if x is None else x * (1 if unit == "ns" else 1000) for x in ticks.to_pylist()]
-    start = NO_DATE if pa.types.is_time(cells.type) else datetime(1970, 1, 1, tzinfo=UTC if zone else None)
-    first = next((x for x in nanoseconds if x is not None), None)
+        return batches.arrow_floats([None if x is None else x / 10**9 for x in spans])
+    if is_time or getattr(cells.type, "unit", "s") == "ns":
+        kind, rate = pa.time64("ns") if is_time else pa.timestamp("ns", zone), 10**9
+    else:  # nanoseconds only cover the years 1677 to 2262
+        kind, rate = pa.timestamp("us", zone), 10**6
+    ticks = cells.cast(kind).cast(pa.int64()).to_pylist()
+    start = NO_DATE if is_time else datetime(1970, 1, 1, tzinfo=UTC if zone else None)
+    first = next((x for x in ticks if x is not None), None)
     if first is None:
-        return np.full(len(nanoseconds), np.nan)
-    if not parser.counts_from(start + timedelta(microseconds=first // 1000)):
+        return np.full(len(ticks), np.nan)
+    if not parser.counts_from(start + timedelta(microseconds=first * 10**6 // rate)):
         raise ValueError(f"times of the type {cells.type} cannot be counted from {parser.origin}")
-    origin = (cast(datetime, parser.origin) - start) // timedelta(microseconds=1) * 1000
-    return batches.arrow_floats([None if x is None else (x - origin) / 1e9 for x in nanoseconds])
+    origin = (cast(datetime, parser.origin) - start) // timedelta(microseconds=1) * rate // 10**6
+    return batches.arrow_floats([None if x is None else (x - origin) / rate for x in ticks])  # rounded once
 
 
 # --- Detection of formats
@@ -366,6 +405,7 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
 ColumnFormat: TypeAlias = DelimitedText | ArrowFormat
 _LEADING_WHITESPACE = b"\xef\xbb\xbf \t\r\n"  # a byte order mark and blanks before the first character
 _JSON_TYPES: Mapping[type, str] = {str: "text", bool: "true or false", list: "a list", dict: "an object"}
+_ARROW_KINDS = {"string": "text", "bool": "true or false", "list": "a list", "struct": "an object"}
 # An object with a name in quotes and a colon, as far as the first bytes show; `{x},y` is the header of a table.
 _JSON_START = re.compile(rb'\{\s*(\}|$|"([^"\\]|\\.)*(\\?$|"\s*(:|$)))')
 _ZIP_MAGIC = b"PK\x03\x04"  # first bytes of a workbook
@@ -393,7 +433,7 @@ def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
         return DelimitedText(source, dialect)
     if dialect.skip or dialect.units_row:
         raise DataError(f"{source.name}: --skip and --units-row are for text, but this is {typed[0].title}")
-    return typed[0](source)
+    return typed[0](source, dialect.date_format)
 
 
 def _workbook_text(source: ByteSource, sheet: str | None) -> ByteSource:

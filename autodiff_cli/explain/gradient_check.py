@@ -186,17 +186,8 @@ def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, ex
     gradient = part.value
 
     def verdict(verdict: Verdict, note: str = "", order: float | None = None, digits: float = math.inf) -> Finding:
-        relative = _relative_error(gradient, exact)
-        return Finding(
-            part.leaf.text,
-            gradient,
-            ball.format_digits(exact, _REFERENCE_DIGITS),
-            relative,
-            order,
-            verdict,
-            note,
-            digits,
-        )
+        reference, relative = ball.format_digits(exact, _REFERENCE_DIGITS), _relative_error(gradient, exact)
+        return Finding(part.leaf.text, gradient, reference, relative, order, verdict, note, digits)
 
     if not ball.is_finite(exact):
         same = math.isnan(gradient) if ball.is_nan(exact) else gradient == ball.nearest_float(exact)

@@ -9,12 +9,13 @@ All tensors are doubles. The format is described at github.com/onnx/onnx, docs/O
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from autodiff_cli.data.dialect import time_text
 from autodiff_cli.export.languages import EXPORTERS, export
 from autodiff_cli.export.program import ExportError, ExportOptions
 from autodiff_cli.formula.formula import Formula
@@ -104,7 +105,7 @@ _ONNX = Target(
 
 
 def onnx_model(
-    output: Node, shapes: Mapping[str, Shape], values: Mapping[str, Any], columns: Sequence[str], name: str
+    output: Node, shapes: Mapping[str, Shape], values: Mapping[str, Any], columns: Mapping[str, str], name: str
 ) -> bytes:
     """Write a prediction as an ONNX model.
 
@@ -112,7 +113,7 @@ def onnx_model(
         output: the graph of the prediction for one row.
         shapes: the shapes of the leaves that are arrays, by name.
         values: the values of all leaves that are not columns, by name.
-        columns: the names of the columns, which are inputs of shape (rows,).
+        columns: the description of each column, which is an input of shape (rows,).
         name: the name of the ONNX graph.
 
     Returns:
@@ -127,13 +128,13 @@ def onnx_model(
         raise ExportError("ONNX needs the package onnx: pip install onnx") from None
     from onnx import helper
 
-    builder = _OnnxGraph(shapes, values, columns)
+    builder, number = _OnnxGraph(shapes, values, columns), onnx.TensorProto.DOUBLE
     builder.write_output(output)
     graph = helper.make_graph(
         builder.nodes,
         name,
-        [helper.make_tensor_value_info(column, onnx.TensorProto.DOUBLE, [_ROWS]) for column in columns],
-        [helper.make_tensor_value_info(OUTPUT, onnx.TensorProto.DOUBLE, [_ROWS, *builder.shape(output)])],
+        [helper.make_tensor_value_info(column, number, [_ROWS], text) for column, text in columns.items()],
+        [helper.make_tensor_value_info(builder.output, number, [_ROWS, *builder.shape(output)])],
         builder.initializers,
     )
     producer = {"producer_name": "autodiff", "producer_version": __version__}
@@ -148,9 +149,10 @@ class _OnnxGraph:
 
     Attributes:
         nodes, initializers: the arguments of `onnx.helper.make_graph`.
+        output: the name of the output: `prediction`, with a number if a column has this name.
     """
 
-    def __init__(self, shapes: Mapping[str, Shape], values: Mapping[str, Any], columns: Sequence[str]) -> None:
+    def __init__(self, shapes: Mapping[str, Shape], values: Mapping[str, Any], columns: Collection[str]) -> None:
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
         self._shapes = ShapeInference(shapes)
@@ -158,7 +160,8 @@ class _OnnxGraph:
         self._names: dict[Node, str] = {}
         self._per_row: set[Node] = set()  # nodes whose values differ from row to row
         self._constants: dict[str, str] = {}
-        self._used_names = {*columns, OUTPUT}
+        self._used_names = {*columns}
+        self.output = self._fresh(OUTPUT)
 
     def shape(self, node: Node) -> Shape:
         """Return the shape of a node for one row."""
@@ -184,7 +187,7 @@ class _OnnxGraph:
             result = self._repeat_per_row(result, self.shape(root))
         from onnx import helper
 
-        self.nodes.append(helper.make_node("Identity", [result], [OUTPUT]))
+        self.nodes.append(helper.make_node("Identity", [result], [self.output]))
 
     def _write_node(self, node: Node) -> str:
         if node.op is None:
@@ -372,9 +375,16 @@ def prediction_source(fit: FittedModel, target: str, options: ExportOptions) -> 
     numbers = {leaf: constant_graph(values[name]) for name, leaf in leaves.items() if name not in model.predictors}
     (output,) = substitute([prediction], numbers)
     formula = Formula(output, {name: leaves[name] for name in model.predictors})
-    if shape and fit.classes is not None:
-        options = replace(options, note=f"the probabilities of {join_words(fit.classes)}")
-    return export(formula, target, options)
+    note = f"the probabilities of {join_words(fit.classes)}" if shape and fit.classes is not None else ""
+    if units := _time_units(fit):
+        note = f"{note or 'the prediction'} for {join_words([f'{name} in {unit}' for name, unit in units.items()])}"
+    return export(formula, target, replace(options, note=note))
+
+
+def _time_units(fit: FittedModel) -> dict[str, str]:
+    """Return the units of the columns of dates and times, which are numbers in an exported function."""
+    origins = {name: fit.origins[name] for name in fit.parsed_model.predictors if name in fit.origins}
+    return {name: f"seconds since {time_text(origin)}" for name, origin in origins.items()}
 
 
 def prediction_onnx(fit: FittedModel, name: str) -> bytes:
@@ -389,7 +399,8 @@ def prediction_onnx(fit: FittedModel, name: str) -> bytes:
     model = _numeric_model(fit)
     if not model.predictors:
         raise ExportError("the prediction uses no column, so its number of rows is undefined")
-    return onnx_model(model.program.output, model.shapes, {**fit.parameters, **fit.fixed}, model.predictors, name)
+    columns = dict.fromkeys(model.predictors, "") | _time_units(fit)
+    return onnx_model(model.program.output, model.shapes, {**fit.parameters, **fit.fixed}, columns, name)
 
 
 def _numeric_model(fit: FittedModel) -> Model:

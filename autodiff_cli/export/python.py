@@ -23,6 +23,8 @@ from autodiff_cli.export.program import (
     layout_source,
     wrap_statement,
 )
+from autodiff_cli.graph.tape import has_array_operations, topological_order
+from autodiff_cli.ops.structural import stack
 from autodiff_cli.targets.python import LIBRARIES, NumpyLibrary, PythonLibrary
 from autodiff_cli.version import __version__
 
@@ -166,7 +168,7 @@ def numpy_source(program: ExportProgram) -> str:
     assert isinstance(layout.library, NumpyLibrary)
     body = [
         *docstring(layout, program.origin),
-        *(f"{layout.names[v.name]} = np.asarray({layout.names[v.name]}, dtype=float)" for v in layout.used_variables),
+        *_numpy_inputs(layout),
         'with np.errstate(all="ignore"):',
         *(INDENT + line for line in [*statements(layout), *_numpy_results(layout)]),
     ]
@@ -174,6 +176,15 @@ def numpy_source(program: ExportProgram) -> str:
     standard = _import_math(functions) + layout.library.imports
     imports = (f"{standard}\n" if standard else "") + "import numpy as np\n"
     return module(layout, imports, functions, body)
+
+
+def _numpy_inputs(layout: SourceLayout) -> Iterator[str]:
+    """Yield the lines that convert the inputs. Beside operations on arrays, numbers cannot be arrays of points."""
+    roots = layout.program.roots
+    has_arrays = has_array_operations({*topological_order(roots)}.difference(x for x in roots if x.op is stack))
+    for each in layout.used_variables:
+        name = layout.names[each.name]
+        yield f"{name} = np.asarray({name}, dtype=float){'.reshape(())' * (has_arrays and not each.shape)}"
 
 
 def numpy_element(variable: ExportVariable, name: str, k: int) -> str:

@@ -10,6 +10,7 @@ import random
 import threading
 from collections.abc import Collection, Iterator
 from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -442,6 +443,18 @@ def test_whole_numbers_that_floats_cannot_tell_apart_are_no_labels() -> None:
             column.levels("k", are_whole=are_whole)
     text = load("".join(f"{number}\n" for number in ["k", *huge]).encode(), (), labels=["k"]).labels["k"]
     assert text.levels("k", are_whole=False).tolist() == [*map(str, huge)]
+
+
+@given(
+    st.lists(
+        st.decimals(allow_nan=False, allow_infinity=False, places=7, min_value=-(10**9), max_value=10**9), min_size=1
+    )
+)
+def test_decimals_are_rounded_to_the_nearest_float(numbers: list[Decimal]) -> None:
+    kinds = (pa.decimal128(38, 7), pa.decimal128(38, 20), pa.decimal256(76, 40))
+    columns = {f"x{k}": pa.array(numbers, kind) for k, kind in enumerate(kinds)}
+    table = load(as_parquet({**columns, "codes": columns["x0"].dictionary_encode()}), [*columns, "codes"])
+    assert all(column.tolist() == [*map(float, numbers)] for column in table.columns.values())
 
 
 def test_bytes_are_text_if_they_are_utf8() -> None:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import io
+import itertools
+import json
+import re
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import autodiff_cli as ad
+from autodiff_cli.data import formats
+from autodiff_cli.data.dialect import FileOptions
+from autodiff_cli.data.files import open_data
 from tests.support import run_cli
 
 DAYS = "day,y\n2024-01-01,1\n2024-01-02,3\n2024-01-03,5\n2024-01-04,7\n"
@@ -78,3 +89,80 @@ def test_plots_of_times_of_day_name_no_date(tmp_path: Path) -> None:
     shown = run_cli(["train", "y ~ a + b*t", str(path), "--plot"])
     assert "y over t, o: 5 rows" in shown
     assert ", from " not in shown
+
+
+FORMS = {
+    "%Y-%m-%d": pa.date32(),
+    "%Y-%m-%d %H:%M:%S": pa.timestamp("ns"),
+    "%Y-%m-%dT%H:%M:%S": pa.timestamp("ns", "UTC"),
+    "%H:%M:%S": pa.time64("ns"),
+}
+MOMENTS = st.tuples(st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1)), st.integers(0, 10**9 - 1))
+OFFSETS = {"": 0, "Z": 0, "+00:00": 0, "+01:00": 3600, "-03:30": -12600}  # seconds
+
+
+def typed_time(moment: tuple[datetime, int], form: str, zone: str) -> int | date:
+    """Return a moment with nanoseconds as the value of an Arrow type."""
+    day = datetime(1970, 1, 1) if "Y" in form else datetime.combine(moment[0], time())
+    seconds = (moment[0].replace(microsecond=0) - day) // timedelta(seconds=1) - OFFSETS[zone]
+    return seconds * 10**9 + moment[1] if "S" in form else moment[0].date()
+
+
+def loaded_times(content: bytes, condition: str | None) -> Any:
+    """Return times as a reader counts them, of the rows that a condition selects, or its message."""
+    data = open_data(["-"], io.BytesIO(content), options=FileOptions(where=condition))
+    try:
+        table = data.load(["t", "y"], drop_missing=True)
+    except ad.DataError as error:
+        return re.sub(r"(line|row) \d+", "place", str(error))
+    origin = data.origins["t"]
+    since = origin.replace(tzinfo=origin.tzinfo or UTC).timestamp()
+    return (
+        {name: values.tolist() for name, values in table.columns.items()},
+        since,
+        data.notes[-1:] if condition else [],
+    )
+
+
+@given(st.lists(st.none() | MOMENTS, min_size=2, max_size=6), st.sampled_from([*FORMS]), st.data())
+def test_times_are_the_same_in_text_lines_of_json_and_parquet(
+    moments: list[tuple[datetime, int] | None], form: str, data: st.DataObject
+) -> None:
+    """Times with a zone and without are refused in one column, also where lines of JSON are read in blocks."""
+    allowed = data.draw(st.sampled_from([["Z"], [*OFFSETS][1:], [*OFFSETS]] if "T" in form else [[""]]))
+    zones = [data.draw(st.sampled_from(allowed)) for _ in moments]
+    cells = [
+        None if each is None else f"{each[0]:{form}}{f'.{each[1]:09}' * ('S' in form)}{zone}"
+        for each, zone in zip(moments, zones, strict=True)
+    ]
+    first = next((cell for cell in cells if cell is not None), None)
+    condition = data.draw(st.sampled_from([None, f"t <= '{first}'"]))
+    text = "y,t\n" + "".join(f"{row},{cell or ''}\n" for row, cell in enumerate(cells))
+    lines = "".join(f"{json.dumps({'y': row, 't': cell})}\n" for row, cell in enumerate(cells))
+    expected = loaded_times(text.encode(), condition)
+    with patch.object(formats, "_JSON_BLOCK_BYTES", data.draw(st.sampled_from([1, 1 << 22]))):
+        assert loaded_times(lines.encode(), condition) == expected
+    if first is not None and len({zone == "" for cell, zone in zip(cells, zones, strict=True) if cell}) == 1:
+        times = [
+            None if each is None else typed_time(each, form, zone) for each, zone in zip(moments, zones, strict=True)
+        ]
+        kind = FORMS[form] if "T" not in form or zones[cells.index(first)] else pa.timestamp("ns")
+        buffer = io.BytesIO()
+        pyarrow.parquet.write_table(pa.table({"y": [*range(len(cells))], "t": pa.array(times, kind)}), buffer)
+        assert loaded_times(buffer.getvalue(), condition) == expected
+
+
+def test_lines_of_json_have_one_type_per_column_in_all_blocks() -> None:
+    for first, other in itertools.permutations(["1", '"2024-01-31"', "true", "[1]"], 2):
+        content = f'{{"t": {first}, "y": 1}}\n{{"t": {other}, "y": 2}}\n'.encode()
+        with (
+            patch.object(formats, "_JSON_BLOCK_BYTES", 1),
+            pytest.raises(ad.DataError, match=r"line 2, column `t`: .* but"),
+        ):
+            open_data(["-"], io.BytesIO(content)).load((), labels=["t"])
+
+
+def test_a_column_that_only_later_lines_of_json_have_is_read() -> None:
+    """NaN is no JSON, so that Arrow refuses these lines."""
+    content = b'{"y": NaN}\n{"y": 2, "t": 3}\n'
+    assert open_data(["-"], io.BytesIO(content)).load(["t", "y"], drop_missing=True).columns["t"].tolist() == [3]

@@ -162,7 +162,7 @@ def test_onnx_has_arrays_that_differ_from_row_to_row_and_others() -> None:
     shapes = {name: np.shape(value) for name, value in values.items() if np.ndim(value)}
     for each_text in ON_ARRAYS:
         text = f"{'v: 2; ' * ('v' in each_text)}{'M: 2x2; ' * ('M' in each_text)}{each_text}"
-        content = onnx_model(read(text).output, shapes, values, [*columns], "f")
+        content = onnx_model(read(text).output, shapes, values, dict.fromkeys(columns, ""), "f")
         found = reference.ReferenceEvaluator(onnx.load_from_string(content)).run(None, columns)[0]
         formula = ad.parse(text)
         for k in range(3):
@@ -264,6 +264,38 @@ def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert lacking.status == 2
     assert "pip install onnx" in lacking.stderr
     assert not (tmp_path / "decay.onnx").exists()
+
+
+def test_times_of_a_model_are_described(tmp_path: Path) -> None:
+    """An exported function takes numbers for dates; it does not know from when they are counted."""
+    onnx, data = pytest.importorskip("onnx"), tmp_path / "days.csv"
+    data.write_text("day,y\n" + "".join(f"2024-01-{day:02},{day}\n" for day in range(1, 9)))
+    fit = ad.fit("y ~ a + b*day", str(data))
+    for target in EXPORTERS.keys() - {"latex"}:
+        words = " ".join(prediction_source(fit, target, ExportOptions("f")).replace("//", "").replace("!", "").split())
+        assert "the prediction for day in seconds since 2024-01-01 00:00:00" in words, target
+    (column,) = onnx.load_from_string(prediction_onnx(fit, "f")).graph.input
+    assert column.doc_string == "seconds since 2024-01-01 00:00:00"
+
+
+def test_onnx_has_a_column_with_the_name_of_its_output() -> None:
+    onnx, reference = pytest.importorskip("onnx"), pytest.importorskip("onnx.reference")
+    columns = {"prediction": X, "prediction_2": Z}
+    fit = ad.fit("y ~ a*prediction + b*prediction_2", {**DATA, **columns})
+    evaluator = reference.ReferenceEvaluator(onnx.load_from_string(prediction_onnx(fit, "f")))
+    np.testing.assert_allclose(evaluator.run(None, columns)[0], fit.predict(columns), rtol=1e-13)
+
+
+@pytest.mark.parametrize("model", ["y ~ a + b*sum([x, z])", "y ~ a*softmax([x, z])[0]", "[y, z] ~ [a*x, b*x + c*z]"])
+def test_numpy_predicts_many_rows_or_refuses_them(model: str) -> None:
+    """A sum over the elements of a list is not a sum over rows."""
+    fit, made = fitted(model), dict[str, Any]()
+    exec(prediction_source(fit, "numpy", ExportOptions("f", gradient=False)), made)
+    if model.startswith("["):
+        np.testing.assert_allclose(made["f"](x=X, z=Z).T, fit.predict(DATA), rtol=1e-13)
+        return
+    with pytest.raises(ValueError, match="cannot reshape"):
+        made["f"](x=X, z=Z)
 
 
 def test_an_onnx_file_is_written(tmp_path: Path) -> None:

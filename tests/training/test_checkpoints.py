@@ -24,6 +24,7 @@ from autodiff_cli.training.checkpoint import CheckpointError, CheckpointFile, Ch
 from autodiff_cli.training.fitting.fit import Interrupted
 from autodiff_cli.training.optimizers import OPTIMIZERS, Epoch
 from autodiff_cli.training.options import FitOptions
+from tests.each import each
 
 MODEL = "y ~ a*exp(-b*x) + c"
 
@@ -200,6 +201,19 @@ def test_a_checkpoint_of_another_fit_is_refused_by_name(tmp_path: Path, change: 
     fit(**options, checkpoint=tmp_path / "kept")
     with pytest.raises(CheckpointError, match=f"another fit; its .*{named}"):
         fit(**{**options, **change}, resume=tmp_path / "kept")
+
+
+@each("schedule", ["constant", "cosine", "step:2", "exponential", "plateau:2"])
+def test_more_epochs_give_the_same_bits_or_are_refused(tmp_path_factory: pytest.TempPathFactory, schedule: str) -> None:
+    """The cosine schedule falls to 0 at the last epoch, so its first epochs depend on their number."""
+    file = tmp_path_factory.mktemp("checkpoints") / "kept"
+    options: dict[str, Any] = {"optimizer": "adam", "batch_size": 16, "lr_schedule": schedule}
+    fit(MODEL, decay(), epochs=4, checkpoint=file, **options)
+    if schedule == "cosine":
+        with pytest.raises(CheckpointError, match="another fit; its epochs differs: `4` there, `9` here"):
+            fit(MODEL, decay(), epochs=9, resume=file, **options)
+    else:
+        assert_same(fit(MODEL, decay(), epochs=9, resume=file, **options), fit(MODEL, decay(), epochs=9, **options))
 
 
 def test_priors_are_the_same_in_any_sequence(tmp_path: Path) -> None:

@@ -591,8 +591,7 @@ def add_intervals(
         warnings += resampled.warnings
         if quantities.names:
             low, high = resampled.intervals(lambda end: quantities.values(objective.point(end)), theta, level)
-            pairs = zip(quantities.names, low.tolist(), high.tolist(), strict=True)
-            for name, *ends in pairs:
+            for name, *ends in zip(quantities.names, low.tolist(), high.tolist(), strict=True):
                 has_none = is_unknown.any() and fit.derived[name]["stderr"] is None
                 intervals["bootstrap"][name] = None if has_none or np.isnan(ends).any() else tuple(ends)
     return dataclasses.replace(fit, intervals=intervals, warnings=[*fit.warnings, *warnings])

@@ -385,7 +385,8 @@ class Recorder:
 def fit_identity(objective: Objective, method: str, options: FitOptions) -> dict[str, Any]:
     """Return the properties that identify a fit: if all are equal, the fit takes the same course, bit for bit.
 
-    The number of epochs, the backend and the report do not belong to it. All values can be written as JSON.
+    The backend and the report do not belong to it, and the number of epochs only if the learning rate depends on it.
+    All values can be written as JSON.
 
     Args:
         objective: over all rows, including the validation rows.
@@ -399,6 +400,7 @@ def fit_identity(objective: Objective, method: str, options: FitOptions) -> dict
         "fixed parameters": {name: np.asarray(value).tolist() for name, value in objective.fixed.items()},
         "start": digest([objective.start, bounds.low, bounds.high]),
         **options.identity(),
+        "epochs": (options.epochs or DEFAULT_EPOCHS) if options.lr_schedule == "cosine" else None,
         "loss": objective.loss,
     }
 

@@ -546,8 +546,7 @@ class Multistart:
         A scan of single frequencies misses pairs that multiply, as in a beat, `sin(v*x)*cos(w*x)`, and pairs that are
         so close in a sum that one sinusoid explains much of both.
         """
-        grids = self._frequency_grids(self._start)
-        for scan, other in itertools.permutations(grids, 2):
+        for scan, other in itertools.permutations(self._frequency_grids(self._start), 2):
             is_sum = any((scan.parameter in term) != (other.parameter in term) for _, term in self._terms)
             if is_sum and scan.parameter > other.parameter:
                 continue  # each pair of a sum is scanned once

@@ -553,8 +553,7 @@ def repeat_objective(objective: Objective, count: int, bounds: Bounds | None = N
     """
     if can_evaluate_together(objective):
         return GroupBatch(objective, [np.arange(objective.rows)] * count, bounds)
-    copies = [objective.with_rows(objective.data) for _ in range(count)]
-    return ObjectiveBatch(copies, bounds)
+    return ObjectiveBatch([objective.with_rows(objective.data) for _ in range(count)], bounds)
 
 
 def rows_by_group(codes: NDArray[np.int32], count: int) -> list[NDArray[Any]]:

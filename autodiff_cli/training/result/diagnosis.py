@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.autodiff.sweeps import ForwardPass
+from autodiff_cli.autodiff.unrolling import unroll
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.selection import evaluate, make_backend
 from autodiff_cli.graph.gradient import gradient_nodes
@@ -214,13 +215,14 @@ def _curve_warnings(
     point = {name: np.full(len(owners), value) for name, value in constants.items() if not np.ndim(value)}
     point |= dict(zip((*objective.layout.names, *labels), (*theta[owners].T, *firsts[1:-1]), strict=True))
     low, high = rows[-1, :-1][is_gap], rows[-1, 1:][is_gap]
-    for curve, (what, x) in curve_breaks(prediction, predictor, low, high, curves[1:][is_gap], point).items():
-        warnings[owners[curve]] = f"the fitted curve {what} at {predictor} = {x:.6g}, between two rows"
+    for part in unroll([prediction], is_exact=False)[0].ravel().tolist():
+        for curve, (what, x) in curve_breaks(part, predictor, low, high, curves[1:][is_gap], point).items():
+            warnings[owners[curve]] = f"the fitted curve {what} at {predictor} = {x:.6g}, between two rows"
     return warnings
 
 
 def _can_break(objective: Objective, predictor: str) -> bool:
-    """Whether parameters can move a pole, or an edge of the domain, of the prediction; False if it has arrays."""
+    """Whether parameters can move a pole, or an edge of the domain, of the prediction; False if it reads arrays."""
     if objective.model.shapes:
         return False
     names: dict[Node, set[str]] = {}

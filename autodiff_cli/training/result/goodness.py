@@ -430,10 +430,8 @@ def _diverging_parameters(objective: Objective, theta: Array) -> Mask:
 
 def _is_convex(objective: Objective) -> bool:
     """Return whether the loss is convex: a sigmoid or softmax of linear scores, without a penalty."""
-    is_linear_classifier = objective.loss in ("bce", "cross_entropy") and objective.model.program.output.op in (
-        sigmoid,
-        softmax,
-    )
+    output = objective.model.program.output
+    is_linear_classifier = objective.loss in ("bce", "cross_entropy") and output.op in (sigmoid, softmax)
     return is_linear_classifier and objective.is_generalised_linear and not objective.is_penalised
 
 

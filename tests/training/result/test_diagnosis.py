@@ -201,9 +201,12 @@ POLES: list[tuple[str, tuple[float, ...], float | None, str]] = [
 
 
 @each("model, theta, place, words", POLES)
+@each("form", ["y ~ {}", "y ~ sum([{}, 0])", "[y, y] ~ [{}, x]"])
 def test_a_curve_is_followed_between_rows(
-    model: str, theta: tuple[float, ...], place: float | None, words: str
+    model: str, theta: tuple[float, ...], place: float | None, words: str, form: str
 ) -> None:
+    """Also where the formula has lists of numbers, such as those of several targets."""
+    model = form.format(model.removeprefix("y ~ "))
     objective = ad.Objective(model, {"x": ROWS, "y": ROWS}, start=dict.fromkeys("cd", 0.5) if "sqrt" in model else None)
     warning = curve_warning(objective, np.array(theta, float))
     if place is None:
