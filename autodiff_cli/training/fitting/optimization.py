@@ -335,7 +335,7 @@ class BatchedFit:
         """
         sample = fits[:: len(fits) // search.SETTINGS.max_sampled_fits + 1] if self._is_large else fits
         before = self.theta[sample].copy()
-        self.restart(sample, origin, strategy, search.SETTINGS.quick if self._is_large else None)
+        self.restart(sample, origin, strategy, search.SETTINGS.quick if self._is_large or strategy else None)
         if (self.theta[sample] != before).any():
             self.restart(np.setdiff1d(fits, sample), origin, strategy)
 

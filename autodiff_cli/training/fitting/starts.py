@@ -67,7 +67,7 @@ class MultistartSettings(NamedTuple):
 
     thorough: Effort = Effort(1500, 12, 10_000_000)
     check: Effort = Effort(1500, 12, 1_000_000)  # effort to check a fit that is not poor
-    quick: Effort = Effort(100, 4, 1_000_000)  # effort for each of many fits
+    quick: Effort = Effort(100, 4, 1_000_000)  # effort for each of many fits, and to compare a fit with other valleys
     max_sample_rows: int = 500  # rows of the random sample; a regular sample would alias frequencies
     # rows times squared number of parameters over all draws; limits the number of draws
     max_draw_work: int = 30_000_000
@@ -88,7 +88,6 @@ class MultistartSettings(NamedTuple):
     max_thorough_fits: int = 100  # fits of a batch that are searched thoroughly; searches of more are quick
     max_sampled_fits: int = 20  # sample of many fits that may be poor, which decides whether all are searched
     max_searched_fits: int = 200  # fits that are searched together, which bounds the memory
-    draws_per_check: int = 5  # every 5th random point is tried to check a fit that is not poor
     neighbours: int = 7  # the nearest points, with the point itself, that show whether it is the lowest of a valley
     max_terms: int = 12  # terms of a sum that are placed one after the other
     max_alternatives: int = 4  # minima that are compared with the best one
@@ -234,6 +233,8 @@ def _descend(samples: Batch, requests: dict[int, DescentRequest]) -> dict[int, l
     themselves where it is undefined.
     """
     points = np.concatenate([request.points for request in requests.values()])
+    if not len(points):
+        return {k: [] for k in requests}
     fits: Fits = np.repeat([*requests], [len(request.points) for request in requests.values()])
     boxes = [(request.box or samples.bounds.select(k), request.points.shape) for k, request in requests.items()]
     ends_of_boxes = ([np.broadcast_to(end, shape) for end in (box.low, box.high)] for box, shape in boxes)
@@ -595,7 +596,7 @@ class Multistart:
         & Viitanen 1992.
         """
         if self._searched.any() and not self._sinusoids.frequencies:
-            drawn = np.concatenate((self._start[None], self.random_draws()[:: SETTINGS.draws_per_check]))
+            drawn = np.concatenate((self._start[None], self.random_draws()))
             points, remaining = self._project(drawn, self.linear)
             ranks = np.argsort(np.argsort(points[:, self._searched], axis=0), axis=0)
             distances = np.abs(ranks[:, None] - ranks).max(axis=2)
