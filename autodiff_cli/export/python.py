@@ -168,7 +168,7 @@ def numpy_source(program: ExportProgram) -> str:
     assert isinstance(layout.library, NumpyLibrary)
     body = [
         *docstring(layout, program.origin),
-        *_numpy_inputs(layout),
+        *_converted_inputs(layout, "np.asarray({}, dtype=float)"),
         'with np.errstate(all="ignore"):',
         *(INDENT + line for line in [*statements(layout), *_numpy_results(layout)]),
     ]
@@ -178,13 +178,19 @@ def numpy_source(program: ExportProgram) -> str:
     return module(layout, imports, functions, body)
 
 
-def _numpy_inputs(layout: SourceLayout) -> Iterator[str]:
-    """Yield the lines that convert the inputs. Beside operations on arrays, numbers cannot be arrays of points."""
+def _single_numbers(layout: SourceLayout) -> list[str]:
+    """Return the inputs that cannot be arrays of points: all numbers, if there are operations on arrays."""
     roots = layout.program.roots
     has_arrays = has_array_operations({*topological_order(roots)}.difference(x for x in roots if x.op is stack))
+    return [layout.names[each.name] for each in layout.used_variables if has_arrays and not each.shape]
+
+
+def _converted_inputs(layout: SourceLayout, conversion: str) -> Iterator[str]:
+    """Yield the lines that convert the inputs. Arrays are refused in place of single numbers."""
+    single = _single_numbers(layout)
     for each in layout.used_variables:
         name = layout.names[each.name]
-        yield f"{name} = np.asarray({name}, dtype=float){'.reshape(())' * (has_arrays and not each.shape)}"
+        yield f"{name} = {conversion.format(name)}{'.reshape(())' * (name in single)}"
 
 
 def numpy_element(variable: ExportVariable, name: str, k: int) -> str:
@@ -214,7 +220,8 @@ def jax_source(program: ExportProgram) -> str:
     layout = layout_source(program, LIBRARIES["jax"](), JAX_NAMES, numpy_element, frozenset())
     # JAX does not differentiate integers.
     value = f"{layout.value}.0" if layout.value.lstrip("-").isdigit() else layout.value
-    body = [*statements(layout), *results(layout, value)]
+    inputs = [f"{name} = jnp.reshape({name}, ())" for name in _single_numbers(layout)]
+    body = [*inputs, *statements(layout), *results(layout, value)]
     uses = "jax." in "\n".join(body)
     use = 'Unless `jax.config.update("jax_enable_x64", True)` is called first, JAX computes in single precision.'
     imports = ("import jax\n" if uses else "") + "import jax.numpy as jnp\n"
@@ -224,10 +231,7 @@ def jax_source(program: ExportProgram) -> str:
 def torch_source(program: ExportProgram) -> str:
     """Return a module with a function of PyTorch tensors that require gradients."""
     layout = layout_source(program, LIBRARIES["torch"](), TORCH_NAMES, numpy_element, frozenset())
-    inputs = [
-        f"{layout.names[v.name]} = torch.as_tensor({layout.names[v.name]}, dtype=torch.float64)"
-        for v in layout.used_variables
-    ]
+    inputs = _converted_inputs(layout, "torch.as_tensor({}, dtype=torch.float64)")
     use = "For tensors that require gradients, call `.backward()` on the result."
     body = [*_framework_docstring(layout, use), *inputs, *statements(layout), *results(layout, layout.value)]
     return module(layout, "import torch\n", [], body)

@@ -6,6 +6,7 @@ import ctypes
 import json
 import math
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -286,11 +287,16 @@ def test_onnx_has_a_column_with_the_name_of_its_output() -> None:
     np.testing.assert_allclose(evaluator.run(None, columns)[0], fit.predict(columns), rtol=1e-13)
 
 
+@pytest.mark.parametrize("target", ["numpy", "jax"])
 @pytest.mark.parametrize("model", ["y ~ a + b*sum([x, z])", "y ~ a*softmax([x, z])[0]", "[y, z] ~ [a*x, b*x + c*z]"])
-def test_numpy_predicts_many_rows_or_refuses_them(model: str) -> None:
+def test_exported_functions_predict_many_rows_or_refuse_them(
+    model: str, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A sum over the elements of a list is not a sum over rows."""
+    monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(numpy=np))  # has the same functions
+    monkeypatch.setitem(sys.modules, "jax.numpy", np)
     fit, made = fitted(model), dict[str, Any]()
-    exec(prediction_source(fit, "numpy", ExportOptions("f", gradient=False)), made)
+    exec(prediction_source(fit, target, ExportOptions("f", gradient=False)), made)
     if model.startswith("["):
         np.testing.assert_allclose(made["f"](x=X, z=Z).T, fit.predict(DATA), rtol=1e-13)
         return
