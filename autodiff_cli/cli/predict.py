@@ -200,7 +200,7 @@ def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionReque
     Raises:
         BadInput: if the file lacks one of them.
     """
-    needed = fit.columns if request.residuals else fit.predictors
+    needed = fit.columns if request.residuals and fit.classes is None else fit.predictors
     from autodiff_cli.data.files import FILE_COLUMN
 
     parts = (part for name in needed for part in joined_columns(name, file.names))

@@ -40,8 +40,8 @@ _DATE_WORDS = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "hh": "%H", "HH
 # The date of times without one: only their differences are used, and no data have such an early date.
 NO_DATE = datetime(2, 1, 1)
 _THOUSANDS_PATTERNS = {
-    ".": re.compile(r"[+-]?\d{1,3}(?:([, '\u00a0\u2009\u202f])\d{3})(?:\1\d{3})*(?:\.\d*)?"),
-    ",": re.compile(r"[+-]?\d{1,3}(?:([. '\u00a0\u2009\u202f])\d{3})(?:\1\d{3})*(?:,\d*)?"),
+    ".": re.compile(r"[+-]?[1-9]\d{0,2}(?:([, '\u00a0\u2009\u202f])\d{3})(?:\1\d{3})*(?:\.\d*)?"),
+    ",": re.compile(r"[+-]?[1-9]\d{0,2}(?:([. '\u00a0\u2009\u202f])\d{3})(?:\1\d{3})*(?:,\d*)?"),
 }
 
 
@@ -101,8 +101,7 @@ class CellParser:
         column."""
         if cell in MISSING_VALUES:
             return math.nan
-        if self.kind is None:
-            self.kind = self._detect_kind(cell)
+        self.kind = self.kind or self._detect_kind(cell)
         if self.kind is CellKind.BOOLEAN:
             return BOOLEANS.get(cell.lower())
         if self.kind is CellKind.DATETIME:
@@ -286,8 +285,8 @@ DEFAULT_COMMENT = "#"  # starts comment lines before the header, unless the user
 _SAMPLE_RECORDS = 5  # records after the header: enough to tell delimiters apart, few enough to read from a pipe
 _MAX_HEADER_LINES = 1000  # a header with more quoted line ends has a quote that was never closed
 _BOM = b"\xef\xbb\xbf"
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?(?:\d*|\d{1,3}(?:\.\d{3})+),\d+(?:[eEdD][+-]?\d+)?\s*")
-_POINT_GROUPED = re.compile(r"\s*[+-]?\d{1,3}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?(?:\d*|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eEdD][+-]?\d+)?\s*")
+_POINT_GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
 DELIMITER_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", WHITESPACE: "blanks"}
 _DELIMITER_WORDS = {"space": WHITESPACE, "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 

@@ -84,6 +84,17 @@ def test_as_people_write_them(content: str, options: dict[str, Any], expected: l
         assert column(opened(content, **options), "y") == expected
 
 
+@each("cell", ["0,123", "-0,123", "0.123", "00,123", "0 123", "0,123,456", "01,234"])
+def test_digits_after_a_leading_0_are_no_group_of_thousands(cell: str) -> None:
+    for first in ("1,5", "1.5", "1"):
+        file = opened(f"x;y\n{first};{cell}\n")
+        try:
+            number = column(file, "y")[0]
+        except DataError:
+            continue
+        assert abs(number) < 2
+
+
 @each(
     ("encoding", "options"),
     [

@@ -100,12 +100,11 @@ def open_fit_data(dataset: Dataset, model: Model, options: FitOptions) -> loadin
 
         assert isinstance(options.cluster, Cluster)
         return open_on_cluster(options.cluster, dataset, model, options)
-    why = "as asked" if options.stream else None
-    if streamable is not None and why is None:
-        why = loading.streaming_reason(streamable, model, options)
-    if streamable is None or why is None:
-        return loading.LoadedData(dataset, model, options)
-    return loading.StreamedData(streamable, model, options, why)
+    if streamable is not None:
+        why = "as asked" if options.stream else loading.streaming_reason(streamable, model, options)
+        if why is not None:
+            return loading.StreamedData(streamable, model, options, why)
+    return loading.LoadedData(dataset, model, options)
 
 
 _CACHED_MODELS = 16  # recent models whose graphs and kernels are cached

@@ -308,6 +308,7 @@ def test_probabilities_of_classes_and_of_ones(tmp_path: Path) -> None:
     (row,) = table(run_cli(["predict", path, "-", "--probabilities"], stdin="b,a\n0,1\n"))
     assert float(row["probability_low"]) + float(row["probability_high"]) == pytest.approx(1)
     assert "probabilities" in refused(run_cli(["predict", path, "-", "--interval", "0.9"], stdin="b,a\n0,1\n"))
+    assert "no residuals" in refused(run_cli(["predict", path, "-", "--residuals"], stdin="b,a,kind\n0,1,low\n"))
     path = trained(tmp_path, "y ~ sigmoid(a + b*x)", "x,y\n0,0\n1,1\n2,0\n3,1\n", "--loss", "bce")
     output = run_cli(["predict", path, "-", "--probabilities", "--interval", "0.9"], stdin="x\n1\n")
     assert table(output)[0]["probability"] == table(output)[0]["prediction"]
