@@ -222,6 +222,5 @@ class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[mis
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""
-        probabilities = self.predict_proba(X)  # raises NotFittedError first
-        classes: NDArray[Any] = self.classes_[np.argmax(probabilities, axis=1)]
-        return classes
+        codes = np.argmax(self.predict_proba(X), axis=1)  # raises NotFittedError first
+        return np.asarray(self.classes_[codes])

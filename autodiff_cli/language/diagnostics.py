@@ -466,8 +466,7 @@ def _misplaced_separator(mistake: Mistake) -> Message | None:
         return _comma_outside_brackets(mistake)
     if separator.text == ";" and row is not None and mistake.is_in_array:
         return "commas separate the elements of an array", row
-    following = [lexeme.type for lexeme in mistake.after[:2]]
-    if separator.text == ";" and mistake.is_in_call and following != ["NAME", "EQUAL"]:
+    if separator.text == ";" and mistake.is_in_call and [x.type for x in mistake.after[:2]] != ["NAME", "EQUAL"]:
         return "commas separate the arguments of a function", ","
     return None
 

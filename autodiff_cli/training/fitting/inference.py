@@ -263,9 +263,7 @@ def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> t
 
 def _standard_error_unit(objective: Objective, fit: FittedModel) -> float:
     """Return the rise of the deviance for one standard error: 1 if it is twice a log-likelihood."""
-    if objective.kind is LossKind.SQUARES:
-        if fit.interval_dof is None:
-            return 1.0
+    if objective.kind is LossKind.SQUARES and fit.interval_dof is not None:
         return math.nan if fit.rss is None or fit.dof <= 0 else fit.rss / fit.dof
     return (fit.dispersion or math.nan) if objective.has_dispersion else 1.0
 

@@ -362,6 +362,8 @@ def test_the_example_for_a_missing_value_works(tmp_path: Path) -> None:
         (["--x", "nan"], "the value of `x` must be a finite number, not `nan`"),
         (["--x", "[1, 2]"], "the value of `x` must be a finite number"),
         (["--inverse", "x", "--y", "[1, 2]", "--x", "0..1"], "the value of `y` must be a finite number"),
+        (["--inverse", "x", "--y", "4+--1", "--x", "0..1"], "the error of a reading must be 0 or positive, not -1"),
+        (["--inverse", "z", "--y", "4"], "the model has no column `z`"),
         (["rows.csv", "--x", "2"], "give DATA or --x, not both"),
         ([], "missing DATA; usage: autodiff predict MODEL.json DATA, or a value of each column: --x 2"),
     ],
@@ -370,6 +372,18 @@ def test_values_that_are_no_row_are_refused_by_name(model: str, arguments: list[
     output = run_cli(["predict", model, *arguments])
     assert (output.status, output) == (2, "")
     assert message in output.stderr
+
+
+@pytest.mark.parametrize("values", [["--x", "2"], ["--inverse", "x", "--y", "4", "--x", "0..5"]])
+def test_no_option_is_ignored_without_data(model: str, values: list[str]) -> None:
+    assert run_cli(["predict", model, *values]).status == 0
+    for words in ("--where x>5", "--skip 1", "--drop-missing", "--decimal ,", "--units-row"):
+        assert (
+            refused(run_cli(["predict", model, *values, *words.split()])) == f"error: {words.split()[0]} needs DATA\n"
+        )
+    if "--inverse" in values:
+        for words in ("--residuals", "--probabilities", "--posterior", "rows.csv"):
+            assert "--inverse" in refused(run_cli(["predict", model, *values, words]))
 
 
 def test_a_row_of_values_may_have_all_that_messages_ask_for(tmp_path: Path) -> None:
