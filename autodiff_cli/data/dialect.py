@@ -7,7 +7,6 @@ imported at every start of the command line, so it does not import NumPy.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import csv
 import itertools
@@ -347,7 +346,7 @@ class FileOptions:
             if parse_datetime(datetime(2003, 2, 1).strftime(pattern), pattern) is None or "%" not in pattern:
                 raise DataError(f"--date-format is a format such as DD/MM/YYYY or %d/%m/%Y, not `{self.date_format}`")
         try:
-            codecs.lookup(self.encoding or "utf-8")
+            "".encode(self.encoding or "utf-8")  # encodings such as base64 are not of text
         except (LookupError, ValueError):
             raise DataError(f"--encoding: there is no encoding `{self.encoding}`") from None
         for flag, text in (("--delimiter", self.delimiter), ("--comment", self.comment)):

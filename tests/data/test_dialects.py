@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import encodings.aliases
 import io
 import itertools
 import json
@@ -82,6 +83,20 @@ def test_as_people_write_them(content: str, options: dict[str, Any], expected: l
             column(opened(content, **options), "y")
     else:
         assert column(opened(content, **options), "y") == expected
+
+
+def test_every_encoding_of_python_reads_text_or_is_refused() -> None:
+    names = sorted(
+        {*encodings.aliases.aliases.values(), "idna", "punycode", "undefined", "unicode_escape"} - {"mbcs", "oem"}
+    )
+    read = []
+    for name in names:
+        try:
+            read += [name] * (column(opened(b"x,y\n1,2\n3,4\n", encoding=name), "y") == [2, 4])
+        except DataError:
+            continue
+    assert {"ascii", "cp1252", "latin_1", "utf_8", "utf_7", "shift_jis"} <= {*read}
+    assert {"base64_codec", "rot_13", "utf_16", "idna", "undefined"}.isdisjoint(read)
 
 
 @each("cell", ["0,123", "-0,123", "0.123", "00,123", "0 123", "0,123,456", "01,234"])

@@ -249,8 +249,7 @@ def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> t
         BetterFit: if there is one.
     """
     low, high, warnings = np.full(len(theta), math.nan), np.full(len(theta), math.nan), list[str]()
-    rise = fit.quantile()
-    unit = math.nan if fit.is_perfect else _standard_error_unit(objective, fit)
+    rise, unit = fit.quantile(), math.nan if fit.is_perfect else _standard_error_unit(objective, fit)
     if not (unit > 0 and math.isfinite(rise)):
         return low, high, ["no profile intervals: the residual variance is unknown"]
     with ignore_float_errors():
@@ -506,8 +505,7 @@ def _bca_shares(values: Array, estimate: Array, jackknife: Array, tail: float) -
         bias = math.sqrt(2) * np.vectorize(erfinv, otypes=[float])(2 * below - 1)
         shifted = bias + math.sqrt(2) * erfinv(1 - 2 * tail) * np.array([[-1.0], [1.0]])
         scores = bias + shifted / (1 - np.nan_to_num(acceleration) * shifted)
-    shares: Array = np.vectorize(math.erfc, otypes=[float])(-scores / math.sqrt(2)) / 2
-    return shares
+    return np.asarray(np.vectorize(math.erfc, otypes=[float])(-scores / math.sqrt(2)) / 2)
 
 
 def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitOptions) -> BootstrapFits:

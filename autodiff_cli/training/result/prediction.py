@@ -463,14 +463,13 @@ def inverse(
         tangent = gradient_nodes(program.output, [program.leaves[column]], model.shapes)
         point = fit.leaf_values({column: roots} | {name: np.full(len(roots), each) for name, each in chosen.items()})
         slopes = np.broadcast_to(np.abs(evaluate(tangent, point, model.shapes)[0]), roots.shape)
-        errors = spreads / slopes
         # Ranges without a solution, each by its first point.
         is_start = np.diff(~is_outside, prepend=False) & ~is_outside
         near_roots = np.concatenate((places, places + 1))
         solved = np.cumsum(is_start)[near_roots[~is_outside[near_roots]]] - 1
         starts = np.delete(np.flatnonzero(is_start), solved)
         predictions = list[InversePrediction]()
-        solutions = [*zip(places.tolist(), roots.tolist(), errors.tolist(), strict=True)]
+        solutions = [*zip(places.tolist(), roots.tolist(), (spreads / slopes).tolist(), strict=True)]
         for place, root, error in (*solutions, *((first, None, None) for first in starts.tolist())):
             below = np.flatnonzero(is_outside[: place + 1])[-1:]
             above = place + 1 + np.flatnonzero(is_outside[place + 1 :])[:1]
