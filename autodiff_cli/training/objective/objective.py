@@ -35,7 +35,7 @@ from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, i
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model, standardize_layers
 from autodiff_cli.training.objective.parameters import Constraints, Dependency
-from autodiff_cli.training.objective.preparation import PreparedObjective, parse_model, prepare
+from autodiff_cli.training.objective.preparation import PreparedObjective, parse_model
 from autodiff_cli.training.options import FitOptions, ObjectiveOptions
 from autodiff_cli.training.rows import (
     WEIGHT,
@@ -75,7 +75,6 @@ def copy_with(original: T, **attributes: Any) -> T:
 class ModelOverRows(PreparedObjective):
     """A model, its rows, and the kernels that evaluate it over them. See `Objective` for the attributes."""
 
-    settings: dict[str, float]
     evaluation_log: EvaluationLog | None
     _row_cache: dict[str, Any]  # results that depend on the rows alone
     _point_cache: tuple[Hashable, dict[Hashable, Any]]  # the last point, and results at it
@@ -386,14 +385,13 @@ class Objective(ModelOverRows):
 
     @takes_options(ObjectiveOptions)
     def __init__(self, model: str | Model, data: Data, options: ObjectiveOptions) -> None:
-        dataset = as_dataset(data)
-        self._initialize(prepare(model, dataset, FitOptions(**explicit_options(options))), options.scale or 1.0)
+        self._initialize(model, as_dataset(data), FitOptions(**explicit_options(options)), options.scale or 1.0)
 
     @classmethod
     def of(cls, model: str | Model, dataset: Dataset, options: FitOptions) -> Objective:
         """Return the objective for the options of a fit. Raises the exceptions of the constructor."""
         objective = cls.__new__(cls)
-        objective._initialize(prepare(model, dataset, options), options.scale)
+        objective._initialize(model, dataset, options, options.scale)
         text = objective._standardized_text(options)
         if text == objective.model.text:
             return objective
@@ -423,10 +421,9 @@ class Objective(ModelOverRows):
             scales.pop(target.text, None)
         return standardize_layers(self.model, scales) if scales else self.model.text
 
-    def _initialize(self, prepared: PreparedObjective, scale: float | None) -> None:
-        vars(self).update(vars(prepared))
-        # Values of leaves that are neither columns nor parameters.
-        self.settings = {RESIDUAL_SCALE: 1.0 if scale is None else scale, **prepared.factors}
+    def _initialize(self, model: str | Model, dataset: Dataset, options: FitOptions, scale: float | None) -> None:
+        self._prepare(model, dataset, options)
+        self.settings = {RESIDUAL_SCALE: 1.0 if scale is None else scale, **self.settings}
         self.is_scale_estimated = scale is None and bool(self.loss) and LOSSES[self.loss].has_scale
         if self.priors:
             unit = 2 if self.kind is LossKind.SQUARES else 1
