@@ -88,11 +88,8 @@ def run_task(partition: Partition, content: bytes) -> bytes:
     threads = get_worker().state.nthreads
     protocol.set_thread_limit(threads)
     task = pickle.loads(content)
-    if (
-        threads == 1
-        or partition.rows <= MAX_BLOCK_ROWS
-        or (isinstance(task, SumTask) and protocol.is_shared(task.kernel))
-    ):
+    has_threads = isinstance(task, SumTask) and getattr(task.kernel, "is_shared", False)
+    if threads == 1 or partition.rows <= MAX_BLOCK_ROWS or has_threads:
         result = task(partition.columns, partition.rows)
     else:
         result = _run_threaded(partition, content, threads, task.combine)
