@@ -53,7 +53,7 @@ WORK: dict[str, list[tuple[type, str, Callable[..., dict[str, int]]]]] = {
         (MemoryRows, "run_epoch", lambda rows, _: {"passes": 1, "rows": rows.rows}),
     ],
     "solve": [
-        (Search, "_examine", lambda _, boxes, __: {"boxes": len(boxes)}),
+        (Search, "_examine", lambda _, boxes: {"boxes": len(boxes)}),
         (ForwardPass, "__call__", lambda *_: {"enclosures": 1}),
     ],
 }

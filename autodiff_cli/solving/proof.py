@@ -722,7 +722,7 @@ class KinkProver:
                 np.array([*side, *[end] * part.truths]).reshape(-1, 1)
                 for side, end in ((low - width, 0.0), (high + width, 1.0))
             )
-            result = search.Search(part.system, lower, upper, lower, upper, _KINK_BOXES).run()
+            result = search.Search(part.system, lower, upper, lower, upper, _KINK_BOXES)
             if len(result.undecided):
                 return None
             for enclosure in part.prover.prove(result.zeros):

@@ -17,7 +17,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -300,25 +300,6 @@ class Boxes:
         return int(self.lower.shape[1])
 
 
-@dataclass
-class SearchResult:
-    """The result of a search.
-
-    Attributes:
-        zeros: boxes each of which holds exactly one zero.
-        regions: for each, the wider box in which there is no other zero.
-        undecided: boxes that may hold zeros.
-        count: the number of boxes examined.
-        best: an upper bound of the minimum of the objective.
-    """
-
-    zeros: Boxes
-    regions: Boxes
-    undecided: Boxes
-    count: int = 0
-    best: float = math.inf
-
-
 @dataclass(frozen=True)
 class _Step:
     """A Newton step on boxes.
@@ -446,12 +427,19 @@ def inverse_matrices(matrices: Array) -> Array:
 class Search:
     """A search for all zeros of a system in a box.
 
-    Attributes:
+    Args:
         system: the system.
         lower, upper: the ends of the domain, of shape (unknowns, 1), rounded outward.
         inner_lower, inner_upper: the ends rounded inward.
         max_boxes: the number of boxes after which the search ends.
         on_progress: receives the number of boxes examined, and of those left to examine: 0 at the end.
+
+    Attributes:
+        zeros: boxes each of which holds exactly one zero.
+        regions: for each, the wider box in which there is no other zero.
+        undecided: boxes that may hold zeros.
+        count: the number of boxes examined.
+        best: an upper bound of the minimum of the objective.
     """
 
     system: System
@@ -461,36 +449,33 @@ class Search:
     inner_upper: Array
     max_boxes: int
     on_progress: Callable[[int, int], None] = lambda done, left: None
-    _min_width: Array = field(init=False)
 
-    def run(self) -> SearchResult:
-        """Return all zeros, and the boxes that stay undecided."""
-        size = len(self.lower)
+    def __post_init__(self) -> None:
+        size, self.count, self.best = len(self.lower), 0, math.inf
         self._min_width = (self.upper - self.lower) * _MIN_DOMAIN_PART
-        result = SearchResult(Boxes.empty(size), Boxes.empty(size), Boxes.empty(size))
+        self.zeros = self.regions = self.undecided = Boxes.empty(size)
         side = 0.0 if self.system.objective is None else _CLOSED
         queue = Boxes(self.lower, self.upper, np.full((size, 1), side))
-        while len(queue) and result.count < self.max_boxes:
-            batch_size = min(_BATCH, self.max_boxes - result.count)
+        while len(queue) and self.count < self.max_boxes:
+            batch_size = min(_BATCH, self.max_boxes - self.count)
             if self.system.objective is not None and len(queue) > batch_size:
                 # The boxes with the lowest bounds are next, so that the global minimum is narrow if the search is cut.
                 low = self.system.enclose_objective(queue.lower, queue.upper).lower[0]
                 queue = queue.select(np.argsort(-np.nan_to_num(low, nan=-np.inf, neginf=-np.inf)))
             batch, queue = queue.select(slice(-batch_size, None)), queue.select(slice(None, -batch_size))
-            result.count += len(batch)
-            queue = queue.join(*self._examine(batch, result))
-            self.on_progress(result.count, len(queue) if result.count < self.max_boxes else 0)
-        undecided = self._drop_dominated_faces(result.undecided.join(queue), result.best)
-        result.undecided = replace(undecided, side=np.where(undecided.side == _CLOSED, 0, undecided.side))
-        return result
+            self.count += len(batch)
+            queue = queue.join(*self._examine(batch))
+            self.on_progress(self.count, len(queue) if self.count < self.max_boxes else 0)
+        undecided = self._without_dominated_faces(self.undecided.join(queue))
+        self.undecided = replace(undecided, side=np.where(undecided.side == _CLOSED, 0, undecided.side))
 
-    def _examine(self, boxes: Boxes, result: SearchResult) -> list[Boxes]:
+    def _examine(self, boxes: Boxes) -> list[Boxes]:
         """Examine boxes: record zeros and undecided boxes, and return the boxes that are left to examine."""
         value = self._enclose_beside(self.system.enclose, boxes)
         if self.system.objective is None:
             is_candidate, is_continuous = value.contains(0).all(axis=0), np.ones(len(boxes), dtype=bool)
         else:
-            is_candidate, is_continuous = self._select_candidates(boxes, value, result)
+            is_candidate, is_continuous = self._select_candidates(boxes, value)
         is_open = (boxes.side != _CLOSED).all(axis=0)
         faces = self._separate_edges(boxes.select(is_candidate & ~is_open))
         selected = is_candidate & is_open
@@ -514,9 +499,9 @@ class Search:
         is_inside = step.is_inside(narrowed) & is_proven
         image = Boxes(np.maximum(narrowed.lower, step.lower), np.minimum(narrowed.upper, step.upper), boxes.side)
         narrowed = narrowed.replace(step.is_valid, image)
-        self._record(result, narrowed.select(is_inside), boxes.select(is_inside))
+        self._record(narrowed.select(is_inside), boxes.select(is_inside))
         is_left = ~(is_empty | narrowed.is_empty | is_inside)
-        is_left &= ~self._inflate(result, boxes, step, is_left & step.is_regular & is_proven)
+        is_left &= ~self._inflate(boxes, step, is_left & step.is_regular & is_proven)
         width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
         noise = np.maximum(middle, self.upper - self.lower) * _NOISE_WIDTH
         is_flat = np.maximum(-value.lower, value.upper) <= (0 if self.system.objective is None else _NEGLIGIBLE_SLOPE)
@@ -526,8 +511,8 @@ class Search:
             # Whole curves on faces may be stationary; those that cannot hold the minimum are dropped in the end.
             is_small = (width <= _FACE_PART * (self.upper - self.lower)).all(axis=0)
             k = np.flatnonzero(~is_free.all(axis=0) & is_small & is_left & ~is_terminal)
-            is_terminal[k] = self.system.lower_bounds(boxes.select(k)) > result.best
-        result.undecided = result.undecided.join(narrowed.select(is_left & is_terminal))
+            is_terminal[k] = self.system.lower_bounds(boxes.select(k)) > self.best
+        self.undecided = self.undecided.join(narrowed.select(is_left & is_terminal))
         rest = is_left & ~is_terminal
         return [*faces, *self._bisect(narrowed.select(rest), boxes.select(rest), step.smear[:, rest], is_flat[:, rest])]
 
@@ -547,12 +532,12 @@ class Search:
         parts[2].lower[axis, places] = self.inner_upper[axis, 0]
         return parts
 
-    def _drop_dominated_faces(self, boxes: Boxes, best: float) -> Boxes:
+    def _without_dominated_faces(self, boxes: Boxes) -> Boxes:
         """Return undecided boxes without those on edges that cannot hold the global minimum."""
         is_fixed = (np.abs(boxes.side) == 1).any(axis=0)
         if not is_fixed.any():
             return boxes
-        return boxes.select(~(is_fixed & (self.system.lower_bounds(boxes) > best)))
+        return boxes.select(~(is_fixed & (self.system.lower_bounds(boxes) > self.best)))
 
     def _bisect(self, boxes: Boxes, previous: Boxes, smear: Array, is_flat: Mask) -> list[Boxes]:
         """Cut boxes in two where the equations change most; return those as they are that a step has narrowed well."""
@@ -569,7 +554,7 @@ class Search:
         first[axis, places], second[axis, places] = at, at
         return [rest, Boxes(cut.lower, first, cut.side), Boxes(second, cut.upper, cut.side)]
 
-    def _inflate(self, result: SearchResult, boxes: Boxes, step: _Step, selected: Mask) -> Mask:
+    def _inflate(self, boxes: Boxes, step: _Step, selected: Mask) -> Mask:
         """Try to prove a zero in inflated boxes; record those inside their box, and return which boxes are decided."""
         is_decided = np.zeros(len(boxes), dtype=bool)
         if not selected.any():
@@ -588,14 +573,14 @@ class Search:
             is_inside &= self._enclose_beside(self.system.enclose_objective, region).is_continuous[0]
         zero = Boxes(np.maximum(lower, second.lower), np.minimum(upper, second.upper), regular.side)
         is_in_box = ((zero.upper >= regular.lower) & (zero.lower <= regular.upper)).all(axis=0)
-        self._record(result, zero.select(is_inside & is_in_box), region.select(is_inside & is_in_box))
+        self._record(zero.select(is_inside & is_in_box), region.select(is_inside & is_in_box))
         is_decided[selected] = is_inside
         return is_decided
 
-    def _record(self, result: SearchResult, zeros: Boxes, regions: Boxes) -> None:
-        result.zeros, result.regions = result.zeros.join(zeros), result.regions.join(regions)
+    def _record(self, zeros: Boxes, regions: Boxes) -> None:
+        self.zeros, self.regions = self.zeros.join(zeros), self.regions.join(regions)
 
-    def _select_candidates(self, boxes: Boxes, slope: Intervals, result: SearchResult) -> tuple[Mask, Mask]:
+    def _select_candidates(self, boxes: Boxes, slope: Intervals) -> tuple[Mask, Mask]:
         """Return which boxes may hold a stationary point or a minimum, and on which the objective is continuous."""
         objective = self._enclose_beside(self.system.enclose_objective, boxes)
         low, is_continuous = objective.lower[0], objective.is_continuous[0]
@@ -605,13 +590,13 @@ class Search:
         samples = np.clip(samples, self.inner_lower, self.inner_upper)
         sampled = self.system.enclose_objective(samples, samples)
         upper_bounds = np.where(sampled.is_continuous[0], sampled.upper[0], np.inf)
-        result.best = min(result.best, float(np.min(upper_bounds, initial=np.inf)))
+        self.best = min(self.best, float(np.min(upper_bounds, initial=np.inf)))
         rises, falls = slope.lower > 0, slope.upper < 0
         is_excluded = (
             np.where(boxes.side == 0, rises | falls, (boxes.side == -1) & falls | (boxes.side == 1) & rises)
         ).any(axis=0)
         # A discontinuous function may have its minimum anywhere.
-        return ~np.isnan(low) & ~(is_excluded & (is_continuous | (low > result.best))), is_continuous
+        return ~np.isnan(low) & ~(is_excluded & (is_continuous | (low > self.best))), is_continuous
 
     def _enclose_beside(self, enclose: Callable[[Array, Array], Intervals], boxes: Boxes) -> Intervals:
         """Return the enclosure of a function on boxes, extended by a margin to the inside of their faces.
