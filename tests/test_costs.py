@@ -50,7 +50,7 @@ WORK: dict[str, list[tuple[type, str, Callable[..., dict[str, int]]]]] = {
             for task in (SumTask, ValueTask, FoldTask)
         ),
         (GroupBatch, "evaluate", lambda batch, _, __, fits: {"passes": 1, "rows": int(batch.sizes[fits].sum())}),
-        (MemoryRows, "run_epoch", lambda rows, _: {"passes": 1, "rows": rows.rows}),
+        (MemoryRows, "run_epoch", lambda rows, *_: {"passes": 1, "rows": rows.rows}),
     ],
     "solve": [
         (Search, "_examine", lambda _, boxes: {"boxes": len(boxes)}),

@@ -40,7 +40,6 @@ from autodiff_cli.training.rows import (
     WEIGHT,
     ColumnArrays,
     ColumnTask,
-    EpochRun,
     FoldTask,
     NonFiniteRows,
     RowIndex,
@@ -622,7 +621,7 @@ class Objective(ModelOverRows):
             on_progress: protocol.ProgressCallback | None = None,
         ) -> float:
             request = protocol.EpochRequest(state, rate, {**self.fixed, **self.settings}, batch_rows, on_progress)
-            return self.data.run_epoch(EpochRun(kernel, request, generator))
+            return self.data.run_epoch(kernel, request, generator)
 
         return run
 
