@@ -137,7 +137,7 @@ class Prover:
         if not len(zeros):
             return []
         region, inverses = self._region(zeros)
-        step = search.newton_step(self._system, region)
+        step = search.NewtonStep(self._system, region)
         is_proven = step.is_inside(region)
         inverses = np.where(is_proven[:, None, None], step.inverse, inverses)
         arrays = (is_proven, step.middle.T, zeros.side.T, inverses, step.radius, step.deviation)

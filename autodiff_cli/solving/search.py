@@ -300,9 +300,13 @@ class Boxes:
         return int(self.lower.shape[1])
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A Newton step on boxes.
+class NewtonStep:
+    """An interval Newton step on each of some boxes; fixed coordinates stay as they are.
+
+    Args:
+        system: the equations.
+        boxes: the boxes.
+        value: the enclosure of the equations on the boxes, if known.
 
     Attributes:
         lower, upper: the boxes that hold all zeros of the boxes; infinite where nothing is known.
@@ -316,93 +320,78 @@ class _Step:
         deviation: bounds of |I - Y·J| on the boxes.
     """
 
-    lower: Array
-    upper: Array
-    is_valid: Mask
-    is_regular: Mask
-    is_hidden: Mask
-    smear: Array
-    middle: Array
-    radius: Array
-    inverse: Array
-    deviation: Array
+    def __init__(self, system: System, boxes: Boxes, value: Intervals | None = None) -> None:
+        lower, upper, is_free = boxes.lower, boxes.upper, (boxes.side == 0).T
+        value = system.enclose(lower, upper) if value is None else value
+        size = len(lower)
+        middle = np.clip(lower / 2 + upper / 2, lower, upper)
+        radius = (np.maximum(upper - middle, middle - lower) * _SLACK).T
+        at_middle, slopes = system.enclose(middle, middle), system.enclose_jacobian(lower, upper)
+        is_hidden = (at_middle.contains(0) | (boxes.side != 0)).all(axis=0)
+        with np.errstate(all="ignore"):
+            centre, error = centre_and_radius(slopes)
+            jacobian, jacobian_error = (x.T.reshape(-1, size, size) for x in (centre, error))
+            f, f_error = (x.T for x in centre_and_radius(at_middle))
+            is_bounded = (slopes.is_bounded.T.reshape(-1, size, size) | ~is_free[:, :, None]).all(axis=(1, 2))
+            is_bounded &= ((value.is_continuous & at_middle.is_bounded).T | ~is_free).all(axis=1)
+            changes = (np.abs(jacobian) + jacobian_error) * radius[:, None, :]
+            smear = np.where(is_bounded[:, None], changes.max(axis=1), 0)
+            is_excluded = is_bounded & (
+                is_free & (np.abs(f) * (1 - _EPS) > (changes.sum(axis=2) + f_error) * _SLACK)
+            ).any(axis=1)
+            jacobian = np.where(is_bounded[:, None, None], jacobian, np.eye(size))
+            jacobian_error = np.where(is_bounded[:, None, None], jacobian_error, np.inf)
+            # The equation of a fixed coordinate is dropped; its width, if its edge is not a float, is an error of the
+            # others.
+            f_error = f_error + _times(np.abs(jacobian) + jacobian_error, np.where(is_free, 0, radius))
+            pair = is_free[:, :, None] & is_free[:, None, :]
+            jacobian = np.where(pair, jacobian, np.eye(size))
+            jacobian_error = np.where(pair, jacobian_error, 0)
+            f, f_error = np.where(is_free, f, 0), np.where(is_free, f_error, 0)
+            inverse = inverse_matrices(jacobian)
+            size_of_inverse = np.abs(inverse)
+            deviation = np.abs(np.eye(size) - inverse @ jacobian) + size_of_inverse @ (
+                jacobian_error + size * _EPS * np.abs(jacobian)
+            )
+            deviation *= _SLACK
+            is_regular = is_bounded & (deviation.sum(axis=2) < _MAX_REGULAR_DEVIATION).all(axis=1)
+            # Where the Jacobian is nearly singular, a combination of the equations has almost no slope; the row of the
+            # inverse with the largest numbers is near it. Its mean-value form excludes more than those of the
+            # equations.
+            k = np.flatnonzero(is_bounded & ~is_excluded & ~is_regular)
+            if k.size:
+                largest = np.argmax(size_of_inverse[k].sum(axis=2), axis=1)
+                weights = inverse[k, largest][:, None]
+                weights = weights / np.abs(weights).max(axis=2, keepdims=True)
+                slope = np.abs(weights @ jacobian[k])
+                slope += np.abs(weights) @ (jacobian_error[k] + size * _EPS * np.abs(jacobian[k]))
+                noise = _times(np.abs(weights), f_error[k] + size * _EPS * np.abs(f[k]))[:, 0]
+                size_of_value, change = np.abs(_times(weights, f[k])[:, 0]), (slope[:, 0] * radius[k]).sum(axis=1)
+                is_excluded[k] = size_of_value > (change + noise) * _SLACK
+                is_hidden[k] |= ~is_excluded[k] & (size_of_value <= noise)
+            diagonal = np.diagonal(deviation, axis1=1, axis2=2)
+            shift = _times(inverse, f)
+            shift_error = _times(size_of_inverse, f_error + size * _EPS * np.abs(f))
+            shift_error = (shift_error + _times(np.where(np.eye(size), 0, deviation), radius)) * _SLACK
+            low, high = shift - shift_error, shift + shift_error
+            low = low / np.where(low < 0, 1 - diagonal, 1 + diagonal)
+            high = high / np.where(high > 0, 1 - diagonal, 1 + diagonal)
+            margin = _EPS * (np.abs(middle.T) + np.maximum(np.abs(low), np.abs(high))) + 1e-300
+            is_solvable = is_bounded[:, None] & (diagonal < 1) & np.isfinite(low) & np.isfinite(high)
+            new_lower = np.where(is_solvable, middle.T - high - margin, -np.inf).T
+            new_upper = np.where(is_solvable, middle.T - low + margin, np.inf).T
+            new_lower, new_upper = (
+                np.where(boxes.side == 0, new, old) for new, old in ((new_lower, lower), (new_upper, upper))
+            )
+            new_lower, new_upper = np.where(is_excluded, np.inf, new_lower), np.where(is_excluded, np.inf, new_upper)
+        self.lower, self.upper, self.smear = new_lower, new_upper, smear.T
+        self.is_valid, self.is_regular, self.is_hidden = is_bounded, is_regular & ~is_excluded, is_hidden
+        self.middle, self.radius, self.inverse, self.deviation = middle, radius, inverse, deviation
 
     def is_inside(self, boxes: Boxes) -> Mask:
         """Return whether the step leads from boxes into their interior, so that each holds exactly one zero."""
         is_inside = (self.lower > boxes.lower) & (self.upper < boxes.upper) | (boxes.side != 0)
         return np.asarray(is_inside.all(axis=0) & self.is_valid)
-
-
-def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) -> _Step:
-    """Take an interval Newton step on each box; fixed coordinates stay as they are.
-
-    Args:
-        value: the enclosure of the equations on the boxes, if known.
-    """
-    lower, upper, is_free = boxes.lower, boxes.upper, (boxes.side == 0).T
-    value = system.enclose(lower, upper) if value is None else value
-    size = len(lower)
-    middle = np.clip(lower / 2 + upper / 2, lower, upper)
-    radius = (np.maximum(upper - middle, middle - lower) * _SLACK).T
-    at_middle, slopes = system.enclose(middle, middle), system.enclose_jacobian(lower, upper)
-    is_hidden = (at_middle.contains(0) | (boxes.side != 0)).all(axis=0)
-    with np.errstate(all="ignore"):
-        centre, error = centre_and_radius(slopes)
-        jacobian, jacobian_error = (x.T.reshape(-1, size, size) for x in (centre, error))
-        f, f_error = (x.T for x in centre_and_radius(at_middle))
-        is_bounded = (slopes.is_bounded.T.reshape(-1, size, size) | ~is_free[:, :, None]).all(axis=(1, 2))
-        is_bounded &= ((value.is_continuous & at_middle.is_bounded).T | ~is_free).all(axis=1)
-        changes = (np.abs(jacobian) + jacobian_error) * radius[:, None, :]
-        smear = np.where(is_bounded[:, None], changes.max(axis=1), 0)
-        is_excluded = is_bounded & (is_free & (np.abs(f) * (1 - _EPS) > (changes.sum(axis=2) + f_error) * _SLACK)).any(
-            axis=1
-        )
-        jacobian = np.where(is_bounded[:, None, None], jacobian, np.eye(size))
-        jacobian_error = np.where(is_bounded[:, None, None], jacobian_error, np.inf)
-        # The equation of a fixed coordinate is dropped; its width, if its edge is not a float, is an error of the
-        # others.
-        f_error = f_error + _times(np.abs(jacobian) + jacobian_error, np.where(is_free, 0, radius))
-        pair = is_free[:, :, None] & is_free[:, None, :]
-        jacobian = np.where(pair, jacobian, np.eye(size))
-        jacobian_error = np.where(pair, jacobian_error, 0)
-        f, f_error = np.where(is_free, f, 0), np.where(is_free, f_error, 0)
-        inverse = inverse_matrices(jacobian)
-        size_of_inverse = np.abs(inverse)
-        deviation = np.abs(np.eye(size) - inverse @ jacobian) + size_of_inverse @ (
-            jacobian_error + size * _EPS * np.abs(jacobian)
-        )
-        deviation *= _SLACK
-        is_regular = is_bounded & (deviation.sum(axis=2) < _MAX_REGULAR_DEVIATION).all(axis=1)
-        # Where the Jacobian is nearly singular, a combination of the equations has almost no slope; the row of the
-        # inverse with the largest numbers is near it. Its mean-value form excludes more than those of the equations.
-        k = np.flatnonzero(is_bounded & ~is_excluded & ~is_regular)
-        if k.size:
-            largest = np.argmax(size_of_inverse[k].sum(axis=2), axis=1)
-            weights = inverse[k, largest][:, None]
-            weights = weights / np.abs(weights).max(axis=2, keepdims=True)
-            slope = np.abs(weights @ jacobian[k])
-            slope += np.abs(weights) @ (jacobian_error[k] + size * _EPS * np.abs(jacobian[k]))
-            noise = _times(np.abs(weights), f_error[k] + size * _EPS * np.abs(f[k]))[:, 0]
-            size_of_value, change = np.abs(_times(weights, f[k])[:, 0]), (slope[:, 0] * radius[k]).sum(axis=1)
-            is_excluded[k] = size_of_value > (change + noise) * _SLACK
-            is_hidden[k] |= ~is_excluded[k] & (size_of_value <= noise)
-        diagonal = np.diagonal(deviation, axis1=1, axis2=2)
-        shift = _times(inverse, f)
-        shift_error = _times(size_of_inverse, f_error + size * _EPS * np.abs(f))
-        shift_error = (shift_error + _times(np.where(np.eye(size), 0, deviation), radius)) * _SLACK
-        low, high = shift - shift_error, shift + shift_error
-        low = low / np.where(low < 0, 1 - diagonal, 1 + diagonal)
-        high = high / np.where(high > 0, 1 - diagonal, 1 + diagonal)
-        margin = _EPS * (np.abs(middle.T) + np.maximum(np.abs(low), np.abs(high))) + 1e-300
-        is_solvable = is_bounded[:, None] & (diagonal < 1) & np.isfinite(low) & np.isfinite(high)
-        new_lower = np.where(is_solvable, middle.T - high - margin, -np.inf).T
-        new_upper = np.where(is_solvable, middle.T - low + margin, np.inf).T
-        new_lower, new_upper = (
-            np.where(boxes.side == 0, new, old) for new, old in ((new_lower, lower), (new_upper, upper))
-        )
-        new_lower, new_upper = np.where(is_excluded, np.inf, new_lower), np.where(is_excluded, np.inf, new_upper)
-    is_regular &= ~is_excluded
-    return _Step(new_lower, new_upper, is_bounded, is_regular, is_hidden, smear.T, middle, radius, inverse, deviation)
 
 
 def centre_and_radius(x: Intervals) -> tuple[Array, Array]:
@@ -493,8 +482,8 @@ class Search:
                 narrowed = narrowed.replace(has_kink, self.system.contract_at_kinks(boxes, self.system.truths(boxes)))
         is_empty = narrowed.is_empty
         narrowed = narrowed.replace(is_empty, boxes)
-        step = newton_step(self.system, narrowed, value)
-        step = replace(step, is_valid=step.is_valid & is_continuous)
+        step = NewtonStep(self.system, narrowed, value)
+        step.is_valid &= is_continuous
         is_proven = step.is_valid & ~is_empty & self._rises_inward(narrowed, value)
         is_inside = step.is_inside(narrowed) & is_proven
         image = Boxes(np.maximum(narrowed.lower, step.lower), np.minimum(narrowed.upper, step.upper), boxes.side)
@@ -554,7 +543,7 @@ class Search:
         first[axis, places], second[axis, places] = at, at
         return [rest, Boxes(cut.lower, first, cut.side), Boxes(second, cut.upper, cut.side)]
 
-    def _inflate(self, boxes: Boxes, step: _Step, selected: Mask) -> Mask:
+    def _inflate(self, boxes: Boxes, step: NewtonStep, selected: Mask) -> Mask:
         """Try to prove a zero in inflated boxes; record those inside their box, and return which boxes are decided."""
         is_decided = np.zeros(len(boxes), dtype=bool)
         if not selected.any():
@@ -567,7 +556,7 @@ class Search:
         upper = np.maximum(regular.upper, step.upper[:, selected]) + growth
         region = Boxes(lower, upper, regular.side)
         value = self._enclose_beside(self.system.enclose, region)
-        second = newton_step(self.system, region, value)
+        second = NewtonStep(self.system, region, value)
         is_inside = second.is_inside(region) & self._rises_inward(region, value)
         if self.system.objective is not None:
             is_inside &= self._enclose_beside(self.system.enclose_objective, region).is_continuous[0]
