@@ -29,7 +29,7 @@ from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number, float_bounds
 from autodiff_cli.ops.arithmetic import and_, equal, greater, greater_equal, less, less_equal, not_, not_equal, or_
 from autodiff_cli.solving import MAX_BOXES, proof
-from autodiff_cli.solving.search import Boxes, Search, SearchResult, System, kind_by_surroundings, kinds_of_points
+from autodiff_cli.solving.search import Boxes, Search, System, kind_by_surroundings, kinds_of_points
 
 _CONDITIONS = (and_, or_, not_, less, less_equal, greater, greater_equal, not_equal)
 _BITS = 128  # working precision of proofs in bits, if the results are floats
@@ -226,9 +226,9 @@ class BoxProblem:
 
         return evaluate(self.outputs(), point)
 
-    def search(self, system: System) -> SearchResult:
+    def search(self, system: System) -> Search:
         """Search the box."""
-        return Search(system, *self.domain.floats(), self.max_boxes, self.on_progress).run()
+        return Search(system, *self.domain.floats(), self.max_boxes, self.on_progress)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -410,7 +410,7 @@ def _singular_region(problem: BoxProblem, system: System, low: Array, high: Arra
 
 
 def _proven_zeros(
-    problem: BoxProblem, system: System, result: SearchResult
+    problem: BoxProblem, system: System, result: Search
 ) -> tuple[list[list[Number]], list[Array], list[str], Boxes]:
     """Return the proven zeros in the domain, their edges and kinds, and the boxes that stay undecided.
 
