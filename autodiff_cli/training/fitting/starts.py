@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import math
 import operator
 from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_least_squares, linear_mask, project_linear_each
 from autodiff_cli.training.objective.batch import BATCH, Batch, Fits, GroupBatch, ObjectiveBatch, repeat_objective
-from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds, initial_arrays
 from autodiff_cli.training.result.diagnosis import residual_structure
 from autodiff_cli.training.result.goodness import RESIDUALS, sampled_rows, subsample
@@ -475,6 +476,11 @@ class Multistart:
         self.linear = linear_mask(objective, free)
         self._searched = free & ~self.linear
         self._has_frequencies = False
+        scanned = math.prod(len(grid.values) for grid in self._frequency_grids(start))
+        if math.isfinite(self._sample.passes_before_compiling):  # otherwise the backend is already chosen
+            passes = min(scanned, effort.scan_work // self._sample.rows)
+            kernels = self._sample.kernels.compiled_for(self._sample.rows, passes, objective.threads)
+            self._sample = copy_with(self._sample, kernels=kernels)
 
     @cached_property
     def _terms(self) -> list[tuple[list[int], list[int]]]:

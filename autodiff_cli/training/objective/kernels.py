@@ -23,7 +23,7 @@ from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends import protocol
-from autodiff_cli.backends.selection import compiling_backend, evaluate, make_backend
+from autodiff_cli.backends.selection import choose_backend, compiling_backend, evaluate, make_backend
 from autodiff_cli.graph.gradient import gradient_nodes, tangents
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, ZERO, Shape
@@ -402,6 +402,13 @@ class Kernels:
         """Return kernels of the same graphs as compiled code."""
         notes = [*self.notes]
         return replace(self, backend=compiling_backend(threads, notes.append), notes=notes, epoch_backend=None)
+
+    def compiled_for(self, rows: int, passes: int, threads: int | None) -> Kernels:
+        """Return compiled kernels if these pay for a number of passes over the rows, such as a scan of a frequency."""
+        graphs = self._row_graphs([self.graphs.loss])
+        if choose_backend("auto", threads, graphs, rows, passes).name == "numpy":
+            return self
+        return self.cached("compiled", lambda: self.compiled(threads))
 
     def substituted(self, replacements: Mapping[Node, Node]) -> Kernels:
         """Return kernels of the graphs with nodes replaced."""
