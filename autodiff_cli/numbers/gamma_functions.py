@@ -536,14 +536,14 @@ def _shape_derivative(a: float, x: float, order: float) -> float:
     if _is_near_mean(a, x):
         return _temme_shape_derivative(a, x, order)
     if x == 0 or x == inf or x > 2000 + 2 * a or a > 1e5:  # the density at x underflows
-        return 0.0
+        return 0.0 if x == 0 or x == inf or (order == 2 and x < a) else -0.0  # with the sign of the derivative
     if x >= a + 2:
         return -_upper_shape_integral(a, x, order)
     log_x = math.log(x)
     first = digamma(a + 1)
     second = polygamma(1.0, a + 1)
     mass = _poisson_mass(a, x)
-    total = 0.0
+    total = -0.0
     k = 1.0
     while mass > 1e-18 * abs(total) or k < 10:
         excess = log_x - first

@@ -22,7 +22,7 @@ Interval = tuple[float, float]
 
 HUGE = 1e300
 ZERO, ONE = mpf(0), mpf(1)
-MAX_ARGUMENT = 2**64  # of an exponential, whose digits would fill the memory
+MAX_ARGUMENT = 2**4096  # of an exponential, whose digits would fill the memory
 WIDE = (-HUGE, HUGE)
 POSITIVE = (1e-300, HUGE)
 SPECIAL = (0.0, 1.0, -1.0, 800.0, -800.0)
@@ -194,6 +194,11 @@ def spline_slope(k: int, *at: Number) -> Number:
 
 def faddeeva(x: Number, y: Number) -> Number:
     z = mp.mpc(x, y)
+    if abs(x) > 1e20 and y >= 0:  # the asymptotic series, DLMF 7.12.1, which keeps the digits of a small y
+        series = mp.one
+        for k in range(2 + mp.dps // 40, 0, -1):
+            series = 1 + (2 * k - 1) / (2 * z * z) * series
+        return mp.exp(-x * x) + 1j * series / (mp.sqrt(mp.pi) * z)
     with mp.extradps(20 + max(0, -mp.mag(x) // 3) if x else 20):  # its imaginary part is as small as x
         return mp.exp(-z * z) * mp.erfc(-1j * z)
 

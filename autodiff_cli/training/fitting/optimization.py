@@ -165,21 +165,16 @@ class BatchedFit:
         for strategy in RESTART_STRATEGIES if is_unlimited and has_other_minima else ():
             strategy(self)
 
-    def _note(self, fits: Fits, theta: Array, reason: str) -> None:
-        """Add a note to some fits: the reason for their starting values, and the values."""
-        for fit, point in zip(fits.tolist(), theta, strict=True):
-            self._notes[fit].append(f"{reason} {minimization.format_starts(self._objective, point)}")
-
     def _part(self, fits: Fits) -> Batch:
         """Return the batch of some fits."""
         return self._batch if len(fits) == self._batch.count else self._batch.take(fits)
 
     def _fit(self, fits: Fits, starts: Array, reason: str = "") -> None:
-        """Repeat some fits, each from another start, and note the reason."""
+        """Repeat some fits, each from another start, and note the reason and these starting values."""
         if not len(fits):
             return
-        if reason:
-            self._note(fits, starts, reason)
+        for fit, start in zip(fits.tolist(), starts, strict=True) if reason else ():
+            self._notes[fit].append(f"{reason} {minimization.format_starts(self._objective, start)}")
         part, epochs = self._part(fits), np.zeros(self._batch.count, np.intp)
         on_step = self._on_step if part is self._batch else renumber(self._on_step, fits, epochs)
         ends = minimization.minimize_and_check(self._method, part, starts, on_step, self._stop)
@@ -201,8 +196,7 @@ class BatchedFit:
         """Return the statistics of some fits; for groups of rows they include the goodness of fit."""
         absolute, batch = self._options.absolute_sigma, self._batch
         if isinstance(batch, ObjectiveBatch):  # objectives cache their statistics
-            pairs = zip(fits.tolist(), self.theta[fits], strict=True)
-            return [compute_statistics(batch.objectives[fit], theta, absolute) for fit, theta in pairs]
+            return [compute_statistics(batch.objectives[fit], self.theta[fit], absolute) for fit in fits.tolist()]
         unknown = np.array([fit for fit in fits.tolist() if fit not in self._statistics], np.intp)
         if len(unknown):
             part, theta = self._part(unknown), self.theta[unknown]
@@ -242,8 +236,7 @@ class BatchedFit:
         few &= objective.kind is not LossKind.LIKELIHOOD
         is_doubtful = few | (structure > goodness.RESIDUALS.suspect_sigmas)
         is_open = ~((explained > RESTARTS.perfect_r_squared) & is_squares)
-        if is_squares:
-            is_open &= self._batch.weighted_counts > self.theta.shape[1]
+        is_open &= (self._batch.weighted_counts > self.theta.shape[1]) | (not is_squares)
         return is_poor & is_open, is_doubtful & ~is_poor & is_open
 
     def restart_poor_fits(self) -> None:
@@ -288,8 +281,9 @@ class BatchedFit:
             for fit, found in zip(fits.tolist(), ends, strict=True):
                 alternatives = search.alternatives_near(samples.objective_of(fit), found)
                 self.alternatives[fit] += [self.theta[fit].copy(), found[0], *alternatives] if alternatives else []
-            is_better = self._are_better(fits, ends[:, 0])
-            self._fit(fits[is_better], ends[is_better, 0], _BETTER_MINIMUM_NOTE)
+            best = self._refine(fits, ends[:, 0])
+            is_better = self._are_better(fits, best)
+            self._fit(fits[is_better], best[is_better], _BETTER_MINIMUM_NOTE)
 
     def restart_likelihoods_at_random(self) -> None:
         """Repeat fits of negative log-likelihoods from random starts, as long as one of them ends at a better minimum.
@@ -335,9 +329,10 @@ class BatchedFit:
         """
         sample = fits[:: len(fits) // search.SETTINGS.max_sampled_fits + 1] if self._is_large else fits
         before = self.theta[sample].copy()
-        self.restart(sample, origin, strategy, search.SETTINGS.quick if self._is_large or strategy else None)
+        effort = search.SETTINGS.quick if strategy else None
+        self.restart(sample, origin, strategy, search.SETTINGS.quick if self._is_large else effort)
         if (self.theta[sample] != before).any():
-            self.restart(np.setdiff1d(fits, sample), origin, strategy)
+            self.restart(np.setdiff1d(fits, sample), origin, strategy, effort)
 
     def restart(
         self,
@@ -361,12 +356,12 @@ class BatchedFit:
             default = search.SETTINGS.quick
         reason = _BETTER_MINIMUM_NOTE if strategy else _BETTER_STARTS_NOTE
         arguments = self._free, self._options.seed, effort or default, strategy
-        found = search.multistart(self._batch.take(fits), origin[fits], *arguments)
-        for fit, best in zip(fits.tolist(), found, strict=True):
-            self.alternatives[fit] += [self.theta[fit].copy(), best.end, *best.alternatives] if best else []
-        chosen = fits[[candidate is not None for candidate in found]]
-        pairs = np.array([(each.start, each.end) for each in found if each is not None])
-        starts, ends = pairs.reshape(len(chosen), 2, origin.shape[1]).swapaxes(0, 1)
+        results = search.multistart(self._batch.take(fits), origin[fits], *arguments)
+        chosen, found = fits[[each is not None for each in results]], [each for each in results if each is not None]
+        pairs = np.array([(each.start, each.end) for each in found]).reshape(len(chosen), 2, origin.shape[1])
+        starts, ends = pairs[:, 0], self._refine(chosen, pairs[:, 1])
+        for fit, best, end in zip(chosen.tolist(), found, ends, strict=True):
+            self.alternatives[fit] += [self.theta[fit].copy(), end, *best.alternatives]
         is_better = self._are_better(chosen, ends, least_gain)
         better, starts, ends = chosen[is_better], starts[is_better], ends[is_better]
         from_starts = self._method == "lm" and least_gain > 0
@@ -402,16 +397,21 @@ class BatchedFit:
                 self._notes[fit] += notes
         return warnings
 
+    def _refine(self, fits: Fits, ends: Array) -> Array:
+        """Return the ends of searches for some fits, which are least-squares fits, refined for robust losses."""
+        if not (len(fits) and self._objective.is_scale_estimated) or self._objective.has_theta:
+            return ends
+        part, stop = self._batch.take(fits), StoppingRule(MINIMIZATION.refinement_epochs)
+        scales = part.scales.copy()
+        refined = np.array([end.theta for end in minimization.minimize_batch("lbfgs", part, ends, stop=stop)])
+        part.set_scales(np.arange(len(fits)), scales)
+        return refined
+
     def _are_better(self, fits: Fits, theta: Array, least_gain: float = MINIMIZATION.clear_gain) -> Mask:
-        """Return which fits have a better end from other starting points; for least squares these are already ends."""
+        """Return which fits have a better end at other points, which are ends of fits as well."""
         if not len(fits):
             return np.zeros(0, np.bool_)
-        part, objective = self._batch.take(fits), self._objective
-        if objective.is_scale_estimated and not objective.has_theta:
-            scales = part.scales.copy()
-            theta = np.array([end.theta for end in minimization.minimize_batch("lbfgs", part, theta)])
-            part.set_scales(np.arange(len(fits)), scales)
-        gains = minimization.rank_gains(part, self.theta[fits], theta)
+        gains = minimization.rank_gains(self._batch.take(fits), self.theta[fits], theta)
         return np.asarray(self.select(lambda end: end.divergence is not None)[fits] | (gains > least_gain))
 
 

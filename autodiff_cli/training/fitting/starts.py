@@ -335,11 +335,12 @@ class _Partner(NamedTuple):
 
 
 def _partners_of(objective: Objective) -> list[_Partner]:
+    """Return the partners of all parameters that are numbers, which each model finds once."""
     return objective.kernels.cached("partners", lambda: _find_partners(objective))
 
 
 def _find_partners(objective: Objective) -> list[_Partner]:
-    """Return the partners of all parameters that are numbers, inputs before their users."""
+    """Find the partners of all parameters that are numbers, inputs before their users."""
     model, layout = objective.model, objective.layout
     leaves = model.program.leaves
     names = [name for name in layout.names if name in leaves and name not in model.shapes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import random
 from collections.abc import Iterator
 from fractions import Fraction
@@ -16,9 +17,11 @@ from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.explain import array_accuracy
 from autodiff_cli.explain.accuracy import VALUE, doubtful_numbers
 from autodiff_cli.explain.array_accuracy import RowAccuracy
+from autodiff_cli.explain.precision import precise_trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.array_derivatives import BatchedGradient
+from autodiff_cli.graph.node import constant
 from autodiff_cli.numbers import floats
 from autodiff_cli.numbers.floats import FLOATS, PERTURBED_RUNS, is_short, start_perturbed_run
 from autodiff_cli.ops import get_op
@@ -238,6 +241,30 @@ def test_numbers_next_to_zeros_of_functions_and_slopes_are_reported(
 def test_results_that_vanish_are_reported_also_where_an_argument_is_zero(text: str, x: float, right: str) -> None:
     found = trace(parse(text), {"x": x})
     assert {name: digits for each in found.warnings for name, digits in each.right.items()}[VALUE] == right
+
+
+VANISHED = [
+    ("gammainc(a, x)", {"a": 300.0, "x": 1e-3}),
+    ("gammaincc(a, x)", {"a": 1.0, "x": 54770.0}),
+    *(
+        (f"{name}(a, x)", point)
+        for name in ("gammainc_slope", "gammainc_curvature")
+        for point in ({"a": 1.0, "x": 54770.0}, {"a": 101.0, "x": 1e-7}, {"a": 2e5, "x": 1.0}, {"a": 2e5, "x": 1e6})
+    ),
+    *((f"{name}(x)", {"x": -1000.0}) for name in ("exp", "Ei", "gelu", "silu", "mish")),
+    *((f"besselj(a, {sign}x)", {"a": 861.0, "x": 5e-61}) for sign in ("", "-")),
+    ("logsigmoid(x)", {"x": 1000.0}),
+    ("polygamma(2, x)", {"x": 1e200}),
+    ("normal_pdf(x)", {"x": 50.0}),
+]
+
+
+@each("text, point", VANISHED)
+def test_comparisons_with_results_that_vanish_take_the_correct_branch(text: str, point: dict[str, float]) -> None:
+    for relation, compare in (("<", operator.lt), (">", operator.gt)):
+        exact = precise_trace(parse(text), {name: constant(x) for name, x in point.items()}, [], 20).value
+        assert mpmath.mpf(exact) != 0
+        assert is_reported_or_correct(f"{text} {relation} 0", point, mpmath.mpf(compare(mpmath.mpf(exact), 0)))
 
 
 @each(
