@@ -60,7 +60,7 @@ CASES: list[tuple[str, dict[str, Any], set[str]]] = [
 ]
 
 
-@each("model, options, wanted", CASES, sampled=True)
+@each("model, options, wanted", CASES)
 def test_a_report_has_the_figures_of_its_fit(model: str, options: dict[str, Any], wanted: set[str]) -> None:
     generator = np.random.default_rng(2)
     x = np.linspace(0, 4, 40)

@@ -639,7 +639,6 @@ def test_a_fit_does_not_depend_on_the_other_groups_of_its_batch() -> None:
         assert every[group.by].parameters == group.fit.parameters
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "options", "is_tested"),
     [
