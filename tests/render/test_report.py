@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from autodiff_cli.render.formatting import display_width
 from autodiff_cli.render.report import Column, Paper, Style, TerminalPaper, TextTable
+from tests.each import each
 
 TITLES = (Column("id", is_number=True, is_optional=True), Column("node"), Column("value", is_number=True))
 ROWS = st.lists(
@@ -70,7 +71,8 @@ def test_a_long_table_shows_its_ends_and_counts_omitted_rows() -> None:
     assert in_pipe(table).count("\n") == 1001
 
 
-@given(st.integers(0, 30), st.none() | st.integers(2, 12))
+@each("most", [None, 2, 5, 12])
+@each("count", range(16))
 def test_long_lists_show_their_ends_or_their_start_and_count_the_rest(count: int, most: int | None) -> None:
     def lines(write: Callable[[Paper], None]) -> list[str]:
         paper = Paper(io.StringIO())
