@@ -114,9 +114,8 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
         target_name = "target"
         while target_name in columns or target_name in prediction:
             target_name += "_"
-        options = {name: getattr(self, name) for name in option_fields(FitOptions)} | {"loss": loss}
-        if self.random_state is not None:
-            options["seed"] = self.random_state
+        seed = self.seed if self.random_state is None else self.random_state
+        options = {name: getattr(self, name) for name in option_fields(FitOptions)} | {"loss": loss, "seed": seed}
         if weights is not None:
             if self.weights is not None:
                 raise ValueError("give sample_weight or the parameter `weights`, not both")
@@ -199,12 +198,11 @@ class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[mis
         formula = self.formula
         if formula is None:
             formula = f"softmax(dense([{', '.join(self._columns(rows))}], {len(self.classes_)}))"
-        if read(formula).output.op is softmax:
-            self._fit_formula(rows, codes, formula, self.loss, weights)
-        elif len(self.classes_) == 2:
-            self._fit_formula(rows, codes.astype(np.float64), formula, self.loss or "bce", weights)
-        else:
+        is_softmax = read(formula).output.op is softmax
+        if not is_softmax and len(self.classes_) > 2:
             raise ValueError(f"the formula gives one number for {len(self.classes_)} classes: use softmax(…)")
+        loss = self.loss or (None if is_softmax or self.family else "bce")
+        self._fit_formula(rows, codes if is_softmax else codes.astype(np.float64), formula, loss, weights)
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -224,6 +222,5 @@ class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[mis
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the most probable class of each row."""
-        probabilities = self.predict_proba(X)  # raises NotFittedError first
-        classes: NDArray[Any] = self.classes_[np.argmax(probabilities, axis=1)]
-        return classes
+        codes = np.argmax(self.predict_proba(X), axis=1)  # raises NotFittedError first
+        return np.asarray(self.classes_[codes])

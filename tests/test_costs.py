@@ -27,7 +27,7 @@ import pytest
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.backends.llvm.codegen import kernel_module
-from autodiff_cli.backends.llvm.layout import lay_out
+from autodiff_cli.backends.llvm.layout import MemoryLayout
 from autodiff_cli.backends.llvm.machine_code import Processor
 from autodiff_cli.backends.llvm.plan import plan_kernel
 from autodiff_cli.backends.protocol import RowGraphs
@@ -50,10 +50,10 @@ WORK: dict[str, list[tuple[type, str, Callable[..., dict[str, int]]]]] = {
             for task in (SumTask, ValueTask, FoldTask)
         ),
         (GroupBatch, "evaluate", lambda batch, _, __, fits: {"passes": 1, "rows": int(batch.sizes[fits].sum())}),
-        (MemoryRows, "run_epoch", lambda rows, _: {"passes": 1, "rows": rows.rows}),
+        (MemoryRows, "run_epoch", lambda rows, *_: {"passes": 1, "rows": rows.rows}),
     ],
     "solve": [
-        (Search, "_examine", lambda _, boxes, __: {"boxes": len(boxes)}),
+        (Search, "_examine", lambda _, boxes: {"boxes": len(boxes)}),
         (ForwardPass, "__call__", lambda *_: {"enclosures": 1}),
     ],
 }
@@ -92,9 +92,9 @@ def cost_of_kernel(formula: str) -> dict[str, int]:
         {"x", "y"},
         program.shapes,
     )
-    laid_out = lay_out(plan_kernel(graphs, is_summed=True), PROCESSOR.width)
-    text = kernel_module(PROCESSOR, laid_out, ("f8",) * len(laid_out.plan.column_inputs), 8192)
-    return {"lines": text.count("\n"), "bytes": laid_out.layout.size}
+    layout = MemoryLayout(plan_kernel(graphs, is_summed=True), PROCESSOR.width)
+    text = kernel_module(PROCESSOR, layout, ("f8",) * len(layout.plan.column_inputs), 8192)
+    return {"lines": text.count("\n"), "bytes": layout.size}
 
 
 def cost(topic: str, line: str) -> dict[str, int]:

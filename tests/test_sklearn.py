@@ -158,6 +158,18 @@ def test_classes() -> None:
         FormulaClassifier("sigmoid(a*x0)").fit(rows, np.arange(200) % 3)
 
 
+@pytest.mark.parametrize("options", [{"loss": "mse"}, {"family": "gaussian"}, {"family": "quasibinomial"}])
+def test_the_loss_of_two_classes_can_be_chosen(options: dict[str, Any]) -> None:
+    from autodiff_cli.sklearn import FormulaClassifier
+
+    rows = np.arange(8.0).reshape(-1, 1)
+    labels = np.array([0, 0, 1, 0, 1, 1, 0, 1])
+    model = FormulaClassifier("sigmoid(a*x0 + b)", **options).fit(rows, labels)
+    expected = ad.fit("y ~ sigmoid(a*x + b)", {"x": rows[:, 0], "y": labels}, **options)
+    assert model.parameters_ == expected.parameters
+    np.testing.assert_array_equal(model.predict_proba(rows)[:, 1], expected.probabilities({"x": rows[:, 0]}))
+
+
 @pytest.mark.parametrize("formula", ["a*x0 + b", "log(x0 - 1) + a"])
 def test_numbers_that_are_no_probabilities_are_refused(formula: str) -> None:
     from autodiff_cli.sklearn import FormulaClassifier

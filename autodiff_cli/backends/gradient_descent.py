@@ -206,23 +206,17 @@ class EpochLoop:
     ) -> float:
         """Take one step per batch and return the mean loss; see `EpochKernel.run`."""
         rows = next(iter(columns.values())).shape[-1] if order is None else len(order)
-        if order is None and 0 < rows <= epoch.batch_rows:
-            weight = float(rows) if self._weight_column is None else total_weight(columns[self._weight_column])
-            return self.run_full_batch(epoch, weight, lambda kernel, at: kernel.sums(at, columns, rows))
         names = self._sum_kernel.names.intersection(columns)
         ordered_columns = {name: columns[name] if order is None else columns[name][..., order] for name in names}
         losses = [] if losses is None else losses
         next_report = time.monotonic() + _PROGRESS_SECONDS
         for part in block_slices(rows, epoch.batch_rows):
             batch = {name: column[..., part] for name, column in ordered_columns.items()}
-            weight = (
-                float(part.stop - part.start)
-                if self._weight_column is None
-                else float(np.sum(batch[self._weight_column]))
-            )
+            count, weights = part.stop - part.start, self._weight_column
+            weight = float(count) if weights is None else total_weight(batch[weights])
             if not weight:
                 continue  # its mean is undefined
-            sums = self._sum_kernel.sums(self._point(epoch), batch, part.stop - part.start)
+            sums = self._sum_kernel.sums(self._point(epoch), batch, count)
             losses.append(self._take_step(epoch, sums, weight))
             if epoch.on_progress is not None and time.monotonic() > next_report and part.stop < rows:
                 epoch.on_progress(part.stop / rows, mean_loss(losses))

@@ -111,8 +111,8 @@ class _NumpyKernel(protocol.RecipeKernel):
     is_summed = False
 
     def __init__(self, graphs: protocol.RowGraphs) -> None:
+        super().__init__(type(self), graphs, is_shared=False)
         self._kernel = BlockEvaluator(graphs, summed=self.is_summed)
-        self.recipe = protocol.KernelRecipe(type(self), graphs, shared=False)
         self.output_slices, self._output_shapes = graphs.output_slices, graphs.output_shapes
         self.value_count = graphs.value_count
         self.names, self.block_rows = self._kernel.names, self._kernel.block_rows

@@ -6,22 +6,20 @@ file and one line in `selection.py`.
 
 Rows are the last axis of every array, so that the values of one quantity are contiguous in memory.
 
-A kernel is pickled as the graphs it was built from (`KernelRecipe`) and rebuilt once in each process that receives it.
+A kernel is pickled as the graphs it was built from (`RecipeKernel`) and rebuilt once in each process that receives it.
 Plans and machine code are only valid where they were made. Results have the same bits in every process whose vectors
 have the same width.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import pickle
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
@@ -137,7 +135,7 @@ class SumKernel(Kernel, Protocol):
     the sums of blocks are combined in the order of `fold`. So the result has the same bits with any number of threads,
     and folding the sums of parts of 2^k blocks each gives the sum over all rows.
 
-    A kernel pickles as its `KernelRecipe` and is rebuilt once per process.
+    A kernel is pickled as its recipe and rebuilt once per process; see `RecipeKernel`.
     """
 
     def sums(self, point: Point, columns: Columns, rows: int) -> Array:
@@ -184,7 +182,7 @@ class DensityFunction(Protocol):
 class RowKernel(Kernel, Protocol):
     """Compiled graphs that give values for each row: predictions, or residuals and their derivatives.
 
-    A kernel pickles as its `KernelRecipe` and is rebuilt once per process.
+    A kernel is pickled as its recipe and rebuilt once per process; see `RecipeKernel`.
     """
 
     @property
@@ -335,42 +333,30 @@ class Backend(Protocol):
 
 _MAX_KERNELS = 64  # rebuilt kernels cached per process; the least recently used one is dropped
 
-_kernels: OrderedDict[tuple[str, int], Any] = OrderedDict()
 _kernels_lock = threading.Lock()
 _thread_limit: int | None = None
 
 
-class KernelRecipe:
-    """The function and arguments that build a kernel, from which it is rebuilt in other processes.
+class RecipeKernel:
+    """The base of kernels, which are pickled as recipes to rebuild them in other processes.
 
     Args:
         make: a module-level function or a class, which returns the kernel.
         arguments: its arguments, which can all be pickled.
-        shared: whether the threads of a process share one kernel, waiting for each other; otherwise each thread has its
-            own.
-
-    Attributes:
-        is_shared: whether the threads of a process share one kernel.
+        is_shared: whether the threads of a process share one kernel, waiting for each other, since it runs on several
+            threads itself; otherwise each thread has its own.
     """
 
-    def __init__(self, make: Callable[..., Any], *arguments: Any, shared: bool) -> None:
-        self._content = make, arguments
-        self.is_shared = shared
+    def __init__(self, make: Callable[..., Any], *arguments: Any, is_shared: bool) -> None:
+        self._recipe, self.is_shared = (make, arguments), is_shared
 
     @cached_property
-    def reduce_value(self) -> tuple[Any, ...]:
-        """The value that the kernel's `__reduce__` returns. Computed once, so that graphs are flattened only once."""
-        content = pickle.dumps(self._content)
-        return _rebuild_kernel, (hashlib.blake2b(content, digest_size=16).digest(), self.is_shared, content)
-
-
-class RecipeKernel:
-    """The base of kernels, which are pickled as their recipes."""
-
-    recipe: KernelRecipe
+    def _reduced(self) -> tuple[Any, ...]:
+        """The result of `__reduce__`. Computed once, so that graphs are flattened only once."""
+        return _rebuild_kernel, (self.is_shared, pickle.dumps(self._recipe))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return self.recipe.reduce_value
+        return self._reduced
 
 
 def available_cores() -> int:
@@ -389,20 +375,12 @@ def thread_limit() -> int | None:
     return _thread_limit
 
 
-def is_shared(kernel: Any) -> bool:
-    """Return whether a rebuilt kernel is shared by all threads; such a kernel runs on several threads itself."""
-    recipe = getattr(kernel, "recipe", None)
-    return isinstance(recipe, KernelRecipe) and recipe.is_shared
-
-
-def _rebuild_kernel(digest: bytes, shared: bool, content: bytes) -> Any:
-    key = digest.hex(), 0 if shared else threading.get_ident()
+def _rebuild_kernel(is_shared: bool, content: bytes) -> Any:
     with _kernels_lock:
-        kernel = _kernels.pop(key, None)
-        if kernel is None:
-            make, arguments = pickle.loads(content)
-            kernel = make(*arguments)
-        _kernels[key] = kernel
-        if len(_kernels) > _MAX_KERNELS:
-            _kernels.popitem(last=False)
-    return kernel
+        return _rebuilt_kernel(0 if is_shared else threading.get_ident(), content)
+
+
+@lru_cache(_MAX_KERNELS)
+def _rebuilt_kernel(thread: int, content: bytes) -> Any:  # noqa: ARG001 - kernels of threads differ
+    make, arguments = pickle.loads(content)
+    return make(*arguments)

@@ -180,7 +180,7 @@ def propagated_uncertainty(
     for name in errors:
         inputs.check_variable(f"--sigma {name}", name, formula.leaves)
     deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
-    correlations = Correlations.of(inputs.read_correlations(request.correlation or ()))
+    correlations = Correlations(inputs.read_correlations(request.correlation or ()))
     uncertain = UncertainPoint(formula, point, deviations, correlations)
     record, hessian = trace(formula, point, tuple(errors)), None
     right = {name: text for warning in record.warnings for name, text in warning.right.items()}
@@ -312,7 +312,7 @@ def _row_errors(
                 raise BadInput(f"--sigma {name}={text}: there is no column `{text}`; {hint}")
             by_column.pop(name, None)
             fixed[name] = inputs.constant_value(f"the error of `{name}`", text)
-    return RowErrors(by_column, fixed, Correlations.of(inputs.read_correlations(correlations)))
+    return RowErrors(by_column, fixed, Correlations(inputs.read_correlations(correlations)))
 
 
 def _checked_blocks(file: DataFile, gradients: BatchedGradient) -> Iterator[RowBlock]:

@@ -41,7 +41,7 @@ def ops(name: str | None = option("[NAME]", "Name or symbol of an operation (def
         names = (each for op in operations.operations() for each in (op.spelling, op.name, *op.aliases) if each)
         hint = spelling_hint(name or "", names, "`autodiff ops` lists them all")
         raise BadInput(f"there is no operation `{name}`; {hint}")
-    described = [operations.describe(op) for op in selected]
+    described = [operations.Description(op) for op in selected]
     return Output(operations_report(described) if name is None else operation_details_report(described))
 
 
@@ -58,10 +58,10 @@ def data(call: Call, data: list[str] = argument("DATA", DATA_HELP), *, reading: 
       autodiff data measured.txt --delimiter space --no-header
       autodiff data "2024-*.csv" --where "t > 0" --json
     """
-    from autodiff_cli.data.files import summarize_data
+    from autodiff_cli.data.files import DataSummary
     from autodiff_cli.render.inspection import data_report
 
-    return Output(data_report(summarize_data(open_data_files(data, call.environment, reading))))
+    return Output(data_report(DataSummary(open_data_files(data, call.environment, reading))))
 
 
 Framework = StrEnum("Framework", [("TORCH", "torch"), ("JAX", "jax")])  # whose gradient can be compared with ours

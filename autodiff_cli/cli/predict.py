@@ -16,7 +16,7 @@ from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name, is_signed_number
 from autodiff_cli.language.names import joined_columns
-from autodiff_cli.options import argument, option
+from autodiff_cli.options import Restriction, argument, command_words, exclusive, needs, option, option_fields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,8 +32,14 @@ if TYPE_CHECKING:
 _prediction = partial(option, group="Prediction")
 _PREDICTION_COLUMNS = 6  # estimated columns in memory besides the data: predictions and their text
 
+_RESTRICTIONS = (
+    Restriction("data", lambda given: "inverse" in given, "--inverse takes no DATA: it needs only the new reading"),
+    *exclusive("inverse", ("posterior", "probabilities", "residuals")),
+    *(needs(k, "data", f"{command_words(k)} needs DATA") for k in ("drop_missing", *option_fields(FileOptions))),
+)
 
-@command(reading=FileOptions)
+
+@command(*_RESTRICTIONS, reading=FileOptions)
 def predict(
     call: Call,
     model: str = argument("MODEL.json", "Model file that `train --save` wrote."),
@@ -170,7 +176,7 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
 
     texts, errors = inputs.split_uncertainties(call.values)
     targets = [name for name in fit.columns if name not in fit.predictors]
-    for name in texts.keys() - {column, *fit.predictors, *targets}:
+    for name in {column, *texts} - {*fit.predictors, *targets}:
         raise inputs.unknown_name_error(name, (*fit.predictors, *targets), (), "model has no column", call)
     limits = inputs.split_interval(texts.pop(column, ""))
     target = next((name for name in targets if name in texts), None)
@@ -200,7 +206,7 @@ def _needed_columns(fit: FittedModel, file: DataSource, request: PredictionReque
     Raises:
         BadInput: if the file lacks one of them.
     """
-    needed = fit.columns if request.residuals else fit.predictors
+    needed = fit.columns if request.residuals and fit.classes is None else fit.predictors
     from autodiff_cli.data.files import FILE_COLUMN
 
     parts = (part for name in needed for part in joined_columns(name, file.names))

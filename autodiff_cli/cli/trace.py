@@ -295,7 +295,7 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
     if views == ViewRequest():
         return steps
     from autodiff_cli.explain.tracing import trace as trace_formula
-    from autodiff_cli.explain.views import PathNetwork, forward_mode, tape_record
+    from autodiff_cli.explain.views import ForwardMode, PathNetwork, TapeRecord
 
     reports = []
     if views.mode is cli.PassMode.FORWARD:
@@ -303,7 +303,7 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
         # The text has the first variable, or the variables of `--wrt`; the passes compute with all variables.
         full_trace = trace_formula(trace.expression, trace.point)
         shown = trace.wrt if wrt is not None else trace.wrt[:1]
-        reports.append(forward_mode_report(lambda name: forward_mode(full_trace, name), trace.wrt, shown))
+        reports.append(forward_mode_report(lambda name: ForwardMode(full_trace, name), trace.wrt, shown))
     if views.paths is not None:
         name = canonical_name(views.paths)
         elements = [leaf for leaf in trace.expression.leaves if leaf.startswith(f"{name}[")]
@@ -315,7 +315,7 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
         network = PathNetwork(trace)
         reports.append(paths_report(trace, [network.from_variable(each, views.limit) for each in names]))
     if views.tape:
-        reports.append(tape_report(tape_record(trace)))
+        reports.append(tape_report(TapeRecord(trace)))
     return combine_reports(steps, *reports)._replace(write=combine_reports(*reports, gap=True).write)
 
 

@@ -389,21 +389,10 @@ def learning_page(
         start = point | {name: np.full(shape, 0.1) for name, shape in model.shapes.items() if name.startswith("mlp.")}
         loss = row_loss_formula(model, objective.loss, scaled, classes)
         networks[key] = trace(loss, {name: start[name] for name in loss.variables}, model.parameters), model
-    recording = FitRecording(
-        trace(formula, {name: point[name] for name in formula.variables}, objective.parameters),
-        objective.model,
-        objective.layout,
-        epochs,
-        columns,
-        row_indices,
-        objective.rows,
-        objective.classes,
-        fit.fixed,
-        networks,
-        fit.units,
-        parameter_draws(objective, fit.draws) if fit.draws else None,
-        verdict_text(fit, digits),
-    )
+    loss_trace = trace(formula, {name: point[name] for name in formula.variables}, objective.parameters)
+    draws = parameter_draws(objective, fit.draws) if fit.draws else None
+    verdict = verdict_text(fit, digits)
+    recording = FitRecording(loss_trace, objective, fit, epochs, columns, row_indices, networks, draws, verdict)
     try:
         return fit_page(recording, digits)
     except GraphTooLargeError as error:

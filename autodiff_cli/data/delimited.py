@@ -28,7 +28,6 @@ from autodiff_cli.data.dialect import (
     DetectedDialect,
     FileOptions,
     describe_bad_cell,
-    detect_dialect,
     has_invalid_utf8,
     is_beyond_floats,
     is_missing,
@@ -74,14 +73,14 @@ class DelimitedText:
         with contextlib.ExitStack() as stack:
             stream = stack.enter_context(source.open_text())
             try:
-                self._dialect = detect_dialect(stream, dialect, look_ahead=not source.is_single_pass)
+                self._dialect = DetectedDialect(stream, dialect, look_ahead=not source.is_single_pass)
             except DataError as error:
                 raise DataError(f"{source.name}: {error}") from None
             except (OSError, EOFError, zlib.error, csv.Error) as error:
                 raise source.read_error(error, 1) from None
             if source.is_single_pass:
                 stack.pop_all()  # the rows are read from this stream later
-        self.header = self._dialect.header
+        self.header = tuple(self._dialect.header)
         self.units = dict(zip(self.header, self._dialect.units, strict=False))
         self._date_format = dialect.date_format
         self._encoding = source.encoding

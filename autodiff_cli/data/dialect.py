@@ -7,7 +7,6 @@ imported at every start of the command line, so it does not import NumPy.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import csv
 import itertools
@@ -19,7 +18,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from functools import partial
 from types import MappingProxyType
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
 from autodiff_cli.language.errors import InputError, pluralize
 from autodiff_cli.language.lexer import canonical_name, split_assignment
@@ -40,8 +39,8 @@ _DATE_WORDS = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "hh": "%H", "HH
 # The date of times without one: only their differences are used, and no data have such an early date.
 NO_DATE = datetime(2, 1, 1)
 _THOUSANDS_PATTERNS = {
-    ".": re.compile(r"[+-]?\d{1,3}(?:([, '\u00a0\u2009\u202f])\d{3})(?:\1\d{3})*(?:\.\d*)?"),
-    ",": re.compile(r"[+-]?\d{1,3}(?:([. '\u00a0\u2009\u202f])\d{3})(?:\1\d{3})*(?:,\d*)?"),
+    ".": re.compile(r"[+-]?[1-9]\d{0,2}(?:([, '\u00a0\u2009\u202f])\d{3})(?:\1\d{3})*(?:\.\d*)?"),
+    ",": re.compile(r"[+-]?[1-9]\d{0,2}(?:([. '\u00a0\u2009\u202f])\d{3})(?:\1\d{3})*(?:,\d*)?"),
 }
 
 
@@ -101,8 +100,7 @@ class CellParser:
         column."""
         if cell in MISSING_VALUES:
             return math.nan
-        if self.kind is None:
-            self.kind = self._detect_kind(cell)
+        self.kind = self.kind or self._detect_kind(cell)
         if self.kind is CellKind.BOOLEAN:
             return BOOLEANS.get(cell.lower())
         if self.kind is CellKind.DATETIME:
@@ -286,8 +284,8 @@ DEFAULT_COMMENT = "#"  # starts comment lines before the header, unless the user
 _SAMPLE_RECORDS = 5  # records after the header: enough to tell delimiters apart, few enough to read from a pipe
 _MAX_HEADER_LINES = 1000  # a header with more quoted line ends has a quote that was never closed
 _BOM = b"\xef\xbb\xbf"
-_DECIMAL_COMMA = re.compile(r"\s*[+-]?(?:\d*|\d{1,3}(?:\.\d{3})+),\d+(?:[eEdD][+-]?\d+)?\s*")
-_POINT_GROUPED = re.compile(r"\s*[+-]?\d{1,3}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
+_DECIMAL_COMMA = re.compile(r"\s*[+-]?(?:\d*|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eEdD][+-]?\d+)?\s*")
+_POINT_GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
 DELIMITER_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", WHITESPACE: "blanks"}
 _DELIMITER_WORDS = {"space": WHITESPACE, "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 
@@ -348,7 +346,7 @@ class FileOptions:
             if parse_datetime(datetime(2003, 2, 1).strftime(pattern), pattern) is None or "%" not in pattern:
                 raise DataError(f"--date-format is a format such as DD/MM/YYYY or %d/%m/%Y, not `{self.date_format}`")
         try:
-            codecs.lookup(self.encoding or "utf-8")
+            "".encode(self.encoding or "utf-8")  # encodings such as base64 are not of text
         except (LookupError, ValueError):
             raise DataError(f"--encoding: there is no encoding `{self.encoding}`") from None
         for flag, text in (("--delimiter", self.delimiter), ("--comment", self.comment)):
@@ -392,8 +390,13 @@ DEFAULT_FILE_OPTIONS = FileOptions()  # everything is detected
 # --- Detection of dialects
 
 
-class DetectedDialect(NamedTuple):
+class DetectedDialect:
     """The dialect of a text file and its header, read from the first lines.
+
+    Args:
+        stream: the text.
+        dialect: the properties that the user sets.
+        look_ahead: whether the next rows may be read to detect the dialect; they are then consumed.
 
     Attributes:
         header: the names of the columns.
@@ -404,16 +407,52 @@ class DetectedDialect(NamedTuple):
         first_row: the first row, if it had to be read to find the header.
         notes: sentences on the detected properties.
         units: the unit of each column, if a row states them.
+
+    Raises:
+        DataError: if the file is empty or has no column names. The message lacks the name of the file.
     """
 
-    header: tuple[str, ...]
-    delimiter: str
-    decimal: str
-    comment: str
-    header_lines: int
-    first_row: bytes
-    notes: tuple[str, ...]
-    units: tuple[str, ...] = ()
+    def __init__(self, stream: BinaryIO, dialect: FileOptions, look_ahead: bool) -> None:
+        comments, record, lines = _read_header(stream, dialect)
+        if not record:
+            raise DataError("the file is empty" if not dialect.skip else f"there is nothing after {dialect.skip} lines")
+        text = _decode_header(record, lines)
+        units_record = b""
+        if dialect.units_row:
+            units_record = _complete_record(stream.readline(), stream, dialect.delimiter, lines + 1)
+        units_text = _decode_header(units_record, lines + 1)
+        sample = _sample_records(stream, dialect.comment) if look_ahead else []
+        self.delimiter = delimiter = dialect.delimiter or _detect_delimiter(text, sample)
+        self.decimal = dialect.decimal or _detect_decimal(text, sample, delimiter)
+        self.comment = dialect.comment or ""
+        self.notes: list[str] = []
+        if comments:
+            lines_were = "comment line was" if len(comments) == 1 else "comment lines were"
+            self.notes.append(f"{len(comments)} {lines_were} skipped")
+        last_comment = comments[-1].lstrip(dialect.comment or DEFAULT_COMMENT).strip() if comments else ""
+        commented_names = split_record(last_comment, delimiter)
+        self.header = split_record(text, delimiter)
+        is_number = [parse_number(cell.strip(), self.decimal) is not None for cell in self.header]
+        is_row = dialect.no_header or (any(is_number) and len(commented_names) == len(self.header))
+        if dialect.no_header:
+            self.header = [f"c{k}" for k in range(1, len(self.header) + 1)]
+        elif is_row:
+            self.header = [name.strip() for name in commented_names]
+            self.notes.append("the column names come from the last comment line")
+        elif all(is_number):
+            hint = "use --no-header to name the columns c1, c2, …"
+            raise DataError(f"the first line holds numbers, not column names; {hint}")
+        self.units = [unit.strip() for unit in split_record(units_text, delimiter)]
+        if self.units and (is_row or len(self.units) != len(self.header)):
+            count = pluralize(len(self.units), "cell")
+            raise DataError(f"line {lines + 1}: the row of units has {count}, the header {len(self.header)}")
+        if dialect.delimiter is None and delimiter not in ",\t" and len(self.header) > 1:
+            self.notes.append(f"the columns are separated by {DELIMITER_NAMES[delimiter]}")
+        if dialect.decimal is None and self.decimal != ".":
+            self.notes.append("numbers have decimal commas")
+        self.first_row, self.header_lines = b"", lines + units_record.count(b"\n")
+        if is_row:
+            self.first_row, self.header_lines = record, lines - 1 - record.count(b"\n", 0, -1)
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -424,64 +463,7 @@ class DetectedDialect(NamedTuple):
             options.append(f"--decimal {self.decimal}")
         if self.comment:
             options.append(f"--comment '{self.comment}'")
-        return (*options, *(["--no-header"] if self.first_row and self.header[:1] == ("c1",) else []))
-
-
-def detect_dialect(stream: BinaryIO, dialect: FileOptions, look_ahead: bool) -> DetectedDialect:
-    """Read the header of a text file and detect its dialect.
-
-    Args:
-        look_ahead: whether the next rows may be read to detect the dialect; they are then consumed.
-
-    Raises:
-        DataError: if the file is empty or has no column names. The message lacks the name of the file.
-    """
-    comments, record, lines = _read_header(stream, dialect)
-    if not record:
-        raise DataError("the file is empty" if not dialect.skip else f"there is nothing after {dialect.skip} lines")
-    text = _decode_header(record, lines)
-    units_record = (
-        _complete_record(stream.readline(), stream, dialect.delimiter, lines + 1) if dialect.units_row else b""
-    )
-    units_text = _decode_header(units_record, lines + 1)
-    sample = _sample_records(stream, dialect.comment) if look_ahead else []
-    delimiter = dialect.delimiter or _detect_delimiter(text, sample)
-    decimal = dialect.decimal or _detect_decimal(text, sample, delimiter)
-    cells, notes = split_record(text, delimiter), []
-    if comments:
-        lines_were = "comment line was" if len(comments) == 1 else "comment lines were"
-        notes.append(f"{len(comments)} {lines_were} skipped")
-    last_comment = comments[-1].lstrip(dialect.comment or DEFAULT_COMMENT).strip() if comments else ""
-    commented_names = split_record(last_comment, delimiter)
-    is_number = [parse_number(cell.strip(), decimal) is not None for cell in cells]
-    is_row = dialect.no_header or (any(is_number) and len(commented_names) == len(cells))
-    if dialect.no_header:
-        header = [f"c{k}" for k in range(1, len(cells) + 1)]
-    elif is_row:
-        header = [name.strip() for name in commented_names]
-        notes.append("the column names come from the last comment line")
-    elif all(is_number):
-        raise DataError("the first line holds numbers, not column names; use --no-header to name the columns c1, c2, …")
-    else:
-        header = cells
-    units = tuple(unit.strip() for unit in split_record(units_text, delimiter))
-    if units and (is_row or len(units) != len(header)):
-        count = pluralize(len(units), "cell")
-        raise DataError(f"line {lines + 1}: the row of units has {count}, the header {len(header)}")
-    if dialect.delimiter is None and delimiter not in ",\t" and len(cells) > 1:
-        notes.append(f"the columns are separated by {DELIMITER_NAMES[delimiter]}")
-    if dialect.decimal is None and decimal != ".":
-        notes.append("numbers have decimal commas")
-    return DetectedDialect(
-        tuple(header),
-        delimiter,
-        decimal,
-        dialect.comment or "",
-        lines - 1 - record.count(b"\n", 0, -1) if is_row else lines + units_record.count(b"\n"),
-        record if is_row else b"",
-        tuple(notes),
-        units,
-    )
+        return (*options, *(["--no-header"] if self.first_row and self.header[:1] == ["c1"] else []))
 
 
 def split_record(record: str, delimiter: str) -> list[str]:

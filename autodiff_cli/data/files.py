@@ -3,7 +3,7 @@
 A filter selects rows of each batch; rows with missing cells are refused, dropped or kept. Several files are read one
 after the other. `DataSource.load` joins the batches into a table; streaming and clusters use them as they are.
 
-`open_data` opens paths, folders and patterns. `summarize_data` describes what was read: columns, types, ranges and
+`open_data` opens paths, folders and patterns. `DataSummary` describes what was read: columns, types, ranges and
 first rows.
 """
 
@@ -625,9 +625,11 @@ class ColumnSummary:
     unit: str = ""
 
 
-@dataclass(frozen=True)
 class DataSummary:
     """A description of a file, or of several with the same columns.
+
+    Args:
+        file: the files.
 
     Attributes:
         name: the name for messages.
@@ -638,51 +640,31 @@ class DataSummary:
         header: the names of the columns in the file.
         notes: sentences on how the file was interpreted.
         options: the command-line options that request the same interpretation explicitly.
-    """
-
-    name: str
-    format: str
-    rows: int
-    columns: tuple[ColumnSummary, ...]
-    first_rows: tuple[tuple[str, ...], ...]
-    header: tuple[str, ...]
-    notes: tuple[str, ...]
-    options: tuple[str, ...]
-
-
-def summarize_data(file: DataSource) -> DataSummary:
-    """Return a description of files.
 
     Raises:
         DataError: for cells of numeric columns that are not numbers.
     """
-    first, names = file.files[0], file.common_names
-    texts = [name for name in first.text_columns if name in names]
-    table = file.read(ColumnQuery({*names}.difference(texts), texts, MissingCells.KEEP))
-    originals = {name: first.header[position] for name, position in first.column_positions(names).items()}
-    units = first.units
-    columns = tuple(
-        _summarize_column(
-            (name, quote_name(name), originals[name]),
-            table.labels[name] if name in table.labels else table.columns[name],
-            file.parsers[name].kind,
-            units.get(name, ""),
-        )
-        for name in names
-    )
-    blocks = file.iter_selected_rows(table)
-    all_rows = (row for cells in blocks for row in (cells if isinstance(cells, list) else cells.rows()))
-    first_rows = tuple(tuple(row) for row in itertools.islice(all_rows, _SAMPLE_ROWS))
-    return DataSummary(
-        name=file.name,
-        format=first.format.title,
-        rows=table.rows,
-        columns=columns,
-        first_rows=first_rows,
-        header=tuple(file.header),
-        notes=tuple(file.notes),
-        options=tuple(first.format.options),
-    )
+
+    def __init__(self, file: DataSource) -> None:
+        first, names = file.files[0], file.common_names
+        texts = [name for name in first.text_columns if name in names]
+        table = file.read(ColumnQuery({*names}.difference(texts), texts, MissingCells.KEEP))
+        originals = {name: first.header[position] for name, position in first.column_positions(names).items()}
+        units = first.units
+        blocks = file.iter_selected_rows(table)
+        all_rows = (row for cells in blocks for row in (cells if isinstance(cells, list) else cells.rows()))
+        self.first_rows = [tuple(row) for row in itertools.islice(all_rows, _SAMPLE_ROWS)]
+        self.columns = [
+            _summarize_column(
+                (name, quote_name(name), originals[name]),
+                table.labels[name] if name in table.labels else table.columns[name],
+                file.parsers[name].kind,
+                units.get(name, ""),
+            )
+            for name in names
+        ]
+        self.name, self.header, self.notes, self.rows = file.name, file.header, file.notes, table.rows
+        self.format, self.options = first.format.title, first.format.options
 
 
 def _summarize_column(

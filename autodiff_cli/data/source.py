@@ -325,7 +325,10 @@ class ByteChunkStream(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         if not self._rest:
-            self._rest = next(self._chunks, b"")
+            try:
+                self._rest = next(self._chunks, b"")
+            except UnicodeError as error:  # text in UTF-16 without a mark, and encodings that are no text
+                raise OSError(f"the text does not have this encoding: {error}") from None
         content, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
         buffer[: len(content)] = content
         return len(content)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from autodiff_cli.explain.operations import describe
+from autodiff_cli.explain.operations import Description
 from autodiff_cli.explain.record import Contribution, Trace
 from autodiff_cli.explain.sentences import StepSentences, label_with_definition
 from autodiff_cli.explain.tracing import trace
@@ -150,7 +150,7 @@ class _QuestionMaker:
             first = "The selected input passes a change on in full, the others not at all."
             hints = first, self._words.forward(self._forward_steps[i])
             return self._numeric_question("local", text, contribution.local, hints)
-        rule = describe(op)
+        rule = Description(op)
         towards_input = [*rule.derivatives][contribution.position]
         slope = f"the derivative of {rule.call} with respect to {towards_input} is {rule.derivatives[towards_input]}"
         formula = self._words.slope(i, contribution.position)

@@ -1,7 +1,7 @@
 """Operations explained: their descriptions, and their local derivatives as formulas and as Jacobians.
 
-`describe` prints an operation from its record, for `autodiff ops`. The other functions explain an operation at a node
-of a trace:
+`Description` prints an operation from its record, for `autodiff ops`. The functions explain an operation at a node of a
+trace:
 
 - Local derivatives as people read them. A rule may use helper operations that are 0 by convention, or undefined, where
   the readable formula has another value (`log(0)` in the derivative of `0^x`). `is_readable_form_equal` tells when the
@@ -46,7 +46,7 @@ _EXAMPLE_INPUTS: Mapping[str, Sequence[str]] = {
 _EXAMPLE_SHAPES: Sequence[Shape] = ((2, 2), (3,), ())
 
 
-class Description(NamedTuple):
+class Description:
     """An operation described by formulas in the expression language.
 
     Attributes:
@@ -61,39 +61,27 @@ class Description(NamedTuple):
         singular: the condition under which the value or a slope is infinite or undefined; None if it never is.
     """
 
-    op: Op
-    call: str
-    derivatives: dict[str, str]
-    textbook: str | None
-    definition: str | None
-    kink: str | None
-    domain: str | None
-    singular: str | None
+    def __init__(self, op: Op) -> None:
+        from autodiff_cli.algebra.simplify import simplify_text
 
+        names = _input_names(op)
+        inputs = [constant(name) if name.isdigit() else variable(name) for name in names]
+        substitution = dict(zip(op.placeholders(len(names)), inputs, strict=True))
+        call = op(*inputs)
 
-def describe(op: Op) -> Description:
-    """Return the description of an operation."""
-    from autodiff_cli.algebra.simplify import simplify_text
+        def text(graph: Node | None) -> str | None:
+            return None if graph is None else to_text(simplify_text(substitute([graph], substitution)[0]), share=False)
 
-    names = _input_names(op)
-    inputs = [constant(name) if name.isdigit() else variable(name) for name in names]
-    substitution = dict(zip(op.placeholders(len(names)), inputs, strict=True))
-    call = op(*inputs)
-
-    def text(graph: Node | None) -> str | None:
-        return None if graph is None else to_text(simplify_text(substitute([graph], substitution)[0]), share=False)
-
-    derivatives = (_structural_derivatives if op.is_structural else _elementwise_derivatives)(op, call, names)
-    return Description(
-        op,
-        to_text(call, share=False),
-        {name: to_text(simplify_text(graph), share=False) for name, graph in derivatives.items()},
-        None if op.textbook_slope is None else to_text(as_node(op.textbook_slope(call, *inputs)), share=False),
-        text(op.expand(len(names))),
-        text(op.predicate("kink", len(names))),
-        text(op.predicate("domain", len(names))),
-        text(op.predicate("singular", len(names))),
-    )
+        derivatives = (_structural_derivatives if op.is_structural else _elementwise_derivatives)(op, call, names)
+        textbook = None if op.textbook_slope is None else as_node(op.textbook_slope(call, *inputs))
+        self.op = op
+        self.call = to_text(call, share=False)
+        self.derivatives = {name: to_text(simplify_text(graph), share=False) for name, graph in derivatives.items()}
+        self.textbook = None if textbook is None else to_text(textbook, share=False)
+        self.definition = text(op.expand(len(names)))
+        self.kink, self.domain, self.singular = (
+            text(op.predicate(kind, len(names))) for kind in ("kink", "domain", "singular")
+        )
 
 
 def operations() -> Iterator[Op]:

@@ -28,7 +28,7 @@ from autodiff_cli.autodiff.arbitrary_precision import (
 from autodiff_cli.autodiff.sweeps import ForwardPass, forward
 from autodiff_cli.explain.accuracy import VALUE
 from autodiff_cli.explain.record import NodeWarning, Trace
-from autodiff_cli.explain.tracing import SweepGraphs, sweep_graphs
+from autodiff_cli.explain.tracing import SweepGraphs
 from autodiff_cli.explain.warnings import find_warnings
 from autodiff_cli.formula.derivatives import has_arrays
 from autodiff_cli.formula.formula import Formula
@@ -81,7 +81,7 @@ def precise_trace(
         evaluate = partial(_evaluate_elements, limit=max_operations)
     point = dict(zip(value_graphs, evaluate([*value_graphs.values()], digits, len(value_graphs)).numbers, strict=True))
     near = {name: _map_elements(_nearest_float, number) for name, number in point.items()}
-    both = sweep_graphs(expression, tuple(wrt), near)
+    both = SweepGraphs(expression, tuple(wrt), near)
     graphs = both.graphs
     with expression.locate_errors():
         at_point = {expression.leaves[name]: value_graphs[name] for name in expression.variables}

@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -31,21 +31,32 @@ from autodiff_cli.numbers.floats import FLOATS
 MAX_NUMBERS = 250_000_000  # numbers of both passes together: 2 GB
 
 
-@dataclass(frozen=True)
 class SweepGraphs:
     """The forward and backward pass over a formula as graphs, not yet evaluated.
 
-    Attributes:
+    Args:
+        expression: the formula.
         wrt: the variables to differentiate with respect to.
+        point: a point, whose values have the shapes of the variables.
+
+    Attributes:
         sweep: the reverse sweep. Each amount is one graph that is 0 where its mask does not hold.
         locals: for every node that takes a gradient, its local derivatives by input position; None for an operation on
             whole arrays.
+
+    Raises:
+        ExpressionError: for a batch of points, for shapes that do not fit, and for an output that is an array.
     """
 
-    expression: Formula
-    wrt: tuple[str, ...]
-    sweep: ReverseSweep
-    locals: list[dict[int, Node | None]]
+    def __init__(self, expression: Formula, wrt: tuple[str, ...], point: Mapping[str, Any]) -> None:
+        with expression.locate_errors():
+            leaves = [expression.leaves[name] for name in wrt]
+            sweep = reverse_sweep(expression.output, leaves, expression.array_shapes_at(point))
+        adjoints = [None if adjoint is None else _settled(adjoint) for adjoint in sweep.adjoints]
+        contributions = [{k: _settled(amount) for k, amount in amounts.items()} for amounts in sweep.contributions]
+        self.expression, self.wrt = expression, wrt
+        self.sweep = ReverseSweep(sweep.tape, adjoints, contributions)
+        self.locals = [*_local_derivatives(sweep.tape)]
 
     @property
     def graphs(self) -> list[Node]:
@@ -119,21 +130,6 @@ def _amount_value(known: Mapping[Node, Any], amount: Partial) -> Any:
     return known[amount.local] if any_true(known[amount.mask]) else None
 
 
-def sweep_graphs(expression: Formula, wrt: tuple[str, ...], point: Mapping[str, Any]) -> SweepGraphs:
-    """Return both passes as graphs, for variables of the shapes that they have at a point.
-
-    Raises:
-        ExpressionError: for a batch of points, for shapes that do not fit, and for an output that is an array.
-    """
-    with expression.locate_errors():
-        leaves = [expression.leaves[name] for name in wrt]
-        sweep = reverse_sweep(expression.output, leaves, expression.array_shapes_at(point))
-    adjoints = [None if adjoint is None else _settled(adjoint) for adjoint in sweep.adjoints]
-    contributions = [{k: _settled(amount) for k, amount in by_position.items()} for by_position in sweep.contributions]
-    settled = ReverseSweep(sweep.tape, adjoints, contributions)
-    return SweepGraphs(expression, wrt, settled, [*_local_derivatives(sweep.tape)])
-
-
 def _local_derivatives(tape: Tape) -> Iterator[dict[int, Node | None]]:
     """Yield for every node its local derivatives with respect to the inputs that take a gradient."""
     for node, inputs in zip(tape.nodes, tape.inputs, strict=True):
@@ -159,7 +155,7 @@ def trace_arrays(expression: Formula, point: Mapping[str, Any], wrt: tuple[str, 
     Raises:
         ExpressionError: if shapes do not fit, the output is an array, or the arrays would not fit into memory.
     """
-    both, sizes = sweep_graphs(expression, wrt, point), expression.array_shapes_at(point)
+    both, sizes = SweepGraphs(expression, wrt, point), expression.array_shapes_at(point)
     graphs = both.graphs
     count = sum(map(math.prod, infer_shapes(Tape(graphs), sizes))) + both.count_totals(sizes)
     if count > MAX_NUMBERS:

@@ -5,7 +5,7 @@
   counted and summed in a single pass, and listed one by one, largest first.
 - `variance_sources`: the paths along which the errors of uncertain inputs reach the output.
 - `forward_mode`: how fast every node changes with one variable, from the inputs to the output.
-- `tape_record`: the values that every operation saves for the backward pass, and their memory. They are the values that
+- `TapeRecord`: the values that every operation saves for the backward pass, and their memory. They are the values that
   occur in its local derivatives: none for a sum, the factors for a product, the output for `exp`. For `tanh` it is the
   output, too, because frameworks compute its derivative as textbooks do.
 - `frames`: the parts of a graph that have a name in the text, and how each depends on its inputs.
@@ -274,8 +274,8 @@ class OperationCounts(NamedTuple):
     additions: int
 
 
-class ForwardMode(NamedTuple):
-    """A pass of forward mode for one variable.
+class ForwardMode:
+    """A pass of forward mode for one of the variables that a trace differentiates with respect to.
 
     Attributes:
         trace: the values at the point.
@@ -285,29 +285,22 @@ class ForwardMode(NamedTuple):
         work: the operations of this pass.
         all_variables: the operations of one such pass for each variable, in total.
         reverse: the operations of the reverse pass, which gives all derivatives at once.
-    """
-
-    trace: Trace
-    name: str
-    tangents: list[float]
-    steps: list[TangentStep]
-    work: OperationCounts
-    all_variables: OperationCounts
-    reverse: OperationCounts
-
-
-def forward_mode(trace: Trace, name: str) -> ForwardMode:
-    """Run forward mode for one of the variables that the trace differentiates with respect to.
 
     Raises:
         ExpressionError: for a trace with arrays, whose tangents are not single numbers.
     """
-    if not trace.is_scalar:
-        raise ExpressionError("forward mode shows one number per node, but this formula has arrays; use --mode reverse")
-    rates = _node_tangents(trace, name)
-    numbers, steps = [0.0 if rate is None else rate for rate in rates], [*_steps(trace, rates)]
-    works = forward_operations(trace, [name]), forward_operations(trace, trace.wrt), reverse_operations(trace)
-    return ForwardMode(trace, name, numbers, steps, *works)
+
+    def __init__(self, trace: Trace, name: str) -> None:
+        if not trace.is_scalar:
+            words = "forward mode shows one number per node, but this formula has arrays"
+            raise ExpressionError(f"{words}; use --mode reverse")
+        rates = _node_tangents(trace, name)
+        self.trace, self.name = trace, name
+        self.tangents = [0.0 if rate is None else rate for rate in rates]
+        self.steps = [*_steps(trace, rates)]
+        self.work = forward_operations(trace, [name])
+        self.all_variables = forward_operations(trace, trace.wrt)
+        self.reverse = reverse_operations(trace)
 
 
 def all_tangents(trace: Trace) -> dict[str, list[float]]:
@@ -404,7 +397,7 @@ class CheckpointingCost(NamedTuple):
     recomputed: int
 
 
-class TapeRecord(NamedTuple):
+class TapeRecord:
     """The values that the forward pass saves for the backward pass, and their memory.
 
     Attributes:
@@ -416,25 +409,16 @@ class TapeRecord(NamedTuple):
         checkpoints: the cost of checkpointing for segments of 2, 4, 8, … operations, where it saves memory.
     """
 
-    trace: Trace
-    entries: list[TapeEntry]
-    bytes: int
-    computed: int
-    peak_without_checkpoints: int
-    checkpoints: list[CheckpointingCost]
-
-
-def tape_record(trace: Trace) -> TapeRecord:
-    """Return the values that the forward pass of a trace saves for the backward pass, with their memory."""
-    memory = [BYTES_PER_NUMBER * math.prod(array_shape(value)) for value in trace.values]
-    entries = [*_entries(trace, memory)]
-    saved = {j for entry in entries for j in entry.saved}
-    operations = [entry.node for entry in entries]
-    without = sum(memory[j] for j in saved if trace.tape.nodes[j].op is not None)
-    distances = [2**power for power in range(1, max(1, (len(operations) - 1).bit_length()))]
-    costs = [_checkpointing_cost(trace, operations, saved, memory, every) for every in distances]
-    needed, computed = sum(entry.bytes for entry in entries), sum(memory[i] for i in operations)
-    return TapeRecord(trace, entries, needed, computed, without, [cost for cost in costs if cost.peak < without])
+    def __init__(self, trace: Trace) -> None:
+        memory = [BYTES_PER_NUMBER * math.prod(array_shape(value)) for value in trace.values]
+        self.trace, self.entries = trace, [*_entries(trace, memory)]
+        saved = {j for entry in self.entries for j in entry.saved}
+        operations = [entry.node for entry in self.entries]
+        self.bytes, self.computed = sum(entry.bytes for entry in self.entries), sum(memory[i] for i in operations)
+        self.peak_without_checkpoints = sum(memory[j] for j in saved if trace.tape.nodes[j].op is not None)
+        distances = [2**power for power in range(1, max(1, (len(operations) - 1).bit_length()))]
+        costs = [_checkpointing_cost(trace, operations, saved, memory, every) for every in distances]
+        self.checkpoints = [cost for cost in costs if cost.peak < self.peak_without_checkpoints]
 
 
 def _entries(trace: Trace, memory: Sequence[int]) -> Iterator[TapeEntry]:

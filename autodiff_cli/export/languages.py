@@ -27,12 +27,10 @@ from autodiff_cli.export.program import (
     GraphPass,
     NamingRules,
     SourceLayout,
-    build_program,
     indent_lines,
     indexed_element,
     is_plain_name,
     is_singular,
-    layout_source,
     simplify_for_code,
     simplify_for_framework,
     wrap_statement,
@@ -68,7 +66,7 @@ _C_RESERVED = frozenset({"x", "gradient", "hessian"})
 
 def c_source(program: ExportProgram) -> str:
     """Return a C file with the function, and with all functions that it calls beyond C's own library."""
-    layout = layout_source(program, Library(C), C_NAMES, _vector_element("[{}]", 0), _C_RESERVED)
+    layout = SourceLayout(program, Library(C), C_NAMES, _vector_element("[{}]", 0), _C_RESERVED)
     body = [part for line in _c_body(program, layout) for part in wrap_statement(line, _C_INDENT)]
     parts = [
         indent_lines(layout.array_comment(), "// "),
@@ -89,13 +87,13 @@ def _c_signature(program: ExportProgram) -> str:
     inputs = sum(variable.size for variable in program.variables)
     outputs = program.slope_count
     parameters = [f"const double {_c_array('x', inputs)}"]
-    if program.has_gradient:
+    if program.options.gradient:
         parameters.append(f"double {_c_array('gradient', outputs)}")
-    if program.has_hessian:
+    if program.options.hessian:
         parameters.append(f"double hessian[{outputs}][{outputs}]")
     if program.shape:
         parameters.append(f"double {_c_array('value', math.prod(program.shape))}")
-    return f"{'void' if program.shape else 'double'} {program.name}({', '.join(parameters)})"
+    return f"{'void' if program.shape else 'double'} {program.options.name}({', '.join(parameters)})"
 
 
 def _c_array(name: str, count: int) -> str:
@@ -108,7 +106,7 @@ def _c_body(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
         yield f"const double *const {name} = {place};" if variable.shape else f"const double {name} = x[{start}];"
     if not layout.used_variables:
         yield "(void)x;"
-    if program.has_gradient and not program.wrt:
+    if program.options.gradient and not program.wrt:
         yield "(void)gradient;"
     for name, part in layout.lines:
         yield f"const {'int' if part.is_condition else 'double'} {name} = {part.text};"
@@ -146,11 +144,11 @@ _FORTRAN_RESERVED = frozenset({"x", "gradient", "hessian"})
 
 def fortran_source(program: ExportProgram) -> str:
     """Return a Fortran file with the subroutine, which contains all functions that it calls."""
-    layout = layout_source(
+    layout = SourceLayout(
         program, FortranLibrary(FORTRAN), FORTRAN_NAMES, _vector_element("({})", 1), _FORTRAN_RESERVED
     )
     declared, contained = split_declarations(layout.library.texts.values())
-    parameters = ["x", "value", *["gradient"] * program.has_gradient, *["hessian"] * program.has_hessian]
+    parameters = ["x", "value", *["gradient"] * program.options.gradient, *["hessian"] * program.options.hessian]
     body = [*_fortran_statements(program, layout)]
     lines = [
         *(["use, intrinsic :: ieee_arithmetic"] if "ieee_" in "\n".join([*body, *contained]) else []),
@@ -166,10 +164,10 @@ def fortran_source(program: ExportProgram) -> str:
     return "".join(
         [
             indent_lines(layout.array_comment(), "! "),
-            f"subroutine {program.name}({', '.join(parameters)})\n",
+            f"subroutine {program.options.name}({', '.join(parameters)})\n",
             indent_lines(lines, _FORTRAN_INDENT),
             *(["contains\n", *functions] if functions else []),
-            f"end subroutine {program.name}\n",
+            f"end subroutine {program.options.name}\n",
         ]
     )
 
@@ -179,9 +177,9 @@ def _fortran_arguments(program: ExportProgram) -> Iterator[str]:
     outputs = program.slope_count
     yield f"real(dp), intent(in) :: x({inputs})"
     yield f"real(dp), intent(out) :: value{f'({math.prod(program.shape)})' if program.shape else ''}"
-    if program.has_gradient:
+    if program.options.gradient:
         yield f"real(dp), intent(out) :: gradient({outputs})"
-    if program.has_hessian:
+    if program.options.hessian:
         yield f"real(dp), intent(out) :: hessian({outputs}, {outputs})"
 
 
@@ -200,7 +198,7 @@ def _fortran_variables(layout: SourceLayout) -> Iterator[str]:
 def _fortran_statements(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
     if not layout.used_variables:
         yield "if (size(x) < 0) return  ! x is not used"
-    if program.has_gradient and not program.wrt:
+    if program.options.gradient and not program.wrt:
         yield "gradient = 0.0_dp  ! there is nothing in it"
     for name, variable, start in layout.used_slices:
         yield f"{name} = x({f'{start + 1}:{start + variable.size}' if variable.shape else start + 1})"
@@ -227,10 +225,10 @@ _JAVASCRIPT_RESERVED = frozenset({"gradient", "hessian"})
 
 def javascript_source(program: ExportProgram) -> str:
     """Return a JavaScript module with the function, and with all functions that it calls."""
-    layout = layout_source(program, Library(JAVASCRIPT), JAVASCRIPT_NAMES, indexed_element, _JAVASCRIPT_RESERVED)
+    layout = SourceLayout(program, Library(JAVASCRIPT), JAVASCRIPT_NAMES, indexed_element, _JAVASCRIPT_RESERVED)
     legal = {variable.name: layout.names[variable.name] for variable in layout.used_variables}
     parameters = ", ".join(name if name == text else f"{_object_key(name)}: {text}" for name, text in legal.items())
-    head = f"export function {program.name}({f'{{ {parameters} }}' if parameters else ''}) {{\n"
+    head = f"export function {program.options.name}({f'{{ {parameters} }}' if parameters else ''}) {{\n"
     parts = [
         indent_lines(layout.comment(program.origin), "// "),
         *layout.library.texts.values(),
@@ -250,10 +248,10 @@ def _javascript_body(program: ExportProgram, layout: SourceLayout) -> Iterator[s
     for name, part in layout.lines:
         yield from wrap_statement(f"const {name} = {part.text};", _JAVASCRIPT_INDENT)
     results = [VALUE_NAME if layout.value == VALUE_NAME else f"value: {layout.value}"]
-    if program.has_gradient:
+    if program.options.gradient:
         yield from _OBJECT.statement("const gradient = ", layout.derivatives(), ";")
         results.append("gradient")
-    if program.has_hessian:
+    if program.options.hessian:
         yield from _OBJECT.statement("const hessian = ", layout.second_derivatives(), ";")
         results.append("hessian")
     yield f"return {{ {', '.join(results)} }};"
@@ -348,7 +346,7 @@ def export(formula: Formula, target: str, options: ExportOptions = _DEFAULT_OPTI
     Raises:
         ExportError: if the language does not allow the name of the function, differentiates by itself, or lacks an
             operation.
-        ExpressionError, TooLargeError: as `build_program` does.
+        ExpressionError, TooLargeError: as `ExportProgram` does.
     """
     exporter = EXPORTERS[target]
     if not exporter.names.allows(options.name):
@@ -358,7 +356,7 @@ def export(formula: Formula, target: str, options: ExportOptions = _DEFAULT_OPTI
         raise ExportError(f"{exporter.title} differentiates by itself, so its code has the value only: omit {option}")
     if exporter.has_autodiff:
         options = replace(options, wrt=(), gradient=False)
-    program = build_program(formula, options, exporter.has_arrays, exporter.graph_pass)
+    program = ExportProgram(formula, options, exporter.has_arrays, exporter.graph_pass)
     try:
         return exporter.source(program)
     except UnsupportedOperationError as error:

@@ -53,7 +53,7 @@ def latex_source(program: ExportProgram) -> str:
         program.roots, leaves, writer.write, _MAX_EXPRESSION_LENGTH, names_of, fresh, _MAX_REPEATED_LENGTH
     )
     (value, *_), slopes, hessian = program.split_results([LATEX.coerce(part).text for part in lines.results])
-    name = latex_symbol(program.name)
+    name = latex_symbol(program.options.name)
     variables = ", ".join(latex_symbol(variable.name) for variable in program.variables)
     rows = [f"{name}\\left({variables}\\right) &= {value}" if variables else f"{name} &= {value}"]
     towards = [latex_symbol(leaf.text) for variable in program.wrt for leaf in variable.leaves]

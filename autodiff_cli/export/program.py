@@ -1,7 +1,7 @@
 """Exported programs: a formula and its derivatives, first as graphs, then as straight lines of code.
 
-`build_program` computes the graphs of the value and its derivatives (`ExportProgram`). `layout_source` writes them as
-lines of a language, with names that the language allows (`SourceLayout`). The signature, the comments and the results
+`ExportProgram` has the graphs of the value and its derivatives. `SourceLayout` has them as lines of a language, with
+names that the language allows. The signature, the comments and the results
 around these lines are different in each language: see `languages`, `python` and `latex`.
 """
 
@@ -12,7 +12,7 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate, chain, count, islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -226,56 +226,6 @@ class ExportOptions:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class ExportProgram:
-    """A value and its derivatives, as graphs.
-
-    Attributes:
-        name: the name of the function.
-        text: the formula, for a comment.
-        note: a description of the value, for a comment.
-        variables: the variables, in order of first appearance.
-        shape: the shape of the value if it is an unrolled array; else ().
-        has_gradient, has_hessian: whether the program has derivatives, and second derivatives.
-        wrt: the variables of the derivatives.
-        roots: the graphs of all results in one list; see `split_results`.
-        intermediates: the names of named intermediates, by node.
-    """
-
-    name: str
-    text: str
-    note: str
-    variables: tuple[ExportVariable, ...]
-    shape: Shape
-    has_gradient: bool
-    has_hessian: bool
-    wrt: tuple[ExportVariable, ...]
-    roots: Sequence[Node]
-    intermediates: Mapping[Node, str]
-
-    @property
-    def slope_count(self) -> int:
-        """The number of first derivatives: one for each leaf of the variables `wrt`."""
-        return sum(variable.size for variable in self.wrt)
-
-    def split_results(self, results: Sequence[T]) -> tuple[Sequence[T], Sequence[T], list[Sequence[T]]]:
-        """Return the parts of a list of all results: the elements of the value, the derivatives, and the rows of second
-        derivatives."""
-        start, size = math.prod(self.shape), self.slope_count
-        stop = start + size
-        rows = [results[k : k + size] for k in range(stop, len(results), max(size, 1))]
-        return results[:start], results[start:stop], rows
-
-    @property
-    def origin(self) -> str:
-        """A sentence on what the function computes, and the program that wrote it."""
-        names = [variable.name for variable in self.wrt]
-        derivatives = f", and its derivatives with respect to {join_words(names)}" if names else ""
-        second = "; also the second derivatives" if self.has_hessian else ""
-        description = f"The value{self.note and f': {self.note}'}{derivatives}{second}."
-        return f"{description} Written by autodiff {__version__}."
-
-
 # Rewrites graphs, given the shapes of leaves that are arrays.
 GraphPass = Callable[[Sequence[Node], Mapping[str, Shape]], list[Node]]
 
@@ -461,10 +411,8 @@ def fold_constants(roots: Sequence[Node], predicate: Callable[[float], bool]) ->
     return substitute(roots, folded)
 
 
-def build_program(
-    formula: Formula, options: ExportOptions, has_arrays: bool = False, graph_pass: GraphPass = simplify_for_code
-) -> ExportProgram:
-    """Build the graphs of a formula and its derivatives.
+class ExportProgram:
+    """A value and its derivatives, as graphs.
 
     Args:
         formula: the formula.
@@ -472,48 +420,86 @@ def build_program(
         has_arrays: whether the language has arrays; else they are unrolled. For second derivatives they always are.
         graph_pass: a pass over all graphs together.
 
+    Attributes:
+        options: the options.
+        text: the formula, for a comment.
+        variables: the variables, in order of first appearance.
+        shape: the shape of the value if it is an unrolled array; else ().
+        wrt: the variables of the derivatives.
+        roots: the graphs of all results in one list; see `split_results`.
+        intermediates: the names of named intermediates, by node.
+
     Raises:
         ExpressionError: for a name in `wrt` that is not a variable, an array whose shape is not declared, and an output
             with derivatives that is an array.
         TooLargeError: for more operations than the limit.
     """
-    for unknown in sorted(formula.arrays):
-        suggestion = formula.with_declarations({unknown: formula.example_shapes().get(unknown, (3,))})
-        raise ExpressionError(f"declare the shape of `{unknown}`: the code depends on it", suggestion=suggestion)
-    names = _differentiation_names(formula, options)
-    if options.gradient:
-        formula.check_scalar_output(formula.shapes)
-    with formula.locate_errors():
-        output, *named = share([formula.output, *formula.names])
-        leaves = [formula.leaves[name] for name in names]
-        slopes = gradient_nodes(output, leaves, formula.shapes) if leaves else []
-    graphs = [output, *slopes, *named]
-    variables = {
-        name: ExportVariable(name, formula.shapes.get(name, ()), (leaf,)) for name, leaf in formula.leaves.items()
-    }
-    parts: list[tuple[Node, ...]] = [(graph,) for graph in graphs]
-    is_unrolled = has_array_operations(topological_order(graphs)) and (options.hessian or not has_arrays)
-    if is_unrolled:
-        variables, parts = _unroll_arrays(variables, graphs)
-    wrt, all_slopes = tuple(variables[name] for name in names), [*chain(*parts[1 : 1 + len(slopes)])]
-    hessian = _hessian(wrt, all_slopes) if options.hessian else []
-    program = ExportProgram(
-        name=options.name,
-        text=to_text(formula.output, formula.names, shapes=formula.shapes),
-        note=options.note,
-        variables=tuple(variables.values()),
-        shape=(ShapeInference(formula.shapes).infer(output) or ()) if is_unrolled else (),
-        has_gradient=options.gradient,
-        has_hessian=options.hessian,
-        wrt=wrt,
-        roots=[*parts[0], *all_slopes, *chain(*hessian)],
-        intermediates={
-            part[0]: name
-            for part, name in zip(parts[1 + len(slopes) :], formula.names.values(), strict=True)
-            if len(part) == 1
-        },
-    )
-    return _apply_pass(program, graph_pass)
+
+    def __init__(
+        self,
+        formula: Formula,
+        options: ExportOptions,
+        has_arrays: bool = False,
+        graph_pass: GraphPass = simplify_for_code,
+    ) -> None:
+        for unknown in sorted(formula.arrays):
+            suggestion = formula.with_declarations({unknown: formula.example_shapes().get(unknown, (3,))})
+            raise ExpressionError(f"declare the shape of `{unknown}`: the code depends on it", suggestion=suggestion)
+        names = _differentiation_names(formula, options)
+        if options.gradient:
+            formula.check_scalar_output(formula.shapes)
+        with formula.locate_errors():
+            output, *named = share([formula.output, *formula.names])
+            leaves = [formula.leaves[name] for name in names]
+            slopes = gradient_nodes(output, leaves, formula.shapes) if leaves else []
+        graphs = [output, *slopes, *named]
+        variables = {
+            name: ExportVariable(name, formula.shapes.get(name, ()), (leaf,)) for name, leaf in formula.leaves.items()
+        }
+        parts: list[tuple[Node, ...]] = [(graph,) for graph in graphs]
+        is_unrolled = has_array_operations(topological_order(graphs)) and (options.hessian or not has_arrays)
+        if is_unrolled:
+            variables, parts = _unroll_arrays(variables, graphs)
+        all_slopes = [*chain(*parts[1 : 1 + len(slopes)])]
+        self.options, self.text = options, to_text(formula.output, formula.names, shapes=formula.shapes)
+        self.variables = tuple(variables.values())
+        self.shape: Shape = (ShapeInference(formula.shapes).infer(output) or ()) if is_unrolled else ()
+        self.wrt = tuple(variables[name] for name in names)
+        hessian = _hessian(self.wrt, all_slopes) if options.hessian else []
+        roots = [*parts[0], *all_slopes, *chain(*hessian)]
+        named_parts = zip(parts[1 + len(slopes) :], formula.names.values(), strict=True)
+        intermediates = {part[0]: name for part, name in named_parts if len(part) == 1}
+        shapes = {variable.name: variable.shape for variable in self.variables if variable.is_single_leaf}
+        arrays = {name: shape for name, shape in shapes.items() if shape}
+        graphs = graph_pass([*roots, *intermediates], arrays)
+        self.roots = graphs[: len(roots)]
+        needed = {*topological_order(self.roots)}
+        if len(needed) > MAX_OPERATIONS:
+            raise TooLargeError(f"the code would have more than {MAX_OPERATIONS:,} operations")
+        named_graphs = zip(graphs[len(roots) :], intermediates.values(), strict=True)
+        self.intermediates = {node: name for node, name in named_graphs if node in needed}
+
+    @property
+    def slope_count(self) -> int:
+        """The number of first derivatives: one for each leaf of the variables `wrt`."""
+        return sum(variable.size for variable in self.wrt)
+
+    def split_results(self, results: Sequence[T]) -> tuple[Sequence[T], Sequence[T], list[Sequence[T]]]:
+        """Return the parts of a list of all results: the elements of the value, the derivatives, and the rows of second
+        derivatives."""
+        start, size = math.prod(self.shape), self.slope_count
+        stop = start + size
+        rows = [results[k : k + size] for k in range(stop, len(results), max(size, 1))]
+        return results[:start], results[start:stop], rows
+
+    @property
+    def origin(self) -> str:
+        """A sentence on what the function computes, and the program that wrote it."""
+        names = [variable.name for variable in self.wrt]
+        derivatives = f", and its derivatives with respect to {join_words(names)}" if names else ""
+        second = "; also the second derivatives" if self.options.hessian else ""
+        description = f"The value{self.options.note and f': {self.options.note}'}{derivatives}{second}."
+        return f"{description} Written by autodiff {__version__}."
 
 
 def _differentiation_names(formula: Formula, options: ExportOptions) -> list[str]:
@@ -560,19 +546,6 @@ def _hessian(wrt: Sequence[ExportVariable], slopes: Sequence[Node]) -> list[list
     return rows
 
 
-def _apply_pass(program: ExportProgram, graph_pass: GraphPass) -> ExportProgram:
-    """Return a program with a pass applied to all its graphs together."""
-    shapes = {variable.name: variable.shape for variable in program.variables if variable.is_single_leaf}
-    arrays = {name: shape for name, shape in shapes.items() if shape}
-    count = len(program.roots)
-    graphs = graph_pass([*program.roots, *program.intermediates], arrays)
-    needed = {*topological_order(graphs[:count])}
-    if len(needed) > MAX_OPERATIONS:
-        raise TooLargeError(f"the code would have more than {MAX_OPERATIONS:,} operations")
-    named = zip(graphs[count:], program.intermediates.values(), strict=True)
-    return replace(program, roots=graphs[:count], intermediates={node: name for node, name in named if node in needed})
-
-
 # --- Lines of code
 
 VALUE_NAME = "value"  # the name of the value in the code
@@ -588,9 +561,15 @@ _FORMULA_LENGTH = 600  # a longer formula loses its middle in the comment
 ElementNotation = Callable[[ExportVariable, str, int], str]
 
 
-@dataclass(frozen=True)
 class SourceLayout:
     """A program written as lines of a language.
+
+    Args:
+        program: the program.
+        library: the library of the language.
+        rules: the names that the language allows.
+        write_element: writes an element of a variable.
+        reserved: names that the function uses itself.
 
     Attributes:
         program: the program.
@@ -598,13 +577,47 @@ class SourceLayout:
         names: the legal names of variables, by their names in the formula.
         lines: the lines of the function's body: a name and the expression that it is assigned.
         results: the expressions of all numbers that the function returns; see `ExportProgram.split_results`.
+
+    Raises:
+        ExportError: if the code calls another function with the name of the program.
+        UnsupportedOperationError: if the language lacks an operation.
     """
 
-    program: ExportProgram
-    library: Library
-    names: Mapping[str, str]
-    lines: Sequence[tuple[str, Fragment]]
-    results: Sequence[str]
+    def __init__(
+        self,
+        program: ExportProgram,
+        library: Library,
+        rules: NamingRules,
+        write_element: ElementNotation,
+        reserved: frozenset[str],
+    ) -> None:
+        writer = GraphWriter(library)
+        graphs = fold_constants(writer.lower([*program.roots, *program.intermediates]), is_singular)
+        roots, intermediates = graphs[: len(program.roots)], graphs[len(program.roots) :]
+        any_name = {leaf: Fragment("x") for variable in program.variables for leaf in variable.leaves}
+        draft = _write_lines(writer, roots, any_name)
+        name = program.options.name
+        reserved_names = reserved | {VALUE_NAME, name} | set(library.texts) | library.used_words
+        if name in library.texts:
+            raise ExportError(f"the code needs another function called `{name}`: choose another name with --name")
+        legal = rules.legalize([*(variable.name for variable in program.variables)], reserved_names)
+        intermediate_names = rules.legalize(program.intermediates.values(), reserved_names | {*legal.values()})
+        line_names = {
+            node: intermediate_names[name]
+            for node, name in zip(intermediates, program.intermediates.values(), strict=True)
+            if node.op is not None
+        }
+        if program.options.gradient and roots[0].op is not None and not draft.results[0].is_condition:
+            line_names.setdefault(roots[0], VALUE_NAME)
+        leaves = {
+            leaf: Fragment(write_element(variable, legal[variable.name], k))
+            for variable in program.variables
+            for k, leaf in enumerate(variable.leaves)
+        }
+        fresh = rules.fresh_names(reserved_names | {*legal.values(), *intermediate_names.values()})
+        lines = _write_lines(writer, roots, leaves, line_names, fresh)
+        self.program, self.library, self.names, self.lines = program, library, legal, lines.lines
+        self.results = [library.target.coerce(part).text for part in lines.results]
 
     @property
     def used_variables(self) -> list[ExportVariable]:
@@ -663,7 +676,7 @@ class SourceLayout:
         program = self.program
         inputs = array_description("x", program.variables, self.names)
         value = f"In value: {format_shape(program.shape)}, row by row." if len(program.shape) > 1 else ""
-        is_partial = program.has_gradient and program.wrt != program.variables
+        is_partial = program.options.gradient and program.wrt != program.variables
         slopes = array_description("gradient", program.wrt, self.names) if is_partial else ""
         return self._comment(program.origin, inputs, value, slopes)
 
@@ -672,54 +685,6 @@ class SourceLayout:
         yield ""
         for sentence in sentences:
             yield from comment_lines(sentence)
-
-
-def layout_source(
-    program: ExportProgram,
-    library: Library,
-    names: NamingRules,
-    write_element: ElementNotation,
-    reserved: frozenset[str],
-) -> SourceLayout:
-    """Write the graphs of a program as lines of a language.
-
-    Args:
-        program: the program.
-        library: the library of the language.
-        names: the names that the language allows.
-        write_element: writes an element of a variable.
-        reserved: names that the function uses itself.
-
-    Raises:
-        ExportError: if the code calls another function with the name of the program.
-        UnsupportedOperationError: if the language lacks an operation.
-    """
-    writer = GraphWriter(library)
-    graphs = fold_constants(writer.lower([*program.roots, *program.intermediates]), is_singular)
-    roots, intermediates = graphs[: len(program.roots)], graphs[len(program.roots) :]
-    any_name = {leaf: Fragment("x") for variable in program.variables for leaf in variable.leaves}
-    draft = _write_lines(writer, roots, any_name)
-    reserved_names = reserved | {VALUE_NAME, program.name} | set(library.texts) | library.used_words
-    if program.name in library.texts:
-        raise ExportError(f"the code needs another function called `{program.name}`: choose another name with --name")
-    legal = names.legalize([*(variable.name for variable in program.variables)], reserved_names)
-    intermediate_names = names.legalize(program.intermediates.values(), reserved_names | {*legal.values()})
-    line_names = {
-        node: intermediate_names[name]
-        for node, name in zip(intermediates, program.intermediates.values(), strict=True)
-        if node.op is not None
-    }
-    if program.has_gradient and roots[0].op is not None and not draft.results[0].is_condition:
-        line_names.setdefault(roots[0], VALUE_NAME)
-    leaves = {
-        leaf: Fragment(write_element(variable, legal[variable.name], k))
-        for variable in program.variables
-        for k, leaf in enumerate(variable.leaves)
-    }
-    fresh = names.fresh_names(reserved_names | {*legal.values(), *intermediate_names.values()})
-    lines = _write_lines(writer, roots, leaves, line_names, fresh)
-    results = [library.target.coerce(part).text for part in lines.results]
-    return SourceLayout(program, library, legal, lines.lines, results)
 
 
 def _write_lines(

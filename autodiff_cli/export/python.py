@@ -20,7 +20,6 @@ from autodiff_cli.export.program import (
     SourceLayout,
     indent_lines,
     indexed_element,
-    layout_source,
     wrap_statement,
 )
 from autodiff_cli.graph.tape import has_array_operations, topological_order
@@ -104,7 +103,7 @@ _PYTHON_RESERVED = frozenset({"gradient", "hessian"})
 
 def python_source(program: ExportProgram) -> str:
     """Return a Python module with the function, and with all functions that it calls beyond `math`."""
-    layout = layout_source(program, LIBRARIES["python"](), PYTHON_NAMES, indexed_element, _PYTHON_RESERVED)
+    layout = SourceLayout(program, LIBRARIES["python"](), PYTHON_NAMES, indexed_element, _PYTHON_RESERVED)
     assert isinstance(layout.library, PythonLibrary)
     body = [*docstring(layout, program.origin), *statements(layout), *results(layout, layout.value)]
     functions = [text for text in layout.library.texts.values() if text]
@@ -118,7 +117,7 @@ def _import_math(texts: Iterable[str]) -> str:
 def module(layout: SourceLayout, imports: str, functions: Sequence[str], body: Sequence[str]) -> str:
     """Return a module: imports, the functions that the exported function calls, and that function with its body."""
     parameters = ", ".join(layout.names[variable.name] for variable in layout.program.variables)
-    head = f"def {layout.program.name}({parameters}):\n"
+    head = f"def {layout.program.options.name}({parameters}):\n"
     return "\n\n".join(filter(None, [imports, *functions, head + indent_lines(body, INDENT)]))
 
 
@@ -139,10 +138,10 @@ def statements(layout: SourceLayout) -> Iterator[str]:
 def results(layout: SourceLayout, value: str, suffix: str = "") -> Iterator[str]:
     """Yield the lines that compute the derivatives, each with a suffix, and return the value and these."""
     names = [value]
-    if layout.program.has_gradient:
+    if layout.program.options.gradient:
         yield from _DICT.statement("gradient = ", {name: text + suffix for name, text in layout.derivatives().items()})
         names.append("gradient")
-    if layout.program.has_hessian:
+    if layout.program.options.hessian:
         rows = {a: {b: text + suffix for b, text in row.items()} for a, row in layout.second_derivatives().items()}
         yield from _DICT.statement("hessian = ", rows)
         names.append("hessian")
@@ -164,7 +163,7 @@ _NUMPY_RESERVED = frozenset({"gradient", "hessian", "zeros"})
 
 def numpy_source(program: ExportProgram) -> str:
     """Return a module with a function of NumPy arrays, and with all functions that it calls beyond NumPy."""
-    layout = layout_source(program, LIBRARIES["numpy"](), NUMPY_NAMES, numpy_element, _NUMPY_RESERVED)
+    layout = SourceLayout(program, LIBRARIES["numpy"](), NUMPY_NAMES, numpy_element, _NUMPY_RESERVED)
     assert isinstance(layout.library, NumpyLibrary)
     body = [
         *docstring(layout, program.origin),
@@ -200,7 +199,7 @@ def numpy_element(variable: ExportVariable, name: str, k: int) -> str:
 
 def _numpy_results(layout: SourceLayout) -> Iterator[str]:
     """Yield the lines that compute the derivatives, broadcast to the shape of the value, and return the results."""
-    if not layout.program.has_gradient or any(variable.shape for variable in layout.program.variables):
+    if not layout.program.options.gradient or any(variable.shape for variable in layout.program.variables):
         yield from results(layout, layout.value)
         return
     if layout.value != VALUE_NAME:
@@ -217,7 +216,7 @@ TORCH_NAMES = NamingRules(PYTHON_NAMES.keywords | {"torch"}, PYTHON_NAMES.is_leg
 
 def jax_source(program: ExportProgram) -> str:
     """Return a module with a function for `jax.grad`, `jax.hessian` and `jax.jit`."""
-    layout = layout_source(program, LIBRARIES["jax"](), JAX_NAMES, numpy_element, frozenset())
+    layout = SourceLayout(program, LIBRARIES["jax"](), JAX_NAMES, numpy_element, frozenset())
     # JAX does not differentiate integers.
     value = f"{layout.value}.0" if layout.value.lstrip("-").isdigit() else layout.value
     inputs = [f"{name} = jnp.reshape({name}, ())" for name in _single_numbers(layout)]
@@ -230,7 +229,7 @@ def jax_source(program: ExportProgram) -> str:
 
 def torch_source(program: ExportProgram) -> str:
     """Return a module with a function of PyTorch tensors that require gradients."""
-    layout = layout_source(program, LIBRARIES["torch"](), TORCH_NAMES, numpy_element, frozenset())
+    layout = SourceLayout(program, LIBRARIES["torch"](), TORCH_NAMES, numpy_element, frozenset())
     inputs = _converted_inputs(layout, "torch.as_tensor({}, dtype=torch.float64)")
     use = "For tensors that require gradients, call `.backward()` on the result."
     body = [*_framework_docstring(layout, use), *inputs, *statements(layout), *results(layout, layout.value)]
@@ -238,5 +237,5 @@ def torch_source(program: ExportProgram) -> str:
 
 
 def _framework_docstring(layout: SourceLayout, use: str) -> Iterator[str]:
-    note = layout.program.note
+    note = layout.program.options.note
     return docstring(layout, f"{note and f'The value: {note}. '}Written by autodiff {__version__}. {use}")

@@ -49,47 +49,43 @@ _PROBABILITIES = (0.025, 0.16, 0.5, 0.84, 0.975)
 _MAX_TAIL_ERROR = 0.1  # relative sampling error of a standard deviation that only heavy tails cause
 
 
-class Correlations(NamedTuple):
+class Correlations:
     """The correlations between some numbers.
+
+    Args:
+        pairs: the correlations by the pairs of names; all other pairs are uncorrelated.
 
     Attributes:
         names: the numbers, by the names of variables or of elements (`v[0]`).
         factor: the lower triangular matrix L whose product L @ L.T is the correlation matrix.
-        pairs: the correlations that are not 0, by both names.
+        pairs: these correlations.
+
+    Raises:
+        ExpressionError: for a number outside -1..1, and if the matrix is not positive semidefinite.
+
+    >>> Correlations({("x", "y"): 0.6}).factor
+    array([[1. , 0. ],
+           [0.6, 0.8]])
     """
 
-    names: tuple[str, ...]
-    factor: Array
-    pairs: Mapping[tuple[str, str], float]
-
-    @classmethod
-    def of(cls, pairs: Mapping[tuple[str, str], float]) -> Correlations:
-        """Return correlations by the pairs of names; all other pairs are uncorrelated.
-
-        Raises:
-            ExpressionError: for a number outside -1..1, and if the matrix is not positive semidefinite.
-
-        >>> Correlations.of({("x", "y"): 0.6}).factor
-        array([[1. , 0. ],
-               [0.6, 0.8]])
-        """
+    def __init__(self, pairs: Mapping[tuple[str, str], float]) -> None:
         names = tuple(dict.fromkeys(itertools.chain(*pairs)))
         matrix = np.eye(len(names))
         for (a, b), correlation in pairs.items():
             if not -1 <= correlation <= 1:
                 raise ExpressionError(f"the correlation of `{a}` and `{b}` must be from -1 to 1, not {correlation:g}")
             matrix[names.index(a), names.index(b)] = matrix[names.index(b), names.index(a)] = correlation
-        factor = np.zeros_like(matrix)
+        factor: Array = np.zeros_like(matrix)
         for j in range(len(names)):
             column = matrix[j:, j] - factor[j:, :j] @ factor[j, :j]
             if column[0] > _ROUNDING:
                 factor[j:, j] = column / math.sqrt(column[0])
             elif column[0] < -_ROUNDING or np.abs(column).max() > math.sqrt(_ROUNDING):
                 raise ExpressionError(f"the correlations of {format_names(names, '`')} are not positive semidefinite")
-        return cls(names, factor, pairs)
+        self.names, self.factor, self.pairs = names, factor, pairs
 
 
-UNCORRELATED = Correlations((), np.zeros((0, 0)), {})
+UNCORRELATED = Correlations({})
 
 
 class Moments(NamedTuple):

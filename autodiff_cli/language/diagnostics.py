@@ -300,11 +300,6 @@ def foreign_notation(mistake: Mistake) -> Message | None:
     return None
 
 
-def _begins_binding(lexemes: list[Lexeme]) -> bool:
-    """Whether lexemes begin with a name and `=`."""
-    return [lexeme.type for lexeme in lexemes[:2]] == ["NAME", "EQUAL"]
-
-
 def _power_of_function(mistake: Mistake) -> Message | None:
     """Return the message for `sin^2(x)`, `sin²x` and `sin^-1(x)`, at the lexeme after the exponent; None for others."""
     text, before, lexeme = mistake.text, mistake.before, mistake.lexeme
@@ -471,7 +466,7 @@ def _misplaced_separator(mistake: Mistake) -> Message | None:
         return _comma_outside_brackets(mistake)
     if separator.text == ";" and row is not None and mistake.is_in_array:
         return "commas separate the elements of an array", row
-    if separator.text == ";" and mistake.is_in_call and not _begins_binding(mistake.after):
+    if separator.text == ";" and mistake.is_in_call and [x.type for x in mistake.after[:2]] != ["NAME", "EQUAL"]:
         return "commas separate the arguments of a function", ","
     return None
 

@@ -10,11 +10,12 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from autodiff_cli.language.errors import NEWLINE, ExpressionError, InputError
+
+T = TypeVar("T")
 
 RESERVED = {"or": "OR", "and": "AND", "not": "NOT"}
 NAME_ALIASES = {"π": "pi"}  # apply to whole names
@@ -52,11 +53,14 @@ class Lexeme(NamedTuple):
     end: int
 
 
-@dataclass(eq=False, repr=False)
 class Lexemes:
     """The lexemes of a text, numbered from 0.
 
     Parsing needs only their types and words. Their positions are computed when they are first asked for.
+
+    Args:
+        lexer: the lexer that splits the text.
+        text: the source text.
 
     Attributes:
         text: the source text.
@@ -64,23 +68,32 @@ class Lexemes:
             has the type `UNKNOWN`, and stands last before `END`.
         words: the source of each lexeme; a name in its canonical form.
         over_limit: the first word that exceeds a limit, and the message for it; None if none does.
-        lexer: the lexer that split the text.
-        ignored: the numbers of the lexemes that were left out.
     """
 
-    text: str
-    types: list[str]
-    words: list[str]
-    over_limit: tuple[str, str] | None
-    lexer: Lexer
-    ignored: frozenset[int]
+    def __init__(self, lexer: Lexer, text: str) -> None:
+        self.text, self._lexer = text, lexer
+        words = lexer.pattern.findall(text)
+        del words[words.index("") + 1 :]
+        cache = _TypeCache(lexer)
+        types = [*map(cache.__getitem__, words)]
+        if cache.has_unknown:
+            cut = types.index(UNKNOWN)
+            types[cut + 1 :], words[cut + 1 :] = [END], [""]
+            words[cut] = words[cut][first_invalid_character(words[cut]) or 0]
+        if cache.canonical_names:
+            words = [cache.canonical_names.get(word, word) for word in words]
+        self._ignored = _ignored_separators(types, words) if "SEPARATOR" in types else frozenset()
+        self.types, self.words = self._without_ignored(types), self._without_ignored(words)
+        self.over_limit = cache.over_limit
+
+    def _without_ignored(self, items: list[T]) -> list[T]:
+        """Return one item for each lexeme, given one for each of the text, also for separators that end nothing."""
+        return [item for number, item in enumerate(items) if number not in self._ignored] if self._ignored else items
 
     @cached_property
     def _spans(self) -> list[tuple[int, int]]:
         """The start and end of each lexeme in the source."""
-        spans = [match.span(1) for match in self.lexer.pattern.finditer(self.text)]
-        if self.ignored:
-            spans = [span for number, span in enumerate(spans) if number not in self.ignored]
+        spans = self._without_ignored([match.span(1) for match in self._lexer.pattern.finditer(self.text)])
         del spans[len(self.types) :]
         if UNKNOWN in self.types:  # it may be a character inside a word
             start, end = spans[-2]
@@ -145,7 +158,7 @@ class Lexemes:
 
 
 class Lexer:
-    """Splits texts into lexemes.
+    """Finds the words of a text, and decides what they are; see `Lexemes`.
 
     Args:
         terminals: the regular expression of each terminal; the first that matches wins. A word alone must decide its
@@ -159,24 +172,6 @@ class Lexer:
         self.pattern = re.compile(rf"{blanks}({'|'.join(terminals.values())}|\Z|.)", re.DOTALL)
         self._terminal_pattern = re.compile("|".join(f"({pattern})" for pattern in terminals.values()))
         self._types = ("", *terminals)
-
-    def lex(self, text: str) -> Lexemes:
-        """Split `text` into lexemes."""
-        words = self.pattern.findall(text)
-        del words[words.index("") + 1 :]
-        cache = _TypeCache(self)
-        types = [*map(cache.__getitem__, words)]
-        if cache.has_unknown:
-            cut = types.index(UNKNOWN)
-            types[cut + 1 :], words[cut + 1 :] = [END], [""]
-            words[cut] = words[cut][first_invalid_character(words[cut]) or 0]
-        if cache.canonical_names:
-            words = [cache.canonical_names.get(word, word) for word in words]
-        ignored = _ignored_separators(types, words) if "SEPARATOR" in types else frozenset()
-        if ignored:
-            types = [type for number, type in enumerate(types) if number not in ignored]
-            words = [word for number, word in enumerate(words) if number not in ignored]
-        return Lexemes(text, types, words, cache.over_limit, self, ignored)
 
     def type_of(self, word: str) -> str:
         """Return the terminal that a word is; `UNKNOWN` if it is none."""

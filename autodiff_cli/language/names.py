@@ -384,8 +384,8 @@ class _Resolver:
         if name in self.defined_names:
             return
         if name in self.names.columns.texts:
-            words = f"`{name}` is a column of text; it can only be compared with quoted text, by `==` or `!=`"
-            raise self.lexemes.error(words, number, f"{quote_name(name)} == 'A'")
+            words = f"`{name}` is a column of text; it can only be compared with quoted text, by `==` or `!=`, as in "
+            raise self.lexemes.error(f"{words}`{quote_name(name)} == 'A'`", number)
         if name in self.names.binding_statements:
             raise early_use_error(self.names, name, number)
         is_transposed = name.endswith(TRANSPOSE_SUFFIX) and name not in self.names.variables

@@ -283,8 +283,8 @@ def parse(text: str) -> ParsedText:
             f"the text is longer than the limit of {MAX_TEXT_LENGTH:,} characters; "
             "from Python, `autodiff_cli.language.parser.MAX_TEXT_LENGTH` sets another limit"
         )
-        return ParsedText(tables.lexer.lex(""), [], ExpressionError(message, text, MAX_TEXT_LENGTH))
-    lexemes = tables.lexer.lex(text)
+        return ParsedText(Lexemes(tables.lexer, ""), [], ExpressionError(message, text, MAX_TEXT_LENGTH))
+    lexemes = Lexemes(tables.lexer, text)
     emitter = _Emitter(lexemes)
     rejected = _run_tables(tables, emitter)
     if rejected is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -271,15 +271,18 @@ def _perturb(z: Any) -> Any:
 
 def _lift_underflow(function: Operation, inputs: Sequence[int] | None) -> Operation:
     def value(*xs: Any) -> Any:
-        z = function(*xs)
-        underflowed = np.abs(z) < floats.SMALLEST_NORMAL
-        if not np.any(underflowed):
+        z, chosen = function(*xs), xs if inputs is None else [xs[k] for k in inputs]
+        if not np.any(np.abs(z) < floats.SMALLEST_NORMAL):
             return z
-        for x in xs if inputs is None else [xs[k] for k in inputs]:
-            underflowed = underflowed & (x != 0)
-        return np.where(underflowed, np.copysign(floats.UNDERFLOW_SUBSTITUTE, z), z)
+        return _lifted(z, reduce(np.logical_and, [x != 0 for x in chosen], True))
 
     return value
+
+
+def _lifted(z: Any, is_nonzero: Any) -> Any:
+    """Return a result with a tiny normal number where it underflows although its exact value is not 0."""
+    is_underflow = (np.abs(z) < floats.SMALLEST_NORMAL) & is_nonzero
+    return np.where(is_underflow, np.copysign(floats.UNDERFLOW_SUBSTITUTE, z), z)
 
 
 def _perturb_if_rounded(function: Operation, is_exact: Operation | None) -> Operation:
@@ -341,13 +344,6 @@ def _perturbed_product(function: Operation) -> Operation:
     return value
 
 
-def _perturb_lifted(z: Any, is_nonzero: Any) -> Any:
-    """Return a perturbed result, which is a tiny normal number where it underflows although its exact value is not
-    0."""
-    underflowed = (np.abs(z) < floats.SMALLEST_NORMAL) & is_nonzero
-    return _perturb(np.where(underflowed, np.copysign(floats.UNDERFLOW_SUBSTITUTE, z), z))
-
-
 def _perturbed_logsumexp(x: Array) -> Any:
     flat = x.reshape(-1, x.shape[-1])
     maximum = flat.max(axis=0)
@@ -362,10 +358,10 @@ def _perturbed_structural(elementwise: dict[str, Operation]) -> dict[str, Operat
         **{name: _perturbed_sum(array_functions[name]) for name in ("sum", "sum_like")},
         **{name: _perturbed_product(array_functions[name]) for name in ("matmul", "dot")},
         "outer": lambda a, b: multiply(a[:, None, :], b[None, :, :]),
-        "norm": lambda x: _perturb_lifted(array_functions["norm"](x), np.any(_flat(x) != 0, axis=0)),
-        "prod": lambda x: _perturb_lifted(array_functions["prod"](x), np.all(_flat(x) != 0, axis=0)),
+        "norm": lambda x: _perturb(_lifted(array_functions["norm"](x), np.any(_flat(x) != 0, axis=0))),
+        "prod": lambda x: _perturb(_lifted(array_functions["prod"](x), np.all(_flat(x) != 0, axis=0))),
         "logsumexp": _perturbed_logsumexp,
-        "softmax": lambda x: _perturb_lifted(array_functions["softmax"](x), np.isfinite(x)),
+        "softmax": lambda x: _perturb(_lifted(array_functions["softmax"](x), np.isfinite(x))),
     }
     return {name: _with_rows(function) for name, function in functions.items()}
 

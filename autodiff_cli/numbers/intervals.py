@@ -14,7 +14,7 @@ import functools
 import math
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -64,6 +64,10 @@ class Intervals(NamedTuple):
         """Return some of the columns of a table of intervals."""
         return Intervals(self.lower[:, which], self.upper[:, which], self.is_continuous[:, which])
 
+    def replace_where(self, which: Mask, lower: float, upper: float) -> Intervals:
+        """Return the intervals with other ends in some places."""
+        return self._replace(lower=np.where(which, lower, self.lower), upper=np.where(which, upper, self.upper))
+
     @property
     def is_bounded(self) -> Mask:
         """Whether both ends are finite."""
@@ -79,11 +83,9 @@ class Intervals(NamedTuple):
         return Intervals(-self.upper, -self.lower, self.is_continuous)
 
     def __mul__(self, other: Any) -> Intervals:
-        products = [a * b for a in self[:2] for b in other[:2]]
-        low, high = functools.reduce(np.minimum, products), functools.reduce(np.maximum, products)
+        low, high = _extremes([a * b for a in self[:2] for b in other[:2]])
         if np.isnan(low).any():
-            products = [_product(a, b) for a in self[:2] for b in other[:2]]
-            low, high = functools.reduce(np.minimum, products), functools.reduce(np.maximum, products)
+            low, high = _extremes([_product(a, b) for a in self[:2] for b in other[:2]])
         if low.all() and high.all():
             return Intervals(_down(low), _up(high), self.is_continuous & other.is_continuous)
         # A product that is never negative stays so; but 0 may also come from underflow.
@@ -119,6 +121,11 @@ def _exact_at_zero(low: Array, high: Array, *xs: Intervals) -> Intervals:
     return Intervals(low, high, _continuous(*xs))
 
 
+def _extremes(values: Sequence[Array]) -> tuple[Array, Array]:
+    """Return the least and the greatest of some values; nan where one of them is."""
+    return functools.reduce(np.minimum, values), functools.reduce(np.maximum, values)
+
+
 def _product(a: Array, b: Array) -> Array:
     """Return products of ends, where 0 times an infinity is 0."""
     return np.where(((a == 0) & ~np.isnan(b)) | ((b == 0) & ~np.isnan(a)), 0.0, a * b)
@@ -136,6 +143,11 @@ def _widened(low: Array, high: Array, is_continuous: Mask, margin: float = _MARG
 def _clamped(x: Intervals, least: float, most: float = np.inf) -> Intervals:
     """Return enclosures of a function whose values lie between two numbers."""
     return x._replace(lower=np.maximum(x.lower, least), upper=np.minimum(x.upper, most))
+
+
+def _empty_where_empty(z: Intervals, x: Intervals) -> Intervals:
+    """Return intervals that are empty where others are."""
+    return z.replace_where(np.isnan(x.lower), np.nan, np.nan)
 
 
 def _monotonic(
@@ -168,10 +180,8 @@ def _monotonic(
 
 
 def _absolute(x: Intervals) -> Intervals:
-    smallest = np.where(x.contains(0), 0.0, np.minimum(np.abs(x.lower), np.abs(x.upper)))
-    return Intervals(
-        np.where(np.isnan(x.lower), np.nan, smallest), np.maximum(np.abs(x.lower), np.abs(x.upper)), x.is_continuous
-    )
+    low, high = _extremes([np.abs(x.lower), np.abs(x.upper)])
+    return Intervals(np.where(x.contains(0), 0.0, low), high, x.is_continuous)
 
 
 def _square(x: Intervals) -> Intervals:
@@ -202,13 +212,9 @@ def _power(x: Intervals, y: Intervals) -> Intervals:
     low = np.maximum(x.lower, 0)
     corners = [np.power(np.where(low <= x.upper, a, np.nan), b) for a in (low, x.upper) for b in y[:2]]
     is_inside = (x.lower > 0) | ((x.lower >= 0) & (y.lower > 0))
-    z = _widened(
-        functools.reduce(np.minimum, corners), functools.reduce(np.maximum, corners), _continuous(x, y) & is_inside
-    )
-    z = _clamped(z, 0)
+    z = _clamped(_widened(*_extremes(corners), _continuous(x, y) & is_inside), 0)
     # Negative numbers have powers where the exponent is an integer.
-    is_odd = (x.lower < 0) & (np.floor(y.upper) >= y.lower)
-    return Intervals(np.where(is_odd, -np.inf, z.lower), np.where(is_odd, np.inf, z.upper), z.is_continuous)
+    return z.replace_where((x.lower < 0) & (np.floor(y.upper) >= y.lower), -np.inf, np.inf)
 
 
 def _integer_power(x: Intervals, exponent: float) -> Intervals:
@@ -226,14 +232,12 @@ def _sine_enclosure(function: Callable[[Array], Array], first_maximum: float) ->
     """Return the enclosure of sine or cosine, whose maxima are at `first_maximum` + 2πk."""
 
     def at(x: Intervals) -> Intervals:
-        a, b = function(x.lower), function(x.upper)
-        z = _widened(np.minimum(a, b), np.maximum(a, b), x.is_continuous)
+        z = _widened(*_extremes([function(x.lower), function(x.upper)]), x.is_continuous)
         is_large = np.maximum(np.abs(x.lower), np.abs(x.upper)) > _MAX_PHASE
         top = is_large | _has_multiple(x, first_maximum, 2 * math.pi)
         bottom = is_large | _has_multiple(x, first_maximum - math.pi, 2 * math.pi)
-        low, high = np.where(bottom, -1.0, z.lower), np.where(top, 1.0, z.upper)
-        is_empty = np.isnan(x.lower)
-        return _clamped(Intervals(np.where(is_empty, np.nan, low), np.where(is_empty, np.nan, high), z[2]), -1, 1)
+        z = z._replace(lower=np.where(bottom, -1.0, z.lower), upper=np.where(top, 1.0, z.upper))
+        return _clamped(_empty_where_empty(z, x), -1, 1)
 
     return at
 
@@ -248,8 +252,7 @@ def _has_multiple(x: Intervals, offset: float, period: float) -> Mask:
 def _tangent(x: Intervals) -> Intervals:
     has_pole = _has_multiple(x, math.pi / 2, math.pi) | ~(np.maximum(np.abs(x.lower), np.abs(x.upper)) < _MAX_PHASE)
     z = _widened(np.tan(x.lower), np.tan(x.upper), x.is_continuous & ~has_pole)
-    is_unbounded = has_pole & ~np.isnan(x.lower)
-    return z._replace(lower=np.where(is_unbounded, -np.inf, z.lower), upper=np.where(is_unbounded, np.inf, z.upper))
+    return _empty_where_empty(z.replace_where(has_pole, -np.inf, np.inf), x)
 
 
 def _step(function: Callable[[Array], Array]) -> Function:
@@ -336,16 +339,11 @@ _ZERO = Intervals.between(0.0, 0.0)
 def _direction(x: Intervals, length: Intervals) -> Intervals:
     """Return enclosures of x/h for a length h of at least |x|."""
     z = _divide(x, length)
-    return Intervals(
-        np.where(np.isnan(x.lower), np.nan, np.fmax(z.lower, -1)),
-        np.where(np.isnan(x.upper), np.nan, np.fmin(z.upper, 1)),
-        z.is_continuous,
-    )
+    return _empty_where_empty(z._replace(lower=np.fmax(z.lower, -1), upper=np.fmin(z.upper, 1)), x)
 
 
 def _where_defined(z: Intervals, slope: Intervals) -> Intervals:
-    is_empty = np.isnan(z.lower)
-    return Intervals(np.where(is_empty, np.nan, slope.lower), np.where(is_empty, np.nan, slope.upper), slope[2] & z[2])
+    return _empty_where_empty(slope, z)._replace(is_continuous=slope.is_continuous & z.is_continuous)
 
 
 def _by_balls(name: str) -> Function:
@@ -427,17 +425,13 @@ INTERVALS: Kind[Intervals] = Kind(
 
 def _factor_bounds(z: Intervals, factor: Intervals) -> Intervals:
     """Return bounds of the other factor of a product z; none where both may be 0."""
-    return _replace_where(_divide(z, factor), z.contains(0) & factor.contains(0), -np.inf, np.inf)
+    return _divide(z, factor).replace_where(z.contains(0) & factor.contains(0), -np.inf, np.inf)
 
 
 def _divisor_bounds(z: Intervals, a: Intervals, b: Intervals) -> Intervals:
     """Return bounds of the divisor of a quotient z: only an infinite one makes it 0, unless the dividend is 0."""
     is_impossible = (z.lower == 0) & (z.upper == 0) & ~a.contains(0) & b.is_bounded
-    return _replace_where(_factor_bounds(a, z), is_impossible, np.inf, -np.inf)
-
-
-def _replace_where(x: Intervals, which: Mask, low: float, high: float) -> Intervals:
-    return x._replace(lower=np.where(which, low, x.lower), upper=np.where(which, high, x.upper))
+    return _factor_bounds(a, z).replace_where(is_impossible, np.inf, -np.inf)
 
 
 def _bounds_by_magnitude(size: Intervals, x: Intervals) -> Intervals:
@@ -478,7 +472,7 @@ INVERSES: dict[str, tuple[Function, ...]] = {
     "neg": _invertible(Intervals.__neg__),
     "mul": (lambda z, a, b: _factor_bounds(z, b), lambda z, a, b: _factor_bounds(z, a)),
     # the quotient may be 0 because the divisor is infinite
-    "div": (lambda z, a, b: _replace_where(z * b, z.contains(0) & ~b.is_bounded, -np.inf, np.inf), _divisor_bounds),
+    "div": (lambda z, a, b: (z * b).replace_where(z.contains(0) & ~b.is_bounded, -np.inf, np.inf), _divisor_bounds),
     "square": (lambda z, x: _bounds_by_magnitude(_SQRT(z), x),),
     "abs": (lambda z, x: _bounds_by_magnitude(_clamped(z, 0), x),),
     "pow": (_base_bounds,),

@@ -1,7 +1,7 @@
 """Translation of functions of floats into a target language, statement by statement.
 
 `Target` describes a language as tables. `Library` collects the functions, tables and constants that a program needs
-besides its own lines, and `FunctionTranslator` translates one function.
+besides its own lines, and `TargetFunction` is the translation of one function.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from autodiff_cli.graph.codegen import Fragment, Notation, call_notation
 from autodiff_cli.graph.node import Node
@@ -22,28 +22,6 @@ from autodiff_cli.numbers import sources
 Test: TypeAlias = Callable[[], str]  # returns the code of a condition, which is written when it is called
 Block: TypeAlias = Callable[[], list[str]]  # returns the lines of a block, likewise
 CODE_WIDTH = 96  # characters of a line of comments or tables in generated code
-
-
-class TargetFunction(NamedTuple):
-    """A translated function.
-
-    Attributes:
-        name: its name.
-        parameters: the names of its parameters, which are numbers.
-        is_condition: whether its result is a truth value; otherwise it is a number.
-        variables: the names of its variables, which are numbers.
-        body: its lines.
-        comment: a description of the function.
-        is_recursive: whether it calls itself.
-    """
-
-    name: str
-    parameters: Sequence[str]
-    is_condition: bool
-    variables: Sequence[str]
-    body: Sequence[str]
-    comment: str
-    is_recursive: bool
 
 
 class Statements:
@@ -227,32 +205,35 @@ _OPERATION_CALLS = {"power": "pow", "divide": "div"}  # functions that other lan
 _WIDTH = 90  # characters of a line with a conditional expression; a longer one becomes a branch
 
 
-class FunctionTranslator:
-    """Translates one function of floats into a target language."""
+class TargetFunction:
+    """A function of floats, translated into a target language.
 
-    def __init__(self, library: Library, node: ast.FunctionDef) -> None:
-        self._library = library
-        self._target = library.target
+    Args:
+        library: receives what the function needs.
+        node: its definition in Python.
+        name: its name in the language.
+
+    Attributes:
+        name: its name.
+        parameters: the names of its parameters, which are numbers.
+        is_condition: whether its result is a truth value; otherwise it is a number.
+        variables: the names of its variables, which are numbers.
+        body: its lines.
+        comment: a description of the function.
+        is_recursive: whether it calls itself.
+    """
+
+    def __init__(self, library: Library, node: ast.FunctionDef, name: str) -> None:
+        self._library, self._target, self._node = library, library.target, node
         assert library.target.statements is not None
         self._statements = library.target.statements
-        self._node = node
-        self._parameters = [argument.arg for argument in node.args.args]
-        self._variables = dict.fromkeys(name for name in _assigned_names(node) if name not in self._parameters)
+        self.name, self.comment = name, _comment(node)
+        self.parameters = [argument.arg for argument in node.args.args]
+        self.variables = dict.fromkeys(each for each in _assigned_names(node) if each not in self.parameters)
+        self.is_condition, self.is_recursive = sources.returns_condition(node), False
         self._elements: dict[str, str] = {}  # the tables of loop variables, by name
         self._copies: dict[ast.Lambda, str] = {}
-
-    def function(self, name: str) -> TargetFunction:
-        """Return the translated function under a given name."""
-        body = self._block(self._node.body)
-        return TargetFunction(
-            name=name,
-            parameters=self._parameters,
-            is_condition=sources.returns_condition(self._node),
-            variables=[*self._variables],
-            body=body,
-            comment=_comment(self._node),
-            is_recursive=False,
-        )
+        self.body = self._block(node.body)
 
     # Statements
 
@@ -266,7 +247,7 @@ class FunctionTranslator:
             case ast.Return(value=ast.IfExp() as choice) if self._is_wide(choice):
                 return self._conditional_as_branch(choice, ast.Return)
             case ast.Return(value=ast.expr() as value):
-                to_text = self._condition if sources.returns_condition(self._node) else self._number
+                to_text = self._condition if self.is_condition else self._number
                 return self._statements.return_statement(to_text(value).text)
             case ast.Assign(targets=[target], value=ast.IfExp() as choice) if self._is_wide(choice):
                 return self._conditional_as_branch(choice, lambda value: ast.Assign([target], value))
@@ -295,7 +276,7 @@ class FunctionTranslator:
 
     def _counted_loop(self, name: str, start: int, stop: int, step: int, body: Sequence[ast.stmt]) -> list[str]:
         """Return a loop over integers from `start` to, but excluding, `stop`."""
-        self._variables[name] = None
+        self.variables[name] = None
         first, last, change = (Fragment(self._library.literal(float(number))) for number in (start, stop, abs(step)))
         is_before = "lt" if step > 0 else "gt"
         return [
@@ -371,7 +352,7 @@ class FunctionTranslator:
     def _name(self, name: str) -> Fragment:
         if name in self._elements:
             return self._element(self._elements[name], self._library.variable(_TABLE_COUNTER))
-        if name in self._variables or name in self._parameters:
+        if name in self.variables or name in self.parameters:
             return self._library.variable(name)
         return self._library.constant(name) if name in self._target.numbers else Fragment(self._library.require(name))
 
@@ -400,7 +381,7 @@ class FunctionTranslator:
         """Return a call with a lambda as its argument: a call of a copy of the function with the formula inlined."""
         argument = function.args.args[0].arg
         names = [name for name in dict.fromkeys(sources.names_in(function.body)) if name != argument]
-        free_names = [name for name in names if name in self._parameters or name in self._variables]
+        free_names = [name for name in names if name in self.parameters or name in self.variables]
         if function not in self._copies:
             count = "" if not self._copies else str(len(self._copies) + 1)
             self._copies[function] = f"{self._node.name.lstrip('_')}_terms{count}"
@@ -480,9 +461,9 @@ class Library:
         """Include the translation of a function."""
         name = self._public_name(node.name)
         self._in_progress.add(name)
-        function = FunctionTranslator(self, node).function(name)
+        function = TargetFunction(self, node, name)
         self._in_progress.remove(name)
-        function = function._replace(is_recursive=name in self._recursive_names)
+        function.is_recursive = name in self._recursive_names
         if any(re.search(rf"\b{name}\(", text) for text in self.texts.values()):
             self.forward_declared[name] = function
         assert self.target.statements is not None

@@ -17,7 +17,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from autodiff_cli.render.character_layout import Cell, Extent, Segment, lay_out_boxes
+from autodiff_cli.render.character_layout import BoxLayout, Cell, Extent, Segment
 from autodiff_cli.render.drawing import Role
 from autodiff_cli.render.formatting import LOOKALIKE_ERRORS, display_width, leading_characters
 
@@ -152,7 +152,7 @@ class CharacterDrawing:
         self._entries = {i: [(k, j) for k, j in enumerate(inputs(i)) if j in places] for i in contents}
         self._leaving = {j for entries in self._entries.values() for _, j in entries}
         extents = [content.extent(len(self._entries[i])) for i, content in contents.items()]
-        self._arrangement = lay_out_boxes(extents, [[places[j] for _, j in self._entries[i]] for i in contents])
+        self._arrangement = BoxLayout(extents, [[places[j] for _, j in self._entries[i]] for i in contents])
         self.boxes = {i: (self._arrangement.origins[place], extents[place]) for i, place in places.items()}
         self._ends = {i: self._arrangement.last_segments[place] for i, place in places.items()}
 

@@ -130,8 +130,12 @@ class Segment(NamedTuple):
     previous: int | None
 
 
-class BoxLayout(NamedTuple):
-    """A finished layout. Lines from the same box share segments.
+class BoxLayout:
+    """A layout of the boxes of an acyclic graph; it is deterministic. Lines from the same box share segments.
+
+    Args:
+        extents: the size of each box, with at least one row per input.
+        inputs: for each box the indices of the boxes from which lines come; all of them are earlier.
 
     Attributes:
         extent: the size of the drawing.
@@ -139,12 +143,26 @@ class BoxLayout(NamedTuple):
         segments: the segments of all lines.
         last_segments: `last_segments[i][k]` is the index of the last segment of the line to box `i` from its `k`-th
             input; that segment ends at the left of the box.
+
+    Raises:
+        TooManyItemsError: for more than `MAX_ITEMS` boxes and waypoints.
     """
 
-    extent: Extent
-    origins: list[Cell]
-    segments: list[Segment]
-    last_segments: list[list[int]]
+    def __init__(self, extents: Sequence[Extent], inputs: Sequence[Sequence[int]]) -> None:
+        if len(extents) > MAX_ITEMS:
+            raise TooManyItemsError
+        boxes = [_Item(*extent) for extent in extents]
+        layers = _assign_layers(boxes, inputs)
+        for box, sources in zip(boxes, inputs, strict=True):
+            for k, j in enumerate(sources):
+                _connect_box(boxes[j], box, (box.height - len(sources)) // 2 + k, layers)
+        _place_rows(layers)
+        _route_lines(layers)
+        self.segments, self.last_segments = _line_segments(boxes)
+        items = [item for layer in layers for item in layer]
+        width = max(item.column + item.width for item in items)
+        height = max(item.row + item.height for item in items)
+        self.extent, self.origins = Extent(width, height), [Cell(box.column, box.row) for box in boxes]
 
     def segments_to(self, end: int) -> Iterator[Segment]:
         """Yield the segments of a line from its last to its first; `end` is the index of the last."""
@@ -152,32 +170,6 @@ class BoxLayout(NamedTuple):
         while index is not None:
             yield self.segments[index]
             index = self.segments[index].previous
-
-
-def lay_out_boxes(extents: Sequence[Extent], inputs: Sequence[Sequence[int]]) -> BoxLayout:
-    """Lay out the boxes of an acyclic graph; the result is deterministic.
-
-    Args:
-        extents: the size of each box, with at least one row per input.
-        inputs: for each box the indices of the boxes from which lines come; all of them are earlier.
-
-    Raises:
-        TooManyItemsError: for more than `MAX_ITEMS` boxes and waypoints.
-    """
-    if len(extents) > MAX_ITEMS:
-        raise TooManyItemsError
-    boxes = [_Item(*extent) for extent in extents]
-    layers = _assign_layers(boxes, inputs)
-    for box, sources in zip(boxes, inputs, strict=True):
-        for k, j in enumerate(sources):
-            _connect_box(boxes[j], box, (box.height - len(sources)) // 2 + k, layers)
-    _place_rows(layers)
-    _route_lines(layers)
-    segments, ends = _line_segments(boxes)
-    items = [item for layer in layers for item in layer]
-    width = max(item.column + item.width for item in items)
-    height = max(item.row + item.height for item in items)
-    return BoxLayout(Extent(width, height), [Cell(box.column, box.row) for box in boxes], segments, ends)
 
 
 @dataclass(slots=True, eq=False)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from autodiff_cli.data.json_records import to_json
 from autodiff_cli.explain.record import Trace
-from autodiff_cli.explain.views import Frame, fold_frames, forward_mode, frame_derivatives, frames
+from autodiff_cli.explain.views import ForwardMode, Frame, fold_frames, frame_derivatives, frames
 from autodiff_cli.graph.tape import group_pairs
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render import formatting, layout
@@ -117,7 +117,7 @@ def build_drawing(trace: Trace, view: View = WHOLE_GRAPH) -> Drawing:
     shown = [related[i] and (varying[i] or i == output) for i in range(len(trace.tape))]
     selected = [i for i, is_shown in enumerate(shown) if is_shown]
     slopes, name = (
-        (trace.adjoints, "adjoint") if view.seed is None else (forward_mode(trace, view.seed).tangents, "tangent")
+        (trace.adjoints, "adjoint") if view.seed is None else (ForwardMode(trace, view.seed).tangents, "tangent")
     )
     boxes = [
         Box(i, label, title, _role(trace, i), trace.values[i], slopes[i], highlighted[i], adjoint_name=name)

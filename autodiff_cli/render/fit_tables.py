@@ -233,9 +233,9 @@ def comparison_report(comparison: Comparison) -> Report:
 
 
 def _write_comparison(paper: Paper, comparison: Comparison) -> None:
-    paper.line(
-        f"{pluralize(len(comparison.models), 'model')} fitted to {pluralize(comparison.rows, 'row')}, best first"
-    )
+    figures = [x for one in comparison.models for x in (one.fit.aicc, one.cv_error, one.loo, one.fit.is_perfect)]
+    counts = f"{pluralize(len(comparison.models), 'model')} fitted to {pluralize(comparison.rows, 'row')}"
+    paper.line(f"{counts}, {'best' if any(figures) else 'lowest loss'} first")
     paper.line()
     for place, compared in enumerate(comparison.models, 1):
         paper.line(f"  {place}  {compared.fit.model}")

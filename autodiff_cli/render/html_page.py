@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from autodiff_cli.training.objective.loading import Classes
     from autodiff_cli.training.objective.model import Model
-    from autodiff_cli.training.objective.parameters import ParameterLayout
+    from autodiff_cli.training.objective.objective import Objective
     from autodiff_cli.training.optimizers import Epoch
+    from autodiff_cli.training.result.fitted_model import FittedModel
 
 # --- The page of a trace ---
 
@@ -440,34 +440,26 @@ class FitRecording(NamedTuple):
 
     Attributes:
         trace: the trace of the loss of the first row, at the final parameters.
-        model: the model with all names resolved.
-        layout: the layout of the parameter vector of an epoch.
+        objective: the objective.
+        fit: the fitted model.
         epochs: the recorded epochs.
-        columns: the values of the model's columns in the rows shown; a class is its index in `classes`.
+        columns: the values of the model's columns in the rows shown; a class is its index.
         row_numbers: the numbers of these rows, from 0 (see `sample_rows`).
-        row_count: the number of rows of the data.
-        classes: the classes of a classification; None for other models.
-        fixed: the values of fixed parameters.
         networks: traces of the loss with other hidden layers and activations, and their models, by both, as in
             `2 tanh`: the page lets these learn too.
-        units: the units of columns, as far as the file has them.
         draws: draws of the parameter vector from the posterior, of shape (chains, draws, numbers).
         verdict: how the fit ended, with its warnings.
     """
 
     trace: Trace
-    model: Model
-    layout: ParameterLayout
+    objective: Objective
+    fit: FittedModel
     epochs: Sequence[Epoch]
     columns: Mapping[str, NDArray[np.float64]]
     row_numbers: NDArray[np.int64]
-    row_count: int
-    classes: Classes | None
-    fixed: Mapping[str, Any]
-    networks: Mapping[str, tuple[Trace, Model]] = {}
-    units: Mapping[str, str] = {}
-    draws: NDArray[np.float64] | None = None
-    verdict: str = ""
+    networks: Mapping[str, tuple[Trace, Model]]
+    draws: NDArray[np.float64] | None
+    verdict: str
 
 
 def fit_page(recording: FitRecording, digits: int | None = None) -> str:
@@ -483,7 +475,8 @@ def fit_page(recording: FitRecording, digits: int | None = None) -> str:
     script = evaluators({key: trace for key, (trace, _) in recording.networks.items()}, "networks")
     script += "\n".join(page_file(f"learning/{file}") for file in files)
     markup = page_file("learning/learning.html").format(verdict=escape(recording.verdict))
-    title = f"learning {escape(formatting.shorten_middle(safe_label(recording.model.text), _MAX_MODEL_LENGTH))}"
+    text = safe_label(recording.objective.model.text)
+    title = f"learning {escape(formatting.shorten_middle(text, _MAX_MODEL_LENGTH))}"
     addition = PageAddition(title, markup, style, script, _recording_document(recording))
     return to_html(recording.trace, WHOLE_GRAPH, digits, addition=addition)
 
@@ -504,37 +497,38 @@ def sample_rows(rows: int) -> NDArray[np.int64]:
 
 
 def _recording_document(recording: FitRecording) -> dict[str, Any]:
-    model, index = recording.model, recording.trace.tape.index
+    objective, fit, index = recording.objective, recording.fit, recording.trace.tape.index
+    model, classes = objective.model, objective.classes
     prediction, link = _prediction_node(model, recording.trace)
     target = model.program.target
     layers = model.program.layer_parameters
     hidden = [name for name in layers if name.startswith("mlp.") and name.endswith(".weight")][:-1]
     document = {
-        "names": [*recording.layout.shapes],
-        "shapes": [*recording.layout.shapes.values()],
-        "fixed": to_json(recording.fixed),
+        "names": [*objective.layout.shapes],
+        "shapes": [*objective.layout.shapes.values()],
+        "fixed": to_json(fit.fixed),
         "epochs": [
             pick(epoch, "number", "loss")
             | {"validation": to_json(epoch.validation_loss), "theta": epoch.theta.tolist()}
             for epoch in recording.epochs
         ],
-        "units": dict(recording.units),
+        "units": dict(fit.units),
         **_chains_document(recording.draws),
         "rows": (recording.row_numbers + 1).tolist(),
-        "count": recording.row_count,
+        "count": objective.rows,
         "columns": {name: values.tolist() for name, values in recording.columns.items()},
         "predictors": [name for name in model.predictors if name in model.numeric],
         "prediction": prediction,
         "link": link,
         "target": None if target is None else index.get(target),
         "targetName": "" if target is None else safe_label(to_text(target, share=False)),
-        "classes": None if recording.classes is None else [str(label) for label in recording.classes],
+        "classes": None if classes is None else [str(label) for label in classes],
         "layers": [name for name, kind in layers.items() if kind.kind == "weight"],
     }
     if recording.networks:
         networks = {key: _prediction_node(network, trace)[0] for key, (trace, network) in recording.networks.items()}
         document |= {
-            "hidden": [recording.layout.shapes[name][0] for name in hidden],
+            "hidden": [objective.layout.shapes[name][0] for name in hidden],
             "activation": layers[hidden[0]].activation,
             "networks": {key: {"prediction": node} for key, node in networks.items()},
         }

@@ -137,7 +137,7 @@ class Prover:
         if not len(zeros):
             return []
         region, inverses = self._region(zeros)
-        step = search.newton_step(self._system, region)
+        step = search.NewtonStep(self._system, region)
         is_proven = step.is_inside(region)
         inverses = np.where(is_proven[:, None, None], step.inverse, inverses)
         arrays = (is_proven, step.middle.T, zeros.side.T, inverses, step.radius, step.deviation)
@@ -722,7 +722,7 @@ class KinkProver:
                 np.array([*side, *[end] * part.truths]).reshape(-1, 1)
                 for side, end in ((low - width, 0.0), (high + width, 1.0))
             )
-            result = search.Search(part.system, lower, upper, lower, upper, _KINK_BOXES).run()
+            result = search.Search(part.system, lower, upper, lower, upper, _KINK_BOXES)
             if len(result.undecided):
                 return None
             for enclosure in part.prover.prove(result.zeros):

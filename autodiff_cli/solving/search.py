@@ -17,7 +17,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -300,28 +300,13 @@ class Boxes:
         return int(self.lower.shape[1])
 
 
-@dataclass
-class SearchResult:
-    """The result of a search.
+class NewtonStep:
+    """An interval Newton step on each of some boxes; fixed coordinates stay as they are.
 
-    Attributes:
-        zeros: boxes each of which holds exactly one zero.
-        regions: for each, the wider box in which there is no other zero.
-        undecided: boxes that may hold zeros.
-        count: the number of boxes examined.
-        best: an upper bound of the minimum of the objective.
-    """
-
-    zeros: Boxes
-    regions: Boxes
-    undecided: Boxes
-    count: int = 0
-    best: float = math.inf
-
-
-@dataclass(frozen=True)
-class _Step:
-    """A Newton step on boxes.
+    Args:
+        system: the equations.
+        boxes: the boxes.
+        value: the enclosure of the equations on the boxes, if known.
 
     Attributes:
         lower, upper: the boxes that hold all zeros of the boxes; infinite where nothing is known.
@@ -335,93 +320,78 @@ class _Step:
         deviation: bounds of |I - Y·J| on the boxes.
     """
 
-    lower: Array
-    upper: Array
-    is_valid: Mask
-    is_regular: Mask
-    is_hidden: Mask
-    smear: Array
-    middle: Array
-    radius: Array
-    inverse: Array
-    deviation: Array
+    def __init__(self, system: System, boxes: Boxes, value: Intervals | None = None) -> None:
+        lower, upper, is_free = boxes.lower, boxes.upper, (boxes.side == 0).T
+        value = system.enclose(lower, upper) if value is None else value
+        size = len(lower)
+        middle = np.clip(lower / 2 + upper / 2, lower, upper)
+        radius = (np.maximum(upper - middle, middle - lower) * _SLACK).T
+        at_middle, slopes = system.enclose(middle, middle), system.enclose_jacobian(lower, upper)
+        is_hidden = (at_middle.contains(0) | (boxes.side != 0)).all(axis=0)
+        with np.errstate(all="ignore"):
+            centre, error = centre_and_radius(slopes)
+            jacobian, jacobian_error = (x.T.reshape(-1, size, size) for x in (centre, error))
+            f, f_error = (x.T for x in centre_and_radius(at_middle))
+            is_bounded = (slopes.is_bounded.T.reshape(-1, size, size) | ~is_free[:, :, None]).all(axis=(1, 2))
+            is_bounded &= ((value.is_continuous & at_middle.is_bounded).T | ~is_free).all(axis=1)
+            changes = (np.abs(jacobian) + jacobian_error) * radius[:, None, :]
+            smear = np.where(is_bounded[:, None], changes.max(axis=1), 0)
+            is_excluded = is_bounded & (
+                is_free & (np.abs(f) * (1 - _EPS) > (changes.sum(axis=2) + f_error) * _SLACK)
+            ).any(axis=1)
+            jacobian = np.where(is_bounded[:, None, None], jacobian, np.eye(size))
+            jacobian_error = np.where(is_bounded[:, None, None], jacobian_error, np.inf)
+            # The equation of a fixed coordinate is dropped; its width, if its edge is not a float, is an error of the
+            # others.
+            f_error = f_error + _times(np.abs(jacobian) + jacobian_error, np.where(is_free, 0, radius))
+            pair = is_free[:, :, None] & is_free[:, None, :]
+            jacobian = np.where(pair, jacobian, np.eye(size))
+            jacobian_error = np.where(pair, jacobian_error, 0)
+            f, f_error = np.where(is_free, f, 0), np.where(is_free, f_error, 0)
+            inverse = inverse_matrices(jacobian)
+            size_of_inverse = np.abs(inverse)
+            deviation = np.abs(np.eye(size) - inverse @ jacobian) + size_of_inverse @ (
+                jacobian_error + size * _EPS * np.abs(jacobian)
+            )
+            deviation *= _SLACK
+            is_regular = is_bounded & (deviation.sum(axis=2) < _MAX_REGULAR_DEVIATION).all(axis=1)
+            # Where the Jacobian is nearly singular, a combination of the equations has almost no slope; the row of the
+            # inverse with the largest numbers is near it. Its mean-value form excludes more than those of the
+            # equations.
+            k = np.flatnonzero(is_bounded & ~is_excluded & ~is_regular)
+            if k.size:
+                largest = np.argmax(size_of_inverse[k].sum(axis=2), axis=1)
+                weights = inverse[k, largest][:, None]
+                weights = weights / np.abs(weights).max(axis=2, keepdims=True)
+                slope = np.abs(weights @ jacobian[k])
+                slope += np.abs(weights) @ (jacobian_error[k] + size * _EPS * np.abs(jacobian[k]))
+                noise = _times(np.abs(weights), f_error[k] + size * _EPS * np.abs(f[k]))[:, 0]
+                size_of_value, change = np.abs(_times(weights, f[k])[:, 0]), (slope[:, 0] * radius[k]).sum(axis=1)
+                is_excluded[k] = size_of_value > (change + noise) * _SLACK
+                is_hidden[k] |= ~is_excluded[k] & (size_of_value <= noise)
+            diagonal = np.diagonal(deviation, axis1=1, axis2=2)
+            shift = _times(inverse, f)
+            shift_error = _times(size_of_inverse, f_error + size * _EPS * np.abs(f))
+            shift_error = (shift_error + _times(np.where(np.eye(size), 0, deviation), radius)) * _SLACK
+            low, high = shift - shift_error, shift + shift_error
+            low = low / np.where(low < 0, 1 - diagonal, 1 + diagonal)
+            high = high / np.where(high > 0, 1 - diagonal, 1 + diagonal)
+            margin = _EPS * (np.abs(middle.T) + np.maximum(np.abs(low), np.abs(high))) + 1e-300
+            is_solvable = is_bounded[:, None] & (diagonal < 1) & np.isfinite(low) & np.isfinite(high)
+            new_lower = np.where(is_solvable, middle.T - high - margin, -np.inf).T
+            new_upper = np.where(is_solvable, middle.T - low + margin, np.inf).T
+            new_lower, new_upper = (
+                np.where(boxes.side == 0, new, old) for new, old in ((new_lower, lower), (new_upper, upper))
+            )
+            new_lower, new_upper = np.where(is_excluded, np.inf, new_lower), np.where(is_excluded, np.inf, new_upper)
+        self.lower, self.upper, self.smear = new_lower, new_upper, smear.T
+        self.is_valid, self.is_regular, self.is_hidden = is_bounded, is_regular & ~is_excluded, is_hidden
+        self.middle, self.radius, self.inverse, self.deviation = middle, radius, inverse, deviation
 
     def is_inside(self, boxes: Boxes) -> Mask:
         """Return whether the step leads from boxes into their interior, so that each holds exactly one zero."""
         is_inside = (self.lower > boxes.lower) & (self.upper < boxes.upper) | (boxes.side != 0)
         return np.asarray(is_inside.all(axis=0) & self.is_valid)
-
-
-def newton_step(system: System, boxes: Boxes, value: Intervals | None = None) -> _Step:
-    """Take an interval Newton step on each box; fixed coordinates stay as they are.
-
-    Args:
-        value: the enclosure of the equations on the boxes, if known.
-    """
-    lower, upper, is_free = boxes.lower, boxes.upper, (boxes.side == 0).T
-    value = system.enclose(lower, upper) if value is None else value
-    size = len(lower)
-    middle = np.clip(lower / 2 + upper / 2, lower, upper)
-    radius = (np.maximum(upper - middle, middle - lower) * _SLACK).T
-    at_middle, slopes = system.enclose(middle, middle), system.enclose_jacobian(lower, upper)
-    is_hidden = (at_middle.contains(0) | (boxes.side != 0)).all(axis=0)
-    with np.errstate(all="ignore"):
-        centre, error = centre_and_radius(slopes)
-        jacobian, jacobian_error = (x.T.reshape(-1, size, size) for x in (centre, error))
-        f, f_error = (x.T for x in centre_and_radius(at_middle))
-        is_bounded = (slopes.is_bounded.T.reshape(-1, size, size) | ~is_free[:, :, None]).all(axis=(1, 2))
-        is_bounded &= ((value.is_continuous & at_middle.is_bounded).T | ~is_free).all(axis=1)
-        changes = (np.abs(jacobian) + jacobian_error) * radius[:, None, :]
-        smear = np.where(is_bounded[:, None], changes.max(axis=1), 0)
-        is_excluded = is_bounded & (is_free & (np.abs(f) * (1 - _EPS) > (changes.sum(axis=2) + f_error) * _SLACK)).any(
-            axis=1
-        )
-        jacobian = np.where(is_bounded[:, None, None], jacobian, np.eye(size))
-        jacobian_error = np.where(is_bounded[:, None, None], jacobian_error, np.inf)
-        # The equation of a fixed coordinate is dropped; its width, if its edge is not a float, is an error of the
-        # others.
-        f_error = f_error + _times(np.abs(jacobian) + jacobian_error, np.where(is_free, 0, radius))
-        pair = is_free[:, :, None] & is_free[:, None, :]
-        jacobian = np.where(pair, jacobian, np.eye(size))
-        jacobian_error = np.where(pair, jacobian_error, 0)
-        f, f_error = np.where(is_free, f, 0), np.where(is_free, f_error, 0)
-        inverse = inverse_matrices(jacobian)
-        size_of_inverse = np.abs(inverse)
-        deviation = np.abs(np.eye(size) - inverse @ jacobian) + size_of_inverse @ (
-            jacobian_error + size * _EPS * np.abs(jacobian)
-        )
-        deviation *= _SLACK
-        is_regular = is_bounded & (deviation.sum(axis=2) < _MAX_REGULAR_DEVIATION).all(axis=1)
-        # Where the Jacobian is nearly singular, a combination of the equations has almost no slope; the row of the
-        # inverse with the largest numbers is near it. Its mean-value form excludes more than those of the equations.
-        k = np.flatnonzero(is_bounded & ~is_excluded & ~is_regular)
-        if k.size:
-            largest = np.argmax(size_of_inverse[k].sum(axis=2), axis=1)
-            weights = inverse[k, largest][:, None]
-            weights = weights / np.abs(weights).max(axis=2, keepdims=True)
-            slope = np.abs(weights @ jacobian[k])
-            slope += np.abs(weights) @ (jacobian_error[k] + size * _EPS * np.abs(jacobian[k]))
-            noise = _times(np.abs(weights), f_error[k] + size * _EPS * np.abs(f[k]))[:, 0]
-            size_of_value, change = np.abs(_times(weights, f[k])[:, 0]), (slope[:, 0] * radius[k]).sum(axis=1)
-            is_excluded[k] = size_of_value > (change + noise) * _SLACK
-            is_hidden[k] |= ~is_excluded[k] & (size_of_value <= noise)
-        diagonal = np.diagonal(deviation, axis1=1, axis2=2)
-        shift = _times(inverse, f)
-        shift_error = _times(size_of_inverse, f_error + size * _EPS * np.abs(f))
-        shift_error = (shift_error + _times(np.where(np.eye(size), 0, deviation), radius)) * _SLACK
-        low, high = shift - shift_error, shift + shift_error
-        low = low / np.where(low < 0, 1 - diagonal, 1 + diagonal)
-        high = high / np.where(high > 0, 1 - diagonal, 1 + diagonal)
-        margin = _EPS * (np.abs(middle.T) + np.maximum(np.abs(low), np.abs(high))) + 1e-300
-        is_solvable = is_bounded[:, None] & (diagonal < 1) & np.isfinite(low) & np.isfinite(high)
-        new_lower = np.where(is_solvable, middle.T - high - margin, -np.inf).T
-        new_upper = np.where(is_solvable, middle.T - low + margin, np.inf).T
-        new_lower, new_upper = (
-            np.where(boxes.side == 0, new, old) for new, old in ((new_lower, lower), (new_upper, upper))
-        )
-        new_lower, new_upper = np.where(is_excluded, np.inf, new_lower), np.where(is_excluded, np.inf, new_upper)
-    is_regular &= ~is_excluded
-    return _Step(new_lower, new_upper, is_bounded, is_regular, is_hidden, smear.T, middle, radius, inverse, deviation)
 
 
 def centre_and_radius(x: Intervals) -> tuple[Array, Array]:
@@ -446,12 +416,19 @@ def inverse_matrices(matrices: Array) -> Array:
 class Search:
     """A search for all zeros of a system in a box.
 
-    Attributes:
+    Args:
         system: the system.
         lower, upper: the ends of the domain, of shape (unknowns, 1), rounded outward.
         inner_lower, inner_upper: the ends rounded inward.
         max_boxes: the number of boxes after which the search ends.
         on_progress: receives the number of boxes examined, and of those left to examine: 0 at the end.
+
+    Attributes:
+        zeros: boxes each of which holds exactly one zero.
+        regions: for each, the wider box in which there is no other zero.
+        undecided: boxes that may hold zeros.
+        count: the number of boxes examined.
+        best: an upper bound of the minimum of the objective.
     """
 
     system: System
@@ -461,36 +438,33 @@ class Search:
     inner_upper: Array
     max_boxes: int
     on_progress: Callable[[int, int], None] = lambda done, left: None
-    _min_width: Array = field(init=False)
 
-    def run(self) -> SearchResult:
-        """Return all zeros, and the boxes that stay undecided."""
-        size = len(self.lower)
+    def __post_init__(self) -> None:
+        size, self.count, self.best = len(self.lower), 0, math.inf
         self._min_width = (self.upper - self.lower) * _MIN_DOMAIN_PART
-        result = SearchResult(Boxes.empty(size), Boxes.empty(size), Boxes.empty(size))
+        self.zeros = self.regions = self.undecided = Boxes.empty(size)
         side = 0.0 if self.system.objective is None else _CLOSED
         queue = Boxes(self.lower, self.upper, np.full((size, 1), side))
-        while len(queue) and result.count < self.max_boxes:
-            batch_size = min(_BATCH, self.max_boxes - result.count)
+        while len(queue) and self.count < self.max_boxes:
+            batch_size = min(_BATCH, self.max_boxes - self.count)
             if self.system.objective is not None and len(queue) > batch_size:
                 # The boxes with the lowest bounds are next, so that the global minimum is narrow if the search is cut.
                 low = self.system.enclose_objective(queue.lower, queue.upper).lower[0]
                 queue = queue.select(np.argsort(-np.nan_to_num(low, nan=-np.inf, neginf=-np.inf)))
             batch, queue = queue.select(slice(-batch_size, None)), queue.select(slice(None, -batch_size))
-            result.count += len(batch)
-            queue = queue.join(*self._examine(batch, result))
-            self.on_progress(result.count, len(queue) if result.count < self.max_boxes else 0)
-        undecided = self._drop_dominated_faces(result.undecided.join(queue), result.best)
-        result.undecided = replace(undecided, side=np.where(undecided.side == _CLOSED, 0, undecided.side))
-        return result
+            self.count += len(batch)
+            queue = queue.join(*self._examine(batch))
+            self.on_progress(self.count, len(queue) if self.count < self.max_boxes else 0)
+        undecided = self._without_dominated_faces(self.undecided.join(queue))
+        self.undecided = replace(undecided, side=np.where(undecided.side == _CLOSED, 0, undecided.side))
 
-    def _examine(self, boxes: Boxes, result: SearchResult) -> list[Boxes]:
+    def _examine(self, boxes: Boxes) -> list[Boxes]:
         """Examine boxes: record zeros and undecided boxes, and return the boxes that are left to examine."""
         value = self._enclose_beside(self.system.enclose, boxes)
         if self.system.objective is None:
             is_candidate, is_continuous = value.contains(0).all(axis=0), np.ones(len(boxes), dtype=bool)
         else:
-            is_candidate, is_continuous = self._select_candidates(boxes, value, result)
+            is_candidate, is_continuous = self._select_candidates(boxes, value)
         is_open = (boxes.side != _CLOSED).all(axis=0)
         faces = self._separate_edges(boxes.select(is_candidate & ~is_open))
         selected = is_candidate & is_open
@@ -508,15 +482,15 @@ class Search:
                 narrowed = narrowed.replace(has_kink, self.system.contract_at_kinks(boxes, self.system.truths(boxes)))
         is_empty = narrowed.is_empty
         narrowed = narrowed.replace(is_empty, boxes)
-        step = newton_step(self.system, narrowed, value)
-        step = replace(step, is_valid=step.is_valid & is_continuous)
+        step = NewtonStep(self.system, narrowed, value)
+        step.is_valid &= is_continuous
         is_proven = step.is_valid & ~is_empty & self._rises_inward(narrowed, value)
         is_inside = step.is_inside(narrowed) & is_proven
         image = Boxes(np.maximum(narrowed.lower, step.lower), np.minimum(narrowed.upper, step.upper), boxes.side)
         narrowed = narrowed.replace(step.is_valid, image)
-        self._record(result, narrowed.select(is_inside), boxes.select(is_inside))
+        self._record(narrowed.select(is_inside), boxes.select(is_inside))
         is_left = ~(is_empty | narrowed.is_empty | is_inside)
-        is_left &= ~self._inflate(result, boxes, step, is_left & step.is_regular & is_proven)
+        is_left &= ~self._inflate(boxes, step, is_left & step.is_regular & is_proven)
         width, middle = boxes.upper - boxes.lower, np.abs(boxes.lower / 2 + boxes.upper / 2)
         noise = np.maximum(middle, self.upper - self.lower) * _NOISE_WIDTH
         is_flat = np.maximum(-value.lower, value.upper) <= (0 if self.system.objective is None else _NEGLIGIBLE_SLOPE)
@@ -526,8 +500,8 @@ class Search:
             # Whole curves on faces may be stationary; those that cannot hold the minimum are dropped in the end.
             is_small = (width <= _FACE_PART * (self.upper - self.lower)).all(axis=0)
             k = np.flatnonzero(~is_free.all(axis=0) & is_small & is_left & ~is_terminal)
-            is_terminal[k] = self.system.lower_bounds(boxes.select(k)) > result.best
-        result.undecided = result.undecided.join(narrowed.select(is_left & is_terminal))
+            is_terminal[k] = self.system.lower_bounds(boxes.select(k)) > self.best
+        self.undecided = self.undecided.join(narrowed.select(is_left & is_terminal))
         rest = is_left & ~is_terminal
         return [*faces, *self._bisect(narrowed.select(rest), boxes.select(rest), step.smear[:, rest], is_flat[:, rest])]
 
@@ -547,12 +521,12 @@ class Search:
         parts[2].lower[axis, places] = self.inner_upper[axis, 0]
         return parts
 
-    def _drop_dominated_faces(self, boxes: Boxes, best: float) -> Boxes:
+    def _without_dominated_faces(self, boxes: Boxes) -> Boxes:
         """Return undecided boxes without those on edges that cannot hold the global minimum."""
         is_fixed = (np.abs(boxes.side) == 1).any(axis=0)
         if not is_fixed.any():
             return boxes
-        return boxes.select(~(is_fixed & (self.system.lower_bounds(boxes) > best)))
+        return boxes.select(~(is_fixed & (self.system.lower_bounds(boxes) > self.best)))
 
     def _bisect(self, boxes: Boxes, previous: Boxes, smear: Array, is_flat: Mask) -> list[Boxes]:
         """Cut boxes in two where the equations change most; return those as they are that a step has narrowed well."""
@@ -569,7 +543,7 @@ class Search:
         first[axis, places], second[axis, places] = at, at
         return [rest, Boxes(cut.lower, first, cut.side), Boxes(second, cut.upper, cut.side)]
 
-    def _inflate(self, result: SearchResult, boxes: Boxes, step: _Step, selected: Mask) -> Mask:
+    def _inflate(self, boxes: Boxes, step: NewtonStep, selected: Mask) -> Mask:
         """Try to prove a zero in inflated boxes; record those inside their box, and return which boxes are decided."""
         is_decided = np.zeros(len(boxes), dtype=bool)
         if not selected.any():
@@ -582,20 +556,20 @@ class Search:
         upper = np.maximum(regular.upper, step.upper[:, selected]) + growth
         region = Boxes(lower, upper, regular.side)
         value = self._enclose_beside(self.system.enclose, region)
-        second = newton_step(self.system, region, value)
+        second = NewtonStep(self.system, region, value)
         is_inside = second.is_inside(region) & self._rises_inward(region, value)
         if self.system.objective is not None:
             is_inside &= self._enclose_beside(self.system.enclose_objective, region).is_continuous[0]
         zero = Boxes(np.maximum(lower, second.lower), np.minimum(upper, second.upper), regular.side)
         is_in_box = ((zero.upper >= regular.lower) & (zero.lower <= regular.upper)).all(axis=0)
-        self._record(result, zero.select(is_inside & is_in_box), region.select(is_inside & is_in_box))
+        self._record(zero.select(is_inside & is_in_box), region.select(is_inside & is_in_box))
         is_decided[selected] = is_inside
         return is_decided
 
-    def _record(self, result: SearchResult, zeros: Boxes, regions: Boxes) -> None:
-        result.zeros, result.regions = result.zeros.join(zeros), result.regions.join(regions)
+    def _record(self, zeros: Boxes, regions: Boxes) -> None:
+        self.zeros, self.regions = self.zeros.join(zeros), self.regions.join(regions)
 
-    def _select_candidates(self, boxes: Boxes, slope: Intervals, result: SearchResult) -> tuple[Mask, Mask]:
+    def _select_candidates(self, boxes: Boxes, slope: Intervals) -> tuple[Mask, Mask]:
         """Return which boxes may hold a stationary point or a minimum, and on which the objective is continuous."""
         objective = self._enclose_beside(self.system.enclose_objective, boxes)
         low, is_continuous = objective.lower[0], objective.is_continuous[0]
@@ -605,13 +579,13 @@ class Search:
         samples = np.clip(samples, self.inner_lower, self.inner_upper)
         sampled = self.system.enclose_objective(samples, samples)
         upper_bounds = np.where(sampled.is_continuous[0], sampled.upper[0], np.inf)
-        result.best = min(result.best, float(np.min(upper_bounds, initial=np.inf)))
+        self.best = min(self.best, float(np.min(upper_bounds, initial=np.inf)))
         rises, falls = slope.lower > 0, slope.upper < 0
         is_excluded = (
             np.where(boxes.side == 0, rises | falls, (boxes.side == -1) & falls | (boxes.side == 1) & rises)
         ).any(axis=0)
         # A discontinuous function may have its minimum anywhere.
-        return ~np.isnan(low) & ~(is_excluded & (is_continuous | (low > result.best))), is_continuous
+        return ~np.isnan(low) & ~(is_excluded & (is_continuous | (low > self.best))), is_continuous
 
     def _enclose_beside(self, enclose: Callable[[Array, Array], Intervals], boxes: Boxes) -> Intervals:
         """Return the enclosure of a function on boxes, extended by a margin to the inside of their faces.

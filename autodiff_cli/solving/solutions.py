@@ -6,7 +6,7 @@ Names of the attributes are the keys of the JSON documents.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -29,7 +29,7 @@ from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number, float_bounds
 from autodiff_cli.ops.arithmetic import and_, equal, greater, greater_equal, less, less_equal, not_, not_equal, or_
 from autodiff_cli.solving import MAX_BOXES, proof
-from autodiff_cli.solving.search import Boxes, Search, SearchResult, System, kind_by_surroundings, kinds_of_points
+from autodiff_cli.solving.search import Boxes, Search, System, kind_by_surroundings, kinds_of_points
 
 _CONDITIONS = (and_, or_, not_, less, less_equal, greater, greater_equal, not_equal)
 _BITS = 128  # working precision of proofs in bits, if the results are floats
@@ -226,9 +226,9 @@ class BoxProblem:
 
         return evaluate(self.outputs(), point)
 
-    def search(self, system: System) -> SearchResult:
+    def search(self, system: System) -> Search:
         """Search the box."""
-        return Search(system, *self.domain.floats(), self.max_boxes, self.on_progress).run()
+        return Search(system, *self.domain.floats(), self.max_boxes, self.on_progress)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -331,7 +331,11 @@ def solve(problem: BoxProblem) -> Solution:
                     unresolved.append(_hull(system, point))
                 else:
                     _add_zero(problem, roots, point)
-        records = [Root(*_point(problem, enclosure), is_unique) for enclosure, is_unique in roots]
+        records = []
+        for enclosure, is_unique in roots:
+            # A box that another factor leaves unresolved may hold zeros beside the proven one.
+            is_alone = not any(_is_overlap(map(problem.bounds, enclosure), box.values()) for box in unresolved)
+            records.append(Root(*_point(problem, enclosure), is_unique and is_alone))
         records.sort(key=lambda root: [*map(float, root.point.values())])
         return Solution(
             roots=records, unresolved=unresolved, complete=not unresolved, boxes=boxes, nearly=nearly, **problem.record
@@ -343,13 +347,18 @@ def _add_zero(problem: BoxProblem, zeros: list[tuple[Sequence[Number], bool]], e
     is_unique = True
     for other, is_other_unique in [*zeros]:
         pairs = [*zip(other, enclosure, strict=True)]
-        ends = [[[*map(Decimal, problem.bounds(x))] for x in pair] for pair in pairs]
-        if all(a <= d and c <= b for (a, b), (c, d) in ends):
+        if _is_overlap(map(problem.bounds, other), map(problem.bounds, enclosure)):
             zeros.remove((other, is_other_unique))
             is_same = all(isinstance(x, fmpq) and isinstance(y, fmpq) and x == y for x, y in pairs)
             is_unique = is_unique and is_same and is_other_unique
             enclosure = enclosure if is_same else [ball.as_ball(x).union(ball.as_ball(y)) for x, y in pairs]
     zeros.append((enclosure, is_unique))
+
+
+def _is_overlap(box: Iterable[Bounds], other: Iterable[Bounds]) -> bool:
+    """Return whether two boxes have a common point."""
+    ends = [[*map(Decimal, (*bounds, *others))] for bounds, others in zip(box, other, strict=True)]
+    return all(a <= d and c <= b for a, b, c, d in ends)
 
 
 def _point(problem: BoxProblem, enclosure: Sequence[Number]) -> tuple[dict[str, Coordinate], dict[str, Bounds]]:
@@ -401,7 +410,7 @@ def _singular_region(problem: BoxProblem, system: System, low: Array, high: Arra
 
 
 def _proven_zeros(
-    problem: BoxProblem, system: System, result: SearchResult
+    problem: BoxProblem, system: System, result: Search
 ) -> tuple[list[list[Number]], list[Array], list[str], Boxes]:
     """Return the proven zeros in the domain, their edges and kinds, and the boxes that stay undecided.
 

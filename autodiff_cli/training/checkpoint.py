@@ -113,7 +113,7 @@ def read_checkpoint(path: str | os.PathLike[str], identity: Mapping[str, Any]) -
 
 
 _DAMAGED_MESSAGE = "damaged or truncated; use an earlier copy"
-_DIGEST_KEYS = ("data", "start")  # only their digests are stored, which readers cannot interpret
+_DIGEST_KEYS = ("data", "bounds or start")  # only their digests are stored, which readers cannot interpret
 
 
 def _abbreviate(value: Any) -> str:

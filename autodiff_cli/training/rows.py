@@ -16,7 +16,7 @@ import contextlib
 import functools
 import math
 import operator
-from collections.abc import Callable, Generator, Iterator, Mapping, Set
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
@@ -58,14 +58,6 @@ class Task(Protocol[T]):
             columns: the columns of these rows; there may be more of them than the task reads.
             rows: the number of rows, at least 1.
         """
-
-
-class EpochRun(NamedTuple):
-    """An epoch of a gradient method, the kernel that computes it, and the generator that draws the order of rows."""
-
-    kernel: EpochKernel
-    request: EpochRequest
-    generator: np.random.Generator
 
 
 class Rows(abc.ABC):
@@ -123,26 +115,25 @@ class Rows(abc.ABC):
         """Return all rows in memory; for callers who know that there are few."""
         return Table(self.gather(np.arange(self.rows)), self.rows, self.dropped)
 
-    def run_epoch(self, epoch: EpochRun) -> float:
-        """Run an epoch over the rows and return the mean loss of the batches."""
-        if epoch.request.batch_rows >= self.rows > MAX_BLOCK_ROWS:
-            return epoch.kernel.run_full_batch(
-                epoch.request, self.total_weight, lambda sums, at: self.fold(SumTask(sums, at))
-            )
+    def run_epoch(self, kernel: EpochKernel, epoch: EpochRequest, generator: np.random.Generator) -> float:
+        """Run an epoch over the rows, in an order that the generator draws; return the mean loss of the batches."""
+        if epoch.batch_rows >= self.rows > MAX_BLOCK_ROWS:
+            return kernel.run_full_batch(epoch, self.total_weight, lambda sums, at: self.fold(SumTask(sums, at)))
         if self.rows <= MAX_FULL_SHUFFLE_ROWS:
-            return self._in_memory.run_epoch(epoch)
-        return self._run_parts(epoch, prefetch(self._gathered_parts(epoch)))
+            return self._in_memory.run_epoch(kernel, epoch, generator)
+        orders = epoch_orders(generator, self.rows, epoch.batch_rows, self.gathered_rows)
+        return self._run_parts(kernel, epoch, prefetch(self._gathered_parts(orders)))
 
-    def _gathered_parts(self, epoch: EpochRun) -> Iterator[EpochPart]:
+    def _gathered_parts(self, orders: Iterable[NDArray[Any] | None]) -> Iterator[EpochPart]:
         """Yield the rows of an epoch in the order of their batches."""
-        for order in epoch_orders(epoch.generator, self.rows, epoch.request.batch_rows, self.gathered_rows):
+        for order in orders:
             assert order is not None, "a full batch"
             yield EpochPart(self.gather(order), None, len(order))
 
-    def _run_parts(self, epoch: EpochRun, parts: Generator[EpochPart]) -> float:
+    def _run_parts(self, kernel: EpochKernel, epoch: EpochRequest, parts: Generator[EpochPart]) -> float:
         """Run an epoch part by part and return the mean loss of the batches."""
         losses: list[float] = []
-        done, on_progress = 0, epoch.request.on_progress
+        done, on_progress = 0, epoch.on_progress
 
         def report(share: float, loss: float) -> None:
             assert on_progress is not None
@@ -150,8 +141,8 @@ class Rows(abc.ABC):
 
         with contextlib.closing(parts):
             for columns, order, count in parts:
-                request = epoch.request._replace(on_progress=on_progress and report)
-                mean = epoch.kernel.run(request, columns, order, losses)
+                request = epoch._replace(on_progress=on_progress and report)
+                mean = kernel.run(request, columns, order, losses)
                 if on_progress is not None and done + count < self.rows:
                     report(1.0, mean)
                 done += count
@@ -609,12 +600,11 @@ class MemoryRows(ChunkedRows):
             return MemoryRows(self._table.select_rows(rows))
         return Rows.select_rows(self, rows) if self.rows <= MAX_COPIED_ROWS else super().select_rows(rows)
 
-    def run_epoch(self, epoch: EpochRun) -> float:
-        """Run an epoch over the rows and return the mean loss of the batches."""
-        orders = epoch_orders(epoch.generator, self.rows, epoch.request.batch_rows)
-        return self._run_parts(
-            epoch, (EpochPart(self._columns, order, self.rows if order is None else len(order)) for order in orders)
-        )
+    def run_epoch(self, kernel: EpochKernel, epoch: EpochRequest, generator: np.random.Generator) -> float:
+        """Run an epoch over the rows, in an order that the generator draws; return the mean loss of the batches."""
+        orders = epoch_orders(generator, self.rows, epoch.batch_rows)
+        parts = (EpochPart(self._columns, order, self.rows if order is None else len(order)) for order in orders)
+        return self._run_parts(kernel, epoch, parts)
 
     def to_table(self) -> Table:
         """Return the table."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import encodings.aliases
 import io
 import itertools
 import json
@@ -20,7 +21,7 @@ from pyarrow import feather
 
 import autodiff_cli as ad
 from autodiff_cli.data.dialect import CellParser, FileOptions
-from autodiff_cli.data.files import DataSource, open_data, summarize_data
+from autodiff_cli.data.files import DataSource, DataSummary, open_data
 from autodiff_cli.data.table import DataError
 from tests.each import each
 from tests.support import expect_refusal, run_cli
@@ -84,6 +85,31 @@ def test_as_people_write_them(content: str, options: dict[str, Any], expected: l
         assert column(opened(content, **options), "y") == expected
 
 
+def test_every_encoding_of_python_reads_text_or_is_refused() -> None:
+    names = sorted(
+        {*encodings.aliases.aliases.values(), "idna", "punycode", "undefined", "unicode_escape"} - {"mbcs", "oem"}
+    )
+    read = []
+    for name in names:
+        try:
+            read += [name] * (column(opened(b"x,y\n1,2\n3,4\n", encoding=name), "y") == [2, 4])
+        except DataError:
+            continue
+    assert {"ascii", "cp1252", "latin_1", "utf_8", "utf_7", "shift_jis"} <= {*read}
+    assert {"base64_codec", "rot_13", "utf_16", "idna", "undefined"}.isdisjoint(read)
+
+
+@each("cell", ["0,123", "-0,123", "0.123", "00,123", "0 123", "0,123,456", "01,234"])
+def test_digits_after_a_leading_0_are_no_group_of_thousands(cell: str) -> None:
+    for first in ("1,5", "1.5", "1"):
+        file = opened(f"x;y\n{first};{cell}\n")
+        try:
+            number = column(file, "y")[0]
+        except DataError:
+            continue
+        assert abs(number) < 2
+
+
 @each(
     ("encoding", "options"),
     [
@@ -129,7 +155,7 @@ def test_a_second_line_of_units_suggests_its_option() -> None:
 
 def test_units_of_columns_are_kept() -> None:
     file = opened("t,y\ns,\n1,2\n", units_row=True)
-    assert [summary.unit for summary in summarize_data(file).columns] == ["s", ""]
+    assert [summary.unit for summary in DataSummary(file).columns] == ["s", ""]
     for content, options, words in (
         ("t,y\ns\n1,2\n", {"units_row": True}, "line 2: the row of units has 1 cell"),
         ('{"x": 1}\n', {"units_row": True}, "lines of JSON"),
@@ -199,13 +225,10 @@ def test_detected_formats_are_reported() -> None:
 
 
 def test_options_that_set_the_detected_dialect_are_listed() -> None:
-    assert summarize_data(opened("x;y\n1,5;2\n")).options == ("--delimiter semicolon", "--decimal ,")
-    assert summarize_data(opened("x;y\n% one\n1;2\n", comment="%")).options == (
-        "--delimiter semicolon",
-        "--comment '%'",
-    )
-    assert summarize_data(opened("1\t2\n3\t4\n", no_header=True)).options == ("--delimiter tab", "--no-header")
-    assert summarize_data(opened("x,y\n1,2\n")).options == ()
+    assert DataSummary(opened("x;y\n1,5;2\n")).options == ("--delimiter semicolon", "--decimal ,")
+    assert DataSummary(opened("x;y\n% one\n1;2\n", comment="%")).options == ("--delimiter semicolon", "--comment '%'")
+    assert DataSummary(opened("1\t2\n3\t4\n", no_header=True)).options == ("--delimiter tab", "--no-header")
+    assert DataSummary(opened("x,y\n1,2\n")).options == ()
 
 
 @each(
@@ -375,7 +398,7 @@ def test_a_file_may_have_no_row_that_a_condition_keeps_if_another_has(tmp_path: 
     ],
 )
 def test_a_header_in_braces_is_no_line_of_json(content: str, title: str) -> None:
-    assert summarize_data(opened(content)).format == title
+    assert DataSummary(opened(content)).format == title
 
 
 def test_files_a_folder_and_a_pattern_are_one_table(tmp_path: Path) -> None:
@@ -422,7 +445,7 @@ def test_files_may_have_columns_of_their_own_that_the_model_does_not_use(tmp_pat
     assert table.labels["file"].values == ["a.csv", "b.csv"]
     assert rows(data, "y") == [["1", "2"], ["2", "4"]]
     assert "only some files have `z`" in data.notes
-    assert [summary.name for summary in summarize_data(data).columns] == ["x", "y"]
+    assert [summary.name for summary in DataSummary(data).columns] == ["x", "y"]
     for wanted, labels in (({"x", "z"}, ()), ({"x"}, {"z"})):  # not taken for a parameter
         with pytest.raises(DataError, match=r"a\.csv: its columns differ from those of .*b\.csv: it lacks `z`"):
             data.load(wanted, labels=labels)
@@ -528,7 +551,7 @@ def test_options_that_cannot_be_meant(options: dict[str, object], message: str) 
 
 def test_a_summary() -> None:
     file = opened("when,group,y,n\n2024-01-01,A,1.5,1\n2024-01-02,B,,2\n2024-01-03,,-2.5,3\n")
-    found = summarize_data(file)
+    found = DataSummary(file)
     assert found.rows == 3
     facts = {c.name: (c.type, c.missing, c.minimum, c.maximum, c.levels) for c in found.columns}
     assert facts == {
@@ -554,7 +577,7 @@ def test_a_summary() -> None:
     ],
 )
 def test_a_column_of_any_length_is_summarized(cells: list[str], facts: tuple[Any, ...]) -> None:
-    found = summarize_data(opened("".join(["x,y\n", *(f"{cell},1\n" for cell in cells)]))).columns[0]
+    found = DataSummary(opened("".join(["x,y\n", *(f"{cell},1\n" for cell in cells)]))).columns[0]
     assert (found.type, found.missing, found.minimum, found.maximum) == facts
 
 

@@ -38,7 +38,7 @@ def propagate(
 ) -> Uncertainty:
     """Return the uncertainty of a formula at a point."""
     formula = parse(text)
-    uncertain = UncertainPoint(formula, point, errors, Correlations.of(pairs or {}))
+    uncertain = UncertainPoint(formula, point, errors, Correlations(pairs or {}))
     value, gradient = formula.value_and_grad(point)
     return uncertain.uncertainty(value, gradient, hessian_by_name(formula, point, errors), draws=draws)  # type: ignore[arg-type]
 
@@ -244,17 +244,17 @@ def test_correlations_are_accepted_if_their_matrix_is_positive_semidefinite(numb
         matrix[i, j] = matrix[j, i] = correlation
     smallest = np.linalg.eigvalsh(matrix)[0]
     if smallest > 1e-4:
-        found = Correlations.of(pairs)
+        found = Correlations(pairs)
         assert found.factor @ found.factor.T == pytest.approx(matrix, abs=1e-9)
     elif smallest < -1e-4:
         with pytest.raises(ExpressionError, match="positive semidefinite"):
-            Correlations.of(pairs)
+            Correlations(pairs)
 
 
 @examples(20)
 @given(st.lists(st.tuples(st.floats(-2, 2), st.floats(0, 1)), min_size=1, max_size=5), CORRELATION)
 def test_rows_have_the_standard_errors_of_their_points(rows: list[tuple[float, float]], rho: float) -> None:
-    formula, pairs = parse("x*y + sin(x) + sum(v*[x, 1])"), Correlations.of({("x", "v[1]"): rho})
+    formula, pairs = parse("x*y + sin(x) + sum(v*[x, 1])"), Correlations({("x", "v[1]"): rho})
     fixed = {"y": 3.0, "v": np.array([0.5, 2.0])}
     errors = RowErrors({"x": "sx"}, {"y": 0.2, "v": np.array([0.3, 0.1])}, pairs)
     columns = {name: np.array(column) for name, column in zip(("x", "sx"), zip(*rows, strict=True), strict=True)}
@@ -287,7 +287,7 @@ def test_rows_mislead_by_a_shift_of_the_mean_as_their_points_do() -> None:
 @examples(20)
 @given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0.01, 1)), min_size=1, max_size=5), CORRELATION)
 def test_rows_are_said_to_mislead_like_their_points(rows: list[tuple[float, float]], rho: float) -> None:
-    formula, pairs = parse("x*y + x^2 + y"), Correlations.of({("x", "y"): rho})
+    formula, pairs = parse("x*y + x^2 + y"), Correlations({("x", "y"): rho})
     columns = {name: np.array(column) for name, column in zip(("x", "sx"), zip(*rows, strict=True), strict=True)}
     errors = RowErrors({"x": "sx"}, {"y": 0.2}, pairs)
     found = BatchedGradient(formula, ["x"], {"y": 0.5}, ["x"], errors).evaluate(columns)[-1]

@@ -266,6 +266,13 @@ def test_zeros_of_factors_that_cannot_be_told_apart_are_not_called_unique() -> N
     assert [r.point for r in found.roots] == [{"x": 0.0, "y": 0.0}, {"x": 2**0.5, "y": 2**0.5}]
 
 
+@each("factor", ["where(x < 3, 0, 1)", "relu(x - 3)", "0", "floor(x/9)", "(x^2 - 3)"])
+def test_a_zero_that_is_called_unique_has_no_other_zeros_beside_it(factor: str) -> None:
+    f = ad.parse(f"(x^2 - 2)*{factor}")
+    root = next(root for root in f.solve(x=(0, 4)).roots if root.point["x"] == 2**0.5)
+    assert root.unique == all(f(x=end) for end in root.enclosure["x"])
+
+
 @pytest.mark.slow
 @each(
     ("text", "pole"),

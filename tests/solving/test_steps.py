@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.language.program import read
-from autodiff_cli.solving.search import Boxes, System, kinds_of_points, newton_step
+from autodiff_cli.solving.search import Boxes, NewtonStep, System, kinds_of_points
 
 # Systems with their zeros in [-4, 4].
 SYSTEMS = {
@@ -44,7 +44,7 @@ def test_steps_keep_all_zeros(text: str, seed: int) -> None:
     widths = 10 ** chance.uniform(-9, 0.5, (1, 300)) * chance.uniform(0.2, 1, (size, 300))
     at = zeros[:, chance.integers(0, zeros.shape[1], 300)]
     boxes = boxes_around(at + widths * chance.uniform(-1.2, 1.2, (size, 300)), widths)
-    step = newton_step(system, boxes)
+    step = NewtonStep(system, boxes)
     narrowed = system.contract(boxes)
     for zero in zeros.T[..., None]:
         slack = 1e-14 * np.abs(zero) + 1e-15  # the zeros themselves are rounded
@@ -74,7 +74,7 @@ def test_steps_keep_the_zero_of_a_system_that_is_nearly_singular(k: int) -> None
         )
         lower = np.minimum(zero + widths * (places - 1), zero)  # with the zero on many an edge
         upper = np.maximum(zero + widths * (places + 1), zero)
-        step = newton_step(System(program.leaves, program.output.inputs), Boxes(lower, upper, np.zeros_like(lower)))
+        step = NewtonStep(System(program.leaves, program.output.inputs), Boxes(lower, upper, np.zeros_like(lower)))
         assert ((step.lower <= zero) & (zero <= step.upper)).all()
 
 
@@ -84,7 +84,7 @@ def test_small_boxes_around_a_zero_are_proven_and_shrink_quadratically(text: str
     for width in (1e-2, 1e-4, 1e-6):
         widths = np.full_like(zeros, width)
         boxes = boxes_around(zeros + width / 7, widths)
-        step = newton_step(system, boxes)
+        step = NewtonStep(system, boxes)
         assert step.is_valid.all()
         assert step.is_regular.all()
         assert not step.is_hidden.any()
@@ -105,7 +105,7 @@ def test_small_boxes_beside_a_zero_are_excluded(text: str) -> None:
             boxes = boxes_around(
                 zeros + side * 40 * width * np.arange(1, len(zeros) + 1)[:, None], np.full_like(zeros, width)
             )
-            step = newton_step(system, boxes)
+            step = NewtonStep(system, boxes)
             assert ((step.lower > boxes.upper) | (step.upper < boxes.lower)).any(axis=0).all()
             assert not step.is_inside(boxes).any()
 

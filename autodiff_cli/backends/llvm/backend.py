@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from autodiff_cli.array_types import Array
 from autodiff_cli.backends import protocol
 from autodiff_cli.backends.gradient_descent import EpochLoop, mean_loss
 from autodiff_cli.backends.llvm.codegen import PROLOGUE_PARAMETERS, STRIP_PARAMETERS, PlanWriter, density_module
-from autodiff_cli.backends.llvm.layout import ALIGNMENT, COLUMN_TYPES, LaidOutPlan, lay_out
+from autodiff_cli.backends.llvm.layout import ALIGNMENT, COLUMN_TYPES, MemoryLayout
 from autodiff_cli.backends.llvm.machine_code import (
     VECTOR_ATTRIBUTES,
     CompiledModule,
@@ -37,6 +37,7 @@ from autodiff_cli.backends.llvm.runtime import BoundColumns, PlanRunner
 from autodiff_cli.backends.protocol import BatchLosses, EpochRequest, RowOrder
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, fold
 from autodiff_cli.graph.node import Node, constant, variable
+from autodiff_cli.graph.tape import LazyTable
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.machine_code import FunctionBuilder
 from autodiff_cli.ops.arithmetic import and_, where
@@ -55,44 +56,22 @@ EPOCH_JOB_FIELDS = (
 _ADDRESS_FIELDS = frozenset(EPOCH_JOB_FIELDS) - {"begin", "end", "batch", "window", "count"}
 
 
-class EpochPlan(NamedTuple):
-    """The computation of one step over a batch. Positions are None if the value is not needed.
-
-    Attributes:
-        loss: the means of the loss and of its slopes over the rows of a batch, and the sum of its weights, if any.
-        step: the update of the parameters.
-        weight_position: the position of the sum of the weights; None if all rows have weight 1.
-        step_counter: the position of the number of the step in the step's point.
-        parameter_count: the number of parameters.
-        padded_count: the number of parameters, rounded up to whole vectors.
-        accumulator_count: the number of accumulators per parameter.
-    """
-
-    loss: LaidOutPlan
-    step: LaidOutPlan
-    weight_position: int | None
-    step_counter: int | None
-    parameter_count: int
-    padded_count: int
-    accumulator_count: int
-
-
-def epoch_module(target: Processor, plan: EpochPlan, types: tuple[str, ...]) -> str:
+def epoch_module(target: Processor, kernel: CompiledEpochKernel, types: tuple[str, ...]) -> str:
     """Return the text of the module of a gradient method. It exports `epoch(job, memory)`.
 
     Args:
         target: the processor.
-        plan: the plan.
+        kernel: the kernel.
         types: the types of the columns, as NumPy type codes.
     """
     module = ModuleBuilder(target)
-    PlanWriter(module, plan.loss, types).write_block_functions()
-    step = PlanWriter(module, plan.step, ("f8",) * len(plan.step.plan.column_inputs))
+    PlanWriter(module, kernel.loss, types).write_block_functions()
+    step = PlanWriter(module, kernel.step, ("f8",) * len(kernel.step.plan.column_inputs))
     step.write_stage("step_prologue", PROLOGUE_PARAMETERS, Stage.UNIFORM)
     step.write_stage("step_strip", STRIP_PARAMETERS, Stage.ROW)
     for kind in sorted({COLUMN_TYPES[letters][0] for letters in types}):
         module.add(_gather_function(kind))
-    module.add(_EpochWriter(module, plan, types).function())
+    module.add(_EpochWriter(module, kernel, types).function())
     return module.text()
 
 
@@ -109,9 +88,9 @@ def _gather_function(kind: str) -> FunctionBuilder:
 class _EpochWriter:
     """Writes the function `epoch`."""
 
-    def __init__(self, module: ModuleBuilder, plan: EpochPlan, types: tuple[str, ...]) -> None:
+    def __init__(self, module: ModuleBuilder, kernel: CompiledEpochKernel, types: tuple[str, ...]) -> None:
         self._module = module
-        self._plan = plan
+        self._kernel = kernel
         self._column_types = types
         self._width = module.target.width
         self._ir = FunctionBuilder(f"define void @epoch(ptr %job, ptr %memory) {VECTOR_ATTRIBUTES} {{")
@@ -142,7 +121,7 @@ class _EpochWriter:
         """Gather the rows of a window."""
         assign = self._ir.assign
         order = assign(f"getelementptr inbounds i32, ptr {self._job['order']}, i64 {begin}")
-        for leaf, letters in zip(self._plan.loss.plan.column_inputs, self._column_types, strict=True):
+        for leaf, letters in zip(self._kernel.loss.plan.column_inputs, self._column_types, strict=True):
             (source, far), (goal, near) = (self._column_entry(field, leaf.position) for field in ("columns", "buffer"))
             with self._ir.loop("0", str(math.prod(leaf.shape))) as element:
                 from_ = assign(f"getelementptr i8, ptr {source}, i64 {assign(f'mul i64 {element.index}, {far}')}")
@@ -164,10 +143,10 @@ class _EpochWriter:
             f"call void @block(ptr %memory, ptr {job['point']}, ptr {job['buffer']}, i64 {first}, i64 {rows}, "
             f"ptr {job['means']}, i64 0)"
         )
-        if self._plan.weight_position is None:
+        if self._kernel.weight_position is None:
             self._write_step()
             return
-        weight = ir.load("double", self._field_address("means", self._plan.weight_position))
+        weight = ir.load("double", self._field_address("means", self._kernel.weight_position))
         with ir.branch(ir.assign(f"fcmp une double {weight}, 0.0")):
             self._write_step()
 
@@ -177,12 +156,12 @@ class _EpochWriter:
         number = ir.load("i64", job["count"])
         ir.store("double", loss, self._field_address("losses", number))
         ir.store("i64", ir.assign(f"add i64 {number}, 1"), job["count"])
-        if self._plan.step_counter is not None:
-            counter = self._field_address("step_point", self._plan.step_counter)
+        if self._kernel.step_counter is not None:
+            counter = self._field_address("step_point", self._kernel.step_counter)
             steps = ir.load("double", counter)
             ir.store("double", ir.assign(f"fadd double {steps}, 1.0"), counter)
         ir.emit(f"call void @step_prologue(ptr {job['step_memory']}, ptr {job['step_point']})")
-        width, strip = self._plan.padded_count, self._plan.step.layout.strip_rows
+        width, strip = self._kernel.padded_count, self._kernel.step.strip_rows
         with ir.loop("0", str(width), strip) as part:
             span = ir.minimum(ir.assign(f"sub i64 {width}, {part.index}"), strip)
             ir.emit(
@@ -190,8 +169,8 @@ class _EpochWriter:
                 f"i64 {part.index}, i64 {span}, i64 {self._width}, ptr {job['next']}, i64 {8 * width})"
             )
         self._write_copy("point", 0, width)
-        if self._plan.accumulator_count:
-            self._write_copy("memory", width, self._plan.accumulator_count * width)
+        if self._kernel.accumulator_count:
+            self._write_copy("memory", width, self._kernel.accumulator_count * width)
 
     def _write_copy(self, field: str, begin: int, count: int) -> None:
         """Copy the results of a step to the state."""
@@ -213,36 +192,36 @@ class CompiledEpochKernel:
         descent: the loss and the step.
         target: the processor.
         loop: runs epochs with batches so large that several threads should sum over their rows.
+
+    Attributes:
+        loss: computes the means of the loss and of its slopes over the rows of a batch, and the sum of its weights, if
+            there are any.
+        step: computes the update of the parameters.
+        weight_position: the position of the sum of the weights; None if all rows have weight 1.
+        step_counter: the position of the number of the step in the step's point; None if the step does not read it.
+        padded_count: the number of parameters, rounded up to whole vectors.
+        accumulator_count: the number of accumulators per parameter.
     """
 
     def __init__(self, descent: protocol.GradientDescent, target: Processor, loop: protocol.EpochKernel) -> None:
-        self._loop = loop
-        self._target = target
-        self._lock = threading.Lock()
-        loss = lay_out(_loss_plan(descent), target.width)
-        step = lay_out(_step_plan(descent.update), target.width)
-        parameters = sum(math.prod(descent.loss.leaf_shapes.get(name, ())) for name in descent.parameters)
+        self._loop, self._lock = loop, threading.Lock()
+        self.loss = loss = MemoryLayout(_loss_plan(descent), target.width)
+        self.step = step = MemoryLayout(_step_plan(descent.update), target.width)
+        self.weight_position = None if descent.weight_column is None else descent.loss.value_count
+        self._parameter_count = sum(math.prod(descent.loss.leaf_shapes.get(name, ())) for name in descent.parameters)
+        self.padded_count = width = aligned_count(self._parameter_count)
+        self.accumulator_count = memory = len(descent.update.accumulators)
         other_inputs = loss.plan.point_inputs[len(descent.parameters) :]
         self._point_names = [leaf.name for leaf in other_inputs]
         positions = {leaf.name: leaf.position for leaf in step.plan.point_inputs}
-        self._rate = positions.get(protocol.RATE)
-        self._plan = EpochPlan(
-            loss,
-            step,
-            weight_position=None if descent.weight_column is None else descent.loss.value_count,
-            step_counter=positions.get(protocol.STEP),
-            parameter_count=parameters,
-            padded_count=aligned_count(parameters),
-            accumulator_count=len(descent.update.accumulators),
-        )
-        self._modules: dict[tuple[str, ...], CompiledModule] = {}
-        width, memory = self._plan.padded_count, self._plan.accumulator_count
+        self._rate, self.step_counter = positions.get(protocol.RATE), positions.get(protocol.STEP)
+        self._modules = LazyTable(lambda types: compile_module(partial(epoch_module, target, self, types), target))
         self._point = _aligned_zeros(width + sum(math.prod(leaf.shape) for leaf in other_inputs))
         self._accumulators = _aligned_zeros(memory * width)
         self._next = _aligned_zeros((1 + memory) * width)
         self._means = _aligned_zeros(loss.plan.value_count + width)
         self._step_point = _aligned_zeros(len(step.plan.point_inputs))
-        self._workspaces = [_aligned_zeros(laid_out.layout.size // 8) for laid_out in (loss, step)]
+        self._workspaces = [_aligned_zeros(layout.size // 8) for layout in (loss, step)]
         rows = {protocol.THETA: self._point, protocol.GRADIENT: self._means[1:]}
         rows |= {name: self._accumulators[k * width :] for k, name in enumerate(descent.update.accumulators)}
         self._step_columns = np.array([(rows[leaf.name].ctypes.data, 0) for leaf in step.plan.column_inputs], np.int64)
@@ -259,8 +238,8 @@ class CompiledEpochKernel:
         if min(epoch.batch_rows, count) > _MAX_BATCH_ROWS or rows >= 2**32:
             return self._loop.run(epoch, columns, order, losses)
         with self._lock, ignore_float_errors():
-            bound = BoundColumns(self._plan.loss.plan.column_inputs, columns, rows)
-            run = self._module(bound.type_codes).function("epoch")
+            bound = BoundColumns(self.loss.plan.column_inputs, columns, rows)
+            run = self._modules[bound.type_codes].function("epoch")
             self._load_state(epoch)
             try:
                 losses = [] if losses is None else losses
@@ -298,7 +277,7 @@ class CompiledEpochKernel:
 
     def _gather_buffers(self, bound: BoundColumns, batch: int) -> tuple[int, NDArray[np.int64], list[Array]]:
         """Return the number of rows gathered at a time, the table of the gathered columns, and their memory."""
-        leaves = self._plan.loss.plan.column_inputs
+        leaves = self.loss.plan.column_inputs
         sizes = [int(letters[1:]) for letters in bound.type_codes]
         counts = [math.prod(leaf.shape) for leaf in leaves]
         bytes_of_row = sum(size * count for size, count in zip(sizes, counts, strict=True))
@@ -309,18 +288,18 @@ class CompiledEpochKernel:
         return window, np.array(table, np.int64), buffers
 
     def _load_state(self, epoch: EpochRequest) -> None:
-        width, count = self._plan.padded_count, self._plan.parameter_count
+        width, count = self.padded_count, self._parameter_count
         self._point[:count] = epoch.state.values[0]
         self._accumulators.reshape(-1, width)[:, :count] = epoch.state.values[1:]
         if self._point_names:
             self._point[width:] = np.concatenate([np.ravel(epoch.point[name]) for name in self._point_names])
         if self._rate is not None:
             self._step_point[self._rate] = epoch.learning_rate
-        if self._plan.step_counter is not None:
-            self._step_point[self._plan.step_counter] = epoch.state.step_count
+        if self.step_counter is not None:
+            self._step_point[self.step_counter] = epoch.state.step_count
 
     def _store_state(self, state: protocol.OptimizerState) -> None:
-        width, count = self._plan.padded_count, self._plan.parameter_count
+        width, count = self.padded_count, self._parameter_count
         state.values[0] = self._point[:count]
         state.values[1:] = self._accumulators.reshape(-1, width)[:, :count]
         state.step_count += self._step_count()
@@ -328,11 +307,6 @@ class CompiledEpochKernel:
     def _step_count(self) -> int:
         """Return the number of steps that the job has taken."""
         return int(self._job[EPOCH_JOB_FIELDS.index("count")])
-
-    def _module(self, types: tuple[str, ...]) -> CompiledModule:
-        if types not in self._modules:
-            self._modules[types] = compile_module(partial(epoch_module, self._target, self._plan, types), self._target)
-        return self._modules[types]
 
     def _set_job(self, **fields: NDArray[Any] | int) -> None:
         for name, value in fields.items():
@@ -422,12 +396,12 @@ class _CompiledKernel(protocol.RecipeKernel):
     is_summed = False
 
     def __init__(self, graphs: protocol.RowGraphs, target: Processor, threads: int) -> None:
+        super().__init__(_rebuild_compiled, type(self), graphs, target.width, is_shared=True)
         self._target, plan = target, plan_kernel(graphs, is_summed=self.is_summed)
         self.names = frozenset(leaf.name for leaf in (*plan.column_inputs, *plan.point_inputs))
         self.block_rows = _block_rows(plan)
         self.value_count, self.output_slices = graphs.value_count, graphs.output_slices
         self._runner = PlanRunner(plan, target, threads, self.block_rows)
-        self.recipe = protocol.KernelRecipe(_rebuild_compiled, type(self), graphs, target.width, shared=True)
 
 
 class CompiledSumKernel(_CompiledKernel):
@@ -465,16 +439,16 @@ class CompiledSumKernel(_CompiledKernel):
         directions: Array,
     ) -> CompiledDensity | None:
         """Return minus the sums as a function of z in compiled code; see `SumKernel.density`."""
-        laid_out = lay_out(self._runner.plan, self._target.width)
-        if laid_out.layout.size > _MAX_STACK_BYTES or sys.platform == "win32":  # where larger stacks need a library
+        layout = MemoryLayout(self._runner.plan, self._target.width)
+        if layout.size > _MAX_STACK_BYTES or sys.platform == "win32":  # where larger stacks need a library
             return None
         start = np.array(self._runner.pack_point(point))
         by_input = np.zeros((len(start), len(directions)))
-        for leaf in laid_out.plan.point_inputs:
+        for leaf in layout.plan.point_inputs:
             if leaf.name in places:
                 by_input[leaf.position : leaf.position + math.prod(leaf.shape)] = directions[places[leaf.name]]
-        bound = BoundColumns(laid_out.plan.column_inputs, columns, rows)
-        arguments = self._target, laid_out, bound.type_codes, self.block_rows, len(directions)
+        bound = BoundColumns(layout.plan.column_inputs, columns, rows)
+        arguments = self._target, layout, bound.type_codes, self.block_rows, len(directions)
         module = compile_module(partial(density_module, *arguments), self._target)
         transposed = np.ascontiguousarray(directions.T)
         ranges = np.array([_nonzero_range(row) for row in (*by_input, *transposed)], np.int64)

@@ -16,7 +16,7 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple, TypeAlias
 
-from autodiff_cli.backends.llvm.layout import COLUMN_TYPES, ArrayCell, LaidOutPlan, LoopNest, MemoryAccess, is_direct
+from autodiff_cli.backends.llvm.layout import COLUMN_TYPES, ArrayCell, LoopNest, MemoryAccess, MemoryLayout, is_direct
 from autodiff_cli.backends.llvm.machine_code import (
     VECTOR_ATTRIBUTES,
     InstructionOrder,
@@ -31,7 +31,6 @@ from autodiff_cli.backends.llvm.plan import (
     IndexedItem,
     Input,
     KernelInput,
-    KernelPlan,
     MatrixProduct,
     Stage,
     StridedView,
@@ -82,9 +81,9 @@ class CellStore(NamedTuple):
     value: Vector
 
 
-def emit_elementwise(memory: MemoryAccess, plan: KernelPlan, nest: LoopNest) -> None:
+def emit_elementwise(memory: MemoryAccess, nest: LoopNest) -> None:
     """Emit a nest of elementwise items."""
-    items = [plan.items[k] for k in nest.item_numbers]
+    items = [memory.plan.items[k] for k in nest.item_numbers]
     for k, item in zip(nest.item_numbers, items, strict=True):
         assert isinstance(item, ElementwiseItem)
         if item.effect in _INITIAL_VALUES:
@@ -92,12 +91,12 @@ def emit_elementwise(memory: MemoryAccess, plan: KernelPlan, nest: LoopNest) -> 
     is_outer = len(nest.shape) == 2 and all(is_total(item) for item in items)
     sizes = (_TILE_ELEMENTS, _TILE_ELEMENTS) if is_outer else (1,) * len(nest.shape)
     for tile in loop_tiles(memory, nest.shape, sizes):
-        _emit_tile(memory, plan, nest, tile)
+        _emit_tile(memory, nest, tile)
 
 
-def emit_assembled(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
+def emit_assembled(memory: MemoryAccess, number: int) -> None:
     """Emit the assembly of an array from its parts."""
-    item = plan.items[number]
+    item = memory.plan.items[number]
     assert isinstance(item, AssembledArray)
     if sum(map(math.prod, item.shapes)) < item.size:
         _emit_fill(memory, number, item.stage, item.size, 0.0)
@@ -153,18 +152,18 @@ def _input_vector(memory: MemoryAccess, code: VectorCode, operand: Input, indice
     return code.make("load", detail=cell, is_varying=memory.is_by_row(cell))
 
 
-def _emit_tile(memory: MemoryAccess, plan: KernelPlan, nest: LoopNest, tile: Tile) -> None:
+def _emit_tile(memory: MemoryAccess, nest: LoopNest, tile: Tile) -> None:
     """Emit all items of a nest at the indices of one tile."""
     code = VectorCode()
     stores: list[CellStore] = []
     for indices in itertools.product(*tile):
         values: dict[int, Vector] = {}
         for k in nest.item_numbers:
-            item = plan.items[k]
+            item = memory.plan.items[k]
             assert isinstance(item, ElementwiseItem)
             vectors = [
                 values[operand.source]
-                if not isinstance(operand, float) and operand.source in values and is_direct(plan.items, operand)
+                if not isinstance(operand, float) and operand.source in values and is_direct(memory.plan.items, operand)
                 else _input_vector(memory, code, operand, indices)
                 for operand in item.inputs
             ]
@@ -348,9 +347,9 @@ def _combine(memory: MemoryAccess, effect: Effect, before: str, value: str) -> s
     return writer.operand(result)
 
 
-def emit_product(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
+def emit_product(memory: MemoryAccess, number: int) -> None:
     """Emit the product of a matrix that is common to all rows with one vector per row."""
-    item = plan.items[number]
+    item = memory.plan.items[number]
     assert isinstance(item, MatrixProduct)
     sums = memory.target.register_count - _LOAD_REGISTERS if memory.target.register_count > 16 else 12
     columns = _WIDE_TILE if item.size <= sums // _WIDE_TILE else _NARROW_TILE
@@ -366,9 +365,9 @@ def emit_product(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
                     memory.store(cell, next(totals), row=start)
 
 
-def emit_indexed(memory: MemoryAccess, plan: KernelPlan, number: int) -> None:
+def emit_indexed(memory: MemoryAccess, number: int) -> None:
     """Emit a loop over rows that reads an element for each, or adds a number to it."""
-    item, ir = plan.items[number], memory.ir
+    item, ir = memory.plan.items[number], memory.ir
     assert isinstance(item, IndexedItem)
     memory.clear_pointers()
     cells = [cell_at(view.source, view.offset, (), ()) for view in item.inputs]
@@ -423,17 +422,17 @@ STRIP_PARAMETERS = "ptr %memory, ptr %point, ptr %columns, i64 %row, i64 %span, 
 _BLOCK_PARAMETERS = "ptr %memory, ptr %point, ptr %columns, i64 %first, i64 %rows, ptr %out, i64 %stride"
 
 
-def density_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ...], block: int, size: int) -> str:
+def density_module(target: Processor, layout: MemoryLayout, types: tuple[str, ...], block: int, size: int) -> str:
     """Return the text of the module of a density of `size` numbers, whose functions are in density.ll."""
-    module, (plan, _, layout) = ModuleBuilder(target), laid_out
-    PlanWriter(module, laid_out, types).write_block_functions()
+    module, plan = ModuleBuilder(target), layout.plan
+    PlanWriter(module, layout, types).write_block_functions()
     inputs, outputs = sum(math.prod(leaf.shape) for leaf in plan.point_inputs), plan.value_count
     sizes = {"size": size, "inputs": inputs, "outputs": outputs, "block": block, "memory_bytes": layout.size}
     sizes |= {"size_bytes": 8 * size, "output_bytes": 8 * outputs}
     return module.text() + Template(Path(__file__).with_name("density.ll").read_text("utf-8")).substitute(sizes)
 
 
-def kernel_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ...], block: int) -> str:
+def kernel_module(target: Processor, layout: MemoryLayout, types: tuple[str, ...], block: int) -> str:
     """Return the text of a kernel's module.
 
     It exports `run(job, memory)`, which processes blocks until none is left, and `fold_level(sums, blocks, step)`,
@@ -441,12 +440,12 @@ def kernel_module(target: Processor, laid_out: LaidOutPlan, types: tuple[str, ..
 
     Args:
         target: the processor.
-        laid_out: the plan.
+        layout: the plan with its memory layout.
         types: the types of the columns, as NumPy type codes.
         block: the number of rows in a block.
     """
     module = ModuleBuilder(target)
-    writer = PlanWriter(module, laid_out, types)
+    writer = PlanWriter(module, layout, types)
     writer.write_block_functions()
     writer.write_run(block)
     writer.write_fold_level()
@@ -458,13 +457,13 @@ class PlanWriter:
 
     Args:
         module: the module.
-        laid_out: the plan.
+        layout: the plan with its memory layout.
         types: the types of the columns, as NumPy type codes.
     """
 
-    def __init__(self, module: ModuleBuilder, laid_out: LaidOutPlan, types: tuple[str, ...]) -> None:
+    def __init__(self, module: ModuleBuilder, layout: MemoryLayout, types: tuple[str, ...]) -> None:
         self._module = module
-        self._plan, self._nests, self._layout = laid_out
+        self._plan, self._layout = layout.plan, layout
         self._column_types = types
 
     def write_block_functions(self) -> None:
@@ -478,12 +477,12 @@ class PlanWriter:
     def write_stage(self, name: str, parameters: str, stage: Stage) -> None:
         """Write a function with all nests of a stage."""
         ir = FunctionBuilder(f"define internal void @{name}({parameters}) {VECTOR_ATTRIBUTES} {{")
-        memory = MemoryAccess(self._module, ir, self._plan, self._layout, self._column_types)
+        memory = MemoryAccess(self._module, ir, self._layout, self._column_types)
         width = self._module.target.width
         if stage is Stage.ROW:
             lanes = ", ".join(f"i64 {lane}" for lane in range(width))
             ir.emit(f"%mask = icmp ult <{width} x i64> <{lanes}>, {ir.splat('i64', '%live', width)}")
-        for nest in self._nests:
+        for nest in self._layout.nests:
             if nest.stage is stage:
                 self._write_nest(memory, nest)
         self._module.add(ir)
@@ -491,13 +490,13 @@ class PlanWriter:
     def _write_nest(self, memory: MemoryAccess, nest: LoopNest) -> None:
         match self._plan.items[nest.item_numbers[0]]:
             case ElementwiseItem():
-                emit_elementwise(memory, self._plan, nest)
+                emit_elementwise(memory, nest)
             case AssembledArray():
-                emit_assembled(memory, self._plan, nest.item_numbers[0])
+                emit_assembled(memory, nest.item_numbers[0])
             case MatrixProduct():
-                emit_product(memory, self._plan, nest.item_numbers[0])
+                emit_product(memory, nest.item_numbers[0])
             case IndexedItem():
-                emit_indexed(memory, self._plan, nest.item_numbers[0])
+                emit_indexed(memory, nest.item_numbers[0])
 
     def write_tail_copies(self) -> None:
         """Write functions that copy the last rows of a column, and repeat the very last one to fill a vector."""

@@ -7,9 +7,9 @@ that must be stored; `MemoryAccess` writes the code that computes addresses, loa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from autodiff_cli.backends.llvm.machine_code import ModuleBuilder
@@ -119,11 +119,15 @@ _MAX_STRIP_ROWS = 512  # for values with few elements
 _STRIP_CACHE_BYTES = 128 * 1024  # stored values of a strip remain in the nearest caches
 
 
-@dataclass(slots=True)
 class MemoryLayout:
-    """The addresses of a plan's values in the memory of a thread, as offsets in bytes.
+    """The loop nests of a plan, and the addresses of its values in the memory of a thread, as offsets in bytes.
+
+    Args:
+        plan: the plan.
+        width: the number of doubles in a vector.
 
     Attributes:
+        nests: the loop nests.
         strip_rows: the maximum number of rows in a strip.
         offsets: every stored item: one number per element, or for values by row a strip of rows per element.
         flag: a number that is not 0 if quick code was inaccurate for some rows of a strip.
@@ -134,51 +138,49 @@ class MemoryLayout:
         size: the total size.
     """
 
-    strip_rows: int
-    offsets: dict[int, int] = field(default_factory=dict)
-    flag: int = field(init=False)
-    sum_range: tuple[int, int] = field(init=False)
-    tail_table: int = field(init=False)
-    tail_columns: list[int] = field(init=False)
-    tail_out: int = field(init=False)
-    size: int = field(init=False)
+    def __init__(self, plan: KernelPlan, width: int) -> None:
+        self.plan, self.size = plan, 0
+        self.nests = [nest for stage in Stage for nest in _nests_of_stage(plan.items, stage)]
+        stored = stored_items(plan, self.nests)
+        by_row = {k: item for k, item in enumerate(plan.items) if k in stored and _is_stored_by_row(item)}
+        self.strip_rows, self.offsets = _strip_rows(by_row, width), dict[int, int]()
+        self.flag = self._allocate(8)
+        start = self._allocate(8)
+        for k, item in enumerate(plan.items):
+            if k in stored and (is_total(item) or item.stage is Stage.TOTAL):
+                self.offsets[k] = self._allocate(item.size * 8)
+        self.sum_range = (start, self.size)
+        for k, item in enumerate(plan.items):
+            if k in stored and item.stage is Stage.UNIFORM:
+                self.offsets[k] = self._allocate(item.size * 8)
+        self._place_strips(by_row)
+        self.tail_table = self._allocate(16 * len(plan.column_inputs))
+        self.tail_columns = [self._allocate(width * 8 * math.prod(leaf.shape)) for leaf in plan.column_inputs]
+        self.tail_out = self._allocate(plan.value_count * width * 8)
 
+    def _allocate(self, size: int) -> int:
+        """Return the address of the next aligned bytes."""
+        start = self.size
+        self.size += -(-size // ALIGNMENT) * ALIGNMENT
+        return start
 
-class LaidOutPlan(NamedTuple):
-    """A plan with its loop nests and its memory layout."""
-
-    plan: KernelPlan
-    nests: list[LoopNest]
-    layout: MemoryLayout
-
-
-def lay_out(plan: KernelPlan, width: int) -> LaidOutPlan:
-    """Return a plan with loop nests, and with a memory layout for everything that must be stored.
-
-    Args:
-        plan: the plan.
-        width: the number of doubles in a vector.
-    """
-    nests = [nest for stage in Stage for nest in _nests_of_stage(plan.items, stage)]
-    stored = stored_items(plan, nests)
-    by_row = {k: item for k, item in enumerate(plan.items) if k in stored and _is_stored_by_row(item)}
-    layout = MemoryLayout(_strip_rows(by_row, width))
-    allocator = _Allocator()
-    layout.flag = allocator.allocate(8)
-    start = allocator.allocate(8)
-    for k, item in enumerate(plan.items):
-        if k in stored and (is_total(item) or item.stage is Stage.TOTAL):
-            layout.offsets[k] = allocator.allocate(item.size * 8)
-    layout.sum_range = (start, allocator.end)
-    for k, item in enumerate(plan.items):
-        if k in stored and item.stage is Stage.UNIFORM:
-            layout.offsets[k] = allocator.allocate(item.size * 8)
-    _place_strips(plan, nests, by_row, layout, allocator)
-    layout.tail_table = allocator.allocate(16 * len(plan.column_inputs))
-    layout.tail_columns = [allocator.allocate(width * 8 * math.prod(leaf.shape)) for leaf in plan.column_inputs]
-    layout.tail_out = allocator.allocate(plan.value_count * width * 8)
-    layout.size = allocator.end
-    return LaidOutPlan(plan, nests, layout)
+    def _place_strips(self, by_row: Mapping[int, Item]) -> None:
+        """Assign addresses to strips. A strip's memory is reused after the last nest that reads it."""
+        last_read: dict[int, int] = {}
+        for n, nest in enumerate(self.nests):
+            for k in nest.item_numbers:
+                last_read[k] = n
+                last_read |= dict.fromkeys(_sources(self.plan.items[k]), n)
+        free: dict[int, list[int]] = {}
+        for n, nest in enumerate(self.nests):
+            for k in nest.item_numbers:
+                if k in by_row:
+                    size = by_row[k].size * self.strip_rows * 8
+                    reusable = free.get(size)
+                    self.offsets[k] = reusable.pop() if reusable else self._allocate(size)
+            for k, end in last_read.items():
+                if end == n and k in by_row:
+                    free.setdefault(by_row[k].size * self.strip_rows * 8, []).append(self.offsets[k])
 
 
 def _is_stored_by_row(item: Item) -> bool:
@@ -186,47 +188,12 @@ def _is_stored_by_row(item: Item) -> bool:
     return item.stage is Stage.ROW and not is_out
 
 
-def _strip_rows(by_row: dict[int, Item], width: int) -> int:
+def _strip_rows(by_row: Mapping[int, Item], width: int) -> int:
     if not by_row:
         return _UNSTORED_STRIP_ROWS
     bytes_per_row = 8 * sum(item.size for item in by_row.values())
     fitting = min(_MAX_STRIP_ROWS, max(_MIN_STRIP_ROWS, _STRIP_CACHE_BYTES // bytes_per_row))
     return fitting // (4 * width) * 4 * width
-
-
-def _place_strips(
-    plan: KernelPlan, nests: list[LoopNest], by_row: dict[int, Item], layout: MemoryLayout, allocator: _Allocator
-) -> None:
-    """Assign addresses to strips. A strip's memory is reused after the last nest that reads it."""
-    last_read: dict[int, int] = {}
-    for n, nest in enumerate(nests):
-        for k in nest.item_numbers:
-            last_read[k] = n
-            for operand in plan.items[k].inputs:
-                if isinstance(operand, StridedView) and not isinstance(operand.source, KernelInput):
-                    last_read[operand.source] = n
-    free: dict[int, list[int]] = {}
-    for n, nest in enumerate(nests):
-        for k in nest.item_numbers:
-            if k in by_row:
-                size = by_row[k].size * layout.strip_rows * 8
-                reusable = free.get(size)
-                layout.offsets[k] = reusable.pop() if reusable else allocator.allocate(size)
-        for k, end in last_read.items():
-            if end == n and k in by_row:
-                free.setdefault(by_row[k].size * layout.strip_rows * 8, []).append(layout.offsets[k])
-
-
-class _Allocator:
-    """Assigns aligned, consecutive addresses."""
-
-    def __init__(self) -> None:
-        self.end = 0
-
-    def allocate(self, size: int) -> int:
-        start = self.end
-        self.end += -(-size // ALIGNMENT) * ALIGNMENT
-        return start
 
 
 # Column types that kernels read, by NumPy's type codes: LLVM's type, and its conversion to double.
@@ -262,19 +229,15 @@ class MemoryAccess:
     Args:
         module: the module of the function.
         ir: the function.
-        plan: the plan.
-        layout: its memory layout.
+        layout: the plan with its memory layout.
         types: the types of the columns, as NumPy type codes.
     """
 
     def __init__(
-        self, module: ModuleBuilder, ir: FunctionBuilder, plan: KernelPlan, layout: MemoryLayout, types: tuple[str, ...]
+        self, module: ModuleBuilder, ir: FunctionBuilder, layout: MemoryLayout, types: tuple[str, ...]
     ) -> None:
-        self.module = module
-        self.target = module.target
-        self.ir = ir
-        self._plan = plan
-        self._layout = layout
+        self.module, self.target, self.ir = module, module.target, ir
+        self.plan, self._layout = layout.plan, layout
         self._column_types = types
         self._row = ""
         self._pointers: dict[tuple[ArrayCell, bool], str] = {}
@@ -293,7 +256,7 @@ class MemoryAccess:
         """Return whether an element has a value for each row."""
         if isinstance(cell.source, KernelInput):
             return cell.source.stage is Stage.ROW
-        item = self._plan.items[cell.source]
+        item = self.plan.items[cell.source]
         return item.stage is Stage.ROW and not is_total(item)
 
     @contextmanager
@@ -409,7 +372,7 @@ class MemoryAccess:
 
     def _output_address(self, cell: ArrayCell) -> str:
         assert isinstance(cell.source, int)
-        if self._plan.items[cell.source].stage is not Stage.ROW:
+        if self.plan.items[cell.source].stage is not Stage.ROW:
             return self._cell_address("%out", 0, cell, 8)
         begin = self.ir.element("i8", "%out", self._byte_distance(cell, "%stride"))
         return self.ir.element("double", begin, "%row")

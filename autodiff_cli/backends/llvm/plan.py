@@ -472,16 +472,14 @@ class _Planner:
         """Add the sum over rows of an array, of an outer product, a matrix product, or of elements by their index."""
         if len(factors) == 3:
             return self.add_indexed(factors[0], factors[2], shape, is_total=True)
+        over, strides = shape, contiguous_strides(shape)
         if len(factors) == 1:
-            return self.add_reduction(
-                Effect.TOTAL, [broadcast_view(factors[0], shape)], shape, contiguous_strides(shape), shape
-            )
-        if len(sizes[0]) == 1:
-            return self.add_reduction(
-                Effect.TOTAL, _outer_factors(factors, shape), shape, contiguous_strides(shape), shape
-            )
-        over, views = _product_loop(factors, sizes)
-        return self.add_reduction(Effect.TOTAL, views, over, (*contiguous_strides(shape), 0), shape)
+            views = [broadcast_view(factors[0], shape)]
+        elif len(sizes[0]) == 1:
+            views = _outer_factors(factors, shape)
+        else:
+            (over, views), strides = _product_loop(factors, sizes), (*strides, 0)
+        return self.add_reduction(Effect.TOTAL, views, over, strides, shape)
 
 
 POINT_ALIGNMENT = 8  # numbers in the widest vector

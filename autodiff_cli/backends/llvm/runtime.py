@@ -26,10 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.backends.llvm.codegen import BLOCK_JOB_FIELDS, kernel_module
-from autodiff_cli.backends.llvm.layout import ALIGNMENT, COLUMN_TYPES, lay_out
-from autodiff_cli.backends.llvm.machine_code import CompiledModule, Processor, compile_module, host_processor
+from autodiff_cli.backends.llvm.layout import ALIGNMENT, COLUMN_TYPES, MemoryLayout
+from autodiff_cli.backends.llvm.machine_code import Processor, compile_module, host_processor
 from autodiff_cli.backends.llvm.plan import KernelInput, KernelPlan, seconds_per_row
 from autodiff_cli.backends.protocol import Columns, Point, available_cores
+from autodiff_cli.graph.tape import LazyTable
 
 _NAP_MICROSECONDS = 50  # duration of each sleep of a thread that waits for helpers
 # The instruction that tells the processor that a thread is polling. Its duration is the unit of patience.
@@ -259,11 +260,11 @@ class PlanRunner:
     def __init__(self, plan: KernelPlan, target: Processor, threads: int, block: int) -> None:
         self.plan = plan
         self.lock = threading.Lock()
-        self._target = target
         self._threads = threads
-        self._block = block
-        self._laid_out = lay_out(plan, target.width)
-        self._modules: dict[tuple[str, ...], CompiledModule] = {}
+        self._layout = layout = MemoryLayout(plan, target.width)
+        self._modules = LazyTable(
+            lambda types: compile_module(partial(kernel_module, target, layout, types, block), target)
+        )
         self._memories: list[NDArray[np.uint64]] = []
         self._addresses: list[int] = []
         self._slower_jobs = 0  # consecutive jobs that took longer with helpers
@@ -301,9 +302,6 @@ class PlanRunner:
         if self._bound is not None and self._bound.is_bound_to(columns, rows):
             return
         bound = BoundColumns(self.plan.column_inputs, columns, rows)
-        if bound.type_codes not in self._modules:
-            write = partial(kernel_module, self._target, self._laid_out, bound.type_codes, self._block)
-            self._modules[bound.type_codes] = compile_module(write, self._target)
         module = self._modules[bound.type_codes]
         self._run_blocks, self._run_address = module.function("run"), module.address("run")
         self.fold_level = module.function("fold_level", _FoldFunction)
@@ -369,7 +367,7 @@ class PlanRunner:
     def _memory_address(self, number: int) -> int:
         """Return the address of the memory of a thread."""
         while len(self._addresses) <= number:
-            memory = np.zeros((self._laid_out.layout.size + ALIGNMENT) // 8, np.uint64)
+            memory = np.zeros((self._layout.size + ALIGNMENT) // 8, np.uint64)
             start = -memory.ctypes.data % ALIGNMENT
             self._memories.append(memory)
             self._addresses.append(memory.ctypes.data + start)

@@ -11,6 +11,7 @@ or corrected ones (BCa): Efron & Tibshirani 1993, An Introduction to the Bootstr
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -73,8 +74,7 @@ class DerivedQuantities:
             graphs[name] = self._build_graph(text, model, graphs)
         self.names = tuple(graphs)
         self._values = [*graphs.values()]
-        gradients = [gradient_nodes(value, self._leaves, self._shapes) for value in self._values]
-        self._gradients = [slope for of_one in gradients for slope in of_one]
+        self._gradients = [s for value in self._values for s in gradient_nodes(value, self._leaves, self._shapes)]
         nodes = topological_order([*self._values, *self._gradients])
         self._leaf_names = {node.text for node in nodes if node.is_input}
 
@@ -107,10 +107,9 @@ class DerivedQuantities:
         """Return the derivatives with respect to all free elements, of shape (quantities, P)."""
         with ignore_float_errors():
             derivatives = self._evaluate(self._gradients, point)
-        shapes = self._layout.shapes.values()
-        rows = [derivatives[k : k + len(shapes)] for k in range(0, len(derivatives), max(1, len(shapes)))]
-        broadcast = [[np.broadcast_to(x, shape).ravel() for x, shape in zip(row, shapes, strict=True)] for row in rows]
-        return np.array([np.concatenate(row) for row in broadcast])
+        pairs = zip(derivatives, itertools.cycle(self._layout.shapes.values()), strict=False)
+        elements = [np.broadcast_to(slope, shape).ravel() for slope, shape in pairs]
+        return np.concatenate(elements).reshape(len(self.names), -1)
 
     def _evaluate(self, nodes: list[Node], point: Mapping[str, Any]) -> list[Array]:
         return evaluate(nodes, {name: value for name, value in point.items() if name in self._leaf_names}, self._shapes)
@@ -152,10 +151,25 @@ def estimate_quantities(
         return {}, []
     values, slopes = quantities.values(point), quantities.jacobian(point)
     errors = flat_errors(statistics.stderr, point)
-    estimates: DerivedValues = {}
-    for name, value, slope in zip(quantities.names, values, slopes, strict=True):
-        estimates[name] = {"value": float(value), "stderr": _delta_method_error(slope, errors, statistics)}
-    return estimates, [*_unknown_error_warnings(estimates, errors)]
+    estimates, warnings = DerivedValues(), list[str]()
+    for k, name in enumerate(quantities.names):
+        value, error = float(values[k]), _delta_method_error(slopes[k], errors, statistics)
+        if not math.isfinite(value):
+            warnings.append(f"the derived quantity `{name}` is {value} at the solution")
+        elif error is None and not np.isnan(errors).all():
+            warnings.append(f"`{name}` has no standard error: a variance that it depends on is unknown")
+        elif error == 0 and any(quantities.values(each)[k] != value for each in _shifted(point, statistics.stderr)):
+            error = None
+            warnings.append(f"`{name}` has no standard error: it jumps within the errors of the parameters")
+        estimates[name] = {"value": value, "stderr": error}
+    return estimates, warnings
+
+
+def _shifted(point: Mapping[str, Any], stderr: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield points with one parameter moved down or up by two standard errors, which is about its 95 % interval."""
+    for name, error in stderr.items():
+        for factor in () if error is None else (-2, 2):
+            yield {**point, name: point[name] + factor * np.nan_to_num(error)}
 
 
 def _delta_method_error(gradient: Array, errors: Array, statistics: ComputedStatistics) -> float | None:
@@ -165,8 +179,6 @@ def _delta_method_error(gradient: Array, errors: Array, statistics: ComputedStat
         errors: the standard errors of the parameters.
     """
     is_used = gradient != 0
-    if not is_used.any():
-        return 0.0
     with ignore_float_errors():
         share, matrix = gradient[is_used] * errors[is_used], statistics.correlation[np.ix_(is_used, is_used)]
         variance = float(share @ np.where(np.isnan(matrix) & (np.outer(share, share) == 0), 0.0, matrix) @ share)
@@ -174,16 +186,6 @@ def _delta_method_error(gradient: Array, errors: Array, statistics: ComputedStat
         factor, scale = statistics.partial_factor
         variance = float(combination_variances(gradient[None], factor)[0]) * scale * scale
     return math.sqrt(max(variance, 0.0)) if math.isfinite(variance) else None
-
-
-def _unknown_error_warnings(estimates: DerivedValues, errors: Array) -> Iterator[str]:
-    """Yield a sentence for each quantity whose value or error is unknown."""
-    for name, estimate in estimates.items():
-        value = estimate["value"]
-        if not math.isfinite(value):
-            yield f"the derived quantity `{name}` is {value} at the solution"
-        elif estimate["stderr"] is None and not np.isnan(errors).all():
-            yield f"`{name}` has no standard error: a variance that it depends on is unknown"
 
 
 class ProfileSettings(NamedTuple):
@@ -247,8 +249,7 @@ def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> t
         BetterFit: if there is one.
     """
     low, high, warnings = np.full(len(theta), math.nan), np.full(len(theta), math.nan), list[str]()
-    rise = fit.quantile()
-    unit = math.nan if fit.is_perfect else _standard_error_unit(objective, fit)
+    rise, unit = fit.quantile(), math.nan if fit.is_perfect else _standard_error_unit(objective, fit)
     if not (unit > 0 and math.isfinite(rise)):
         return low, high, ["no profile intervals: the residual variance is unknown"]
     with ignore_float_errors():
@@ -261,9 +262,7 @@ def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> t
 
 def _standard_error_unit(objective: Objective, fit: FittedModel) -> float:
     """Return the rise of the deviance for one standard error: 1 if it is twice a log-likelihood."""
-    if objective.kind is LossKind.SQUARES:
-        if fit.interval_dof is None:
-            return 1.0
+    if objective.kind is LossKind.SQUARES and fit.interval_dof is not None:
         return math.nan if fit.rss is None or fit.dof <= 0 else fit.rss / fit.dof
     return (fit.dispersion or math.nan) if objective.has_dispersion else 1.0
 
@@ -286,8 +285,7 @@ class _Profile:
         self._objective, self._theta, self._element, self._unit = objective, theta, element, unit
         self._name = objective.layout.element_names[element]
         self._minimum = _deviance(objective, theta)
-        errors = fit.errors
-        self._error, self._changes = errors[element], fit.correlation[element] * errors
+        self._error, self._changes = fit.errors[element], fit.correlation[element] * fit.errors
         self._solutions: dict[float, Array] = {float(theta[element]): theta}  # the best fits so far, by the fixed value
         others = np.arange(len(theta)) != element
         self._linear = linear_mask(objective, others & (objective.kind is LossKind.SQUARES))
@@ -302,8 +300,7 @@ class _Profile:
         equally good fits with parameters of the other sign.
         """
         estimate = float(self._theta[self._element])
-        bounds = self._objective.bounds
-        limit = float((bounds.low if side < 0 else bounds.high)[self._element])
+        limit = float((self._objective.bounds.low if side < 0 else self._objective.bounds.high)[self._element])
         if estimate == limit:
             return self._end_at_bound(limit)
         inner, inner_rise = estimate, 0.0
@@ -508,8 +505,7 @@ def _bca_shares(values: Array, estimate: Array, jackknife: Array, tail: float) -
         bias = math.sqrt(2) * np.vectorize(erfinv, otypes=[float])(2 * below - 1)
         shifted = bias + math.sqrt(2) * erfinv(1 - 2 * tail) * np.array([[-1.0], [1.0]])
         scores = bias + shifted / (1 - np.nan_to_num(acceleration) * shifted)
-    shares: Array = np.vectorize(math.erfc, otypes=[float])(-scores / math.sqrt(2)) / 2
-    return shares
+    return np.asarray(np.vectorize(math.erfc, otypes=[float])(-scores / math.sqrt(2)) / 2)
 
 
 def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitOptions) -> BootstrapFits:

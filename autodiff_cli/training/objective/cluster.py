@@ -51,29 +51,18 @@ class Partition:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
-    """The versions and hardware that must be equal on all machines for results to have the same bits.
+def current_installation() -> dict[str, Any]:
+    """Return the versions and the hardware that must be equal on all machines for results to have the same bits.
 
-    Attributes:
-        program: the version of this package.
-        numpy: the version of NumPy.
-        vector_width: the number of doubles in a vector of compiled code; 0 if nothing is compiled.
+    They are the versions of this package and of NumPy, and the number of doubles in a vector of compiled code, which is
+    0 if nothing is compiled.
     """
-
-    program: str
-    numpy: str
-    vector_width: int
-
-
-def current_installation() -> Installation:
-    """Return the installation of this process."""
     width = 0
     if importlib.util.find_spec("llvmlite") is not None:
         from autodiff_cli.backends.llvm.machine_code import host_processor
 
         width = host_processor().width
-    return Installation(__version__, np.__version__, width)
+    return {"autodiff-cli": __version__, "NumPy": np.__version__, "vectors of width": width}
 
 
 def run_task(partition: Partition, content: bytes) -> bytes:
@@ -88,11 +77,8 @@ def run_task(partition: Partition, content: bytes) -> bytes:
     threads = get_worker().state.nthreads
     protocol.set_thread_limit(threads)
     task = pickle.loads(content)
-    if (
-        threads == 1
-        or partition.rows <= MAX_BLOCK_ROWS
-        or (isinstance(task, SumTask) and protocol.is_shared(task.kernel))
-    ):
+    has_threads = isinstance(task, SumTask) and getattr(task.kernel, "is_shared", False)
+    if threads == 1 or partition.rows <= MAX_BLOCK_ROWS or has_threads:
         result = task(partition.columns, partition.rows)
     else:
         result = _run_threaded(partition, content, threads, task.combine)

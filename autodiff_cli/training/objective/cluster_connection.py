@@ -230,15 +230,13 @@ def _verified_cluster(client: Client, name: str) -> Cluster:
     expected = current_installation()
     for worker, installation in client.run(current_installation, on_error="return").items():
         if isinstance(installation, BaseException):
-            raise OptionError(f"{name}: worker {worker} cannot run autodiff-cli {expected.program} ({installation})")
-        for name_of_part, own_value, worker_value in (
-            ("autodiff-cli", expected.program, installation.program),
-            ("NumPy", expected.numpy, installation.numpy),
-            ("vectors of width", expected.vector_width, installation.vector_width),
-        ):
-            if own_value != worker_value:
+            program = f"autodiff-cli {expected['autodiff-cli']}"
+            raise OptionError(f"{name}: worker {worker} cannot run {program} ({installation})")
+        for part, own_value in expected.items():
+            worker_value = installation.get(part)
+            if worker_value != own_value:
                 raise OptionError(
-                    f"{name}: the worker {worker} has {name_of_part} {worker_value}, but this machine has {own_value}: "
+                    f"{name}: the worker {worker} has {part} {worker_value}, but this machine has {own_value}: "
                     "results would not have the same bits"
                 )
     threads = client.nthreads().values()

@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
@@ -35,13 +34,12 @@ from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, i
 from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model, standardize_layers
 from autodiff_cli.training.objective.parameters import Constraints, Dependency
-from autodiff_cli.training.objective.preparation import PreparedObjective, parse_model, prepare
+from autodiff_cli.training.objective.preparation import PreparedObjective, parse_model
 from autodiff_cli.training.options import FitOptions, ObjectiveOptions
 from autodiff_cli.training.rows import (
     WEIGHT,
     ColumnArrays,
     ColumnTask,
-    EpochRun,
     FoldTask,
     NonFiniteRows,
     RowIndex,
@@ -75,7 +73,6 @@ def copy_with(original: T, **attributes: Any) -> T:
 class ModelOverRows(PreparedObjective):
     """A model, its rows, and the kernels that evaluate it over them. See `Objective` for the attributes."""
 
-    settings: dict[str, float]
     evaluation_log: EvaluationLog | None
     _row_cache: dict[str, Any]  # results that depend on the rows alone
     _point_cache: tuple[Hashable, dict[Hashable, Any]]  # the last point, and results at it
@@ -227,37 +224,48 @@ _HUGE_TARGET = 1e150  # the squares of larger numbers nearly overflow
 _MAX_TEXT_LENGTH = 80  # characters; a longer formula is not shown in a sentence
 
 
-@dataclass(frozen=True, slots=True)
 class UndefinedValue:
-    """A part of a formula that is not a finite number.
+    """The first part of a formula that is not a finite number, whose own parts are finite.
 
-    Attributes:
-        text: the part, whose own parts are finite; empty if it is too long to be read.
-        value: its value: nan or infinite.
-        row: the row, counted from 1, with its cells in words.
-        other_rows: the number of further rows where this happens.
-        parameters: the parameters in the part, with their values in words; empty if there are none.
-        is_from_target: whether the cause is a target whose square overflows.
+    Args:
+        objective: the objective.
+        graphs: the formula, as graphs of a row.
+        theta: the free parameters.
+        bad_rows: the rows in which it is not finite.
     """
 
-    text: str
-    value: float
-    row: str
-    other_rows: int
-    parameters: str
-    is_from_target: bool
+    def __init__(self, objective: Objective, graphs: Sequence[Node], theta: ArrayLike, bad_rows: NonFiniteRows) -> None:
+        tape = Tape(graphs)
+        kernel = make_backend().row_kernel(
+            protocol.RowGraphs(tape.nodes, objective.kernels.columns, objective.kernels.graphs.leaf_shapes)
+        )
+        row, places = bad_rows.first, kernel.output_slices
+        values = objective.select_rows(slice(row, row + 1)).evaluate_rows(kernel, theta)
+        # A constant that a choice selects, as in `where(p >= 0, p, nan)`, is not the cause.
+        pairs = zip(tape.nodes, places, strict=True)
+        finite = [each.is_constant or bool(np.isfinite(values[place]).all()) for each, place in pairs]
+        first = next(i for i, inputs in enumerate(tape.inputs) if not finite[i] and all(finite[j] for j in inputs))
+        node, value, point = tape.nodes[first], values[places[first]], objective.point(theta)
+        read = [name for name in leaf_names([node]) if name in objective.model.parameters]
+        named = [f"{name} = {point[name]:.6g}" for name in read if not np.ndim(point[name])]
+        target = objective.kernels.graphs.target
+        targets = values[places[tape.index[target]]].ravel().tolist() if target in tape.index else []
+        self._text, self._parameters = to_text(node), ", ".join(named) or ("the parameters are arrays" if read else "")
+        self._value = float(value[~np.isfinite(value)][0]) if len(value) else math.nan
+        self._row, self._other_rows = describe_row(objective, row), bad_rows.count - 1
+        self._is_from_target = math.isinf(float(value.max())) and any(abs(size) > _HUGE_TARGET for size in targets)
 
     def __str__(self) -> str:
-        subject = f"`{self.text}`" if self.text else "a part of the formula"
-        rows = f"{self.row}{f' and {self.other_rows} more' if self.other_rows else ''}"
-        return f"{subject} is {self.value} in {rows}{f', where {self.parameters}' if self.parameters else ''}"
+        subject = f"`{self._text}`" if len(self._text) <= _MAX_TEXT_LENGTH else "a part of the formula"
+        rows = f"{self._row}{f' and {self._other_rows} more' if self._other_rows else ''}"
+        return f"{subject} is {self._value} in {rows}{f', where {self._parameters}' if self._parameters else ''}"
 
     @property
     def advice(self) -> str:
         """A sentence that suggests what to do about it."""
-        if self.is_from_target:
+        if self._is_from_target:
             return "numbers of this size are too large for their loss: leave such rows out, or divide the column"
-        if self.parameters:
+        if self._parameters:
             return "try other starting values, or leave such rows out"
         return "no parameter changes that: leave such rows out, or write the model so that it is defined there"
 
@@ -274,7 +282,7 @@ def find_undefined(objective: Objective, theta: ArrayLike) -> UndefinedValue | N
     ):
         bad_rows = objective.fold_rows(kernel, theta, find_non_finite, join_non_finite)
         if bad_rows.count:
-            return _locate_undefined(objective, graphs, theta, bad_rows)
+            return UndefinedValue(objective, graphs, theta, bad_rows)
     return None
 
 
@@ -296,37 +304,6 @@ def check_target(objective: Objective) -> None:
         low = f"above {loss.min_target:g}" if loss.is_min_excluded else f"not below {loss.min_target:g}"
         needed = low if math.isinf(loss.max_target) else f"between {loss.min_target:g} and {loss.max_target:g}"
         raise DataError(f"the loss {objective.loss} needs a target {needed}; this one goes from {least:g} to {most:g}")
-
-
-def _locate_undefined(
-    objective: Objective, graphs: Sequence[Node], theta: ArrayLike, bad_rows: NonFiniteRows
-) -> UndefinedValue:
-    model, row = objective.model, bad_rows.first
-    tape = Tape(graphs)
-    kernel = make_backend().row_kernel(
-        protocol.RowGraphs(tape.nodes, objective.kernels.columns, objective.kernels.graphs.leaf_shapes)
-    )
-    values = objective.select_rows(slice(row, row + 1)).evaluate_rows(kernel, theta)
-    # A constant that a choice selects, as in `where(p >= 0, p, nan)`, is not the cause.
-    places = zip(tape.nodes, kernel.output_slices, strict=True)
-    finite = [each.is_constant or bool(np.isfinite(values[place]).all()) for each, place in places]
-    first = next(i for i, inputs in enumerate(tape.inputs) if not finite[i] and all(finite[j] for j in inputs))
-    node = tape.nodes[first]
-    target = objective.kernels.graphs.target
-    targets = values[kernel.output_slices[tape.index[target]]].ravel().tolist() if target in tape.index else []
-    text = to_text(node)
-    value = values[kernel.output_slices[first]]
-    point = objective.point(theta)
-    read = [name for name in leaf_names([node]) if name in model.parameters]
-    named = [f"{name} = {point[name]:.6g}" for name in read if not np.ndim(point[name])]
-    return UndefinedValue(
-        text if len(text) <= _MAX_TEXT_LENGTH else "",
-        float(value[~np.isfinite(value)][0]) if len(value) else math.nan,
-        describe_row(objective, row),
-        bad_rows.count - 1,
-        ", ".join(named) or ("the parameters are arrays" if read else ""),
-        math.isinf(float(value.max())) and any(abs(size) > _HUGE_TARGET for size in targets),
-    )
 
 
 def describe_row(objective: Objective, row: int) -> str:
@@ -386,14 +363,13 @@ class Objective(ModelOverRows):
 
     @takes_options(ObjectiveOptions)
     def __init__(self, model: str | Model, data: Data, options: ObjectiveOptions) -> None:
-        dataset = as_dataset(data)
-        self._initialize(prepare(model, dataset, FitOptions(**explicit_options(options))), options.scale or 1.0)
+        self._initialize(model, as_dataset(data), FitOptions(**explicit_options(options)), options.scale or 1.0)
 
     @classmethod
     def of(cls, model: str | Model, dataset: Dataset, options: FitOptions) -> Objective:
         """Return the objective for the options of a fit. Raises the exceptions of the constructor."""
         objective = cls.__new__(cls)
-        objective._initialize(prepare(model, dataset, options), options.scale)
+        objective._initialize(model, dataset, options, options.scale)
         text = objective._standardized_text(options)
         if text == objective.model.text:
             return objective
@@ -423,10 +399,9 @@ class Objective(ModelOverRows):
             scales.pop(target.text, None)
         return standardize_layers(self.model, scales) if scales else self.model.text
 
-    def _initialize(self, prepared: PreparedObjective, scale: float | None) -> None:
-        vars(self).update(vars(prepared))
-        # Values of leaves that are neither columns nor parameters.
-        self.settings = {RESIDUAL_SCALE: 1.0 if scale is None else scale, **prepared.factors}
+    def _initialize(self, model: str | Model, dataset: Dataset, options: FitOptions, scale: float | None) -> None:
+        self._prepare(model, dataset, options)
+        self.settings = {RESIDUAL_SCALE: 1.0 if scale is None else scale, **self.settings}
         self.is_scale_estimated = scale is None and bool(self.loss) and LOSSES[self.loss].has_scale
         if self.priors:
             unit = 2 if self.kind is LossKind.SQUARES else 1
@@ -646,7 +621,7 @@ class Objective(ModelOverRows):
             on_progress: protocol.ProgressCallback | None = None,
         ) -> float:
             request = protocol.EpochRequest(state, rate, {**self.fixed, **self.settings}, batch_rows, on_progress)
-            return self.data.run_epoch(EpochRun(kernel, request, generator))
+            return self.data.run_epoch(kernel, request, generator)
 
         return run
 

@@ -1,7 +1,7 @@
 """Preparation of an objective: from a model, data and options to rows, kernels and starting values.
 
-`prepare` loads the data (in memory, streamed or on a cluster), resolves the model, builds its graphs and chooses a
-backend. Models without arrays are cached, so that repeated fits of the same model compile it once.
+`PreparedObjective` loads the data (in memory, streamed or on a cluster), resolves the model, builds its graphs and
+chooses a backend. Models without arrays are cached, so that repeated fits of the same model compile it once.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ import itertools
 import math
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import Backend, RowGraphs
@@ -31,7 +29,7 @@ from autodiff_cli.ops.special import LOG_DENSITIES
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
 from autodiff_cli.training.objective import loading
-from autodiff_cli.training.objective.kernels import Kernels, LossGraphs, build_graphs, choose_loss
+from autodiff_cli.training.objective.kernels import Kernels, build_graphs, choose_loss
 from autodiff_cli.training.objective.model import (
     Model,
     check_level_count,
@@ -41,7 +39,6 @@ from autodiff_cli.training.objective.model import (
 )
 from autodiff_cli.training.objective.parameters import (
     INITIAL_VALUE,
-    Bounds,
     ParameterLayout,
     bounds_box,
     check_value,
@@ -52,7 +49,7 @@ from autodiff_cli.training.objective.parameters import (
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
 from autodiff_cli.training.options import BoundPair, FitOptions, describe_bounds
 from autodiff_cli.training.priors import Prior
-from autodiff_cli.training.rows import GROUP, WEIGHT, Rows
+from autodiff_cli.training.rows import GROUP, WEIGHT
 
 T = TypeVar("T")
 
@@ -100,48 +97,103 @@ def open_fit_data(dataset: Dataset, model: Model, options: FitOptions) -> loadin
 
         assert isinstance(options.cluster, Cluster)
         return open_on_cluster(options.cluster, dataset, model, options)
-    why = "as asked" if options.stream else None
-    if streamable is not None and why is None:
-        why = loading.streaming_reason(streamable, model, options)
-    if streamable is None or why is None:
-        return loading.LoadedData(dataset, model, options)
-    return loading.StreamedData(streamable, model, options, why)
+    if streamable is not None:
+        why = "as asked" if options.stream else loading.streaming_reason(streamable, model, options)
+        if why is not None:
+            return loading.StreamedData(streamable, model, options, why)
+    return loading.LoadedData(dataset, model, options)
 
 
 _CACHED_MODELS = 16  # recent models whose graphs and kernels are cached
 _MAX_LEVELS = 500  # levels of one column; standard errors are not computed for more parameters either
 
 
-@dataclass(eq=False, repr=False)
 class PreparedObjective:
     """The parts of an objective. See `Objective` for the attributes."""
 
-    model: Model
-    loss: str
-    classes: loading.Classes | None
-    groups: NDArray[Any] | None
-    is_weighted: bool
-    data: Rows
-    origins: dict[str, datetime]
-    layout: ParameterLayout
-    fixed: dict[str, Any]
-    start: Array
-    user_starts: frozenset[str]
-    bounds: Bounds
-    bounds_by_name: dict[str, BoundPair]
-    orders: tuple[tuple[str, str], ...]
-    shares: tuple[tuple[int, ...], ...]
-    warnings: list[str]
-    kernels: Kernels
-    passes_before_compiling: float
-    threads: int | None
-    family: str | None
-    is_likelihood: bool
-    factors: dict[str, float]
-    is_absolute: bool
-    priors: dict[str, Prior]
-    sigma_prior: Prior | None
-    effects: dict[str, Prior]
+    def _prepare(self, model: str | Model, dataset: Dataset, options: FitOptions) -> None:
+        """Parse the model, load the data, and build graphs and kernels.
+
+        Raises:
+            ExpressionError, DataError, OptionError: see `Objective`.
+        """
+        named = options.parameters.names
+        parsed = model if isinstance(model, Model) else parse_model(model, tuple(dataset.names), frozenset(named))
+        parsed = parsed.with_parameters(hyperparameters(options.parsed_priors))
+        loading.check_parameter_names(named, parsed)
+        self.loss, user_priors = choose_loss(parsed, options), dict(options.parsed_priors)
+        effects = _take_effects(parsed, options, user_priors)
+        data = open_fit_data(dataset, parsed, options)
+        self.classes: loading.Classes | None = None
+        if parsed.class_column is not None:
+            distinct = data.encode(parsed.class_column, parsed.class_column)
+            self.classes = loading.check_classes(distinct, data.rows, parsed.class_column)
+        self.groups = None if parsed.group_column is None else data.encode(GROUP, parsed.group_column, np.int32)
+        self.warnings: list[str] = []
+        if parsed.label_columns:
+            parsed = _add_levels(parsed, data, effects)
+            empty = [parsed.matches[name] for name in data.add_indicators(parsed.matches)]
+            self.warnings += [f"no row has the text '{each.text}' in the column `{each.column}`" for each in empty]
+            for name, effect in parsed.effects.items():
+                data.encode(name, effect.column)
+        parameters = parsed.expand_values(options.parameters)
+        self.sigma_prior: Prior | None = None
+        if "sigma" in user_priors and not parsed.accepts("sigma") and self.loss == "mse" and not options.absolute_sigma:
+            self.sigma_prior = user_priors.pop("sigma")
+            if options.posterior is None:
+                words = "sigma, the standard deviation of the residuals, has a prior in a posterior only"
+                raise OptionError(f"{words}; for the mode it is profiled: add --posterior 1000")
+        self.priors = priors = _expand_priors(parsed, user_priors, parameters.fixed)
+        if priors:
+            check_likelihood("a prior", self.loss, options.family, options.likelihood, options.scale is None)
+        start_values = {name: check_value(name, value) for name, value in parameters.start.items()}
+        fixed_values = {
+            name: value if value is None else check_value(name, value) for name, value in parameters.fixed.items()
+        }
+        fixed_values |= _convolution_values(parsed, data)
+        known_values = start_values | {name: value for name, value in fixed_values.items() if value is not None}
+        compiled = _compile_model(
+            parsed, known_values, tuple(fixed_values), self.loss, options, self.classes, data, priors
+        )
+        self.model, self.layout = compiled.model, compiled.layout
+        resolved, layout = self.model, self.layout
+        if not options.no_columns:
+            check_reads_data(resolved, dataset.names, loading.weighting_columns(dataset.names, options), named)
+        values: dict[str, Any] = dict.fromkeys(resolved.parameters, INITIAL_VALUE)
+        values |= initial_arrays(resolved.array_parameters, resolved.program.layer_parameters, options.seed)
+        values |= known_values
+        self.fixed = {name: values[name] for name in resolved.parameters if name in fixed_values}
+        self.bounds_by_name, limits = dict(parameters.bounds), dict(parameters.bounds)
+        natural = natural_bounds(resolved.program, layout.names) if options.likelihood else {}
+        for name, (low, high) in (*natural.items(), *_supports(priors, layout.names, start_values)):
+            own_low, own_high = limits.get(name, (-math.inf, math.inf))
+            low, high = limits[name] = max(low, own_low), min(high, own_high)
+            if not low < high:
+                raise OptionError(f"`{name}`: no number is within its bounds and has a density above 0")
+        self.bounds = bounds_box(layout.slices, layout.size, limits)
+        for name, value in start_values.items():
+            _check_start(name, value, limits.get(name, (-np.inf, np.inf)), "its bounds,")
+        self.user_starts = frozenset(start_values)
+        theta = layout.flatten([values[name] for name in layout.names])
+        is_given = layout.mask([name for name in layout.names if name in start_values])
+        self.start = np.where(is_given, theta, self.bounds.move_inside(theta))
+        self.orders = _check_orders(parameters.orders, layout)
+        self.shares = mixture_shares(resolved.program, layout) if options.likelihood else ()
+        self.data, self.is_weighted = data.build_rows(compiled.graphs), data.is_weighted
+        self.origins = dict(dataset.origins)
+        loading.check_any_weight(self.data.total_weight > 0)
+        notes: list[str] = []
+        chosen = choose_backend(options.backend, options.threads, compiled.loss, data.rows, notify=notes.append)
+        self.kernels = compiled.kernels(chosen, notes, _epoch_backend(options, compiled.loss, data.rows, chosen, notes))
+        self.passes_before_compiling = math.inf
+        if options.backend == "auto" and chosen.name == "numpy" and not notes:
+            self.passes_before_compiling = passes_before_compiling(compiled.loss, data.rows)
+        self.threads, self.family, self.is_likelihood = options.threads, options.family, options.likelihood
+        self.is_absolute = options.absolute_sigma
+        # The values of leaves that are neither columns nor parameters.
+        self.settings = {L1_FACTOR: options.l1, L2_FACTOR: options.l2, PRIOR_FACTOR: 0.0}
+        self.settings |= {X_ERROR_FACTOR: 1.0} if options.x_errors else {}
+        self.effects = {name: effects[leaf.parameter] for name, leaf in resolved.effects.items()}
 
     @property
     def scalar_parameters(self) -> list[str]:
@@ -154,111 +206,6 @@ class PreparedObjective:
         return [name for name in self.scalar_parameters if name not in self.user_starts]
 
 
-def prepare(model: str | Model, dataset: Dataset, options: FitOptions) -> PreparedObjective:
-    """Parse the model, load the data, and build graphs and kernels.
-
-    Raises:
-        ExpressionError, DataError, OptionError: see `Objective`.
-    """
-    named = options.parameters.names
-    parsed = model if isinstance(model, Model) else parse_model(model, tuple(dataset.names), frozenset(named))
-    parsed = parsed.with_parameters(hyperparameters(options.parsed_priors))
-    loading.check_parameter_names(named, parsed)
-    loss = choose_loss(parsed, options)
-    user_priors = dict(options.parsed_priors)
-    effects = _take_effects(parsed, options, user_priors)
-    data = open_fit_data(dataset, parsed, options)
-    classes: loading.Classes | None = None
-    if parsed.class_column is not None:
-        distinct = data.encode(parsed.class_column, parsed.class_column)
-        classes = loading.check_classes(distinct, data.rows, parsed.class_column)
-    groups = None if parsed.group_column is None else data.encode(GROUP, parsed.group_column, np.int32)
-    empty_indicators: list[str] = []
-    if parsed.label_columns:
-        parsed = _add_levels(parsed, data, effects)
-        empty_indicators = data.add_indicators(parsed.matches)
-        for name, effect in parsed.effects.items():
-            data.encode(name, effect.column)
-    parameters = parsed.expand_values(options.parameters)
-    sigma_prior = None
-    if "sigma" in user_priors and not parsed.accepts("sigma") and loss == "mse" and not options.absolute_sigma:
-        sigma_prior = user_priors.pop("sigma")
-        if options.posterior is None:
-            words = "sigma, the standard deviation of the residuals, has a prior in a posterior only"
-            raise OptionError(f"{words}; for the mode it is profiled: add --posterior 1000")
-    priors = _expand_priors(parsed, user_priors, parameters.fixed)
-    if priors:
-        check_likelihood("a prior", loss, options.family, options.likelihood, options.scale is None)
-    start_values = {name: check_value(name, value) for name, value in parameters.start.items()}
-    fixed_values = {
-        name: value if value is None else check_value(name, value) for name, value in parameters.fixed.items()
-    }
-    fixed_values |= _convolution_values(parsed, data)
-    known_values = start_values | {name: value for name, value in fixed_values.items() if value is not None}
-    compiled = _compile_model(parsed, known_values, tuple(fixed_values), loss, options, classes, data, priors)
-    resolved, graphs, layout, loss_of_row = compiled.model, compiled.graphs, compiled.layout, compiled.loss
-    free_names = layout.names
-    if not options.no_columns:
-        check_reads_data(resolved, dataset.names, loading.weighting_columns(dataset.names, options), named)
-    values: dict[str, Any] = dict.fromkeys(resolved.parameters, INITIAL_VALUE)
-    values |= initial_arrays(resolved.array_parameters, resolved.program.layer_parameters, options.seed)
-    values |= known_values
-    limits = dict(parameters.bounds)
-    natural = natural_bounds(resolved.program, free_names) if options.likelihood else {}
-    for name, (low, high) in (*natural.items(), *_supports(priors, free_names, start_values)):
-        own_low, own_high = limits.get(name, (-math.inf, math.inf))
-        low, high = limits[name] = max(low, own_low), min(high, own_high)
-        if not low < high:
-            raise OptionError(f"`{name}`: no number is within its bounds and has a density above 0")
-    bounds = bounds_box(layout.slices, layout.size, limits)
-    for name, value in start_values.items():
-        _check_start(name, value, limits.get(name, (-np.inf, np.inf)), "its bounds,")
-    theta, given = layout.flatten([values[name] for name in free_names]), [k for k in free_names if k in start_values]
-    rows = data.build_rows(graphs)
-    loading.check_any_weight(rows.total_weight > 0)
-    notes: list[str] = []
-    chosen = choose_backend(options.backend, options.threads, loss_of_row, data.rows, notify=notes.append)
-    epoch_backend = _epoch_backend(options, loss_of_row, data.rows, chosen, notes)
-    kernels = compiled.kernels(chosen, notes, epoch_backend)
-    return PreparedObjective(
-        model=resolved,
-        loss=loss,
-        classes=classes,
-        groups=groups,
-        is_weighted=data.is_weighted,
-        data=rows,
-        origins=dict(dataset.origins),
-        layout=layout,
-        fixed={name: values[name] for name in resolved.parameters if name in fixed_values},
-        start=np.where(layout.mask(given), theta, bounds.move_inside(theta)),
-        user_starts=frozenset(start_values),
-        bounds=bounds,
-        bounds_by_name=dict(parameters.bounds),
-        orders=_check_orders(parameters.orders, layout),
-        shares=mixture_shares(resolved.program, layout) if options.likelihood else (),
-        warnings=[
-            f"no row has the text '{resolved.matches[name].text}' in the column `{resolved.matches[name].column}`"
-            for name in empty_indicators
-        ],
-        kernels=kernels,
-        passes_before_compiling=(
-            passes_before_compiling(loss_of_row, data.rows)
-            if options.backend == "auto" and chosen.name == "numpy" and not notes
-            else math.inf
-        ),
-        threads=options.threads,
-        family=options.family,
-        is_likelihood=options.likelihood,
-        factors={L1_FACTOR: options.l1, L2_FACTOR: options.l2, PRIOR_FACTOR: 0.0}
-        | ({X_ERROR_FACTOR: 1.0} if options.x_errors else {}),
-        is_absolute=options.absolute_sigma,
-        priors=priors,
-        sigma_prior=sigma_prior,
-        effects={name: effects[leaf.parameter] for name, leaf in resolved.effects.items()},
-    )
-
-
-@dataclass(slots=True)
 class _CompiledModel:
     """The part of an objective that depends on the model and the options, but not on the rows.
 
@@ -267,15 +214,28 @@ class _CompiledModel:
         graphs: the graphs of the loss.
         layout: the positions of the free parameters.
         loss: the loss of a row, with its weight.
-        parsed: the model as it was parsed.
     """
 
-    model: Model
-    graphs: LossGraphs
-    layout: ParameterLayout
-    loss: RowGraphs
-    parsed: Model
-    _numpy_kernels: Kernels | None = None
+    def __init__(
+        self,
+        parsed: Model,
+        known_values: Mapping[str, Any],
+        fixed_names: Collection[str],
+        loss: str,
+        options: FitOptions,
+        classes: loading.Classes | None,
+        data: loading.FitData,
+        priors: Mapping[str, Prior],
+    ) -> None:
+        self._parsed = parsed  # so that its id, which is in the key of the cache, is not reused
+        count = None if classes is None else len(classes)
+        self.model = parsed.resolve(known_values, count)
+        free = [name for name in self.model.parameters if name not in fixed_names]
+        self.layout = ParameterLayout(free, self.model.shapes)
+        self.graphs = build_graphs(self.model, loss, options, count, data.is_weighted, free, data.target_scales, priors)
+        columns = {*self.model.row_leaves, *self.graphs.vectors, *self.graphs.error_columns, WEIGHT}
+        self.loss = RowGraphs([self.graphs.weighted_loss], columns, self.graphs.leaf_shapes)
+        self._numpy_kernels: Kernels | None = None
 
     def kernels(self, backend: Backend, notes: Sequence[str], epoch_backend: Backend) -> Kernels:
         """Return the kernels of the graphs; kernels of the NumPy backend are cached."""
@@ -335,25 +295,10 @@ def _compile_model(
     priors: Mapping[str, Prior],
 ) -> _CompiledModel:
     """Return the graphs of a model, from the cache if nothing in them depends on the data."""
-    count = None if classes is None else len(classes)
-
-    def build() -> _CompiledModel:
-        resolved = parsed.resolve(known_values, count)
-        free = [name for name in resolved.parameters if name not in fixed_names]
-        loss_graphs = build_graphs(resolved, loss, options, count, data.is_weighted, free, data.target_scales, priors)
-        columns = {*resolved.row_leaves, *loss_graphs.vectors, *loss_graphs.error_columns, WEIGHT}
-        return _CompiledModel(
-            resolved,
-            loss_graphs,
-            ParameterLayout(free, resolved.shapes),
-            RowGraphs([loss_graphs.weighted_loss], columns, loss_graphs.leaf_shapes),
-            parsed,
-        )
-
+    build = functools.partial(_CompiledModel, parsed, known_values, fixed_names, loss, options, classes, data, priors)
     has_arrays = bool(parsed.program.arrays) or any(map(np.ndim, known_values.values()))
     if classes is not None or parsed.label_columns or has_arrays or priors:
         return build()
-    # The parsed model is stored with the result, so that its id is not reused while the entry exists.
     settings = options.huber_delta, options.l1, options.l2, options.sigma is None, *options.x_errors
     key = (id(parsed), fixed_names, loss, settings, data.is_weighted, data.target_scales)
     return model_cache.get(key, build)

@@ -407,10 +407,9 @@ def inverse(
     [3.492, 0.067, 3.281, 3.713]
     """
     model, chosen = fit.parsed_model, canonical_names((others or {}).items())
-    if limits is None:
-        if column not in fit.ranges:
-            raise OptionError(f"the range of `{column}` is not known: give it as limits")
-        limits = fit.ranges[column]
+    if limits is None and column not in fit.ranges:
+        raise OptionError(f"the range of `{column}` is not known: give it as limits")
+    low, high = fit.ranges[column] if limits is None else limits
     program, target = model.program, model.program.target
     if fit.random_effects:
         raise OptionError("a fit with random effects has no inverse predictions")
@@ -419,9 +418,10 @@ def inverse(
         raise OptionError("an inverse prediction needs least squares or a robust loss, and one target column")
     if column not in fit.predictors or column in fit.label_columns:
         raise OptionError(f"the prediction does not read numbers from `{column}`")
-    low, high = limits
     if not -math.inf < low < high < math.inf:
         raise OptionError(f"the range of `{column}` is two numbers, the lower one first, not {low:g} to {high:g}")
+    if error is not None and not 0 <= error < math.inf:
+        raise OptionError(f"the error of a reading must be 0 or positive, not {error:g}")
     slope = gradient_nodes(target, [program.leaves[leaves[0]]])[0]
     value, factor = (float(each) for each in evaluate([target, slope], {leaves[0]: reading}))
     deviation = _residual_std(fit) if error is None else abs(factor * error)
@@ -453,8 +453,7 @@ def inverse(
     points = np.linspace(low, high, _INVERSE_POINTS)
     with ignore_float_errors():
         distances, is_outside = difference(points)[0], excess(points) > 0
-        changes = np.diff(distances > 0) & np.isfinite(distances[1:]) & np.isfinite(distances[:-1])
-        places = np.flatnonzero(changes)
+        places = np.flatnonzero(np.diff(distances > 0) & np.isfinite(distances[1:]) & np.isfinite(distances[:-1]))
         roots, left, spreads = points[places], distances[places], distances[places]
         if len(places):
             roots = solve(lambda x: difference(x)[0], points[places], points[places + 1])
@@ -464,14 +463,13 @@ def inverse(
         tangent = gradient_nodes(program.output, [program.leaves[column]], model.shapes)
         point = fit.leaf_values({column: roots} | {name: np.full(len(roots), each) for name, each in chosen.items()})
         slopes = np.broadcast_to(np.abs(evaluate(tangent, point, model.shapes)[0]), roots.shape)
-        errors = spreads / slopes
         # Ranges without a solution, each by its first point.
         is_start = np.diff(~is_outside, prepend=False) & ~is_outside
         near_roots = np.concatenate((places, places + 1))
         solved = np.cumsum(is_start)[near_roots[~is_outside[near_roots]]] - 1
         starts = np.delete(np.flatnonzero(is_start), solved)
         predictions = list[InversePrediction]()
-        solutions = [*zip(places.tolist(), roots.tolist(), errors.tolist(), strict=True)]
+        solutions = [*zip(places.tolist(), roots.tolist(), (spreads / slopes).tolist(), strict=True)]
         for place, root, error in (*solutions, *((first, None, None) for first in starts.tolist())):
             below = np.flatnonzero(is_outside[: place + 1])[-1:]
             above = place + 1 + np.flatnonzero(is_outside[place + 1 :])[:1]

@@ -12,7 +12,7 @@ import pytest
 from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.backends.llvm import machine_code
 from autodiff_cli.backends.llvm.codegen import kernel_module
-from autodiff_cli.backends.llvm.layout import lay_out
+from autodiff_cli.backends.llvm.layout import MemoryLayout
 from autodiff_cli.backends.llvm.machine_code import Processor, host_processor
 from autodiff_cli.backends.llvm.plan import plan_kernel
 from autodiff_cli.backends.llvm.runtime import sharing_module
@@ -31,7 +31,7 @@ def text_of(expression: str, processor: Processor) -> str:
     graphs = RowGraphs(simplify([program.output, *gradient_nodes(program.output, leaves)]), {"x", "y"})
     plan = plan_kernel(graphs, is_summed=True)
     types = ("f8",) * len(plan.column_inputs)
-    return kernel_module(processor, lay_out(plan, processor.width), types, 8192)
+    return kernel_module(processor, MemoryLayout(plan, processor.width), types, 8192)
 
 
 def assembly(text: str, processor: Processor) -> str:

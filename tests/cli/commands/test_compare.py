@@ -33,6 +33,20 @@ def test_models_are_listed_best_first() -> None:
     assert [test["test"] for test in document["tests"]].count("F") == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "order"),
+    [
+        (["--loss", "mae", "--folds", "0"], "lowest loss first"),
+        (["--family", "quasipoisson", "--folds", "0"], "lowest loss first"),
+        (["--loss", "mae"], "best first"),
+        (["--folds", "0"], "best first"),
+    ],
+)
+def test_a_loss_alone_does_not_make_a_model_the_best(options: list[str], order: str) -> None:
+    lines = run_cli(["compare", "docs/data/warpbreaks.csv", "breaks ~ a", "breaks ~ a[wool]", *options]).splitlines()
+    assert lines[0] == f"2 models fitted to 54 rows, {order}"
+
+
 def test_starts_are_for_the_models_that_have_them() -> None:
     document = run_cli(["compare", DECAY, *MODELS, "--c", "0.5", "--folds", "0", "--json"]).json
     assert document["models"][0]["cv_error"] is None

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.explain.operations import Description, describe, operations
+from autodiff_cli.explain.operations import Description, operations
 from autodiff_cli.graph.op import Op
 from autodiff_cli.render import inspection
 from tests.each import each
 from tests.support import run_cli
 
-ALL = [describe(op) for op in operations()]
+ALL = [Description(op) for op in operations()]
 ELEMENTWISE = [description for description in ALL if not description.op.is_structural]
 AT = {"acosh": 1.7, "acoth": 1.7, "asec": 1.7, "acsc": 1.7}
 

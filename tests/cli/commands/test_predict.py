@@ -308,6 +308,7 @@ def test_probabilities_of_classes_and_of_ones(tmp_path: Path) -> None:
     (row,) = table(run_cli(["predict", path, "-", "--probabilities"], stdin="b,a\n0,1\n"))
     assert float(row["probability_low"]) + float(row["probability_high"]) == pytest.approx(1)
     assert "probabilities" in refused(run_cli(["predict", path, "-", "--interval", "0.9"], stdin="b,a\n0,1\n"))
+    assert "no residuals" in refused(run_cli(["predict", path, "-", "--residuals"], stdin="b,a,kind\n0,1,low\n"))
     path = trained(tmp_path, "y ~ sigmoid(a + b*x)", "x,y\n0,0\n1,1\n2,0\n3,1\n", "--loss", "bce")
     output = run_cli(["predict", path, "-", "--probabilities", "--interval", "0.9"], stdin="x\n1\n")
     assert table(output)[0]["probability"] == table(output)[0]["prediction"]
@@ -361,6 +362,8 @@ def test_the_example_for_a_missing_value_works(tmp_path: Path) -> None:
         (["--x", "nan"], "the value of `x` must be a finite number, not `nan`"),
         (["--x", "[1, 2]"], "the value of `x` must be a finite number"),
         (["--inverse", "x", "--y", "[1, 2]", "--x", "0..1"], "the value of `y` must be a finite number"),
+        (["--inverse", "x", "--y", "4+--1", "--x", "0..1"], "the error of a reading must be 0 or positive, not -1"),
+        (["--inverse", "z", "--y", "4"], "the model has no column `z`"),
         (["rows.csv", "--x", "2"], "give DATA or --x, not both"),
         ([], "missing DATA; usage: autodiff predict MODEL.json DATA, or a value of each column: --x 2"),
     ],
@@ -369,6 +372,18 @@ def test_values_that_are_no_row_are_refused_by_name(model: str, arguments: list[
     output = run_cli(["predict", model, *arguments])
     assert (output.status, output) == (2, "")
     assert message in output.stderr
+
+
+@pytest.mark.parametrize("values", [["--x", "2"], ["--inverse", "x", "--y", "4", "--x", "0..5"]])
+def test_no_option_is_ignored_without_data(model: str, values: list[str]) -> None:
+    assert run_cli(["predict", model, *values]).status == 0
+    for words in ("--where x>5", "--skip 1", "--drop-missing", "--decimal ,", "--units-row"):
+        assert (
+            refused(run_cli(["predict", model, *values, *words.split()])) == f"error: {words.split()[0]} needs DATA\n"
+        )
+    if "--inverse" in values:
+        for words in ("--residuals", "--probabilities", "--posterior", "rows.csv"):
+            assert "--inverse" in refused(run_cli(["predict", model, *values, words]))
 
 
 def test_a_row_of_values_may_have_all_that_messages_ask_for(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.explain.views import tape_record
+from autodiff_cli.explain.views import TapeRecord
 from autodiff_cli.expression import parse
 from tests.support import run_cli
 
@@ -32,23 +32,23 @@ SAVED = [
 def test_an_operation_keeps_what_its_rule_reads(text: str, saved: list[str]) -> None:
     expression = parse(text)
     found = trace(expression, dict.fromkeys(expression.variables, 2.0))
-    last = tape_record(found).entries[-1]
+    last = TapeRecord(found).entries[-1]
     assert sorted(found.labels[j] for j in last.saved) == sorted(saved)
 
 
 def test_a_value_that_several_operations_keep_is_stored_once() -> None:
-    record = tape_record(trace(parse("sin(x)*cos(x)"), {"x": 1.0}))
+    record = TapeRecord(trace(parse("sin(x)*cos(x)"), {"x": 1.0}))
     assert [entry.bytes for entry in record.entries] == [8, 0, 16]
     assert (record.bytes, record.computed, record.peak_without_checkpoints) == (24, 24, 16)
 
 
 def test_arrays_count_all_their_elements_and_a_sum_keeps_none() -> None:
-    record = tape_record(trace(parse("W: 2x3; sum(tanh(W @ x))"), {"W": [[1.0] * 3] * 2, "x": [1.0] * 3}))
+    record = TapeRecord(trace(parse("W: 2x3; sum(tanh(W @ x))"), {"W": [[1.0] * 3] * 2, "x": [1.0] * 3}))
     assert [(entry.op.name, entry.bytes) for entry in record.entries] == [("matmul", 72), ("tanh", 16), ("sum", 0)]
 
 
 def test_checkpoints_trade_memory_for_operations_done_again() -> None:
-    record = tape_record(trace(parse("sin(" * 64 + "x" + ")" * 64), {"x": 1.0}))
+    record = TapeRecord(trace(parse("sin(" * 64 + "x" + ")" * 64), {"x": 1.0}))
     assert record.peak_without_checkpoints == 63 * 8
     eight = next(chosen for chosen in record.checkpoints if chosen.every == 8)
     # Seven values cross a border, and the fullest stretch adds the other seven that its own backward pass reads.
@@ -59,7 +59,7 @@ def test_checkpoints_trade_memory_for_operations_done_again() -> None:
 @pytest.mark.parametrize("text", ["x", "2", "sin(x)"])
 def test_a_formula_too_short_for_checkpoints_has_none(text: str) -> None:
     expression = parse(text)
-    assert tape_record(trace(expression, dict.fromkeys(expression.variables, 1.0))).checkpoints == []
+    assert TapeRecord(trace(expression, dict.fromkeys(expression.variables, 1.0))).checkpoints == []
 
 
 def test_the_table_of_checkpoints_has_the_numbers_of_the_document() -> None:

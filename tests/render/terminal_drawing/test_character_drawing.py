@@ -27,7 +27,6 @@ from autodiff_cli.render.character_layout import (
     Extent,
     TooManyItemsError,
     assign_tracks,
-    lay_out_boxes,
 )
 from autodiff_cli.render.drawing import Role
 from autodiff_cli.render.formatting import display_width
@@ -47,7 +46,7 @@ def wirings(draw: st.DrawFn, most: int = 16) -> list[list[int]]:
 def arranged(draw: st.DrawFn) -> tuple[list[Extent], list[list[int]], BoxLayout]:
     inputs = draw(wirings())
     extents = [Extent(draw(st.integers(1, 9)), draw(st.integers(max(1, len(i)), 6))) for i in inputs]
-    return extents, inputs, lay_out_boxes(extents, inputs)
+    return extents, inputs, BoxLayout(extents, inputs)
 
 
 def cells_of(corner: Cell, extent: Extent) -> set[Cell]:
@@ -120,9 +119,9 @@ def test_lines_that_change_places_in_the_same_rows_have_no_tracks() -> None:
 def test_what_no_one_could_follow_is_refused() -> None:
     half = MAX_ITEMS // 2
     with pytest.raises(TooManyItemsError):
-        lay_out_boxes([Extent(1, 1)] * (MAX_ITEMS + 1), [[]] * (MAX_ITEMS + 1))
+        BoxLayout([Extent(1, 1)] * (MAX_ITEMS + 1), [[]] * (MAX_ITEMS + 1))
     with pytest.raises(TooManyItemsError):  # a chain, and beside it a line that runs along all of it
-        lay_out_boxes([Extent(1, 2)] * (half + 3), [[], *([i, 0] for i in range(half + 2))])
+        BoxLayout([Extent(1, 2)] * (half + 3), [[], *([i, 0] for i in range(half + 2))])
 
 
 def sketched(inputs: list[list[int]], titles: list[str] | None = None, role: Role = Role.OPERATION) -> CharacterDrawing:

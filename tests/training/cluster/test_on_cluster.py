@@ -277,9 +277,7 @@ def test_without_dask_the_message_names_what_to_install(monkeypatch: pytest.Monk
 
 def test_workers_that_are_not_as_this_machine_are_refused(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     here = on_worker.current_installation()
-    monkeypatch.setattr(
-        on_worker, "current_installation", lambda: on_worker.Installation(here.program, "1.0", here.vector_width)
-    )
+    monkeypatch.setattr(on_worker, "current_installation", lambda: {**here, "NumPy": "1.0"})
     monkeypatch.setattr(client, "run", lambda *_, **__: {"tcp://far": here})
     with pytest.raises(OptionError, match="tcp://far has NumPy"):
         ad.fit(MODEL, DATA, cluster=client)

@@ -11,6 +11,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.options import OptionError
+from tests.each import each
 
 X = np.linspace(0, 4, 40)
 DATA = {"x": X, "y": 2.5 * np.exp(-1.3 * X) + 0.1 + 0.02 * np.random.default_rng(1).standard_normal(40)}
@@ -80,6 +81,18 @@ def test_without_an_error_of_a_parameter_there_is_none_of_what_depends_on_it() -
     undefined = ad.fit(MODEL, DATA, derive=["q = log(-a)"])
     assert undefined.derived["q"]["stderr"] is None
     assert "the derived quantity `q` is nan at the solution" in undefined.warnings
+
+
+@each("jump", ["a > {}", "floor(a/{})", "where({} < a, 1, 2)", "sign(a - {}) + heaviside(a)"])
+@each(("distance", "is_near"), [(-3, False), (-1.5, True), (-0.5, True), (1.5, True), (3, False)])
+def test_a_quantity_is_exact_only_where_it_is_constant(jump: str, distance: float, is_near: bool) -> None:
+    data = {"x": [1, 2, 3, 4, 5, 6], "y": [5.1, 6.9, 9.2, 10.8, 13.1, 15.0]}
+    plain = ad.fit("y ~ a*x + b", data)
+    place = plain.parameters["a"] + distance * plain.stderr["a"]
+    fit = ad.fit("y ~ a*x + b", data, derive={"q": jump.format(repr(place)), "none": "a - a"})
+    assert fit.derived["q"]["stderr"] == (None if is_near else 0)
+    assert ("`q` has no standard error: it jumps within the errors of the parameters" in fit.warnings) == is_near
+    assert fit.derived["none"]["stderr"] == 0
 
 
 @pytest.mark.parametrize(
