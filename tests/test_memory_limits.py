@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 
 import pytest
 
+from autodiff_cli import fit
+from autodiff_cli.data import source
 from autodiff_cli.system import has_memory_limits
 
 PROGRAM = """
@@ -37,3 +40,14 @@ def test_under_a_memory_limit_linear_algebra_has_one_thread_unless_the_user_says
     assert variables("limited", OPENBLAS_NUM_THREADS="3", ARROW_DEFAULT_MEMORY_POOL="mimalloc") == [
         "3", "18", "mimalloc"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("is_limited", "megabytes"), [(True, 0), (True, 1 << 20), (False, 0)])
+def test_a_fit_is_refused_only_where_a_limit_leaves_too_little_memory(
+    is_limited: bool, megabytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "has_memory_limits", lambda: is_limited)
+    monkeypatch.setattr(source, "available_memory", lambda: megabytes << 20)
+    refused = pytest.raises(MemoryError, match=r"a fit needs \d+ MB besides its data")
+    with refused if is_limited and not megabytes else contextlib.nullcontext():
+        fit("y ~ a*x", {"x": [1, 2], "y": [1, 2]})

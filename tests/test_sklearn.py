@@ -189,6 +189,30 @@ def test_a_fit_that_does_not_converge_warns() -> None:
         FormulaRegressor("a*exp(-b*x0)", optimizer="sgd", epochs=1).fit(X, Y)
 
 
+def test_weights_of_rows_count_them_and_0_leaves_them_out() -> None:
+    """Standard errors count rows, so that they differ."""
+    from autodiff_cli.sklearn import FormulaRegressor
+
+    counts = np.arange(len(X)) % 3
+    y = Y + np.sin(7 * np.arange(len(X)))
+    weighted = FormulaRegressor("a*exp(-b*x0)").fit(X, y, sample_weight=counts)
+    repeated = FormulaRegressor("a*exp(-b*x0)").fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    assert weighted.parameters_ == pytest.approx(repeated.parameters_, rel=1e-6)
+    alone = ad.fit("y ~ a*exp(-b*x)", {"x": X[:, 0], "y": y, "w": counts}, weights="w")
+    assert weighted.stderr_ == pytest.approx(alone.stderr, rel=1e-5)
+    for row in X[::20]:
+        assert weighted.predict([row]) == pytest.approx(alone.predict({"x": row}), rel=1e-6)
+
+
+def test_columns_may_have_the_name_of_the_target() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    from autodiff_cli.sklearn import FormulaRegressor
+
+    frame = pandas.DataFrame({"target": X[:, 0], "target_": X[::-1, 0] ** 2})
+    model = FormulaRegressor("a + b*target + c*target_").fit(frame, 3 - frame["target"] + 2 * frame["target_"])
+    assert model.parameters_ == pytest.approx({"a": 3, "b": -1, "c": 2})
+
+
 def test_weights_are_given_once() -> None:
     from autodiff_cli.sklearn import FormulaRegressor
 

@@ -140,8 +140,7 @@ def refine(
         try:
             numbers = compute(kind, bits)
         except Undecided:
-            if count is None:
-                raise
+            assert count is not None, "the final attempt decides"
             return PreciseValues([ball.NAN] * count, [False] * count)
         is_assumed = ball.pop_assumed_equal()
     proven = [not is_assumed and _has_enough_bits(x, required_bits) for x in numbers]

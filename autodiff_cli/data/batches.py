@@ -74,7 +74,7 @@ class LabelColumn:
 
     def compacted(self) -> LabelColumn:
         """Return the labels without values that no row has."""
-        used = np.flatnonzero(np.bincount(self.codes + 1, minlength=len(self.values) + 1)[1:])
+        used = np.flatnonzero(np.bincount(self.codes + 1)[1:])
         if len(used) == len(self.values):
             return self
         new_codes = np.full(len(self.values) + 1, -1, np.int32)

@@ -251,7 +251,7 @@ class _OnnxGraph:
         first, second = self._names[a], self._names[b]
         rows, of_rows = a in self._per_row, b in self._per_row
         ranks = len(self.shape(a)), len(self.shape(b))
-        if ranks == (2, 1) and of_rows and not rows:  # W @ v for all rows at once, as frameworks have it
+        if ranks == (2, 1) and not rows:  # W @ v for all rows at once, as frameworks have it
             return self.add("MatMul", [second, self.add("Transpose", [first], "transposed", perm=[1, 0])], "product")
         if not of_rows or ranks == (2, 2):
             return self.add("MatMul", [first, second], "product")

@@ -222,7 +222,7 @@ def _integer_power(x: Intervals, exponent: float) -> Intervals:
         return _reciprocal(_integer_power(x, -exponent))
     if exponent == 2:
         return _square(x)
-    if exponent % 2 == 0 and exponent > 0:
+    if exponent % 2 == 0:
         x = _absolute(x)
     z = _widened(np.power(x.lower, exponent), np.power(x.upper, exponent), x.is_continuous)
     return _clamped(z, 0) if exponent % 2 == 0 else z

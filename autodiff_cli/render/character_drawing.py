@@ -211,7 +211,7 @@ class CharacterDrawing:
         (left, top), (width, height) = self.boxes[i]
         place = Cell(left + width - 1, top + (height - 1) // 2)
         border = 2 if i == state.current else 1
-        line = max(1, canvas.line_weight(Cell(place.column + 1, place.row), _LEFT))
+        line = canvas.line_weight(Cell(place.column + 1, place.row), _LEFT)
         style = TextStyle.HIGHLIGHTED if max(border, line) == 2 else TextStyle.PLAIN
         canvas.write(place, _joint((border, line, border, 0)), style)
 
@@ -283,8 +283,8 @@ class _Canvas:
         self._sources.setdefault(cell, set()).add(source)
 
     def line_weight(self, cell: Cell, arm: int) -> int:
-        """Return the weight of the line in one direction from a cell."""
-        return self._arms[cell][arm] if cell in self._arms else 0
+        """Return the weight of the line in one direction from a cell; 1 if there is none in the window."""
+        return self._arms[cell][arm] or 1 if cell in self._arms else 1
 
     def draw_lines(self) -> None:
         """Draw all lines that were added."""

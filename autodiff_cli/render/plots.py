@@ -431,7 +431,7 @@ def _draw_posterior(figure: Any, draws: Mapping[str, Array]) -> None:
                 axes.set_yticks([])
             elif j < i:
                 axes.plot(x.ravel(), y.ravel(), ".", markersize=2, alpha=max(alpha, 0.05), rasterized=True)
-            axes.tick_params(labelsize=7, labelleft=j == 0 < i)
+            axes.tick_params(labelsize=7, labelleft=j == 0)
             if i == count - 1:
                 axes.set_xlabel(_figure_text(name))
         if i:

@@ -407,7 +407,6 @@ def test_a_file_whose_name_begins_with_a_dash_is_read_by_its_path(
         assert run_cli([*words[:-1], "./-x.csv"]).status == 0
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["k k", "k=k", "k~k", "k:k", "k < 1", "[k]"])
 def test_a_name_in_backticks_may_contain_the_signs_of_options(name: str, tmp_path: Path) -> None:
     data, quoted = tmp_path / "d.csv", f"`{name}`"

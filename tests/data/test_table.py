@@ -14,7 +14,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.data import batches
-from autodiff_cli.data.batches import LabelColumn, arrow_floats, join_labels
+from autodiff_cli.data.batches import CodeTable, LabelColumn, arrow_floats, join_labels
 from autodiff_cli.data.table import DataError, MemoryDataset
 from tests.support import run_cli
 
@@ -70,6 +70,14 @@ def test_labels_of_many_cells_are_those_of_a_few(cells: list[Any], monkeypatch: 
     monkeypatch.setattr(batches, "_BLOCK_VALUES", 2)
     labels = batches.LabelColumn.of(np.array(cells))
     assert [None if code < 0 else labels.values[code] for code in labels.codes] == [*cells[:2], None, *cells[3:]]
+
+
+def test_a_limit_of_labels_is_the_number_that_is_still_taken() -> None:
+    table = CodeTable()
+    for batch, codes in (("b", [0]), ("cab", [1, 2, 0]), ("abc", [2, 0, 1])):
+        assert table.encode(LabelColumn.of(np.array([*batch])), "name", 3).tolist() == codes
+    with pytest.raises(DataError, match="column `name` has more than 3 different values"):
+        table.encode(LabelColumn.of(np.array(["d"])), "name", 3)
 
 
 def test_only_requested_columns_are_checked() -> None:

@@ -19,6 +19,8 @@ from autodiff_cli.formula.derivatives import hessian_by_name
 from autodiff_cli.formula.uncertainty import (
     UNCORRELATED,
     Correlations,
+    Moments,
+    MonteCarlo,
     RowErrors,
     UncertainPoint,
     Uncertainty,
@@ -190,6 +192,21 @@ def test_the_sampling_errors_of_random_draws_are_those_of_other_seeds() -> None:
     spread = np.std([each.stderr for each in found])
     assert np.mean([each.stderr_error for each in found]) == pytest.approx(spread, rel=0.2)
     assert spread == pytest.approx(3 / math.sqrt(2 * 400), rel=0.2)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_draws_agree_with_a_result_within_three_sampling_errors_and_half_of_what_misleads(sign: int) -> None:
+    draws = MonteCarlo(10_000, 0, mean=5.0, stderr=2.0, stderr_error=0.015, quantiles={}, undefined=0, rounding=0.0)
+    exact, far = Moments(5.0, 2.0), Moments(9.0, 2.0)
+    half = uncertainty.MAX_DIFFERENCE / 2 * 2.0
+    limits = Moments(half + 3 * 2.0 / math.sqrt(10_000), half + 3 * 0.015)
+    for share, is_close in ((0.99, True), (1.01, False)):
+        for moments in (
+            exact._replace(mean=5.0 + sign * share * limits.mean),
+            exact._replace(stderr=2.0 + sign * share * limits.stderr),
+        ):
+            assert uncertainty._recommend(moments, exact, draws)[0] == ("first order" if is_close else "second order")
+            assert uncertainty._recommend(far, moments, draws)[0] == ("second order" if is_close else "Monte Carlo")
 
 
 def test_few_draws_agree_with_a_first_order_that_is_exact() -> None:

@@ -4,7 +4,8 @@ Each mutation changes one place: a comparison, a sign, a constant, a condition, 
 to be large enough to mean something:
 
 - A comparison of integers, and one with 0 or 1, has its edge moved (`<` becomes `<=`), since such numbers do meet their
-  limits. Other numbers and budgets practically never do, so a comparison of those is negated (`<` becomes `>=`).
+  limits. Other numbers and budgets practically never do, so a comparison of those is negated (`<` becomes `>=`), and
+  a length that is compared with a budget does not change by 1, which would move the same edge.
 - A whole number grows by 1. A round one (10, 200) becomes a tenth: it is an amount of effort, of which 201 is as good.
 - A float is doubled. A power of ten below 0.01 or from 1000 is multiplied by 1000: it is a tolerance or a limit, and
   only its magnitude matters. A measured error bound in ulps becomes 0.
@@ -207,6 +208,7 @@ class Finder(ast.NodeVisitor):
         for line in lines:
             self.starts.append(self.starts[-1] + len(line))
         self.functions: list[str] = []
+        self.limited: set[int] = set()  # the operands of comparisons with a budget
         self.mutations: list[Mutation] = []
 
     def _span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
@@ -283,6 +285,8 @@ class Finder(ast.NodeVisitor):
             if isinstance(op, EDGES) and not self._meets_edge(left, right):
                 new = NEGATED[old]
             self._swap_between("comparison", left, right, old, new)
+            if is_budget_name(left) or is_budget_name(right):
+                self.limited |= {id(left), id(right)}
         self.generic_visit(node)
 
     def _meets_edge(self, *sides: ast.expr) -> bool:
@@ -334,7 +338,7 @@ class Finder(ast.NodeVisitor):
             is_effort = is_budget_name(stop) or (isinstance(stop, ast.Constant) and stop.value % 10 == 0)
             if not isinstance(stop, ast.Starred) and not is_effort:
                 self._replace("off by one", stop, f"{self._text(stop)} - 1")
-        if isinstance(node.func, ast.Name) and node.func.id == "len":
+        if isinstance(node.func, ast.Name) and node.func.id == "len" and id(node) not in self.limited:
             self._replace("off by one", node, f"{self._text(node)} - 1")
             self._replace("off by one", node, f"{self._text(node)} + 1")
         if isinstance(node.func, ast.Attribute) and node.func.attr == "reshape":

@@ -49,8 +49,15 @@ def test_machine_code_is_bit_identical_to_python(name: str) -> None:
 
 def test_without_a_compiler_functions_run_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "llvmlite.binding", None)
-    xs = np.array([[0.5, 2.0], [nan, 30.0]])
-    np.testing.assert_array_equal(Elementwise(floats.lambertw)(xs), SPECIAL["lambertw"](xs))
+    seen = []
+
+    def lambertw(x: float) -> float:  # a function that was not compiled before
+        seen.append(x)
+        return floats.lambertw(x)
+
+    xs = np.array([[0.5, 2.0], [7.0, 30.0]])
+    np.testing.assert_array_equal(Elementwise(lambertw)(xs), SPECIAL["lambertw"](xs))
+    assert seen == xs.ravel().tolist()
 
 
 def test_arguments_broadcast_as_in_numpy() -> None:

@@ -82,7 +82,7 @@ FORMULAS = (
 )
 
 
-@each("text", FORMULAS, sampled=True)
+@each("text", FORMULAS)
 def test_exact_values_at_points_of_boxes_are_enclosed(text: str) -> None:
     formula = parse(text)
     random = np.random.default_rng(len(text))
@@ -186,7 +186,6 @@ def test_values_that_underflow_are_enclosed(text: str) -> None:
 @each(
     "text",
     ["exp(x)", "exp2(1.44*x)", "tanh(exp(x))", "sin(exp(x))", "erfc(sqrt(-x))", "sigmoid(x)", "normal_pdf(sqrt(-2*x))"],
-    sampled=True,
 )
 def test_functions_whose_values_are_subnormal_are_enclosed(text: str) -> None:
     """Near the smallest floats a relative margin is none, and the error of a function is many of them."""

@@ -144,7 +144,7 @@ ELEMENTARY: dict[str, tuple[tuple[Formula, Formula, Formula], tuple[float, ...]]
 }  # fmt: skip
 
 
-@each("text", ELEMENTARY, sampled=True)
+@each("text", ELEMENTARY)
 def test_elementary_functions_at_the_ends_of_their_domains(text: str) -> None:
     formulas, points = ELEMENTARY[text]
     check(text, formulas, points, (9e-16, 9e-16, 2e-14))

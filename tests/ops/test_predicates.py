@@ -23,6 +23,8 @@ from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import constant, variable
 from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.graph.tape import Tape
+from autodiff_cli.language.printer import to_text
+from autodiff_cli.language.program import read
 from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
@@ -337,3 +339,17 @@ def test_kinks_of_operations_on_whole_arrays() -> None:
         assert kink is not None
         for numbers, expected in cases.items():
             assert bool(kink(np.array(numbers)[:, None])) is expected, (name, numbers)
+
+
+@each("op", [op for op in all_ops() if op.vanishes], ids=lambda op: op.name)
+def test_helpers_vanish_where_their_formula_is_undefined_and_their_value_is_0(op: Op) -> None:
+    names = [*"abc"[: op.min_inputs]]
+    helper = op(*map(variable, names))
+    tapes = Tape([helper]), Tape([read(to_text(helper)).output])
+    for point in itertools.product((-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 3.0), repeat=len(names)):
+        with ignore_float_errors():
+            value, formula = (forward(tape, FLOATS, dict(zip(names, point, strict=True)))[-1] for tape in tapes)
+        if predicates(op.name, "vanishes", point):
+            assert value == 0 or math.isnan(value), point
+        else:
+            assert value != 0 or formula == 0, point

@@ -34,7 +34,6 @@ DECAY = ROOT / "docs" / "data" / "decay.csv"
         "ops sin",
         "doctor",
     ],
-    sampled=True,
 )
 def test_paragraphs_stand_apart(line: str) -> None:
     lines = run_cli(line).removesuffix("\n").split("\n")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autodiff_cli.render.formatting import display_width
 from autodiff_cli.render.report import Column, Paper, Style, TerminalPaper, TextTable
+from tests.each import each
 
 TITLES = (Column("id", is_number=True, is_optional=True), Column("node"), Column("value", is_number=True))
 ROWS = st.lists(
@@ -67,6 +69,26 @@ def test_a_long_table_shows_its_ends_and_counts_omitted_rows() -> None:
     assert "940 rows omitted" in drawn
     assert "--json" in drawn
     assert in_pipe(table).count("\n") == 1001
+
+
+@each("most", [None, 2, 5, 12])
+@each("count", range(16))
+def test_long_lists_show_their_ends_or_their_start_and_count_the_rest(count: int, most: int | None) -> None:
+    def lines(write: Callable[[Paper], None]) -> list[str]:
+        paper = Paper(io.StringIO())
+        paper.max_rows = most
+        write(paper)
+        return paper.stream.getvalue().split()  # type: ignore[attr-defined]
+
+    items = [*map(str, range(1000, 1000 + count))]
+    shown = lines(lambda paper: paper.write_items(items, paper.line, "item"))
+    half = count if most is None or count <= most else most // 2
+    omitted = ["…", str(count - 2 * half), *shown[half + 2 : len(shown) - half]] if half < count else []
+    assert shown == [*items[:half], *omitted, *(items[-half:] if half < count else [])]
+    assert not omitted or omitted[2].startswith("item")
+    rest = f"… {count - most} more; --json has all".split() if most is not None and count > most else []
+    title = ["title"] if items else []
+    assert lines(lambda paper: paper.section("title", items, limit=most)) == [*title, *items[:most], *rest]
 
 
 def test_text_is_never_markup() -> None:

@@ -157,6 +157,14 @@ def test_the_loss_of_a_row(tmp_path: Path) -> None:
     assert r"\frac{\partial L}{\partial a} &= -2 \, x \, \left(y - a \, x\right)" in output
 
 
+def test_derivatives_of_large_formulas_are_numbers_alone() -> None:
+    for terms in (9, 60):
+        text = worked_solution(trace(ad.parse(" + ".join(f"x^{k}" for k in range(2, terms))), {"x": 1}))
+        slope = sum(range(2, terms))
+        assert (rf"\frac{{\partial f}}{{\partial x}} &= {slope}" in text) == (terms == 60)
+        assert (r"\frac{\partial f}{\partial x} &= 2 \, x" in text) == (terms == 9)
+
+
 @pytest.mark.parametrize("count", [7, 8, 9, 12])
 def test_of_many_operands_the_first_and_the_last_are_set(count: int) -> None:
     point = {f"a{k}": float(k) for k in range(1, count + 1)}

@@ -94,6 +94,14 @@ def test_a_long_text_is_shortened_between_words(words: list[str]) -> None:
             assert "*" in text[cut - 1 : cut + 1]
 
 
+@given(st.lists(st.text(string.ascii_letters + "._123", min_size=1, max_size=40), min_size=3), st.integers(1, 30))
+def test_both_ends_of_a_long_text_are_shortened_by_the_same_rule(words: list[str], half: int) -> None:
+    """A text that is read backwards is shortened to what the text is, but for the note."""
+    text = "*".join(words)
+    ends, mirrored = (shorten_middle(each, 2 * half).split(" … ") for each in (text, text[::-1]))
+    assert [ends[0], ends[-1]] == [mirrored[-1][::-1], mirrored[0][::-1]]
+
+
 def test_what_is_left_out_of_a_long_text_is_counted() -> None:
     assert shorten_middle("x" * 80, 10) == "xxxxx … (70 characters) … xxxxx"
     assert shorten_middle("x" * 30, 10) == "x" * 30  # a note as long as what it stands for says less

@@ -29,7 +29,7 @@ def encloses(bounds: tuple[float | str, float | str], exact: mpf) -> bool:
     return bool(low <= exact <= high)
 
 
-@each("seed", range(12), sampled=True)
+@each("seed", range(12))
 def test_a_polynomial_with_known_roots(seed: int) -> None:
     chance = random.Random(seed)
     roots = sorted({Fraction(chance.randint(-60, 60), chance.choice([1, 2, 3, 5, 8])) for _ in range(5)})
@@ -124,7 +124,6 @@ def test_complete_solutions(text: str, low: float, high: float, points: list[flo
         ("(x - 1)^2/(x - 1)", 1),
         ("where(x > 0, x - 3, 5)", 0),
     ],
-    sampled=True,
 )
 def test_what_cannot_be_proven_is_unresolved(text: str, at: float) -> None:
     found = ad.parse(text).solve(x=(-1, 2))
@@ -147,7 +146,6 @@ def test_what_cannot_be_proven_is_unresolved(text: str, at: float) -> None:
         ("0.99999999999999999999 + cos(x)", [math.pi - 1.41421356237310e-10, math.pi + 1.41421356237310e-10]),
         ("x^2*exp(x) + 1e-30", []),
     ],
-    sampled=True,
 )
 def test_where_a_function_touches_zero_or_nearly(text: str, points: list[float]) -> None:
     found = ad.parse(text).solve(x=(-0.7, 4.8))
@@ -188,7 +186,6 @@ def test_curves_that_touch_or_nearly(seed: int) -> None:
         ("[x^2 - y^2, x*y]", "xy", [(0, 0)]),
         ("[exp(x) - 1 - y, x*(x - y) + y^2]", "xy", [(0, 0)]),
     ],
-    sampled=True,
 )
 def test_systems_with_singular_zeros(text: str, names: str, points: list[tuple[float, ...]]) -> None:
     found = ad.parse(text).solve(dict.fromkeys(names, (-2, 2.1)))
@@ -333,7 +330,7 @@ def test_a_search_that_is_cut_short_bounds_the_global_minimum_well() -> None:
     assert 1 - 1e-2 < low <= 1 <= high < 1 + 1e-9
 
 
-@each("equations, box, count", SYSTEMS, sampled=True)
+@each("equations, box, count", SYSTEMS)
 def test_systems_of_the_literature(equations: str, box: dict[str, tuple[float, float]], count: int) -> None:
     f = ad.parse(equations)
     found = f.solve(box)

@@ -177,7 +177,6 @@ def test_it_resumes_on_another_number_of_threads_and_writes_checkpoints(tmp_path
 # --- of another fit
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("change", "named"),
     [

@@ -103,6 +103,16 @@ def test_nearly_unidentifiable_parameters_are_named() -> None:
     assert "`a` and `c` are hardly distinguishable with these data: their correlation is -0.999" in said(two)
 
 
+def test_two_parameters_alone_that_are_nearly_unidentifiable_are_named() -> None:
+    """The correlation of a line's parameters is known from the moments of x. The errors are larger than `a`."""
+    x = 1000 + X
+    found = ad.fit("y ~ a + b*x", {"x": x, "y": NOISE})
+    correlation = -np.mean(x) / np.sqrt(np.mean(x**2))
+    assert found.correlation[0, 1] == pytest.approx(correlation, abs=1e-9)
+    (warning,) = [each for each in found.warnings if "hardly distinguishable" in each]
+    assert warning.startswith("`a` and `b` are hardly distinguishable with these data: their correlation is -0.999")
+
+
 def test_high_correlations_of_well_known_parameters_do_not_matter() -> None:
     years = 2000 + 10 * X
     found = ad.fit("y ~ a + b*t", {"t": years, "y": 3 * years + NOISE})

@@ -284,11 +284,7 @@ def test_nonlinear_models(
         assert minus_log_likelihood(theta + 0.3 * step) > at_end < minus_log_likelihood(theta - 0.3 * step)
 
 
-@each(
-    "model",
-    ["y ~ a*exp(-(c + u[g])*x) + v[h]", "y ~ a*exp(-(c + u[g])*x + v[g]*x^2)", "y ~ exp(u[g]*v[h]) + a*x"],
-    sampled=True,
-)
+@each("model", ["y ~ a*exp(-(c + u[g])*x) + v[h]", "y ~ a*exp(-(c + u[g])*x + v[g]*x^2)", "y ~ exp(u[g]*v[h]) + a*x"])
 def test_gradients(model: str) -> None:
     names = ["u[g]", "v[h]" if "v[h]" in model else "v[g]"]
     priors = {names[0]: "normal(m, exp(t))", names[1]: "normal(0, s)"}

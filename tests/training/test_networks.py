@@ -100,7 +100,6 @@ def test_a_sine(activation: str) -> None:
     assert found.loss < 1e-3
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(3))
 def test_a_parabola_by_plain_gradient_descent_row_by_row(seed: int) -> None:
     x = np.linspace(-1, 1, 50)

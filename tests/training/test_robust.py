@@ -108,7 +108,7 @@ def test_the_estimate_is_that_of_iterated_weights(loss: str) -> None:
     assert found.parameters == pytest.approx({"a": 2, "b": 1}, abs=0.15)
 
 
-@each("loss", ROBUST, sampled=True)
+@each("loss", ROBUST)
 def test_errors_have_the_formula_of_huber(loss: str) -> None:
     """With the correction for few rows, from the definitions of the losses."""
     x = np.linspace(0, 3, 12)

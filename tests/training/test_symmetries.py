@@ -30,7 +30,6 @@ CASES: list[tuple[str, Any, dict[str, float], dict[str, float]]] = [
 # fmt: on
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(("model", "y", "start", "expected"), CASES)
 def test_one_of_many_equal_points_is_reported(model: str, y: Any, start: Any, expected: Any) -> None:
     data = {"x": X, "y": y + NOISE}

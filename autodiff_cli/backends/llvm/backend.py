@@ -529,4 +529,4 @@ def _block_rows(plan: KernelPlan) -> int:
     by_row = [item for item in plan.items if item.stage is Stage.ROW]
     widest = max((item.size for item in by_row if not is_total(item)), default=1)
     shorter = max(widest / (_MAX_BLOCK_VALUES / _BLOCK_ROWS), sum(is_total(item) for item in by_row) / 32)
-    return int(2 ** round(math.log2(max(_MIN_BLOCK_ROWS, min(_BLOCK_ROWS, _BLOCK_ROWS / max(1.0, shorter))))))
+    return int(2 ** round(math.log2(max(_MIN_BLOCK_ROWS, min(_BLOCK_ROWS, _BLOCK_ROWS / shorter)))))

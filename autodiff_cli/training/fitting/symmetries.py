@@ -475,8 +475,6 @@ class Sinusoids:
             at_two[index] *= 2
             slopes, span_at_two = self._row_slopes(index, at_one), np.ptp(self._row_slopes(index, at_two))
             span = float(np.ptp(slopes))
-            if not (span > 0 and np.isfinite(span)):
-                continue
             if abs(span_at_two / span - 1) < _SPAN_TOLERANCE:
                 unit, power = 2 * np.pi / span, 1
             elif abs(4 * span_at_two / span - 1) < _SPAN_TOLERANCE:

@@ -183,7 +183,7 @@ def divide_files(files: DataSource, count: int) -> list[list[FileShare]] | None:
         begin, end = extent
         parts = min(max(1, round(count * size / max(1, sum(sizes)))), max(1, end - begin))
         ends = [begin + (end - begin) * k // parts for k in range(parts + 1)]
-        shares.append([FileShare(path, size, file.options, (ends[k], ends[k + 1])) for k in range(parts)])
+        shares.append([FileShare(path, size, file.options, share) for share in itertools.pairwise(ends)])
     return shares
 
 

@@ -737,7 +737,7 @@ def _correlation_warnings(
 ) -> list[list[str]]:
     """Return warnings of strong correlations for each fit, where its correlation matrix is known."""
     warnings = [list[str]() for _ in theta]
-    if objective.classes is not None or theta.shape[1] < 2:
+    if objective.classes is not None:
         return warnings
     is_strong = (np.abs(matrices) > COVARIANCE.high_correlation) & ~np.eye(theta.shape[1], dtype=np.bool_)
     is_imprecise = estimate.standard_errors > COVARIANCE.large_relative_error * np.abs(theta)

@@ -163,7 +163,7 @@ def check_poles(text: str, has_gradient: bool) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
-@each("text", AT_POLES, sampled=True)
+@each("text", AT_POLES)
 def test_poles_and_signs_of_exact_quotients_are_those_of_numpy(text: str) -> None:
     check_poles(text, has_gradient=True)
 

@@ -251,6 +251,10 @@ def test_trace_shows_where_the_variance_comes_from_path_by_path() -> None:
     assert {name: source["share"] for name, source in arrays.items()} == pytest.approx({"v[0]": 0.36, "v[1]": 0.64})
     many = run_cli("trace x*x*x*x --x 2+-0.1 --limit 1 --json").json["variance_paths"]["x"]
     assert (len(many["paths"]), many["rest"]) == (1, {"count": 3, "share": pytest.approx(0.75)})
+    text = run_cli("trace x*x*x*x --x 2+-0.1 --limit 1")
+    assert "0.1 × 8 = 0.8, 25.0 % of the variance" in text
+    assert "… and 3 more, together 2.4, 75.0 % of the variance" in text
+    assert "all paths together: 3.2" in text
 
 
 @each(

@@ -82,7 +82,7 @@ def test_no_line_of_the_list_is_wide() -> None:
 
 
 @each("width", [40, 80])
-@each("name", ["tanh", "gamma", "max", "prod", "gelu", "normal_pdf"], sampled=True)
+@each("name", ["tanh", "gamma", "max", "prod", "gelu", "normal_pdf"])
 def test_an_operation_fits_a_terminal(name: str, width: int) -> None:
     output = run_cli(["ops", name], terminal=width)
     assert output.status == 0

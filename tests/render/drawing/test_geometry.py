@@ -109,7 +109,6 @@ def boxes_of(image: ElementTree.Element) -> dict[str, list[Rectangle]]:
     return boxes
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("text", TEXTS)
 def test_every_arrow_leads_from_box_to_box_and_nothing_is_covered_or_cut_off(text: str) -> None:
     found = traced(text)

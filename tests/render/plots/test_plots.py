@@ -161,7 +161,6 @@ def test_points_stand_where_their_numbers_are() -> None:
     assert points.get_xydata().tolist() == [[0, 1], [1, 3], [2, 5.5], [4, 9]]
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("width", [24, 40, 80, 200])
 def test_a_picture_in_characters_keeps_within_the_width(width: int) -> None:
     for rows in (20, 500):

@@ -330,6 +330,24 @@ def test_missing_cells_and_columns() -> None:
         ad.fit_by("y ~ a*x", decays([5, 5]), "group", fixed={"a": 1})
 
 
+def test_a_report_has_the_groups_that_fail_and_the_rows_that_are_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "d.csv"
+    file.write_text("x,y,g\n1,2,A\n2,3.5,A\n3,5,A\n-1,2,B\n-2,2,B\n,3,A\n,,B\n")
+    line = ["train", "y ~ a*log(x)", str(file), "--by", "g", "--drop-missing"]
+    text, document = run_cli(line), run_cli([*line, "--json"]).json
+    alone = np.log([1, 2, 3]) @ [2, 3.5, 5] / np.sum(np.log([1, 2, 3]) ** 2)
+    first, second = document["groups"]
+    assert (document["rows"], first["by"], second["by"]) == (5, "A", "B")
+    assert (first["rows"], first["parameters"]["a"]) == (3, pytest.approx(alone))
+    assert (first["converged"], second["converged"]) == (True, False)
+    assert any("`log(x)` is nan in row 1" in warning for warning in second["warnings"])
+    assert "2 groups, 5 rows" in text
+    assert "converged: 1 of 2" in text
+    assert "rows left out because of missing cells: 2" in text
+    assert "  B: the loss is nan at the start: `log(x)` is nan in row 1 (y = 2, x = -1) and 1 more" in text
+    assert text.stderr.startswith("1 of 2 groups failed; the first is B: the loss is nan")
+
+
 @pytest.mark.slow
 def test_many_groups_take_their_steps_together() -> None:
     data = decays([20] * 2000)
@@ -621,7 +639,6 @@ def test_a_fit_does_not_depend_on_the_other_groups_of_its_batch() -> None:
         assert every[group.by].parameters == group.fit.parameters
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "options", "is_tested"),
     [

@@ -72,7 +72,6 @@ def test_adamw_shrinks_the_parameters_apart_from_the_step() -> None:
     np.testing.assert_allclose(moved, plain - RATE * 0.01 * np.array(theta), rtol=1e-15)
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_each_reaches_the_bottom_of_a_bowl(name: str) -> None:
     theta, scale = np.array([1.0, -2.0]), np.array([1.0, 4.0])

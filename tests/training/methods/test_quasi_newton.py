@@ -34,7 +34,6 @@ def decay(noise: float = 0.02) -> dict[str, Any]:
     return {"t": T, "y": 2.5 * np.exp(-1.3 * T) + 0.1 + np.random.default_rng(0).normal(0, noise, len(T))}
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e6])
 @pytest.mark.parametrize(
     "start", [{}, {"a": 2.5, "b": 1.3, "c": 0.1, "s": 0.02}, {"s": 10}, {"a": 9, "b": 0.1, "s": 0.3}]
@@ -114,7 +113,6 @@ def rosenbrock(x: Any) -> Any:
     return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("count", [2, 5, 10])
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
 def test_a_curved_valley(count: int, scale: float) -> None:

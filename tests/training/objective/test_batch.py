@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import autodiff_cli as ad
 from autodiff_cli.array_types import Array
@@ -24,7 +26,7 @@ from autodiff_cli.training.objective.batch import (
     rounding_squares,
 )
 from autodiff_cli.training.objective.parameters import Bounds
-from tests.each import each
+from tests.each import each, examples
 
 ROWS = 23
 GENERATOR = np.random.default_rng(6)
@@ -219,6 +221,13 @@ def test_the_variation_of_a_target_has_digits_also_far_from_0(offset: float) -> 
     y = offset + np.array([1.0, 2.0, 4.0, 4.0, 4.0])
     batch = GroupBatch(ad.Objective("y ~ a", {"y": y}), [np.arange(3), np.array([2, 3, 4])])
     assert batch.target_variations(np.arange(2)).tolist() == [pytest.approx(14 / 3, rel=1e-14), 0.0]
+
+
+@given(st.floats(0.1, 1e9), st.lists(st.floats(0.1, 10), min_size=2, max_size=9))
+@examples(60)
+def test_a_target_that_is_the_same_in_all_rows_has_no_variation(y: float, weights: list[float]) -> None:
+    objective = ad.Objective("y ~ a", {"y": np.full(len(weights), y), "w": weights}, weights="w")
+    assert GroupBatch(objective, [np.arange(len(weights))]).target_variations(np.arange(1)).tolist() == [0.0]
 
 
 def test_gathered_rows_are_kept_within_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from autodiff_cli import ExpressionError, Objective, fit, fit_by, load
+from tests.each import examples
 from tests.support import run_cli
 
 T = np.linspace(0, 5, 30)
@@ -89,6 +92,22 @@ def test_columns_that_are_written_otherwise_are_suggested(target: str) -> None:
             assert fit(refused.value.suggestion, MEASURED).parameters.keys() == {"a", "b", "c"}
     with pytest.raises(ExpressionError, match=r"Did you mean ``Signal \[mV\]``\?"):
         fit("Signal ~ a", MEASURED)
+
+
+@given(
+    st.lists(st.sampled_from(["net", "weight", "of", "dry", "soil", "24", "h"]), min_size=2, max_size=5, unique=True),
+    st.lists(st.sampled_from([" ", ". ", " (", "_ ", " [", " % "]), min_size=4, max_size=4),
+    st.sampled_from(["", ")", " %", "]"]),
+    st.sampled_from(["_", " ", ".", "-"]),
+)
+@examples(60)
+def test_columns_of_any_number_of_words_are_suggested(words: list[str], seams: list[str], end: str, blank: str) -> None:
+    """A column is found by its words, whatever stands between them, and with or without what follows the last."""
+    column = "".join(f"{seam}{word}" for seam, word in zip(["", *seams], words, strict=False)) + end
+    for name in (blank.join(words), blank.join(words).upper(), column):
+        with pytest.raises(ExpressionError) as refused:
+            Objective(f"v ~ a*{name} + b*{column}", {column: T, "v": T})
+        assert refused.value.suggestion == f"v ~ a*`{column}` + b*`{column}`"
 
 
 @pytest.mark.parametrize(

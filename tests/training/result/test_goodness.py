@@ -255,11 +255,7 @@ def test_errors_where_squares_vanish_or_are_huge(unit: float) -> None:
         assert scaled.stderr[name] == pytest.approx(plain.stderr[name] * unit, rel=1e-7)
 
 
-@each(
-    "options",
-    [{}, {"weights": "w"}, {"sigma": "w"}, {"sigma": "w", "absolute_sigma": True}, {"loss": "huber"}],
-    sampled=True,
-)
+@each("options", [{}, {"weights": "w"}, {"sigma": "w"}, {"sigma": "w", "absolute_sigma": True}, {"loss": "huber"}])
 def test_figures_follow_the_unit_and_not_the_order_of_rows(options: dict[str, Any]) -> None:
     unit, order = 8.0, np.random.default_rng(3).permutation(N)
     weights = np.random.default_rng(1).uniform(0.5, 2, N)
@@ -289,7 +285,6 @@ CONSTANTS = [
 ]
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(("model", "constant"), CONSTANTS)
 @each("rows", [3, 20])
 def test_a_target_that_is_the_same_in_all_rows_is_fitted(model: str, constant: float, rows: int) -> None:
@@ -494,7 +489,6 @@ def test_a_single_layer_of_a_softmax_reaches_its_one_minimum_and_has_errors() ->
 # --- reports
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("model", ["y ~ a + b*x", "y ~ a*exp(b*x)", "y ~ a*x^b"])
 def test_a_predictor_that_is_the_same_in_all_rows_explains_exactly_nothing(model: str) -> None:
     generator = np.random.default_rng(1)

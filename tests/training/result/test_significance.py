@@ -61,7 +61,6 @@ def test_models_without_a_constant_have_no_test_against_it(model: str) -> None:
     assert ad.fit(model, MTCARS, no_columns=True).null_test is None
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "options"),
     [

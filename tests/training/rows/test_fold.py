@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from autodiff_cli.backends import gradient_descent
+from autodiff_cli.backends.llvm import backend as llvm_backend
 from autodiff_cli.backends.reductions import block_slices, fold
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training import rows as rows_module
@@ -140,6 +142,27 @@ def test_an_epoch_takes_a_step_for_each_batch_of_rows(
     objective = Objective.of("y ~ a*x", as_dataset(data), asked)
     end = fit_objective(objective.with_rows(Gathered(objective.table)), asked).parameters["a"]
     assert end == pytest.approx(1e-7 * 40 / batch_size * 2 * np.mean(data["x"] * data["y"]), rel=1e-4)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+@pytest.mark.parametrize("kind", [MemoryRows, Gathered])
+def test_progress_of_an_epoch_is_its_number_and_the_share_of_its_rows_with_their_mean_loss(
+    kind: type[MemoryRows], backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a learning rate of practically 0, the losses of batches are those at the start."""
+    monkeypatch.setattr(rows_module, "MAX_FULL_SHUFFLE_ROWS", 30)
+    monkeypatch.setattr(gradient_descent, "MAX_FULL_SHUFFLE_ROWS", 30)
+    monkeypatch.setattr(gradient_descent, "_PROGRESS_SECONDS", -1.0)
+    monkeypatch.setattr(llvm_backend, "_CALL_SECONDS", 0.0)
+    monkeypatch.setattr(llvm_backend, "_GATHER_BYTES", 4 * 8)  # a batch
+    columns = {"y": np.full(40, 3.0)}
+    asked = FitOptions(optimizer="sgd", epochs=3, batch_size=4, learning_rate=1e-30, start={"a": 0.0}, backend=backend)
+    objective, seen = Objective.of("y ~ a", as_dataset(columns), asked), list[Any]()
+    fit_objective(objective.with_rows(kind(objective.table)), asked, seen.append)
+    batches = range(1, 10)
+    assert [report.number for report in seen] == [number for number in (1, 2, 3) for _ in batches]
+    assert [report.fraction for report in seen] == 3 * [k / 10 for k in batches]
+    assert {report.loss for report in seen} == {9.0}
 
 
 class Sent(MemoryRows):

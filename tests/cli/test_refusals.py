@@ -1,0 +1,55 @@
+"""What commands and functions refuse, in the words that say what to do instead."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autodiff_cli as ad
+from autodiff_cli.training.result import statistics
+from tests.support import expect_refusal, run_cli
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("grad x^2 --x 3 x=3", "unexpected argument `x=3`; to set a variable, use `--x 3`"),
+        ("trace - - --row 1", "MODEL and DATA cannot both be standard input"),
+        ('compare "y ~ a*x" - -', "only one of DATA and the models can be standard input"),
+        ('train "y ~ a*x" https://a.org/d.csv', "files are not read from the web; download the file"),
+        ('grad "spline(x, 1, 2)" --x 1', "`spline` takes x and two or more pairs of knot and value"),
+        ('train "y ~ a*x" {data} --resume {data}', "d.csv: not a checkpoint"),
+        ('train "y ~ a*x" {data} --resume {data}.none', "d.csv.none: no such file"),
+        ("predict {model} --inverse x --z 3 --y 2", "the model has no column `z`"),
+    ],
+)
+def test_commands_that_cannot_be_meant(line: str, message: str, tmp_path: Path) -> None:
+    data, model = tmp_path / "d.csv", tmp_path / "m.json"
+    data.write_text("x,y\n1,2\n2,3\n3,5\n4,4\n")
+    assert run_cli(f'train "y ~ a*x" {data} --save {model}').status == 0
+    expect_refusal(run_cli(line.format(data=data, model=model)), message)
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        expect_refusal(run_cli(f"serve --port {port}"), f"--port {port}: address already in use; use --port 0")
+
+
+@pytest.mark.parametrize("data", [[1.0, 2.0], 3.0, np.ones((3, 2))])
+def test_data_without_names_of_columns(data: Any) -> None:
+    with pytest.raises((TypeError, ad.DataError), match=r"named columns|has no column names"):
+        ad.fit("y ~ a*x", data)
+
+
+def test_standard_errors_of_very_many_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "MAX_COVARIANCE_SIZE", 2)
+    data = {"x": np.arange(9.0), "y": np.arange(9.0) ** 2}
+    for model, has_errors in (("y ~ a + b*x", True), ("y ~ a + b*x + c*x^3", False)):
+        found = ad.fit(model, data)
+        assert all((error is not None) == has_errors for error in found.stderr.values())
+        assert any("there are more than 2 parameters" in each for each in found.warnings) != has_errors
