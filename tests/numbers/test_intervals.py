@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -124,6 +125,22 @@ def test_a_step_function_is_continuous_only_between_its_jumps() -> None:
     enclosed = forward(tape, INTERVALS, {"x": Intervals.between([0.2, 0.2], [0.9, 1.0])})[1]
     assert enclosed.is_continuous.tolist() == [True, False]
     assert (enclosed.lower.tolist(), enclosed.upper.tolist()) == ([0, 0], [0, 1])
+
+
+CHOICES = ("and", "or", "where")  # which may be defined where an operand is not
+ENDS = ((0.0, 0.0), (1.0, 1.0), (2.0, 2.0), (0.5, 0.5), (-1.0, -1.0), (0.2, 0.7), (-0.5, 0.5))
+
+
+@each("name", [name for name in INTERVALS.table if get_op(name).max_inputs in (1, 2) and name not in CHOICES])
+def test_nothing_is_defined_where_an_operand_may_not_be(name: str) -> None:
+    count = get_op(name).max_inputs or 1
+    function = INTERVALS.function(get_op(name), count)
+    for ends in itertools.product(ENDS, repeat=count):
+        for k in range(count):
+            operands = [Intervals.between(*pair) for pair in ends]
+            operands[k] = operands[k]._replace(is_continuous=np.asarray(False))
+            with np.errstate(all="ignore"):
+                assert not function(*operands).is_continuous, (ends, k)
 
 
 @each("op", [op for op in all_ops() if op.min_inputs == 1 == op.max_inputs and op.domain is not None])
