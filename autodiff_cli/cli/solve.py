@@ -98,8 +98,10 @@ def _optimum_output(call: Call, expression: str, options: SearchOptions, is_maxi
     from autodiff_cli.solving import solutions
 
     problem = _read_problem(call, expression, options, with_start=True)
+    if options.plot and not problem.ranges:
+        raise BadInput("--plot draws the function over a range LOW..HIGH, and there is none")
     optima = solutions.optimize(problem, is_maximum)
-    report = optima_report(optima, problem if options.plot and problem.ranges else None)
+    report = optima_report(optima, problem if options.plot else None)
     return Output(report, ExitStatus.DONE if problem.ranges or optima.points else ExitStatus.FAILED)
 
 

@@ -16,7 +16,7 @@ import re
 import warnings
 import zipfile
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, BinaryIO, TypeAlias, cast
@@ -30,6 +30,7 @@ from autodiff_cli.data.json_records import parse_json
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.table import Record, TextBatch, format_numbers
 from autodiff_cli.language.errors import format_names
+from autodiff_cli.options import command_words
 
 # --- Formats that pyarrow reads
 
@@ -421,6 +422,7 @@ def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
         source.buffer_all()  # only plain delimited text can be read as it arrives
     source.check_compressed_format()
     if source.first_bytes.startswith(_ZIP_MAGIC):
+        _refuse_options(source, dialect, ("delimiter", "decimal", "encoding"), "a workbook")
         return DelimitedText(_workbook_text(source, dialect.sheet), dialect, "workbook (.xlsx)")
     start = source.first_text_bytes.lstrip(_LEADING_WHITESPACE)
     is_json = start.startswith(JsonLines.MAGIC) and (".json" in source.name or _JSON_START.match(start))
@@ -430,10 +432,18 @@ def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
         kind for kind in (Parquet, Feather) if source.first_bytes.startswith(kind.MAGIC)
     ] or [JsonLines] * bool(is_json)
     if not typed:
+        _refuse_options(source, dialect, ("sheet",), "text")
         return DelimitedText(source, dialect)
-    if dialect.skip or dialect.units_row:
-        raise DataError(f"{source.name}: --skip and --units-row are for text, but this is {typed[0].title}")
+    ignored = ("delimiter", "decimal", "comment", "no_header", "skip", "units_row", "sheet")
+    _refuse_options(source, dialect, ignored if typed == [JsonLines] else (*ignored, "encoding"), typed[0].title)
     return typed[0](source, dialect.date_format)
+
+
+def _refuse_options(source: ByteSource, dialect: FileOptions, ignored: Iterable[str], kind: str) -> None:
+    """Raise DataError if options are given that have no effect on a kind of file."""
+    for name in ignored:
+        if getattr(dialect, name):
+            raise DataError(f"{source.name}: {command_words(name)} has no effect on {kind}: leave it out")
 
 
 def _workbook_text(source: ByteSource, sheet: str | None) -> ByteSource:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +31,6 @@ def test_commands_that_cannot_be_meant(line: str, message: str, tmp_path: Path) 
     data.write_text("x,y\n1,2\n2,3\n3,5\n4,4\n")
     assert run_cli(f'train "y ~ a*x" {data} --save {model}').status == 0
     expect_refusal(run_cli(line.format(data=data, model=model)), message)
-
-
-def test_a_port_that_is_taken() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        expect_refusal(run_cli(f"serve --port {port}"), f"--port {port}: address already in use; use --port 0")
 
 
 @pytest.mark.parametrize("data", [[1.0, 2.0], 3.0, np.ones((3, 2))])

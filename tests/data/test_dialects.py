@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import feather
+from pyarrow import feather, parquet
 
 import autodiff_cli as ad
 from autodiff_cli.data.dialect import CellParser, FileOptions
@@ -206,6 +206,37 @@ def test_workbooks_are_read_by_their_sheets(tmp_path: Path) -> None:
     assert opened(content, sheet="more").names == ("u",)
     with pytest.raises(DataError, match="no sheet `other`; the sheets are Sheet, more"):
         opened(content, sheet="other")
+
+
+GIVEN: dict[str, Any] = {
+    "delimiter": ";", "decimal": ",", "comment": "%", "no_header": True, "skip": 1, "units_row": True,
+    "encoding": "latin-1", "sheet": "Sheet",
+}  # fmt: skip
+USED_IN = {
+    ".csv": {*GIVEN} - {"sheet"},
+    ".xlsx": {"comment", "no_header", "skip", "units_row", "sheet"},
+    ".jsonl": {"encoding"},
+    ".parquet": set(),
+}
+
+
+def test_options_without_an_effect_on_a_format_are_refused(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["x", "y"], [1.5, 2.0], [2.5, 3.0]):
+        book.active.append(row)
+    book.save(tmp_path / "data.xlsx")
+    parquet.write_table(pa.table({"x": [1.5, 2.5], "y": [2.0, 3.0]}), tmp_path / "data.parquet")
+    (tmp_path / "data.jsonl").write_text('{"x": 1.5, "y": 2}\n{"x": 2.5, "y": 3}\n')
+    (tmp_path / "data.csv").write_text("x,y\n1.5,2\n2.5,3\n")
+    for (ending, used), (name, value) in itertools.product(USED_IN.items(), GIVEN.items()):
+        message = ""
+        try:
+            open_data([str(tmp_path / f"data{ending}")], options=FileOptions(**{name: value}))
+        except DataError as error:
+            message = str(error)
+        is_refused = f"--{name.replace('_', '-')} has no effect on" in message
+        assert is_refused == (name not in used), (ending, name, message)
 
 
 def test_no_header() -> None:

@@ -93,6 +93,7 @@ def test_a_local_search() -> None:
 def test_plots() -> None:
     assert "line: x^2 - 2" in run_cli('solve "x^2 - 2" --x 0..2 --plot')
     assert "y over x, o: points found" in run_cli('maximize "x*y*(1 - x - y)" --x 0..1 --y 0..1 --plot')
+    expect_refusal(run_cli('minimize "x^2 - 2*x" --x 0 --plot'), "over a range LOW..HIGH")
 
 
 def test_a_long_search_shows_its_progress_in_a_terminal() -> None:

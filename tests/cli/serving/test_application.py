@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -292,3 +293,10 @@ def test_without_the_extra_the_message_names_what_to_install(monkeypatch: pytest
 def test_what_it_does_not_take_is_refused(line: str) -> None:
     found = run_cli(line)
     assert (found.status, found) == (2, "")
+
+
+@pytest.mark.usefixtures("_extra")
+def test_a_port_that_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        expect_refusal(run_cli(f"serve --port {port}"), f"--port {port}: address already in use; use --port 0")
