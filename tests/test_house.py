@@ -200,6 +200,23 @@ def test_arguments_in_docstrings_exist() -> None:
             assert documented <= parameters, f"{file.name}: {node.name} has no {documented - parameters}"
 
 
+@pytest.mark.slow
+def test_names_in_docstrings_and_in_the_architecture_exist() -> None:
+    known = {"signal_mv"} | {part for module in MODULES for part in module.split(".")}  # the first is an example
+    for node in (node for file in FILES for node in nodes_of(file)):
+        known |= {str(getattr(node, field)) for field in ("name", "id", "attr", "arg") if hasattr(node, field)}
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+            known.add(node.value)
+    texts = {ROOT / "docs" / "architecture.md": (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")}
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef
+    for file in FILES:
+        docstrings = (ast.get_docstring(node) for node in nodes_of(file) if isinstance(node, documented))
+        texts[file] = "\n".join(filter(None, docstrings))
+    for file, text in texts.items():
+        named = re.findall(r"`(_?[a-z]{2,}(?:_[a-z]{2,})+|[A-Z][a-z]+[A-Z]\w+)`", text)
+        assert {*named} <= known, f"{file.name} names { ({*named} - known) }"
+
+
 def requirements() -> Iterator[Requirement]:
     """Every requirement of the project on this system, with all extras, and of its build."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@ its sub-expression.
 A label that is too long leaves out whole operands, so that it still shows which operation it is; only names lose their
 middle. If two different nodes end up with the same shortened label, each gets its number.
 
-`format_operation` writes an operation as at a blackboard: `2 × (-3)`, `sin(2)`.
+`format_operation_on_numbers` writes an operation as at a blackboard: `2 × (-3)`, `sin(2)`.
 """
 
 from __future__ import annotations

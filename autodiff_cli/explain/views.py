@@ -4,7 +4,7 @@
   product of its local derivatives; the gradient is the sum over all paths. There can be 2^300 of them, so they are
   counted and summed in a single pass, and listed one by one, largest first.
 - `variance_sources`: the paths along which the errors of uncertain inputs reach the output.
-- `forward_mode`: how fast every node changes with one variable, from the inputs to the output.
+- `ForwardMode`: how fast every node changes with one variable, from the inputs to the output.
 - `TapeRecord`: the values that every operation saves for the backward pass, and their memory. They are the values that
   occur in its local derivatives: none for a sum, the factors for a product, the output for `exp`. For `tanh` it is the
   output, too, because frameworks compute its derivative as textbooks do.
