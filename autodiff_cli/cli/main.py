@@ -81,11 +81,14 @@ def run(words: Sequence[str], environment: Environment) -> int:
     """
     from autodiff_cli.cli.environment import ExitStatus, Failure
     from autodiff_cli.language.errors import InputError
+    from autodiff_cli.options import OptionError
 
     try:
         status = _run_command(words, environment)
         environment.stdout.flush()
         return status
+    except OptionError as error:
+        return _fail(environment, _with_flags(str(error)), ExitStatus.BAD_INPUT)
     except InputError as error:
         return _fail(environment, str(error), ExitStatus.BAD_INPUT)
     except Failure as error:
@@ -142,6 +145,24 @@ def _run_command(words: Sequence[str], environment: Environment) -> int:
         environment.stdout.write(command.help(width))
         return 0
     return command.run(environment, rest)
+
+
+def _with_flags(message: str) -> str:
+    """Return the message of an `OptionError` with options of fits as users type them.
+
+    >>> _with_flags("chains needs posterior, the number of draws of each chain")
+    '--chains needs --posterior, the number of draws of each chain'
+    """
+    import re
+
+    from autodiff_cli.options import command_words, option_fields
+    from autodiff_cli.training.options import FitOptions
+
+    names = [*option_fields(FitOptions)]
+    compound, every = "|".join(name for name in names if "_" in name), "|".join(names)
+    pattern = rf"(?<![\w-])(?:{compound})\b|^(?:{every})(?= needs | requires | cannot )|(?<=needs )(?:{every})\b"
+    pattern += rf"|(?<=combined with )(?:{every})(?=:)"
+    return re.sub(pattern, lambda found: command_words(found[0]), message)
 
 
 def _fail(environment: Environment, message: str, status: ExitStatus) -> int:

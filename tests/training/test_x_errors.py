@@ -103,7 +103,7 @@ def test_on_the_command_line(tmp_path) -> None:
     assert found["stderr"]["b"] == pytest.approx(0.0579850090, rel=1e-6)
     assert found["r_squared"] is None
     assert "effective variance" in run_cli(["train", "y ~ a + b*x", str(path), *options])
-    expect_refusal(run_cli(["train", "y ~ a + b*x", str(path), "--x-sigma", "x=sx"]), "x_sigma needs sigma")
+    expect_refusal(run_cli(["train", "y ~ a + b*x", str(path), "--x-sigma", "x=sx"]), "--x-sigma needs --sigma")
     twice = [*options, "--x-sigma", "x=sy"]
     expect_refusal(run_cli(["train", "y ~ a + b*x", str(path), *twice]), "--x-sigma x is given twice")
 

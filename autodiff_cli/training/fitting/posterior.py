@@ -104,7 +104,7 @@ def check_posterior(objective: Objective, options: FitOptions) -> None:
     if hyperparameters(objective.priors) and options.starts:
         raise OptionError("posterior: with hierarchical priors, chains start at one fit: remove starts")
     if objective.is_penalised and not objective.has_priors:
-        raise OptionError("posterior cannot be combined with l1 or l2: write the penalty as a prior")
+        raise OptionError("posterior cannot be combined with a penalty: write l1 or l2 as a prior")
     if objective.is_network or objective.classes is not None:
         raise OptionError("posterior: individual weights of networks and classifiers are not identifiable")
     _check_deviations(objective)

@@ -233,7 +233,7 @@ def test_missing_cells_can_be_left_out(tmp_path: Path) -> None:
         ("'y ~ a*x' DATA --batch-size 2 --optimizer lm", "lm uses all rows at every step"),
         ("'y ~ a*x' DATA --weights w", "no column `w`"),
         ("'y ~ a*x' DATA --weights s --sigma s", "so give only one"),
-        ("'y ~ a*x' DATA --absolute-sigma", "absolute_sigma needs sigma"),
+        ("'y ~ a*x' DATA --absolute-sigma", "--absolute-sigma needs --sigma"),
         ("'y ~ a*x' DATA --fix a", "every parameter is fixed"),
         ("'y ~ a*x' DATA --fix a=1 --fix a=2", "--fix a is given twice"),
         ("'y ~ a*x' DATA --fix a=1 --a 2", "`a` is given two values"),
