@@ -153,6 +153,8 @@ def test_a_column_that_is_predicted_from_itself_is_warned_of(model: str) -> None
 def test_a_model_that_does_not_use_the_data_is_refused() -> None:
     with pytest.raises(ad.ExpressionError, match=r"the prediction uses no column of the data .`x`.;"):
         ad.fit("y ~ a + b", DATA)
+    with pytest.raises(ad.ExpressionError, match=r"Did you mean `x`\?"):  # of two that are close, the one in capitals
+        ad.fit("y ~ a + b*X", {**DATA, "kb": DATA["x"]})
     meant = ad.fit("y ~ a", DATA, no_columns=True)
     assert meant.parameters["a"] == pytest.approx(DATA["y"].mean())
 

@@ -303,7 +303,8 @@ def check_reads_data(model: Model, names: Sequence[str], named: Collection[str],
     unknown = [name for name in model.parameters if name not in user_names]
     products = ((name, f"{name[0]}*{name[1:]}") for name in unknown if name[1:] in others)  # `ax` for `a*x`
     similar = ((name, quote_name(close)) for name in unknown if (close := suggest(name, others)))
-    candidate: tuple[str, str | None] | None = next(itertools.chain(products, similar), None)
+    by_case = sorted(similar, key=lambda pair: pair[0].casefold() != pair[1].strip("`").casefold())
+    candidate: tuple[str, str | None] | None = next(itertools.chain(products, by_case), None)
     if candidate is None and len(others) == 1 and unknown:
         candidate = unknown[-1], quote_name(others[0]) if len(unknown) > 1 else None
     listed = format_names(others, "`")
