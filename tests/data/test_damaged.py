@@ -91,7 +91,6 @@ def damaged(content: bytes, chance: Random) -> bytes:
     return bytes(found)
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("seeds", [range(60), pytest.param(range(1000, 1600), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("kind", WHOLE)
 def test_a_damaged_file_is_read_or_refused_by_name(kind: str, seeds: range, tmp_path: Path) -> None:
@@ -105,7 +104,6 @@ def test_a_damaged_file_is_read_or_refused_by_name(kind: str, seeds: range, tmp_
             assert str(path) in str(error), seed  # noqa: PT017 - it may be read
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("seeds", [range(15), pytest.param(range(1000, 1100), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("kind", ["csv", "gzip", "parquet", "snappy"])
 def test_commands_answer_or_explain_the_error(kind: str, seeds: range, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from tests.each import examples
 VECTORS = st.lists(st.floats(-3, 3), min_size=2, max_size=5)
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["softmax", "logsoftmax", "norm", "logsumexp", "mean", "prod"])
 @examples(20)
 @given(x=VECTORS)

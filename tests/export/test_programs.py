@@ -95,7 +95,6 @@ NAMES = [
 # fmt: on
 
 
-@pytest.mark.sampled
 @EVERY
 def test_any_name_becomes_a_legal_one_of_its_own(tmp_path: Path, target: str) -> None:
     point = {name: 0.1 + 0.05 * k for k, name in enumerate(NAMES)}
@@ -215,7 +214,6 @@ def test_in_branches_of_arrays_that_are_not_taken_nothing_is_infinite(branch: st
         assert values[tape.outputs[0]] == pytest.approx(f(x=x, v=v, M=matrix), rel=1e-14)
 
 
-@pytest.mark.sampled
 @EVERY
 def test_names_of_objects_in_javascript_and_long_names(tmp_path: Path, target: str) -> None:
     names = ["__proto__", "constructor", "hasOwnProperty", "toString", "__defineGetter__", "a" * 70, "A" * 70, "a" * 71]
@@ -450,7 +448,6 @@ def test_a_function_has_a_legal_name(target: str, name: str) -> None:
         export(parse("x"), target, ExportOptions(name))
 
 
-@pytest.mark.sampled
 @EVERY
 def test_comments_end_nothing(target: str, tmp_path: Path) -> None:
     """Names in backticks may have any characters in them."""

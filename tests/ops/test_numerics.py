@@ -85,7 +85,7 @@ ACTIVATIONS: dict[str, tuple[Formula, Formula, Formula]] = {
 }
 
 
-@each("text", ACTIVATIONS, sampled=True)
+@each("text", ACTIVATIONS)
 def test_activations_far_out_and_near_0(text: str) -> None:
     points = [0.0, *(sign * size for size in (1e-300, 1e-9, 0.3, 3.0, 20.0, 36.9, 300.0, 800.0) for sign in (1, -1))]
     check(text, ACTIVATIONS[text], points, (9e-16, 9e-16, 2e-14))
@@ -204,7 +204,7 @@ SPECIAL: dict[str, tuple[Formula, tuple[float, ...]]] = {
 }
 
 
-@each("text", SPECIAL, sampled=True)
+@each("text", SPECIAL)
 def test_special_functions_in_tails_and_at_negative_numbers(text: str) -> None:
     """The second derivative of beta multiplies two differences of digammas, which may be near 0 themselves."""
     function, points = SPECIAL[text]

@@ -253,7 +253,6 @@ def test_a_mean_that_is_none_has_no_figures() -> None:
     assert math.isnan(found.log_likelihood)
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("option", ["weights", "sigma", "x_sigma"])
 @pytest.mark.parametrize("source", ["memory", "file"])
 def test_arrays_beside_the_data_lose_the_rows_that_the_data_lose(option: str, source: str, tmp_path: Path) -> None:

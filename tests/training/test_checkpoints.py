@@ -140,7 +140,6 @@ def test_what_is_known_is_not_computed_again(tmp_path: Path, monkeypatch: pytest
     assert len(asked) - whole <= 2  # of the errors, at the end
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("at", [2, 9, 19])
 def test_the_best_epoch_so_far_is_saved(tmp_path: Path, at: int) -> None:
     x = np.linspace(0, 1, 40)

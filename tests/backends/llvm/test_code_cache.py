@@ -79,7 +79,6 @@ SPOILS: list[Callable[[Path], None]] = [
 ]
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("spoil", SPOILS)
 def test_what_is_not_as_it_was_stored_is_made_again(
     folder: Path, compiled: list[str], spoil: Callable[[Path], None]

@@ -50,7 +50,6 @@ def arguments(name: str) -> NDArray[np.float64]:
             return np.concatenate([sizes, near, near * 1e-9, near * 1e-300, np.nextafter(-1, near[:9]), [0.0, -0.0]])
 
 
-@pytest.mark.sampled
 @every_width
 @pytest.mark.parametrize("name", ["sin", "cos", "exp", "log", "log1p"])
 def test_digits(name: str, width: int) -> None:

@@ -116,7 +116,7 @@ def test_a_long_search_shows_its_progress_in_a_terminal() -> None:
     assert searched(terminal=True, json=True) == searched(terminal=False) == ""
 
 
-@each("limit", [1, 30, 5000, 100_000], sampled=True)
+@each("limit", [1, 30, 5000, 100_000])
 def test_no_progress_is_left_when_a_report_begins(limit: int) -> None:
     stdout = io.StringIO()
     environment = Environment(io.StringIO(), stdout, stdout, True, clock=itertools.count(step=10).__next__)

@@ -16,7 +16,6 @@ def train(*options: str, model: str = MODEL):
     return run_cli(["train", model, DECAY, *options])
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("bounds", ["b=0:1.2", "0 < b <= 1.2", "b<1.2"])
 def test_active_bounds_are_reported(bounds: str) -> None:
     output = train("--bounds", bounds)

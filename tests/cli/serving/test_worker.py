@@ -184,7 +184,6 @@ def test_the_process_has_limits_of_time_memory_and_files() -> None:
     assert 2**28 < memory < 2**36
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "values", "options"),
     [

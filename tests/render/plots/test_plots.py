@@ -92,7 +92,6 @@ def test_the_curve_and_its_band_are_those_of_predict() -> None:
     assert rows.residuals == pytest.approx(found.residuals(decay()))
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "titles"),
     [
@@ -283,7 +282,7 @@ def test_zeros_on_a_logarithmic_axis_stand_left_of_a_break() -> None:
     assert axes_of(hidden, log="x")[0].get_legend_handles_labels()[1][0] == "4 rows, 1 not above 0"
 
 
-@each("least", [1e-9, 2e-9, 5e-9, 0.3, 70], sampled=True)
+@each("least", [1e-9, 2e-9, 5e-9, 0.3, 70])
 def test_zero_stands_half_a_decade_left_of_every_mark_and_point(least: float) -> None:
     dose = np.concatenate([[0, 0], np.geomspace(least, 5e3 * least, 12)])
     found = drawn("y ~ a + b*dose", {"dose": dose, "y": 2 + np.arange(14.0)})
@@ -382,7 +381,6 @@ def test_doses_stand_by_their_ratios() -> None:
     assert not fit_panels(drawn("y ~ a*exp(-b*x)", decay()))[0].is_x_logarithmic
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("step", "marks"),
     [

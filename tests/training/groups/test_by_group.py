@@ -62,7 +62,6 @@ def check_alike(found: FittedModel, wanted: FittedModel) -> None:
     assert found.confidence()["a"] == pytest.approx(wanted.confidence()["a"], rel=1e-7)
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("options", [{}, {"weights": "w"}, {"sigma": "w", "absolute_sigma": True}])
 def test_every_group_is_as_if_it_were_alone(options: dict[str, Any]) -> None:
     data = decays([20, 7, 33, 20, 12, 100])

@@ -59,7 +59,6 @@ def solved(model: str, columns: dict[str, Any], start: Any, bounds: Bounds | Non
     return outcome, objective.rss(outcome.theta)
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("model", MODELS)
 @examples(25)
 @given(st.lists(st.floats(0.3, 3), min_size=3, max_size=3), st.lists(st.floats(0.5, 2), min_size=3, max_size=3))
@@ -150,7 +149,6 @@ def test_an_end_at_a_kink_is_reported(unit: float) -> None:
     assert any(words.startswith("`k` ends at a kink of the loss") for words in found.warnings)
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(4))
 def test_no_small_step_lowers_the_loss_of_a_line_with_two_bends(seed: int) -> None:
     generator = np.random.default_rng(seed)

@@ -134,7 +134,6 @@ def test_proportions_that_scatter_more_than_binomial_ones() -> None:
     assert quasi.aic is None
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("mean", [0.05, 0.4, 3.0, 200.0])
 def test_counts_of_their_family_give_no_warning(mean: float) -> None:
     """A property: of 200 fits to Poisson counts of any size, hardly any is called overdispersed."""

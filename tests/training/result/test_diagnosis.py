@@ -292,7 +292,6 @@ def test_a_curve_that_is_infinite_or_undefined_between_rows_is_reported(
         ("y ~ a*b^x", {"b": 0.8}, 0.8**ROWS),
         ("y ~ v*x^n/(k^n + x^n)", {"k": 3.0, "n": 2.0}, ROWS**2 / (9 + ROWS**2)),
     ],
-    sampled=True,
 )
 def test_a_curve_without_poles_between_rows_is_not_called_infinite(
     model: str, start: dict[str, float], curve: Array
