@@ -74,7 +74,7 @@ def test_a_family_has_its_loss_as_in_fits(family: str, tmp_path: Path) -> None:
     values = " ".join(f"--{name} {value!r}" for name, value in ad.load(str(model)).parameters.items())
     row, fitted = run_cli(f"trace {line} --row 2 {values} --json"), run_cli(f"trace {model} {path} --row 2 --json")
     assert row.json["value"] == fitted.json["value"]
-    expect_refusal(run_cli(f"trace {line} --row 2 --loss mse"), "family cannot be combined with loss")
+    expect_refusal(run_cli(f"trace {line} --row 2 --loss mse"), "--family cannot be combined with --loss")
 
 
 def test_a_saved_fit_is_traced_by_the_loss_it_was_fitted_by(tmp_path: Path) -> None:
