@@ -429,5 +429,5 @@ class LineReader:
 
 def _nonblank_block(lines: memoryview) -> Iterator[memoryview]:
     """Yield a block of lines unless all lines are blank."""
-    if lines[:1] not in (b"", b"\r", b"\n") or bytes(lines).lstrip(b"\r\n"):  # most blocks are not copied
+    if bytes(lines[:1]) not in (b"", b"\r", b"\n") or bytes(lines).lstrip(b"\r\n"):  # most blocks are not copied
         yield lines
