@@ -44,7 +44,7 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import ParameterLayout, read_with_parameters
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
-from autodiff_cli.training.result.statistics import ComputedStatistics, combination_variances, flat_errors, undetermined
+from autodiff_cli.training.result.statistics import FitStatistics, delta_method_variances, flat_errors, undetermined
 from autodiff_cli.training.rows import RowIndex
 
 DerivedValues = dict[str, DerivedQuantity]
@@ -138,22 +138,22 @@ def _resolve_name(name: str, program: Program, model: Model, earlier: Mapping[st
 
 
 def estimate_quantities(
-    quantities: DerivedQuantities, point: Mapping[str, Any], statistics: ComputedStatistics
+    quantities: DerivedQuantities, point: Mapping[str, Any], statistics: FitStatistics
 ) -> tuple[DerivedValues, list[str]]:
     """Return the values and standard errors of quantities, and a sentence for each unknown error.
 
     Args:
         point: the values of all parameters, including fixed ones.
-        statistics: the statistics of the free parameters. A quantity can be known although its parameters are not, such
-            as `a*b` in the model `a*b*x`.
+        statistics: the statistics of the free parameters.
     """
     if not quantities.names:
         return {}, []
     values, slopes = quantities.values(point), quantities.jacobian(point)
     errors = flat_errors(statistics.stderr, point)
+    standard_errors = np.sqrt(delta_method_variances(slopes, statistics, errors)).tolist()
     estimates, warnings = DerivedValues(), list[str]()
     for k, name in enumerate(quantities.names):
-        value, error = float(values[k]), _delta_method_error(slopes[k], errors, statistics)
+        value, error = float(values[k]), standard_errors[k] if math.isfinite(standard_errors[k]) else None
         if not math.isfinite(value):
             warnings.append(f"the derived quantity `{name}` is {value} at the solution")
         elif error is None and not np.isnan(errors).all():
@@ -170,22 +170,6 @@ def _shifted(point: Mapping[str, Any], stderr: Mapping[str, Any]) -> Iterator[di
     for name, error in stderr.items():
         for factor in () if error is None else (-2, 2):
             yield {**point, name: point[name] + factor * np.nan_to_num(error)}
-
-
-def _delta_method_error(gradient: Array, errors: Array, statistics: ComputedStatistics) -> float | None:
-    """Return the standard error of a quantity with a gradient; None if it is unknown.
-
-    Args:
-        errors: the standard errors of the parameters.
-    """
-    is_used = gradient != 0
-    with ignore_float_errors():
-        share, matrix = gradient[is_used] * errors[is_used], statistics.correlation[np.ix_(is_used, is_used)]
-        variance = float(share @ np.where(np.isnan(matrix) & (np.outer(share, share) == 0), 0.0, matrix) @ share)
-    if math.isnan(variance) and statistics.partial_factor is not None:
-        factor, scale = statistics.partial_factor
-        variance = float(combination_variances(gradient[None], factor)[0]) * scale * scale
-    return math.sqrt(max(variance, 0.0)) if math.isfinite(variance) else None
 
 
 class ProfileSettings(NamedTuple):
