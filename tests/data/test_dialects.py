@@ -85,6 +85,25 @@ def test_as_people_write_them(content: str, options: dict[str, Any], expected: l
         assert column(opened(content, **options), "y") == expected
 
 
+LINES_OF_NOTES = st.lists(st.sampled_from(["# one", "two", "", ' "3"', "#4,5"]), min_size=1, max_size=3)
+
+
+@given(st.lists(LINES_OF_NOTES, min_size=1, max_size=5), st.lists(st.booleans(), min_size=5, max_size=5))
+def test_a_line_within_quotes_is_no_comment(notes: list[list[str]], has_comment: list[bool]) -> None:
+    texts = ["x" + "\n".join(lines) for lines in notes]
+    quoted = ['"{}"'.format(text.replace('"', '""')) for text in texts]
+    content = "note,y\n" + "".join(
+        f"{cell},{row}\n{'# not a row' * has_comment[row]}\n" for row, cell in enumerate(quoted)
+    )
+    table = opened(content, comment="#").load({"y"}, labels=["note"])
+    assert table.columns["y"].tolist() == [*range(len(texts))]
+    labels = table.labels["note"]
+    assert [labels.values[code] for code in labels.codes] == [text.strip() for text in texts]
+    bad_line = content.count("\n") + 1
+    with pytest.raises(DataError, match=f"line {bad_line}, column `y`"):
+        column(opened(content + "z,bad\n", comment="#"), "y")
+
+
 def test_every_encoding_of_python_reads_text_or_is_refused() -> None:
     names = sorted(
         {*encodings.aliases.aliases.values(), "idna", "punycode", "undefined", "unicode_escape"} - {"mbcs", "oem"}
