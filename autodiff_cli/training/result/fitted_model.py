@@ -440,6 +440,11 @@ class FittedModel(FitStatistics):
         return self.parsed_model.columns
 
     @property
+    def column_origins(self) -> dict[str, datetime | None]:
+        """The time from which the dates and times of each column are counted; None for other columns."""
+        return {name: self.origins.get(name) for name in self.columns}
+
+    @property
     def predictors(self) -> tuple[str, ...]:
         """The columns that the prediction reads."""
         return self.parsed_model.predictors
