@@ -141,7 +141,7 @@ class DelimitedText:
 
     def new_parser(self) -> CellParser:
         """Return a parser for the cells of a column."""
-        return CellParser(self._dialect.decimal, date_format=self._date_format)
+        return CellParser(self._dialect.certain_decimal, date_format=self._date_format)
 
     def iter_records(self) -> Generator[Record]:
         """Yield the rows as text with their locations. A single-pass source yields only rows not read yet."""

@@ -85,6 +85,26 @@ def test_as_people_write_them(content: str, options: dict[str, Any], expected: l
         assert column(opened(content, **options), "y") == expected
 
 
+@each("place", range(12))
+@each("delimiter", [";", "\t", "|"])
+@each("cell", ["1,234", "-12,000", "0,5"])
+def test_a_comma_has_the_same_meaning_in_every_row(cell: str, delimiter: str, place: int) -> None:
+    """`1,234` was 1.234 in the first rows, but 1234 in later ones."""
+    lines = [f"{row}{delimiter}{row}\n" for row in range(12)]
+    lines[place] = f"{place}{delimiter}{cell}\n"
+    content = f"x{delimiter}y\n" + "".join(lines)
+    number = float(cell.replace(",", "."))
+    assert column(opened(content, delimiter=delimiter, decimal=","), "y")[place] == number
+    if place < 5:
+        assert column(opened(content, delimiter=delimiter), "y")[place] == number
+    else:
+        message = f'line {place + 2}, column `y`: "{cell}" is not a number; if it has a decimal comma, say so'
+        with pytest.raises(DataError, match=re.escape(message)):
+            column(opened(content, delimiter=delimiter), "y")
+    if cell != "0,5":
+        assert column(opened(content, delimiter=delimiter, decimal="."), "y")[place] == float(cell.replace(",", ""))
+
+
 LINES_OF_NOTES = st.lists(st.sampled_from(["# one", "two", "", ' "3"', "#4,5"]), min_size=1, max_size=3)
 
 
