@@ -279,8 +279,7 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
         form = f'"{form} {"hh:mm:ss"[: 2 + 3 * time.count(":")]}"' if time else form
         hint = f"; if it is a date, say so: --date-format {form}"
     elif _DECIMAL_COMMA.fullmatch(cell):
-        hint = "; if it has a decimal comma, say so: --decimal ,"
-        hint += " (--decimal . if it has thousands)" * bool(_THOUSANDS_PATTERNS["."].fullmatch(cell))
+        hint = "; if it has a decimal comma, say so: --decimal , (or . for thousands)"
     return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}{hint}" if cell else "empty"
 
 
@@ -563,7 +562,6 @@ def _detect_decimal(first: str, sample: Sequence[str], delimiter: str) -> str | 
     if delimiter == ",":
         return "."
     cells = [cell for line in (first, *sample) for cell in split_record(line, delimiter)]
-    has_points = any(
-        "." in cell and not _POINT_GROUPED.fullmatch(cell) and parse_number(cell.strip()) is not None for cell in cells
-    )
+    pointed = [cell.strip() for cell in cells if "." in cell and not _POINT_GROUPED.fullmatch(cell)]
+    has_points = any(parse_number(cell) is not None for cell in pointed)
     return "." if has_points else "," if any(map(_DECIMAL_COMMA.fullmatch, cells)) else None

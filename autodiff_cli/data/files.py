@@ -395,7 +395,6 @@ class DataSource:
         self, files: Sequence[DataFile], origins: Mapping[str, datetime | None] = MappingProxyType({})
     ) -> None:
         self.files = files
-        self._fitted_columns = origins.keys()
         self._time_columns = {name: origin is not None for name, origin in origins.items()}
         self.on_progress: Callable[[PassProgress], object] | None = None
         self.streamed: StreamedColumns | None = None
@@ -474,9 +473,8 @@ class DataSource:
             raise DataError(f"{self.name}: {f'the model {used}' if self.names else 'the columns have no names'}")
         rows = 0
         for file in self.files:
-            unknown = {*query.numbers} & file.parsers.keys()
             for batch in file.iter_batches(query):
-                unknown = {name for name in unknown if not self._check_times(file, name, batch)}
+                self._check_times(file, {*query.numbers} & file.parsers.keys(), batch)
                 yield batch
                 rows += batch.rows + batch.dropped
                 for other in self.files:
@@ -484,20 +482,19 @@ class DataSource:
         if not rows and self.is_filtered and len(self.files) > 1:
             raise DataError("\n".join([f"{self.name}: --where keeps no row of any file", *self.notes[1:]]))
 
-    def _check_times(self, file: DataFile, name: str, batch: ColumnBatch) -> bool:
-        """Return whether a batch tells if a column of a file holds dates and times.
-
-        Raises DataError if the column then differs from that of another file, or of the fit.
+    def _check_times(self, file: DataFile, names: Collection[str], batch: ColumnBatch) -> None:
+        """Raise DataError if a column holds dates or times in a file, and numbers in another or in the data of the fit,
+        or the reverse.
         """
-        kind = file.parsers[name].kind
-        if kind is None and not np.isfinite(numbers_of(batch.columns, name)).any():
-            return False
-        holds_times = kind is CellKind.DATETIME
-        if self._time_columns.setdefault(name, holds_times) != holds_times:
-            found, others = ("dates or times", "numbers") if holds_times else ("numbers", "dates or times")
-            place = "the data of the fit" if name in self._fitted_columns else "another file"
-            raise DataError(f"{file.name}: column `{name}` holds {found}, but {others} in {place}")
-        return True
+        for name in names:
+            kind, expected = file.parsers[name].kind, self._time_columns.get(name)
+            holds_times = kind is CellKind.DATETIME
+            # Arrow, which parses large files, records no kind.
+            if holds_times == expected or (kind is None and not np.isfinite(numbers_of(batch.columns, name)).any()):
+                continue
+            if self._time_columns.setdefault(name, holds_times) != holds_times:
+                found, others = ("dates or times", "numbers") if holds_times else ("numbers", "dates or times")
+                raise DataError(f"{file.name}: column `{name}` holds {found}, but {others} in the other data")
 
     def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
         """Return some columns as a table; see `Dataset.load`. Only these columns are read."""

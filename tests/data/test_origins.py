@@ -112,11 +112,10 @@ def test_numbers_and_times_are_not_mixed(kind: str, formats: tuple[str, str], si
     with patch.object(source, "_SMALL_FILE_BYTES", size):
         for stream in ([], ["--stream"]):
             refused = run_cli(["train", "y ~ a + b*t", first, other, *stream])
-            message = f"error: {other}: column `t` holds {OTHERS[kind]}, but {kind} in another file\n"
+            message = f"error: {other}: column `t` holds {OTHERS[kind]}, but {kind} in the other data\n"
             assert (refused.status, refused, refused.stderr) == (2, "", message)
         model = str(tmp_path / "model.json")
         assert run_cli(["train", "y ~ a + b*t", first, same, "--save", model]).status == 0
-        message = f"error: {other}: column `t` holds {OTHERS[kind]}, but {kind} in the data of the fit\n"
         assert run_cli(["predict", model, same]).status == 0
         for line in (["predict", model, other], ["trace", model, other, "--row", "2"]):
             refused = run_cli(line)
