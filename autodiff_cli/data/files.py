@@ -488,11 +488,10 @@ class DataSource:
         """
         for name in names:
             kind, expected = file.parsers[name].kind, self._time_columns.get(name)
-            holds_times = kind is CellKind.DATETIME
+            holds_times, cells = kind is CellKind.DATETIME, numbers_of(batch.columns, name)
             # Arrow, which parses large files, records no kind.
-            if holds_times == expected or (kind is None and not np.isfinite(numbers_of(batch.columns, name)).any()):
-                continue
-            if self._time_columns.setdefault(name, holds_times) != holds_times:
+            is_news = holds_times != expected and (kind is not None or bool(np.isfinite(cells).any()))
+            if is_news and self._time_columns.setdefault(name, holds_times) != holds_times:
                 found, others = ("dates or times", "numbers") if holds_times else ("numbers", "dates or times")
                 raise DataError(f"{file.name}: column `{name}` holds {found}, but {others} in the other data")
 

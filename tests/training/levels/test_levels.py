@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -37,6 +38,29 @@ def test_each_level_has_a_parameter_and_the_rest_is_shared() -> None:
     np.testing.assert_allclose([*fit.stderr.values()], np.sqrt(np.diag(covariance)), rtol=1e-5)
     assert fit.dof == 20
     assert fit.columns == ("y", "site", "x")
+
+
+@pytest.mark.parametrize("name", ["tau", "e"])
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("y ~ a*exp(-x/NAME[site])", {}),
+        ("y ~ a*exp(-x/NAME[site])", {"start": {"NAME[north]": 2}, "bounds": {"NAME": (0, 9)}}),
+        ("y ~ a*exp(-x/NAME[site])", {"fixed": {"NAME[north]": "2*NAME[south]"}, "derive": {"r": "NAME[south]/2"}}),
+        ("y ~ a*exp(-x/NAME[site])", {"priors": {"NAME[site]": "normal(2, 1)"}}),
+        ("y ~ (a + NAME[site])*exp(-x)", {"laplace": "NAME", "priors": {"NAME[site]": "normal(0, s)"}}),
+    ],
+)
+def test_names_of_constants_can_have_levels(model: str, options: dict[str, object], name: str, tmp_path: Path) -> None:
+    """`tau` and `e` are parameters in models, as the documentation says; with levels they were constants."""
+    fits = [
+        ad.fit(model.replace("NAME", each), DATA, **json.loads(json.dumps(options).replace("NAME", each)))
+        for each in (name, "q")
+    ]
+    fits[0].save(tmp_path / "model.json")
+    loaded = ad.load(tmp_path / "model.json")
+    assert [key.replace(f"{name}[", "q[") for key in loaded.parameters] == [*fits[1].parameters]
+    np.testing.assert_allclose(loaded.predict(DATA), fits[1].predict(DATA), rtol=1e-9)
 
 
 def test_whole_numbers_are_levels_and_numbers() -> None:
