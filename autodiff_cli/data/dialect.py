@@ -83,6 +83,7 @@ class CellParser:
 
     Attributes:
         kind: the kind of the column; None until a cell has been parsed.
+        is_comma_ambiguous: whether the comma of `1,234` may be a decimal mark.
         origin: the time from which dates and times are counted; by default the first cell's.
         number_note: a sentence on how a number was converted, if it had thousands separators or was beyond all floats.
 
@@ -95,7 +96,7 @@ class CellParser:
         self, decimal: str | None = ".", date_format: str | None = None, origin: datetime | None = None
     ) -> None:
         self._decimal, self._date_format, self.origin = decimal or ".", date_format, origin
-        self._is_comma_ambiguous = decimal is None
+        self.is_comma_ambiguous = decimal is None
         self.kind: CellKind | None = None
         self.number_note: str | None = None
 
@@ -110,7 +111,7 @@ class CellParser:
         if self.kind is CellKind.DATETIME:
             return self._parse_seconds(cell)
         value = parse_number(cell, self._decimal)
-        is_ambiguous = self._is_comma_ambiguous and _DECIMAL_COMMA.fullmatch(cell)
+        is_ambiguous = self.is_comma_ambiguous and _DECIMAL_COMMA.fullmatch(cell)
         if value is None and not is_ambiguous and _THOUSANDS_PATTERNS[self._decimal].fullmatch(cell):
             self.number_note = "thousands separators were removed"
             whole, _, digits = cell.partition(self._decimal)
@@ -278,7 +279,7 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
         form = mark.join((*days, "Y" * len(year)))
         form = f'"{form} {"hh:mm:ss"[: 2 + 3 * time.count(":")]}"' if time else form
         hint = f"; if it is a date, say so: --date-format {form}"
-    elif _DECIMAL_COMMA.fullmatch(cell):
+    elif parser.is_comma_ambiguous and parser.kind is CellKind.NUMBER and _DECIMAL_COMMA.fullmatch(cell):
         hint = "; if it has a decimal comma, say so: --decimal , (or . for thousands)"
     return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}{hint}" if cell else "empty"
 

@@ -105,6 +105,13 @@ def test_a_comma_has_the_same_meaning_in_every_row(cell: str, delimiter: str, pl
         assert column(opened(content, delimiter=delimiter, decimal="."), "y")[place] == float(cell.replace(",", ""))
 
 
+@each("content", ['{"x": "1,5", "y": 2}\n', 'x,y\n"1,5",2\n', "x;y\n2.5;2\n1,5;2\n", "x;y\n2024-01-01;2\n1,5;2\n"])
+def test_decimal_marks_are_suggested_only_where_they_help(content: str) -> None:
+    with pytest.raises(DataError) as caught:
+        column(opened(content), "x")
+    assert "--decimal" not in str(caught.value)
+
+
 LINES_OF_NOTES = st.lists(st.sampled_from(["# one", "two", "", ' "3"', "#4,5"]), min_size=1, max_size=3)
 
 
