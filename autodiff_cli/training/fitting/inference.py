@@ -496,9 +496,15 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
     """Fit `count` resamples, each from the start `theta`. A seed always draws the same rows."""
     generator, rows, tail = np.random.default_rng(options.seed), objective.rows, round((1 - options.confidence) / 2, 12)
 
+    has_levels, is_known = objective.model.matches and not objective.is_penalised, ~undetermined(objective, theta)
+
+    def determines(chosen: RowIndex) -> bool:
+        """Return whether rows determine all parameters that all rows determine: others may lack a level."""
+        return not (is_known & undetermined(objective.select_rows(chosen), theta)).any()
+
     def converged_ends(selections: Iterator[RowIndex]) -> Array:
         """Return the parameters at the ends of the fits that converge, of shape (fits, P)."""
-        outcomes = refit_rows(objective, theta, selections)
+        outcomes = refit_rows(objective, theta, filter(determines, selections) if has_levels else selections)
         return np.array([end.theta for end in outcomes if end.converged]).reshape(-1, len(theta))
 
     fits = BootstrapFits(converged_ends(_draw_row_counts(generator, rows) for _ in range(count)))
@@ -514,10 +520,8 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
         fits.warnings.append(f"{failed} of {count} bootstrap resamples could not be fitted and were ignored{effect}")
     if len(fits.thetas) and len(fits.thetas) * tail < BOOTSTRAP.min_tail_resamples:
         enough = math.ceil(round(BOOTSTRAP.min_tail_resamples / tail * count / len(fits.thetas), 6))
-        fits.warnings.append(
-            f"{count} resamples are too few for reliable {100 * options.confidence:g} % intervals; "
-            f"use --bootstrap {enough} or more"
-        )
+        few = f"{count} resamples are too few for reliable {100 * options.confidence:g} % intervals"
+        fits.warnings.append(f"{few}; use --bootstrap {enough} or more")
     return fits
 
 

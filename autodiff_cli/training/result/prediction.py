@@ -328,13 +328,16 @@ def _residual_std(fit: FittedModel) -> float | None:
 
 
 def _missing_band_reason(fit: FittedModel, bands: Bands, names: Collection[str]) -> str:
-    """Return a sentence on why predictions have no prediction band; empty if all have one.
+    """Return a sentence on why predictions have no bands, or no prediction band; empty if all have them.
 
     Args:
         names: the columns of the data.
     """
-    if np.array_equal(np.isnan(bands.prediction), np.isnan(bands.prediction_low)):
-        return ""
+    is_known = ~np.isnan(bands.prediction)
+    lacks_error = is_known & np.isnan(bands.confidence_low)
+    if not (is_known & ~lacks_error & np.isnan(bands.prediction_low)).any():
+        reason = "no bands where the prediction depends on a parameter without a standard error"
+        return reason if lacks_error.any() else ""
     settings = fit.settings
     if fit.loss_name == "bce":
         return "no prediction band: the prediction is a probability or a proportion; see its confidence band"
