@@ -347,8 +347,6 @@ def _missing_band_reason(fit: FittedModel, bands: Bands, names: Collection[str])
         sources = [source for source in (settings.weighting, *settings.x_sigma.values()) if source is not None]
         columns = f" by {format_names(sources, '`')}, whose columns these data lack" if sources else ""
         return f"no prediction band: the fit weighted the rows{columns}, so the spread of new rows is unknown"
-    if fit.partial_factor is not None:
-        return "no bands for rows whose prediction the data do not determine"
     return "no prediction band where the spread of new rows is unknown, as after an l2 penalty"
 
 
