@@ -19,7 +19,7 @@ from autodiff_cli.graph.node import Node, constant, get_op, variable
 from autodiff_cli.graph.op import ONE, ZERO, Op
 from autodiff_cli.graph.tape import infer
 from autodiff_cli.numbers.floats import CONSTANTS, FLOATS
-from autodiff_cli.ops.arithmetic import abs_, add, div, max_, mul, neg, sub
+from autodiff_cli.ops.arithmetic import abs_, add, div, max_, min_, mul, neg, sub
 from autodiff_cli.ops.elementary import cbrt, hypot, log, log2, log10, log_base, pow_, pow_slope_base, sqrt, square
 from autodiff_cli.ops.special import gamma_density
 
@@ -169,7 +169,7 @@ def _sign(node: Node, signs: Sequence[Sign]) -> Sign:
 _SIGN_RULES: dict[Op, Callable[[Sequence[Sign]], Sign]] = {
     add: lambda signs: max(signs) if min(signs) else Sign.UNKNOWN,
     max_: max,
-    **dict.fromkeys((mul, div, cbrt), min),
+    **dict.fromkeys((mul, div, cbrt, min_), min),
     **dict.fromkeys((sqrt, abs_, square, hypot), lambda signs: max(Sign.NONNEGATIVE, *signs)),
     pow_: lambda signs: Sign.POSITIVE if signs[0] is Sign.POSITIVE else Sign.UNKNOWN,
 }

@@ -209,6 +209,8 @@ def _may_be_zero(x: Number) -> bool:
 
 def _is_tiny(x: Number, arguments: Sequence[Number], bits: int) -> bool:
     """Whether a finite number is smaller by half of the bits than the largest finite argument, or than 1 if there is
-    none."""
+    none; and tiny in itself, since even 1e4000 is small beside arguments of 1e8000."""
     sizes = [ball.as_ball(argument).abs_upper() for argument in arguments if ball.is_finite(argument)]
-    return bool(ball.as_ball(x).abs_upper() <= max(sizes, default=arb(1)) * arb(2) ** (-bits // 2))
+    limit = max(sizes, default=arb(1)) * arb(2) ** (-bits // 2)
+    tiny = arb(2) ** (-min(bits, bits_for_digits(MAX_CANCELLED_DIGITS)) // 2)
+    return bool(ball.as_ball(x).abs_upper() <= limit.min(tiny))

@@ -36,7 +36,8 @@ from autodiff_cli.numbers.ball_arithmetic import Number
 _REFERENCE_DIGITS = 50  # digits of the reference: far more than any float has
 _SUFFICIENT_DIGITS = 12  # correct digits of an accurate number, as everywhere in the program
 _MIN_DIGITS = 6  # correct digits below which a number is inaccurate
-_STEP_EXPONENT = 30  # h is 10^-30, or 10^-30 times x where x is small: no function bends within that
+# h is 10^-30, or 10^-30 times x where x is small: few functions bend within that. If one seems to, h is 10^-300.
+_STEP_EXPONENTS = (30, 300)
 _MIN_SECOND_ORDER = 1.001  # a remainder of this order or less shrinks like h; the order itself is rounded
 _MAX_JUMP_ORDER = 0.001  # order of the remainder at a jump, where it does not shrink
 _MAX_EXPONENT = 100_000  # digits of x before the point, or zeros after it; beyond, steps take too many digits
@@ -50,13 +51,14 @@ class Verdict(Enum):
     AGREES = "agrees"
     KINK = "kink"  # the one-sided slopes differ; a convention selects one or a value between
     UNDEFINED = "undefined"  # there is no derivative, and the gradient is nan or infinite as it should be
+    UNKNOWN = "unknown"  # no number of digits decides what the derivative is
     INACCURATE = "spoilt"  # the rules are correct, but fewer than 6 digits of the number
     DIFFERS = "differs"
 
     @property
     def holds(self) -> bool:
         """Whether the printed number can be trusted."""
-        return self not in (Verdict.INACCURATE, Verdict.DIFFERS)
+        return self not in (Verdict.UNKNOWN, Verdict.INACCURATE, Verdict.DIFFERS)
 
     @property
     def has_derivative(self) -> bool:
@@ -191,9 +193,16 @@ def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, ex
 
     if not ball.is_finite(exact):
         same = math.isnan(gradient) if ball.is_nan(exact) else gradient == ball.nearest_float(exact)
-        why = "; ".join(warning.message for warning in trace.warnings)
-        return verdict(Verdict.UNDEFINED if same else Verdict.DIFFERS, why or "there is no finite derivative")
-    sides = [side for side in _one_sided_behaviour(function, part) if side.order is not None]
+        why = "; ".join(warning.message for warning in trace.warnings) or "there is no finite derivative"
+        if not same and not proven:
+            return verdict(Verdict.UNKNOWN, f"even a thousand digits do not decide the derivative; {why}")
+        if not same and _count_correct_digits(gradient, _derivative_at_floats(function, part)) >= _MIN_DIGITS:
+            return verdict(Verdict.INACCURATE, f"it is correct only for inputs rounded to floats; {why}")
+        return verdict(Verdict.UNDEFINED if same else Verdict.DIFFERS, why)
+    for exponent in _STEP_EXPONENTS:
+        sides = [side for side in _one_sided_behaviour(function, part, exponent) if side.order is not None]
+        if all(side.agrees for side in sides):
+            break
     order = min((side.order for side in sides if side.order is not None), default=None)
     digits = _count_correct_digits(gradient, exact)
     is_close = digits >= _MIN_DIGITS
@@ -203,7 +212,7 @@ def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, ex
         return verdict(Verdict.AGREES, _agreement_note(gradient, exact, digits, proven), order, digits)
     slopes = [ball.nearest_float(side.slope) for side in sides]
     has_jump = any(side.jumps for side in sides)
-    if is_close and len(sides) == 2 and (has_jump or not _is_same_slope(*(side.slope for side in sides))):
+    if is_close and (has_jump or (len(sides) == 2 and not _is_same_slope(*(side.slope for side in sides)))):
         return verdict(Verdict.KINK, _kink_note(sides, gradient), order)
     # Rounding may have moved the point to the wrong side of a kink.
     if not is_close and (all(side.agrees for side in sides) or min(slopes) <= gradient <= max(slopes)):
@@ -265,8 +274,14 @@ def _agreement_note(number: float, exact: Number, digits: float, proven: bool) -
     return f"its terms cancel: {int(digits)} digits are correct"
 
 
-def _one_sided_behaviour(function: UnrolledFunction, part: GradientElement) -> list[_OneSided]:
-    """Return the behaviour of the function to the left and to the right of the point."""
+def _one_sided_behaviour(function: UnrolledFunction, part: GradientElement, step_exponent: int) -> list[_OneSided]:
+    """Return the behaviour of the function to the left and to the right of the point, where it is known.
+
+    Args:
+        function: the function.
+        part: the number that changes.
+        step_exponent: the change is 10 to minus this power, for a number of at least 1; relative to smaller numbers.
+    """
     input_node = function.values[part.leaf]
     value, tangent = substitute([function.output, part.derivative], function.values)
     x, height = evaluate_to_digits([input_node, value], _REFERENCE_DIGITS).numbers
@@ -276,13 +291,13 @@ def _one_sided_behaviour(function: UnrolledFunction, part: GradientElement) -> l
     if abs(magnitude) > _MAX_EXPONENT:
         return []
     magnitude = math.floor(magnitude)
-    exponent = _STEP_EXPONENT - min(0, magnitude)
+    exponent = step_exponent - min(0, magnitude)
     steps = [sign * constant(f"1e-{exponent + more}") for sign in (-1, 1) for more in (0, 1)]
     graphs: list[Node] = []
     for step in steps:
         (shifted,) = substitute([function.output], {**function.values, part.leaf: input_node + step})
         graphs += [shifted - value - step * tangent, (shifted - value) / step]
-    most = 2 * (_STEP_EXPONENT + abs(magnitude)) + _VANISHING_DIGITS
+    most = 2 * (step_exponent + abs(magnitude)) + _VANISHING_DIGITS
     results = evaluate_to_digits(graphs, 10, max_cancelled_digits=most)
     far_left, left, near_left, _, far_right, right, near_right, _ = results.numbers
     sides = (far_left, left, near_left, results.is_proven[1]), (far_right, right, near_right, results.is_proven[5])
@@ -306,6 +321,8 @@ def _is_same_slope(left: Number, right: Number) -> bool:
 
 
 def _kink_note(sides: list[_OneSided], convention: float) -> str:
+    if len(sides) == 1:
+        return f"on one side it jumps; the convention is {convention:.6g}"
     left, right = ("it jumps" if side.jumps else f"the slope is {ball.nearest_float(side.slope):.6g}" for side in sides)
     return f"on the left {left}, on the right {right}; the convention is {convention:.6g}"
 

@@ -41,6 +41,7 @@ MAX_DIFFERENCE = 0.1  # relative difference between the two standard errors that
 MAX_BIAS = 0.5  # shift of the mean, in standard errors, that makes the first order misleading
 _MAX_JUDGED = 6  # uncertain variables of rows whose second order is computed, to see if the first misleads
 _REACH = 2.0  # standard errors from the point at which the formula is compared with its quadratic approximation
+_OBLIQUE_DIRECTIONS = 30  # directions in which several errors act together, as x*y^2 at 0 needs, beside each alone
 _ROUNDING = 1e-10  # a pivot of a correlation matrix down to minus this is 0, in spite of rounded correlations
 _ROUNDING_MARGIN = 8.0  # rounding errors may be larger than in one perturbed run by this factor
 _PERTURBED_DRAWS = 1000  # random draws at which rounding errors are perturbed
@@ -365,9 +366,11 @@ class UncertainPoint:
             curvature: the second derivatives along them.
             spread: the standard error to second order.
         """
-        steps = np.concatenate([np.eye(len(amounts)), -np.eye(len(amounts))]) * _REACH
+        oblique = np.random.default_rng(0).standard_normal((_OBLIQUE_DIRECTIONS, len(amounts)))
+        directions = np.concatenate([np.eye(len(amounts)), oblique / np.linalg.norm(oblique, axis=1, keepdims=True)])
+        steps = np.concatenate([directions, -directions]) * _REACH
         numbers = self._values_at(steps)
-        changes = np.concatenate([amounts, -amounts]) * _REACH + np.tile(np.diag(curvature), 2) * (_REACH**2 / 2)
+        changes = steps @ amounts + ((steps @ curvature) * steps).sum(axis=1) / 2
         if np.isnan(numbers).any():
             return f"the formula is not defined everywhere within {_REACH:g} standard errors of the point"
         rounding = 1e-9 * abs(value) + _ROUNDING_MARGIN * self._rounding_at(steps)

@@ -362,6 +362,8 @@ def check_report(check: GradientCheck, other: FrameworkGradient | None = None) -
 
 
 def _write_check(paper: Paper, check: GradientCheck, other: FrameworkGradient | None, agrees: bool) -> None:
+    from autodiff_cli.explain.gradient_check import Verdict
+
     write_title(paper, check.trace.expression, check.trace.point)
     paper.line()
     rows = [
@@ -390,7 +392,10 @@ def _write_check(paper: Paper, check: GradientCheck, other: FrameworkGradient | 
     paper.line()
     is_smooth = all(finding.verdict.has_derivative for finding in check.findings)
     correct = "correct" if is_smooth else "correct where there is a derivative"
-    paper.line(f"The gradient is {correct if agrees else 'wrong'}.", Style.STRONG)
+    verdicts = {finding.verdict for finding in check.findings}
+    is_unknown = Verdict.UNKNOWN in verdicts and verdicts.isdisjoint((Verdict.INACCURATE, Verdict.DIFFERS))
+    wrong = "not known completely" if is_unknown else "wrong"
+    paper.line(f"The gradient is {correct if agrees else wrong}.", Style.STRONG)
 
 
 def _write_check_notes(paper: Paper, findings: Sequence[Finding]) -> None:

@@ -10,7 +10,7 @@ from autodiff_cli.data.json_records import to_document
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render.formatting import shortest_text, single_line
 from autodiff_cli.render.report import Column, Paper, Report, Style, TextTable, dot_plot, number_columns
-from autodiff_cli.solving.solutions import Bounds, BoxProblem, Coordinate, Optima, Solution
+from autodiff_cli.solving.solutions import Bounds, BoxProblem, Coordinate, GlobalOptimum, Optima, Solution
 
 _NEARLY_ZERO = 1e-9  # bounds of an optimum within which it is reported as 0, with the error
 _NEARLY_EQUAL = 1e-9  # relative difference of bounds for which one number stands for both
@@ -68,7 +68,7 @@ def optima_report(optima: Optima, problem: BoxProblem | None) -> Report:
         if optima.global_ is not None:
             is_bound = optima.unresolved and not optima.global_.attained
             subject = f"global {word}" if not is_bound else "supremum" if optima.is_maximum else "infimum"
-            paper.line(f"{subject} {_optimum_text(paper, *optima.global_.value_enclosure)}", Style.STRONG)
+            paper.line(f"{subject} {_optimum_text(paper, optima, optima.global_)}", Style.STRONG)
             if is_bound:
                 paper.line("Values in the unresolved boxes may approach it without reaching it.", Style.WARNING)
             _write_verdict(paper, optima, len(optima.points), "point")
@@ -87,8 +87,11 @@ def optima_report(optima: Optima, problem: BoxProblem | None) -> Report:
     return Report(write, lambda: [document()])
 
 
-def _optimum_text(paper: Paper, low: float | str, high: float | str) -> str:
-    """Return the bounds of an optimum, in words."""
+def _optimum_text(paper: Paper, optima: Optima, optimum: GlobalOptimum) -> str:
+    """Return an optimum, or its bounds, in words."""
+    (low, high), best = optimum.value_enclosure, [optima.points[k].value for k in optimum.points]
+    if optima.complete and best and isinstance(best[0], str):
+        return f"= {best[0]}"  # floats may not tell such a number from 0 or infinity
     least, most = float(low), float(high)
     if least == most and math.isinf(least):
         return "does not exist: the formula is undefined in the whole box"

@@ -7,6 +7,7 @@ The other views are forward mode, the paths from each variable to the output, an
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -328,8 +329,9 @@ def _write_variance(paper: Paper, trace: Trace, sources: Sequence[VarianceSource
         factors = (correlation, *(changes.get(name, 0.0) for name in names))
         terms.append(f"2 × {' × '.join(map(signed, factors))}")
     if len(terms) <= MAX_SUM_TERMS:
-        variance, stderr = brief(uncertainty.stderr**2), brief(uncertainty.stderr)
-        paper.line(f"  variance = {' + '.join(terms)} = {variance}, so the standard error is {stderr}")
+        stderr = uncertainty.stderr
+        square = f"{Decimal(stderr) ** 2:e}" if 0 < stderr < math.inf else stderr  # maybe no float
+        paper.line(f"  variance = {' + '.join(terms)} = {brief(square)}, so the standard error is {brief(stderr)}")
 
 
 def _variance_fields(trace: Trace, each: VarianceSource, has_ids: bool) -> dict[str, Any]:

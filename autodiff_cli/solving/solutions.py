@@ -516,9 +516,10 @@ def minimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
         ]
         sides += [np.zeros(len(system.names))] * len(clusters)
         most, least = result.best, [lower for lower, _ in bounds]
-        for (_, upper), enclosure, side in zip(bounds, enclosures, sides, strict=True):
+        lowest: Number = arb("inf")
+        for value, (_, upper), enclosure, side in zip(values, bounds, enclosures, sides, strict=True):
             if not _may_be_outside(problem.domain, enclosure, side):
-                most = min(most, upper)
+                most, lowest = min(most, upper), _lesser(lowest, value)
         is_attained = math.isfinite(most)
         if len(undecided):
             lower_bounds = system.lower_bounds(undecided)
@@ -526,7 +527,7 @@ def minimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
             rivals = undecided.select(lower_bounds < most)  # boxes with equal values cannot take a point's place
             is_attained &= bool(system.enclose_objective(rivals.lower, rivals.upper).is_continuous.all())
         order = sorted(range(len(points)), key=lambda i: [*map(float, points[i].point.values())])
-        best = [n for n, i in enumerate(order) if bounds[i][0] <= most]
+        best = [n for n, i in enumerate(order) if bounds[i][0] <= most and not ball.as_ball(values[i]) > lowest]
         exact = [] if len(undecided) else [values[order[n]] for n in best]
         value = _global_bounds(problem, min([*least, most]), most, exact, is_maximum)
         return Optima(
@@ -634,10 +635,15 @@ def _stationary_point(
     )  # fmt: skip
 
 
+def _lesser(a: Number, b: Number) -> Number:
+    """Return an enclosure of the lesser of two numbers."""
+    return a if a is b else ball.as_ball(a).min(ball.as_ball(b))
+
+
 def _global_bounds(problem: BoxProblem, low: float, high: float, values: Sequence[Number], is_maximum: bool) -> Bounds:
     """Return bounds of the optimum; from the values of the points where it must be, if that is known."""
     if values and all(map(ball.is_finite, values)):
-        least = reduce(lambda a, b: a if a is b else ball.as_ball(a).min(ball.as_ball(b)), values)
+        least = reduce(_lesser, values)
         return problem.bounds(-least if is_maximum else least)
     low, high = (-high, -low) if is_maximum else (low, high)
     return (low + 0.0, high + 0.0) if problem.digits is None else (repr(low + 0.0), repr(high + 0.0))

@@ -150,10 +150,13 @@ def test_a_power_whose_exponent_moves_has_both_slopes() -> None:
     )
 
 
-@each(("text", "dead"), [("relu(x)", True), ("relu6(x)", True), ("hardtanh(x)", False)])
-def test_a_unit_that_learns_nothing_is_pointed_out(text: str, dead: bool) -> None:
-    said = backward(text, x=-2)[0]
-    assert "flat at -2 and blocks its adjoint" in said
+@each(
+    ("text", "x", "dead"),
+    [("relu(x)", -2, True), ("relu6(x)", -2, True), ("relu6(x)", 8, False), ("hardtanh(x)", -2, False)],
+)
+def test_a_unit_that_learns_nothing_is_pointed_out(text: str, x: float, dead: bool) -> None:
+    said = backward(text, x=x)[0]
+    assert f"flat at {x} and blocks its adjoint" in said
     assert ("inactive" in said) == dead
 
 

@@ -138,6 +138,12 @@ def test_a_warning_says_that_the_first_order_misleads(text: str, x: float, error
     assert words in propagate(text, {"x": x}, {"x": error}).warning
 
 
+@each("text", ["x*y^2", "x*y*z + 1", "x + 20*x^2*y^2", "(x - y)^2*z", "y + max(x, z)*min(x, z)^2"])
+def test_errors_that_act_only_together_are_not_missed(text: str) -> None:
+    names = parse(text).variables
+    assert "far from quadratic" in propagate(text, dict.fromkeys(names, 0.0), dict.fromkeys(names, 1.0)).warning
+
+
 @each(
     "text, x",
     [

@@ -365,6 +365,20 @@ def test_kinds_edges_and_global_points() -> None:
 
 
 @each(
+    "text, best",
+    [
+        ("1 + (x^2 - 1)^2 + 1e-30*x", -1),  # floats do not tell the two minima apart
+        ("1 + (x^2 - 1)^2 - 1e-30*x", 1),
+        ("-exp(1000*abs(x))", 2),  # nor numbers beyond their range
+    ],
+)
+def test_only_the_lowest_of_proven_values_is_the_global_minimum(text: str, best: float) -> None:
+    for digits in (None, 40):
+        found = ad.parse(text).minimize(x=(-1.5, 2), precision=digits)
+        assert [float(found.points[k].point["x"]) for k in found.global_.points] == [best]
+
+
+@each(
     "text, box, point, kind",
     [
         ("abs(x)", {"x": (-1, 2)}, [0], "minimum"),

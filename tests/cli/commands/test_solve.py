@@ -79,6 +79,19 @@ def test_a_formula_without_values_has_no_optimum() -> None:
     assert "does not exist: the formula is undefined" in run_cli('minimize "log(-x)" --x 1..2')
 
 
+@each(
+    ("command", "optimum"),
+    [
+        ("maximize exp(1000*x) --x 0..1", "1.97007111401705e+434"),
+        ("maximize exp(1000*x) --x 0..1 --precision 20", "1.9700711140170469939e+434"),
+        ("minimize 1+(x^2-1)^2+1e-30*x --x -2..2 --precision 35", "0.99999999999999999999999999999900000"),
+    ],
+)
+def test_an_optimum_that_no_float_represents_has_the_digits_of_its_point(command: str, optimum: str) -> None:
+    (line,) = [line for line in run_cli(command).splitlines() if line.startswith("global m")]
+    assert line.split(" = ")[1] == optimum
+
+
 @pytest.mark.slow
 def test_a_local_search() -> None:
     document = run_cli('minimize "(1 - x)^2 + 100*(y - x^2)^2" --x -1 --y 2 --json').json

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.each import each
 from tests.support import expect_refusal, run_cli
 
 POINT = "--x 2 --y 3"
@@ -92,3 +93,17 @@ def test_a_pass_without_steps_has_a_sentence() -> None:
 )
 def test_suggested_values_fit_the_users_values(words: str, wanted: str) -> None:
     expect_refusal(run_cli(f"trace {words}"), wanted)
+
+
+@each(
+    ("scale", "last"),
+    [
+        ("1e200", "variance = 1e+299^2 + 1e+299^2 = 2.00000e+598, so the standard error is 1.41421e+299"),
+        ("1e-300", "variance = 1e-201^2 + 1e-201^2 = 2.00000e-402, so the standard error is 1.41421e-201"),
+        ("1", "variance = 1e+99^2 + 1e+99^2 = 2e+198, so the standard error is 1.41421e+99"),
+        ("0", "variance = 0^2 + 0^2 = 0, so the standard error is 0"),
+    ],
+)
+def test_a_variance_may_be_beyond_the_range_of_floats(scale: str, last: str) -> None:
+    said = run_cli(["trace", f"x*y*{scale}", "--x", "1e100+-1e99", "--y", "1+-0.1"])
+    assert (said.status, said.splitlines()[-1].strip()) == (0, last)

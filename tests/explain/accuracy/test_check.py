@@ -175,6 +175,44 @@ def test_a_number_without_correct_digits_is_accused_whatever_the_cause(text: str
     assert "rounding" not in found.findings[0].note or found.findings[0].gradient == 1
 
 
+@each(
+    ("text", "point", "verdict"),
+    [
+        ("sin(1e40*x)", {"x": "1"}, Verdict.INACCURATE),
+        ("round(1e200*x + 1/4)", {"x": "3.27"}, Verdict.AGREES),
+        ("1e-3 % (x*6e23)", {"x": "1e-300"}, Verdict.AGREES),
+        ("abs(sin(1e100*x))", {"x": "0"}, Verdict.KINK),
+    ],
+)
+def test_functions_that_bend_within_the_step_are_checked_with_a_smaller_one(
+    text: str, point: dict[str, str], verdict: Verdict
+) -> None:
+    assert [finding.verdict for finding in checked(text, **point).findings] == [verdict]
+
+
+def test_a_jump_beside_an_unknown_side_is_no_wrong_gradient() -> None:
+    found = checked(
+        "floor(where(x < y, 0, z))/clip(atan2(0.5, x), y, y^-1)", x="1.4", y="1.5853106305099013e-12", z="-2"
+    )
+    finding = next(finding for finding in found.findings if finding.variable == "z")
+    assert (finding.gradient, finding.reference, finding.verdict) == (0, "0.0", Verdict.KINK)
+    assert finding.note == "on one side it jumps; the convention is 0"
+
+
+def test_a_derivative_that_no_digits_decide_is_not_called_wrong() -> None:
+    text = "a = sinc(10) + (z < y); uniform_logpdf(1 - y, 1, a/a + where(a >= a, z, a) + a) + z"
+    point = {"y": "1e150", "z": "-0.3"}
+    assert {finding.verdict for finding in checked(text, **point).findings} == {Verdict.UNKNOWN}
+    said = run_cli(["check", text, *(f"--{name}={value}" for name, value in point.items())])
+    assert (said.status, "The gradient is not known completely." in said) == (1, True)
+
+
+def test_a_gradient_at_the_floats_of_a_point_without_one_is_inaccurate() -> None:
+    found = checked("1/(z % y)", z="-2", y="0.2")  # exactly a multiple of 0.2, but not of the nearest float
+    assert {finding.verdict for finding in found.findings} == {Verdict.INACCURATE}
+    assert all("only for inputs rounded to floats" in finding.note for finding in found.findings)
+
+
 def test_an_underflow_on_the_way_to_a_derivative_that_floats_have_differs() -> None:
     assert not checked("(x*1e-200*1e-200)^2*1e300*1e300", x="1").agrees
 

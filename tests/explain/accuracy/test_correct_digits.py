@@ -120,6 +120,12 @@ def test_accurate_results_have_no_warning(text: str, point: dict[str, float]) ->
     assert "precision" not in [caveat.kind for caveat in found.warnings]
 
 
+@each("x", [800.0, 2500.0, 3000.0, 1e4, 3e4, 1e5])
+@each("text", ["cosh(x)^2 - sinh(x)^2", "(1 + x*exp(x)) - x*exp(x)", "exp(2*x) + 1 - exp(x)^2"])
+def test_what_is_left_of_terms_beyond_all_digits_is_not_called_0(text: str, x: float) -> None:
+    assert right(trace(parse(text), {"x": x}))[VALUE] in ("1", "unknown")
+
+
 def test_what_no_number_of_digits_shows_is_unknown() -> None:
     """sin(π) is 0, which no ball can tell from a number next to it, and gamma has a pole there."""
     assert right(trace(parse("gamma(x*sin(pi) - 1)"), {"x": 1000.0}))[VALUE] == "unknown"
