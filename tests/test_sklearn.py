@@ -185,7 +185,8 @@ def test_numbers_that_are_no_probabilities_are_refused(formula: str) -> None:
 
 OPTIONS: list[dict[str, Any]] = [
     {"loss": "logcosh"}, {"family": "poisson"}, {"l2": 0.3}, {"sigma": "x1"}, {"weights": "x1"}, {"confidence": 0.5},
-    {"priors": {"slope_1": "normal(0, 0.1)"}}, {"start": {"slope_1": 7}, "optimizer": "lbfgs"}, {"derive": {"q": "2*slope_0"}},
+    {"priors": {"slope_1": "normal(0, 0.1)"}}, {"start": {"slope_1": 7}, "optimizer": "lbfgs"},
+    {"derive": {"q": "2*slope_0"}},
     {"batch_size": 30, "optimizer": "adam", "epochs": 3, "lr_schedule": "cosine", "validation": 0.3, "seed": 2},
 ]  # fmt: skip
 

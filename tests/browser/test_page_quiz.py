@@ -168,10 +168,9 @@ def test_an_expression_means_what_it_means_in_a_formula(judge: Page) -> None:
         if depth == 0:
             return chance.choice(["2", "0.5", "3", "pi", "e", "1e-1"])
         one, other = part(depth - 1), part(depth - chance.choice([1, depth]))
-        return chance.choice(
-            [f"{one} + {other}", f"{one} - {other}", f"{one}*{other}", f"{one}/{other}", f"({one})", f"({one})^{other}"]
-            + [f"({one})^-{other}", f"-{one}", f"+{one}", f"2^{one}", f"2**-({one})", f"-2^{one}", f"tanh({one})"]
-        )
+        binary = [f"{one} {sign} {other}" for sign in "+-*/"]
+        powers = [f"({one})^{other}", f"({one})^-{other}", f"2^{one}", f"2**-({one})", f"-2^{one}"]
+        return chance.choice([*binary, *powers, f"({one})", f"-{one}", f"+{one}", f"tanh({one})"])
 
     texts = [part(k % 4) for k in range(300)]
     wanted = [float(ad.parse(text).value({})) for text in texts]
