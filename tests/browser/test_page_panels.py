@@ -197,6 +197,17 @@ def test_paths_of_a_node_are_those_of_the_command_and_light_up(page: Page) -> No
     assert page.locator("svg .edge.on-path").count() == 0
 
 
+def test_the_largest_paths_whatever_their_signs_are_those_of_the_command(page: Page) -> None:
+    words = ["a = x - y; b = a*x - 3*a; b^2 - 7*b + sin(a)*b/5 - 9*a", "--x", "2", "--y", "3"]
+    opened(page, words)
+    document = run_cli(["trace", *words, "--paths", "--limit", "6", "--json"]).json
+    for name, paths in document["paths"].items():
+        node = next(node["id"] for node in document["nodes"] if node["label"] == name)
+        found = page.evaluate("(start) => pathsFrom(start).paths.map(({ product }) => product)", node)
+        assert len({product > 0 for product in found}) == 2
+        assert found == pytest.approx([path["product"] for path in paths]), name
+
+
 def test_more_paths_than_atoms_are_counted_exactly(page: Page) -> None:
     links = "; ".join(f"a{k + 1} = a{k} + sin(a{k})" for k in range(60))
     opened(page, [f"a0 = x; {links}; a60", "--x", "0.1"])
