@@ -246,12 +246,16 @@ def test_a_derivation_is_copied_as_latex(page: Page) -> None:
     )
 
 
-@pytest.mark.parametrize("words", [XY, ["sum(W @ v)", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]"]], ids=lambda w: w[0])
-def test_a_link_opens_the_page_at_formula_values_and_step(page: Page, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [(XY, "7.5"), (["sum(W @ v)", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]"], "[[1, -inf], [3, 7.5]]")],
+    ids=["numbers", "arrays"],
+)
+def test_a_link_opens_the_page_at_formula_values_and_step(page: Page, words: list[str], typed: str) -> None:
     opened(page, words)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     name = words[1].removeprefix("--")
-    page.get_by_label(name, exact=True).fill(words[2].replace("2", "7.5"))
+    page.get_by_label(name, exact=True).fill(typed)
     for _ in range(3):
         press(page, "Step")
     page.wait_for_timeout(500)
