@@ -11,6 +11,7 @@ import csv
 import io
 import itertools
 import math
+import os
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from functools import partial
@@ -37,13 +38,10 @@ from autodiff_cli.data.source import ByteChunkStream, ByteSource
 from autodiff_cli.data.table import Record, TextBatch
 from autodiff_cli.language.errors import pluralize
 
-_LINE_BLOCK_BYTES = 1 << 20  # bytes of lines that pyarrow parses in one call, on all cores
 _PARSE_BLOCK_BYTES = 1 << 17  # bytes that one core parses at a time
+_LINE_BLOCK_BYTES = min(os.cpu_count() or 1, 8) * _PARSE_BLOCK_BYTES  # bytes of lines that pyarrow parses in one call
 _FAST_CELL_BYTES = 256  # bytes per cell: a line of cells this long fits in one block of pyarrow
 _TYPE_SAMPLE_RECORDS = 1000  # records that are examined for the type of a column
-
-
-_LINE_STARTS_TO_CHECK = (b"", b"\r", b"\n")  # only blocks that start so can be blank
 MAX_CELL_CHARS = 1 << 24  # characters; longer cells are the result of an unclosed quote
 
 # The default limit of the csv module is too low for text columns. The limit applies to the whole process.
@@ -431,5 +429,5 @@ class LineReader:
 
 def _nonblank_block(lines: memoryview) -> Iterator[memoryview]:
     """Yield a block of lines unless all lines are blank."""
-    if lines[:1] not in _LINE_STARTS_TO_CHECK or bytes(lines).lstrip(b"\r\n"):
+    if bytes(lines[:1]) not in (b"", b"\r", b"\n") or bytes(lines).lstrip(b"\r\n"):  # most blocks are not copied
         yield lines

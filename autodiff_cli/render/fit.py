@@ -324,13 +324,14 @@ _FIGURE_NAMES = [field.name for field in dataclasses.fields(FittedModel) if fiel
 def _degrees_of_freedom(fit: FittedModel) -> str:
     """Return the degrees of freedom; for networks, where they mean little, only the numbers they are counted from."""
     free = sum(np.size(value) for value in fit.parameters.values())
-    targets = max(1, (fit.dof + free) // fit.rows)
+    targets = max(1, (fit.dof + fit.rank) // fit.rows)
     rows = f"{pluralize(fit.rows, 'row')}{'' if targets == 1 else f' of {targets} targets'}"
     if not fit.definition and any(layer_name(name) != name for name in fit.parameters):
         return f"{rows}, {pluralize(free, 'parameter')}"
-    without_weight = fit.rows * targets - free - fit.dof
+    without_weight = fit.rows * targets - fit.rank - fit.dof
     note = f", {without_weight} with weight 0," if without_weight else ""
-    return f"dof = {fit.dof} ({rows}{note} - {pluralize(free, 'parameter')})"
+    determined = f"{fit.rank} of " if fit.rank < free else ""
+    return f"dof = {fit.dof} ({rows}{note} - {determined}{pluralize(free, 'parameter')})"
 
 
 def _write_formula(paper: Paper, fit: FittedModel) -> None:

@@ -63,6 +63,8 @@ def _whole(x: mpf) -> mpf:
 
 
 def _remainder(a: mpf, b: mpf) -> mpf:
+    if mp.isinf(b) and mp.isfinite(a):
+        return a if a == 0 or (a > 0) == (b > 0) else b
     quotient = a / b
     if abs(quotient) < mpf(10) ** (mp.dps // 2) and mp.isint(_whole(quotient)):
         return mpf(0)

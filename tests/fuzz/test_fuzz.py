@@ -26,6 +26,7 @@ FOUND = [
     ("x % softplus(y)", {"x": 1e150, "y": -1e200}),
     ("fresnels(sech(x - x^3))", {"x": 1e200}),
     ("mod(-1e-3*y^0.5, min(x % y, pi - x)^3)", {"x": 1.43, "y": -1e200}),
+    ("softplus(erf(6.02e23) % uniform_logpdf(x, z, y))", {"x": -3.22, "z": -1.23, "y": -0.6}),
     # what vanishes within a rule, and comes back by a large factor
     ("asech(normal_cdf(x^2, 0/y, y*x))", {"x": -0.5, "y": -1e200}),
     # arrays that the output is not made of

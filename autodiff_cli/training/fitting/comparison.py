@@ -316,7 +316,7 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     compared = [
         ComparedModel(
             fit,
-            criteria_parameters(objective, options.absolute_sigma),
+            criteria_parameters(objective, fit.rank, options.absolute_sigma),
             delta,
             None if weight is None else weight / total,
             error,
@@ -385,7 +385,6 @@ def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Ob
         return NestedTest(*texts, reason=reason)
     if small_fit.on_bounds or large_fit.on_bounds:
         return NestedTest(*texts, reason="a parameter is on a bound")
-    extra_parameters = large.layout.size - small.layout.size
     figure = "rss" if small.kind is LossKind.SQUARES else "deviance" if small.has_dispersion else "log_likelihood"
     before, after = (getattr(fit, figure) for fit in (small_fit, large_fit))
     if before is None or after is None:
@@ -401,4 +400,5 @@ def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Ob
         return NestedTest(*texts, reason="the data do not determine all parameters")
     if gain < -1e-6 * (1.0 if unit is None else unit):
         return NestedTest(*texts, reason="the model with more parameters fits worse, so its best fit was not found")
-    return NestedTest(*texts, **significance_test(gain, extra_parameters, unit, large_fit.dof)._asdict())
+    extra = large_fit.rank - small_fit.rank
+    return NestedTest(*texts, **significance_test(gain, extra, unit, large_fit.dof)._asdict())

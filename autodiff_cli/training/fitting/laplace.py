@@ -496,8 +496,8 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
         hessian[:, -1] /= theta[-1]
     chosen, covariance = np.flatnonzero(is_known), np.full(hessian.shape, math.nan)
     of_chosen, chosen_names = hessian[np.ix_(chosen, chosen)], [names[k] for k in chosen]
-    inverses, (reasons,) = inverse_hessians(of_chosen[None], chosen_names, _DIFFERENCE_TOLERANCE)
-    covariance[np.ix_(chosen, chosen)] = math.nan if outcome.failure else inverses[0]
+    found = inverse_hessians(of_chosen[None], chosen_names, _DIFFERENCE_TOLERANCE)
+    covariance[np.ix_(chosen, chosen)], reasons = math.nan if outcome.failure else found.inverses[0], found.reasons[0]
     model, table = objective.model.with_parameters(names), objective.table
     final = copy_with(
         objective.with_rows(MemoryRows(dataclasses.replace(table, columns={**table.columns, **columns}))),
@@ -573,6 +573,7 @@ def _statistics(
         stderr={name: None if np.isnan(error) else error for name, error in errors.items()},
         correlation=correlations(covariance),
         dof=count - len(theta),
+        rank=len(theta),
         definition="" if np.isnan(covariance).all() else _DEFINITION,
         missing_error_reasons=tuple(reasons),
         warnings=tuple(reasons),

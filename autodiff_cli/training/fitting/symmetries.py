@@ -29,11 +29,10 @@ from autodiff_cli.ops.elementary import cos, sin
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import fit_least_squares, linear_mask
-from autodiff_cli.training.objective.batch import repeat_objective
+from autodiff_cli.training.objective.batch import repeat_objective, softmax_null_space
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, complemented_shares, dimensional_scales
 from autodiff_cli.training.result.goodness import subsample
-from autodiff_cli.training.result.statistics import softmax_null_space
 
 MAX_SYMMETRIC_PARAMETERS = 200  # symmetries are searched up to this many parameters
 MAX_REPEATED_ROWS = 100_000  # rows up to which fits are repeated to find equivalent or better solutions

@@ -37,6 +37,7 @@ class BatchSettings(NamedTuple):
     max_parameters: int = 30  # parameters of a fit; with more, matrices dominate, which are not faster in batches
     max_gathered_rows: int = 2**19  # gathered rows of groups that are stored for the next evaluation
     rounding_share: float = 1e-20  # share of the variation of the target that counts as rounding of residuals
+    flat_curvature: float = 1e-9  # curvature, relative to the largest with scaled parameters, that counts as 0
     zero_errors: float = 1e-6  # standard errors from 0 within which a parameter may have converged to 0
 
 
@@ -526,6 +527,25 @@ def rounding_squares(batch: Batch, fits: Fits, theta: Array, sizes: Array) -> Ar
     terms = np.max(sizes[:, :-1] * np.abs(theta), axis=1, initial=0.0)
     largest = np.maximum(np.square(terms), batch.target_variations(fits, about_mean=False))
     return np.asarray((2 * np.finfo(np.float64).eps) ** 2 * largest)
+
+
+def softmax_null_space(objective: Objective, theta: Array) -> Array | None:
+    """Return an orthonormal basis, of shape (P, directions), of the directions that change no softmax of linear scores.
+
+    These are the directions in which the scores of all classes change equally. Returns None if the model is not a
+    softmax of linear scores. Directions that the data leave undetermined for other reasons are not included.
+    """
+    if objective.classes is None or not objective.is_generalised_linear:
+        return None
+    size, count, curvature = objective.layout.size, len(objective.classes), objective.curvature(theta)
+    directions = [np.empty((0, size))]
+    for name, shape in objective.layout.shapes.items():
+        if shape[:1] == (count,):  # the classes are the first axis of weights and biases
+            directions.append(np.zeros((math.prod(shape[1:]), size)))
+            directions[-1][:, objective.layout.slices[name]] = np.tile(np.eye(len(directions[-1])), count)
+    candidates, own = np.concatenate(directions) / math.sqrt(count), np.abs(np.diag(curvature))
+    is_flat = np.abs(candidates @ curvature) <= BATCH.flat_curvature * np.sqrt(own * own.max())
+    return np.asarray(candidates[is_flat.all(axis=1)].T)
 
 
 def can_evaluate_together(objective: Objective) -> bool:

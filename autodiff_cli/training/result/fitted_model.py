@@ -564,7 +564,7 @@ def first_column_shape(data: Mapping[str, ArrayLike]) -> tuple[int, ...]:
 # --- Model files
 
 _FORMAT = "autodiff model"
-_FORMAT_VERSION = 3  # raised by a release that adds a key or changes its meaning
+_FORMAT_VERSION = 4  # raised by a release that adds a key or changes its meaning
 _MAX_SAVED_DRAWS = 1000  # draws of each number, from all chains
 _SAVED_FIELDS = [field.name for field in dataclasses.fields(FittedModel) if field.metadata.get("is_saved", True)]
 

@@ -196,16 +196,17 @@ def robust_scale(objective: Objective, theta: Array) -> float:
     return float(MAD_TO_STD * _median_between(objective, theta, ResidualsBetween(float(low), float(high))))
 
 
-def influence_norms(batch: Batch, theta: Array, free: int) -> tuple[Array, Array]:
+def influence_norms(batch: Batch, theta: Array, ranks: NDArray[np.intp] | int) -> tuple[Array, Array]:
     """Return for each robust fit s·K·sqrt(Σψ²), and mean(ψ'). Their ratio takes the place of the norm of the residuals
     of least squares, by the first of the covariances of Huber 1981, Robust Statistics, section 7.6.
 
-    K = 1 + p/n·var(ψ')/mean(ψ')² corrects it for few rows. The mean is nan if it or s is not positive.
+    K = 1 + p/n·var(ψ')/mean(ψ')² corrects it for few rows, with p parameters, of which the data determine `ranks`
+    combinations. The mean is nan if it or s is not positive.
     """
     objectives = [batch.objective_of(fit) for fit in range(len(theta))]
     sums = np.array([each.sum_rows(each.kernels.influence, at) for each, at in zip(objectives, theta, strict=True)])
     mean, mean_square = (sums[:, 1:] / batch.weighted_counts[:, None]).T
-    correction = 1 + free / batch.weighted_counts * (mean_square / np.square(mean) - 1)
+    correction = 1 + ranks / batch.weighted_counts * (mean_square / np.square(mean) - 1)
     is_convex = (mean > 0) & (batch.scales > 0)
     return batch.scales * np.sqrt(sums[:, 0]) * correction, np.where(is_convex, mean, math.nan)
 
@@ -510,6 +511,7 @@ def goodness_of_fit(
     theta: Array,
     residual_norm: float | None,
     dof: int,
+    rank: int,
     absolute_sigma: bool,
     rows: RowFigures | None = None,
 ) -> dict[str, Any]:
@@ -517,7 +519,7 @@ def goodness_of_fit(
 
     Args:
         residual_norm: the root of the sum of squares; None without residuals.
-        dof: the number of target values in rows with a positive weight, minus the number of free parameter elements.
+        dof, rank: see `FitStatistics`.
         absolute_sigma: whether the weights are 1/σ² of known errors.
         rows: the figures of all rows; by default they are computed.
     """
@@ -526,15 +528,15 @@ def goodness_of_fit(
     if objective.has_priors:
         of_maxima = ("aic", "aicc", "bic", "chi_squared_p", "overdispersion_p", "null_test")
         plain = objective.without_penalty()
-        figures = goodness_of_fit(plain, theta, residual_norm, dof, absolute_sigma, rows)
+        figures = goodness_of_fit(plain, theta, residual_norm, dof, rank, absolute_sigma, rows)
         log_prior = objective.kernels.log_prior(objective.point(theta))
         return {**figures, **dict.fromkeys(of_maxima), "log_prior": log_prior}
     # The number of parameters of a network does not measure its complexity, and a penalised estimate does not maximise
     # the likelihood.
-    has_likelihood, count = not (objective.is_network or objective.is_penalised), dof + len(theta)
+    has_likelihood, count = not (objective.is_network or objective.is_penalised), dof + rank
     with ignore_float_errors():
         if objective.kind is LossKind.LIKELIHOOD:
-            return {} if objective.is_network else _likelihood_goodness(objective, theta, dof, rows)
+            return {} if objective.is_network else _likelihood_goodness(objective, theta, dof, rank, rows)
         if residual_norm is None or (objective.kind is LossKind.OTHER and has_likelihood):
             return {}
         of_residuals = rows.residuals if rows else {} if objective.is_network else _residual_summary(objective, theta)
@@ -543,7 +545,7 @@ def goodness_of_fit(
         has_scaled_residuals = objective.kernels.graphs.has_scaled_residuals
         variation = objective.target_variation() if rows is None else rows.variation
         log_weights = rows.log_weights if rows else sum_log_weights(objective) if objective.is_weighted else 0.0
-        k, baseline = criteria_parameters(objective, absolute_sigma), 0.0 if has_scaled_residuals else variation
+        k, baseline = criteria_parameters(objective, rank, absolute_sigma), 0.0 if has_scaled_residuals else variation
         of_sum = _least_squares_goodness(residual_norm, count, dof, k, baseline, absolute_sigma, log_weights)
         figures = {**of_residuals, **of_sum}
         if objective.kernels.graphs.x_errors:
@@ -556,13 +558,13 @@ def goodness_of_fit(
         return figures
 
 
-def criteria_parameters(objective: Objective, absolute_sigma: bool) -> int:
-    """Return the number of parameters that information criteria count: the free ones, and the variance, the dispersion
-    or theta if it is estimated.
+def criteria_parameters(objective: Objective, rank: int, absolute_sigma: bool) -> int:
+    """Return the number of parameters that information criteria count: those that the data determine, and the variance,
+    the dispersion or theta if it is estimated.
     """
     estimates_variance = objective.kind is LossKind.SQUARES and not absolute_sigma
     estimates_theta = objective.has_theta and objective.is_scale_estimated
-    return objective.layout.size + (estimates_variance or objective.has_dispersion or estimates_theta)
+    return rank + (estimates_variance or objective.has_dispersion or estimates_theta)
 
 
 def _least_squares_goodness(
@@ -604,9 +606,11 @@ def _block_log_weights(columns: ColumnArrays) -> float:
     return float(np.sum(np.log(weight[weight > 0])))
 
 
-def _likelihood_goodness(objective: Objective, theta: Array, dof: int, rows: RowFigures | None) -> dict[str, Any]:
+def _likelihood_goodness(
+    objective: Objective, theta: Array, dof: int, rank: int, rows: RowFigures | None
+) -> dict[str, Any]:
     """Return the figures of a maximum likelihood fit; of a penalised one only whether its target is valid."""
-    k, count = criteria_parameters(objective, absolute_sigma=False), dof + len(theta)
+    k, count = criteria_parameters(objective, rank, absolute_sigma=False), dof + rank
     if objective.classes is not None or not objective.has_target:
         if objective.is_penalised:
             return {}

@@ -31,6 +31,7 @@ from autodiff_cli.training.objective.batch import (
     ObjectiveBatch,
     parameters_at_jumps,
     rounding_squares,
+    softmax_null_space,
 )
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.result.goodness import GoodnessOfFit, find_separation, goodness_of_fit, influence_norms
@@ -46,7 +47,6 @@ class CovarianceSettings(NamedTuple):
     high_correlation: float = 0.999  # correlation above which two imprecise parameters are reported
     extreme_correlation: float = 0.999999  # correlation above which any two parameters are reported
     large_relative_error: float = 0.1  # standard error relative to the value that makes a parameter imprecise
-    flat_curvature: float = 1e-9  # curvature, relative to the largest with scaled parameters, that counts as 0
     perfect_variation: float = 1e-28  # share of the target's variation below which only the rounding of data is left
     max_minimum_distance: float = 0.5  # standard errors to the minimum, beyond which they are not reported
     max_pairs_shown: int = 3  # correlated pairs in warnings
@@ -56,16 +56,53 @@ class CovarianceSettings(NamedTuple):
 COVARIANCE = CovarianceSettings()
 
 
-Inverses = tuple[Array, list[list[str]]]  # inverses, and the reasons for undetermined parameters of each
+class Covariances(NamedTuple):
+    """The covariances of a batch of fits, factored so that nothing overflows or underflows.
+
+    A covariance is an inverse matrix times the square of a scale, with a unit for each parameter.
+
+    Attributes:
+        inverses: the inverse matrices, of shape (fits, P, P), for parameters in units of 1/units; nan for those that
+            the data do not determine.
+        reasons: for each fit a sentence for each reason for which elements are unknown.
+        nullities: the number of directions that the data do not determine, for each fit.
+        scales: the factor of all standard errors of a fit; nan if it is unknown.
+        definition: a description of the standard errors.
+        units: the unit of each parameter is 1/units; of shape (fits, P) or 1.
+    """
+
+    inverses: Array
+    reasons: list[list[str]]
+    nullities: NDArray[np.intp]
+    scales: Array
+    definition: str = ""
+    units: Array | float = 1.0
+
+    @property
+    def standard_errors(self) -> Array:
+        """The standard errors, of shape (fits, P)."""
+        return np.sqrt(np.diagonal(self.inverses, axis1=1, axis2=2)) * (self.scales[:, None] / self.units)
+
+    def placed_in(self, other: Covariances, fits: Fits, columns: Fits) -> Covariances:
+        """Return the covariances of all fits and parameters, with these filled in for some fits and parameters."""
+        inverses, nullities, scales = other.inverses.copy(), other.nullities.copy(), other.scales.copy()
+        reasons, units = [*other.reasons], np.ones(inverses.shape[:2]) * other.units
+        inverses[np.ix_(fits, columns, columns)] = self.inverses
+        units[np.ix_(fits, columns)] = self.units
+        scales[fits], nullities[fits] = self.scales, self.nullities
+        for fit, sentences in zip(fits.tolist(), self.reasons, strict=True):
+            reasons[fit] = sentences
+        return Covariances(inverses, reasons, nullities, scales, self.definition, units)
 
 
 def inverse_hessians(
     hessians: Array, names: Sequence[str], tolerance: float = COVARIANCE.hessian_tolerance
-) -> Inverses:
-    """Return the inverses of Hessians H, of shape (fits, P, P), and the reasons for undetermined parameters; see
-    `inverse_grams`. Each H is scaled to a unit diagonal and factored as H = RᵀR.
+) -> Covariances:
+    """Return the inverses of Hessians H, of shape (fits, P, P); see `inverse_grams`.
 
-    >>> inverse_hessians(np.diag([4.0, 1e-6])[None], ["a", "b"])[0][0].diagonal().tolist()
+    Each H is scaled to a unit diagonal and factored as H = RᵀR.
+
+    >>> inverse_hessians(np.diag([4.0, 1e-6])[None], ["a", "b"]).inverses[0].diagonal().tolist()
     [0.25, 1000000.0]
     """
     is_finite = np.isfinite(hessians).all(axis=(1, 2), keepdims=True)
@@ -77,8 +114,8 @@ def inverse_hessians(
     return inverse_grams(np.where(is_finite, roots, np.nan), names, tolerance)
 
 
-def inverse_grams(factors: Array, names: Sequence[str], tolerance: float = DEPENDENCE_TOLERANCE) -> Inverses:
-    """Return inv(RᵀR) for each fit, with nan for parameters that R does not determine, and a sentence for each reason.
+def inverse_grams(factors: Array, names: Sequence[str], tolerance: float = DEPENDENCE_TOLERANCE) -> Covariances:
+    """Return inv(RᵀR) for each fit.
 
     The columns of R are first scaled to length 1, so that parameters of different magnitudes do not count as
     undetermined.
@@ -88,17 +125,18 @@ def inverse_grams(factors: Array, names: Sequence[str], tolerance: float = DEPEN
         names: the names of the parameters.
         tolerance: the singular value, relative to the largest, that counts as 0.
 
-    >>> inverse_grams(np.array([[[1.0, 2.0], [0.0, 0.0]]]), ["a", "b"])[1]
-    [['the data determine only a combination of `a`, `b`, not each of them']]
+    >>> found = inverse_grams(np.array([[[1.0, 2.0], [0.0, 0.0]]]), ["a", "b"])
+    >>> found.reasons, found.nullities.tolist()
+    ([['the data determine only a combination of `a`, `b`, not each of them']], [1])
     """
     is_finite: Mask = np.asarray(np.isfinite(factors).all(axis=(1, 2)))
     known = np.where(is_finite[:, None, None], factors, 0.0)
     scale, singular_values, directions, is_null = _scaled_svd(known, tolerance)
     roots = directions / np.where(is_null, math.inf, singular_values)[:, :, None]
     inverses: Array = roots.swapaxes(1, 2) @ roots / (scale[:, :, None] * scale[:, None, :])
-    reasons = [list[str]() for _ in factors]
+    reasons, nullities = [list[str]() for _ in factors], np.where(is_finite, np.count_nonzero(is_null, axis=1), 0)
     if not np.count_nonzero(is_null):
-        return inverses, reasons
+        return Covariances(inverses, reasons, nullities, np.ones(len(factors)))
     has_no_effect = np.sum(np.square(known), axis=1) == 0
     is_in_null_space = is_null[:, :, None] & (np.abs(directions) > COVARIANCE.null_space_share)
     undetermined = is_in_null_space.any(axis=1) | has_no_effect
@@ -118,7 +156,7 @@ def inverse_grams(factors: Array, names: Sequence[str], tolerance: float = DEPEN
         if dependent:
             listed = format_names(dependent, "`")
             reasons[fit].append(f"the data determine only a combination of {listed}, not each of them")
-    return inverses, reasons
+    return Covariances(inverses, reasons, nullities, np.ones(len(factors)))
 
 
 def combination_variances(slopes: Array, factor: Array) -> Array:
@@ -144,8 +182,8 @@ def undetermined(objective: Objective, theta: Array) -> Mask:
     >>> undetermined(Objective("y ~ a*b*x + c", {"x": [0, 1, 2], "y": [1, 2, 4]}), np.array([1.0, 2.0, 1.0])).tolist()
     [True, True, False]
     """
-    inverses, *_ = _inverses_by_units(objective.slope_triangle(theta)[None], objective.layout.element_names)
-    return np.asarray(np.isnan(inverses[0].diagonal()))
+    (inverse,) = _inverses_by_units(objective.slope_triangle(theta)[None], objective.layout.element_names).inverses
+    return np.asarray(np.isnan(inverse.diagonal()))
 
 
 def _scaled_svd(factors: Array, tolerance: float) -> tuple[Array, Array, Array, Mask]:
@@ -213,38 +251,6 @@ def flat_errors(stderr: Mapping[str, Any | None], values: Mapping[str, Any]) -> 
     return np.concatenate([np.broadcast_to(error, np.shape(value)).ravel() for value, error in errors])
 
 
-# --- Softmax: directions that change no prediction
-
-
-def softmax_null_space(objective: Objective, theta: Array) -> Array | None:
-    """Return an orthonormal basis, of shape (P, directions), of the directions that change no softmax of linear scores.
-
-    These are the directions in which the scores of all classes change equally. Returns None if the model is not a
-    softmax of linear scores. Directions that the data leave undetermined for other reasons are not included.
-    """
-    if objective.classes is None or not objective.is_generalised_linear:
-        return None
-    size, count = objective.layout.size, len(objective.classes)
-    curvature = objective.curvature(theta)
-    directions = []
-    for name, shape in objective.layout.shapes.items():
-        if not shape or shape[0] != count:
-            continue
-        elements = objective.layout.slices[name]
-        for column in range(math.prod(shape[1:])):
-            direction = np.zeros(size)  # equal for all classes, which are the first axis of weights and biases
-            direction[elements].reshape(count, -1)[:, column] = 1 / math.sqrt(count)
-            if _is_flat(curvature, direction):
-                directions.append(direction)
-    return np.array(directions).reshape(len(directions), size).T
-
-
-def _is_flat(curvature: Array, direction: Array) -> bool:
-    """Return whether the loss has no curvature in a direction."""
-    change, own = np.abs(curvature @ direction), np.abs(np.diag(curvature))
-    return bool((change <= COVARIANCE.flat_curvature * np.sqrt(own * own.max())).all())
-
-
 # --- Statistics of a fit
 
 
@@ -288,7 +294,7 @@ class FitStatistics(GoodnessOfFit):
         correlation: the correlation matrix of the estimates, of shape (P, P), in the order of the parameters with
             arrays row by row; nan where it is unknown.
         rss: the (weighted) sum of squared residuals; None for a model without a target.
-        dof: the number of target values with a positive weight, minus the number of free parameter elements.
+        dof: the number of target values with a positive weight, minus `rank`.
         r_squared: 1 - rss / (sum of squares of the target about its mean). It is nan if the target does not vary, and
             None without a target and for likelihoods, which have a deviance.
         definition: a description of `stderr`; empty if all are unknown.
@@ -296,6 +302,8 @@ class FitStatistics(GoodnessOfFit):
             distribution.
         is_perfect: whether the residuals are rounding errors, while their variance is estimated from them. Then there
             is no likelihood, which has no finite maximum, and no test.
+        rank: the number of combinations of the free parameters that the data determine: the number of parameters,
+            unless some are redundant.
     """
 
     stderr: dict[str, Any | None] = field(metadata=NAN_IS_NULL)
@@ -306,6 +314,7 @@ class FitStatistics(GoodnessOfFit):
     definition: str = field(metadata=NOT_IN_DOCUMENT)
     interval_dof: int | None = field(default=None, metadata=NOT_IN_DOCUMENT)
     is_perfect: bool = field(default=False, metadata=NOT_IN_DOCUMENT | {"is_saved": False})
+    rank: int = field(metadata=NOT_IN_DOCUMENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,7 +357,8 @@ def compute_statistics(
         )
         if not with_goodness:
             return statistics
-        figures = goodness_of_fit(objective, theta, statistics.residual_norm, statistics.dof, absolute_sigma)
+        norm, rank = statistics.residual_norm, statistics.rank
+        figures = goodness_of_fit(objective, theta, norm, statistics.dof, rank, absolute_sigma)
         # With errors in x the weights depend on the parameters, so that R² has no baseline. A search for starting
         # values may still compare it.
         r_squared = None if objective.kernels.graphs.has_scaled_residuals else statistics.r_squared
@@ -387,7 +397,7 @@ def batch_statistics(
         rows: for the goodness of fit, the figures of the rows of each fit, or None where they have to be computed.
     """
     objective, size = batch.objective, theta.shape[1]
-    reason, dofs = missing or _missing_errors_reason(objective), batch.weighted_counts - size
+    reason = missing or _missing_errors_reason(objective)
     is_likelihood, has_residuals = objective.kind is LossKind.LIKELIHOOD, objective.has_residuals
     matrices = _Matrices(batch, theta, has_residuals and size <= MAX_COVARIANCE_SIZE and not objective.is_network)
     lengths = rounding = np.zeros(len(theta))
@@ -405,13 +415,14 @@ def batch_statistics(
     on_bound = batch.bounds.active(theta)
     ends_on_bound = np.asarray(on_bound.any(axis=1))
     unknown: Array = np.broadcast_to(math.nan, (len(theta), size, size))  # a single nan in memory for any size
-    estimate = _Covariances(unknown, np.ones(len(theta)), "", [[reason] if reason else [] for _ in theta])
+    none, all_reasons = np.zeros(len(theta), np.intp), [[reason] if reason else [] for _ in theta]
+    estimate = Covariances(unknown, all_reasons, none, np.ones(len(theta)))
     distances = np.full(len(theta), math.nan)
     if not reason:
         for some, columns in distinct_masks(~on_bound):
             if len(columns):
                 part = matrices.take(some, columns)
-                part_estimate = _estimate_covariances(part, absolute_sigma, scatter[some], dofs[some])
+                part_estimate = _estimate_covariances(part, absolute_sigma, scatter[some])
                 is_whole = len(some) == len(theta) and len(columns) == size
                 estimate = part_estimate if is_whole else part_estimate.placed_in(estimate, some, columns)
         distances = np.where(is_perfect, math.nan, _minimum_distances(matrices, estimate))
@@ -426,6 +437,7 @@ def batch_statistics(
     separations = [""] * len(theta)
     for fit in range(len(theta)) if is_likelihood and not missing else ():
         separations[fit], is_infinite = find_separation(batch.objective_of(fit), theta[fit])
+        estimate.nullities[fit] *= not separations[fit]  # the curvature vanishes at infinity
         if estimate.definition:
             estimate.inverses[fit][is_infinite[:, None] | is_infinite] = math.nan
     errors = estimate.standard_errors
@@ -433,7 +445,9 @@ def batch_statistics(
     pairs = [()] * len(theta) if reason else _correlation_warnings(objective, theta, estimate, matrices_of_all)
     uses_normal = absolute_sigma or objective.has_priors or (is_likelihood and not objective.has_dispersion)
     statistics = []
-    for fit, (norm, dof) in enumerate(zip(lengths.tolist(), dofs.tolist(), strict=True)):
+    ranks = size - estimate.nullities
+    dofs = batch.weighted_counts - ranks
+    for fit, (norm, dof, rank) in enumerate(zip(lengths.tolist(), dofs.tolist(), ranks.tolist(), strict=True)):
         values = objective.layout.values(errors[fit]).items()
         stderr = {name: None if np.isnan(error).all() else error for name, error in values}
         has_errors = any(error is not None for error in stderr.values())
@@ -442,11 +456,12 @@ def batch_statistics(
         norm_if_known, figures = norm if has_residuals else None, dict[str, Any]()
         if rows is not None:
             single = batch.objective_of(fit) if rows[fit] is None else objective
-            figures = goodness_of_fit(single, theta[fit], norm_if_known, dof, absolute_sigma, rows[fit])
+            figures = goodness_of_fit(single, theta[fit], norm_if_known, dof, rank, absolute_sigma, rows[fit])
         statistics.append(
             ComputedStatistics(
                 rss=norm * norm if has_residuals else None,
                 dof=dof,
+                rank=rank,
                 r_squared=None if is_likelihood or not has_residuals else float(r_squared[fit]),
                 correlation=matrices_of_all[fit],
                 stderr=stderr,
@@ -524,97 +539,59 @@ class _Matrices:
         return batch.values_and_gradients(self.theta, self.every)[1][:, self.columns] * weights[:, None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Covariances:
-    """The covariances of a batch of fits, factored so that nothing overflows or underflows.
-
-    A covariance is an inverse matrix times the square of a scale, with a unit for each parameter.
-
-    Attributes:
-        inverses: the inverse matrices, of shape (fits, P, P), for parameters in units of 1/units.
-        scales: the factor of all standard errors of a fit; nan if it is unknown.
-        definition: a description of the standard errors.
-        reasons: for each fit a sentence for each reason for which elements are unknown.
-        units: the unit of each parameter is 1/units; of shape (fits, P) or 1.
-    """
-
-    inverses: Array
-    scales: Array
-    definition: str
-    reasons: list[list[str]]
-    units: Array | float = 1.0
-
-    @property
-    def standard_errors(self) -> Array:
-        """The standard errors, of shape (fits, P)."""
-        return np.sqrt(np.diagonal(self.inverses, axis1=1, axis2=2)) * (self.scales[:, None] / self.units)
-
-    def placed_in(self, other: _Covariances, fits: Fits, columns: Fits) -> _Covariances:
-        """Return the covariances of all fits and parameters, with these filled in for some fits and parameters."""
-        inverses, scales, reasons = other.inverses.copy(), other.scales.copy(), [*other.reasons]
-        units = np.ones(inverses.shape[:2]) * other.units
-        inverses[np.ix_(fits, columns, columns)] = self.inverses
-        units[np.ix_(fits, columns)] = self.units
-        scales[fits] = self.scales
-        for fit, sentences in zip(fits.tolist(), self.reasons, strict=True):
-            reasons[fit] = sentences
-        return _Covariances(inverses, scales, self.definition, reasons, units)
-
-
-def _estimate_covariances(
-    matrices: _Matrices, absolute_sigma: bool, lengths: Array, dofs: NDArray[np.intp]
-) -> _Covariances:
+def _estimate_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Array) -> Covariances:
     """Return the covariances of the parameters that the matrices contain, with all other parameters fixed.
 
     Args:
         lengths: the roots of the sums of squared residuals.
     """
-    batch, objective, count = matrices.batch, matrices.batch.objective, len(matrices.theta)
+    batch, objective = matrices.batch, matrices.batch.objective
     size, kind, names = objective.layout.size, objective.kind, matrices.names
+    dofs = batch.weighted_counts - size
     if objective.has_priors:
         return _posterior_covariances(matrices)
     if objective.is_penalised:
-        return _penalised_covariances(matrices, absolute_sigma, lengths, dofs + size)
+        return _penalised_covariances(matrices, absolute_sigma, lengths)
     if kind is LossKind.ROBUST or (kind is LossKind.SQUARES and (objective.family is None or objective.is_linear)):
         assert matrices.triangles is not None
-        inverses, reasons, units = _inverses_by_units(matrices.triangles[:, :size, matrices.columns], names)
+        found = _inverses_by_units(matrices.triangles[:, :size, matrices.columns], names)
         if kind is LossKind.ROBUST:
-            lengths = np.divide(*influence_norms(batch, matrices.theta, len(names)))
+            lengths = np.divide(*influence_norms(batch, matrices.theta, len(names) - found.nullities))
             for fit in np.flatnonzero(np.isnan(lengths)).tolist():
-                reasons[fit].append("no standard errors: most residuals are so large that the loss curves downwards")
-            return _scaled_by_residuals(inverses, lengths, dofs, ROBUST, reasons, units)
+                words = "no standard errors: most residuals are so large that the loss curves downwards"
+                found.reasons[fit].append(words)
+            return _scaled_by_residuals(found, lengths, dofs, ROBUST)
         if objective.family is not None:
-            return _scaled_by_residuals(inverses, lengths, dofs, GAUSSIAN, reasons, units)
+            return _scaled_by_residuals(found, lengths, dofs, GAUSSIAN)
         has_x_errors = bool(objective.kernels.graphs.x_errors)
         if absolute_sigma:
-            definition = ABSOLUTE_EFFECTIVE if has_x_errors else ABSOLUTE
-            return _Covariances(inverses, np.ones(count), definition, reasons, units)
+            return found._replace(definition=ABSOLUTE_EFFECTIVE if has_x_errors else ABSOLUTE)
         definition = SCALED_EFFECTIVE if has_x_errors else SCALED_WEIGHTED if objective.is_weighted else SCALED
-        return _scaled_by_residuals(inverses, lengths, dofs, definition, reasons, units)
+        return _scaled_by_residuals(found, lengths, dofs, definition)
     if objective.has_dispersion or objective.has_theta:
         factors = np.array([fisher_factor(batch.objective_of(fit), at) for fit, at in enumerate(matrices.theta)])
-        inverses, reasons, units = _inverses_by_units(factors[:, :, matrices.columns], names)
+        found = _inverses_by_units(factors[:, :, matrices.columns], names)
         if objective.has_theta:
-            return _Covariances(inverses, np.ones(count), EXPECTED, reasons, units)
-        return _scaled_by_residuals(inverses, _pearson_norms(batch, matrices.theta), dofs, DISPERSED, reasons, units)
+            return found._replace(definition=EXPECTED)
+        return _scaled_by_residuals(found, _pearson_norms(batch, matrices.theta), dofs, DISPERSED)
     if objective.loss == "cross_entropy" and len(names) == size:
         null_space = softmax_null_space(batch.objective_of(0), matrices.theta[0])
         if null_space is not None and null_space.shape[1]:
             return _constrained_covariances(matrices.hessians(batch), null_space)
-    inverses, reasons = inverse_hessians(matrices.hessians(batch), names)
+    found = inverse_hessians(matrices.hessians(batch), names)
     if kind is LossKind.SQUARES:
-        return _scaled_by_residuals(2 * inverses, lengths, dofs, GAUSSIAN, reasons)
-    return _Covariances(inverses, np.ones(count), LIKELIHOOD, reasons)
+        return _scaled_by_residuals(found._replace(inverses=2 * found.inverses), lengths, dofs, GAUSSIAN)
+    return found._replace(definition=LIKELIHOOD)
 
 
-def _inverses_by_units(factors: Array, names: Sequence[str]) -> tuple[Array, list[list[str]], Array]:
-    """Return `inverse_grams` for parameters in units of 1/units, which do not overflow or underflow, and the units."""
+def _inverses_by_units(factors: Array, names: Sequence[str]) -> Covariances:
+    """Return `inverse_grams` for parameters in units of 1/units, which do not overflow or underflow."""
     sizes = np.abs(factors).max(axis=1)
     units = np.where((sizes > 0) & np.isfinite(sizes), sizes, 1.0)
-    return *inverse_grams(factors / units[:, None, :], names), units
+    return inverse_grams(factors / units[:, None, :], names)._replace(units=units)
 
 
-def _posterior_covariances(matrices: _Matrices) -> _Covariances:
+def _posterior_covariances(matrices: _Matrices) -> Covariances:
     """Return the inverse Hessians of minus the log posterior density at its mode: Laplace's approximation.
 
     An unknown variance s² of the residuals is profiled. With p = -log prior and n rows, the Hessian of its profile is
@@ -628,13 +605,10 @@ def _posterior_covariances(matrices: _Matrices) -> _Covariances:
         slopes = matrices.gradients(batch.without_penalty()) / unit[:, None]
         hessians = hessians - 2 / batch.weighted_counts[:, None, None] * slopes[:, :, None] * slopes[:, None, :]
         definition = PROFILED_POSTERIOR
-    inverses, reasons = inverse_hessians(hessians, matrices.names)
-    return _Covariances(inverses, np.ones(len(hessians)), definition, reasons)
+    return inverse_hessians(hessians, matrices.names)._replace(definition=definition)
 
 
-def _penalised_covariances(
-    matrices: _Matrices, absolute_sigma: bool, lengths: Array, counts: NDArray[np.intp]
-) -> _Covariances:
+def _penalised_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Array) -> Covariances:
     """Return the sampling covariances of penalised estimates: inv(H)·I·inv(H), with the Hessian I of the loss and H of
     the penalised loss (Hoerl & Kennard 1970 for least squares).
 
@@ -642,7 +616,7 @@ def _penalised_covariances(
     its degrees of freedom count tr(inv(H)·I) parameters: Hastie, Tibshirani & Friedman 2009, section 7.6.
     """
     batch, theta, objective = matrices.batch, matrices.theta, matrices.batch.objective
-    plain, size, kind = batch.without_penalty(), theta.shape[1], objective.kind
+    plain, size, kind, counts = batch.without_penalty(), theta.shape[1], objective.kind, batch.weighted_counts
     half = 0.5 if kind is LossKind.SQUARES else 1.0  # the Hessian of rss/2
     hessians = matrices.hessians(batch) * half
     if kind is LossKind.ROBUST or (kind is LossKind.SQUARES and objective.family is None):
@@ -654,19 +628,20 @@ def _penalised_covariances(
         norms, means = influence_norms(plain, theta, size)
         data = means[:, None, None] * data
         hessians = hessians - matrices.hessians(plain) + data
-    inverses, reasons = inverse_hessians(hessians, matrices.names)
-    sandwich, residual_dofs = inverses @ data @ inverses, counts - np.einsum("gij,gji->g", inverses, data)
+    found = inverse_hessians(hessians, matrices.names)
+    residual_dofs = counts - np.einsum("gij,gji->g", found.inverses, data)
+    sandwich = found._replace(inverses=found.inverses @ data @ found.inverses)
     if kind is LossKind.ROBUST:
-        return _scaled_by_residuals(sandwich, norms / np.sqrt(means), residual_dofs, PENALISED_ROBUST, reasons)
+        return _scaled_by_residuals(sandwich, norms / np.sqrt(means), residual_dofs, PENALISED_ROBUST)
     if kind is LossKind.SQUARES and not absolute_sigma:
         has_enough = counts > size
         plain_norms = _unpenalised_norms(plain, theta, lengths) if has_enough.any() else lengths
         lengths, dofs = np.where(has_enough, plain_norms, lengths), np.where(has_enough, counts - size, residual_dofs)
-        return _scaled_by_residuals(sandwich, lengths, dofs, PENALISED_SCALED, reasons)
+        return _scaled_by_residuals(sandwich, lengths, dofs, PENALISED_SCALED)
     if objective.has_dispersion:
         definition = f"{PENALISED}, times the dispersion"
-        return _scaled_by_residuals(sandwich, _pearson_norms(plain, theta), counts - size, definition, reasons)
-    return _Covariances(sandwich, np.ones(len(theta)), PENALISED, reasons)
+        return _scaled_by_residuals(sandwich, _pearson_norms(plain, theta), counts - size, definition)
+    return sandwich._replace(definition=PENALISED)
 
 
 def _pearson_norms(batch: Batch, theta: Array) -> Array:
@@ -681,34 +656,42 @@ def _unpenalised_norms(plain: Batch, theta: Array, lengths: Array) -> Array:
     return np.fmin(lengths, ends.residual_norms())
 
 
-def _constrained_covariances(hessians: Array, null_space: Array) -> _Covariances:
+def _constrained_covariances(hessians: Array, null_space: Array) -> Covariances:
     """Return the covariances of parameters that are constrained not to move in some directions."""
     size, count = null_space.shape
     basis = np.linalg.qr(np.hstack((null_space, np.eye(size))))[0][:, count:size]
     names = [f"direction {k + 1}" for k in range(basis.shape[1])]
-    inverses, reasons = inverse_hessians(basis.T @ hessians @ basis, names)
-    reasons = [["no standard errors: the data do not determine all parameters"] if each else [] for each in reasons]
-    definition = f"{LIKELIHOOD}, with sums over the classes of 0"
-    return _Covariances(basis @ inverses @ basis.T, np.ones(len(hessians)), definition, reasons)
+    found = inverse_hessians(basis.T @ hessians @ basis, names)
+    unknown = ["no standard errors: the data do not determine all parameters"]
+    return found._replace(
+        inverses=basis @ found.inverses @ basis.T,
+        reasons=[unknown if each else [] for each in found.reasons],
+        nullities=found.nullities + count,
+        definition=f"{LIKELIHOOD}, with sums over the classes of 0",
+    )
 
 
 def _scaled_by_residuals(
-    inverses: Array,
-    lengths: Array,
-    dofs: Array | NDArray[np.intp],
-    definition: str,
-    reasons: list[list[str]],
-    units: Array | float = 1.0,
-) -> _Covariances:
-    """Return covariances scaled by the residual variances; unknown where there are no degrees of freedom."""
+    found: Covariances, lengths: Array, dofs: Array | NDArray[np.intp], definition: str
+) -> Covariances:
+    """Return covariances scaled by the residual variances; unknown where there are no degrees of freedom.
+
+    Args:
+        found: the inverse matrices.
+        lengths: the roots of the sums of squared residuals.
+        dofs: the degrees of freedom if the data determine all parameters.
+        definition: see `Covariances`.
+    """
+    dofs = dofs + found.nullities
     is_known = dofs > 0
-    reason = "no standard errors: there are no more rows than parameters, so the residual variance is unknown"
-    all_reasons = [each if known else [*each, reason] for each, known in zip(reasons, is_known.tolist(), strict=True)]
+    for fit in np.flatnonzero(~is_known).tolist():
+        reason = "no standard errors: there are no more rows than parameters, so the residual variance is unknown"
+        found.reasons[fit].append(reason)
     scales = np.where(is_known, lengths / np.sqrt(np.where(is_known, dofs, 1)), math.nan)
-    return _Covariances(inverses, scales, definition, all_reasons, units)
+    return found._replace(scales=scales, definition=definition)
 
 
-def _minimum_distances(matrices: _Matrices, estimate: _Covariances) -> Array:
+def _minimum_distances(matrices: _Matrices, estimate: Covariances) -> Array:
     """Return the estimated distance of each fit to its minimum; nan where it is unknown.
 
     It is the length of one Newton step, in standard errors of the parameter that is farthest from the minimum.
@@ -733,7 +716,7 @@ def _minimum_distances(matrices: _Matrices, estimate: _Covariances) -> Array:
 
 
 def _correlation_warnings(
-    objective: Objective, theta: Array, estimate: _Covariances, matrices: Array
+    objective: Objective, theta: Array, estimate: Covariances, matrices: Array
 ) -> list[list[str]]:
     """Return warnings of strong correlations for each fit, where its correlation matrix is known."""
     warnings = [list[str]() for _ in theta]
@@ -748,9 +731,7 @@ def _correlation_warnings(
     return warnings
 
 
-def _partial_factor(
-    matrices: _Matrices, estimate: _Covariances, fit: int, on_bound: Mask
-) -> tuple[Array, float] | None:
+def _partial_factor(matrices: _Matrices, estimate: Covariances, fit: int, on_bound: Mask) -> tuple[Array, float] | None:
     """Return the `partial_factor` of a least-squares fit that determines only combinations of parameters; else None."""
     objective, scale = matrices.batch.objective, float(estimate.scales[fit])
     if not estimate.reasons[fit] or not estimate.definition or math.isnan(scale) or matrices.triangles is None:

@@ -132,5 +132,5 @@ def test_a_combination_is_known_beside_a_parameter_on_its_bound() -> None:
     found = ad.fit("y ~ a*b*x + c", {"x": x, "y": y}, bounds={"c": (0, 5)}, derive={"slope": "a*b"})
     plain = ad.fit("y ~ k*x", {"x": x, "y": y})
     assert found.parameters["c"] == 0
-    freedom = math.sqrt((len(x) - 1) / (len(x) - 3))  # a, b and c are counted
+    freedom = math.sqrt((len(x) - 1) / (len(x) - 2))  # a*b and c are counted
     assert found.derived["slope"]["stderr"] == pytest.approx(plain.stderr["k"] * freedom, rel=1e-6)

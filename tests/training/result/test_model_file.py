@@ -72,7 +72,7 @@ def test_the_file_is_one_json_document_in_a_named_format(fitted: dict[str, ad.Fi
     fitted["classes"].save(tmp_path / "model.json")
     document = json.loads((tmp_path / "model.json").read_text(), parse_constant=pytest.fail)
     assert document["format"] == "autodiff model"
-    assert document["version"] == 3
+    assert document["version"] == 4
     assert document["classes"] == ["x", "y"]
     assert np.shape(document["parameters"]["mlp.0.weight"]) == (3, 2)
 
@@ -117,8 +117,8 @@ def test_a_file_of_an_earlier_version_is_refused_with_the_reason(document: dict[
 
 
 def test_a_file_of_a_later_version_is_refused_with_the_reason(document: dict[str, Any], tmp_path: Path) -> None:
-    message = refused(json.dumps({**document, "version": 4, "autodiff": "7.0"}), tmp_path)
-    assert "the file has version 4 of the format (written by autodiff 7.0)" in message
+    message = refused(json.dumps({**document, "version": 5, "autodiff": "7.0"}), tmp_path)
+    assert "the file has version 5 of the format (written by autodiff 7.0)" in message
     assert "update" in message
 
 

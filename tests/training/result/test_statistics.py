@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy import optimize
 
+import autodiff_cli as ad
 from autodiff_cli import Objective
 from autodiff_cli.array_types import Array
 from autodiff_cli.training.fitting.minimization import root_mean_square
-from autodiff_cli.training.objective.batch import GroupBatch, ObjectiveBatch
+from autodiff_cli.training.objective.batch import GroupBatch, ObjectiveBatch, softmax_null_space
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result import statistics
 from autodiff_cli.training.result.statistics import (
     COVARIANCE,
     ComputedStatistics,
@@ -208,7 +208,8 @@ def test_inverses_of_matrices_leave_out_what_they_do_not_determine() -> None:
     factors[1, :, 2] = 1e-18 * factors[1, :, 1]
     factors[2, :, 0] = 0.0
     factors[3, 0, 0] = math.inf
-    inverses, reasons = inverse_grams(factors, [*"abc"])
+    inverses, reasons, nullities, *_ = inverse_grams(factors, [*"abc"])
+    assert nullities.tolist() == [0, 1, 1, 0]
     np.testing.assert_allclose(inverses[0], np.linalg.inv(factors[0].T @ factors[0]), rtol=1e-8)
     assert np.isnan(inverses[1]).tolist() == [[False, True, True], [True] * 3, [True] * 3]
     assert inverses[1, 0, 0] > 0
@@ -228,7 +229,8 @@ def test_inverses_of_hessians_have_no_directions_without_curvature() -> None:
     whole = scale @ np.array([[2.0, 1, 0.5], [1, 3, 0.2], [0.5, 0.2, 1]]) @ scale
     flat = scale @ np.array([[2.0, 0, 0], [0, 1, 1], [0, 1, 1]]) @ scale
     down = scale @ np.diag([1.0, -1.0, 1.0]) @ scale
-    inverses, reasons = inverse_hessians(np.array([whole, flat, down, whole * np.nan]), [*"abc"])
+    inverses, reasons, nullities, *_ = inverse_hessians(np.array([whole, flat, down, whole * np.nan]), [*"abc"])
+    assert nullities.tolist() == [0, 1, 1, 0]
     np.testing.assert_allclose(inverses[0], np.linalg.inv(whole), rtol=1e-9)
     assert inverses[1, 0, 0] == pytest.approx(0.5)
     assert np.isnan(inverses[1][1:]).all()
@@ -297,12 +299,12 @@ def test_directions_that_change_no_softmax_are_found() -> None:
     kinds = np.array([*"abcabcabbcacba"])
     objective = Objective("kind ~ softmax(dense(x, 3))", {"x": DATA["x"], "kind": kinds})
     theta = np.arange(6) / 10
-    basis = statistics.softmax_null_space(objective, theta)
+    basis = softmax_null_space(objective, theta)
     assert basis is not None
     np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-12)
     for direction in basis.T:
         assert objective.value(theta + 3 * direction) == pytest.approx(objective.value(theta), rel=1e-12)
-    assert statistics.softmax_null_space(Objective(CURVE, DATA), np.ones(2)) is None
+    assert softmax_null_space(Objective(CURVE, DATA), np.ones(2)) is None
 
 
 def test_errors_of_softmax_parameters_are_those_with_scores_of_sum_0() -> None:
@@ -378,7 +380,7 @@ def test_errors_on_an_order_are_those_of_the_model_with_one_parameter(is_known: 
     theta = np.array([{"a": a, "b": a, "c": c, "d": 0.3}[name] for name in names])
     found = compute_statistics(tied, theta)
     wanted = compute_statistics(free, np.array([a, c]))
-    ratio = math.sqrt((COUNT - 2) / (COUNT - len(names)))  # both count as parameters
+    ratio = math.sqrt((COUNT - 2) / (COUNT - 3))  # both count as parameters, unlike one that changes nothing
     assert found.stderr["a"] == pytest.approx(found.stderr["b"], rel=1e-9)
     assert found.stderr["a"] == pytest.approx(float(wanted.stderr["a"] or 0.0) * ratio, rel=1e-9)
     assert (found.stderr.get("d") is None) is True
@@ -387,3 +389,53 @@ def test_errors_on_an_order_are_those_of_the_model_with_one_parameter(is_known: 
         assert np.isnan(found.correlation[k]).all()
         assert np.isnan(found.correlation[:, k]).all()
         assert not np.isnan(np.delete(np.delete(found.correlation, k, 0), k, 1)).any()
+
+
+FIGURES = (
+    *("loss", "rss", "dof", "r_squared", "adjusted_r_squared", "rmse", "reduced_chi_squared", "log_likelihood"),
+    *("aic", "aicc", "bic", "chi_squared_p", "deviance", "null_deviance", "pearson_chi_squared", "dispersion"),
+    *("overdispersion_p", "theta"),
+)
+
+
+@each(
+    ("model", "options"),
+    [
+        ("y ~ b*x + a", {}),
+        ("y ~ b*x + a", {"weights": "w"}),
+        ("y ~ b*x + a", {"sigma": "w", "absolute_sigma": True}),
+        ("y ~ b*x + a", {"loss": "huber"}),
+        ("n ~ exp(b*x + a)", {"family": "poisson"}),
+        ("n ~ exp(b*x + a)", {"family": "quasipoisson"}),
+        ("n ~ exp(b*x + a)", {"family": "negative_binomial"}),
+        ("positive ~ exp(b*x + a)", {"family": "gamma"}),
+        ("share ~ sigmoid(b*x + a)", {"family": "binomial", "weights": "trials"}),
+        ("-normal_logpdf(y, b*x + a, exp(s))", {"likelihood": True}),
+        ("y ~ b*x + a", {"by": "half"}),
+    ],
+)
+def test_a_redundant_parameter_changes_no_figure(model: str, options: dict[str, Any]) -> None:
+    """In R, `lm` and `glm` count the rank of the model, too."""
+    data = {**DATA, "trials": np.full(COUNT, 5.0), "half": np.arange(COUNT) % 2}
+    by = {key: value for key, value in options.items() if key != "by"}
+
+    def fits(text: str) -> list[Any]:
+        return [*ad.fit_by(text, data, "half")] if "by" in options else [ad.fit(text, data, **by)]
+
+    for plain, redundant in zip(fits(model), fits(model.replace(" + a", " + a + c")), strict=True):
+        one, other = (getattr(each, "fit", each) for each in (plain, redundant))
+        for name in FIGURES:
+            wanted = getattr(one, name)
+            assert getattr(other, name) == (wanted and pytest.approx(wanted, rel=1e-5)), name
+        assert other.stderr["b"] == pytest.approx(one.stderr["b"], rel=1e-4)
+        assert other.p_values["b"] == pytest.approx(one.p_values["b"], rel=1e-3)
+        assert other.stderr["c"] is None
+
+
+def test_softmax_of_two_classes_is_a_logistic_regression() -> None:
+    """R: `multinom` and `glm` have the same AIC."""
+    labels = [*"uvuvvuvuvuvvuv"]
+    softmax = ad.fit("label ~ softmax([a + b*x, c + d*x])", {"x": DATA["x"], "label": labels})
+    logistic = ad.fit("t ~ sigmoid(a + b*x)", {"x": DATA["x"], "t": [each == "v" for each in labels]}, loss="bce")
+    for name in ("dof", "deviance", "log_likelihood", "aic", "aicc", "bic"):
+        assert getattr(softmax, name) == pytest.approx(getattr(logistic, name), rel=1e-9), name
