@@ -122,7 +122,7 @@ def open_data_files(
     paths: Sequence[str],
     environment: Environment,
     options: FileOptions,
-    origins: Mapping[str, datetime] = MappingProxyType({}),
+    origins: Mapping[str, datetime | None] = MappingProxyType({}),
     on_disk: bool = False,
     outputs: Iterable[str | os.PathLike[str] | None] = (),
 ) -> DataSource:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import DATA_HELP, OUTPUT_FILE, Call, command, is_model
 from autodiff_cli.cli.environment import BadInput, Output, hint_about_missing_cells, open_data_files
-from autodiff_cli.data.dialect import CellParser, FileOptions, time_text
+from autodiff_cli.data.dialect import CellParser, FileOptions, parse_datetime, time_text
 from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name, is_signed_number
@@ -102,7 +102,7 @@ def predict(
             if data:
                 raise BadInput(f"give DATA or --{name}, not both")
         if data:
-            file = open_data_files(data, environment, reading, fit.origins, outputs=[output])
+            file = open_data_files(data, environment, reading, fit.column_origins, outputs=[output])
         else:
             file = _row_of_values(call, fit)
         request = PredictionRequest(level, probabilities, residuals, posterior)
@@ -162,7 +162,8 @@ def _number(name: str, text: str, fit: FittedModel) -> float:
     """
     is_time = name in fit.origins
     value = CellParser(origin=fit.origins[name]).parse(text) if is_time else inputs.constant_value(f"`{name}`", text)
-    if not isinstance(value, float | int) or not math.isfinite(value):
+    is_like_fit = is_time == (parse_datetime(text) is not None)  # as an expression, 2024-01-01 is 2022
+    if not is_like_fit or not isinstance(value, float | int) or not math.isfinite(value):
         kind = f"time like {time_text(fit.origins[name])}" if is_time else "finite number"
         raise BadInput(f"the value of `{name}` must be a {kind}, not `{text}`")
     return float(value)
@@ -190,6 +191,8 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
     else:
         ends = _number(column, limits[0], fit), _number(column, limits[1], fit)
     error = _number(target, errors[target], fit) if target in errors else None
+    if column in fit.origins:
+        call.environment.note(f"column `{column}`: dates and times are seconds since {time_text(fit.origins[column])}")
     level = fit.confidence_level if interval is None else check_confidence_level(interval)
     value = float(values.pop(target))
     predictions = prediction.inverse(fit, column, value, error, limits=ends, others=values, level=level)

@@ -395,7 +395,7 @@ def trace_row(
             if is_fitted and text is not None:
                 raise BadInput(f"--{option} {text}: {model} already has the loss of its fit")
         fit = load(model) if is_fitted else None
-        file = open_data_files(data, environment, reading, fit.origins if fit else {})
+        file = open_data_files(data, environment, reading, fit.column_origins if fit else {})
         if fit:
             row = trace_fit_row(fit, file, number, values)
         else:

@@ -27,6 +27,7 @@ _BLOCK_VALUES = 65_536  # values per block: temporary arrays stay in the cache
 _LABEL_LIMIT = 2**63  # labels are stored as 64-bit integers
 _MAX_PROBLEMS_SHOWN = 5  # problems in one message: enough to see the pattern
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,300}")  # integers within the range of floats
+_JOINT_PART = re.compile(r'(?:"((?:[^"]|"")*)"|(.*?))(?:, |\Z)', re.DOTALL)  # of a combination: quoted, or plain
 MINUTE_NUMBER = re.compile(rb"-(?<=[eE]-)0*(?:[3-9]\d\d|\d{4})")  # begins with a literal, which is found fast
 
 T = TypeVar("T")
@@ -90,7 +91,7 @@ class LabelColumn:
         """
         if any(isinstance(label, tuple) for label in self.values):
             columns = [*zip(*self.values, strict=True)]
-            splits = [each for level in levels if len(each := str(level).split(JOINT_SEPARATOR)) == len(columns)]
+            splits = [each for level in levels if len(each := _joint_parts(str(level))) == len(columns)]
             known_parts: Iterable[Any] = zip(*splits, strict=True) if splits else [levels] * len(columns)
             pairs = zip(columns, known_parts, strict=True)
             parts = [LabelColumn(self.codes, labels).parsed(known).values for labels, known in pairs]
@@ -166,8 +167,23 @@ def join_labels(columns: Sequence[LabelColumn]) -> LabelColumn:
 
 
 def _joint_text(labels: Iterable[Any]) -> str:
-    """Return a combination of labels as text, in which texts of numbers are unchanged."""
-    return JOINT_SEPARATOR.join(label if isinstance(label, str) else _plain_text(label) for label in labels)
+    """Return a combination of labels as text, in which texts of numbers are unchanged.
+
+    A text with the separator is in quotes, so that different combinations have different texts.
+
+    >>> _joint_text(["Lee, A", 7.0]), _joint_text(["Lee", "A, 7"])
+    ('"Lee, A", 7', 'Lee, "A, 7"')
+    """
+    texts = (label if isinstance(label, str) else _plain_text(label) for label in labels)
+    return JOINT_SEPARATOR.join(
+        '"{}"'.format(text.replace('"', '""')) if JOINT_SEPARATOR in text or text.startswith('"') else text
+        for text in texts
+    )
+
+
+def _joint_parts(text: str) -> list[str]:
+    """Return the labels of a combination, as texts: the inverse of `_joint_text`."""
+    return [quoted.replace('""', '"') or plain for quoted, plain in _JOINT_PART.findall(text)[:-1]]
 
 
 def _plain_text(label: Any) -> str:

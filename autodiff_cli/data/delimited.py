@@ -139,7 +139,7 @@ class DelimitedText:
 
     def new_parser(self) -> CellParser:
         """Return a parser for the cells of a column."""
-        return CellParser(self._dialect.decimal, date_format=self._date_format)
+        return CellParser(self._dialect.certain_decimal, date_format=self._date_format)
 
     def iter_records(self) -> Generator[Record]:
         """Yield the rows as text with their locations. A single-pass source yields only rows not read yet."""
@@ -262,6 +262,7 @@ class DelimitedText:
             reader = csv.reader(lines, delimiter=dialect.delimiter, skipinitialspace=is_blank)
             lines_parsed = 0
             for cells in reader:
+                lines.within_record = False
                 record_lines, lines_parsed = reader.line_num - lines_parsed, reader.line_num
                 if cells and lines.at_end:
                     location = f"{self._source.name}: line {lines.number - record_lines + 2}"
@@ -338,8 +339,11 @@ def _parse_cell(cell: str, parser: CellParser, is_label: bool, no_blanks: bool) 
 class _NumberedLines:
     """Iterates over the lines of the rows without comments, and adds an empty line at the end.
 
+    A line within a quoted cell is not a comment.
+
     Attributes:
         number: the number in the file of the last line.
+        within_record: whether the last line belongs to a record that may continue. The reader of the records resets it.
         at_end: whether only the added line is left, so that a record that is still open has an unclosed quote.
     """
 
@@ -348,14 +352,15 @@ class _NumberedLines:
         self._rest = iter(rest)
         self._comment, self._is_blank = dialect.comment, dialect.delimiter == WHITESPACE
         self.number = dialect.header_lines
-        self.at_end = False
+        self.within_record = self.at_end = False
 
     def __iter__(self) -> Iterator[str]:
         for lines in (self._lines, self._rest):
             for line in lines:
                 self.number += 1
-                if self._comment and line.lstrip().startswith(self._comment):
+                if self._comment and not self.within_record and line.lstrip().startswith(self._comment):
                     continue
+                self.within_record = True
                 yield line.replace("\t", " ").strip() if self._is_blank else line
         self.at_end = True
         yield "\n"  # not a row, unless a quote is open
@@ -364,12 +369,15 @@ class _NumberedLines:
 def _normalized_lines(stream: BinaryIO, dialect: DetectedDialect) -> Iterator[bytes]:
     """Yield the lines without comments, with one blank between cells if blanks separate them.
 
-    Raises OSError for quotes among blanks.
+    Raises OSError for quotes among blanks, and for a comment that may be within a quoted cell.
     """
-    comment, is_blank = dialect.comment.encode(), dialect.delimiter == WHITESPACE
+    comment, is_blank, quotes = dialect.comment.encode(), dialect.delimiter == WHITESPACE, 0
     for line in stream:
         if comment and line.lstrip().startswith(comment):
+            if quotes % 2:
+                raise OSError("a comment mark after a quote that is open")
             continue
+        quotes += line.count(b'"')
         if not is_blank:
             yield line
         elif b'"' in line:  # blanks within quotes must stay; the csv module handles them

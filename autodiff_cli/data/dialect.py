@@ -77,11 +77,13 @@ class CellParser:
     """Parses the cells of one column as numbers. The first cell that is not missing decides the kind of the column.
 
     Args:
-        decimal: the decimal mark, `.` or `,`.
+        decimal: the decimal mark, `.` or `,`; None for a point where a comma may be one, too. Then `1,234` is not a
+            number.
         date_format: the format of dates besides ISO 8601, as `strptime` takes it.
 
     Attributes:
         kind: the kind of the column; None until a cell has been parsed.
+        is_comma_ambiguous: whether the comma of `1,234` may be a decimal mark.
         origin: the time from which dates and times are counted; by default the first cell's.
         number_note: a sentence on how a number was converted, if it had thousands separators or was beyond all floats.
 
@@ -90,8 +92,11 @@ class CellParser:
     (0.0, 129600.0, None)
     """
 
-    def __init__(self, decimal: str = ".", date_format: str | None = None, origin: datetime | None = None) -> None:
-        self._decimal, self._date_format, self.origin = decimal, date_format, origin
+    def __init__(
+        self, decimal: str | None = ".", date_format: str | None = None, origin: datetime | None = None
+    ) -> None:
+        self._decimal, self._date_format, self.origin = decimal or ".", date_format, origin
+        self.is_comma_ambiguous = decimal is None
         self.kind: CellKind | None = None
         self.number_note: str | None = None
 
@@ -106,7 +111,8 @@ class CellParser:
         if self.kind is CellKind.DATETIME:
             return self._parse_seconds(cell)
         value = parse_number(cell, self._decimal)
-        if value is None and _THOUSANDS_PATTERNS[self._decimal].fullmatch(cell):
+        is_ambiguous = self.is_comma_ambiguous and _DECIMAL_COMMA.fullmatch(cell)
+        if value is None and not is_ambiguous and _THOUSANDS_PATTERNS[self._decimal].fullmatch(cell):
             self.number_note = "thousands separators were removed"
             whole, _, digits = cell.partition(self._decimal)
             return float(f"{re.sub('[^-+0-9]', '', whole)}.{digits}")
@@ -273,6 +279,8 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
         form = mark.join((*days, "Y" * len(year)))
         form = f'"{form} {"hh:mm:ss"[: 2 + 3 * time.count(":")]}"' if time else form
         hint = f"; if it is a date, say so: --date-format {form}"
+    elif parser.is_comma_ambiguous and parser.kind is CellKind.NUMBER and _DECIMAL_COMMA.fullmatch(cell):
+        hint = "; if it has a decimal comma, say so: --decimal , (or . for thousands)"
     return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}{hint}" if cell else "empty"
 
 
@@ -402,6 +410,7 @@ class DetectedDialect:
         header: the names of the columns.
         delimiter: the delimiter of cells.
         decimal: the decimal mark.
+        certain_decimal: the decimal mark; None if it is a point only because the first rows have no decimals.
         comment: the text that starts a comment line among the rows; empty for none.
         header_lines: the number of lines before the rows.
         first_row: the first row, if it had to be read to find the header.
@@ -423,7 +432,8 @@ class DetectedDialect:
         units_text = _decode_header(units_record, lines + 1)
         sample = _sample_records(stream, dialect.comment) if look_ahead else []
         self.delimiter = delimiter = dialect.delimiter or _detect_delimiter(text, sample)
-        self.decimal = dialect.decimal or _detect_decimal(text, sample, delimiter)
+        self.certain_decimal = dialect.decimal or _detect_decimal(text, sample, delimiter)
+        self.decimal = self.certain_decimal or "."
         self.comment = dialect.comment or ""
         self.notes: list[str] = []
         if comments:
@@ -548,12 +558,11 @@ def _detect_delimiter(first: str, sample: Sequence[str]) -> str:
     return next((mark for mark in ",\t;" if mark in first), ",")
 
 
-def _detect_decimal(first: str, sample: Sequence[str], delimiter: str) -> str:
-    """Return the decimal mark: a comma if some numbers have one and none has a point."""
+def _detect_decimal(first: str, sample: Sequence[str], delimiter: str) -> str | None:
+    """Return the decimal mark: a comma if some numbers have one and none has a point; None if no number has either."""
     if delimiter == ",":
         return "."
     cells = [cell for line in (first, *sample) for cell in split_record(line, delimiter)]
-    has_points = any(
-        "." in cell and not _POINT_GROUPED.fullmatch(cell) and parse_number(cell.strip()) is not None for cell in cells
-    )
-    return "," if not has_points and any(_DECIMAL_COMMA.fullmatch(cell) for cell in cells) else "."
+    pointed = [cell.strip() for cell in cells if "." in cell and not _POINT_GROUPED.fullmatch(cell)]
+    has_points = any(parse_number(cell) is not None for cell in pointed)
+    return "." if has_points else "," if any(map(_DECIMAL_COMMA.fullmatch, cells)) else None

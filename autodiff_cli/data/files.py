@@ -129,7 +129,7 @@ class DataFile:
         stdin: BinaryIO | None = None,
         *,
         options: FileOptions = DEFAULT_FILE_OPTIONS,
-        origins: Mapping[str, datetime] = MappingProxyType({}),
+        origins: Mapping[str, datetime | None] = MappingProxyType({}),
         single_pass: bool = False,
         spool_to_disk: bool = False,
         is_one_of_several: bool = False,
@@ -171,7 +171,7 @@ class DataFile:
         """The times from which dates and times are counted, for the columns read so far."""
         return {name: parser.origin for name, parser in self.parsers.items() if parser.origin is not None}
 
-    def use_origins(self, origins: Mapping[str, datetime]) -> None:
+    def use_origins(self, origins: Mapping[str, datetime | None]) -> None:
         """Set the times from which dates and times are counted, by column; other columns are left out."""
         for name in self.parsers.keys() & origins.keys():
             self.parsers[name].origin = origins[name]
@@ -349,7 +349,7 @@ def open_data(
     stdin: BinaryIO | None = None,
     *,
     options: FileOptions = DEFAULT_FILE_OPTIONS,
-    origins: Mapping[str, datetime] = MappingProxyType({}),
+    origins: Mapping[str, datetime | None] = MappingProxyType({}),
     spool_to_disk: bool = False,
 ) -> DataSource:
     """Open the data at some paths; each is a file, a folder of files or a pattern such as `2024-*.csv`.
@@ -357,14 +357,16 @@ def open_data(
     Args:
         stdin: the stream that `-` stands for.
         options: how to read the files.
-        origins, spool_to_disk: see `DataFile`.
+        origins: the origin of each column in the data of a fit, from which its dates and times are counted; None for a
+            column that held numbers.
+        spool_to_disk: see `DataFile`.
 
     Raises:
         DataError: for missing or unreadable files, and for files with different columns.
     """
     files = [path for pattern in paths for path in _expand_path(pattern)]
     settings: dict[str, Any] = {"options": options, "origins": origins, "spool_to_disk": spool_to_disk}
-    return DataSource([DataFile(path, stdin, **settings, is_one_of_several=len(files) > 1) for path in files])
+    return DataSource([DataFile(path, stdin, **settings, is_one_of_several=len(files) > 1) for path in files], origins)
 
 
 class DataSource:
@@ -382,12 +384,18 @@ class DataSource:
         on_progress: called with the progress of a pass over streamed rows.
         streamed: the streamed columns, once streaming has started.
 
+    Args:
+        origins: see `open_data`.
+
     Raises:
         DataError: if the files have no column in common.
     """
 
-    def __init__(self, files: Sequence[DataFile]) -> None:
+    def __init__(
+        self, files: Sequence[DataFile], origins: Mapping[str, datetime | None] = MappingProxyType({})
+    ) -> None:
         self.files = files
+        self._time_columns = {name: origin is not None for name, origin in origins.items()}
         self.on_progress: Callable[[PassProgress], object] | None = None
         self.streamed: StreamedColumns | None = None
         first = files[0]
@@ -454,7 +462,8 @@ class DataSource:
         """Yield some columns of the rows that the filter selects, in batches. Only these columns are read.
 
         Raises:
-            DataError: for a query that names no column, for cells that are not numbers, and for missing cells.
+            DataError: for a query that names no column, for cells that are not numbers, for missing cells, and for a
+                column of numbers in one file that holds dates or times in another.
             FallbackRequired: if the files have to be parsed cell by cell.
         """
         names = {*self.names, FILE_COLUMN}
@@ -465,12 +474,26 @@ class DataSource:
         rows = 0
         for file in self.files:
             for batch in file.iter_batches(query):
+                self._check_times(file, {*query.numbers} & file.parsers.keys(), batch)
                 yield batch
                 rows += batch.rows + batch.dropped
                 for other in self.files:
                     other.use_origins(file.origins)  # so that all files count dates and times from the same ones
         if not rows and self.is_filtered and len(self.files) > 1:
             raise DataError("\n".join([f"{self.name}: --where keeps no row of any file", *self.notes[1:]]))
+
+    def _check_times(self, file: DataFile, names: Collection[str], batch: ColumnBatch) -> None:
+        """Raise DataError if a column holds dates or times in a file, and numbers in another or in the data of the fit,
+        or the reverse.
+        """
+        for name in names:
+            kind, expected = file.parsers[name].kind, self._time_columns.get(name)
+            holds_times, cells = kind is CellKind.DATETIME, numbers_of(batch.columns, name)
+            # Arrow, which parses large files, records no kind.
+            is_news = holds_times != expected and (kind is not None or bool(np.isfinite(cells).any()))
+            if is_news and self._time_columns.setdefault(name, holds_times) != holds_times:
+                found, others = ("dates or times", "numbers") if holds_times else ("numbers", "dates or times")
+                raise DataError(f"{file.name}: column `{name}` holds {found}, but {others} in the other data")
 
     def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
         """Return some columns as a table; see `Dataset.load`. Only these columns are read."""

@@ -380,11 +380,11 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
     """
     import pyarrow as pa
 
-    parser.kind = CellKind.DATETIME
     zone, is_time = getattr(cells.type, "tz", None), pa.types.is_time(cells.type)
     if pa.types.is_duration(cells.type):
         spans = cells.cast(pa.duration("ns")).cast(pa.int64()).to_pylist()
         return batches.arrow_floats([None if x is None else x / 10**9 for x in spans])
+    parser.kind = CellKind.DATETIME
     if is_time or getattr(cells.type, "unit", "s") == "ns":
         kind, rate = pa.time64("ns") if is_time else pa.timestamp("ns", zone), 10**9
     else:  # nanoseconds only cover the years 1677 to 2262

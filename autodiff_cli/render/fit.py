@@ -330,8 +330,8 @@ def _degrees_of_freedom(fit: FittedModel) -> str:
         return f"{rows}, {pluralize(free, 'parameter')}"
     without_weight = fit.rows * targets - fit.rank - fit.dof
     note = f", {without_weight} with weight 0," if without_weight else ""
-    determined = f"{fit.rank} of " if fit.rank < free else ""
-    return f"dof = {fit.dof} ({rows}{note} - {determined}{pluralize(free, 'parameter')})"
+    determined = f"{fit.rank} of {pluralize(free, 'parameter')}".removeprefix(f"{free} of ")
+    return f"dof = {fit.dof} ({rows}{note} - {determined})"
 
 
 def _write_formula(paper: Paper, fit: FittedModel) -> None:

@@ -86,6 +86,52 @@ def test_as_people_write_them(content: str, options: dict[str, Any], expected: l
         assert column(opened(content, **options), "y") == expected
 
 
+@each("place", range(12))
+@each("delimiter", [";", "\t", "|"])
+@each("cell", ["1,234", "-12,000", "0,5"])
+def test_a_comma_has_the_same_meaning_in_every_row(cell: str, delimiter: str, place: int) -> None:
+    """`1,234` was 1.234 in the first rows, but 1234 in later ones."""
+    lines = [f"{row}{delimiter}{row}\n" for row in range(12)]
+    lines[place] = f"{place}{delimiter}{cell}\n"
+    content = f"x{delimiter}y\n" + "".join(lines)
+    number = float(cell.replace(",", "."))
+    assert column(opened(content, delimiter=delimiter, decimal=","), "y")[place] == number
+    if place < 5:
+        assert column(opened(content, delimiter=delimiter), "y")[place] == number
+    else:
+        message = f'line {place + 2}, column `y`: "{cell}" is not a number; if it has a decimal comma, say so'
+        with pytest.raises(DataError, match=re.escape(message)):
+            column(opened(content, delimiter=delimiter), "y")
+    if cell != "0,5":
+        assert column(opened(content, delimiter=delimiter, decimal="."), "y")[place] == float(cell.replace(",", ""))
+
+
+@each("content", ['{"x": "1,5", "y": 2}\n', 'x,y\n"1,5",2\n', "x;y\n2.5;2\n1,5;2\n", "x;y\n2024-01-01;2\n1,5;2\n"])
+def test_decimal_marks_are_suggested_only_where_they_help(content: str) -> None:
+    with pytest.raises(DataError) as caught:
+        column(opened(content), "x")
+    assert "--decimal" not in str(caught.value)
+
+
+LINES_OF_NOTES = st.lists(st.sampled_from(["# one", "two", "", ' "3"', "#4,5"]), min_size=1, max_size=3)
+
+
+@given(st.lists(LINES_OF_NOTES, min_size=1, max_size=5), st.lists(st.booleans(), min_size=5, max_size=5))
+def test_a_line_within_quotes_is_no_comment(notes: list[list[str]], has_comment: list[bool]) -> None:
+    texts = ["x" + "\n".join(lines) for lines in notes]
+    quoted = ['"{}"'.format(text.replace('"', '""')) for text in texts]
+    content = "note,y\n" + "".join(
+        f"{cell},{row}\n{'# not a row' * has_comment[row]}\n" for row, cell in enumerate(quoted)
+    )
+    table = opened(content, comment="#").load({"y"}, labels=["note"])
+    assert table.columns["y"].tolist() == [*range(len(texts))]
+    labels = table.labels["note"]
+    assert [labels.values[code] for code in labels.codes] == [text.strip() for text in texts]
+    bad_line = content.count("\n") + 1
+    with pytest.raises(DataError, match=f"line {bad_line}, column `y`"):
+        column(opened(content + "z,bad\n", comment="#"), "y")
+
+
 def test_every_encoding_of_python_reads_text_or_is_refused() -> None:
     names = sorted(
         {*encodings.aliases.aliases.values(), "idna", "punycode", "undefined", "unicode_escape"} - {"mbcs", "oem"}

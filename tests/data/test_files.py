@@ -25,7 +25,7 @@ from pyarrow import feather, parquet
 
 import autodiff_cli as ad
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.data.files import DataFile, open_data
+from autodiff_cli.data.files import DataFile, DataSummary, open_data
 from autodiff_cli.data.source import TemporaryBytes, reopen
 from autodiff_cli.data.streaming import StreamedColumns
 from autodiff_cli.data.table import DataError, MemoryDataset, Table
@@ -498,6 +498,7 @@ def test_spans_of_time_are_seconds_everywhere(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"s": spans}), path)
     expected = [2.0, 86403.0, 4.5]
     assert open_data([str(path)]).load(["s"]).columns["s"].tolist() == expected
+    assert [column.type for column in DataSummary(open_data([str(path)])).columns] == ["number"]
     rows = run_cli(f"grad s^2 --at {path}").splitlines()[1:]
     assert [float(row.split(",")[1]) for row in rows] == [s * s for s in expected]
     assert [float(row.split(",")[0]) for row in rows] == expected

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
-from autodiff_cli.data import formats
+from autodiff_cli.data import formats, source
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import open_data
 from tests.support import run_cli
@@ -81,6 +81,46 @@ def test_columns_of_another_type_of_time_are_refused_by_predictions(kind: pa.Dat
         result = run_cli(["predict", model, new])
         assert result.status == 2
         assert "cannot be counted from 2024-01-01 00:00:00" in result.stderr
+
+
+CELLS = {"numbers": ["1", "2", "4"], "dates or times": ["2024-01-01", "2024-01-02", "2024-01-04"]}
+OTHERS = dict(zip(CELLS, reversed(CELLS), strict=True))
+
+
+def write_column(path: Path, kind: str) -> str:
+    """Write a column `t` of numbers or dates, and a column `y`, in the format that the suffix names."""
+    cells, values = CELLS[kind], [1.0, 3.1, 4.9]
+    if path.suffix == ".csv":
+        path.write_text("t,y\n" + "".join(f"{cell},{y}\n" for cell, y in zip(cells, values, strict=True)))
+    elif path.suffix == ".jsonl":
+        typed = [float(cell) if kind == "numbers" else cell for cell in cells]
+        path.write_text("".join(f"{json.dumps({'t': t, 'y': y})}\n" for t, y in zip(typed, values, strict=True)))
+    else:
+        column = [float(cell) if kind == "numbers" else date.fromisoformat(cell) for cell in cells]
+        pyarrow.parquet.write_table(pa.table({"t": column, "y": values}), path)
+    return str(path)
+
+
+@pytest.mark.parametrize("size", [0, 1 << 16])  # bytes: larger files are read by pyarrow
+@pytest.mark.parametrize("formats", [*itertools.product([".csv", ".jsonl", ".parquet"], repeat=2)])
+@pytest.mark.parametrize("kind", [*CELLS])
+def test_numbers_and_times_are_not_mixed(kind: str, formats: tuple[str, str], size: int, tmp_path: Path) -> None:
+    """A number in a column of dates has no meaning: neither in another file, nor in the data of a prediction."""
+    first = write_column(tmp_path / f"first{formats[0]}", kind)
+    other = write_column(tmp_path / f"other{formats[1]}", OTHERS[kind])
+    same = write_column(tmp_path / f"same{formats[1]}", kind)
+    with patch.object(source, "_SMALL_FILE_BYTES", size):
+        for stream in ([], ["--stream"]):
+            refused = run_cli(["train", "y ~ a + b*t", first, other, *stream])
+            message = f"error: {other}: column `t` holds {OTHERS[kind]}, but {kind} in the other data\n"
+            assert (refused.status, refused, refused.stderr) == (2, "", message)
+        model = str(tmp_path / "model.json")
+        assert run_cli(["train", "y ~ a + b*t", first, same, "--save", model]).status == 0
+        assert run_cli(["predict", model, same]).status == 0
+        for line in (["predict", model, other], ["trace", model, other, "--row", "2"]):
+            refused = run_cli(line)
+            assert (refused.status, refused, refused.stderr) == (2, "", message)
+        assert run_cli(["predict", model, "--t", CELLS[OTHERS[kind]][0]]).status == 2
 
 
 def test_plots_of_times_of_day_name_no_date(tmp_path: Path) -> None:

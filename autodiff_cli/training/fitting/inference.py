@@ -44,7 +44,7 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import ParameterLayout, read_with_parameters
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
-from autodiff_cli.training.result.statistics import ComputedStatistics, combination_variances, flat_errors, undetermined
+from autodiff_cli.training.result.statistics import FitStatistics, delta_method_variances, flat_errors, undetermined
 from autodiff_cli.training.rows import RowIndex
 
 DerivedValues = dict[str, DerivedQuantity]
@@ -138,22 +138,22 @@ def _resolve_name(name: str, program: Program, model: Model, earlier: Mapping[st
 
 
 def estimate_quantities(
-    quantities: DerivedQuantities, point: Mapping[str, Any], statistics: ComputedStatistics
+    quantities: DerivedQuantities, point: Mapping[str, Any], statistics: FitStatistics
 ) -> tuple[DerivedValues, list[str]]:
     """Return the values and standard errors of quantities, and a sentence for each unknown error.
 
     Args:
         point: the values of all parameters, including fixed ones.
-        statistics: the statistics of the free parameters. A quantity can be known although its parameters are not, such
-            as `a*b` in the model `a*b*x`.
+        statistics: the statistics of the free parameters.
     """
     if not quantities.names:
         return {}, []
     values, slopes = quantities.values(point), quantities.jacobian(point)
     errors = flat_errors(statistics.stderr, point)
+    standard_errors = np.sqrt(delta_method_variances(slopes, statistics, errors)).tolist()
     estimates, warnings = DerivedValues(), list[str]()
     for k, name in enumerate(quantities.names):
-        value, error = float(values[k]), _delta_method_error(slopes[k], errors, statistics)
+        value, error = float(values[k]), standard_errors[k] if math.isfinite(standard_errors[k]) else None
         if not math.isfinite(value):
             warnings.append(f"the derived quantity `{name}` is {value} at the solution")
         elif error is None and not np.isnan(errors).all():
@@ -170,22 +170,6 @@ def _shifted(point: Mapping[str, Any], stderr: Mapping[str, Any]) -> Iterator[di
     for name, error in stderr.items():
         for factor in () if error is None else (-2, 2):
             yield {**point, name: point[name] + factor * np.nan_to_num(error)}
-
-
-def _delta_method_error(gradient: Array, errors: Array, statistics: ComputedStatistics) -> float | None:
-    """Return the standard error of a quantity with a gradient; None if it is unknown.
-
-    Args:
-        errors: the standard errors of the parameters.
-    """
-    is_used = gradient != 0
-    with ignore_float_errors():
-        share, matrix = gradient[is_used] * errors[is_used], statistics.correlation[np.ix_(is_used, is_used)]
-        variance = float(share @ np.where(np.isnan(matrix) & (np.outer(share, share) == 0), 0.0, matrix) @ share)
-    if math.isnan(variance) and statistics.partial_factor is not None:
-        factor, scale = statistics.partial_factor
-        variance = float(combination_variances(gradient[None], factor)[0]) * scale * scale
-    return math.sqrt(max(variance, 0.0)) if math.isfinite(variance) else None
 
 
 class ProfileSettings(NamedTuple):
@@ -512,9 +496,15 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
     """Fit `count` resamples, each from the start `theta`. A seed always draws the same rows."""
     generator, rows, tail = np.random.default_rng(options.seed), objective.rows, round((1 - options.confidence) / 2, 12)
 
+    has_levels, is_known = objective.model.matches and not objective.is_penalised, ~undetermined(objective, theta)
+
+    def determines(chosen: RowIndex) -> bool:
+        """Return whether rows determine all parameters that all rows determine: others may lack a level."""
+        return not (is_known & undetermined(objective.select_rows(chosen), theta)).any()
+
     def converged_ends(selections: Iterator[RowIndex]) -> Array:
         """Return the parameters at the ends of the fits that converge, of shape (fits, P)."""
-        outcomes = refit_rows(objective, theta, selections)
+        outcomes = refit_rows(objective, theta, filter(determines, selections) if has_levels else selections)
         return np.array([end.theta for end in outcomes if end.converged]).reshape(-1, len(theta))
 
     fits = BootstrapFits(converged_ends(_draw_row_counts(generator, rows) for _ in range(count)))
@@ -530,10 +520,8 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
         fits.warnings.append(f"{failed} of {count} bootstrap resamples could not be fitted and were ignored{effect}")
     if len(fits.thetas) and len(fits.thetas) * tail < BOOTSTRAP.min_tail_resamples:
         enough = math.ceil(round(BOOTSTRAP.min_tail_resamples / tail * count / len(fits.thetas), 6))
-        fits.warnings.append(
-            f"{count} resamples are too few for reliable {100 * options.confidence:g} % intervals; "
-            f"use --bootstrap {enough} or more"
-        )
+        few = f"{count} resamples are too few for reliable {100 * options.confidence:g} % intervals"
+        fits.warnings.append(f"{few}; use --bootstrap {enough} or more")
     return fits
 
 

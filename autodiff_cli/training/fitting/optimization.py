@@ -59,7 +59,6 @@ from autodiff_cli.training.result.diagnosis import (
     explain_divergence,
     residual_structures,
 )
-from autodiff_cli.training.result.row_figures import figures_of_groups
 from autodiff_cli.training.result.statistics import ComputedStatistics, batch_statistics, compute_statistics
 from autodiff_cli.training.rows import RowIndex, row_numbers
 
@@ -199,8 +198,7 @@ class BatchedFit:
             return [compute_statistics(batch.objectives[fit], self.theta[fit], absolute) for fit in fits.tolist()]
         unknown = np.array([fit for fit in fits.tolist() if fit not in self._statistics], np.intp)
         if len(unknown):
-            part, theta = self._part(unknown), self.theta[unknown]
-            known = batch_statistics(part, theta, absolute, rows=figures_of_groups(part, theta))
+            known = batch_statistics(self._part(unknown), self.theta[unknown], absolute, with_goodness=True)
             self._statistics |= dict(zip(unknown.tolist(), known, strict=True))
         return [self._statistics[fit] for fit in fits.tolist()]
 

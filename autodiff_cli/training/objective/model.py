@@ -35,7 +35,7 @@ from autodiff_cli.language.errors import (
     shape_error,
     suggest,
 )
-from autodiff_cli.language.lexer import LAYER_FUNCTIONS, quote_name
+from autodiff_cli.language.lexer import LAYER_FUNCTIONS, is_level_name, quote_name
 from autodiff_cli.language.names import (
     NO_COLUMNS,
     ColumnNames,
@@ -207,6 +207,11 @@ def base_parameter(name: str, parameters: Collection[str]) -> str:
     return base if name.endswith("]") and base in parameters else name
 
 
+def _base_names(names: Iterable[str]) -> list[str]:
+    """Return the names of parameters without their levels: `a` for `a[A]`."""
+    return [name.partition("[")[0] for name in names]
+
+
 def spread_over_levels(
     values: Mapping[str, Any], parameters: Collection[str], of_levels: Mapping[str, Sequence[str]]
 ) -> Any:
@@ -376,7 +381,7 @@ class Model:
         """
         read_program = read if is_saved else read_with_parameters
         try:
-            program = read_program(text, (*names, *user_names), columns=model_column_names(text, names))
+            program = read_program(text, (*names, *_base_names(user_names)), columns=model_column_names(text, names))
         except ExpressionError as error:
             raise with_columns_of_data(error, text, names) from None
         if not is_saved:
@@ -437,8 +442,7 @@ class Model:
 
     def accepts(self, name: str) -> bool:
         """Whether a value can be given for a name: a parameter, one with levels, or the name of a level."""
-        leveled = {*check_levels(self.program, self.columns)}
-        leveled |= {known.partition("[")[0] for known in self.parameters if known.endswith("]")}
+        leveled = {*check_levels(self.program, self.columns), *_base_names(filter(is_level_name, self.parameters))}
         return name in self.parameters or name in leveled or base_parameter(name, leveled) != name
 
     @property
@@ -468,7 +472,7 @@ class Model:
         return ParameterValues(start, fixed, bounds, values.orders)
 
     def _reparse(self, classes: int | None) -> Program:
-        names = (*self.columns, *self.parameters)
+        names = (*self.columns, *_base_names(self.parameters), *(each.parameter for each in self.effects.values()))
         return read(self.text, names, classes, model_column_names(self.text, self.columns))
 
     @functools.cached_property

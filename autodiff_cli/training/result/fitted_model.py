@@ -440,6 +440,11 @@ class FittedModel(FitStatistics):
         return self.parsed_model.columns
 
     @property
+    def column_origins(self) -> dict[str, datetime | None]:
+        """The time from which the dates and times of each column are counted; None for other columns."""
+        return {name: self.origins.get(name) for name in self.columns}
+
+    @property
     def predictors(self) -> tuple[str, ...]:
         """The columns that the prediction reads."""
         return self.parsed_model.predictors
@@ -650,9 +655,8 @@ def _checksum(document: Mapping[str, Any]) -> str:
 
 def _model_from_document(attributes: Mapping[str, Any], columns: Sequence[str], values: Mapping[str, Any]) -> Model:
     """Return the model of a document. Raises ExpressionError if its text or shapes are invalid."""
-    classes = attributes["classes"]
-    model = Model.parse(attributes["model"], columns, values, is_saved=True)
-    effects = attributes["random_effects"]
+    classes, effects = attributes["classes"], attributes["random_effects"]
+    model = Model.parse(attributes["model"], columns, (*values, *effects), is_saved=True)
     priors = parse_priors(attributes["priors"] | {name: effect.distribution for name, effect in effects.items()})
     arguments = {other for prior in priors.values() for other in prior.parameters}
     own = [name for name in values if name in arguments or (effects and name.startswith("sigma"))]

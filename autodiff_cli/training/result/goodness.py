@@ -536,10 +536,10 @@ def goodness_of_fit(
     has_likelihood, count = not (objective.is_network or objective.is_penalised), dof + rank
     with ignore_float_errors():
         if objective.kind is LossKind.LIKELIHOOD:
-            return {} if objective.is_network else _likelihood_goodness(objective, theta, dof, rank, rows)
+            return {} if objective.is_network else _likelihood_fit(objective, theta, dof, rank, rows)
         if residual_norm is None or (objective.kind is LossKind.OTHER and has_likelihood):
             return {}
-        of_residuals = rows.residuals if rows else {} if objective.is_network else _residual_summary(objective, theta)
+        of_residuals = rows.residuals if rows else _residual_summary(objective, theta, rank)
         if objective.kind is LossKind.ROBUST or not has_likelihood:
             return {"rmse": residual_norm / math.sqrt(count), **of_residuals}
         has_scaled_residuals = objective.kernels.graphs.has_scaled_residuals
@@ -606,9 +606,7 @@ def _block_log_weights(columns: ColumnArrays) -> float:
     return float(np.sum(np.log(weight[weight > 0])))
 
 
-def _likelihood_goodness(
-    objective: Objective, theta: Array, dof: int, rank: int, rows: RowFigures | None
-) -> dict[str, Any]:
+def _likelihood_fit(objective: Objective, theta: Array, dof: int, rank: int, rows: RowFigures | None) -> dict[str, Any]:
     """Return the figures of a maximum likelihood fit; of a penalised one only whether its target is valid."""
     k, count = criteria_parameters(objective, rank, absolute_sigma=False), dof + rank
     if objective.classes is not None or not objective.has_target:
@@ -757,18 +755,18 @@ def information_criteria(log_likelihood: float, k: int, count: int) -> dict[str,
     }
 
 
-def _residual_summary(objective: Objective, theta: Array) -> dict[str, Any]:
-    """Return the figures that need every residual."""
-    if objective.rows > RESIDUALS.max_sorted_rows:
-        is_robust = objective.kind is LossKind.ROBUST
-        of_sample = _residual_summary(subsample(objective, RESIDUALS.structure_rows), theta) if is_robust else {}
+def _residual_summary(objective: Objective, theta: Array, rank: int) -> dict[str, Any]:
+    """Return the figures that need every residual; of many rows only a standard deviation, of networks none."""
+    if objective.is_network or objective.rows > RESIDUALS.max_sorted_rows:
+        is_robust = objective.kind is LossKind.ROBUST and not objective.is_network
+        of_sample = _residual_summary(subsample(objective, RESIDUALS.structure_rows), theta, rank) if is_robust else {}
         return {name: value for name, value in of_sample.items() if name == "residual_std"}
     counts = objective.column(WEIGHT) > 0 if objective.is_weighted else slice(None)
     residuals = unweighted_residuals(objective, theta)[:, counts]
     columns, sizes = objective.table.columns, np.array([residuals.shape[1]])
     rows = GatheredRows(lambda name: columns[name][..., counts], sizes, is_weighted=objective.is_weighted)
     of_rows = objective.evaluate_rows(objective.kernels.target_and_prediction, theta)
-    [figures] = residual_figures(objective, rows, residuals, of_rows[objective.components :, counts])
+    [figures] = residual_figures(objective, rows, residuals, of_rows[objective.components :, counts], np.array([rank]))
     if objective.kernels.graphs.has_scaled_residuals:  # residuals are in units of their errors
         del figures["residual_quantiles"]
     return figures

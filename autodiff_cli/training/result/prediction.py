@@ -39,6 +39,7 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions, check_confidence_level
 from autodiff_cli.training.result.fitted_model import FitPlot, FittedCurve, FittedModel
 from autodiff_cli.training.result.goodness import normal_quantile
+from autodiff_cli.training.result.statistics import delta_method_variances
 from autodiff_cli.training.rows import WEIGHT
 
 _INVERTIBLE_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.kind in (LossKind.SQUARES, LossKind.ROBUST))
@@ -277,8 +278,6 @@ def _delta_method(fit: FittedModel, output: Node, point: Mapping[str, Any]) -> t
     shapes, deviations = fit.parsed_model.shapes, fit.errors_on_bounds
     shared, *leaves = share([output, *(fit.parsed_model.program.leaves[name] for name in fit.parameters)])
     graphs = simplify([shared, *gradient_nodes(shared, leaves, shapes)])
-    is_known, correlation = ~np.isnan(deviations), np.nan_to_num(fit.correlation)
-    deviations = np.nan_to_num(deviations)
     values, errors = [], []
     for rows, part in _row_parts(fit, point, max(1, _MAX_GRADIENT_VALUES // max(1, len(deviations)))):
         length = rows.stop - rows.start
@@ -287,13 +286,8 @@ def _delta_method(fit: FittedModel, output: Node, point: Mapping[str, Any]) -> t
             np.broadcast_to(slope, (length, *shapes.get(leaf.text, ()))).reshape(length, -1)
             for slope, leaf in zip(slopes, leaves, strict=True)
         ]
-        gradient = np.hstack(parts)
-        changes = gradient * deviations
-        variance = np.sum((changes @ correlation) * changes, axis=1)
-        # A parameter with an unknown error matters only to predictions that depend on it.
-        variance[(gradient[:, ~is_known] != 0).any(axis=1)] = math.nan
         values.append(np.broadcast_to(prediction, (length,)))
-        errors.append(np.sqrt(np.maximum(variance, 0)))
+        errors.append(np.sqrt(delta_method_variances(np.hstack(parts), fit, deviations)))
     return np.concatenate(values), np.concatenate(errors)
 
 
@@ -334,13 +328,16 @@ def _residual_std(fit: FittedModel) -> float | None:
 
 
 def _missing_band_reason(fit: FittedModel, bands: Bands, names: Collection[str]) -> str:
-    """Return a sentence on why predictions have no prediction band; empty if all have one.
+    """Return a sentence on why predictions have no bands, or no prediction band; empty if all have them.
 
     Args:
         names: the columns of the data.
     """
-    if np.array_equal(np.isnan(bands.prediction), np.isnan(bands.prediction_low)):
-        return ""
+    is_known = ~np.isnan(bands.prediction)
+    lacks_error = is_known & np.isnan(bands.confidence_low)
+    if not (is_known & ~lacks_error & np.isnan(bands.prediction_low)).any():
+        reason = "no bands where the prediction depends on a parameter without a standard error"
+        return reason if lacks_error.any() else ""
     settings = fit.settings
     if fit.loss_name == "bce":
         return "no prediction band: the prediction is a probability or a proportion; see its confidence band"
@@ -350,6 +347,8 @@ def _missing_band_reason(fit: FittedModel, bands: Bands, names: Collection[str])
         sources = [source for source in (settings.weighting, *settings.x_sigma.values()) if source is not None]
         columns = f" by {format_names(sources, '`')}, whose columns these data lack" if sources else ""
         return f"no prediction band: the fit weighted the rows{columns}, so the spread of new rows is unknown"
+    if fit.partial_factor is not None:
+        return "no bands for rows whose prediction the data do not determine"
     return "no prediction band where the spread of new rows is unknown, as after an l2 penalty"
 
 

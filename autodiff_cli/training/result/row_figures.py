@@ -302,8 +302,12 @@ _QUANTILE_LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
 _SPAN_TOLERANCE = 1e-9  # share of a constant outside of the span of a model that counts as rounding
 
 
-def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
-    """Return the figures of the groups of a batch; None where they have to be computed one group after the other."""
+def figures_of_groups(batch: Batch, theta: Array, ranks: Array) -> list[RowFigures | None]:
+    """Return the figures of the groups of a batch; None where they have to be computed one group after the other.
+
+    Args:
+        ranks: the numbers of combinations of parameters that the rows of each group determine.
+    """
     objective = batch.objective
     has_residuals = objective.kind in (LossKind.SQUARES, LossKind.ROBUST)
     has_residuals &= not objective.kernels.graphs.has_scaled_residuals
@@ -328,7 +332,7 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
             of_rows = row_likelihoods(objective.loss, target, predictions, weights, by_row)
             sums = np.array([gathered.totals(np.sum(row, axis=0)) for row in of_rows]).T
         else:
-            of_residuals = residual_figures(objective, gathered, residuals, predictions)
+            of_residuals = residual_figures(objective, gathered, residuals, predictions, ranks[fits])
         rows = zip(
             of_residuals,
             log_weights.tolist(),
@@ -342,13 +346,13 @@ def figures_of_groups(batch: Batch, theta: Array) -> list[RowFigures | None]:
 
 
 def residual_figures(
-    objective: Objective, rows: GatheredRows, residuals: Array, predictions: Array
+    objective: Objective, rows: GatheredRows, residuals: Array, predictions: Array, ranks: Array
 ) -> list[dict[str, Any]]:
     """Return the figures of groups that need every residual, by name, for each group.
 
     They are the quantiles of the residuals and, for weighted residuals, the largest one, the trend of their scatter,
     and the Durbin–Watson statistic. The last is None unless the rows are sorted by the only predictor. Robust fits also
-    have the standard deviation of the weighted residuals without outliers.
+    have the standard deviation of the weighted residuals without outliers, from the `ranks` of the models.
     """
     quantiles, weighted = rows.quantiles(residuals, _QUANTILE_LEVELS).tolist(), residuals * np.sqrt(rows.weights)
     ratios = _durbin_watson(objective, rows, weighted).tolist()
@@ -364,7 +368,7 @@ def residual_figures(
         for levels, ratio, size, trend in zip(quantiles, ratios, largest, trends, strict=True)
     ]
     if objective.kind is LossKind.ROBUST:
-        for each, deviation in zip(figures, _robust_deviations(rows, weighted, objective.layout.size), strict=True):
+        for each, deviation in zip(figures, _robust_deviations(rows, weighted, ranks), strict=True):
             each["residual_std"] = float(deviation) if math.isfinite(deviation) else None
     return figures
 
@@ -373,14 +377,14 @@ _WINSOR_MEAN = 0.7101645482690485  # mean of min(z², k²) for a normal z and k 
 _WINSOR_CONVERGED = 1 - 1e-9  # ratio of a variance to the last one, above which it has converged
 
 
-def _robust_deviations(rows: GatheredRows, residuals: Array, free: int) -> Array:
+def _robust_deviations(rows: GatheredRows, residuals: Array, ranks: Array) -> Array:
     """Return the standard deviation of the residuals of each group, without outliers; nan without degrees of freedom.
 
     It solves Σ min(r²/s², k²) = dof·E min(z², k²) for a normal z: proposal 2 of Huber 1964, Ann. Math. Stat. 35, 73. It
     is twice as efficient as the median absolute residual. Degrees of freedom in place of the number of rows correct it
     for few rows, as `rlm` with `scale.est = "proposal 2"` does: Venables & Ripley 2002, section 6.5.
     """
-    dofs = rows.sizes * len(residuals) - free
+    dofs = rows.sizes * len(residuals) - ranks
     squares, units = np.square(residuals), np.where(dofs > 0, dofs * _WINSOR_MEAN, math.nan)
     variances, last = rows.totals(squares).sum(axis=0) / units, np.full(len(units), math.inf)
     while (variances < _WINSOR_CONVERGED * last).any():

@@ -8,6 +8,7 @@ complete separation of classes, and a fit that stopped before the minimum.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import math
@@ -35,7 +36,7 @@ from autodiff_cli.training.objective.batch import (
 )
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.result.goodness import GoodnessOfFit, find_separation, goodness_of_fit, influence_norms
-from autodiff_cli.training.result.row_figures import RowFigures, fisher_factor, likelihood_sums
+from autodiff_cli.training.result.row_figures import figures_of_groups, fisher_factor, likelihood_sums
 
 
 class CovarianceSettings(NamedTuple):
@@ -44,6 +45,7 @@ class CovarianceSettings(NamedTuple):
     hessian_tolerance: float = 1e-7  # relative singular value that counts as 0: squaring loses half of the digits
     null_space_share: float = 1e-3  # component of an undetermined direction above which a parameter is undetermined
     null_space_tolerance: float = 1e-8  # share of a gradient in undetermined directions that is not rounding
+    rounding: float = 1e-12  # share of the largest gradient that may be rounding
     high_correlation: float = 0.999  # correlation above which two imprecise parameters are reported
     extreme_correlation: float = 0.999999  # correlation above which any two parameters are reported
     large_relative_error: float = 0.1  # standard error relative to the value that makes a parameter imprecise
@@ -66,17 +68,19 @@ class Covariances(NamedTuple):
             the data do not determine.
         reasons: for each fit a sentence for each reason for which elements are unknown.
         nullities: the number of directions that the data do not determine, for each fit.
+        factors: the matrices R of inverses inv(RᵀR), of shape (fits, P, P); 0 for other inverses.
         scales: the factor of all standard errors of a fit; nan if it is unknown.
+        units: the unit of each parameter is 1/units; of shape (fits, P).
         definition: a description of the standard errors.
-        units: the unit of each parameter is 1/units; of shape (fits, P) or 1.
     """
 
     inverses: Array
     reasons: list[list[str]]
     nullities: NDArray[np.intp]
+    factors: Array
     scales: Array
+    units: Array
     definition: str = ""
-    units: Array | float = 1.0
 
     @property
     def standard_errors(self) -> Array:
@@ -85,22 +89,25 @@ class Covariances(NamedTuple):
 
     def placed_in(self, other: Covariances, fits: Fits, columns: Fits) -> Covariances:
         """Return the covariances of all fits and parameters, with these filled in for some fits and parameters."""
-        inverses, nullities, scales = other.inverses.copy(), other.nullities.copy(), other.scales.copy()
-        reasons, units = [*other.reasons], np.ones(inverses.shape[:2]) * other.units
-        inverses[np.ix_(fits, columns, columns)] = self.inverses
-        units[np.ix_(fits, columns)] = self.units
-        scales[fits], nullities[fits] = self.scales, self.nullities
+        placed = copy.deepcopy(other)
+        placed.inverses[np.ix_(fits, columns, columns)] = self.inverses
+        placed.factors[np.ix_(fits, np.arange(self.factors.shape[1]), columns)] = self.factors
+        placed.units[np.ix_(fits, columns)] = self.units
+        placed.nullities[fits], placed.scales[fits] = self.nullities, self.scales
         for fit, sentences in zip(fits.tolist(), self.reasons, strict=True):
-            reasons[fit] = sentences
-        return Covariances(inverses, reasons, nullities, scales, self.definition, units)
+            placed.reasons[fit] = sentences
+        return placed._replace(definition=self.definition)
+
+    def partial_factor(self, fit: int) -> Array | None:
+        """Return the factor R of the covariance inv(RᵀR) of a fit that determines only combinations of parameters."""
+        is_known = self.nullities[fit] and self.scales[fit] > 0 and self.factors[fit].any()
+        return np.asarray(self.factors[fit] * self.units[fit] / self.scales[fit]) if is_known else None
 
 
 def inverse_hessians(
     hessians: Array, names: Sequence[str], tolerance: float = COVARIANCE.hessian_tolerance
 ) -> Covariances:
-    """Return the inverses of Hessians H, of shape (fits, P, P); see `inverse_grams`.
-
-    Each H is scaled to a unit diagonal and factored as H = RᵀR.
+    """Return the inverses of Hessians H = RᵀR, of shape (fits, P, P), scaled to unit diagonals; see `inverse_grams`.
 
     >>> inverse_hessians(np.diag([4.0, 1e-6])[None], ["a", "b"]).inverses[0].diagonal().tolist()
     [0.25, 1000000.0]
@@ -127,7 +134,7 @@ def inverse_grams(factors: Array, names: Sequence[str], tolerance: float = DEPEN
 
     >>> found = inverse_grams(np.array([[[1.0, 2.0], [0.0, 0.0]]]), ["a", "b"])
     >>> found.reasons, found.nullities.tolist()
-    ([['the data determine only a combination of `a`, `b`, not each of them']], [1])
+    ([['the data determine only a combination of `a`, `b`, not each of them; fix one of them with --fix']], [1])
     """
     is_finite: Mask = np.asarray(np.isfinite(factors).all(axis=(1, 2)))
     known = np.where(is_finite[:, None, None], factors, 0.0)
@@ -135,8 +142,9 @@ def inverse_grams(factors: Array, names: Sequence[str], tolerance: float = DEPEN
     roots = directions / np.where(is_null, math.inf, singular_values)[:, :, None]
     inverses: Array = roots.swapaxes(1, 2) @ roots / (scale[:, :, None] * scale[:, None, :])
     reasons, nullities = [list[str]() for _ in factors], np.where(is_finite, np.count_nonzero(is_null, axis=1), 0)
+    ones = np.ones(len(factors)), np.ones_like(scale)
     if not np.count_nonzero(is_null):
-        return Covariances(inverses, reasons, nullities, np.ones(len(factors)))
+        return Covariances(inverses, reasons, nullities, known, *ones)
     has_no_effect = np.sum(np.square(known), axis=1) == 0
     is_in_null_space = is_null[:, :, None] & (np.abs(directions) > COVARIANCE.null_space_share)
     undetermined = is_in_null_space.any(axis=1) | has_no_effect
@@ -155,8 +163,10 @@ def inverse_grams(factors: Array, names: Sequence[str], tolerance: float = DEPEN
         dependent = [names[k] for k in np.flatnonzero(undetermined[fit] & ~has_no_effect[fit]).tolist()]
         if dependent:
             listed = format_names(dependent, "`")
-            reasons[fit].append(f"the data determine only a combination of {listed}, not each of them")
-    return Covariances(inverses, reasons, nullities, np.ones(len(factors)))
+            missing = int(nullities[fit] - np.count_nonzero(has_no_effect[fit]))
+            advice = f"fix {missing if missing > 1 else 'one'} of them with --fix"
+            reasons[fit].append(f"the data determine only a combination of {listed}, not each of them; {advice}")
+    return Covariances(inverses, reasons, nullities, known, *ones)
 
 
 def combination_variances(slopes: Array, factor: Array) -> Array:
@@ -169,11 +179,30 @@ def combination_variances(slopes: Array, factor: Array) -> Array:
     """
     scale, singular_values, directions, is_null = _scaled_svd(factor, DEPENDENCE_TOLERANCE)
     components = slopes / scale @ directions.T
-    # The length of all gradients together, because rows of a triangular factor may be rounding errors of others.
-    tolerance = COVARIANCE.null_space_tolerance * np.linalg.norm(components)
-    is_unknown = (np.abs(components[:, is_null]) > tolerance).any(axis=1)
+    lengths = np.linalg.norm(components, axis=1, keepdims=True)
+    # Rows of a triangular factor may be rounding errors of other rows.
+    limits = COVARIANCE.null_space_tolerance * lengths + COVARIANCE.rounding * np.linalg.norm(lengths)
+    is_unknown = (np.abs(components[:, is_null]) > limits).any(axis=1)
     variances = np.sum(np.square(components[:, ~is_null] / singular_values[~is_null]), axis=1)
     return np.where(is_unknown, math.nan, variances)
+
+
+def delta_method_variances(gradients: Array, statistics: FitStatistics, errors: Array) -> Array:
+    """Return the variances of quantities with some gradients, of shape (quantities, P); nan for unknown ones.
+
+    A quantity can be known although its parameters are not, such as `a*b` in the model `a*b*x`.
+
+    Args:
+        errors: the standard errors of the parameters, nan for unknown ones and 0 for those that are taken as fixed.
+    """
+    is_known, changes = ~np.isnan(errors), gradients * np.nan_to_num(errors)
+    variances = np.sum((changes @ np.nan_to_num(statistics.correlation)) * changes, axis=1)
+    is_open = (gradients[:, ~is_known] != 0).any(axis=1)
+    variances[is_open] = math.nan
+    if statistics.partial_factor is not None:
+        varied = gradients[is_open] * ((errors > 0) | ~is_known)
+        variances[is_open] = combination_variances(varied, statistics.partial_factor)
+    return np.asarray(np.maximum(variances, 0.0))
 
 
 def undetermined(objective: Objective, theta: Array) -> Mask:
@@ -304,6 +333,8 @@ class FitStatistics(GoodnessOfFit):
             is no likelihood, which has no finite maximum, and no test.
         rank: the number of combinations of the free parameters that the data determine: the number of parameters,
             unless some are redundant.
+        partial_factor: if some are, the factor R of the covariance inv(RᵀR) of combinations of parameters; see
+            `combination_variances`.
     """
 
     stderr: dict[str, Any | None] = field(metadata=NAN_IS_NULL)
@@ -315,6 +346,7 @@ class FitStatistics(GoodnessOfFit):
     interval_dof: int | None = field(default=None, metadata=NOT_IN_DOCUMENT)
     is_perfect: bool = field(default=False, metadata=NOT_IN_DOCUMENT | {"is_saved": False})
     rank: int = field(metadata=NOT_IN_DOCUMENT)
+    partial_factor: Array | None = field(default=None, metadata=NOT_IN_DOCUMENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,8 +358,6 @@ class ComputedStatistics(FitStatistics):
         separation_warning: a sentence on parameters without a finite best value because the model separates the
             classes.
         warnings: these reasons, and a sentence for each parameter on a bound and each strongly correlated pair.
-        partial_factor: for least squares that determine only combinations of parameters, the factor R and the scale s
-            of the covariance inv(RᵀR)·s²; see `combination_variances`.
         minimum_distance: the distance to the minimum in standard errors; see `_minimum_distances`.
         residual_norm: the root of `rss`, without overflow or underflow; None without a target.
     """
@@ -335,7 +365,6 @@ class ComputedStatistics(FitStatistics):
     missing_error_reasons: tuple[str, ...]
     separation_warning: str = ""
     warnings: tuple[str, ...] = ()
-    partial_factor: tuple[Array, float] | None = None
     minimum_distance: float = math.nan
     residual_norm: float | None = None
 
@@ -383,18 +412,17 @@ def _constrained_statistics(
     covariance[unknown] = covariance[:, unknown] = math.nan
     values = objective.layout.values(np.sqrt(np.diag(covariance))).items()
     stderr = {name: None if np.isnan(error).all() else error for name, error in values}
-    return dataclasses.replace(statistics, correlation=correlations(covariance), stderr=stderr)
+    return dataclasses.replace(statistics, correlation=correlations(covariance), stderr=stderr, partial_factor=None)
 
 
 @ignore_float_errors()
 def batch_statistics(
-    batch: Batch, theta: Array, absolute_sigma: bool, missing: str = "", rows: Sequence[RowFigures | None] | None = None
+    batch: Batch, theta: Array, absolute_sigma: bool, missing: str = "", *, with_goodness: bool = False
 ) -> list[ComputedStatistics]:
     """Return the statistics of the fits of a batch; see `compute_statistics`.
 
     Args:
         theta: the ends of the fits, of shape (fits, P).
-        rows: for the goodness of fit, the figures of the rows of each fit, or None where they have to be computed.
     """
     objective, size = batch.objective, theta.shape[1]
     reason = missing or _missing_errors_reason(objective)
@@ -413,10 +441,9 @@ def batch_statistics(
         r_squared[np.abs(r_squared) <= errors] = 0.0
     scatter = np.where(is_perfect, np.fmax(lengths, np.sqrt(rounding)), lengths)  # residuals may be 0 by chance
     on_bound = batch.bounds.active(theta)
-    ends_on_bound = np.asarray(on_bound.any(axis=1))
-    unknown: Array = np.broadcast_to(math.nan, (len(theta), size, size))  # a single nan in memory for any size
+    unknown, zeros = np.broadcast_to([[[[math.nan]]], [[[0.0]]]], (2, len(theta), size, size))  # two floats in memory
     none, all_reasons = np.zeros(len(theta), np.intp), [[reason] if reason else [] for _ in theta]
-    estimate = Covariances(unknown, all_reasons, none, np.ones(len(theta)))
+    estimate = Covariances(unknown, all_reasons, none, zeros, np.ones(len(theta)), np.ones(theta.shape))
     distances = np.full(len(theta), math.nan)
     if not reason:
         for some, columns in distinct_masks(~on_bound):
@@ -445,14 +472,14 @@ def batch_statistics(
     pairs = [()] * len(theta) if reason else _correlation_warnings(objective, theta, estimate, matrices_of_all)
     uses_normal = absolute_sigma or objective.has_priors or (is_likelihood and not objective.has_dispersion)
     statistics = []
-    ranks = size - estimate.nullities
-    dofs = batch.weighted_counts - ranks
+    dofs = batch.weighted_counts - (ranks := size - estimate.nullities)
+    rows = figures_of_groups(batch, theta, ranks) if with_goodness else None
     for fit, (norm, dof, rank) in enumerate(zip(lengths.tolist(), dofs.tolist(), ranks.tolist(), strict=True)):
         values = objective.layout.values(errors[fit]).items()
         stderr = {name: None if np.isnan(error).all() else error for name, error in values}
         has_errors = any(error is not None for error in stderr.values())
         reasons = () if separations[fit] else tuple(estimate.reasons[fit])
-        others = bound_text(batch, fit, theta[fit], on_bound[fit], has_errors) if ends_on_bound[fit] else ()
+        others = bound_text(batch, fit, theta[fit], on_bound[fit], has_errors) if on_bound[fit].any() else ()
         norm_if_known, figures = norm if has_residuals else None, dict[str, Any]()
         if rows is not None:
             single = batch.objective_of(fit) if rows[fit] is None else objective
@@ -468,7 +495,7 @@ def batch_statistics(
                 definition=estimate.definition if has_errors else "",
                 interval_dof=None if uses_normal else dof,
                 missing_error_reasons=reasons,
-                partial_factor=_partial_factor(matrices, estimate, fit, on_bound[fit]),
+                partial_factor=estimate.partial_factor(fit),
                 warnings=(*reasons, *others, *(pairs[fit] if has_errors else ())),
                 separation_warning=separations[fit],
                 is_perfect=bool(is_perfect[fit]),
@@ -580,7 +607,8 @@ def _estimate_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Ar
             return _constrained_covariances(matrices.hessians(batch), null_space)
     found = inverse_hessians(matrices.hessians(batch), names)
     if kind is LossKind.SQUARES:
-        return _scaled_by_residuals(found._replace(inverses=2 * found.inverses), lengths, dofs, GAUSSIAN)
+        doubled = found._replace(inverses=2 * found.inverses, factors=found.factors / math.sqrt(2))
+        return _scaled_by_residuals(doubled, lengths, dofs, GAUSSIAN)
     return found._replace(definition=LIKELIHOOD)
 
 
@@ -630,7 +658,7 @@ def _penalised_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: A
         hessians = hessians - matrices.hessians(plain) + data
     found = inverse_hessians(hessians, matrices.names)
     residual_dofs = counts - np.einsum("gij,gji->g", found.inverses, data)
-    sandwich = found._replace(inverses=found.inverses @ data @ found.inverses)
+    sandwich = found._replace(inverses=found.inverses @ data @ found.inverses, factors=np.zeros_like(data))
     if kind is LossKind.ROBUST:
         return _scaled_by_residuals(sandwich, norms / np.sqrt(means), residual_dofs, PENALISED_ROBUST)
     if kind is LossKind.SQUARES and not absolute_sigma:
@@ -667,6 +695,8 @@ def _constrained_covariances(hessians: Array, null_space: Array) -> Covariances:
         inverses=basis @ found.inverses @ basis.T,
         reasons=[unknown if each else [] for each in found.reasons],
         nullities=found.nullities + count,
+        factors=np.zeros_like(hessians),
+        units=np.ones((len(hessians), size)),
         definition=f"{LIKELIHOOD}, with sums over the classes of 0",
     )
 
@@ -729,17 +759,6 @@ def _correlation_warnings(
             names = objective.layout.element_names
             warnings[fit] = high_correlation_warnings(names, is_imprecise[fit], matrices[fit])
     return warnings
-
-
-def _partial_factor(matrices: _Matrices, estimate: Covariances, fit: int, on_bound: Mask) -> tuple[Array, float] | None:
-    """Return the `partial_factor` of a least-squares fit that determines only combinations of parameters; else None."""
-    objective, scale = matrices.batch.objective, float(estimate.scales[fit])
-    if not estimate.reasons[fit] or not estimate.definition or math.isnan(scale) or matrices.triangles is None:
-        return None
-    if objective.kind is not LossKind.SQUARES or objective.family:
-        return None
-    size = len(on_bound)
-    return np.where(on_bound, 0.0, matrices.triangles[fit, :size, :size]), scale
 
 
 def bound_text(batch: Batch, fit: int, theta: Array, on_bound: Mask, has_errors: bool) -> tuple[str, ...]:

@@ -367,7 +367,9 @@ def test_values_of_times_are_like_those_of_the_fit(first: str, other: str, tmp_p
     shown = f"{first} 00:00:00" if "-" in first else f"{first}:00"
     assert refused.stderr == f"error: the value of `t` must be a time like {shown}, not `{other}`\n"
     assert float(table(run_cli(["predict", model, "--t", second]))[0]["prediction"]) == pytest.approx(3)
-    (found,) = table(run_cli(["predict", model, "--inverse", "t", "--y", "2", "--t", f"{first}..{second}"]))
+    inverse = run_cli(["predict", model, "--inverse", "t", "--y", "2", "--t", f"{first}..{second}"])
+    assert inverse.stderr == f"column `t`: dates and times are seconds since {shown}\n"
+    (found,) = table(inverse)
     assert float(found["t"]) == pytest.approx((86400 if "-" in first else 3600) * (2 - 1.05) / 1.95)
 
 

@@ -235,6 +235,30 @@ def test_resamples_whose_likelihood_has_no_maximum_do_not_count() -> None:
     assert warning.endswith("were ignored; the intervals may be too narrow")
 
 
+@pytest.mark.parametrize("model", ["y ~ a[g] + b*x", "y ~ a + c*(g == 'C') + d*(g == 'B') + b*x"])
+@pytest.mark.parametrize(("size", "loss"), [(1, "mse"), (2, "mse"), (2, "huber")])
+def test_resamples_without_rows_of_a_level_do_not_count(model: str, size: int, loss: str) -> None:
+    """They do not determine its parameter, so where it ends in them depends on the start alone."""
+    generator = np.random.default_rng(0)
+    labels, x = np.array(["A"] * 9 + ["B"] * 9 + ["C"] * size), generator.normal(size=18 + size)
+    y = 1 + 2 * x + 0.5 * generator.normal(size=len(x))
+    found = ad.fit(model, {"x": x, "g": labels, "y": y}, bootstrap=200, derive={"twice": "2*b"}, loss=loss)
+    draws, chosen = np.random.default_rng(0), []
+    for _ in range(200):
+        rows = draws.integers(len(x), size=len(x))
+        if "C" in labels[rows]:
+            design = np.column_stack([*(labels[rows] == label for label in "ABC"), x[rows]])
+            chosen.append(np.linalg.lstsq(design, y[rows])[0])
+    name, column = ("a[C]", 2) if "[" in model else ("b", 3)
+    if loss == "mse":
+        expected = np.quantile(np.array(chosen)[:, column], (0.025, 0.975))
+        assert found.intervals["bootstrap"][name] == pytest.approx(tuple(expected), rel=1e-6)
+    for key, (low, high) in found.intervals["bootstrap"].items():
+        assert high - low < 3, key
+    ignored = f"{200 - len(chosen)} of 200 bootstrap resamples could not be fitted and were ignored"
+    assert any(warning.startswith(ignored) for warning in found.warnings)
+
+
 @pytest.mark.parametrize("failed", [0, 1, 2, 8, 9])
 def test_resamples_that_fail_are_counted(failed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 16 resamples, 1 is the share beyond a limit of an interval of 87.5 %."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import optimize
 
 import autodiff_cli as ad
-from autodiff_cli.data.table import DataError
+from autodiff_cli.data.table import DataError, csv_text
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, UnknownNameError
 from autodiff_cli.options import OptionError
 from tests.support import run_cli
@@ -34,6 +38,29 @@ def test_each_level_has_a_parameter_and_the_rest_is_shared() -> None:
     np.testing.assert_allclose([*fit.stderr.values()], np.sqrt(np.diag(covariance)), rtol=1e-5)
     assert fit.dof == 20
     assert fit.columns == ("y", "site", "x")
+
+
+@pytest.mark.parametrize("name", ["tau", "e"])
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("y ~ a*exp(-x/NAME[site])", {}),
+        ("y ~ a*exp(-x/NAME[site])", {"start": {"NAME[north]": 2}, "bounds": {"NAME": (0, 9)}}),
+        ("y ~ a*exp(-x/NAME[site])", {"fixed": {"NAME[north]": "2*NAME[south]"}, "derive": {"r": "NAME[south]/2"}}),
+        ("y ~ a*exp(-x/NAME[site])", {"priors": {"NAME[site]": "normal(2, 1)"}}),
+        ("y ~ (a + NAME[site])*exp(-x)", {"laplace": "NAME", "priors": {"NAME[site]": "normal(0, s)"}}),
+    ],
+)
+def test_names_of_constants_can_have_levels(model: str, options: dict[str, object], name: str, tmp_path: Path) -> None:
+    """`tau` and `e` are parameters in models, as the documentation says; with levels they were constants."""
+    fits = [
+        ad.fit(model.replace("NAME", each), DATA, **json.loads(json.dumps(options).replace("NAME", each)))
+        for each in (name, "q")
+    ]
+    fits[0].save(tmp_path / "model.json")
+    loaded = ad.load(tmp_path / "model.json")
+    assert [key.replace(f"{name}[", "q[") for key in loaded.parameters] == [*fits[1].parameters]
+    np.testing.assert_allclose(loaded.predict(DATA), fits[1].predict(DATA), rtol=1e-9)
 
 
 def test_whole_numbers_are_levels_and_numbers() -> None:
@@ -62,9 +89,9 @@ def test_starts_bounds_and_fixed_values_are_for_all_levels_or_for_one() -> None:
     assert [*everything.parameters] == ["b"]
     with pytest.raises(UnknownNameError, match=r"no `a\[west\]`"):
         ad.fit("y ~ a[site]*exp(-b*x)", DATA, start={"a[west]": 1})
-    for given in ({"start": {"b[north]": 1}}, {"fixed": {"b[0]": 1}}, {"bounds": {"b[0]": (0, 1)}}):
+    for options in ({"start": {"b[north]": 1}}, {"fixed": {"b[0]": 1}}, {"bounds": {"b[0]": (0, 1)}}):
         with pytest.raises(UnknownNameError, match=r"no parameter `b\["):
-            ad.fit("y ~ a[site]*exp(-b*x)", DATA, **given)
+            ad.fit("y ~ a[site]*exp(-b*x)", DATA, **options)
 
 
 def test_quantities_are_derived_of_levels() -> None:
@@ -185,6 +212,34 @@ def test_files_are_levels(tmp_path: Path) -> None:
     fit = run_cli(f"train 'y ~ a[file]*x' '{tmp_path}/*.csv' --save {model} --json").json
     assert fit["parameters"] == pytest.approx({"a[run1.csv]": 2, "a[run2.csv]": 6})
     assert float(run_cli(f"predict {model} {tmp_path}/run2.csv").split(",")[-1]) == pytest.approx(6)
+
+
+PIECES = st.sampled_from(["a", ",", '"', ", ", '", "'])
+WORDS = st.lists(PIECES, min_size=1, max_size=3).map(lambda pieces: "".join(pieces).strip())
+
+
+@given(st.lists(st.tuples(WORDS, WORDS, WORDS), min_size=1, max_size=3), st.booleans())
+def test_different_combinations_of_labels_have_different_parameters(
+    words: list[tuple[str, str, str]], is_saved: bool
+) -> None:
+    """`A, B` with `C` and `A` with `B, C` had one parameter, `a[A, B, C]`."""
+    pairs = [pair for a, b, c in words for pair in ((f"{a}, {b}", c), (a, f"{b}, {c}"))]
+    combinations = [*dict.fromkeys(pairs)]
+    columns = {"g": [g for g, _ in combinations] * 2, "h": [h for _, h in combinations] * 2}
+    y = [*map(float, range(2 * len(combinations)))]
+    fit = ad.fit("y ~ a[g, h]", {**columns, "y": y})
+    assert len(fit.parameters) == len(combinations)
+    with tempfile.TemporaryDirectory() as folder:
+        if is_saved:
+            fit.save(Path(folder) / "model.json")
+            fit = ad.load(Path(folder) / "model.json")
+        path = Path(folder) / "data.csv"
+        path.write_text(csv_text([["g", "h", "y"], *zip(columns["g"], columns["h"], y, strict=True)]))
+        from_file = ad.fit("y ~ a[g, h]", str(path))
+    means = [k + len(combinations) / 2 for k in range(len(combinations))]
+    assert fit.predict(columns)[: len(means)] == pytest.approx(means)
+    assert from_file.parameters == pytest.approx(fit.parameters)
+    assert len(ad.fit_by("y ~ a", {**columns, "y": y}, "g, h", no_columns=True)) == len(means)
 
 
 def test_a_prediction_needs_each_part_of_joint_labels() -> None:

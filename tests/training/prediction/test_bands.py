@@ -168,6 +168,10 @@ def test_a_parameter_of_no_known_error_spoils_only_what_it_has_a_part_in() -> No
     found = fit.predict({"x": [2.0, 200.0]}, interval=0.95)
     assert np.isfinite(found.confidence_low[0])
     assert np.isnan(found.confidence_low[1])
+    for x, has_note in ((2.0, False), (200.0, True)):
+        note = prediction_columns(fit, {"x": [x]}, PredictionRequest(0.95)).note
+        expected = "no bands where the prediction depends on a parameter without a standard error"
+        assert note == expected * has_note
 
 
 def test_a_fit_from_a_file_has_the_same_bands(tmp_path: Path) -> None:

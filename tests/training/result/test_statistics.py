@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -218,7 +219,7 @@ def test_inverses_of_matrices_leave_out_what_they_do_not_determine() -> None:
     assert np.isnan(inverses[3]).all()
     assert reasons == [
         [],
-        ["the data determine only a combination of `b`, `c`, not each of them"],
+        ["the data determine only a combination of `b`, `c`, not each of them; fix one of them with --fix"],
         ["`a` is not determined: it has no effect on the prediction at the solution"],
         ["no standard errors: the derivatives are not finite at the solution"],
     ]
@@ -236,7 +237,7 @@ def test_inverses_of_hessians_have_no_directions_without_curvature() -> None:
     assert np.isnan(inverses[1][1:]).all()
     assert np.isnan(inverses[2][1]).all()
     assert inverses[2, 0, 0] == pytest.approx(1.0)
-    assert reasons[1] == ["the data determine only a combination of `b`, `c`, not each of them"]
+    assert reasons[1][0].startswith("the data determine only a combination of `b`, `c`, not each of them")
     assert reasons[2] == ["`b` is not determined: the loss has no curvature in it at the solution"]
     assert reasons[3] == ["no standard errors: the derivatives are not finite at the solution"]
 
@@ -415,14 +416,16 @@ FIGURES = (
     ],
 )
 def test_a_redundant_parameter_changes_no_figure(model: str, options: dict[str, Any]) -> None:
-    """In R, `lm` and `glm` count the rank of the model, too."""
+    """In R, `lm` and `glm` count the rank of the model, too, and predict with it."""
     data = {**DATA, "trials": np.full(COUNT, 5.0), "half": np.arange(COUNT) % 2}
     by = {key: value for key, value in options.items() if key != "by"}
 
-    def fits(text: str) -> list[Any]:
-        return [*ad.fit_by(text, data, "half")] if "by" in options else [ad.fit(text, data, **by)]
+    def fits(text: str, constant: str) -> list[Any]:
+        derived = {**by, "derive": {"constant": constant}}
+        return [*ad.fit_by(text, data, "half", **derived)] if "by" in options else [ad.fit(text, data, **derived)]
 
-    for plain, redundant in zip(fits(model), fits(model.replace(" + a", " + a + c")), strict=True):
+    redundant_fits = fits(model.replace(" + a", " + a + c"), "a + c")
+    for plain, redundant in zip(fits(model, "a"), redundant_fits, strict=True):
         one, other = (getattr(each, "fit", each) for each in (plain, redundant))
         for name in FIGURES:
             wanted = getattr(one, name)
@@ -430,6 +433,31 @@ def test_a_redundant_parameter_changes_no_figure(model: str, options: dict[str, 
         assert other.stderr["b"] == pytest.approx(one.stderr["b"], rel=1e-4)
         assert other.p_values["b"] == pytest.approx(one.p_values["b"], rel=1e-3)
         assert other.stderr["c"] is None
+        assert other.derived["constant"] == pytest.approx(one.derived["constant"], rel=1e-4)
+        if "likelihood" not in options:
+            columns = {"x": [-1.0, 3], "w": [0.5, 2], "trials": [5, 5]}
+            bands, others = one.predict(columns, interval=0.9), other.predict(columns, interval=0.9)
+            for low, found in zip(bands, others, strict=True):
+                np.testing.assert_allclose(found, low, rtol=1e-4)
+
+
+def test_a_saved_fit_knows_the_combinations_that_the_data_determine(tmp_path: Path) -> None:
+    fit = ad.fit("y ~ a[g] + b[h] + c*x", {**DATA, "g": [*"uv"] * 7, "h": [*"kkllkkllkkllkk"]})
+    assert any("; fix one of them with --fix" in warning for warning in fit.warnings)
+    fit.save(tmp_path / "model.json")
+    loaded = ad.load(tmp_path / "model.json")
+    rows = {"x": [0.5, 0.5], "g": ["u", "v"], "h": ["l", "k"]}
+    for kept, found in zip(fit.predict(rows, interval=0.9), loaded.predict(rows, interval=0.9), strict=True):
+        assert np.isfinite(found).all()
+        np.testing.assert_array_equal(found, kept)
+    assert str(loaded) == str(fit)
+
+
+def test_rows_that_a_fit_does_not_determine_have_no_bands() -> None:
+    x, z = DATA["x"], 2 * DATA["x"]
+    fit = ad.fit("y ~ a + b*x + c*z", {"x": x, "z": z, "y": DATA["y"]})
+    bands = fit.predict({"x": [1.0, 1.0], "z": [2.0, 3.0]}, interval=0.9)
+    assert np.isfinite(bands.confidence_low).tolist() == [True, False]
 
 
 def test_softmax_of_two_classes_is_a_logistic_regression() -> None:
