@@ -156,7 +156,7 @@ class Labels:
             if node in self._names or node.op is None:
                 plain = Label([self._names.get(node, node.text)])  # a name that stands alone needs no backticks
             self._labels_in_call.append(plain if part is None else self._source_labels[part])
-            around = None if part is None or source is None else source.group(node)
+            around = None if part is None or source is None else source.groups.get(node)
             self.calls.append("" if around is None else self.call_label(around))
 
     @cached_property
@@ -204,7 +204,7 @@ class Labels:
 
     def _source_part(self, node: Node) -> int | None:
         """Return the number of the sub-expression in a function's text that a node comes from, or None."""
-        group = None if self._source is None else self._source.group(node)
+        group = None if self._source is None else self._source.groups.get(node)
         if self._source is None or group is None or group.call_lexeme is None:
             return None
         return self._source.subexpression_key(node)
@@ -270,7 +270,7 @@ def is_constant_name(node: Node) -> bool:
 
 def _group_with_value(source: Source, node: Node) -> Group | None:
     """Return the outermost call or layer whose value a node is, or None."""
-    outermost, group = None, source.group(node)
+    outermost, group = None, source.groups.get(node)
     while group is not None and group.value is node:
         outermost, group = group, group.parent
     return outermost

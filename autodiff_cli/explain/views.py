@@ -604,7 +604,7 @@ def _innermost_groups(trace: Trace) -> list[Group | None]:
     if source is None:
         return [None] * len(trace.tape)
     nodes = trace.tape.nodes
-    innermost = [None if node.is_input else source.group(node) for node in nodes]
+    innermost = [None if node.is_input else source.groups.get(node) for node in nodes]
     users: dict[int, set[Group | None]] = {
         i: set() for i, node in enumerate(nodes) if node.is_constant and innermost[i] is None
     }
