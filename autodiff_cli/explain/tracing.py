@@ -125,9 +125,8 @@ def _without_numpy_warnings(values: Iterable[Any]) -> AbstractContextManager[Non
 
 def _amount_value(known: Mapping[Node, Any], amount: Partial) -> Any:
     """Return the value of an amount whose graphs have been evaluated; None if its mask holds at no element."""
-    if amount.mask is None:
-        return known[amount.local]
-    return known[amount.local] if any_true(known[amount.mask]) else None
+    is_present = amount.mask is None or any_true(known[amount.mask])
+    return known[amount.local] if is_present else None
 
 
 def _local_derivatives(tape: Tape) -> Iterator[dict[int, Node | None]]:

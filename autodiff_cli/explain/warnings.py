@@ -487,9 +487,8 @@ def _recomputation(trace: Trace) -> Callable[[Kind[float]], Numbers]:
         back = back or ReversePass(tape, kind)
         values = forward(tape, kind, trace.point)
         adjoints = back(values, kind.parse_derivative("1"))
-        slopes = {name: None if i is None else adjoints[i] for name, i in places.items()}
-        results = {name: 0.0 if x is None else x for name, x in slopes.items()}
-        return {accuracy.VALUE: values[tape.outputs[0]], **results}
+        slopes = {name: (None if i is None else adjoints[i]) or 0.0 for name, i in places.items()}
+        return {accuracy.VALUE: values[tape.outputs[0]], **slopes}
 
     return compute
 
