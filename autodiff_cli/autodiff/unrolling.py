@@ -62,12 +62,14 @@ def unroll(
     return _Unroller(budget, is_exact, is_short).run(outputs, leaves or {})
 
 
+def element_names(name: str, shape: Shape) -> list[str]:
+    """Return the names of the elements of an array in row-major order, as in the language: `W[0, 1]`."""
+    return [f"{name}[{', '.join(map(str, index))}]" if index else name for index in np.ndindex(shape)]
+
+
 def element_leaves(name: str, shape: Shape) -> NodeArray:
-    """Return an input leaf for every element of an array, named as in the language: `W[0, 1]`."""
-    indices = [*np.ndindex(shape)]
-    return _node_array(
-        [variable(f"{name}[{', '.join(map(str, index))}]" if index else name) for index in indices], shape
-    )
+    """Return an input leaf for every element of an array, by its name."""
+    return _node_array([*map(variable, element_names(name, shape))], shape)
 
 
 class UnrolledGraphs(NamedTuple):
