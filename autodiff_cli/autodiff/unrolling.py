@@ -125,18 +125,14 @@ class _Unroller:
         unrolled = dict(leaves)
         for node in topological_order(outputs):
             if node not in unrolled:
-                unrolled[node] = (
-                    _node_array([node], ())
-                    if node.op is None
-                    else self._apply(node, [unrolled[i] for i in node.inputs])
-                )
+                inputs = [unrolled[i] for i in node.inputs]
+                unrolled[node] = _node_array([node], ()) if node.op is None else self._apply(node, inputs)
         return [unrolled[output] for output in outputs]
 
     def _apply(self, node: Node, inputs: list[NodeArray]) -> NodeArray:
         op = node.operation
-        expansion = (
-            op.expand(len(inputs)) if op.is_structural and op.name not in {*_NODE_FUNCTIONS, *STRUCTURAL} else None
-        )
+        has_function = not op.is_structural or op.name in {*_NODE_FUNCTIONS, *STRUCTURAL}
+        expansion = None if has_function else op.expand(len(inputs))
         if not self._is_exact and op is softmax:
             expansion = ARRAY_DEFINITIONS[op](*op.placeholders(1))
         if expansion is not None:  # its operations are counted in turn

@@ -324,12 +324,10 @@ def adjoint_formula(trace: Trace, i: int, position: int) -> str | None:
     }
     substitution = {placeholder: leaves[j] for placeholder, j in nodes.items()} | sizes
     passed = simplify_text(substitute([graph], substitution)[0])
-    every = passed.op is not None and passed.op.name == "broadcast_like"
-    if every:
-        passed = passed.inputs[0]
-    arranged = None if every else _placement_in_words(rule, passed)
-    if arranged is not None:
+    if (arranged := _placement_in_words(rule, passed)) is not None:
         return arranged
+    every = passed.op is not None and passed.op.name == "broadcast_like"
+    passed = passed.inputs[0] if every else passed
     slots = {leaf: j for j, leaf in leaves.items() if not leaf.is_constant}
     levels = {leaf: trace.naming.precedence(j) for leaf, j in slots.items()} | {rule.adjoint: Precedence.ATOM}
     pieces = to_pieces(passed, levels, levels)

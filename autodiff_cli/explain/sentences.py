@@ -204,11 +204,8 @@ def _elementwise_phrase(op: Op, count: int, reached: Sequence[int], are_scalars:
         case Gate.DISTRIBUTE:
             term: str | Slot = "each term" if len(reached) > 1 else Slot("label", reached[0])
             name, is_second = ("a difference", reached[0] == 1) if op.symbol == "-" else ("a sum", False)
-            return (
-                f"{name} distributes: ",
-                term,
-                f" gets {'minus the adjoint' if is_second else 'the adjoint, unchanged'}",
-            )
+            share = "minus the adjoint" if is_second else "the adjoint, unchanged"
+            return (f"{name} distributes: ", term, f" gets {share}")
         case Gate.SWAP:
             factor: str | Slot = "each factor" if len(reached) > 1 else Slot("label", reached[0])
             return ("a product swaps: ", factor, " gets the adjoint times the value of the other factor")

@@ -88,7 +88,7 @@ class Source:
         codes: the code of all expressions.
         names: the first name that the text binds to each node; inputs, which have names of their own, are left out.
         origin: the number of the lexeme that each node comes from.
-        groups: the innermost group that each node belongs to; inputs, and nodes outside all groups, are left out.
+        groups: the innermost group that each node belongs to; nodes outside all groups are left out.
     """
 
     lexemes: Lexemes
