@@ -287,12 +287,11 @@ def is_correct(number: float, exact: Any) -> bool:
 
     if exact is None:
         return False
+    nearest = nearest_float(exact)
     if not (is_finite(exact) and math.isfinite(number)):
         # The sign of an infinity may come from the sign of a zero, which a ball does not have.
-        return not (is_finite(exact) or math.isfinite(number)) and math.isnan(number) == math.isnan(
-            nearest_float(exact)
-        )
-    if number == nearest_float(exact) and abs(number) >= floats.SMALLEST_NORMAL:
+        return not (is_finite(exact) or math.isfinite(number)) and math.isnan(number) == math.isnan(nearest)
+    if number == nearest and abs(number) >= floats.SMALLEST_NORMAL:
         return True
     return _is_near(from_float(number), exact)
 

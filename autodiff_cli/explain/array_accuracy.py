@@ -271,9 +271,8 @@ class RowAccuracy:
             graphs, fixed = self._unrolled
             point = {**fixed, **{name: float(column[row]) for name, column in columns.items()}}
             of_row = dict(zip(self._graphs, numbers[:, row].tolist(), strict=True))
-            if correct := accuracy.correct_digits(
-                of_row, point, accuracy.exact_evaluator(graphs), self._unrepresentable
-            ):
+            exact = accuracy.exact_evaluator(graphs)
+            if correct := accuracy.correct_digits(of_row, point, exact, self._unrepresentable):
                 inaccurate[row] = correct
         return inaccurate
 

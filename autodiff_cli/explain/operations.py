@@ -164,10 +164,8 @@ def readable_local_value(trace: Trace, i: int, contribution: Contribution) -> fl
 
 def is_readable_form_equal(trace: Trace, i: int, contribution: Contribution) -> bool:
     """Whether a local derivative is not nan and equals the value of its readable formula."""
-    local, readable_value = contribution.local, readable_local_value(trace, i, contribution)
-    return local == local and (
-        readable_value is None or math.isclose(readable_value, local, rel_tol=RELATIVE_TOLERANCE)
-    )
+    local, readable = contribution.local, readable_local_value(trace, i, contribution)
+    return not math.isnan(local) if readable is None else math.isclose(readable, local, rel_tol=RELATIVE_TOLERANCE)
 
 
 def has_value_at(formula: Node, point: Mapping[str, float], number: float) -> bool:

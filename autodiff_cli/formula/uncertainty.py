@@ -237,9 +237,8 @@ class UncertainPoint:
         changes = self._weight(slopes)
         amounts = self._correlate(changes, self.correlations.factor)
         stderr = math.hypot(*amounts)
-        is_lost = (
-            (changes == 0) & (self.deviations > 0) & ((slopes != 0) | [_is_tiny(right, name) for name in self.names])
-        )
+        has_slope = (slopes != 0) | [_is_tiny(right, name) for name in self.names]
+        is_lost = ((changes == 0) & (self.deviations > 0) & has_slope).any()
         rates = np.zeros_like(changes)
         if stderr != 0:
             rates = self._correlate(amounts / stderr, self.correlations.factor.T) / stderr
@@ -253,11 +252,11 @@ class UncertainPoint:
             second_order = Moments(value + float(np.trace(curvature)) / 2, spread)
             misleads, differs = _compare_orders(first, second_order), self._remainder(value, amounts, curvature, spread)
         simulated = self.simulate(draws, seed) if draws else None
-        if is_lost.any():
+        if is_lost:
             misleads = "the standard error is too small for a float"
         reasons = ", and ".join(filter(None, (misleads, differs)))
         warning = f"the first-order uncertainty is misleading: {reasons}" if reasons else ""
-        if is_lost.any():
+        if is_lost:
             recommended = "first order", "Multiply the formula by a large number: floats cannot represent its error."
         elif simulated is not None:
             recommended = _recommend(first, second_order, simulated)
@@ -273,12 +272,9 @@ class UncertainPoint:
     def simulate(self, draws: int, seed: int) -> MonteCarlo:
         """Return the distribution of the value for normal inputs, drawn at random."""
         generator, rows = np.random.default_rng(seed), max(1, _BLOCK_NUMBERS // max(1, len(self.names)))
-        values = np.concatenate(
-            [
-                self._values_at(generator.standard_normal((min(rows, draws - start), len(self.names))))
-                for start in range(0, draws, rows)
-            ]
-        )
+        counts = (min(rows, draws - start) for start in range(0, draws, rows))
+        blocks = (generator.standard_normal((count, len(self.names))) for count in counts)
+        values = np.concatenate([*map(self._values_at, blocks)])
         finite = values[np.isfinite(values)]
         known = values[~np.isnan(values)]
         numbers = np.quantile(known if known.size else [math.nan], _PROBABILITIES, method="nearest").tolist()
