@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from autodiff_cli.data.json_records import pick, to_json
@@ -158,8 +158,10 @@ def formulas_report(expression: Formula, request: HigherDerivatives, spell_optio
     def write(paper: Paper) -> None:
         for name, derivative in (request.formulas or {}).items():
             write_formula(paper, f"d/d{name}", derivative)
-        for row, column, derivative in _upper_triangle(request.hessian or {}):
-            write_formula(paper, f"d^2/d{row}^2" if row == column else f"d^2/d{row}d{column}", derivative)
+        hessian = request.hessian or {}
+        for row, column in itertools.combinations_with_replacement(hessian, 2):  # it is symmetric
+            name = f"d^2/d{row}^2" if row == column else f"d^2/d{row}d{column}"
+            write_formula(paper, name, hessian[row][column])
         if request.derivative is not None:
             write_formula(paper, _derivative_name(request), request.derivative)
         for output, derivatives in (request.jacobian or {}).items():
@@ -245,14 +247,6 @@ def _derivative_fields(request: HigherDerivatives) -> dict[str, Any]:
     names = ("tangents", "hessian", "directional", "derivative", "jacobian", "outputs")
     fields = {"derivatives": request.formulas, **{name: getattr(request, name) for name in names}}
     return {name: to_json(field) for name, field in fields.items() if field is not None}
-
-
-def _upper_triangle(matrix: DerivativeMatrix) -> Iterator[tuple[str, str, Formula]]:
-    """Yield the row, the column and the entry of a symmetric matrix on and above its diagonal."""
-    names = list(matrix)
-    for k, row in enumerate(names):
-        for column in names[k:]:
-            yield row, column, matrix[row][column]
 
 
 def _derivative_name(request: HigherDerivatives) -> str:

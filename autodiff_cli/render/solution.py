@@ -342,7 +342,7 @@ class _Solution:
         def fresh(node: Node) -> str:
             return self._node_symbols[index[node]]
 
-        for node in (*named, self._nodes[trace.tape.outputs[0]]):
+        for node in dict.fromkeys((*named, self._nodes[trace.tape.outputs[0]])):
             others = {other: part for other, part in named.items() if other is not node}
             if node.op is None:
                 if node not in named:
@@ -352,8 +352,6 @@ class _Solution:
             for name, part in parts:
                 yield f"{name} &= {part}"
             yield f"{self._node_symbols[index[node]]} &= {text}"
-            if node is self._nodes[trace.tape.outputs[0]]:
-                break
 
     def _forward_rows(self) -> Iterator[str]:
         """Yield each operation in symbols, then with numbers, then its result."""

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
+from functools import partial, reduce
 from html import escape
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -375,9 +375,7 @@ def _sum_text(paths: Paths, gradient: float, show: NumberFormat) -> str:
     terms = [show(path.product) for path in paths.listed] + ([show(paths.rest)] if paths.unlisted else [])
     if not 1 < len(terms) <= MAX_SUM_TERMS:
         return f"total: {result}"
-    total = terms[0]
-    for term in terms[1:]:
-        total = format_operation_on_numbers(get_op("add"), [total, term])
+    total = reduce(lambda total, term: format_operation_on_numbers(get_op("add"), [total, term]), terms)
     return f"total: {total} = {show(gradient)} = d/d{paths.name}"
 
 
