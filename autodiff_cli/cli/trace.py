@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -447,15 +446,11 @@ def _keyboard(environment: Environment, is_input_read: bool) -> Iterator[int | N
     if environment.stdin.isatty():
         yield environment.stdin.fileno()
         return
-    try:
-        source = os.open("/dev/tty", os.O_RDONLY) if is_input_read else None
-    except OSError:
+    with contextlib.ExitStack() as stack:
         source = None
-    try:
+        with contextlib.suppress(OSError):
+            source = stack.enter_context(open("/dev/tty", "rb", buffering=0)).fileno() if is_input_read else None
         yield source
-    finally:
-        if source is not None:
-            os.close(source)
 
 
 def _run(step_view: StepView, terminal: Terminal, environment: Environment) -> None:

@@ -79,10 +79,9 @@ class DictSyntax(NamedTuple):
 
 def wrap_expression(start: str, text: str, indent: str) -> list[str]:
     """Return a statement that ends in an expression, wrapped in brackets if it needs several lines."""
-    width = LINE_WIDTH
-    if len(start + text) <= width:
+    if len(start + text) <= LINE_WIDTH:
         return [start + text]
-    return [f"{start}(", *(f"{indent}{part}" for part in wrap_statement(text, "", width - 8)), ")"]
+    return [f"{start}(", *(f"{indent}{part}" for part in wrap_statement(text, "", LINE_WIDTH - 8)), ")"]
 
 
 # --- Python with `math` alone
