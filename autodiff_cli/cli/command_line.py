@@ -34,11 +34,11 @@ from autodiff_cli.options import (
     OptionError,
     OptionField,
     Restriction,
+    all_need,
     argument,
     at_least,
     between,
     check_restrictions,
-    command_words,
     is_explicit,
     needs,
     option,
@@ -780,10 +780,7 @@ class UncertaintyRequest(CheckedOptions):
 
 UNCERTAIN = "an uncertain value"  # stands for uncertain values in tables of restrictions
 UNCERTAINTY_RESTRICTIONS = (
-    *(
-        needs(option, UNCERTAIN, f"{command_words(option)} needs uncertain values, such as --x 2+-0.1")
-        for option in ("correlation", "monte_carlo")
-    ),
+    *all_need(("correlation", "monte_carlo"), UNCERTAIN, "uncertain values, such as --x 2+-0.1"),
     needs("seed", "monte_carlo", "--seed needs --monte-carlo N; for a variable of this name, use --set seed={seed}"),
 )
 

@@ -23,6 +23,7 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.options import (
     CheckedOptions,
     Restriction,
+    all_need,
     at_least,
     check_restrictions,
     command_words,
@@ -117,10 +118,7 @@ _RESTRICTIONS = (
         f"{cli.UNCERTAIN.removeprefix('an ')}: leave the errors out, or use text or json",
     ),
     *cli.UNCERTAINTY_RESTRICTIONS,
-    *(
-        needs(option, "row", f"{command_words(option)} needs a row of data: add DATA and --row N")
-        for option in ("loss", "family", *option_fields(FileOptions))
-    ),
+    *all_need(("loss", "family", *option_fields(FileOptions)), "row", "a row of data: add DATA and --row N"),
     needs("row", "data", "--row {row} needs a data file after the model: autodiff trace MODEL DATA --row {row}"),
     *(
         Restriction(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.explain.record import NodeWarning, Trace
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from autodiff_cli.explain.precision import Interval, ProvenBounds
     from autodiff_cli.export.languages import FrameworkGradient
     from autodiff_cli.formula.uncertainty import Uncertainty
-
-OptionSpelling: TypeAlias = Callable[[str, str], str]  # the command-line option that sets a variable (name, value)
 
 MAX_EXAMPLE_LENGTH = 4  # elements shown along each axis of an example of an array, to fit on a line
 
@@ -152,8 +150,12 @@ def write_warnings(paper: Paper, warnings: Sequence[NodeWarning]) -> None:
 # --- Higher derivatives, directions, Jacobians ---
 
 
-def formulas_report(expression: Formula, request: HigherDerivatives, spell_option: OptionSpelling) -> Report:
-    """Report all requested derivatives as formulas, and how to evaluate them."""
+def formulas_report(expression: Formula, request: HigherDerivatives, spell_option: Callable[[str, str], str]) -> Report:
+    """Report all requested derivatives as formulas, and how to evaluate them.
+
+    Args:
+        spell_option: returns the command-line option that gives a variable a value, from its name and the value.
+    """
 
     def write(paper: Paper) -> None:
         for name, derivative in (request.formulas or {}).items():

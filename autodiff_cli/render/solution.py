@@ -192,11 +192,8 @@ def latex_formula(
             operands = []
             for child in node.inputs:
                 part = fragments[child]
-                if (
-                    child.op is not None
-                    and child not in known
-                    and latex_width(part.text) > max_width // (2 * len(node.inputs))
-                ):
+                is_long = latex_width(part.text) > max_width // (2 * len(node.inputs))
+                if child.op is not None and child not in known and is_long:
                     name = fresh(child)
                     parts.append((name, LATEX.coerce(part).text))
                     part = fragments[child] = Fragment(name)
@@ -423,10 +420,9 @@ class _Solution:
         """Return a local derivative in symbols; as a number if the operation selects, or the formula is too long."""
         op, inputs = self._nodes[user].operation, self._trace.tape.inputs[user]
         as_number = latex_product([Fragment(""), self._number(contribution.local)]).removeprefix(r" \cdot ")
-        is_number = self._are_scalars([user, *inputs])
-        if op.gate in (Gate.ROUTE, Gate.BLOCK) or (
-            is_number and not is_readable_form_equal(self._trace, user, contribution)
-        ):
+        if op.gate in (Gate.ROUTE, Gate.BLOCK):
+            return as_number
+        if self._are_scalars([user, *inputs]) and not is_readable_form_equal(self._trace, user, contribution):
             return as_number
         rule = op.derivative_rule(len(inputs))
         constants = {
