@@ -120,7 +120,7 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
             if self.weights is not None:
                 raise ValueError("give sample_weight or the parameter `weights`, not both")
             options["weights"] = weights
-        if self.formula is None and not self.l2:
+        if self.formula is None and not (self.l2 or self.priors):
             options["l2"] = self._ridge
         self.fit_: Fit = fit(_model(prediction, target_name), {**columns, target_name: target}, **options)
         beyond = [name for name in self.fit_.parameters if name[:1] == "x" and name[1:].isdecimal()]

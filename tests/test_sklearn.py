@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from tests.each import each
 
 sklearn = pytest.importorskip(
     "sklearn", reason="scikit-learn is not installed; `pip install -e '.[sklearn]'` brings it"
@@ -180,6 +181,31 @@ def test_numbers_that_are_no_probabilities_are_refused(formula: str) -> None:
     for predict in (model.predict, model.predict_proba):
         with pytest.raises(ValueError, match="not between 0 and 1"):
             predict(X)
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"loss": "logcosh"}, {"family": "poisson"}, {"l2": 0.3}, {"sigma": "x1"}, {"weights": "x1"}, {"confidence": 0.5},
+    {"priors": {"slope_1": "normal(0, 0.1)"}}, {"start": {"slope_1": 7}, "optimizer": "lbfgs"},
+    {"derive": {"q": "2*slope_0"}},
+    {"batch_size": 30, "optimizer": "adam", "epochs": 3, "lr_schedule": "cosine", "validation": 0.3, "seed": 2},
+]  # fmt: skip
+
+
+@each("formula", [None, "intercept + slope_0*x0 + slope_1*x1"])
+@each("options", OPTIONS)
+def test_the_options_of_an_estimator_are_those_of_a_fit(formula: str | None, options: dict[str, Any]) -> None:
+    from autodiff_cli.sklearn import FormulaRegressor
+
+    rows = np.column_stack([X[:, 0], 1 + np.arange(60) % 7])
+    target = np.round(4 + 2 * X[:, 0] + rows[:, 1] + np.sin(9 * X[:, 0]))
+    data = {"x0": rows[:, 0], "x1": rows[:, 1], "target": target}
+    default = {} if formula or "priors" in options else {"l2": 1e-10}
+    expected = ad.fit("target ~ intercept + slope_0*x0 + slope_1*x1", data, **{**default, **options})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few epochs are too few
+        found = FormulaRegressor(formula, **options).fit(rows, target)
+    assert found.parameters_ == expected.parameters
+    assert found.fit_.intervals == expected.intervals
 
 
 def test_a_fit_that_does_not_converge_warns() -> None:

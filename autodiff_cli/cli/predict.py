@@ -179,9 +179,9 @@ def _inverse_report(call: Call, fit: FittedModel, column: str, interval: float |
     targets = [name for name in fit.columns if name not in fit.predictors]
     for name in {column, *texts} - {*fit.predictors, *targets}:
         raise inputs.unknown_name_error(name, (*fit.predictors, *targets), (), "model has no column", call)
-    limits = inputs.split_interval(texts.pop(column, ""))
+    limits = inputs.split_interval(typed := texts.pop(column, ""))
     target = next((name for name in targets if name in texts), None)
-    if target is None or (limits is None and column not in fit.ranges):
+    if target is None or (limits is None and (typed or column not in fit.ranges)):
         y, x = target or next(iter(targets), "y"), column
         raise BadInput(f"--inverse {x} needs a reading and a range: --{y} 3.2+-0.1 --{x} 0..10")
     values = {name: text if name in fit.label_columns else _number(name, text, fit) for name, text in texts.items()}

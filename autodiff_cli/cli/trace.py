@@ -142,6 +142,7 @@ _RESTRICTIONS = (
         lambda explicit: explicit["format name"] != "html" or "mode" in explicit,
         "--exercise writes HTML in reverse mode: use -o sheet.html or --format html",
     ),
+    *exclusive("row", ("implicit",)),
     *exclusive("step", ("paths", "tape", "mode", "format_", "json", "output")),
 )
 

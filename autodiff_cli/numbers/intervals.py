@@ -273,10 +273,9 @@ def _remainder(a: Intervals, b: Intervals) -> Intervals:
     quotient = _floor(_divide(a, b))
     exact = a - b * quotient
     is_sure = quotient.lower == quotient.upper
-    return Intervals(
-        np.where(is_sure, exact.lower, np.where(np.isnan(exact.lower), np.nan, np.minimum(b.lower, 0))),
-        np.where(is_sure, exact.upper, np.where(np.isnan(exact.upper), np.nan, np.maximum(b.upper, 0))),
-        exact.is_continuous & is_sure,
+    return exact._replace(
+        lower=np.where(is_sure, exact.lower, np.where(np.isnan(exact.lower), np.nan, np.minimum(b.lower, 0))),
+        upper=np.where(is_sure, exact.upper, np.where(np.isnan(exact.upper), np.nan, np.maximum(b.upper, 0))),
     )
 
 

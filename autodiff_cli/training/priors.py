@@ -152,11 +152,6 @@ def prior_graph(priors: Mapping[str, Prior], leaves: Mapping[str, Node], shapes:
     def terms() -> Iterator[Node]:
         for name, prior in priors.items():
             density = prior.distribution.op(leaves[name], *prior.arguments_in(leaves))
-            if name not in shapes:
-                yield density
-            elif leaves[name] in topological_order([density]):
-                yield sum_(density)
-            else:
-                yield density * math.prod(shapes[name])
+            yield sum_(density) if name in shapes else density
 
     return -reduce(add, terms()) if priors else ZERO

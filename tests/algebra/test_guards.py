@@ -86,6 +86,21 @@ def test_conditions(text: str, name: str, expected: str) -> None:
     assert derivative(text, name) == expected
 
 
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
+_DIFFERENCES = ("x - 2", "2 - x", "-x - 2", "2*x - 4")
+_SIMPLIFIED = [
+    *(pair.format(one, op) for one in _DIFFERENCES for op in _COMPARISONS for pair in ("{0} {1} 0", "0 {1} {0}")),
+    *(f"{one} and {other}" for one in ("x < 2", "2 >= x", "x > 1", "1 <= x") for other in ("1 < x", "x <= 2")),
+]
+
+
+@each("condition", _SIMPLIFIED)
+def test_a_condition_in_another_form_holds_at_the_same_points(condition: str) -> None:
+    slope = ad.parse(str(ad.parse(f"where({condition}, x^2, x)").derivative("x")))
+    for x in (-3, -2, -1, 0, 1, 2, 3):
+        assert slope.value({"x": x}) == (2 * x if eval(condition, {"x": x}) else 1), (str(slope), x)
+
+
 @each(
     ("text", "expected"),
     [

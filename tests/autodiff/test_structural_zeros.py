@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import math
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -266,3 +268,44 @@ def test_a_direction_that_leaves_out_an_infinite_slope_is_not_called_inaccurate(
     output = run_cli("grad 'v: 2; sum(sqrt(v))' --v [0,1] --direction v=[0,1] --json").json
     assert output["directional"] == 0.5
     assert [warning["kind"] for warning in output["warnings"]] == ["singular"]
+
+
+def test_slopes_of_nested_branches_are_those_of_the_branch_that_is_taken() -> None:
+    chance = Random(4)
+
+    def drawn(depth: int) -> str:
+        if depth == 0:
+            return chance.choice(["x", "y", "x*y", "sqrt(x)", "1/y", "y^2", "log(x)*sqrt(x)", "3*x"])
+        condition = chance.choice(["x > 0", "y > 1", "x > y", "y > 0"])
+        branches = f"{drawn(depth - chance.choice([1, depth]))}, {drawn(depth - chance.choice([1, depth]))}"
+        return f"where({condition}, {branches})" + chance.choice(["", "", f" + {drawn(depth - 1)}"])
+
+    def taken(text: str, point: dict[str, float]) -> str:
+        """The sum of the branches that are taken."""
+        node = ast.parse(text.replace("^", "**"), mode="eval").body
+        while any(isinstance(part, ast.Call) and part.func.id == "where" for part in ast.walk(node)):
+            node = Taken(point).visit(node)
+        return ast.unparse(node).replace("**", "^")
+
+    for text in (drawn(2) for _ in range(25)):
+        f = parse(f"{text} + 0*x + 0*y")
+        slopes = {name: f.derivative(name) for name in ("x", "y")}
+        for x, y in itertools.product((-1.0, 0.5, 2.0), (-2.0, 0.7, 3.0)):
+            point = {"x": x, "y": y}
+            plain = parse(taken(f.text, point)).grad(point)
+            assert f.grad(point) == pytest.approx(plain, nan_ok=True), (text, point)
+            found = {name: slope.value({leaf: point[leaf] for leaf in slope.leaves}) for name, slope in slopes.items()}
+            assert found == pytest.approx(plain, nan_ok=True), (text, point)
+
+
+class Taken(ast.NodeTransformer):
+    """Replaces choices by the branch that is taken at a point."""
+
+    def __init__(self, point: dict[str, float]) -> None:
+        self.point = point
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if not isinstance(node.func, ast.Name) or node.func.id != "where":
+            return node
+        condition, first, second = node.args
+        return first if eval(ast.unparse(condition), {}, self.point) else second

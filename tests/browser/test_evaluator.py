@@ -240,6 +240,10 @@ ARRAYS: list[tuple[str, dict[str, Any]]] = [
     ("sum(concat(x, [y, y^2]) * erf(y))", {"x": [1.0, 2.0], "y": 0.5}),
     ("sum(where(x > 0, x^2, 1/x))", {"x": [1.0, 0.0, -2.0]}),
     ("sum(where(x > 0, log(x), 0*x)) + sum(relu(x))", {"x": [-1.0, 0.0]}),
+    ("norm(x)", {"x": [math.inf, -1.0]}),
+    ("norm(x) + y*logsumexp(x)", {"x": [math.nan, 1.0], "y": 2.0}),
+    ("logsumexp(x) + max(x)", {"x": [math.inf, 1.0]}),
+    ("logsumexp(x)", {"x": [-math.inf, -math.inf]}),
     ("sum(max(x, y)) + sum(clip(x, 0, 2))", {"x": [1.0, 3.0, -1.0], "y": [1.0, 2.0, 0.0]}),
 ]
 

@@ -186,6 +186,19 @@ def test_regions_and_the_network_of_two_classes(page: Page, tmp_path: Path) -> N
     data = np.loadtxt(SETS / "moons.csv", delimiter=",", skiprows=1)
     found = ad.load(tmp_path / "m.json").predict({"x1": data[:, 0], "x2": data[:, 1]})
     hits = int(np.count_nonzero((found > 0.5) == (data[:, 2] == 1)))
+    # The colour of a connection says whether the loss of a row, the first one, rises with its weight: if so, a step
+    # makes the weight smaller.
+    columns = {name: data[:1, k] for k, name in enumerate(("x1", "x2", "moon"))}
+    step = ad.fit(model, columns, loss="bce", optimizer="sgd", learning_rate=1e-3, epochs=1, start=saved).parameters
+    names = ("mlp.0.weight", "mlp.1.weight")
+    falls = np.concatenate([np.ravel(np.less(step[name], saved[name])) for name in names])
+    is_negative = np.concatenate([np.ravel(np.less(saved[name], 0)) for name in names])
+    wanted = [
+        f"connection {'up' if up else 'down'}{' minus' if minus else ''}"
+        for up, minus in zip(falls, is_negative, strict=True)
+    ]
+    connections = page.locator("#network-picture > svg .connection")
+    assert connections.evaluate_all("(all) => all.map((one) => one.getAttribute('class'))") == wanted
     assert f"{hits} of 400 rows" in page.locator("#fit-picture figcaption").inner_text()
     assert unit_signs(page, 4) == np.sign(corner_of_units(data, saved)).tolist()
 
@@ -308,6 +321,9 @@ def test_learning_again_takes_the_epochs_of_the_fit_and_restarts_elsewhere(
     said.filter(has_text="The loss rose: try a smaller rate.").wait_for()
     page.get_by_label("Rate", exact=True).fill("0.1")
     page.get_by_label("Start", exact=True).select_option("at random")
+    points, heights = page.locator("#fit-picture .point"), "(all) => all.map((point) => point.getAttribute('cy'))"
+    page.get_by_role("button", name="Show the fit").click()
+    of_data = points.evaluate_all(heights)
     page.get_by_role("slider", name="Noise").fill("0.5")
     starts = []
     for _ in range(2):
@@ -320,6 +336,7 @@ def test_learning_again_takes_the_epochs_of_the_fit_and_restarts_elsewhere(
     assert starts[0][1] != starts[1][1]
     page.get_by_role("button", name="Show the fit").click()
     assert page.locator("#epoch-text").inner_text().startswith("epoch 30, loss")
+    assert points.evaluate_all(heights) == of_data  # without the noise of any run
 
 
 @pytest.mark.slow

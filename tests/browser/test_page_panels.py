@@ -197,6 +197,17 @@ def test_paths_of_a_node_are_those_of_the_command_and_light_up(page: Page) -> No
     assert page.locator("svg .edge.on-path").count() == 0
 
 
+def test_the_largest_paths_whatever_their_signs_are_those_of_the_command(page: Page) -> None:
+    words = ["a = x - y; b = a*x - 3*a; b^2 - 7*b + sin(a)*b/5 - 9*a", "--x", "2", "--y", "3"]
+    opened(page, words)
+    document = run_cli(["trace", *words, "--paths", "--limit", "6", "--json"]).json
+    for name, paths in document["paths"].items():
+        node = next(node["id"] for node in document["nodes"] if node["label"] == name)
+        found = page.evaluate("(start) => pathsFrom(start).paths.map(({ product }) => product)", node)
+        assert len({product > 0 for product in found}) == 2
+        assert found == pytest.approx([path["product"] for path in paths]), name
+
+
 def test_more_paths_than_atoms_are_counted_exactly(page: Page) -> None:
     links = "; ".join(f"a{k + 1} = a{k} + sin(a{k})" for k in range(60))
     opened(page, [f"a0 = x; {links}; a60", "--x", "0.1"])
@@ -235,12 +246,16 @@ def test_a_derivation_is_copied_as_latex(page: Page) -> None:
     )
 
 
-@pytest.mark.parametrize("words", [XY, ["sum(W @ v)", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]"]], ids=lambda w: w[0])
-def test_a_link_opens_the_page_at_formula_values_and_step(page: Page, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [(XY, "7.5"), (["sum(W @ v)", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]"], "[[1, -inf], [3, 7.5]]")],
+    ids=["numbers", "arrays"],
+)
+def test_a_link_opens_the_page_at_formula_values_and_step(page: Page, words: list[str], typed: str) -> None:
     opened(page, words)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     name = words[1].removeprefix("--")
-    page.get_by_label(name, exact=True).fill(words[2].replace("2", "7.5"))
+    page.get_by_label(name, exact=True).fill(typed)
     for _ in range(3):
         press(page, "Step")
     page.wait_for_timeout(500)

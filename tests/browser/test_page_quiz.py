@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import autodiff_cli as ad
 from tests.browser.support import in_document, measure, numbers, opened, press, resize, says, settle
 from tests.browser.test_page_movements import FORMULAS, NETWORK
 from tests.each import amount, each, is_exhaustive
@@ -157,6 +159,46 @@ EXPRESSIONS = [
 @each(("text", "number", "is_right"), EXPRESSIONS)
 def test_answers_can_be_expressions(judge: Page, text: str, number: Any, is_right: bool) -> None:
     assert judge.evaluate("([text, number]) => isRight(text, number)", [text, number]) == is_right
+
+
+def test_an_expression_means_what_it_means_in_a_formula(judge: Page) -> None:
+    chance = Random(2)
+
+    def part(depth: int) -> str:
+        if depth == 0:
+            return chance.choice(["2", "0.5", "3", "pi", "e", "1e-1"])
+        one, other = part(depth - 1), part(depth - chance.choice([1, depth]))
+        binary = [f"{one} {sign} {other}" for sign in "+-*/"]
+        powers = [f"({one})^{other}", f"({one})^-{other}", f"2^{one}", f"2**-({one})", f"-2^{one}"]
+        return chance.choice([*binary, *powers, f"({one})", f"-{one}", f"+{one}", f"tanh({one})"])
+
+    texts = [part(k % 4) for k in range(300)]
+    wanted = [float(ad.parse(text).value({})) for text in texts]
+    found = judge.evaluate("texts => texts.map((text) => inFull(evaluate(text)))", texts)
+    for text, number, value in zip(texts, found, wanted, strict=True):
+        assert float(number.replace("Infinity", "inf")) == pytest.approx(value, rel=1e-9, nan_ok=True), text
+
+
+def test_the_score_counts_questions_and_first_tries(judge: Page) -> None:
+    press(judge, "Quiz")
+    tries = judge.evaluate(
+        """() => {
+      const { quiz } = playback;
+      const counts = quiz.level.questions.map((_, k) => [1, 0, 3, 2, 0][k % 5]);
+      const scores = counts.map((wrong) => {
+        const { wanted } = quiz.question;
+        for (let k = 0; k < wrong; k++) quiz.check("77e77");
+        if (wrong < 3) quiz.check(inFull(wanted));
+        return [wrong, quiz.score];
+      });
+      return scores;
+    }"""
+    )
+    assert len(tries) == 5
+    for k in range(5):
+        wrong = [count for count, _ in tries[: k + 1]]
+        correct, first = sum(count < 3 for count in wrong), wrong.count(0)
+        assert tries[k][1] == f"{correct} of 5 correct, {first} on the first try"
 
 
 @pytest.mark.sampled

@@ -312,6 +312,16 @@ def test_after_a_change_the_page_says_what_it_says_when_opened_there(
         assert found == [re.sub(r" \(column \d+\).*?(?=: )", "", warning) for warning in at_once]
 
 
+def test_the_edge_of_any_part_of_a_condition_has_the_warnings_of_the_command(page: Page) -> None:
+    words = ["where(not (y > 9 or not x < 1) and abs(x - 3) < 5, x^2, 2*y)"]
+    opened(page, [*words, "--x", "3", "--y", "2"])
+    for name, value, other in (("x", "1", "--y=2"), ("y", "9", "--x=1"), ("x", "8", "--y=9")):
+        page.get_by_label(name, exact=True).fill(value)
+        document = run_cli(["trace", *words, f"--{name}={value}", other, "--json"]).json
+        wanted = [re.sub(r" \(column \d+\).*?(?=: )", "", warning["message"]) for warning in document["warnings"]]
+        assert page.locator("#warnings li").all_inner_texts() == wanted
+
+
 def test_edges_of_conditions_have_the_warnings_of_the_command(page: Page) -> None:
     document = opened(page, ["where(x > 1 and y < 5 and 2 >= 2, x^2, 2*y)", "--x", "1", "--y", "2"])
     warnings = page.locator("#warnings li")

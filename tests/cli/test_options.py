@@ -471,12 +471,16 @@ def test_products_may_be_implicit_where_that_is_asked_for(tmp_path: Path) -> Non
     points = tmp_path / "points.csv"
     points.write_text("x\n3\n")
     assert "Did you mean `2*x`" in run_cli(["grad", "2x", "--x", "3"]).stderr
-    for command in ("grad", "trace", "check"):
-        words = ["--x", "3", "--json"]
-        implicit = run_cli([command, "2x(x + 1)", *words, "--implicit"])
-        assert (implicit.status, implicit) == (0, run_cli([command, "2*x*(x + 1)", *words]))
+    for name in COMMANDS:
+        if "--implicit" in find_command(name).options:
+            words = ["--x", "0..3" if name in ("solve", "minimize", "maximize") else "3", "--json"]
+            implicit = run_cli([name, "2x(x + 1)", *words, "--implicit"])
+            assert implicit.status == 0
+            assert implicit.replace("2x(x + 1)", "2*x*(x + 1)") == run_cli([name, "2*x*(x + 1)", *words])
     at = run_cli(["grad", "2x", "--at", str(points), "--implicit"])
     assert (at.status, at.splitlines()[1]) == (0, "3,6,2")
+    row = run_cli(["trace", "x ~ 2*a", str(points), "--row", "1", "--a", "3", "--implicit"])
+    assert (row.status, "--implicit" in row.stderr) == (2, True)
     assert "line 1, column 3" in run_cli(["grad", "2*", "--x", "3", "--implicit"]).stderr
 
 

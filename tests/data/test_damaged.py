@@ -402,6 +402,18 @@ def test_rows_are_numbered_through_all_batches_of_a_file(tmp_path: Path) -> None
         open_data([str(tmp_path / "d.parquet")]).read(ColumnQuery(["x", "y"], batch_rows=1000))
 
 
+def test_lines_of_json_are_numbered_through_all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "_JSON_BLOCK_BYTES", 100)
+    lines = [f'{{"t": "2024-01-{1 + k % 28:02}", "y": {k}}}\n' for k in range(60)]
+    for bad, words in (
+        ('{"t": "soon", "y": 1}\n', "row 61"),
+        ('{"t": "2024-01-01", "y": "a"}\n', "line 61, column `y`"),
+    ):
+        data = open_data(["-"], io.BytesIO("".join([*lines, bad]).encode()))
+        with pytest.raises(DataError, match=words):
+            data.load({"t", "y"})
+
+
 @pytest.mark.parametrize("spool_to_disk", [False, True])
 @pytest.mark.parametrize("start", [b"\0", b"x,y\n1,2\n"])
 def test_a_pipe_of_one_endless_line_is_read_only_up_to_the_limit(

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 import autodiff_cli as ad
+from autodiff_cli.data.batches import ColumnQuery, MissingCells
 from autodiff_cli.data.dialect import CellParser, FileOptions
 from autodiff_cli.data.files import DataSource, DataSummary, open_data
 from autodiff_cli.data.table import DataError
@@ -417,6 +418,29 @@ def test_a_condition_that_cannot_be_used(where: str, message: str) -> None:
         opened(GROUPS, where=where).load({"y"})
 
 
+@each("where", [None, "x > 1", "x > 99", "g == 'b' or x < 1"])
+@each("labels", [(), ("g",)])
+def test_the_mask_of_a_table_says_which_rows_it_has(where: str | None, labels: tuple[str, ...]) -> None:
+    every = [(k % 7 / 2, None if k % 3 == 1 else k, "ab"[k % 2] if k % 5 else "") for k in range(40)]
+    lines = [f"{x},{'' if y is None else y},{g}\n" for x, y, g in every]
+    kept = [
+        (where is None or eval(where, {"x": x, "g": g})) and y is not None and (g != "" or not labels)
+        for x, y, g in every
+    ]
+    file = opened("x,y,g\n" + "".join(lines), where=where)
+    for size in (1, 7, 100):
+        if where == "x > 99":
+            with pytest.raises(DataError, match="keeps none of 40 rows"):
+                file.load({"x", "y"}, drop_missing=True, labels=labels)
+            continue
+        table = file.read(ColumnQuery(["x", "y"], labels, MissingCells.DROP, size))
+        assert table.row_mask is not None
+        assert table.row_mask.tolist() == kept
+        assert table.columns["y"].tolist() == [y for (_, y, _), is_kept in zip(every, kept, strict=True) if is_kept]
+        blocks = [rows if isinstance(rows, list) else rows.rows() for rows in file.iter_selected_rows(table)]
+        assert [float(x) for rows in blocks for x, *_ in rows] == table.columns["x"].tolist()
+
+
 @each(
     ("where", "doubtful"),
     [
@@ -431,10 +455,13 @@ def test_conditions_that_need_more_digits_than_floats_have_are_noted(where: str,
     file = opened(
         b"id,n,y\n9007199254740992,9007199254740993,1\n9007199254740993,9007199254740993,2\n5,7,3\n", where=where
     )
-    for read in (lambda: file.load({"y"}), lambda: list(file.files[0].iter_blocks({"y"}, 10, is_filtered=True))):
-        read()
-        noted = [note for note in file.notes if "beyond 2^53" in note]
-        assert noted == [f"--where: the condition is uncertain in {doubtful} rows: {APART}"] * bool(doubtful)
+    file.load({"y"})
+    notes = file.notes
+    noted = [note for note in notes if "beyond 2^53" in note]
+    assert noted == [f"--where: the condition is uncertain in {doubtful} rows: {APART}"] * bool(doubtful)
+    for size in (10, 1):  # the rows of all blocks count
+        assert len([*file.files[0].iter_blocks({"y"}, size, is_filtered=True)]) == -(-3 // size)
+        assert file.notes == notes
 
 
 APART = "floats cannot distinguish whole numbers beyond 2^53"
@@ -548,6 +575,35 @@ def test_the_line_that_tells_excel_the_separator_is_skipped(separator: str, endi
     assert file.load({"x"}).columns["x"].tolist() == [1, 3]
     with pytest.raises(DataError, match="line 4, column `y`"):
         file.load({"y"})
+
+
+_LAYOUT: dict[str, tuple[str, dict[str, object]]] = {  # lines before the rows and the options that they need
+    "separator": ("sep=,\n", {}),
+    "title": ("A title\n", {"skip": 1}),
+    "comment": ("% one\n%two\n", {"comment": "%"}),
+    "header": ("x,y,z\n", {}),
+    "units": ("s,m,-\n", {"units_row": True}),
+}
+_ROWS = ["1,2,a\n", "% between\n", "1,2,a\n", "\n", '1,2,"a\nb"\n', " % again\n", "\n", '1,2,"a, ""b"""\n']
+
+
+@each(
+    "parts", [each_part for k in range(6) for each_part in itertools.combinations(_LAYOUT, k) if "header" in each_part]
+)
+@each("rows_before", [(0, 2), (0, 1, 2, 3), (0, 4, 7), (1, 2, 3, 4, 5, 6, 7)])
+def test_a_line_has_its_number_in_the_file(parts: tuple[str, ...], rows_before: tuple[int, ...]) -> None:
+    if "separator" in parts and "title" in parts:
+        return
+    text = "".join([_LAYOUT[part][0] for part in parts] + [_ROWS[k] for k in rows_before])
+    options: dict[str, object] = {"comment": "%"}
+    for part in parts:
+        options |= _LAYOUT[part][1]
+    line = text.count("\n") + 1
+    for bad, problem in (("1,two,c", "column `y`"), ("1,,c", "column `y`: empty"), ("1,2", "2 cells")):
+        file = opened(f"{text}{bad}\n1,2,d\n", **options)
+        for labels in ((), ("z",)):
+            with pytest.raises(DataError, match=f"line {line}[,:] ?{problem}"):
+                file.load({"x", "y"}, labels=labels)
 
 
 @pytest.mark.parametrize("column", [{"y": "my-y", "t": "s (s)"}, ["y=my-y", 't="s (s)"'], ("y=my-y", "t=s (s)")])

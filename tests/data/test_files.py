@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gzip
 import io
+import json
 import os
 import random
 import threading
@@ -421,6 +422,16 @@ def test_truth_values_are_labels_and_numbers(tmp_path: Path) -> None:
         assert ad.fit("y ~ a[b]", str(tmp_path / "data")).parameters == pytest.approx({"a[false]": 2, "a[true]": 2})
         both = ad.fit("y ~ a[b] + c*b", str(tmp_path / "data"), fixed={"a[false]": 0, "a[true]": 0})
         assert both.parameters == pytest.approx({"c": 2})
+
+
+def test_types_of_columns_are_the_same_in_all_formats(tmp_path: Path) -> None:
+    table = pa.table({"b": [True, False], "n": [1, 2], "x": [1.5, 2], "t": [date(2024, 1, 2), date(2024, 1, 3)]})
+    text = b"b,n,x,t\ntrue,1,1.5,2024-01-02\nfalse,2,2,2024-01-03\n"
+    lines = b'{"b": true, "n": 1, "x": 1.5, "t": "2024-01-02"}\n{"b": false, "n": 2, "x": 2, "t": "2024-01-03"}\n'
+    for content in (text, lines, as_parquet(table), as_arrow(table)):
+        (tmp_path / "data").write_bytes(content)
+        columns = json.loads(run_cli(["data", str(tmp_path / "data"), "--json"]))["columns"]
+        assert [each["type"] for each in columns] == ["yes or no", "whole number", "number", "date or time"]
 
 
 def test_floats_of_any_size_are_the_same_labels() -> None:

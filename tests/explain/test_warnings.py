@@ -13,6 +13,7 @@ from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from tests.each import each, is_exhaustive
 from tests.fuzz.__main__ import made
+from tests.support import run_cli
 
 # expression, point, the warnings as (kind, label of the node, words of the message)
 # fmt: off
@@ -173,3 +174,15 @@ def _with_infinities(value: float | np.ndarray, chance: Random) -> float | np.nd
         if chance.random() < 0.3:
             numbers[place] = chance.choice([math.inf, -math.inf, 0.0])
     return numbers if numbers.shape else float(numbers)
+
+
+@each("words", [
+    ["v: 3; w: 2; A: 2x3; a = sum(A) - x; (voigt(a, a, a)^2 + asech(w)[0]) % min(a % v + concat(w, [z]))",
+     "--A", "[[1e-300, 4e-3, -0.0762], [-2, -1e200, -9996.5]]", "--x", "5e-4", "--z", "-0.2",
+     "--v", "[-2.47, 1e150, -1]", "--w", "[0.9586852173227983, -2.9383587659460312e-05]"],
+    ["asech(logsigmoid(z))", "--z", "54770"],
+])  # fmt: skip
+def test_no_digits_are_claimed_of_what_is_not_defined(words: list[str]) -> None:
+    warnings = run_cli(["grad", *words, "--json"]).json["warnings"]
+    assert {warning["kind"] for warning in warnings} & {"domain", "singular"}
+    assert not [warning for warning in warnings if re.search(r"\bis nan\b", warning["message"])]

@@ -135,7 +135,8 @@ MISLEADING = [
 
 @each("text, x, error, words", MISLEADING)
 def test_a_warning_says_that_the_first_order_misleads(text: str, x: float, error: float, words: str) -> None:
-    assert words in propagate(text, {"x": x}, {"x": error}).warning
+    for either in (text, f"-({text})"):
+        assert words in propagate(either, {"x": x}, {"x": error}).warning
 
 
 @each("text", ["x*y^2", "x*y*z + 1", "x + 20*x^2*y^2", "(x - y)^2*z", "y + max(x, z)*min(x, z)^2"])

@@ -13,6 +13,7 @@ from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.op import Op
 from autodiff_cli.numbers import ball_arithmetic as ball
+from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.intervals import INTERVALS, INVERSES, Intervals
 from autodiff_cli.ops import all_ops, get_op
@@ -141,6 +142,44 @@ def test_nothing_is_defined_where_an_operand_may_not_be(name: str) -> None:
             operands[k] = operands[k]._replace(is_continuous=np.asarray(False))
             with np.errstate(all="ignore"):
                 assert not function(*operands).is_continuous, (ends, k)
+
+
+GRID = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
+CLOSE = 1e-9  # distance of points between which a function changes by more than 0.01 only if it jumps
+
+
+@each(
+    "name",
+    [
+        name
+        for name, function in INTERVALS.table.items()
+        if get_op(name).max_inputs in (1, 2) and "_by_balls" not in function.__qualname__ and name != "direction"
+    ],
+)
+@ignore_float_errors()
+def test_ends_that_meet_are_enclosed_and_jumps_are_not_continuous(name: str) -> None:
+    """Of all boxes with ends on a grid, the values at and beside the points of the grid."""
+    count = get_op(name).max_inputs or 1
+    ends = [pair for pair in itertools.product(GRID, repeat=2) if pair[0] <= pair[1]]
+    boxes = np.array([*itertools.product(ends, repeat=count)])
+    enclosed = INTERVALS.function(get_op(name), count)(*(Intervals.between(*boxes[:, k].T) for k in range(count)))
+    low, high, is_continuous = (
+        np.broadcast_to(part, len(boxes)).reshape(-1, *[1] * count) for part in map(np.asarray, enclosed)
+    )
+    places = np.unique(np.add.outer(GRID, (-CLOSE, 0, CLOSE)))
+    values = ARRAYS.function(get_op(name), count)(*np.meshgrid(*[places] * count, indexing="ij"))
+    values, is_inside = np.broadcast_to(values, [len(places)] * count) * 1.0, np.ones((len(boxes), 1), np.bool_)
+    for k in range(count):
+        within = (boxes[:, k, :1] <= places) & (places <= boxes[:, k, 1:])
+        is_inside = is_inside & within if k == 0 else is_inside[..., None] & within[:, None]
+    is_known, margin = np.isfinite(values), 1e-9 * (1 + np.abs(values))
+    assert not (is_inside & is_known & ~((low - margin <= values) & (values <= high + margin))).any()
+    assert not (is_inside & ~is_known & is_continuous).any()
+    for axis in range(count):
+        is_near = np.moveaxis((np.diff(places) < 2 * CLOSE).reshape(-1, *[1] * (count - 1)), 0, axis)
+        jumps = (np.abs(np.diff(values, axis=axis)) > 0.01) & is_near
+        both = np.lib.stride_tricks.sliding_window_view(is_inside, 2, axis=axis + 1).all(axis=-1)
+        assert not (both & jumps & is_continuous).any()
 
 
 @each("op", [op for op in all_ops() if op.min_inputs == 1 == op.max_inputs and op.domain is not None])

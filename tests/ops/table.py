@@ -295,7 +295,7 @@ ROWS: tuple[Row, ...] = (
     Row("sign", mp.sign, (lambda x: 0,), points=at(*SPECIAL)),
     Row("floor", mp.floor, (lambda x: 0,), points=at(-0.5, 0.5, 2.0, 1e300)),
     Row("ceil", mp.ceil, (lambda x: 0,), points=at(-0.5, 0.5, 2.0, 1e300)),
-    Row("round", mp.nint, (lambda x: 0,), points=at(-0.5, 0.5, 1.5, 2.5, -2.5, 0.4999999999999999, 1e300)),
+    Row("round", mp.nint, (lambda x: 0,), points=at(-0.5, 0.5, 1.5, 2.5, -1.5, -2.5, 0.4999999999999999, 1e300)),
     *(
         Row(
             name,

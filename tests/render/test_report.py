@@ -91,6 +91,20 @@ def test_long_lists_show_their_ends_or_their_start_and_count_the_rest(count: int
     assert lines(lambda paper: paper.section("title", items, limit=most)) == [*title, *items[:most], *rest]
 
 
+def test_shortened_tables_show_where_rows_are_left_out() -> None:
+    """At all widths: with all columns, without the optional ones, and with rows below each other."""
+    columns = [Column("name", is_number=False), Column("first"), Column("second", is_optional=True)]
+    rows = [(f"row {k}", "1.2345678", "1.2345678") for k in range(9)]
+    for width in (80, 25, 12):
+        paper = TerminalPaper(stream := io.StringIO(), width, False)
+        paper.max_rows = 4
+        paper.table(TextTable(columns, rows))
+        before, after = re.split("…", stream.getvalue(), maxsplit=1)
+        assert ("row 1" in before, "row 7" in after) == (True, True)
+        assert "row 7" not in before
+        assert ("second" in before) is (width == 80)
+
+
 def test_text_is_never_markup() -> None:
     assert "[red]x[/red]" in in_terminal(TextTable(TITLES, [("0", "[red]x[/red]", "1")]), 80)
 

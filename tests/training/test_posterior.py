@@ -168,6 +168,10 @@ def test_eight_schools() -> None:
     assert fit.divergences < 20
     assert fit.warnings == []
     assert fit.parameters["mu"] == fit.posterior["mu"].mean
+    assert fit.stderr["mu"] == pytest.approx(fit.posterior["mu"].sd, rel=1e-9)
+    assert fit.converged
+    few = ad.fit("y ~ a[school]", SCHOOLS, sigma="s", absolute_sigma=True, priors=priors, posterior=8, seed=3)
+    assert few.converged == all(each.has_converged for each in few.posterior.values()) == False  # noqa: E712
     assert any("means of the draws" in note for note in fit.notes)
     assert fit.confidence(0.9)["tau"] == pytest.approx((fit.posterior["tau"].q05, fit.posterior["tau"].q95))
 

@@ -163,7 +163,9 @@ class Computation {
     const conditions = new Map();
     const add = (i, choice) => {
       conditions.set(i, choice);
-      if (["and", "or", "not"].includes(record.nodes[i].op)) record.nodes[i].inputs.forEach((j) => add(j, choice));
+      const { op, inputs } = record.nodes[i];
+      const isDecided = [this.values[inputs[0]]].flat(Infinity).every((x) => (x !== 0) === (op === "or")); // by the first part
+      if (["and", "or", "not"].includes(op)) inputs.slice(0, isDecided ? 1 : 2).forEach((j) => add(j, choice));
     };
     record.nodes.forEach(({ op, inputs }, i) => op === "where" && this.arrived.has(i) && add(inputs[0], i));
     return conditions;

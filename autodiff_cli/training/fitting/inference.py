@@ -496,15 +496,14 @@ def bootstrap_fits(objective: Objective, theta: Array, count: int, options: FitO
     """Fit `count` resamples, each from the start `theta`. A seed always draws the same rows."""
     generator, rows, tail = np.random.default_rng(options.seed), objective.rows, round((1 - options.confidence) / 2, 12)
 
-    has_levels, is_known = objective.model.matches and not objective.is_penalised, ~undetermined(objective, theta)
-
-    def determines(chosen: RowIndex) -> bool:
-        """Return whether rows determine all parameters that all rows determine: others may lack a level."""
-        return not (is_known & undetermined(objective.select_rows(chosen), theta)).any()
-
     def converged_ends(selections: Iterator[RowIndex]) -> Array:
         """Return the parameters at the ends of the fits that converge, of shape (fits, P)."""
-        outcomes = refit_rows(objective, theta, filter(determines, selections) if has_levels else selections)
+        if objective.model.matches and not objective.is_penalised:  # some rows may lack a level
+            unknown = undetermined(objective, theta)
+            selections = (
+                some for some in selections if (undetermined(objective.select_rows(some), theta) <= unknown).all()
+            )
+        outcomes = refit_rows(objective, theta, selections)
         return np.array([end.theta for end in outcomes if end.converged]).reshape(-1, len(theta))
 
     fits = BootstrapFits(converged_ends(_draw_row_counts(generator, rows) for _ in range(count)))

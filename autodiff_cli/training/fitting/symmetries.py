@@ -28,11 +28,12 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import cos, sin
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
-from autodiff_cli.training.methods.least_squares import fit_least_squares, linear_mask
+from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, fit_least_squares, linear_mask
 from autodiff_cli.training.objective.batch import repeat_objective, softmax_null_space
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, complemented_shares, dimensional_scales
 from autodiff_cli.training.result.goodness import subsample
+from autodiff_cli.training.result.statistics import compute_statistics, scaled_svd
 
 MAX_SYMMETRIC_PARAMETERS = 200  # symmetries are searched up to this many parameters
 MAX_REPEATED_ROWS = 100_000  # rows up to which fits are repeated to find equivalent or better solutions
@@ -59,6 +60,9 @@ def canonical_parameters(objective: Objective, theta: Array) -> tuple[Array, lis
     """
     if objective.loss == "cross_entropy":
         return _centre_softmax(objective, theta)
+    factor = compute_statistics(objective, theta).partial_factor if objective.is_generalised_linear else None
+    if factor is not None:
+        return _smallest_values(objective, theta, factor)
     layout = objective.layout
     if layout.size > MAX_SYMMETRIC_PARAMETERS or len(layout.element_names) != len(layout.names):
         return theta, []
@@ -223,6 +227,22 @@ def _centre_softmax(objective: Objective, theta: Array) -> tuple[Array, list[str
         "the classes"
     )
     return theta - null_space @ (null_space.T @ theta), [note]
+
+
+def _smallest_values(objective: Objective, theta: Array, factor: Array) -> tuple[Array, list[str]]:
+    """Return the shortest vector of parameters with the same predictions, of a model that is linear up to its link.
+
+    Rounding errors would choose another one on each processor.
+
+    Args:
+        factor: the `partial_factor` of the fit.
+    """
+    scale, _, directions, is_null = scaled_svd(factor, DEPENDENCE_TOLERANCE)
+    null_space, _ = np.linalg.qr((directions[is_null] / scale).T)
+    shortest = theta - null_space @ (null_space.T @ theta)
+    if not (is_null.any() and objective.bounds.contains(shortest)):
+        return theta, []
+    return shortest, ["parameters with other values fit equally well; those with the least sum of squares are reported"]
 
 
 class _Symmetries:

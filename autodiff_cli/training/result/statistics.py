@@ -138,7 +138,7 @@ def inverse_grams(factors: Array, names: Sequence[str], tolerance: float = DEPEN
     """
     is_finite: Mask = np.asarray(np.isfinite(factors).all(axis=(1, 2)))
     known = np.where(is_finite[:, None, None], factors, 0.0)
-    scale, singular_values, directions, is_null = _scaled_svd(known, tolerance)
+    scale, singular_values, directions, is_null = scaled_svd(known, tolerance)
     roots = directions / np.where(is_null, math.inf, singular_values)[:, :, None]
     inverses: Array = roots.swapaxes(1, 2) @ roots / (scale[:, :, None] * scale[:, None, :])
     reasons, nullities = [list[str]() for _ in factors], np.where(is_finite, np.count_nonzero(is_null, axis=1), 0)
@@ -177,7 +177,7 @@ def combination_variances(slopes: Array, factor: Array) -> Array:
     >>> combination_variances(np.array([[1.0, 2.0], [1.0, 0.0]]), np.array([[1.0, 2.0], [0.0, 0.0]])).round(12).tolist()
     [1.0, nan]
     """
-    scale, singular_values, directions, is_null = _scaled_svd(factor, DEPENDENCE_TOLERANCE)
+    scale, singular_values, directions, is_null = scaled_svd(factor, DEPENDENCE_TOLERANCE)
     components = slopes / scale @ directions.T
     lengths = np.linalg.norm(components, axis=1, keepdims=True)
     # Rows of a triangular factor may be rounding errors of other rows.
@@ -215,7 +215,7 @@ def undetermined(objective: Objective, theta: Array) -> Mask:
     return np.asarray(np.isnan(inverse.diagonal()))
 
 
-def _scaled_svd(factors: Array, tolerance: float) -> tuple[Array, Array, Array, Mask]:
+def scaled_svd(factors: Array, tolerance: float) -> tuple[Array, Array, Array, Mask]:
     """Return the lengths of the columns of matrices (1 for 0), the singular values and right singular vectors with
     columns of length 1, and which singular values count as 0.
     """

@@ -255,6 +255,8 @@ def test_trace_shows_where_the_variance_comes_from_path_by_path() -> None:
     assert "0.1 × 8 = 0.8, 25.0 % of the variance" in text
     assert "… and 3 more, together 2.4, 75.0 % of the variance" in text
     assert "all paths together: 3.2" in text
+    opposed = "trace x+y+z --x 1+-0.1 --y 2+-0.3 --z 3+-0.05 --correlation x,y=-0.9 --json"
+    assert [*run_cli(opposed).json["variance_paths"]] == ["y", "x", "z"]  # by size: the share of x is negative
 
 
 @each(

@@ -112,6 +112,24 @@ def test_more_rows_than_a_block_holds() -> None:
     assert len(output.splitlines()) == count + 1
 
 
+@pytest.mark.parametrize(
+    ("formula", "usual", "fifth", "message"),
+    [
+        ("x^2", "1,0.01", "1,-1", "row 5: the error in column `s` must be 0 or positive"),
+        ("x^2", "1,0.01", "0,1", "nonlinear within the errors: 1, first row 5\n"),
+        ("(x + 1e20) - 1e20", "0,1", "3,1", "  row 5: with all digits"),
+    ],
+)
+def test_rows_that_messages_name_are_counted_through_all_blocks(
+    formula: str, usual: str, fifth: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autodiff_cli.backends.numpy_backend.BLOCK_ROWS", 2)
+    rows = "\n".join(["x,s", *[usual] * 4, fifth, ""])
+    (tmp_path / "points.csv").write_text(rows)
+    for place in ("-", str(tmp_path / "points.csv")):
+        assert message in run_cli(["grad", formula, "--at", place, "--sigma", "x=s"], stdin=rows).stderr
+
+
 def test_errors_far_down_are_reported_before_anything_is_written(tmp_path: Path) -> None:
     file = tmp_path / "points.csv"
     file.write_text("x\n" + "1\n" * 20_000 + "a\n")

@@ -119,6 +119,33 @@ def test_every_kind_of_data_gives_the_same(model: str, tmp_path: Path) -> None:
     assert [row["prediction"] for row in rows] == [row["prediction"] for row in table(wanted)[:2]]
 
 
+@pytest.mark.parametrize(
+    ("fitted", "new", "options"),
+    [
+        ("y ~ a[g] + b*x", "g,x\n1.5,2\n1.5,3\n", ""),
+        ("y ~ a[g] + b*x", "x,g,note\n2,A,first\n3,1.5,\n", "--interval 0.9"),
+        ("y ~ a[g] + b*x", "g,x\n1.5,2\nC,3\n", ""),
+        ("y ~ a + b*x", "y,x\n1,2\n4,3\n", "--residuals --json"),
+        ("g ~ softmax(dense(x, 2))", "x\n0.5\n4\n", "--probabilities"),
+    ],
+)
+def test_streamed_rows_are_predicted_like_rows_in_memory(
+    fitted: str, new: str, options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A level of the fit may look like another kind of label where it is the only one."""
+    path = trained(tmp_path, fitted, "x,y,g\n0,1,A\n1,3,1.5\n2,4.5,A\n3,7,1.5\n4,9.5,A\n5,11,1.5\n")
+    (tmp_path / "new.csv").write_text(new)
+    line = ["predict", path, str(tmp_path / "new.csv"), *options.split()]
+    in_memory = run_cli(line)
+    monkeypatch.setattr("autodiff_cli.training.objective.loading.memory_shortage", lambda *_: "there is little memory")
+    streamed = run_cli(line)
+    assert (streamed, streamed.status) == (in_memory, in_memory.status)
+    if streamed.status == 0:
+        assert "the rows are streamed (there is little memory)" in streamed.stderr
+    else:
+        assert streamed.stderr.replace("row 2, ", "") == in_memory.stderr.replace("row 2, ", "")
+
+
 def test_decimal_commas_come_back_as_points_beside_the_prediction(model: str, tmp_path: Path) -> None:
     """The output has one decimal mark, and can be read again."""
     rows = "x,y,note\n0,-1.5,1st\n1250.25,3e-3,2nd\n2,4.5,\n"

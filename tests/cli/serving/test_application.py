@@ -167,6 +167,21 @@ class TestApplication:
         assert 'data-node="4"' in row.text
         assert (lost.status, "no longer stored" in lost.text) == (404, True)
 
+    def test_the_last_files_are_stored(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from autodiff_cli.cli.server import Limits, RequestHandlers, application
+
+        async def answered(*_: Any) -> dict[str, Any]:
+            return {"stored": {}, "page": ""}
+
+        async def statuses() -> list[int]:
+            server = application(PORT, Limits(stored_fits=2))
+            fits = [await _one(server, scope("/fit?model=y", "POST"), [DECAY]) for _ in range(4)]
+            tokens = [json.loads(fit.text)["token"] for fit in fits]
+            return [(await _one(server, scope(f"/row/{token}?row=1"))).status for token in tokens]
+
+        monkeypatch.setattr(RequestHandlers, "_ask_worker", answered)
+        assert run(statuses) == [404, 404, 200, 200]
+
     def test_too_much_is_refused(self) -> None:
         from autodiff_cli.cli.server import Limits
 
@@ -249,9 +264,9 @@ class TestApplication:
         found = server.RequestHandlers.row(handlers, SimpleNamespace(query_params={"row": text}))  # type: ignore[arg-type]
         if row is None:
             with pytest.raises(server.RequestError, match="a row is an integer from 1"):
-                asyncio.run(found)
+                run(lambda: found)
         else:
-            assert asyncio.run(found) == row
+            assert run(lambda: found) == row
 
     @pytest.mark.parametrize(
         ("path", "method"), [("/fit", "GET"), ("/", "PUT"), ("/../etc/passwd", "GET"), ("/x", "GET")]

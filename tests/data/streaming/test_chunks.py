@@ -97,3 +97,19 @@ def test_rows_of_a_streamed_file_by_their_numbers(
     storage = "decoded on disk" if stored else "read again in every pass"
     assert f"(asked for): {streamed.passes} passes over {ROWS} rows, {storage}, " in streamed.note
     streamed.close()
+
+
+def test_every_pass_leaves_out_the_same_rows_whichever_columns_it_reads(tmp_path: Path) -> None:
+    columns = {
+        name: np.where(np.arange(ROWS) % divisor == 3, np.nan, COLUMNS[name]) for name, divisor in (("x", 7), ("y", 5))
+    }
+    parquet.write_table(pa.table(columns), tmp_path / "data.parquet", row_group_size=130)
+    streamed = StreamedColumns(open_data([str(tmp_path / "data.parquet")]), ["x", "y"], [], "asked for", True)
+    is_whole = ~np.isnan(columns["x"]) & ~np.isnan(columns["y"])
+    for names in (["x"], ["y"], ["x", "y"]):
+        chunks = [
+            {name: values[name][:count].copy() for name in names} for values, count in streamed.iter_chunks(names)
+        ]
+        for name in names:
+            np.testing.assert_array_equal(np.concatenate([chunk[name] for chunk in chunks]), columns[name][is_whole])
+    streamed.close()

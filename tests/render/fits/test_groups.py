@@ -35,3 +35,21 @@ def test_groups_have_intervals_in_text_and_csv_as_in_json(tmp_path: Path) -> Non
             profile = [float(row[f"{name}_profile_low"]), float(row[f"{name}_profile_high"])]
             assert profile == found["intervals"]["profile"][name]
         assert float(row["half_low"]) < float(row["half"]) < float(row["half_high"])
+
+
+def test_a_table_of_estimates_says_what_the_document_says(tmp_path: Path) -> None:
+    path, label = tmp_path / "d.csv", r"a\b_c^d&%$#{}"
+    rows = [f"{k},{3 + 2 * k + (-1) ** k / 9 + k % 2},{[label, 'v'][k % 2]}" for k in range(12)]
+    path.write_text("\n".join(["x,y,g", *rows, ""]))
+    line = ["train", "y ~ a[g] + b*x + 0*c", str(path), "--fix", "c=2", "--derive", "half=b/2"]
+    document = run_cli([*line, "--json"]).json
+    run_cli([*line, "-o", str(tmp_path / "t.csv")])
+    with (tmp_path / "t.csv").open(newline="") as stream:
+        cells = {row["name"]: row for row in csv.DictReader(stream)}
+    assert {*cells} == {f"a[{label}]", "a[v]", "b", "c", "half"}
+    assert float(cells["half"]["stderr"]) == pytest.approx(document["stderr"]["b"] / 2)
+    assert float(cells["b"]["stderr"]) == document["stderr"]["b"]
+    assert (cells["c"]["value"], cells["c"]["stderr"]) == ("2", "")
+    run_cli([*line, "-o", str(tmp_path / "t.tex")])
+    escaped = r"a\textbackslash{}b\_c\^{}d\&\%\$\#\{\}"
+    assert f"a[{escaped}] &" in (tmp_path / "t.tex").read_text()

@@ -55,7 +55,7 @@ def test_node_computes_the_numbers_of_traces() -> None:
     """Values, adjoints and contributions of every operation, and of formulas with arrays."""
     cases = [(trace(parse(text), point), (1e-13, 1e-15)) for text, point in ARRAYS]
     for op in TRANSLATED:
-        for point in POINTS.get(op.name, ())[-amount(1, 2, 4) :]:
+        for point in POINTS.get(op.name, ())[0 if op.name == "round" else -amount(1, 2, 4) :]:
             leaves = [variable(f"x{k}") for k in range(len(point))]
             named = {leaf.text: x for leaf, x in zip(leaves, point, strict=True)}
             cases.append((trace(expression(op(*leaves), leaves), named), bound_of(op)))

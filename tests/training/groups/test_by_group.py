@@ -101,6 +101,8 @@ QUICK_REPORTS: list[tuple[str, dict[str, Any]]] = [
     ("n ~ exp(a + b*x)", {"family": "quasipoisson"}),
     ("k ~ sigmoid(a + b*x)", {"family": "binomial"}),
     ("y ~ a*exp(-b*x)", {"optimizer": "adam", "epochs": 20}),
+    ("y ~ a*exp(-b*x)", {"validation": 0.3}),
+    ("y ~ a*exp(-b*x)", {"bounds": {"b": (None, 0.8)}}),
 ]
 REPORTS: list[tuple[str, dict[str, Any]]] = [
     ("jump ~ a*exp(-b*x)", {}),
@@ -109,8 +111,6 @@ REPORTS: list[tuple[str, dict[str, Any]]] = [
     ("n ~ exp(a + b*x)", {"family": "negative_binomial"}),
     ("y ~ a*exp(-b*x)", {"l2": 0.1}),
     ("y ~ a*exp(-b*x)", {"priors": {"b": "normal(1, 0.2)"}}),
-    ("y ~ a*exp(-b*x)", {"bounds": {"b": (None, 0.8)}}),
-    ("y ~ a*exp(-b*x)", {"validation": 0.3}),
 ]
 
 

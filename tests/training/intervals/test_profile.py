@@ -85,6 +85,20 @@ def test_a_likelihood_falls_by_half_of_the_quantile() -> None:
     assert found.intervals["profile"]["b"] == pytest.approx(ends, rel=1e-6)
 
 
+@pytest.mark.parametrize("family", ["poisson", "quasipoisson", "gamma"])
+def test_a_deviance_rises_by_the_square_of_the_quantile_times_the_dispersion(family: str) -> None:
+    y = np.array([1.0, 2, 4, 7, 1, 3])
+    found = ad.fit("y ~ m", {"y": y}, family=family, profile=True)
+
+    def deviance(m: float) -> float:
+        return 2 * float(np.sum((y - m) / m - np.log(y / m) if family == "gamma" else y * np.log(y / m) - (y - m)))
+
+    unit = found.dispersion if family in ("quasipoisson", "gamma") else 1.0
+    assert unit is not None
+    for end in found.intervals["profile"]["m"]:
+        assert (deviance(end) - deviance(y.mean())) / unit == pytest.approx(found.quantile() ** 2, rel=1e-6)
+
+
 def test_the_mean_of_a_normal_sample_with_unknown_width() -> None:
     y = np.array([1.0, 2, 4, 7, 1, 3])
     found = ad.fit("((y - m)/s)^2/2 + log(s)", {"y": y}, likelihood=True, profile=True)

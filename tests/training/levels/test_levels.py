@@ -26,6 +26,15 @@ Y = np.array([TRUE[site] for site in SITE]) * np.exp(-0.7 * X) + 0.05 * np.sin(1
 DATA = {"x": X, "y": Y, "site": SITE, "code": CODE}
 
 
+def test_parameters_of_levels_are_compared_with_numbers() -> None:
+    """`a[site] < 3` compares a parameter, unlike `site[0] < 3`."""
+    start = {"a[far east]": 1, "a[north]": 4, "a[south]": 5}
+    found = ad.Objective("y ~ b*where(a[site] < 3, 2, x)", DATA, start=start)
+    assert found.parameters == ("b", *start)
+    wanted = ad.Objective("y ~ b*where(site == 'far east', 2, x)", DATA)
+    assert found.value_and_grad(np.array([1.5, *start.values()]))[0] == wanted.value_and_grad(np.array([1.5]))[0]
+
+
 def test_each_level_has_a_parameter_and_the_rest_is_shared() -> None:
     def curve(x: np.ndarray, a: float, b: float, c: float, d: float) -> np.ndarray:
         size = np.select([SITE == "far east", SITE == "north"], [a, b], c)

@@ -221,6 +221,17 @@ def test_a_reading_leads_back_to_its_cause_as_in_fiellers_theorem(noise: float, 
     assert given == pytest.approx(back, rel=1e-9)
 
 
+@each("target, slope", [("log(y)", 0.2), ("3 - 2*y", 2.0)])
+def test_the_error_of_a_reading_passes_through_the_target(target: str, slope: float) -> None:
+    """Of an exact line, it is the only error: times the slope of the target at 5, divided by the slope of the line."""
+    value = float(ad.parse(target)(y=5.0))  # type: ignore[arg-type]
+    y = [0.5, 1.0, 2.0, 4.0, 8.0]
+    fit = ad.fit(f"{target} ~ a + b*x", {"x": [ad.parse(target)(y=each) / 2 for each in y], "y": y})
+    ends = sorted((value / 2 - 1, value / 2 + 1))
+    (cause,) = fit.inverse("x", 5.0, 0.01, limits=(ends[0], ends[1]))
+    assert (cause.value, cause.stderr) == pytest.approx((value / 2, 0.01 * slope / 2), rel=1e-6)
+
+
 @pytest.mark.slow
 def test_readings_have_several_causes_or_none() -> None:
     x = np.linspace(1, 10, 12)
@@ -351,6 +362,30 @@ def test_a_row_of_weight_w_varies_as_the_mean_of_w_observations(weight: float, l
         assert limit[0] == pytest.approx(wanted, rel=1e-9)
 
 
+@each("loss", ["mse", "poisson", "negative_binomial"])
+@each("weight", [0.25, 1.0, 9.0])
+def test_new_rows_of_draws_without_spread_vary_as_the_target_does(loss: str, weight: float) -> None:
+    """With its weight, whose rows are means of so many counts, or have so many times the precision."""
+    counts = [3.0, 0.0, 4.0, 9.0, 1.0, 7.0, 18.0, 2.0]
+    data = {"x": np.arange(1.0, 9.0), "y": np.array(counts), "w": np.ones(8)}
+    fit = ad.fit("y ~ a*x", data, loss=loss, weights="w")
+    draws = {"a": np.full((2, 2000), 2.0), **({"sigma": np.full((2, 2000), 3.0)} if loss == "mse" else {})}
+    drawn = dataclasses.replace(fit, draws=draws)
+    bands = drawn.predict_posterior({"x": np.array([5.0, 20.0]), "w": np.full(2, weight)}, interval=0.8)
+    mean, shares = np.array([10.0, 40.0]), np.array([[0.1], [0.9]])
+    close(bands.prediction, mean.tolist())
+    if loss == "mse":
+        wanted, deviation = stats.norm.ppf(shares, mean, 3 / weight**0.5), np.full(2, 3 / weight**0.5)
+    elif loss == "poisson":
+        wanted, deviation = stats.poisson.ppf(shares, weight * mean) / weight, np.sqrt(mean / weight)
+    else:
+        assert fit.scale is not None
+        theta = fit.scale
+        wanted = stats.nbinom.ppf(shares, weight * theta, theta / (theta + mean)) / weight
+        deviation = np.sqrt((mean + mean**2 / theta) / weight)
+    assert (np.abs([bands.prediction_low, bands.prediction_high] - wanted) <= 0.15 * deviation + 0.5 / weight).all()
+
+
 def test_intervals_of_draws_are_their_quantiles() -> None:
     draws = np.random.default_rng(0).normal(size=(2, 300))
     fit = ad.fit("y ~ a*x", {"x": X, "y": Y}, confidence=0.8)
@@ -472,6 +507,14 @@ def test_plots_show_rows_residuals_and_the_curve_of_each_label() -> None:
     assert both.predictor == ""
     (diagonal,) = both.curves
     np.testing.assert_array_equal(diagonal.x, diagonal.y)
+
+
+def test_a_seed_draws_the_rows_of_a_plot_if_there_are_too_many() -> None:
+    data = {"x": np.arange(prediction.PLOT.max_rows + 100.0)}
+    first, again, other = (plot_of("y ~ a*x", data | {"y": data["x"]}, seed=seed)[1].x for seed in (1, 1, 2))
+    assert len(first) == prediction.PLOT.max_rows
+    assert (first == again).all()
+    assert (first != other).any()
 
 
 def test_plots_name_targets_without_backticks() -> None:

@@ -435,6 +435,7 @@ def test_a_redundant_parameter_changes_no_figure(model: str, options: dict[str, 
         assert other.stderr["c"] is None
         assert other.derived["constant"] == pytest.approx(one.derived["constant"], rel=1e-4)
         if "likelihood" not in options:
+            assert other.parameters["c"] == pytest.approx(other.parameters["a"], rel=1e-5)  # the smallest values
             columns = {"x": [-1.0, 3], "w": [0.5, 2], "trials": [5, 5]}
             bands, others = one.predict(columns, interval=0.9), other.predict(columns, interval=0.9)
             for low, found in zip(bands, others, strict=True):

@@ -23,7 +23,7 @@ import pytest
 from pyarrow import csv, parquet
 
 import autodiff_cli as ad
-from autodiff_cli.data import source, streaming
+from autodiff_cli.data import delimited, source, streaming
 from autodiff_cli.data.files import DataSource, open_data
 from autodiff_cli.data.streaming import DecodedColumns, StreamedColumns, extend_checksum
 from autodiff_cli.training.objective import loading
@@ -115,6 +115,35 @@ def test_a_cell_that_is_no_number_is_named_by_its_line(tmp_path: Path) -> None:
     csv.write_csv(table(), path)
     path.write_text(path.read_text() + "3.1,two\n")
     expect_refusal(run_cli(["train", CURVE, str(path), "--stream"]), 'line 2002, column `y`: "two" is not a number')
+
+
+@pytest.mark.parametrize(("model", "options", "cell", "words"), [
+    ("y ~ a + b*x", {"weights": "w"}, "-1,1,1,a", "weights: row 230 has"),
+    ("y ~ a + b*x", {"sigma": "w"}, "0,1,1,a", "sigma: row 230 has"),
+    ("y ~ a + b*x", {}, "1,,1,a", "line 231, column `x`: empty"),
+    ("y ~ a + b*x", {}, "1,one,1,a", "line 231, column `x`: "),
+    ("y ~ a + b*x", {}, "1,1,2,2,a", "line 231: 5 cells"),
+    ("y ~ a[g] + b*x", {}, "1,1,2,", "line 231, column `g`: empty"),
+    ("log(y) ~ a + b*x", {}, "1,1,-1,a", "in row 230 (y = -1, x = 1)"),
+    ("y ~ a + b*log(x)", {}, "1,-1,2,a", "in row 230 (y = 2, x = -1)"),
+    ("y ~ a + b^x", {"start": {"b": 1e9}}, "1,99,2,a", "in row 230 (y = 2, x = 99)"),
+])  # fmt: skip
+def test_a_row_is_named_by_its_number_in_whichever_chunk_it_is(
+    model: str, options: dict[str, Any], cell: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "_MAX_CHUNK_ROWS", 100)
+    monkeypatch.setattr(streaming, "MIN_CHUNK_ROWS", 100)
+    monkeypatch.setattr(delimited, "_LINE_BLOCK_BYTES", 1000)
+    lines = [cell if k == 230 else f"1,{k / 50},{2 + k / 70 + k % 7},{'ab'[k % 2]}" for k in range(1, 251)]
+    (tmp_path / "d.csv").write_text("\n".join(["w,x,y,g", *lines, ""]))
+    said = []
+    for stream in (False, True):
+        try:
+            said.append(ad.fit(model, str(tmp_path / "d.csv"), stream=stream, **options).failure)
+        except ad.DataError as error:
+            said.append(str(error))
+    assert words in said[0]
+    assert said[0] == said[1]
 
 
 def test_many_rows_are_gathered_in_little_memory(tmp_path: Path) -> None:

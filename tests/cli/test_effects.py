@@ -1,0 +1,107 @@
+"""An option that is accepted has an effect, in every form of a command; otherwise it is refused."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from autodiff_cli.cli.command_line import find_command
+from tests.support import run_cli
+
+Values: TypeAlias = Mapping[str, str | None]  # a value for each option that changes results; None for flags
+
+_ROWS = [(k / 3, 2 + k / 2 + k * 7 % 5 / 9, 0.1 + k % 3 / 20, "ab"[k % 2], k % 4 + 1) for k in range(16)]
+_READING: Values = {
+    "--delimiter": ";", "--decimal": ",", "--comment": "0", "--no-header": None, "--skip": "1", "--units-row": None,
+    "--encoding": "utf-16", "--column": "z=x", "--where": "x > 2", "--sheet": "2",
+}  # fmt: skip
+_UNCERTAIN: Values = {"--sigma": "x=0.3", "--correlation": "x,y=0.5", "--monte-carlo": "100", "--seed": "7"}
+_RANGES: Values = {"--digits": "3", "--json": None, "--plot": None, "--precision": "30", "--set": "q=2"}
+_VALUES: dict[str, Values] = {
+    "grad": {
+        "--wrt": "y", "--mode": "forward", "--symbolic": None, "--order": "2", "--hessian": None, "--jacobian": None,
+        "--outputs": "a", "--direction": "x=1,y=2", "--at": "d.csv", "--precision": "30", "--digits": "3",
+        "--json": None, "--set": "q=2", **_UNCERTAIN,
+    },
+    "trace": {
+        "--wrt": "y", "--mode": "forward", "--tape": None, "--paths": "y", "--limit": "0", "--digits": "3",
+        "--json": None, "--format": "dot", "--output": "o.tex", "--highlight": "x", "--only": "x", "--fold": None,
+        "--hide-constants": None, "--exercise": None, "--row": "4", "--loss": "mae", "--family": "poisson",
+        "--step": None, "--set": "q=2", **_UNCERTAIN,
+    },
+    "predict": {
+        "--interval": "0.5", "--posterior": None, "--probabilities": None, "--residuals": None, "--inverse": "x",
+        "--json": None, "--output": "o.csv", "--set": "x=2",
+    },
+    "train": {
+        "--absolute-sigma": None, "--bootstrap-method": "bca", "--bounds": "b=2:", "--confidence": "0.5",
+        "--derive": "c=a/b", "--digits": "2", "--fix": "a=2", "--json": None, "--log": "x", "--loss": "mae",
+        "--panels": "data", "--scale": "2", "--sigma": "s", "--weights": "n", "--x-sigma": "x=s", "--l2": "0.1",
+        "--validation": "0.25", "--huber-delta": "0.5", "--family": "gaussian", "--lr": "0.05", "--output": "o.csv",
+    },
+    "solve": _RANGES, "minimize": _RANGES,
+    "check": {"--json": None, "--wrt": "y", "--set": "q=2"},
+    "export": {"--hessian": None, "--json": None, "--name": "g", "--to": "js", "--value-only": None, "--wrt": "x"},
+}  # fmt: skip
+# Forms of commands, with the options that have no effect there although they are accepted.
+_FORMS = {
+    "grad x*sin(y) --x 2.5 --y 3.5": "",
+    "grad x*sin(y)": "--symbolic --digits",
+    "grad x*sin(y) --at d.csv": "",
+    "grad x*sin(y) --x 0:1.5:3 --y 3.5": "",
+    "grad x*sin(y) --x 1..2.5 --y 3.5": "",
+    "grad x*sin(y) --x 2.5+-0.1 --y 3.5+-0.1": "",
+    "trace x*sin(y) --x 2.5 --y 3.5 --paths": "",
+    "trace x*sin(y)*2 --x 2.5 --y 3.5 --format svg": "--fold",
+    "trace x*sin(y) --x 2.5 --y 3.5 --format latex": "",
+    "trace 'y ~ a + b*x' d.csv --row 3 --a 2.7 --b 0.3": "",
+    "trace m.json d.csv --row 3": "",
+    "predict m.json d.csv": "",
+    "predict m.json --x 2 --n 2": "",
+    "predict m.json --inverse x --y 5 --n 2": "",
+    "train 'y ~ a + b*x' d.csv": "",
+    "train 'y ~ a + b*x' d.csv --by g": "",
+    "train 'y ~ a + b*x' d.csv --output o.md": "--json --family",
+    "solve x^2-2 --x 0..3": "",
+    "minimize (x^2-2)^2 --x 0..3": "",
+    "check x*sin(y) --x 2.5 --y 3.5": "",
+    "export x*y --to c": "",
+    "export m.json --to c": "",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with rows of numbers and labels, and a model of these."""
+    folder = tmp_path_factory.mktemp("effects")
+    lines = [f"{x!r},{y!r},{s},{g},{n}\n" for x, y, s, g, n in _ROWS]
+    (folder / "d.csv").write_text("x,y,s,g,n\n" + "".join(lines))
+    line = ["train", "y ~ a + b*x + c*n", str(folder / "d.csv"), "--save", str(folder / "m.json")]
+    assert run_cli(line).status == 0
+    return folder
+
+
+@pytest.mark.parametrize("form", _FORMS)
+def test_an_option_has_an_effect_or_is_refused(form: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+
+    def outcome(words: list[str]) -> tuple[object, ...]:
+        output = run_cli(words)
+        written = [path.read_text() for path in sorted(folder.glob("o.*"))]
+        for path in folder.glob("o.*"):
+            path.unlink()
+        return (output.status, written) if "--output" in rest else (output.status, str(output), output.stderr, written)
+
+    name, *rest = shlex.split(form)
+    typed = {**_VALUES[name], **_READING}
+    flags = [flag for each in find_command(name).options.values() for flag in each.option.flags if flag in typed]
+    base = outcome([name, *rest])
+    assert base[0] == 0, base
+    for flag in dict.fromkeys(flags):
+        if flag not in [*rest, *_FORMS[form].split()]:
+            value = typed[flag]
+            assert outcome([name, *rest, flag, *([] if value is None else [value])]) != base, flag
