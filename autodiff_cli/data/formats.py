@@ -413,9 +413,8 @@ _MAX_SHEET_CHARS = 1 << 28  # characters of a sheet as text; a single cell far o
 
 def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
     """Return the format of a file. Raises DataError if it has no column names."""
-    if source.is_gzipped or source.first_bytes.lstrip(_LEADING_WHITESPACE).startswith(
-        (Parquet.MAGIC, Feather.MAGIC, JsonLines.MAGIC, _ZIP_MAGIC)
-    ):
+    not_delimited = (Parquet.MAGIC, Feather.MAGIC, JsonLines.MAGIC, _ZIP_MAGIC)
+    if source.is_gzipped or source.first_bytes.lstrip(_LEADING_WHITESPACE).startswith(not_delimited):
         source.buffer_all()  # only plain delimited text can be read as it arrives
     source.check_compressed_format()
     if source.first_bytes.startswith(_ZIP_MAGIC):

@@ -260,9 +260,8 @@ def _spool_to_disk(pieces: list[bytes], stream: BinaryIO, name: str) -> Temporar
     """
     folder = cache_folder()
     if folder is None:
-        raise DataError(
-            f"{name}: streaming needs a copy on disk, but the cache is off (AUTODIFF_CACHE=off) or has no folder"
-        )
+        reason = "the cache is off (AUTODIFF_CACHE=off) or has no folder"
+        raise DataError(f"{name}: streaming needs a copy on disk, but {reason}")
     spool = None
     while piece := pieces.pop(0) if pieces else stream.read(_SPOOL_READ_BYTES):
         try:

@@ -59,9 +59,8 @@ def _write_uncertainty(paper: Paper, title: str, uncertainty: Uncertainty) -> No
     paper.heading(f"{title}, to first order")
     paper.line(f"  standard error of the value = {brief(uncertainty.stderr)}", Style.STRONG)
     for name, share in uncertainty.shares.items():
-        paper.line(
-            f"  from {name}: {100 * share:.1f} % of its variance" if share == share else f"  from {name}: unknown"
-        )
+        part = f"{100 * share:.1f} % of its variance" if share == share else "unknown"
+        paper.line(f"  from {name}: {part}")
     if second is not None:
         paper.heading(f"{title}, to second order")
         paper.line(f"  mean = {brief(second.mean)}, standard error = {brief(second.stderr)}")

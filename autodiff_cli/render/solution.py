@@ -391,9 +391,8 @@ class _Solution:
         if not arriving:
             yield rf"{left_side} &= 0 \qquad \text{{(no contributions)}}"
             return
-        if any(contribution.local is None for _, contribution in arriving) or not self._are_scalars(
-            [i, *(user for user, _ in users)]
-        ):
+        are_scalars = self._are_scalars([i, *(user for user, _ in users)])
+        if not are_scalars or any(contribution.local is None for _, contribution in arriving):
             terms = [self._structural_term(user, contribution) for user, contribution in arriving]
             yield from equation_rows(left_side, [terms, [result]])
             return

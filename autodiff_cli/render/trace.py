@@ -363,11 +363,9 @@ def _count_text(total: int) -> str:
 def _product_text(path: Path, show: NumberFormat) -> str:
     if not path.local_derivatives:
         return "the variable is the output, so 1"
-    factors = [show(local) for local in path.local_derivatives]
-    product = _join_abbreviated(
-        " × ", [factors[0], *(f"({text})" if text.startswith("-") else text for text in factors[1:])]
-    )
-    return product if len(factors) == 1 else f"{product} = {show(path.product)}"
+    first, *others = (show(local) for local in path.local_derivatives)
+    product = _join_abbreviated(" × ", [first, *(f"({text})" if text.startswith("-") else text for text in others)])
+    return product if not others else f"{product} = {show(path.product)}"
 
 
 def _sum_text(paths: Paths, gradient: float, show: NumberFormat) -> str:
