@@ -213,10 +213,8 @@ def _is_finite(forms: FormTable, terms: Terms) -> bool:
 
 def _factor_out_calls(forms: FormTable, terms: Terms) -> Terms:
     """Combine terms with the same calls and sums as factors: 2*x*cos(y) + cos(y) is (2*x + 1)*cos(y)."""
-    groups: dict[frozenset[tuple[Node, ExactNumber]], list[Node]] = {}
-    for term in terms:
-        factors = forms.product_of(term).factors.items()
-        groups.setdefault(frozenset((base, e) for base, e in factors if base.op is not None), []).append(term)
+    powers = ((forms.product_of(term).factors.items(), term) for term in terms)
+    groups = group_pairs((frozenset((b, e) for b, e in factors if b.op is not None), term) for factors, term in powers)
     if len(groups) == len(terms):
         return terms
     grouped: Terms = {}
@@ -236,10 +234,9 @@ def _factor_out_calls(forms: FormTable, terms: Terms) -> Terms:
 
 def _merge_choices(forms: FormTable, terms: Terms) -> Terms:
     """Combine choices by the same condition: where(c, x, 0) + where(c, 0, y) is where(c, x, y)."""
-    groups: dict[Node, list[Node]] = {}
-    for term in terms:
-        if term.op is where and term not in forms.guards and any(is_literal(branch, 0) for branch in term.inputs[1:]):
-            groups.setdefault(term.inputs[0], []).append(term)
+    choices = (term for term in terms if term.op is where and term not in forms.guards)
+    partial = (term for term in choices if any(is_literal(branch, 0) for branch in term.inputs[1:]))
+    groups = group_pairs((term.inputs[0], term) for term in partial)
     for condition, members in groups.items():
         if len(members) == 2 and is_literal(members[0].inputs[1], 0) != is_literal(members[1].inputs[1], 0):
             branches: tuple[Terms, Terms] = {}, {}

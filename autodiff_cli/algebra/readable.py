@@ -212,34 +212,31 @@ def _write_graphs(
         if node in links:
             continue
         if node.op is None:
-            new[node] = forms.add_leaf(node)
+            form: Node | None = forms.add_leaf(node)  # None stands for the operation as it is
         elif node in sums:
             terms: Terms = {}
             for member, sign in _chain_members(node, links, sub):
                 assert member is not None
                 add_terms(terms, forms.terms_of(new[member]), sign)
-            new[node] = _unchanged(forms, node, new) if _loses_shape(forms, terms.values()) else forms.sum(terms)
+            form = None if _loses_shape(forms, terms.values()) else forms.sum(terms)
         elif node.op is mul or node.op is div or node.op is neg:
             number, factors = UNIT, Factors()
             for member, sign in _chain_members(node, links, div):
                 number = -number if member is None else forms.multiply(number, factors, new[member], sign)
             vanishes = _loses_shape(forms, (number, *factors.values()))
-            new[node] = _unchanged(forms, node, new) if vanishes else forms.product(Product(number, factors))
+            form = None if vanishes else forms.product(Product(number, factors))
         elif node.op is pow_ or node.op is square:
             exponent = new[node.inputs[1]] if node.op is pow_ else forms.leaf(TWO)
-            product_or_none = power_product(forms, new[node.inputs[0]], exponent)
-            new[node] = _unchanged(forms, node, new) if product_or_none is None else forms.product(product_or_none)
+            power = power_product(forms, new[node.inputs[0]], exponent)
+            form = None if power is None else forms.product(power)
         elif node in guards:
-            new[node] = write_guard(forms, new[node.inputs[0]], new[node.inputs[2]])
+            form = write_guard(forms, new[node.inputs[0]], new[node.inputs[2]])
         else:
-            new[node] = write_call(forms, node.op, tuple([new[child] for child in node.inputs]))
-        if shapes is not None and not forms.scalar and shapes.infer(new[node]) != shapes.infer(node):
-            new[node] = _unchanged(forms, node, new)
+            form = write_call(forms, node.op, tuple([new[child] for child in node.inputs]))
+        if form is not None and shapes is not None and not forms.scalar and shapes.infer(form) != shapes.infer(node):
+            form = None
+        new[node] = forms.apply(node.operation, *(new[child] for child in node.inputs)) if form is None else form
     return [new[root] for root in roots]
-
-
-def _unchanged(forms: FormTable, node: Node, new: dict[Node, Node]) -> Node:
-    return forms.apply(node.operation, *(new[child] for child in node.inputs))
 
 
 def _loses_shape(forms: FormTable, numbers: Iterable[ExactNumber]) -> bool:

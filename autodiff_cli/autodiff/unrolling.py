@@ -62,12 +62,14 @@ def unroll(
     return _Unroller(budget, is_exact, is_short).run(outputs, leaves or {})
 
 
+def element_names(name: str, shape: Shape) -> list[str]:
+    """Return the names of the elements of an array in row-major order, as in the language: `W[0, 1]`."""
+    return [f"{name}[{', '.join(map(str, index))}]" if index else name for index in np.ndindex(shape)]
+
+
 def element_leaves(name: str, shape: Shape) -> NodeArray:
-    """Return an input leaf for every element of an array, named as in the language: `W[0, 1]`."""
-    indices = [*np.ndindex(shape)]
-    return _node_array(
-        [variable(f"{name}[{', '.join(map(str, index))}]" if index else name) for index in indices], shape
-    )
+    """Return an input leaf for every element of an array, by its name."""
+    return _node_array([*map(variable, element_names(name, shape))], shape)
 
 
 class UnrolledGraphs(NamedTuple):
@@ -123,18 +125,14 @@ class _Unroller:
         unrolled = dict(leaves)
         for node in topological_order(outputs):
             if node not in unrolled:
-                unrolled[node] = (
-                    _node_array([node], ())
-                    if node.op is None
-                    else self._apply(node, [unrolled[i] for i in node.inputs])
-                )
+                inputs = [unrolled[i] for i in node.inputs]
+                unrolled[node] = _node_array([node], ()) if node.op is None else self._apply(node, inputs)
         return [unrolled[output] for output in outputs]
 
     def _apply(self, node: Node, inputs: list[NodeArray]) -> NodeArray:
         op = node.operation
-        expansion = (
-            op.expand(len(inputs)) if op.is_structural and op.name not in {*_NODE_FUNCTIONS, *STRUCTURAL} else None
-        )
+        has_function = not op.is_structural or op.name in {*_NODE_FUNCTIONS, *STRUCTURAL}
+        expansion = None if has_function else op.expand(len(inputs))
         if not self._is_exact and op is softmax:
             expansion = ARRAY_DEFINITIONS[op](*op.placeholders(1))
         if expansion is not None:  # its operations are counted in turn

@@ -24,6 +24,7 @@ MAX_FULL_SHUFFLE_ROWS = 2**18  # a full permutation of more rows reads memory in
 ORDER_ROWS = 2**18  # rows of an order that are in memory at a time
 _RUN_ROWS = 32  # consecutive rows that stay together, for whole cache lines to be read
 _WINDOW_ROWS = 8192  # rows that are shuffled among each other, small enough for a cache
+_WINDOW_RUNS = _WINDOW_ROWS // _RUN_ROWS
 _SUM_BLOCK_ROWS = 8192  # rows whose weights are summed at once, as in the blocks of kernels
 _PROGRESS_SECONDS = 0.1  # seconds between two progress reports
 
@@ -80,8 +81,7 @@ class WindowedShuffle:
         dtype = np.dtype(np.int32 if rows < 2**31 else np.int64)
         self._run_starts = generator.permutation(rows // _RUN_ROWS).astype(dtype)
         self._run_starts *= dtype.type(_RUN_ROWS)
-        self._runs_per_window = _WINDOW_ROWS // _RUN_ROWS
-        windowed_runs = len(self._run_starts) // self._runs_per_window * self._runs_per_window
+        windowed_runs = len(self._run_starts) // _WINDOW_RUNS * _WINDOW_RUNS
         within = generator.permutation(_WINDOW_ROWS)
         self._window_runs, self._window_offsets = within // _RUN_ROWS, (within % _RUN_ROWS).astype(dtype)
         leftover_runs = (self._run_starts[windowed_runs:, None] + np.arange(_RUN_ROWS, dtype=dtype)).ravel()
@@ -96,9 +96,7 @@ class WindowedShuffle:
         leftover = self._remaining_rows[max(0, begin - self._windowed_rows) : max(0, end - self._windowed_rows)]
         if first >= last:
             return leftover
-        starts = self._run_starts[first * self._runs_per_window : last * self._runs_per_window].reshape(
-            -1, self._runs_per_window
-        )
+        starts = self._run_starts[first * _WINDOW_RUNS : last * _WINDOW_RUNS].reshape(-1, _WINDOW_RUNS)
         rows: NDArray[Any] = np.empty((last - first) * _WINDOW_ROWS + len(leftover), starts.dtype)
         windows = rows[: (last - first) * _WINDOW_ROWS].reshape(-1, _WINDOW_ROWS)
         np.take(starts, self._window_runs, axis=1, out=windows, mode="clip")

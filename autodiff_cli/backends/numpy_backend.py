@@ -260,12 +260,10 @@ def _variation_levels(tape: Tape, columns: Collection[str]) -> list[int]:
     return levels
 
 
-def _steps_by_stage(
-    tape: Tape, levels: Sequence[int], shapes: Sequence[Shape]
-) -> tuple[list[PlanStep], list[PlanStep], list[PlanStep]]:
+def _steps_by_stage(tape: Tape, levels: Sequence[int], shapes: Sequence[Shape]) -> list[list[PlanStep]]:
     """Return the steps that are executed only once, once per evaluation, and once per block of rows."""
     conditions = _boolean_nodes(tape)
-    stages: tuple[list[PlanStep], list[PlanStep], list[PlanStep]] = ([], [], [])
+    stages: list[list[PlanStep]] = [[], [], []]
     for i, node in enumerate(tape.nodes):
         if node.op is not None:
             stages[min(levels[i], _BY_ROW)].append(_plan_step(tape, i, levels, shapes, conditions))

@@ -121,12 +121,11 @@ def unrepresentable_numbers(values: Mapping[str, Formula]) -> dict[str, Any]:
         if isinstance(nearest, float):
             numbers[name] = value
         elif not all(map(_is_normal, nearest.reshape(-1).tolist())) and nearest.size <= SETTINGS.small_point:
-            from autodiff_cli.autodiff.unrolling import element_leaves, unroll
+            from autodiff_cli.autodiff.unrolling import element_names, unroll
 
             (elements,) = unroll([value.output], {})
-            leaves = element_leaves(name, nearest.shape).reshape(-1).tolist()
-            nodes = zip(leaves, elements.reshape(-1).tolist(), strict=True)
-            numbers |= {leaf.text: Formula(node, {}) for leaf, node in nodes}
+            nodes = zip(element_names(name, nearest.shape), elements.reshape(-1).tolist(), strict=True)
+            numbers |= {element: Formula(node, {}) for element, node in nodes}
     exact = {name: _exact_if_unrepresentable(number) for name, number in numbers.items()}
     return {name: number for name, number in exact.items() if number is not None}
 
@@ -288,12 +287,11 @@ def is_correct(number: float, exact: Any) -> bool:
 
     if exact is None:
         return False
+    nearest = nearest_float(exact)
     if not (is_finite(exact) and math.isfinite(number)):
         # The sign of an infinity may come from the sign of a zero, which a ball does not have.
-        return not (is_finite(exact) or math.isfinite(number)) and math.isnan(number) == math.isnan(
-            nearest_float(exact)
-        )
-    if number == nearest_float(exact) and abs(number) >= floats.SMALLEST_NORMAL:
+        return not (is_finite(exact) or math.isfinite(number)) and math.isnan(number) == math.isnan(nearest)
+    if number == nearest and abs(number) >= floats.SMALLEST_NORMAL:
         return True
     return _is_near(from_float(number), exact)
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.autodiff.sweeps import forward, tangents
-from autodiff_cli.autodiff.unrolling import TooManyOperationsError, element_leaves, unroll_at
+from autodiff_cli.autodiff.unrolling import TooManyOperationsError, element_leaves, element_names, unroll_at
 from autodiff_cli.explain import accuracy
 from autodiff_cli.explain.accuracy import Computation, InaccurateDigits
 from autodiff_cli.explain.labels import Labels
@@ -271,9 +271,8 @@ class RowAccuracy:
             graphs, fixed = self._unrolled
             point = {**fixed, **{name: float(column[row]) for name, column in columns.items()}}
             of_row = dict(zip(self._graphs, numbers[:, row].tolist(), strict=True))
-            if correct := accuracy.correct_digits(
-                of_row, point, accuracy.exact_evaluator(graphs), self._unrepresentable
-            ):
+            exact = accuracy.exact_evaluator(graphs)
+            if correct := accuracy.correct_digits(of_row, point, exact, self._unrepresentable):
                 inaccurate[row] = correct
         return inaccurate
 
@@ -334,8 +333,7 @@ def _check_outputs(
         if math.prod(shape) > accuracy.SETTINGS.max_output_elements:
             unknown += math.prod(shape) + sum(map(np.size, of.values()))
             continue
-        for position in np.ndindex(shape):
-            called = f"{label}[{', '.join(map(str, position))}]" if position else label
+        for position, called in zip(np.ndindex(shape), element_names(label, shape), strict=True):
             element = index(output.output, *(constant(str(k)) for k in position)) if position else output.output
             graphs[f"outputs.{called}"] = element
             printed[f"outputs.{called}"] = np.asarray((derivatives.outputs or {})[label])[position]

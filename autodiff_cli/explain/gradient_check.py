@@ -172,7 +172,7 @@ def _with_advice(trace: Trace, findings: Sequence[Finding]) -> GradientCheck:
     if all(finding.correct_digits >= _SUFFICIENT_DIGITS for finding in findings):
         return GradientCheck(trace, tuple(findings))
 
-    inaccurate = (finding.variable for finding in findings if finding.verdict is Verdict.INACCURATE)
+    inaccurate = [finding.variable for finding in findings if finding.verdict is Verdict.INACCURATE]
     causes = worst_operations(trace, inaccurate)
     advised = {finding.variable: finding for finding in findings}
     overflow = next((trace.labels[each.node] for each in trace.warnings if each.kind == "overflow"), None)
@@ -346,10 +346,9 @@ def suggest_rewriting(trace: Trace) -> str | None:
     fewest, best = _inaccurate_names(trace, formula), None
     for slopes in (False, True):
         graph = stable_form(formula.output, slopes)
-        offered = None if graph is None else Formula(graph, leaves)
-        if offered is not None and (left := _inaccurate_names(trace, offered)) < fewest:
-            fewest, best = left, offered
-    return None if best is None else str(best)
+        if graph is not None and (left := _inaccurate_names(trace, Formula(graph, leaves))) < fewest:
+            fewest, best = left, str(Formula(graph, leaves))
+    return best
 
 
 def _inaccurate_names(trace: Trace, formula: Formula) -> frozenset[str]:
@@ -360,7 +359,7 @@ def _inaccurate_names(trace: Trace, formula: Formula) -> frozenset[str]:
     return frozenset(inaccurate_numbers(trace.expression, point, numbers))
 
 
-def worst_operations(trace: Trace, names: Iterable[str]) -> dict[str, str]:
+def worst_operations(trace: Trace, names: Sequence[str]) -> dict[str, str]:
     """Return the label of the operation whose rounding error changes a derivative most, by the name of the variable.
 
     A derivative that no operation of the forward pass changes is left out: its own terms cancel.
@@ -369,7 +368,6 @@ def worst_operations(trace: Trace, names: Iterable[str]) -> dict[str, str]:
     if not trace.is_scalar or len(trace.tape.nodes) > _MAX_NODES:
         return {}
     worst: dict[str, tuple[float, int]] = {}
-    names = [*names]
     for i, node in enumerate(trace.tape.nodes):
         if node.op is None or not trace.tape.is_active[i]:
             continue

@@ -141,9 +141,8 @@ class Labels:
     def __init__(self, tape: Tape, names: Mapping[Node, str], source: Source | None) -> None:
         names = {node: name for node, name in names.items() if not is_constant_name(node)}
         self._nodes, self._names, self._source = tape.nodes, names, source
-        valued = (
-            {} if source is None else {node: group for node in tape.nodes if (group := _group_with_value(source, node))}
-        )
+        self._groups: Mapping[Node, Group] = {} if source is None else source.groups
+        valued = {node: group for node in tape.nodes if (group := _group_with_value(self._groups, node))}
         uses = Counter(tape.nodes[j] for inputs in tape.inputs for j in inputs)
         self._named = names.keys() | valued.keys()
         self._chains = comparison_chains(tape.nodes, uses, self._named)
@@ -156,7 +155,7 @@ class Labels:
             if node in self._names or node.op is None:
                 plain = Label([self._names.get(node, node.text)])  # a name that stands alone needs no backticks
             self._labels_in_call.append(plain if part is None else self._source_labels[part])
-            around = None if part is None or source is None else source.group(node)
+            around = None if part is None else self._groups.get(node)
             self.calls.append("" if around is None else self.call_label(around))
 
     @cached_property
@@ -204,7 +203,7 @@ class Labels:
 
     def _source_part(self, node: Node) -> int | None:
         """Return the number of the sub-expression in a function's text that a node comes from, or None."""
-        group = None if self._source is None else self._source.group(node)
+        group = self._groups.get(node)
         if self._source is None or group is None or group.call_lexeme is None:
             return None
         return self._source.subexpression_key(node)
@@ -268,9 +267,9 @@ def is_constant_name(node: Node) -> bool:
     return node.is_constant and node.text.isidentifier()
 
 
-def _group_with_value(source: Source, node: Node) -> Group | None:
+def _group_with_value(groups: Mapping[Node, Group], node: Node) -> Group | None:
     """Return the outermost call or layer whose value a node is, or None."""
-    outermost, group = None, source.group(node)
+    outermost, group = None, groups.get(node)
     while group is not None and group.value is node:
         outermost, group = group, group.parent
     return outermost

@@ -6,7 +6,6 @@ formula. A question has its answer and two hints, the first without numbers.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -219,9 +218,7 @@ class _QuestionMaker:
                 adjoints[contribution.to] = contribution.local * adjoints[step.node]
         return adjoints
 
-    def _numeric_question(self, kind: str, text: str, x: Any, hints: tuple[str, str]) -> Question:
-        assert isinstance(x, float)
-        assert math.isfinite(x)
+    def _numeric_question(self, kind: str, text: str, x: float, hints: tuple[str, str]) -> Question:
         return Question(kind, text, (), (), x or 0.0, hints)
 
     def _users_with_gradient(self, i: int) -> set[int]:

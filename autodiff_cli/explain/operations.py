@@ -164,10 +164,8 @@ def readable_local_value(trace: Trace, i: int, contribution: Contribution) -> fl
 
 def is_readable_form_equal(trace: Trace, i: int, contribution: Contribution) -> bool:
     """Whether a local derivative is not nan and equals the value of its readable formula."""
-    local, readable_value = contribution.local, readable_local_value(trace, i, contribution)
-    return local == local and (
-        readable_value is None or math.isclose(readable_value, local, rel_tol=RELATIVE_TOLERANCE)
-    )
+    local, readable = contribution.local, readable_local_value(trace, i, contribution)
+    return not math.isnan(local) if readable is None else math.isclose(readable, local, rel_tol=RELATIVE_TOLERANCE)
 
 
 def has_value_at(formula: Node, point: Mapping[str, float], number: float) -> bool:
@@ -324,12 +322,10 @@ def adjoint_formula(trace: Trace, i: int, position: int) -> str | None:
     }
     substitution = {placeholder: leaves[j] for placeholder, j in nodes.items()} | sizes
     passed = simplify_text(substitute([graph], substitution)[0])
-    every = passed.op is not None and passed.op.name == "broadcast_like"
-    if every:
-        passed = passed.inputs[0]
-    arranged = None if every else _placement_in_words(rule, passed)
-    if arranged is not None:
+    if (arranged := _placement_in_words(rule, passed)) is not None:
         return arranged
+    every = passed.op is not None and passed.op.name == "broadcast_like"
+    passed = passed.inputs[0] if every else passed
     slots = {leaf: j for j, leaf in leaves.items() if not leaf.is_constant}
     levels = {leaf: trace.naming.precedence(j) for leaf, j in slots.items()} | {rule.adjoint: Precedence.ATOM}
     pieces = to_pieces(passed, levels, levels)

@@ -27,7 +27,7 @@ from autodiff_cli.autodiff.arbitrary_precision import (
 )
 from autodiff_cli.autodiff.sweeps import ForwardPass, forward
 from autodiff_cli.explain.accuracy import VALUE
-from autodiff_cli.explain.record import NodeWarning, Trace
+from autodiff_cli.explain.record import Contribution, NodeWarning, Trace
 from autodiff_cli.explain.tracing import SweepGraphs
 from autodiff_cli.explain.warnings import find_warnings
 from autodiff_cli.formula.derivatives import has_arrays
@@ -124,20 +124,15 @@ def _with_text_numbers(exact: Trace, digits: int) -> Trace:
     def write(number: Any) -> Any:
         return None if number is None else _map_elements(lambda x: ball.format_digits(x, digits), number)
 
+    def write_contribution(part: Contribution) -> Contribution:
+        return part._replace(local=write(part.local), amount=write(part.amount), total=write(part.total))
+
     return replace(
         exact,
         point={name: write(number) for name, number in exact.point.items()},
         values=[*map(write, exact.values)],
         adjoints_or_none=[*map(write, exact.adjoints_or_none)],
-        contributions=[
-            tuple(
-                contribution._replace(
-                    local=write(contribution.local), amount=write(contribution.amount), total=write(contribution.total)
-                )
-                for contribution in contributions
-            )
-            for contributions in exact.contributions
-        ],
+        contributions=[tuple(map(write_contribution, parts)) for parts in exact.contributions],
     )
 
 

@@ -204,11 +204,8 @@ def _elementwise_phrase(op: Op, count: int, reached: Sequence[int], are_scalars:
         case Gate.DISTRIBUTE:
             term: str | Slot = "each term" if len(reached) > 1 else Slot("label", reached[0])
             name, is_second = ("a difference", reached[0] == 1) if op.symbol == "-" else ("a sum", False)
-            return (
-                f"{name} distributes: ",
-                term,
-                f" gets {'minus the adjoint' if is_second else 'the adjoint, unchanged'}",
-            )
+            share = "minus the adjoint" if is_second else "the adjoint, unchanged"
+            return (f"{name} distributes: ", term, f" gets {share}")
         case Gate.SWAP:
             factor: str | Slot = "each factor" if len(reached) > 1 else Slot("label", reached[0])
             return ("a product swaps: ", factor, " gets the adjoint times the value of the other factor")
@@ -445,11 +442,6 @@ def is_finite(*numbers: Any) -> bool:
     return not any(number is None or any_true((number != number) | (abs(number) == math.inf)) for number in numbers)
 
 
-def is_nonzero(local: Any) -> bool:
-    """Whether a local derivative is not 0, at one element at least."""
-    return bool(local != 0) if isinstance(local, float) else bool((local != 0).any())
-
-
 def _title(op: Op) -> str:
     """Return the name of an operation for the beginning of a sentence."""
     return op.title or (f"`{op.symbol}`" if op.symbol else op.spelling or op.name)
@@ -552,8 +544,8 @@ class _StepFacts:
 
     @property
     def selected(self) -> list[Contribution]:
-        """The contributions whose local derivative is not 0."""
-        return [each for each in self._contributions if is_nonzero(each.local)]
+        """The contributions whose local derivative is not 0, at one element at least."""
+        return [each for each in self._contributions if any_true(each.local != 0)]
 
     @property
     def is_saturated(self) -> bool:

@@ -98,12 +98,10 @@ class SweepGraphs:
         adjoints = [None if adjoint is None else _amount_value(known, adjoint) for adjoint in self.sweep.adjoints]
         amounts_by_node: list[dict[int, tuple[Any, Any]]] = []
         for adjoint, locals_, contributions in zip(adjoints, self.locals, self.sweep.contributions, strict=True):
-            amounts = (
-                {} if adjoint is None else {k: _amount_value(known, amount) for k, amount in contributions.items()}
-            )
-            amounts_by_node.append(
-                {k: (None if graph is None else known[graph], amounts.get(k)) for k, graph in locals_.items()}
-            )
+            passed_on = {} if adjoint is None else contributions
+            amounts = {k: _amount_value(known, amount) for k, amount in passed_on.items()}
+            edges = {k: (None if graph is None else known[graph], amounts.get(k)) for k, graph in locals_.items()}
+            amounts_by_node.append(edges)
         masks = {i: adjoint.mask for i, adjoint in enumerate(self.sweep.adjoints) if adjoint is not None}
         zero_masks = {i: known[mask] == 0 for i, mask in masks.items() if mask is not None and array_shape(known[mask])}
         with _without_numpy_warnings(values):
@@ -125,9 +123,8 @@ def _without_numpy_warnings(values: Iterable[Any]) -> AbstractContextManager[Non
 
 def _amount_value(known: Mapping[Node, Any], amount: Partial) -> Any:
     """Return the value of an amount whose graphs have been evaluated; None if its mask holds at no element."""
-    if amount.mask is None:
-        return known[amount.local]
-    return known[amount.local] if any_true(known[amount.mask]) else None
+    is_present = amount.mask is None or any_true(known[amount.mask])
+    return known[amount.local] if is_present else None
 
 
 def _local_derivatives(tape: Tape) -> Iterator[dict[int, Node | None]]:

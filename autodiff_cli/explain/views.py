@@ -594,8 +594,7 @@ def frame_derivatives(trace: Trace, members: Iterable[int]) -> dict[int, float |
             for contribution in trace.contributions[i]:
                 if not contribution.is_structural_zero:
                     slopes[contribution.to] = slopes.get(contribution.to, 0.0) + contribution.local * slopes[i]
-    has_derivative = trace.is_scalar
-    return {j: slopes.get(j, 0.0) if has_derivative and trace.tape.is_active[j] else None for j in sorted(entering)}
+    return {j: slopes.get(j, 0.0) if trace.is_scalar and trace.tape.is_active[j] else None for j in sorted(entering)}
 
 
 def _innermost_groups(trace: Trace) -> list[Group | None]:
@@ -604,7 +603,7 @@ def _innermost_groups(trace: Trace) -> list[Group | None]:
     if source is None:
         return [None] * len(trace.tape)
     nodes = trace.tape.nodes
-    innermost = [None if node.is_input else source.group(node) for node in nodes]
+    innermost = [None if node.is_input else source.groups.get(node) for node in nodes]
     users: dict[int, set[Group | None]] = {
         i: set() for i, node in enumerate(nodes) if node.is_constant and innermost[i] is None
     }

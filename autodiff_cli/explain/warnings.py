@@ -53,11 +53,7 @@ class ElementContext(NamedTuple):
 def element_contexts(trace: Trace, i: int, contributing: Any) -> Iterator[ElementContext]:
     """Yield the elements of an elementwise operation at which a warning may be due, of those that contribute."""
     op, numbers = trace.tape.nodes[i].operation, _input_values(trace, i)
-    slopes = {
-        contribution.position: contribution.local
-        for contribution in trace.contributions[i]
-        if not contribution.is_structural_zero
-    }
+    slopes = {part.position: part.local for part in trace.contributions[i] if not part.is_structural_zero}
     if isinstance(trace.values[i], float):
         yield ElementContext(i, op, numbers, trace.values[i], trace.adjoints_or_none[i], slopes, ())
         return
@@ -280,10 +276,8 @@ def _cancellation_warnings(trace: Trace) -> Iterator[NodeWarning]:
     worst, magnified = trace.tape.outputs[0], 0.0
     for i, adjoint in enumerate(trace.adjoints_or_none):
         if adjoint:
-            contributions = [
-                contribution for contribution in trace.contributions[i] if not contribution.is_structural_zero
-            ]
-            weight = sum(abs(trace.values[contribution.to] * contribution.amount) for contribution in contributions)
+            parts = [part for part in trace.contributions[i] if not part.is_structural_zero]
+            weight = sum(abs(trace.values[part.to] * part.amount) for part in parts)
             own_error = abs(trace.values[i] * adjoint)
             if weight > total_error / MAX_MAGNIFICATION and weight > magnified * own_error:
                 worst, magnified = i, weight / own_error if own_error else math.inf
@@ -487,9 +481,8 @@ def _recomputation(trace: Trace) -> Callable[[Kind[float]], Numbers]:
         back = back or ReversePass(tape, kind)
         values = forward(tape, kind, trace.point)
         adjoints = back(values, kind.parse_derivative("1"))
-        slopes = {name: None if i is None else adjoints[i] for name, i in places.items()}
-        results = {name: 0.0 if x is None else x for name, x in slopes.items()}
-        return {accuracy.VALUE: values[tape.outputs[0]], **results}
+        slopes = {name: (None if i is None else adjoints[i]) or 0.0 for name, i in places.items()}
+        return {accuracy.VALUE: values[tape.outputs[0]], **slopes}
 
     return compute
 

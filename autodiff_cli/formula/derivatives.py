@@ -217,9 +217,7 @@ def unroll_function(
     """
     leaves = {name: expression.leaves[name] for name in point}
     is_scalar = not has_arrays(expression, point)  # without NumPy, numbers are checked too
-    sizes = (
-        {} if is_scalar else expression.value_shapes({name: Formula(node, {}).value() for name, node in point.items()})
-    )
+    sizes = expression.value_shapes({name: Formula(node, {}).value() for name, node in point.items()})
     slopes = gradient_nodes(expression.output, [leaves[name] for name in gradient], sizes)
     if is_scalar:
         parts = [*map(GradientElement, (leaves[name] for name in gradient), slopes, gradient.values())]

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.autodiff.sweeps import forward
-from autodiff_cli.autodiff.unrolling import element_leaves
+from autodiff_cli.autodiff.unrolling import element_names
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, as_node, constant, is_exactly, variable
@@ -202,11 +202,8 @@ class UncertainPoint:
         self._shapes = {name: np.shape(point[name]) for name in errors}
         for name, error in errors.items():
             check_errors(name, error, self._shapes[name])
-        self._leaves = {name: element_leaves(name, shape) for name, shape in self._shapes.items()}
-        self.names = [leaf.text for leaves in self._leaves.values() for leaf in leaves.reshape(-1).tolist()]
-        self.deviations = self._flatten(
-            {name: np.broadcast_to(error, self._shapes[name]) for name, error in errors.items()}
-        )
+        self.names = [element for name, shape in self._shapes.items() for element in element_names(name, shape)]
+        self.deviations = self._flatten(errors)
         for name in correlations.names:
             check_correlated(name, self.names, self._shapes)
         self._positions = [self.names.index(name) for name in correlations.names]
@@ -240,16 +237,14 @@ class UncertainPoint:
         changes = self._weight(slopes)
         amounts = self._correlate(changes, self.correlations.factor)
         stderr = math.hypot(*amounts)
-        is_lost = (
-            (changes == 0) & (self.deviations > 0) & ((slopes != 0) | [_is_tiny(right, name) for name in self.names])
-        )
+        has_slope = (slopes != 0) | [_is_tiny(right, name) for name in self.names]
+        is_lost = ((changes == 0) & (self.deviations > 0) & has_slope).any()
         rates = np.zeros_like(changes)
         if stderr != 0:
             rates = self._correlate(amounts / stderr, self.correlations.factor.T) / stderr
         numbers = (self.deviations.tolist(), changes.tolist(), rates.tolist())
         sources = tuple(map(ErrorSource, self.names, *numbers))
-        parts = self._split(np.array([source.share for source in sources]))
-        shares = dict(zip(self._shapes, map(math.fsum, parts), strict=True))
+        shares = dict(zip(self._shapes, map(math.fsum, self._split(changes * rates)), strict=True))
         first, second_order, misleads, differs = Moments(value, stderr), None, "", ""
         if hessian is not None:
             curvature = self._curvature(hessian, correct)
@@ -257,11 +252,11 @@ class UncertainPoint:
             second_order = Moments(value + float(np.trace(curvature)) / 2, spread)
             misleads, differs = _compare_orders(first, second_order), self._remainder(value, amounts, curvature, spread)
         simulated = self.simulate(draws, seed) if draws else None
-        if is_lost.any():
+        if is_lost:
             misleads = "the standard error is too small for a float"
         reasons = ", and ".join(filter(None, (misleads, differs)))
         warning = f"the first-order uncertainty is misleading: {reasons}" if reasons else ""
-        if is_lost.any():
+        if is_lost:
             recommended = "first order", "Multiply the formula by a large number: floats cannot represent its error."
         elif simulated is not None:
             recommended = _recommend(first, second_order, simulated)
@@ -277,12 +272,9 @@ class UncertainPoint:
     def simulate(self, draws: int, seed: int) -> MonteCarlo:
         """Return the distribution of the value for normal inputs, drawn at random."""
         generator, rows = np.random.default_rng(seed), max(1, _BLOCK_NUMBERS // max(1, len(self.names)))
-        values = np.concatenate(
-            [
-                self._values_at(generator.standard_normal((min(rows, draws - start), len(self.names))))
-                for start in range(0, draws, rows)
-            ]
-        )
+        counts = (min(rows, draws - start) for start in range(0, draws, rows))
+        blocks = (generator.standard_normal((count, len(self.names))) for count in counts)
+        values = np.concatenate([*map(self._values_at, blocks)])
         finite = values[np.isfinite(values)]
         known = values[~np.isnan(values)]
         numbers = np.quantile(known if known.size else [math.nan], _PROBABILITIES, method="nearest").tolist()
@@ -303,8 +295,9 @@ class UncertainPoint:
         )
 
     def _flatten(self, numbers: Mapping[str, Any]) -> Array:
-        """Return numbers or arrays by variable as one vector of all uncertain numbers."""
-        return np.concatenate([np.zeros(0), *(np.ravel(np.asarray(numbers[name], float)) for name in self._shapes)])
+        """Return numbers or arrays by variable as a vector of all uncertain numbers; one number is for all elements."""
+        parts = (np.broadcast_to(np.asarray(numbers[name], float), shape) for name, shape in self._shapes.items())
+        return np.concatenate([np.zeros(0), *map(np.ravel, parts)])
 
     def _split(self, numbers: Array) -> list[Array]:
         """Return the parts of the last axis of an array for each uncertain variable."""
@@ -517,7 +510,7 @@ class RowErrors:
                 check_errors(name, self.fixed[name], shape)
             if not np.all(self.fixed.get(name, 0)):
                 change = where(not_equal(leaf, 0), change, 0)  # 0 times an infinite slope is 0 here
-            labels = [element.text for element in element_leaves(name, shape).reshape(-1).tolist()]
+            labels = element_names(name, shape)
             names += labels
             chosen = {*labels} & {*self.correlations.names}
             if not chosen:

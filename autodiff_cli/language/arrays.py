@@ -262,10 +262,9 @@ class LayerBuilder:
         if sizes.op is not _STACK:
             words = f"the sizes of the hidden layers go in square brackets, as in `{LAYER_EXAMPLES['mlp']}`"
             example = f"[{sizes.text}]" if sizes.is_constant else None
-            raise self._error(words, self._graph.source.lexeme_number(sizes) or number, example)
+            raise self._error(words, self._graph.source.origin.get(sizes, number), example)
         hidden = [self._units(call, number, size) for size in sizes.inputs]
-        plan: list[tuple[str, int, Op | None]] = []
-        plan += [(f"{prefix}.{i}", units, activation_of_layers or _TANH) for i, units in enumerate(hidden)]
+        plan = [(f"{prefix}.{i}", units, activation_of_layers or _TANH) for i, units in enumerate(hidden)]
         return [*plan, (f"{prefix}.{len(hidden)}", self._outputs or 1, None)]
 
     def _prefix(self, call: LayerCall, number: int) -> str:
@@ -282,7 +281,7 @@ class LayerBuilder:
         if units:
             return units
         words = f"the size of a layer must be an integer from 1, as in `{LAYER_EXAMPLES[call.text]}`"
-        raise self._error(words, self._graph.source.lexeme_number(size) or number)
+        raise self._error(words, self._graph.source.origin.get(size, number))
 
     def _error(self, words: str, number: int, suggestion: str | None = None) -> ExpressionError:
         return self._names.lexemes.error(words, number, suggestion)

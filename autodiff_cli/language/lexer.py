@@ -133,6 +133,10 @@ class Lexemes:
         line = bisect_right(self._lines, start)
         return line, start - self._lines[line - 1] + 1
 
+    def place(self, number: int) -> str:
+        """Return in words where a lexeme starts: `line 2, column 5`."""
+        return "line {}, column {}".format(*self.line_and_column(number))
+
     @cached_property
     def _lines(self) -> list[int]:
         """The position where each line starts."""

@@ -90,18 +90,15 @@ def _in_backticks(name: str) -> str:
     return f"{BACKTICK}{name}{BACKTICK}"
 
 
-def replace_column_terms(
-    code: Code, lexemes: Lexemes, columns: ColumnNames, leaves: dict[str, TextMatch | LevelParameter]
-) -> Code:
+def replace_column_terms(code: Code, names: ResolvedNames, columns: ColumnNames) -> Code:
     """Return the code with a `LEAF` instruction for each comparison with text and each parameter with levels.
 
     A comparison with text that is part of a chained comparison is left as it is.
 
     Args:
         code: the code of an expression.
-        lexemes: the lexemes of the text.
+        names: the names of the text; their `column_leaves` receive the meaning of each leaf.
         columns: the columns of the data that do not hold numbers.
-        leaves: receives the meaning of each leaf, by its name.
     """
     instructions, numbers = list(code.instructions), list(code.numbers)
     negations: list[tuple[int, Instruction]] = []
@@ -112,14 +109,14 @@ def replace_column_terms(
         leaf = _column_leaf(operands, last, columns)
         if leaf is None:
             continue
-        following = lexemes.types[max(numbers[k - 2 : k + 1]) + 1]
+        following = names.lexemes.types[max(numbers[k - 2 : k + 1]) + 1]
         if isinstance(leaf, TextMatch) and following == "COMPARE":
             continue
         if last.text in ("!=", "≠"):
             negations.append((k, Instruction("PREFIX", "not", 1)))
         instructions[k - count : k] = [Instruction("WORD", word.text, 0) for word in operands]
         instructions[k] = Instruction("LEAF", str(leaf), count)
-        leaves[str(leaf)] = leaf
+        names.column_leaves[str(leaf)] = leaf
     for k, negation in reversed(negations):
         instructions.insert(k + 1, negation)
         numbers.insert(k + 1, numbers[k])
@@ -247,8 +244,8 @@ def _replace_column_terms(names: ResolvedNames, statement: Statement) -> Stateme
     """Return a statement in which comparisons with text, and parameters with levels, are leaves."""
     parameters = {parameter.text for parameter in (statement.parameters or parser.EMPTY_CODE).instructions}
     columns = ColumnNames(*({*kind} - parameters for kind in names.columns))
-    code = replace_column_terms(statement.code, names.lexemes, columns, names.column_leaves)
-    target = statement.target and replace_column_terms(statement.target, names.lexemes, columns, names.column_leaves)
+    code = replace_column_terms(statement.code, names, columns)
+    target = statement.target and replace_column_terms(statement.target, names, columns)
     return statement._replace(code=code, target=target)
 
 
@@ -291,8 +288,7 @@ class _Resolver:
         first = self.names.binding_statements[word]
         if first is not statement:
             assert first.name is not None
-            line, column = self.lexemes.line_and_column(first.name)
-            raise self.lexemes.error(f"`{word}` is bound twice; first in line {line}, column {column}", name)
+            raise self.lexemes.error(f"`{word}` is bound twice; first in {self.lexemes.place(first.name)}", name)
         self.note_constant(word)
 
     def note_constant(self, name: str) -> None:
@@ -304,8 +300,8 @@ class _Resolver:
         """Record the shape that a statement declares for a free name."""
         names, word = self.names, self.lexemes.words[name]
         if word in names.shape_lexemes:
-            line, column = self.lexemes.line_and_column(names.shape_lexemes[word])
-            raise self.lexemes.error(f"`{word}` is declared twice; first in line {line}, column {column}", name)
+            first = self.lexemes.place(names.shape_lexemes[word])
+            raise self.lexemes.error(f"`{word}` is declared twice; first in {first}", name)
         for is_wrong, role in (
             (word in names.binding_statements, "bound in this text"),
             (names.is_constant(word), "a constant"),
@@ -522,13 +518,13 @@ def early_use_error(names: ResolvedNames, name: str, number: int) -> ExpressionE
     """Return the error for a name that is used, at a lexeme, before its binding, or that is a function."""
     lexemes, binder = names.lexemes, names.binding_statements[name]
     assert binder.name is not None
-    line, column = lexemes.line_and_column(binder.name)
+    place = lexemes.place(binder.name)
     if binder.parameters is not None:
-        words = f"`{name}` is a function (line {line}, column {column}); its arguments go in brackets"
+        words = f"`{name}` is a function ({place}); its arguments go in brackets"
         return lexemes.error(words, number, f"{name}(x)")
     if binder.name < number:
         return lexemes.error(f"`{name}` is used in its own binding", number)
-    return lexemes.error(f"`{name}` is used before its binding in line {line}, column {column}", number)
+    return lexemes.error(f"`{name}` is used before its binding in {place}", number)
 
 
 def unknown_function_error(names: ResolvedNames, call: Instruction, number: int, is_value: bool) -> ExpressionError:
@@ -545,8 +541,7 @@ def unknown_function_error(names: ResolvedNames, call: Instruction, number: int,
         cycle = _call_cycle(names, name)
         if cycle:
             return lexemes.error(f"a function cannot call itself, directly or through others: {cycle}", number)
-        line, column = lexemes.line_and_column(binder.name)
-        return lexemes.error(f"`{name}` is called before its definition in line {line}, column {column}", number)
+        return lexemes.error(f"`{name}` is called before its definition in {lexemes.place(binder.name)}", number)
     arguments = if_quotable(lexemes.text[lexemes.start(number + 1) : lexemes.end(number)], "(")
     inside = arguments[1:].removesuffix(")").strip()
     is_quotient = name.startswith("d") and lexemes.words[:number] == ["d", "/"]

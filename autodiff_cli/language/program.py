@@ -88,7 +88,7 @@ class Source:
         codes: the code of all expressions.
         names: the first name that the text binds to each node; inputs, which have names of their own, are left out.
         origin: the number of the lexeme that each node comes from.
-        groups: the innermost group that each node belongs to.
+        groups: the innermost group that each node belongs to; nodes outside all groups are left out.
     """
 
     lexemes: Lexemes
@@ -101,10 +101,6 @@ class Source:
     def text(self) -> str:
         """The source text, as it was given."""
         return self.lexemes.text
-
-    def lexeme_number(self, node: Node) -> int | None:
-        """Return the number of the lexeme that a node comes from; None for a node of another text."""
-        return self.origin.get(node)
 
     def start(self, node: Node) -> int | None:
         """Return the position of a node's operator, function name, bracket, number or (first) name; None for a node of
@@ -152,10 +148,6 @@ class Source:
         for code in self.codes:
             extents.update(spans(code, self.lexemes))
         return extents
-
-    def group(self, node: Node) -> Group | None:
-        """Return the innermost group that a node belongs to; None for an input, and for a node outside all groups."""
-        return self.groups.get(node)
 
 
 def _with_operands(code: Code) -> Iterator[tuple[Instruction, int, tuple[int, ...]]]:

@@ -103,8 +103,7 @@ class Kind(Generic[N]):
         key = (op.name, name, count)
         if key not in self._predicates:
             graph = op.predicate(name, count)
-            compiled = None if graph is None else self._compile(op.placeholders(count), [graph], "{}")
-            self._predicates[key] = compiled
+            self._predicates[key] = None if graph is None else self._compile(op.placeholders(count), [graph], "{}")
         return self._predicates[key]
 
     def compile_form(self, form: Callable[..., Node], count: int) -> Callable[..., N]:

@@ -463,10 +463,7 @@ def _box_with_curve(
                     product = sum(w * matrix[h * len(free) + m] for h, w in enumerate(weights))
                     image += ((k == m) - product) * (box[j] - middle[j])
                 images.append(image)
-            if all(
-                x > ball.as_ball(box[i]).lower() and x < ball.as_ball(box[i]).upper()
-                for i, x in zip(free, images, strict=True)
-            ):
+            if all(ball.as_ball(box[i]).contains_interior(x) for i, x in zip(free, images, strict=True)):
                 return box
             for i, image in zip(free, images, strict=True):
                 box[i] = middle[i] + arb(0, (2 * abs(image.union(ball.as_ball(box[i])) - middle[i])).upper())
@@ -633,10 +630,8 @@ def exact_points(
         relations = [_integer_relation([arb(1), ball.as_ball(x), unit], bits) for x in point]
         if all(b for _, b, _ in relations):
             exact = [fmpq_poly([fmpq(-a, b), fmpq(-c, b)]) for a, b, c in relations]
-            if all(
-                value is not None and not value
-                for value in numbers.evaluate(functions, dict(zip(leaves, exact, strict=True)))
-            ):
+            values = numbers.evaluate(functions, dict(zip(leaves, exact, strict=True)))
+            if all(value is not None and not value for value in values):
                 with ball.working_precision(bits):
                     yield [x[0] if x.degree() < 1 else x[0] + x[1] * unit for x in exact]
 

@@ -380,9 +380,7 @@ class NewtonStep:
             is_solvable = is_bounded[:, None] & (diagonal < 1) & np.isfinite(low) & np.isfinite(high)
             new_lower = np.where(is_solvable, middle.T - high - margin, -np.inf).T
             new_upper = np.where(is_solvable, middle.T - low + margin, np.inf).T
-            new_lower, new_upper = (
-                np.where(boxes.side == 0, new, old) for new, old in ((new_lower, lower), (new_upper, upper))
-            )
+            new_lower, new_upper = np.where(is_free.T, new_lower, lower), np.where(is_free.T, new_upper, upper)
             new_lower, new_upper = np.where(is_excluded, np.inf, new_lower), np.where(is_excluded, np.inf, new_upper)
         self.lower, self.upper, self.smear = new_lower, new_upper, smear.T
         self.is_valid, self.is_regular, self.is_hidden = is_bounded, is_regular & ~is_excluded, is_hidden
@@ -581,9 +579,8 @@ class Search:
         upper_bounds = np.where(sampled.is_continuous[0], sampled.upper[0], np.inf)
         self.best = min(self.best, float(np.min(upper_bounds, initial=np.inf)))
         rises, falls = slope.lower > 0, slope.upper < 0
-        is_excluded = (
-            np.where(boxes.side == 0, rises | falls, (boxes.side == -1) & falls | (boxes.side == 1) & rises)
-        ).any(axis=0)
+        falls_inward = (boxes.side == -1) & falls | (boxes.side == 1) & rises
+        is_excluded = np.where(boxes.side == 0, rises | falls, falls_inward).any(axis=0)
         # A discontinuous function may have its minimum anywhere.
         return ~np.isnan(low) & ~(is_excluded & (is_continuous | (low > self.best))), is_continuous
 
@@ -592,11 +589,9 @@ class Search:
 
         If a function or its slope jumps on a face, its value there does not bound the values beside it.
         """
-        lower, upper = (
-            np.where(boxes.side == side, end, np.nan) for side, end in ((1, boxes.lower), (-1, boxes.upper))
-        )
-        lower = np.fmin(boxes.lower, np.nextafter(lower - self._min_width, -np.inf))
-        return enclose(lower, np.fmax(boxes.upper, np.nextafter(upper + self._min_width, np.inf)))
+        lower = np.where(boxes.side == 1, np.nextafter(boxes.lower - self._min_width, -np.inf), boxes.lower)
+        upper = np.where(boxes.side == -1, np.nextafter(boxes.upper + self._min_width, np.inf), boxes.upper)
+        return enclose(lower, upper)
 
     def _rises_inward(self, boxes: Boxes, slope: Intervals) -> Mask:
         """Return on which boxes the objective certainly rises inward along all fixed coordinates."""

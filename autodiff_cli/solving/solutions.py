@@ -506,9 +506,8 @@ def minimize(problem: BoxProblem, is_maximum: bool = False) -> Optima:
         bounds = [*map(float_bounds, values)]
         others = merge_touching(undecided)
         for k, cluster in enumerate(clusters, len(zeros)):
-            kinds.append(
-                _kind_of_cluster(problem, system, values[k], cluster, enclosures[:k] + enclosures[k + 1 :], others)
-            )
+            beside = enclosures[:k] + enclosures[k + 1 :]
+            kinds.append(_kind_of_cluster(problem, system, values[k], cluster, beside, others))
         is_at_kink = [False] * len(zeros) + [cluster.is_kink for cluster in clusters]
         points = [
             _stationary_point(problem, enclosure, value, kind, is_kink, is_maximum)

@@ -213,10 +213,7 @@ def test_names_and_arrays_are_checked() -> None:
         parse("sum(v^2)").derivatives("v", 2, v=[1, 2])
 
 
-@each(
-    ("text", "x"),
-    [("log(x, 2)", -1.0), ("log10(x)", -1.0), ("acosh(x)", 0.5), ("asec(x)", 0.5), ("logit(x)", 2.0)],
-)
+@each(("text", "x"), [("log(x, 2)", -1.0), ("log10(x)", -1.0), ("acosh(x)", 0.5), ("asec(x)", 0.5), ("logit(x)", 2.0)])
 def test_all_orders_are_nan_outside_of_the_domain(text: str, x: float) -> None:
     """The definitions of some functions have numbers there."""
     assert all(map(math.isnan, towards_x(text, 4, x)))

@@ -72,7 +72,7 @@ def test_the_place_of_an_operation_is_its_operator_or_name(text: str, place: tup
 def groups(source: Source, node: Node) -> list[str]:
     """The names of the groups that a node was made for, innermost first."""
     found = []
-    group = source.group(node)
+    group = source.groups.get(node)
     while group is not None:
         found.append(group.name)
         group = group.parent
@@ -94,7 +94,7 @@ def test_an_expanded_node_knows_its_calls_and_stands_in_the_body() -> None:
 def test_every_call_is_a_group_with_its_arguments() -> None:
     program = read("f(t) = sin(t); a = f(x) + f(x); 2*a")
     (_, total), source = program.output.inputs, program.source
-    first, second = map(source.group, total.inputs)
+    first, second = map(source.groups.get, total.inputs)
     assert first is not second
     assert first is not None
     assert first.inputs == (program.leaves["x"],)
@@ -114,4 +114,4 @@ def test_a_node_of_another_graph_has_no_place() -> None:
     source = read("x").source
     assert source.line_and_column(variable("x")) is None
     assert source.span(variable("x")) is None
-    assert source.group(variable("x")) is None
+    assert source.groups.get(variable("x")) is None
