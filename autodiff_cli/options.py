@@ -279,6 +279,15 @@ def needs(option: str, other: str, message: str) -> Restriction:
     return Restriction(option, lambda explicit: other not in explicit, message)
 
 
+def all_need(options: Iterable[str], other: str, words: str) -> tuple[Restriction, ...]:
+    """Return the restrictions that each of several options of a command is refused without another one.
+
+    Args:
+        words: the other option, as the message names it.
+    """
+    return tuple(needs(option, other, f"{command_words(option)} needs {words}") for option in options)
+
+
 def excludes(option: str, reasons: Mapping[str, str], words: Callable[[str], str] = str) -> tuple[Restriction, ...]:
     """Return the restrictions that an option cannot be combined with any of several others, each with the reason or
     with what to do.

@@ -34,11 +34,11 @@ from autodiff_cli.options import (
     OptionError,
     OptionField,
     Restriction,
+    all_need,
     argument,
     at_least,
     between,
     check_restrictions,
-    command_words,
     is_explicit,
     needs,
     option,
@@ -142,21 +142,17 @@ class Parameter(NamedTuple):
         return self.metavar.startswith("[")
 
     def for_typer(self) -> inspect.Parameter:
-        """Return the parameter of a function with Typer's declaration of this option or argument."""
+        """Return the parameter of a function with Typer's declaration of this option."""
         import typer
 
         option = self.option
         kind: Any = list[self.kind] if self.repeats else self.kind  # type: ignore[name-defined]
-        declaration = (
-            typer.Option(
-                *option.flags,
-                metavar=option.metavar,
-                help=option.help,
-                rich_help_panel=option.group,
-                show_default=not isinstance(self.default, Enum),
-            )
-            if option.flags
-            else typer.Argument(metavar=option.metavar, help=option.help, show_default=False)
+        declaration = typer.Option(
+            *option.flags,
+            metavar=option.metavar,
+            help=option.help,
+            rich_help_panel=option.group,
+            show_default=not isinstance(self.default, Enum),
         )
         annotation: Any = Annotated[kind | None if self.default is None else kind, declaration]
         return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=self.default, annotation=annotation)
@@ -187,8 +183,6 @@ class Parameter(NamedTuple):
         """Whether the option can stand in place of a misspelt one with this value; None for no value."""
         if text is None or self.is_flag:
             return text is None and (self.is_flag or self.has_optional_value)
-        if self.choices and text not in self.choices:
-            return False
         try:
             value = self.convert(text, "")
         except BadInput:
@@ -329,7 +323,7 @@ class Command:
         def declared(**_: Any) -> None: ...
 
         declared.__doc__, declared.__name__ = self.function.__doc__, self.name
-        parameters = [each.for_typer() for each in self.parameters]
+        parameters = [each.for_typer() for each in self.parameters if each.option.flags]
         declared.__annotations__ = {each.name: each.annotation for each in parameters}
         declared.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -786,10 +780,7 @@ class UncertaintyRequest(CheckedOptions):
 
 UNCERTAIN = "an uncertain value"  # stands for uncertain values in tables of restrictions
 UNCERTAINTY_RESTRICTIONS = (
-    *(
-        needs(option, UNCERTAIN, f"{command_words(option)} needs uncertain values, such as --x 2+-0.1")
-        for option in ("correlation", "monte_carlo")
-    ),
+    *all_need(("correlation", "monte_carlo"), UNCERTAIN, "uncertain values, such as --x 2+-0.1"),
     needs("seed", "monte_carlo", "--seed needs --monte-carlo N; for a variable of this name, use --set seed={seed}"),
 )
 

@@ -46,10 +46,7 @@ _RESTRICTIONS = (
     *options.exclusive("precision", (*_ONE_POINT, "at", _RANGE)),
     *options.exclusive(_RANGE, (*_ONE_POINT, "at")),
     *options.exclusive("at", _ONE_POINT),
-    *(
-        options.needs(name, "at", f"{options.command_words(name)} needs --at FILE")
-        for name in options.option_fields(FileOptions)
-    ),
+    *options.all_need(options.option_fields(FileOptions), "at", "--at FILE"),
     options.needs("outputs", "jacobian", "--outputs needs --jacobian: add --jacobian"),
     *options.exclusive("jacobian", (name for name in _ONE_POINT if name not in ("jacobian", "outputs"))),
 )

@@ -367,10 +367,8 @@ def read_range(name: str, text: str) -> Range:
 def _check_columns(file: DataFile, columns: Sequence[str], value_texts: Mapping[str, str], formula: Formula) -> None:
     """Raise BadInput if no column is a variable, or a column also has a value."""
     if not columns:
-        variables = format_names(formula.variables, "`") or "it has none"
-        raise BadInput(
-            f"{file.name}: no column is a variable ({variables}); the columns are {format_names(file.names)}"
-        )
+        variables, names = format_names(formula.variables, "`") or "it has none", format_names(file.names)
+        raise BadInput(f"{file.name}: no column is a variable ({variables}); the columns are {names}")
     for column in columns:
         if column in value_texts:
             raise BadInput(f"`{column}` is a column of {file.name}, so it takes no value: leave --{column} out")

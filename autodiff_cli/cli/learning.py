@@ -152,8 +152,7 @@ def serve(
     """
     if any(importlib.util.find_spec(name) is None for name in _REQUIRED_PACKAGES):
         raise BadInput(f"serve needs {' and '.join(_REQUIRED_PACKAGES)}: pip install {' '.join(_REQUIRED_PACKAGES)}")
-    listener = _open_listener(port)
-    with listener:
+    with _open_listener(port) as listener:
         port = listener.getsockname()[1]
         address = f"http://{_HOST}:{port}/"
         call.environment.stdout.write(f"{address}  (press Ctrl-C to stop)\n")

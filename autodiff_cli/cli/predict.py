@@ -16,7 +16,7 @@ from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name, is_signed_number
 from autodiff_cli.language.names import joined_columns
-from autodiff_cli.options import Restriction, argument, command_words, exclusive, needs, option, option_fields
+from autodiff_cli.options import Restriction, all_need, argument, exclusive, option, option_fields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,7 @@ _PREDICTION_COLUMNS = 6  # estimated columns in memory besides the data: predict
 _RESTRICTIONS = (
     Restriction("data", lambda given: "inverse" in given, "--inverse takes no DATA: it needs only the new reading"),
     *exclusive("inverse", ("posterior", "probabilities", "residuals")),
-    *(needs(k, "data", f"{command_words(k)} needs DATA") for k in ("drop_missing", *option_fields(FileOptions))),
+    *all_need(("drop_missing", *option_fields(FileOptions)), "data", "DATA"),
 )
 
 

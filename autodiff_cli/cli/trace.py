@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,6 +23,7 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.options import (
     CheckedOptions,
     Restriction,
+    all_need,
     at_least,
     check_restrictions,
     command_words,
@@ -118,10 +118,7 @@ _RESTRICTIONS = (
         f"{cli.UNCERTAIN.removeprefix('an ')}: leave the errors out, or use text or json",
     ),
     *cli.UNCERTAINTY_RESTRICTIONS,
-    *(
-        needs(option, "row", f"{command_words(option)} needs a row of data: add DATA and --row N")
-        for option in ("loss", "family", *option_fields(FileOptions))
-    ),
+    *all_need(("loss", "family", *option_fields(FileOptions)), "row", "a row of data: add DATA and --row N"),
     needs("row", "data", "--row {row} needs a data file after the model: autodiff trace MODEL DATA --row {row}"),
     *(
         Restriction(
@@ -448,15 +445,11 @@ def _keyboard(environment: Environment, is_input_read: bool) -> Iterator[int | N
     if environment.stdin.isatty():
         yield environment.stdin.fileno()
         return
-    try:
-        source = os.open("/dev/tty", os.O_RDONLY) if is_input_read else None
-    except OSError:
+    with contextlib.ExitStack() as stack:
         source = None
-    try:
+        with contextlib.suppress(OSError):
+            source = stack.enter_context(open("/dev/tty", "rb", buffering=0)).fileno() if is_input_read else None
         yield source
-    finally:
-        if source is not None:
-            os.close(source)
 
 
 def _run(step_view: StepView, terminal: Terminal, environment: Environment) -> None:

@@ -27,6 +27,7 @@ from autodiff_cli.cli.environment import (
     open_data_files,
 )
 from autodiff_cli.data.dialect import FileOptions
+from autodiff_cli.language.errors import format_names
 from autodiff_cli.options import Restriction, argument, at_least, command_words, excludes, needs, option, option_fields
 from autodiff_cli.system import check_writable, write_text
 from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOption, FitOptions
@@ -225,7 +226,7 @@ def _run_fit(
     model: Model, source: DataSource, options: FitOptions, environment: Environment, files: _FitFiles, every: int | None
 ) -> _FitRun:
     """Fit a model while the table of its epochs is printed, or every N-th of them."""
-    from autodiff_cli.render.progress import EpochTable, columns_text, step_noun
+    from autodiff_cli.render.progress import EpochTable, step_noun
     from autodiff_cli.render.report import OutputGuard
     from autodiff_cli.training.fitting.fit import Interrupted, fit_objective
     from autodiff_cli.training.fitting.minimization import choose_method
@@ -234,7 +235,7 @@ def _run_fit(
     from autodiff_cli.training.objective.objective import Objective
     from autodiff_cli.training.options import ClusterError
 
-    title = model.text, f"data: {source.name}, {columns_text(model.columns)}", *model.notes, *model.warnings
+    title = model.text, f"data: {source.name}, columns {format_names(model.columns)}", *model.notes, *model.warnings
     guard = OutputGuard(environment.stdout) if files.paths or options.checkpoint else None
     bar = environment.progress_bar(options.epochs)
     table = EpochTable(_progress_paper(environment, guard), title, every, bar)

@@ -487,9 +487,7 @@ class GrowingArray:
 
 
 def arrow_floats(cells: Any) -> Array:
-    """Return a list, or an Arrow column of doubles, as floats with nan for missing values."""
-    if not hasattr(cells, "chunks"):
-        return np.array(cells, dtype=np.float64)
+    """Return an Arrow column of doubles as floats with nan for missing values."""
     return np.asarray(_fill_missing(math.nan, cells))
 
 

@@ -348,20 +348,18 @@ class _NumberedLines:
     """
 
     def __init__(self, first_row: str, rest: Iterable[str], dialect: DetectedDialect) -> None:
-        self._lines = iter([first_row] if first_row else [])
-        self._rest = iter(rest)
+        self._lines = itertools.chain([first_row] if first_row else [], rest)
         self._comment, self._is_blank = dialect.comment, dialect.delimiter == WHITESPACE
         self.number = dialect.header_lines
         self.within_record = self.at_end = False
 
     def __iter__(self) -> Iterator[str]:
-        for lines in (self._lines, self._rest):
-            for line in lines:
-                self.number += 1
-                if self._comment and not self.within_record and line.lstrip().startswith(self._comment):
-                    continue
-                self.within_record = True
-                yield line.replace("\t", " ").strip() if self._is_blank else line
+        for line in self._lines:
+            self.number += 1
+            if self._comment and not self.within_record and line.lstrip().startswith(self._comment):
+                continue
+            self.within_record = True
+            yield line.replace("\t", " ").strip() if self._is_blank else line
         self.at_end = True
         yield "\n"  # not a row, unless a quote is open
 

@@ -103,7 +103,6 @@ class DataFile:
         path: a path, or `-` for `stdin`.
         stdin: the stream that `-` stands for.
         options: how to read the file.
-        origins: the time from which dates and times are counted, by column; by default the first cell's.
         single_pass: read standard input row by row as data arrive, without keeping anything.
         spool_to_disk: keep the bytes of a pipe in a temporary file.
 
@@ -129,7 +128,6 @@ class DataFile:
         stdin: BinaryIO | None = None,
         *,
         options: FileOptions = DEFAULT_FILE_OPTIONS,
-        origins: Mapping[str, datetime | None] = MappingProxyType({}),
         single_pass: bool = False,
         spool_to_disk: bool = False,
         is_one_of_several: bool = False,
@@ -147,11 +145,9 @@ class DataFile:
         self._positions = group_pairs((name, position) for position, name in enumerate(names))
         self.names = tuple(filter(None, self._positions))
         self.parsers = {name: self.format.new_parser() for name in self.names}
-        self.use_origins(origins)
         self.filter_counts = FilterCounts()
-        self._row_filter = None
-        if options.where is not None:
-            self._row_filter = RowFilter(options.where, self.names, self.text_columns)
+        where = options.where
+        self._row_filter = None if where is None else RowFilter(where, self.names, self.text_columns)
 
     @property
     def text_columns(self) -> list[str]:
@@ -365,7 +361,7 @@ def open_data(
         DataError: for missing or unreadable files, and for files with different columns.
     """
     files = [path for pattern in paths for path in _expand_path(pattern)]
-    settings: dict[str, Any] = {"options": options, "origins": origins, "spool_to_disk": spool_to_disk}
+    settings: dict[str, Any] = {"options": options, "spool_to_disk": spool_to_disk}
     return DataSource([DataFile(path, stdin, **settings, is_one_of_several=len(files) > 1) for path in files], origins)
 
 
@@ -413,6 +409,7 @@ class DataSource:
                 file.label = file.name
         self.is_filtered = first.options.where is not None
         for file in files:
+            file.use_origins(origins)
             file.foreign_columns = {name: owner.name for name, owner in owners.items() if name not in file.parsers}
         if not self.common_names and len(files) > 1:
             raise DataError(f"{files[-1].name}: it has no column that all other files have")
@@ -544,8 +541,7 @@ class DataSource:
         for file in self.files:
             places = {} if self._has_same_order else file.column_positions(self.header)
             positions = [places[name] for name in self.header if places]
-            for block in file.iter_blocks((), _TEXT_BLOCK_ROWS):
-                cells = block.cells
+            for _, cells in file.iter_blocks((), _TEXT_BLOCK_ROWS):
                 if isinstance(cells, TextBatch):
                     cells = TextBatch(cells.batch.select(positions)) if positions else cells
                 elif positions:
@@ -572,9 +568,8 @@ class DataSource:
             raise DataError(f"{self.name}: there is no column {format_names(unknown, '`')}; {columns}")
         query = ColumnQuery(numbers, labels, MissingCells.KEEP, batch_rows=max(1, number))
         row = with_fallback(query, lambda query: self._read_row(query, number))
-        problems, missing = ProblemList(f"{self.name}: "), find_missing(row, numbers)
-        if missing:
-            problems.add_missing(missing, row, [number])
+        problems = ProblemList(f"{self.name}: ")
+        problems.add_missing(find_missing(row, numbers), row, [number])
         problems.raise_if_any()
         return row
 

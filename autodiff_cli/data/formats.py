@@ -16,7 +16,7 @@ import re
 import warnings
 import zipfile
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, BinaryIO, TypeAlias, cast
@@ -79,7 +79,7 @@ class ArrowFormat(abc.ABC):
         raise NotImplementedError
 
     @abc.abstractmethod
-    def _iter_tables(self, stream: BinaryIO, names: Sequence[str] | None, size: int) -> Iterator[Any]:
+    def _iter_tables(self, stream: BinaryIO, names: list[str] | None, size: int) -> Iterator[Any]:
         """Yield columns as tables of about `size` rows. Without names, yield all of them, in the order of the file."""
 
     @abc.abstractmethod
@@ -173,7 +173,7 @@ class Parquet(ArrowFormat):
 
     MAGIC = b"PAR1"
     title = "Parquet"
-    _row_groups: range | None = None  # None for all
+    _row_groups: list[int] | None = None  # None for all
 
     def _read_schema(self, stream: BinaryIO) -> Any:
         from pyarrow import parquet
@@ -184,22 +184,19 @@ class Parquet(ArrowFormat):
 
     def restrict(self, begin: int, end: int) -> None:
         """Restrict reading to some row groups."""
-        self._row_groups = range(begin, end)
+        self._row_groups = [*range(begin, end)]
 
     def estimate_rows(self) -> int:
         """Return the number of rows."""
         return self._rows
 
-    def _iter_tables(self, stream: BinaryIO, names: Sequence[str] | None, size: int) -> Iterator[Any]:
+    def _iter_tables(self, stream: BinaryIO, names: list[str] | None, size: int) -> Iterator[Any]:
         import pyarrow as pa
         from pyarrow import parquet
 
         # With a buffer, long row groups are not read as a whole.
         file = parquet.ParquetFile(stream, buffer_size=_COLUMN_BUFFER_BYTES, pre_buffer=False)
-        groups = range(file.num_row_groups) if self._row_groups is None else self._row_groups
-        for batch in file.iter_batches(
-            batch_size=size, columns=None if names is None else [*names], row_groups=[*groups]
-        ):
+        for batch in file.iter_batches(batch_size=size, row_groups=self._row_groups, columns=names):
             yield pa.Table.from_batches([batch])
 
 
@@ -222,7 +219,7 @@ class Feather(ArrowFormat):
             file = ipc.open_file(cast(io.IOBase, stream), options=ipc.IpcReadOptions(included_fields=[0]))
             return int(file.num_record_batches and file.num_record_batches * file.get_batch(0).num_rows)
 
-    def _iter_tables(self, stream: BinaryIO, names: Sequence[str] | None, size: int) -> Iterator[Any]:
+    def _iter_tables(self, stream: BinaryIO, names: list[str] | None, size: int) -> Iterator[Any]:
         import pyarrow as pa
         from pyarrow import ipc
 
@@ -276,7 +273,7 @@ class JsonLines(ArrowFormat):
         """Return the number of rows, estimated from the lengths of the first lines."""
         return self._source.estimate_lines()
 
-    def _iter_tables(self, stream: BinaryIO, names: Sequence[str] | None, size: int) -> Iterator[Any]:  # noqa: ARG002
+    def _iter_tables(self, stream: BinaryIO, names: list[str] | None, size: int) -> Iterator[Any]:  # noqa: ARG002
         import pyarrow as pa
 
         lines, kinds = 0, dict[str, str]()
@@ -383,7 +380,7 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
     zone, is_time = getattr(cells.type, "tz", None), pa.types.is_time(cells.type)
     if pa.types.is_duration(cells.type):
         spans = cells.cast(pa.duration("ns")).cast(pa.int64()).to_pylist()
-        return batches.arrow_floats([None if x is None else x / 10**9 for x in spans])
+        return np.array([None if x is None else x / 10**9 for x in spans], np.float64)
     parser.kind = CellKind.DATETIME
     if is_time or getattr(cells.type, "unit", "s") == "ns":
         kind, rate = pa.time64("ns") if is_time else pa.timestamp("ns", zone), 10**9
@@ -397,7 +394,7 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
     if not parser.counts_from(start + timedelta(microseconds=first * 10**6 // rate)):
         raise ValueError(f"times of the type {cells.type} cannot be counted from {parser.origin}")
     origin = (cast(datetime, parser.origin) - start) // timedelta(microseconds=1) * rate // 10**6
-    return batches.arrow_floats([None if x is None else (x - origin) / rate for x in ticks])  # rounded once
+    return np.array([None if x is None else (x - origin) / rate for x in ticks], np.float64)  # rounded once
 
 
 # --- Detection of formats
@@ -416,9 +413,8 @@ _MAX_SHEET_CHARS = 1 << 28  # characters of a sheet as text; a single cell far o
 
 def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
     """Return the format of a file. Raises DataError if it has no column names."""
-    if source.is_gzipped or source.first_bytes.lstrip(_LEADING_WHITESPACE).startswith(
-        (Parquet.MAGIC, Feather.MAGIC, JsonLines.MAGIC, _ZIP_MAGIC)
-    ):
+    not_delimited = (Parquet.MAGIC, Feather.MAGIC, JsonLines.MAGIC, _ZIP_MAGIC)
+    if source.is_gzipped or source.first_bytes.lstrip(_LEADING_WHITESPACE).startswith(not_delimited):
         source.buffer_all()  # only plain delimited text can be read as it arrives
     source.check_compressed_format()
     if source.first_bytes.startswith(_ZIP_MAGIC):
@@ -428,15 +424,14 @@ def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
     is_json = start.startswith(JsonLines.MAGIC) and (".json" in source.name or _JSON_START.match(start))
     if re.match(rb"\[\s*\{", start):
         raise DataError(f"{source.name}: JSON data have an object per line, and no list around them")
-    typed: list[type[ArrowFormat]] = [
-        kind for kind in (Parquet, Feather) if source.first_bytes.startswith(kind.MAGIC)
-    ] or [JsonLines] * bool(is_json)
-    if not typed:
+    lines = JsonLines if is_json else None
+    typed = next((kind for kind in (Parquet, Feather) if source.first_bytes.startswith(kind.MAGIC)), lines)
+    if typed is None:
         _refuse_options(source, dialect, ("sheet",), "text")
         return DelimitedText(source, dialect)
     ignored = ("delimiter", "decimal", "comment", "no_header", "skip", "units_row", "sheet")
-    _refuse_options(source, dialect, ignored if typed == [JsonLines] else (*ignored, "encoding"), typed[0].title)
-    return typed[0](source, dialect.date_format)
+    _refuse_options(source, dialect, ignored if typed is JsonLines else (*ignored, "encoding"), typed.title)
+    return typed(source, dialect.date_format)
 
 
 def _refuse_options(source: ByteSource, dialect: FileOptions, ignored: Iterable[str], kind: str) -> None:

@@ -180,15 +180,19 @@ class TemporaryBytes:
             return int(self._stream.readinto(buffer))
 
 
-class _TemporaryStream(io.RawIOBase):
+class _ReadableStream(io.RawIOBase):
+    """The base of streams that can be read."""
+
+    def readable(self) -> bool:
+        return True
+
+
+class _TemporaryStream(_ReadableStream):
     """A stream over temporary bytes with its own position, so that several readers can share the file."""
 
     def __init__(self, content: TemporaryBytes) -> None:
         self._content = content
         self._at = 0
-
-    def readable(self) -> bool:
-        return True
 
     def readinto(self, buffer: Any) -> int:
         count = self._content.read_into(buffer, self._at)
@@ -256,9 +260,8 @@ def _spool_to_disk(pieces: list[bytes], stream: BinaryIO, name: str) -> Temporar
     """
     folder = cache_folder()
     if folder is None:
-        raise DataError(
-            f"{name}: streaming needs a copy on disk, but the cache is off (AUTODIFF_CACHE=off) or has no folder"
-        )
+        reason = "the cache is off (AUTODIFF_CACHE=off) or has no folder"
+        raise DataError(f"{name}: streaming needs a copy on disk, but {reason}")
     spool = None
     while piece := pieces.pop(0) if pieces else stream.read(_SPOOL_READ_BYTES):
         try:
@@ -277,7 +280,7 @@ MAX_LINE_BYTES = 1 << 26  # bytes; longer lines are not data
 _TAIL_BYTES = 1 << 10  # bytes at the end of a piece that are searched first: most lines are short
 
 
-class BoundedLineStream(io.RawIOBase):
+class BoundedLineStream(_ReadableStream):
     """A stream of text that raises OSError for an implausibly long line, before it fills the memory: a small gzip file
     can expand to any size.
 
@@ -288,9 +291,6 @@ class BoundedLineStream(io.RawIOBase):
     def __init__(self, stream: BinaryIO) -> None:
         self._stream: Any = stream
         self._line_bytes = 0  # bytes of the current line so far
-
-    def readable(self) -> bool:
-        return True
 
     def seekable(self) -> bool:
         return bool(self._stream.seekable())
@@ -313,15 +313,12 @@ class BoundedLineStream(io.RawIOBase):
         return count
 
 
-class ByteChunkStream(io.RawIOBase):
+class ByteChunkStream(_ReadableStream):
     """A stream of bytes from an iterator of chunks."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
         self._rest = b""
-
-    def readable(self) -> bool:
-        return True
 
     def readinto(self, buffer: Any) -> int:
         if not self._rest:

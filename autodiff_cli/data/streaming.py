@@ -353,15 +353,14 @@ class StreamedColumns:
 
     def _read_files(self, names: Sequence[str]) -> Generator[Chunk]:
         """Yield chunks read from the files in advance, and update the checksum of each column."""
-        buffers = [{name: buffer[name] for name in names} for buffer in self._buffers]
-        for columns, count in prefetch(self._iter_file_chunks(names, buffers)):
+        for columns, count in prefetch(self._iter_file_chunks(names)):
             for name in names:
                 self._checksums[name] = extend_checksum(self._checksums[name], columns[name][:count])
             yield columns, count
 
-    def _iter_file_chunks(self, names: Sequence[str], buffers: Sequence[dict[str, Array]]) -> Generator[Chunk]:
+    def _iter_file_chunks(self, names: Sequence[str]) -> Generator[Chunk]:
         """Yield chunks of complete rows from the files."""
-        chunks = Rechunker(self.chunk, buffers)
+        chunks = Rechunker(self.chunk, [{name: buffer[name] for name in names} for buffer in self._buffers])
         texts = {name for name in self.label_names if label_key(name) in names}
         numbers = {name for name in self.numeric_names if name in names}
         batches = self.source.iter_batches(dataclasses.replace(self._query, numbers=numbers, labels=texts))

@@ -169,15 +169,13 @@ class MemoryDataset:
         if len(set(lengths.values())) > 1:
             lengths_text = format_names([f"`{name}` has {length}" for name, length in lengths.items()])
             raise DataError(f"the columns differ in length: {lengths_text}")
-        rows = left = next(iter(lengths.values()))
-        missing = find_missing(both, ())
-        mask = ~np.logical_or.reduce([*missing.values()]) if missing else None
-        if mask is not None:
+        rows, missing = next(iter(lengths.values())), find_missing(both, ())
+        if not drop_missing:
             problems = ProblemList()
-            if not drop_missing:
-                problems.add_missing(missing, both, range(1, rows + 1))
+            problems.add_missing(missing, both, range(1, rows + 1))
             problems.raise_if_any()
-            left = int(np.count_nonzero(mask))
+        mask = ~np.logical_or.reduce([*missing.values()]) if missing else None
+        left = rows if mask is None else int(np.count_nonzero(mask))
         columns, label_columns = select_rows(columns, mask), select_rows(label_columns, mask)
         table = Table(columns, left, rows - left, label_columns, mask)
         check_has_rows(table)

@@ -469,8 +469,7 @@ class ExportProgram:
         roots = [*parts[0], *all_slopes, *chain(*hessian)]
         named_parts = zip(parts[1 + len(slopes) :], formula.names.values(), strict=True)
         intermediates = {part[0]: name for part, name in named_parts if len(part) == 1}
-        shapes = {variable.name: variable.shape for variable in self.variables if variable.is_single_leaf}
-        arrays = {name: shape for name, shape in shapes.items() if shape}
+        arrays = {each.name: each.shape for each in self.variables if each.shape and each.is_single_leaf}
         graphs = graph_pass([*roots, *intermediates], arrays)
         self.roots = graphs[: len(roots)]
         needed = {*topological_order(self.roots)}

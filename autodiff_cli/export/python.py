@@ -79,10 +79,9 @@ class DictSyntax(NamedTuple):
 
 def wrap_expression(start: str, text: str, indent: str) -> list[str]:
     """Return a statement that ends in an expression, wrapped in brackets if it needs several lines."""
-    width = LINE_WIDTH
-    if len(start + text) <= width:
+    if len(start + text) <= LINE_WIDTH:
         return [start + text]
-    return [f"{start}(", *(f"{indent}{part}" for part in wrap_statement(text, "", width - 8)), ")"]
+    return [f"{start}(", *(f"{indent}{part}" for part in wrap_statement(text, "", LINE_WIDTH - 8)), ")"]
 
 
 # --- Python with `math` alone
@@ -106,16 +105,16 @@ def python_source(program: ExportProgram) -> str:
     layout = SourceLayout(program, LIBRARIES["python"](), PYTHON_NAMES, indexed_element, _PYTHON_RESERVED)
     assert isinstance(layout.library, PythonLibrary)
     body = [*docstring(layout, program.origin), *statements(layout), *results(layout, layout.value)]
-    functions = [text for text in layout.library.texts.values() if text]
-    return module(layout, _import_math([*body, *functions]) + layout.library.imports, functions, body)
+    return module(layout, _import_math([*body, *layout.library.texts.values()]) + layout.library.imports, body)
 
 
 def _import_math(texts: Iterable[str]) -> str:
     return "import math\n" if any("math." in text for text in texts) else ""
 
 
-def module(layout: SourceLayout, imports: str, functions: Sequence[str], body: Sequence[str]) -> str:
+def module(layout: SourceLayout, imports: str, body: Sequence[str]) -> str:
     """Return a module: imports, the functions that the exported function calls, and that function with its body."""
+    functions = layout.library.texts.values()
     parameters = ", ".join(layout.names[variable.name] for variable in layout.program.variables)
     head = f"def {layout.program.options.name}({parameters}):\n"
     return "\n\n".join(filter(None, [imports, *functions, head + indent_lines(body, INDENT)]))
@@ -171,10 +170,9 @@ def numpy_source(program: ExportProgram) -> str:
         'with np.errstate(all="ignore"):',
         *(INDENT + line for line in [*statements(layout), *_numpy_results(layout)]),
     ]
-    functions = [text for text in layout.library.texts.values() if text]
-    standard = _import_math(functions) + layout.library.imports
+    standard = _import_math(layout.library.texts.values()) + layout.library.imports
     imports = (f"{standard}\n" if standard else "") + "import numpy as np\n"
-    return module(layout, imports, functions, body)
+    return module(layout, imports, body)
 
 
 def _single_numbers(layout: SourceLayout) -> list[str]:
@@ -224,7 +222,7 @@ def jax_source(program: ExportProgram) -> str:
     uses = "jax." in "\n".join(body)
     use = 'Unless `jax.config.update("jax_enable_x64", True)` is called first, JAX computes in single precision.'
     imports = ("import jax\n" if uses else "") + "import jax.numpy as jnp\n"
-    return module(layout, imports, [], [*_framework_docstring(layout, use), *body])
+    return module(layout, imports, [*_framework_docstring(layout, use), *body])
 
 
 def torch_source(program: ExportProgram) -> str:
@@ -233,7 +231,7 @@ def torch_source(program: ExportProgram) -> str:
     inputs = _converted_inputs(layout, "torch.as_tensor({}, dtype=torch.float64)")
     use = "For tensors that require gradients, call `.backward()` on the result."
     body = [*_framework_docstring(layout, use), *inputs, *statements(layout), *results(layout, layout.value)]
-    return module(layout, "import torch\n", [], body)
+    return module(layout, "import torch\n", body)
 
 
 def _framework_docstring(layout: SourceLayout, use: str) -> Iterator[str]:

@@ -128,8 +128,6 @@ def write_posteriors(paper: Paper, fits: Sequence[tuple[tuple[str, ...], FittedM
 
 def _write_random_effects(paper: Paper, fit: FittedModel) -> None:
     """Write the distributions of the random effects, and their modes if there are few."""
-    if not fit.random_effects:
-        return
     show = paper.brief
     rows, modes = [], []
     for name, effect in fit.random_effects.items():

@@ -271,8 +271,8 @@ def _model_warnings(compared: ComparedModel) -> list[str]:
 
 
 def _comparison_table(comparison: Comparison, show: NumberFormat) -> TextTable:
-    def cell(value: float | None) -> str:
-        return NO_VALUE if value is None or math.isnan(value) else show(value)
+    def cell(value: float | None, write: NumberFormat = show) -> str:
+        return NO_VALUE if value is None or math.isnan(value) else write(value)
 
     weight = Column("weight", is_number=True, is_optional=True)
     columns = (*number_columns("", "k", "loss", "AICc", "ΔAICc"), weight, *number_columns("BIC"))
@@ -283,18 +283,13 @@ def _comparison_table(comparison: Comparison, show: NumberFormat) -> TextTable:
     rows = []
     for place, compared in enumerate(comparison.models, 1):
         fit = compared.fit
-        figures = [str(place), str(compared.k), cell(fit.loss), cell(fit.aicc), _fixed_or_dash(compared.delta, ".2f")]
-        figures += [_fixed_or_dash(compared.weight, ".3f"), cell(fit.bic)]
+        figures = [str(place), str(compared.k), cell(fit.loss), cell(fit.aicc), cell(compared.delta, "{:.2f}".format)]
+        figures += [cell(compared.weight, "{:.3f}".format), cell(fit.bic)]
         if has_draws:
             loo = compared.loo or LeaveOneOut(*[math.nan] * 4)
-            pairs = ((loo.elpd, ".1f"), (loo.se, ".1f"), (loo.max_k, ".2f"))
-            figures += [_fixed_or_dash(*pair) for pair in pairs]
+            figures += [*(cell(x, "{:.1f}".format) for x in (loo.elpd, loo.se)), cell(loo.max_k, "{:.2f}".format)]
         rows.append((*figures, cell(compared.cv_error)) if comparison.folds else (*figures,))
     return TextTable(columns, rows)
-
-
-def _fixed_or_dash(value: float | None, format_spec: str) -> str:
-    return NO_VALUE if value is None or math.isnan(value) else format(value, format_spec)
 
 
 def _comparison_document(comparison: Comparison) -> dict[str, Any]:

@@ -320,9 +320,8 @@ class Rounding:
         """
         if digits is not None:
             return cls(*number_formats(digits))
-        if not (
-            isinstance(value, float) and isinstance(error, float) and math.isfinite(value) and 0 < error < math.inf
-        ):
+        are_floats = isinstance(value, float) and isinstance(error, float)
+        if not (are_floats and math.isfinite(value) and 0 < error < math.inf):
             brief = number_formats(TABLE_DIGITS)[1]
             return cls(brief, brief)
         if error > _MAX_ERROR_RATIO * abs(value) > 0:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.explain.record import NodeWarning, Trace
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from autodiff_cli.explain.precision import Interval, ProvenBounds
     from autodiff_cli.export.languages import FrameworkGradient
     from autodiff_cli.formula.uncertainty import Uncertainty
-
-OptionSpelling: TypeAlias = Callable[[str, str], str]  # the command-line option that sets a variable (name, value)
 
 MAX_EXAMPLE_LENGTH = 4  # elements shown along each axis of an example of an array, to fit on a line
 
@@ -61,9 +59,8 @@ def _write_uncertainty(paper: Paper, title: str, uncertainty: Uncertainty) -> No
     paper.heading(f"{title}, to first order")
     paper.line(f"  standard error of the value = {brief(uncertainty.stderr)}", Style.STRONG)
     for name, share in uncertainty.shares.items():
-        paper.line(
-            f"  from {name}: {100 * share:.1f} % of its variance" if share == share else f"  from {name}: unknown"
-        )
+        part = f"{100 * share:.1f} % of its variance" if share == share else "unknown"
+        paper.line(f"  from {name}: {part}")
     if second is not None:
         paper.heading(f"{title}, to second order")
         paper.line(f"  mean = {brief(second.mean)}, standard error = {brief(second.stderr)}")
@@ -152,14 +149,20 @@ def write_warnings(paper: Paper, warnings: Sequence[NodeWarning]) -> None:
 # --- Higher derivatives, directions, Jacobians ---
 
 
-def formulas_report(expression: Formula, request: HigherDerivatives, spell_option: OptionSpelling) -> Report:
-    """Report all requested derivatives as formulas, and how to evaluate them."""
+def formulas_report(expression: Formula, request: HigherDerivatives, spell_option: Callable[[str, str], str]) -> Report:
+    """Report all requested derivatives as formulas, and how to evaluate them.
+
+    Args:
+        spell_option: returns the command-line option that gives a variable a value, from its name and the value.
+    """
 
     def write(paper: Paper) -> None:
         for name, derivative in (request.formulas or {}).items():
             write_formula(paper, f"d/d{name}", derivative)
-        for row, column, derivative in _upper_triangle(request.hessian or {}):
-            write_formula(paper, f"d^2/d{row}^2" if row == column else f"d^2/d{row}d{column}", derivative)
+        hessian = request.hessian or {}
+        for row, column in itertools.combinations_with_replacement(hessian, 2):  # it is symmetric
+            name = f"d^2/d{row}^2" if row == column else f"d^2/d{row}d{column}"
+            write_formula(paper, name, hessian[row][column])
         if request.derivative is not None:
             write_formula(paper, _derivative_name(request), request.derivative)
         for output, derivatives in (request.jacobian or {}).items():
@@ -245,14 +248,6 @@ def _derivative_fields(request: HigherDerivatives) -> dict[str, Any]:
     names = ("tangents", "hessian", "directional", "derivative", "jacobian", "outputs")
     fields = {"derivatives": request.formulas, **{name: getattr(request, name) for name in names}}
     return {name: to_json(field) for name, field in fields.items() if field is not None}
-
-
-def _upper_triangle(matrix: DerivativeMatrix) -> Iterator[tuple[str, str, Formula]]:
-    """Yield the row, the column and the entry of a symmetric matrix on and above its diagonal."""
-    names = list(matrix)
-    for k, row in enumerate(names):
-        for column in names[k:]:
-            yield row, column, matrix[row][column]
 
 
 def _derivative_name(request: HigherDerivatives) -> str:

@@ -335,10 +335,9 @@ def layout_in_parts(
     if not frames:
         return None
     outermost: list[int] = []
-    for k, frame in enumerate(frames):
-        outermost.append(k if frame.outer is None else outermost[frame.outer])
     part_of: list[int | None] = [None] * len(nodes)  # the part of each position
     for k, frame in enumerate(frames):
+        outermost.append(k if frame.outer is None else outermost[frame.outer])
         for i in frame.nodes:
             part_of[i] = outermost[k]
     settled = {i for frame in frames for i in frame.nodes} | {target for _, target in edges}

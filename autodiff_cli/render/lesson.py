@@ -41,10 +41,8 @@ def lesson_list_report(titles: Mapping[str, str]) -> Report:
         paper.table(TextTable((Column("lesson"), Column("topic")), [*titles.items()]))
         paper.line()
         first = next(iter(titles))
-        paper.line(
-            f"Run `autodiff lesson {first}` to start a lesson; add `-o {first}.html` to write it as a page.",
-            Style.FAINT,
-        )
+        hint = f"Run `autodiff lesson {first}` to start a lesson; add `-o {first}.html` to write it as a page."
+        paper.line(hint, Style.FAINT)
 
     listed = [{"name": name, "title": title} for name, title in titles.items()]
     return Report(write, lambda: [{"lessons": listed}])

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, TextIO
 
-from autodiff_cli.language.errors import format_names
 from autodiff_cli.render.formatting import shorten_middle, single_line
 from autodiff_cli.render.report import Paper, Style
 
@@ -35,11 +34,6 @@ def method_name(method: str) -> str:
 def step_noun(method: str) -> str:
     """Return the word for one step of an optimizer: "iteration" for least squares and L-BFGS, else "epoch"."""
     return "iteration" if method in _METHOD_NAMES else "epoch"
-
-
-def columns_text(names: Sequence[str]) -> str:
-    """Return the columns that a model uses; a long list is abbreviated."""
-    return f"columns {format_names(names)}"
 
 
 def _short_model(text: str) -> str:

@@ -184,14 +184,11 @@ class TerminalPaper(Paper):
         first, last = self.head_and_tail(len(table.rows))
         titles, rows = TextTable(table.columns, [*table.rows[:first], *table.rows[len(table.rows) - last :]]).escaped()
         gap_after = first if first + last < len(table.rows) else None
-        needed = [k for k, column in enumerate(titles) if not column.is_optional]
-        narrow = [titles[k] for k in needed], [[row[k] for k in needed] for row in rows]
-        if self._has_room_for(titles, rows):
-            self._write_columns(titles, rows, gap_after)
-        elif self._has_room_for(*narrow):
-            self._write_columns(*narrow, gap_after)
-        else:
-            self._write_stacked(*narrow, gap_after)
+        if not self._has_room_for(titles, rows):
+            needed = [k for k, column in enumerate(titles) if not column.is_optional]
+            titles, rows = tuple(titles[k] for k in needed), [tuple(row[k] for k in needed) for row in rows]
+        write = self._write_columns if self._has_room_for(titles, rows) else self._write_stacked
+        write(titles, rows, gap_after)
         self.write_omitted(len(table.rows) - first - last, "row")
 
     def has_room_for(self, table: TextTable) -> bool:

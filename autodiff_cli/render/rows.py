@@ -145,12 +145,10 @@ class GradientTable:
             yield columns, cells, results, correct
 
     def _write(self, paper: Paper) -> None:
-        header: Sequence[str] | None = [*self.header, *self.result_columns]
         show = None if paper.digits is None else digits_format(paper.digits)
-        for columns, cells, results, _ in self._compute():
-            if header is not None:
-                paper.stream.write(csv_text([header]))
-                header = None
+        for block, (columns, cells, results, _) in enumerate(self._compute()):
+            if block == 0:
+                paper.stream.write(csv_text([[*self.header, *self.result_columns]]))
             coordinates = [columns[name] for name in self.header] if cells is None else []
             paper.stream.write(csv_rows(cells, results, show, coordinates))
 

@@ -192,11 +192,8 @@ def latex_formula(
             operands = []
             for child in node.inputs:
                 part = fragments[child]
-                if (
-                    child.op is not None
-                    and child not in known
-                    and latex_width(part.text) > max_width // (2 * len(node.inputs))
-                ):
+                is_long = latex_width(part.text) > max_width // (2 * len(node.inputs))
+                if child.op is not None and child not in known and is_long:
                     name = fresh(child)
                     parts.append((name, LATEX.coerce(part).text))
                     part = fragments[child] = Fragment(name)
@@ -342,7 +339,7 @@ class _Solution:
         def fresh(node: Node) -> str:
             return self._node_symbols[index[node]]
 
-        for node in (*named, self._nodes[trace.tape.outputs[0]]):
+        for node in dict.fromkeys((*named, self._nodes[trace.tape.outputs[0]])):
             others = {other: part for other, part in named.items() if other is not node}
             if node.op is None:
                 if node not in named:
@@ -352,8 +349,6 @@ class _Solution:
             for name, part in parts:
                 yield f"{name} &= {part}"
             yield f"{self._node_symbols[index[node]]} &= {text}"
-            if node is self._nodes[trace.tape.outputs[0]]:
-                break
 
     def _forward_rows(self) -> Iterator[str]:
         """Yield each operation in symbols, then with numbers, then its result."""
@@ -396,9 +391,8 @@ class _Solution:
         if not arriving:
             yield rf"{left_side} &= 0 \qquad \text{{(no contributions)}}"
             return
-        if any(contribution.local is None for _, contribution in arriving) or not self._are_scalars(
-            [i, *(user for user, _ in users)]
-        ):
+        are_scalars = self._are_scalars([i, *(user for user, _ in users)])
+        if not are_scalars or any(contribution.local is None for _, contribution in arriving):
             terms = [self._structural_term(user, contribution) for user, contribution in arriving]
             yield from equation_rows(left_side, [terms, [result]])
             return
@@ -425,10 +419,9 @@ class _Solution:
         """Return a local derivative in symbols; as a number if the operation selects, or the formula is too long."""
         op, inputs = self._nodes[user].operation, self._trace.tape.inputs[user]
         as_number = latex_product([Fragment(""), self._number(contribution.local)]).removeprefix(r" \cdot ")
-        is_number = self._are_scalars([user, *inputs])
-        if op.gate in (Gate.ROUTE, Gate.BLOCK) or (
-            is_number and not is_readable_form_equal(self._trace, user, contribution)
-        ):
+        if op.gate in (Gate.ROUTE, Gate.BLOCK):
+            return as_number
+        if self._are_scalars([user, *inputs]) and not is_readable_form_equal(self._trace, user, contribution):
             return as_number
         rule = op.derivative_rule(len(inputs))
         constants = {

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
+from functools import partial, reduce
 from html import escape
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -363,11 +363,9 @@ def _count_text(total: int) -> str:
 def _product_text(path: Path, show: NumberFormat) -> str:
     if not path.local_derivatives:
         return "the variable is the output, so 1"
-    factors = [show(local) for local in path.local_derivatives]
-    product = _join_abbreviated(
-        " × ", [factors[0], *(f"({text})" if text.startswith("-") else text for text in factors[1:])]
-    )
-    return product if len(factors) == 1 else f"{product} = {show(path.product)}"
+    first, *others = (show(local) for local in path.local_derivatives)
+    product = _join_abbreviated(" × ", [first, *(f"({text})" if text.startswith("-") else text for text in others)])
+    return product if not others else f"{product} = {show(path.product)}"
 
 
 def _sum_text(paths: Paths, gradient: float, show: NumberFormat) -> str:
@@ -375,9 +373,7 @@ def _sum_text(paths: Paths, gradient: float, show: NumberFormat) -> str:
     terms = [show(path.product) for path in paths.listed] + ([show(paths.rest)] if paths.unlisted else [])
     if not 1 < len(terms) <= MAX_SUM_TERMS:
         return f"total: {result}"
-    total = terms[0]
-    for term in terms[1:]:
-        total = format_operation_on_numbers(get_op("add"), [total, term])
+    total = reduce(lambda total, term: format_operation_on_numbers(get_op("add"), [total, term]), terms)
     return f"total: {total} = {show(gradient)} = d/d{paths.name}"
 
 
