@@ -103,7 +103,7 @@ class DataFile:
         path: a path, or `-` for `stdin`.
         stdin: the stream that `-` stands for.
         options: how to read the file.
-        single_pass: read standard input row by row as data arrive, without keeping anything.
+        single_pass: read standard input row by row as data arrive, without keeping anything, unless rows are filtered.
         spool_to_disk: keep the bytes of a pipe in a temporary file.
 
     Attributes:
@@ -132,6 +132,8 @@ class DataFile:
         spool_to_disk: bool = False,
         is_one_of_several: bool = False,
     ) -> None:
+        where = options.where
+        single_pass &= where is None  # a filter needs to know the types of columns before the first row
         source = self.source = ByteSource(
             path, stdin, single_pass=single_pass, spool_to_disk=spool_to_disk, encoding=options.encoding
         )
@@ -146,7 +148,6 @@ class DataFile:
         self.names = tuple(filter(None, self._positions))
         self.parsers = {name: self.format.new_parser() for name in self.names}
         self.filter_counts = FilterCounts()
-        where = options.where
         self._row_filter = None if where is None else RowFilter(where, self.names, self.text_columns)
 
     @property

@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import math
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -280,3 +281,30 @@ def test_arrays_may_be_the_same_at_all_points() -> None:
         refused = run_cli(line)
         assert (refused.status, refused) == (2, "")
         assert message in refused.stderr
+
+
+@each(
+    "options",
+    [
+        [],
+        ["--where", "x > 500"],
+        ["--where", "s == 'A'"],
+        ["--comment", "%"],
+        ["--skip", "0"],
+        ["--units-row"],
+        ["--sigma", "x=e"],
+        ["--where", "s == 'A' and x < 10", "--sigma", "x=e", "--units-row"],
+    ],
+)
+def test_points_from_standard_input_are_those_of_a_file(options: list[str]) -> None:
+    """Standard input is read once, as rows arrive; nothing that has to look ahead may lose rows."""
+    units = "m,m,\n" if "--units-row" in options else ""
+    text = "x,e,s\n" + units + "".join(f"{k},0.1,{'AB'[k % 2]}\n" for k in range(12_000))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "points.csv"
+        path.write_text(text)
+        of_file = run_cli(["grad", "x^2", "--at", str(path), *options])
+    of_stream = run_cli(["grad", "x^2", "--at", "-", *options], stdin=text)
+    assert (of_file.status, of_stream.status) == (0, 0)
+    assert of_stream == of_file
+    assert len(of_stream.splitlines()) > (5 if "--where" in options else 12_000)
