@@ -658,7 +658,7 @@ def _square_in_quadratic(x: Number, bits: int) -> int:
 def _integer_relation(numbers: Sequence[arb], bits: int) -> tuple[int, ...]:
     """Return small integers with which a sum of numbers is nearly 0 (Lenstra, Lenstra and Lovász); zeros for none."""
     size = len(numbers)
-    scaled = [(as_fraction(x.mid()) * fmpq(2) ** (bits - _RELATION_GUARD)).floor() for x in numbers]
+    scaled = [((as_fraction(x.mid()) or fmpq(0)) * fmpq(2) ** (bits - _RELATION_GUARD)).floor() for x in numbers]
     rows = [[*(int(i == k) for k in range(size)), scaled[i]] for i in range(size)]
     *relation, _ = map(int, fmpz_mat(rows).lll().table()[0])
     return tuple(relation) if max(map(abs, relation)) < 2 ** (bits // 8) else (0,) * size
@@ -674,11 +674,11 @@ def _exact_value(op: Op, inputs: Sequence[fmpq]) -> Any:
 
 
 def as_fraction(x: Number) -> Any:
-    """Return an exact number as a fraction; None for others."""
+    """Return an exact number as a fraction; None for others, and for those whose fractions would fill the memory."""
     if isinstance(x, fmpq) or not ball.is_exact(x):
         return x if isinstance(x, fmpq) else None
     significand, exponent = x.man_exp()
-    return fmpq(significand) * fmpq(2) ** exponent
+    return fmpq(significand) * fmpq(2) ** exponent if abs(exponent) < ball.MAX_INTEGER_BITS else None
 
 
 # --- Kinks ---

@@ -253,8 +253,12 @@ class BoxProblem:
             low, high = float_bounds(x)
             return low + 0.0, high + 0.0
         below, above = (x.lower(), x.upper()) if isinstance(x, arb) else (x, x)
-        below, above = proof.as_fraction(below), proof.as_fraction(above)
-        return ball.format_digits(below, self.digits, fmpq.floor), ball.format_digits(above, self.digits, fmpq.ceil)
+        low, high = proof.as_fraction(below), proof.as_fraction(above)
+        if low is None or high is None:  # decimals of balls have more correct digits than this margin
+            margin = fmpq(1, 10**9)
+            down, up = (lambda end: (end - margin).floor()), (lambda end: (end + margin).ceil())
+            return ball.format_digits(below, self.digits, down), ball.format_digits(above, self.digits, up)
+        return ball.format_digits(low, self.digits, fmpq.floor), ball.format_digits(high, self.digits, fmpq.ceil)
 
 
 def read_problem(

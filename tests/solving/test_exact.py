@@ -10,7 +10,9 @@ import pytest
 from flint import arb, fmpq, fmpq_poly
 from hypothesis import given
 from hypothesis import strategies as st
+from mpmath import mp
 
+import autodiff_cli as ad
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import constant, variable
@@ -226,6 +228,23 @@ def test_exact_numbers_as_fractions() -> None:
     assert proof.as_fraction(arb(0.375)) == fmpq(3, 8)
     assert proof.as_fraction(arb(-6)) == -6
     assert proof.as_fraction(arb(1, 1e-9)) is None
+    assert proof.as_fraction(arb(2) ** -1000) == fmpq(1, 2**1000)
+    for exponent in (10**8, -(10**8), 10**15, -(10**15)):  # GMP ends the process for the longest
+        assert proof.as_fraction(arb(2) ** exponent) is None
+
+
+def test_numbers_whose_fractions_would_fill_the_memory_are_balls() -> None:
+    assert ad.parse("x - exp2(1e15)").solve(x=(0, 1)).complete
+    (root,) = ad.parse("x*exp2(1e18)").solve(x=(0, 1)).roots
+    assert root.point == {"x": 0.0}
+    for text in ("where(x > exp2(-1e17), x, 1)", "exp2(1e15) % 3 + x", "round(exp2(1e14))*x - 1"):
+        assert not ad.parse(text).solve(x=(0, 1)).complete
+    (best,) = ad.parse("exp2(1e9) + x").maximize(x=(0, 1), precision=20).points
+    with mp.workdps(40):
+        exact = mp.mpf(2) ** (10**9) + 1
+        low, high = map(mp.mpf, best.value_enclosure)
+        assert low <= exact <= high
+        assert (high - low) / exact < 1e-18
 
 
 def test_enclosures_overlap_if_all_their_coordinates_do() -> None:
