@@ -206,7 +206,7 @@ def _divide(a: Intervals, b: Intervals) -> Intervals:
 
 def _power(x: Intervals, y: Intervals) -> Intervals:
     exponent = y.lower.flat[0] if y.lower.size else 0.0
-    if np.all((y.lower == exponent) & (y.upper == exponent)) and exponent == round(exponent):
+    if np.all((y.lower == exponent) & (y.upper == exponent)) and exponent.is_integer():
         z = _integer_power(x, exponent)
         return z._replace(is_continuous=z.is_continuous & y.is_continuous)
     # For x from 0 on, x^y is monotonic in x and in y, so its extremes are at corners.

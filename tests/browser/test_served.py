@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -113,8 +114,12 @@ def test_a_file_is_fitted_and_a_row_traced(page: Page, tmp_path: Path) -> None:
     page.get_by_role("textbox", name="Model").fill("y ~ a*exp(-b*x)")
     page.get_by_label("Data").set_input_files(file)
     page.get_by_label("Optimizer").select_option("adam")
+    page.get_by_label("Learning rate").fill("0.2")
     page.get_by_label("Epochs").fill("9")
-    press(page, "Fit")
+    with page.expect_request("**/fit?*") as request:
+        press(page, "Fit")
+    query = parse_qs(urlsplit(request.value.url).query)
+    assert {"optimizer": ["adam"], "learning_rate": ["0.2"], "epochs": ["9"]}.items() <= query.items()
     page.get_by_label("Row").wait_for()
     assert "adam" in page.get_by_role("status").inner_text()
     press(page, "Watch it learn")

@@ -144,6 +144,21 @@ def test_nothing_is_defined_where_an_operand_may_not_be(name: str) -> None:
                 assert not function(*operands).is_continuous, (ends, k)
 
 
+@each(
+    "name",
+    [name for name in INTERVALS.table if get_op(name).max_inputs in (1, 2) and name not in (*CHOICES, "direction")],
+)
+@ignore_float_errors()
+def test_values_at_infinities_are_enclosed(name: str) -> None:
+    count = get_op(name).max_inputs or 1
+    of_floats, of_intervals = (kind.function(get_op(name), count) for kind in (FLOATS, INTERVALS))
+    for point in itertools.product((-math.inf, -2.0, 0.5, 3.0, math.inf), repeat=count):
+        found = of_intervals(*(Intervals.between(x, x) for x in point))
+        value = of_floats(*point)
+        is_enclosed = found.lower - 1e-12 * abs(value) <= value <= found.upper + 1e-12 * abs(value)
+        assert math.isnan(value) or is_enclosed or value in (found.lower, found.upper), point
+
+
 GRID = (-1.0, -0.5, 0.0, 0.5, 1.0, 2.0)
 CLOSE = 1e-9  # distance of points between which a function changes by more than 0.01 only if it jumps
 
