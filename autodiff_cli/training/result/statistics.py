@@ -195,8 +195,10 @@ def delta_method_variances(gradients: Array, statistics: FitStatistics, errors: 
     Args:
         errors: the standard errors of the parameters, nan for unknown ones and 0 for those that are taken as fixed.
     """
-    is_known, changes = ~np.isnan(errors), gradients * np.nan_to_num(errors)
-    variances = np.sum((changes @ np.nan_to_num(statistics.correlation)) * changes, axis=1)
+    is_known = ~np.isnan(errors)
+    used = np.flatnonzero(is_known & (gradients != 0).any(axis=0))  # a network has many parameters, all unknown
+    changes = gradients[:, used] * errors[used]
+    variances = np.sum((changes @ np.nan_to_num(statistics.correlation[np.ix_(used, used)])) * changes, axis=1)
     is_open = (gradients[:, ~is_known] != 0).any(axis=1)
     variances[is_open] = math.nan
     if statistics.partial_factor is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from autodiff_cli.training.result.statistics import (
     bound_text,
     combination_variances,
     compute_statistics,
+    delta_method_variances,
     flat_errors,
     format_correlation,
     inverse_grams,
@@ -452,6 +454,16 @@ def test_a_saved_fit_knows_the_combinations_that_the_data_determine(tmp_path: Pa
         assert np.isfinite(found).all()
         np.testing.assert_allclose(found, kept, rtol=1e-12)
     assert str(loaded) == str(fit)
+
+
+def test_unknown_errors_of_many_parameters_take_no_memory() -> None:
+    """A network has no errors, and its correlations are a single nan in memory."""
+    size = 10**6
+    unknown: Any = SimpleNamespace(correlation=np.broadcast_to(math.nan, (size, size)), partial_factor=None)
+    gradients = np.zeros((2, size))
+    gradients[0, 7] = 1.0
+    found = delta_method_variances(gradients, unknown, np.full(size, math.nan))
+    np.testing.assert_array_equal(found, [math.nan, 0.0])
 
 
 def test_rows_that_a_fit_does_not_determine_have_no_bands() -> None:
