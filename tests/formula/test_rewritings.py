@@ -164,16 +164,21 @@ def error(found: float, exact: float) -> float:
     return abs(found - exact) / abs(exact)
 
 
-@each("row", ROWS)
-def test_both_sides_are_the_same_to_50_digits(row: RewriteRule) -> None:
+def sides_and_names(row: RewriteRule) -> tuple[list[Node], list[str]]:
+    """Return the pattern and the replacement of a rule, and the names of their inputs."""
     replacement = row.replacement
     if row.difference is not None:
         (replacement,) = substitute([replacement], {engine.d: row.difference})
-    names = [node.text for node in topological_order([row.pattern]) if node.is_input]
+    return [row.pattern, replacement], [node.text for node in topological_order([row.pattern]) if node.is_input]
+
+
+@each("row", ROWS)
+def test_both_sides_are_the_same_to_50_digits(row: RewriteRule) -> None:
+    sides, names = sides_and_names(row)
     chance = random.Random(3)
     for _ in range(8):
         leaves = {name: from_float(round(chance.uniform(*row.domain), 3)) for name in names}
-        found = evaluate_to_digits([row.pattern, replacement], 60, leaves=leaves)
+        found = evaluate_to_digits(sides, 60, leaves=leaves)
         assert all(found.is_proven)
         with working_precision(300):
             before, after = map(as_ball, found.numbers)
@@ -182,14 +187,11 @@ def test_both_sides_are_the_same_to_50_digits(row: RewriteRule) -> None:
 
 @each("row", ROWS)
 def test_both_sides_are_the_same_wherever_the_pattern_has_a_value(row: RewriteRule) -> None:
-    replacement = row.replacement
-    if row.difference is not None:
-        (replacement,) = substitute([replacement], {engine.d: row.difference})
-    names = [node.text for node in topological_order([row.pattern]) if node.is_input]
+    sides, names = sides_and_names(row)
     chance = random.Random(4)
     for _ in range(25):
         leaves = {name: from_float(chance.choice([-7, -3, -1.5, -0.4, -1e-5, 1e-5, 0.3, 1.2, 2, 4])) for name in names}
-        before, after = evaluate_to_digits([row.pattern, replacement], 30, leaves=leaves).numbers
+        before, after = evaluate_to_digits(sides, 30, leaves=leaves).numbers
         with working_precision(200):
             difference = as_ball(before) - as_ball(after)
             assert not is_finite(before) or abs(difference) <= 1e-25 * abs(as_ball(before)), leaves

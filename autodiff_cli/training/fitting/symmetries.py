@@ -58,11 +58,9 @@ def canonical_parameters(objective: Objective, theta: Array) -> tuple[Array, lis
 
     A symmetry is used only if the predictions stay the same. Parameters with a given start keep its sign.
     """
-    if objective.loss == "cross_entropy":
-        return _centre_softmax(objective, theta)
-    factor = compute_statistics(objective, theta).partial_factor if objective.is_generalised_linear else None
-    if factor is not None:
-        return _smallest_values(objective, theta, factor)
+    shortest, notes = _shortest_parameters(objective, theta)
+    if notes or objective.loss == "cross_entropy":
+        return shortest, notes
     layout = objective.layout
     if layout.size > MAX_SYMMETRIC_PARAMETERS or len(layout.element_names) != len(layout.names):
         return theta, []
@@ -217,32 +215,28 @@ def _mixtures(objective: Objective, point: Array, mixtures: Sequence[_Shares]) -
             yield terms, symmetries
 
 
-def _centre_softmax(objective: Objective, theta: Array) -> tuple[Array, list[str]]:
-    """Return the point whose softmax scores sum to 0 over the classes."""
-    null_space = softmax_null_space(objective, theta)
-    if null_space is None or not null_space.shape[1]:
-        return theta, []
-    note = (
-        "softmax scores are determined only up to a common constant; the parameters are reported with sums of 0 over "
-        "the classes"
-    )
-    return theta - null_space @ (null_space.T @ theta), [note]
-
-
-def _smallest_values(objective: Objective, theta: Array, factor: Array) -> tuple[Array, list[str]]:
+def _shortest_parameters(objective: Objective, theta: Array) -> tuple[Array, list[str]]:
     """Return the shortest vector of parameters with the same predictions, of a model that is linear up to its link.
 
-    Rounding errors would choose another one on each processor.
-
-    Args:
-        factor: the `partial_factor` of the fit.
+    The scores of a softmax then sum to 0 over the classes. Rounding errors would choose another vector on each
+    processor.
     """
-    scale, _, directions, is_null = scaled_svd(factor, DEPENDENCE_TOLERANCE)
-    null_space, _ = np.linalg.qr((directions[is_null] / scale).T)
+    null_space, note = softmax_null_space(objective, theta), _CENTRED_SOFTMAX
+    if null_space is None or not null_space.shape[1]:
+        factor = compute_statistics(objective, theta).partial_factor if objective.is_generalised_linear else None
+        if factor is None:
+            return theta, []
+        scale, _, directions, is_null = scaled_svd(factor, DEPENDENCE_TOLERANCE)
+        null_space, note = np.linalg.qr((directions[is_null] / scale).T)[0], _SHORTEST
     shortest = theta - null_space @ (null_space.T @ theta)
-    if not (is_null.any() and objective.bounds.contains(shortest)):
-        return theta, []
-    return shortest, ["parameters with other values fit equally well; those with the least sum of squares are reported"]
+    return (shortest, [note]) if objective.bounds.contains(shortest) else (theta, [])
+
+
+_CENTRED_SOFTMAX = (
+    "softmax scores are determined only up to a common constant; the parameters are reported with sums of 0 over the "
+    "classes"
+)
+_SHORTEST = "parameters with other values fit equally well; those with the least sum of squares are reported"
 
 
 class _Symmetries:

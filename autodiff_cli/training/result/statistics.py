@@ -124,8 +124,7 @@ def inverse_hessians(
 def inverse_grams(factors: Array, names: Sequence[str], tolerance: float = DEPENDENCE_TOLERANCE) -> Covariances:
     """Return inv(RᵀR) for each fit.
 
-    The columns of R are first scaled to length 1, so that parameters of different magnitudes do not count as
-    undetermined.
+    The columns of R are scaled to length 1 first, so that small parameters do not count as undetermined.
 
     Args:
         factors: R, of shape (fits, n, P) with n at least P.
@@ -166,7 +165,9 @@ def inverse_grams(factors: Array, names: Sequence[str], tolerance: float = DEPEN
             missing = int(nullities[fit] - np.count_nonzero(has_no_effect[fit]))
             advice = f"fix {missing if missing > 1 else 'one'} of them with --fix"
             reasons[fit].append(f"the data determine only a combination of {listed}, not each of them; {advice}")
-    return Covariances(inverses, reasons, nullities, known, *ones)
+    # Without the undetermined directions, so that they are the null space of the factor for any tolerance.
+    determined = np.where(is_null, 0.0, singular_values)[:, :, None] * directions * scale[:, None, :]
+    return Covariances(inverses, reasons, nullities, determined, *ones)
 
 
 def combination_variances(slopes: Array, factor: Array) -> Array:

@@ -413,17 +413,18 @@ FIGURES = (
         ("n ~ exp(b*x + a)", {"family": "negative_binomial"}),
         ("positive ~ exp(b*x + a)", {"family": "gamma"}),
         ("share ~ sigmoid(b*x + a)", {"family": "binomial", "weights": "trials"}),
+        ("t ~ sigmoid(b*x + a)", {"loss": "bce"}),
         ("-normal_logpdf(y, b*x + a, exp(s))", {"likelihood": True}),
         ("y ~ b*x + a", {"by": "half"}),
     ],
 )
 def test_a_redundant_parameter_changes_no_figure(model: str, options: dict[str, Any]) -> None:
     """In R, `lm` and `glm` count the rank of the model, too, and predict with it."""
-    data = {**DATA, "trials": np.full(COUNT, 5.0), "half": np.arange(COUNT) % 2}
+    data = {**DATA, "trials": np.full(COUNT, 5.0), "half": np.arange(COUNT) % 2, "t": np.arange(COUNT) % 3 == 0}
     by = {key: value for key, value in options.items() if key != "by"}
 
     def fits(text: str, constant: str) -> list[Any]:
-        derived = {**by, "derive": {"constant": constant}}
+        derived = {**by, "derive": {"constant": constant, "alone": "a"}}
         return [*ad.fit_by(text, data, "half", **derived)] if "by" in options else [ad.fit(text, data, **derived)]
 
     redundant_fits = fits(model.replace(" + a", " + a + c"), "a + c")
@@ -436,6 +437,7 @@ def test_a_redundant_parameter_changes_no_figure(model: str, options: dict[str, 
         assert other.p_values["b"] == pytest.approx(one.p_values["b"], rel=1e-3)
         assert other.stderr["c"] is None
         assert other.derived["constant"] == pytest.approx(one.derived["constant"], rel=1e-4)
+        assert other.derived["alone"]["stderr"] is None
         if "likelihood" not in options:
             assert other.parameters["c"] == pytest.approx(other.parameters["a"], rel=1e-5)  # the smallest values
             columns = {"x": [-1.0, 3], "w": [0.5, 2], "trials": [5, 5]}
@@ -478,5 +480,6 @@ def test_softmax_of_two_classes_is_a_logistic_regression() -> None:
     labels = [*"uvuvvuvuvuvvuv"]
     softmax = ad.fit("label ~ softmax([a + b*x, c + d*x])", {"x": DATA["x"], "label": labels})
     logistic = ad.fit("t ~ sigmoid(a + b*x)", {"x": DATA["x"], "t": [each == "v" for each in labels]}, loss="bce")
+    assert [softmax.parameters[name] for name in "cd"] == pytest.approx([-softmax.parameters[name] for name in "ab"])
     for name in ("dof", "deviance", "log_likelihood", "aic", "aicc", "bic"):
         assert getattr(softmax, name) == pytest.approx(getattr(logistic, name), rel=1e-9), name
