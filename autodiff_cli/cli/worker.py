@@ -136,8 +136,7 @@ def _fit_report(question: Mapping[str, Any], data: BinaryIO) -> dict[str, Any]:
     if status not in (0, 1) or not report:
         return {"error": notes.strip()}
     document = json.loads(_run_command_line(["train", "--json", *words[1:]], content)[1])
-    parameters = {**document["parameters"], **document.get("fixed", {})}
-    stored = {"parameters": parameters, "scale": document.get("scale")}
+    stored = {"parameters": document["parameters"], "scale": document.get("scale")}
     return {"report": report, "notes": notes, "stored": stored, "rows": document["rows"]}
 
 

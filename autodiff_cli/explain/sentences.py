@@ -96,7 +96,8 @@ class Cases(NamedTuple):
     Attributes:
         by: the fact that selects. Most are no (first phrase) or yes (second phrase):
             `arrived`: the node has an adjoint. `truth`: the value of the node is not 0. `kink`: the operation has a
-            kink here. `saturated`: the output of an activation is near one of its limits.
+            kink here. `saturated`: the output of an activation is near one of its limits. `undefined`: the value of
+            the node is nan.
             `absent`: the contribution to an input is a structural zero, which the product of numbers would not show.
             `finite`: that contribution is finite. `as read`: the local derivative equals its readable formula.
             `whole`: the elements of the value of a node sum to 1. `minus one`: the adjoint of a node is -1.
@@ -210,15 +211,19 @@ def _elementwise_phrase(op: Op, count: int, reached: Sequence[int], are_scalars:
             factor: str | Slot = "each factor" if len(reached) > 1 else Slot("label", reached[0])
             return ("a product swaps: ", factor, " gets the adjoint times the value of the other factor")
         case Gate.ROUTE:
-            return _unary_choice_phrase(op, are_scalars) if count == 1 else _choice_phrase(op, are_scalars)
+            choice = _unary_choice_phrase(op, are_scalars) if count == 1 else _choice_phrase(op, are_scalars)
+            return _phrase_unless("undefined", op, are_scalars, choice, "compares with nan, so it selects nothing")
         case Gate.BLOCK:
             return (f"{_title(op)} is constant between its jumps, so it contributes 0",)
         case Gate.SCALE:
             slopes = "its slopes" if len(reached) > 1 else "its slope"
             scales: Phrase = (f"{_title(op)} scales by {slopes}", *_slopes_phrase(op, count, reached, are_scalars))
-            if op.kink is None or not are_scalars:
-                return scales
-            return (Cases("kink", (scales, (f"{_title(op)} has a kink here: {op.kink_note}",))),)
+            return _phrase_unless("kink", op, are_scalars, scales, f"has a kink here: {op.kink_note}")
+
+
+def _phrase_unless(by: str, op: Op, is_scalar: bool, phrase: Phrase, words: str) -> Phrase:
+    """Return a phrase, with other words where the case `by` is true of an operation of numbers that has kinks."""
+    return (Cases(by, (phrase, (f"{_title(op)} {words}",))),) if is_scalar and op.kink is not None else phrase
 
 
 def _unary_choice_phrase(op: Op, is_scalar: bool) -> Phrase:
@@ -239,9 +244,8 @@ def _unary_choice_phrase(op: Op, is_scalar: bool) -> Phrase:
 def _choice_phrase(op: Op, is_scalar: bool) -> Phrase:
     """Return the phrase of a choice, which passes its adjoint to one of several inputs."""
     title = _title(op)
-    nothing: Phrase = (f"{title} selected an input that depends on no variable, so its adjoint stops here",)
-    if is_scalar and op.kink is not None:
-        nothing = (Cases("kink", (nothing, (f"{title} has a kink here: {op.kink_note}",))),)
+    constant = (f"{title} selected an input that depends on no variable, so its adjoint stops here",)
+    nothing = _phrase_unless("kink", op, is_scalar, constant, f"has a kink here: {op.kink_note}")
     elements = (f"{title} routes its adjoint, element by element, to the input that it selected",)
     routes = (f"{title} routes all of its adjoint to the input that it selected, ", Slot("chosen"))
     shares = (f"{title} is tied and splits its adjoint equally: ", Slot("share"), " of it to ", Slot("chosen"))
@@ -591,6 +595,7 @@ _NUMBERS: Mapping[str, Callable[[_StepFacts, int], Any]] = {
 _CASES: Mapping[str, Callable[[_StepFacts, int], int]] = {
     "arrived": lambda facts, of: facts.trace.adjoints_or_none[facts.node] is not None,
     "truth": lambda facts, of: facts.trace.values[facts.node] != 0,
+    "undefined": lambda facts, of: facts.trace.values[facts.node] != facts.trace.values[facts.node],
     "absent": lambda facts, of: (
         facts.contribution(of).is_structural_zero
         and not is_finite(facts.contribution(of).local, facts.trace.adjoints[facts.node])

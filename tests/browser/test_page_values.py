@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from typing import TYPE_CHECKING, Any
@@ -73,6 +74,14 @@ def test_variables_may_have_any_name(page: Page, name: str) -> None:
     page.get_by_label(name, exact=True).fill("5")
     words[1] = f"--set={quote_name(name)}=5"
     assert numbers(page) == in_document(run_cli(["trace", *words, "--json"]).json)
+
+
+def test_the_sentence_before_the_first_step_has_the_values_of_the_fields(page: Page) -> None:
+    opened(page, ["x*y + sin(x)", "--x", "2", "--y", "3"])
+    page.reload()
+    assert page.locator("#remark").inner_text().startswith("At x = 2, y = 3: f = 6.909. ")
+    page.get_by_label("x", exact=True).fill("0.5")
+    assert page.locator("#remark").inner_text().startswith("At x = 0.5, y = 3: f = 1.979. ")
 
 
 def test_a_change_stays_at_the_current_step(page: Page) -> None:
@@ -203,6 +212,7 @@ _EDGES = [
     ("norm(A @ v) + max(v) + sum(abs(v))", {"A": [[1, 2], [3, 4]], "v": [1, -2]}, [{"v": [0, 0]}]),
     ("y*log(x) - sqrt(x/(y + 1))", {"x": 1, "y": 3}, [{"x": 0, "y": 0}, {"x": 4, "y": -1}]),
     ("1/x^2 + tanh(y)/y", {"x": 1, "y": 2}, [{"x": 0, "y": 0}]),
+    ("relu(x) + max(x, y) + clip(y, 0, 1)", {"x": math.inf, "y": math.inf}, [{"x": math.nan, "y": math.nan}]),
 ]
 # Formulas at points where digits are lost or numbers underflow, or neither, though something there is near it.
 _INACCURATE = [

@@ -287,6 +287,19 @@ def test_a_kink_is_reported_at_its_node(text: str, x: float) -> None:
     assert "kink" not in backward(text, x=x + 0.5)[0]
 
 
+CHOICES = [op for op in ELEMENTWISE if op.gate is Gate.ROUTE and not op.is_helper]
+
+
+@each("op", CHOICES)
+def test_nothing_that_compares_with_nan_is_flat_tied_or_selected(op: Op) -> None:
+    names = "xyz"[: max(op.min_inputs, 1 if op.max_inputs == 1 else 2)]
+    leaves = {name: variable(name) for name in names}
+    found = trace(Formula(op(*leaves.values()), leaves), dict.fromkeys(names, math.nan))
+    said = StepSentences(found, number_formats(6)[1]).backward(next(iter(found.backward)))
+    compares = "compares with nan, so it selects nothing" in said
+    assert compares == (op.name != "where"), said  # nan is true, as any number but 0
+
+
 def test_the_tip_of_a_cone_has_no_formula() -> None:
     assert backward("norm(v)", v=[0, 0]) == [
         "norm has a kink here: it is the tip of a cone; gradient 0 is used",

@@ -152,7 +152,7 @@ class Computation {
     const found = inaccuracies(point);
     const worst = found.ofOutput || this.values[record.output] !== 0 ? this.cancellation?.worst : undefined;
     const lost = worst === undefined ? [] : [this.#filled(record.warningPhrases[`${record.nodes[worst].op} ${record.nodes[worst].inputs.length}`].cancellation, worst)];
-    const isDoubtful = found.ofAny ? others.every(({ kind }) => kind !== "overflow") : !found.isFinite && others.length === 0;
+    const isDoubtful = found.ofAny ? others.every(({ kind }) => kind !== "overflow") : !found.isFinite && others.length === 0 && areFinite(Object.values(point));
     if (lost.length === 0 && isDoubtful) lost.push(this.sentence(record.inaccurate));
     if (lost.length) lost.push("The correct digits are computed only for the values with which the page was made.");
     return [...others.map(({ text }) => text), ...lost];
@@ -280,6 +280,8 @@ class Computation {
         return Number(this.arrived.has(i));
       case "truth":
         return Number(this.values[i] !== 0);
+      case "undefined":
+        return Number(Number.isNaN(this.values[i]));
       case "absent": {
         const { nothing, local } = this.contribution(i, of);
         return Number(nothing && !areFinite([local, this.adjoints[i]]));
