@@ -18,7 +18,7 @@ from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import DataFile, open_data
 from autodiff_cli.data.table import DataError, TextBatch, csv_text, format_numbers
 from autodiff_cli.render.formatting import shortest_text
-from autodiff_cli.render.rows import csv_rows
+from autodiff_cli.render.rows import _ColumnBuffer, csv_rows
 
 EDGES = [0.0, -0.0, 1.0, -3.0, 0.1, 1e-3, 9.99e-4, 1e-4, 1e-5, 123456.5, 1e15, 1e16, 2.5e15, 1e22, 5e-324, 1e308]
 SPECIAL = [math.nan, math.inf, -math.inf]
@@ -38,6 +38,12 @@ def test_columns_of_numbers_of_labels_and_of_whole_numbers(count: int) -> None:
     text = csv_rows(None, columns)
     found = [*csv.reader(io.StringIO(text))]
     assert found == [[shortest_text(k / 7), str(k), ("a", "b,c", 'd"e')[k % 3]] for k in range(count)]
+
+
+def test_predictions_stand_beside_their_rows_whatever_the_blocks_of_both() -> None:
+    buffer = _ColumnBuffer({"y": np.arange(k, k + 3.0)} for k in range(0, 12, 3))
+    taken = [buffer.take(count)[0] for count in (1, 1, 4, 2, 4)]
+    assert np.concatenate(taken).tolist() == [*range(12)]
 
 
 PLAIN = b"x,name,y\n" + b"".join(b"%d.50, n%d ,%d\n" % (k, k, k) for k in range(9000))

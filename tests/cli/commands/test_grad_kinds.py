@@ -181,3 +181,10 @@ def test_the_hint_writes_values_in_the_shape_of_their_variable() -> None:
     hint = output.splitlines()[-1].partition(": ")[2]
     assert hint == '--v "[2, 2]" --M "[[2, 2], [2, 2]]" --x 2'
     assert run_cli(f"grad 'v: 2; M: 2x2; x*sum(v) + sum(M)' {hint} --json").json["value"] == 16
+
+
+def test_shares_of_a_variance_that_is_not_finite_are_unknown() -> None:
+    for formula in ("1/x", "abs(x)/x"):
+        output = run_cli(["grad", formula, "--x", "0+-0.1"])
+        assert "  from x: unknown\n" in output
+        assert "nan %" not in output

@@ -42,6 +42,8 @@ def test_optima_as_text_and_as_json() -> None:
     output = run_cli('minimize "x^4 - 3*x^2 + x" --x -2..2')
     assert "global minimum = -3.51390503893478" in output
     assert "Complete: 3 points, proven" in output
+    for command, text, kind in (("maximize", "-(x - 1)^2", "maximum"), ("minimize", "(x - 1)^2", "minimum")):
+        assert f"exactly one stationary point nearby, a {kind}." in run_cli([command, text, "--x", "0.5"])
     document = run_cli('maximize "x*exp(-x)" --x 0..10 --json').json
     assert [point["kind"] for point in document["points"]] == ["maximum"]
     assert document["points"][0]["point"] == {"x": 1.0}

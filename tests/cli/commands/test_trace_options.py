@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shlex
 from pathlib import Path
 from xml.etree import ElementTree
@@ -117,6 +118,10 @@ def test_forward_mode_in_words_follows_one_variable() -> None:
     assert "forward mode, all 2 variables                6          1\n" in output
     assert "d/dy = 2" in output
     assert "d/dx" not in output
+    heads = re.findall("forward mode: how fast every node changes with (.)", run_cli([*LINE, "--mode", "forward"]))
+    assert heads == ["x"]
+    several = run_cli([*LINE, "--mode", "forward", "--wrt", "y,x"])
+    assert {*re.findall("forward mode: how fast every node changes with (.)", several)} == {"x", "y"}
 
 
 def test_the_tape_lists_stored_values() -> None:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.render.fit import fit_report
@@ -79,9 +80,32 @@ def test_a_report_has_the_figures_of_its_fit(model: str, options: dict[str, Any]
         assert f"residuals from {low} to {high}, quartiles {lower}, {middle}, {upper}\n" in text
 
 
+PRIOR = ["a ~ normal(0, 1)"]
+
+
+@each("options", [{"l1": 0.1}, {"l2": 0.1}, {"priors": PRIOR}, {"priors": PRIOR, "weights": "w"}])
+def test_the_loss_is_that_of_the_residuals_and_the_penalty(options: dict[str, Any]) -> None:
+    data = {"x": [0.0, 1, 2, 3, 4, 5], "y": [1.6, 2.6, 5.2, 7.8, 8.0, 11.4], "w": [1.0, 2, 1, 2, 1, 2]}
+    found = ad.fit("y ~ a*x + b", data, **options)
+    total_weight = 9 if "weights" in options else 6
+    assert found.loss == pytest.approx(found.rss / total_weight + found.penalty)
+
+
 def test_a_target_that_does_not_vary_has_no_r_squared() -> None:
     for y, is_shown in (([2.0, 2, 2, 2], False), ([2.0, 2, 2, 3], True)):
         stream = io.StringIO()
         fit_report(ad.fit("y ~ a*x", {"x": [1, 2, 3, 4], "y": y})).write(Paper(stream))
         assert ("R²" in stream.getvalue()) == is_shown
         assert "rss = " in stream.getvalue()
+
+
+def test_fixed_and_derived_quantities_and_rows_of_weight_0_are_in_the_report() -> None:
+    data = {"x": [1.0, 2, 3, 4, 5], "y": [2.0, 4, 5, 8, 9], "w": [1.0, 0, 1, 0, 1]}
+    found = ad.fit("y ~ a*x + b", data, weights="w", fixed={"b": 0.125}, derive={"twice": "2*a"})
+    stream = io.StringIO()
+    fit_report(found).write(Paper(stream))
+    lines = {cells[0]: cells[1:] for cells in map(str.split, stream.getvalue().splitlines()) if cells}
+    assert lines["b"][:2] == ["0.125", "fixed"]
+    assert float(lines["twice"][0]) == pytest.approx(2 * found.parameters["a"], rel=0.01)
+    assert f"  dof = {found.dof} (5 rows, 2 with weight 0, - 1 parameter)\n" in stream.getvalue()
+    assert found.dof == 2

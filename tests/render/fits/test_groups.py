@@ -53,3 +53,24 @@ def test_a_table_of_estimates_says_what_the_document_says(tmp_path: Path) -> Non
     run_cli([*line, "-o", str(tmp_path / "t.tex")])
     escaped = r"a\textbackslash{}b\_c\^{}d\&\%\$\#\{\}"
     assert f"a[{escaped}] &" in (tmp_path / "t.tex").read_text()
+
+
+def test_the_table_and_the_csv_of_groups_say_how_each_ended_and_fitted(tmp_path: Path) -> None:
+    """One group fits well, one is not defined, one does not vary."""
+    path, table = tmp_path / "d.csv", tmp_path / "t.csv"
+    path.write_text("g,x,y\na,1,2\na,2,4.1\na,3,5.9\nb,-1,3\nb,-2,3.5\nb,-3,3\nc,1,3\nc,2,3\nc,3,3\n")
+    line = ["train", "y ~ a*log(x) + k", str(path), "--by", "g"]
+    groups = run_cli([*line, "--json"]).json["groups"]
+    assert [group["r_squared"] is None for group in groups] == [False, True, True]
+    lines = {cells[0]: cells[1:] for cells in map(str.split, str(run_cli(line)).splitlines()) if cells}
+    run_cli([*line, "-o", str(table)])
+    with table.open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    for group, row in zip(groups, rows, strict=True):
+        name, r_squared = group["by"], group["r_squared"]
+        assert lines[name][0] == row["rows"] == "3"
+        assert lines[name][-1] == ("-" if r_squared is None else f"{r_squared:.6g}")
+        assert (lines[name][1] == "-") == (group["loss"] == "nan")
+        assert row["converged"] == str(group["converged"]).lower()
+    assert [group["loss"] == "nan" for group in groups] == [False, True, False]
+    assert lines["converged:"] == ["2", "of", "3"]

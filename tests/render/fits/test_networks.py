@@ -99,5 +99,13 @@ def test_every_problem_comes_with_what_to_do() -> None:
     assert kinds == ["dead", "saturated", "vanishing", "exploding"]
 
 
+def test_of_layers_with_one_problem_the_first_is_named() -> None:
+    names = [f"mlp.{k}" for k in range(4)]
+    vanishing = Diagnosis((), tuple(LayerGradients(name, 10.0 ** (4 * k - 12), 1.0) for k, name in enumerate(names)))
+    assert [problem["layer"] for problem in diagnosis_document(vanishing)["problems"]] == names[:3]
+    assert "mlp.0: at the start the gradient is only" in diagnosis(vanishing)
+    assert not any(f"{name}: " in diagnosis(vanishing) for name in names[1:])
+
+
 def test_a_model_without_layers_has_nothing_to_examine() -> None:
     assert "no layers" in diagnosis(Diagnosis((), ()))

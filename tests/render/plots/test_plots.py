@@ -279,7 +279,10 @@ def test_zeros_on_a_logarithmic_axis_stand_left_of_a_break() -> None:
     assert np.sort(axes.lines[0].get_xdata()) == pytest.approx(np.where(dose == 0, zero, dose))
     assert axes_of(found, log="none")[0].get_xscale() == "linear"
     hidden = drawn("y ~ a + b*x", {"x": [-1.0, 1.0, 2.0, 3.0], "y": [-2.0, 1.0, 2.0, 3.5]})
-    assert axes_of(hidden, log="x")[0].get_legend_handles_labels()[1][0] == "4 rows, 1 not above 0"
+    for log in ("x", "y", "x,y"):
+        axes = axes_of(hidden, log=log)[0]
+        assert axes.get_legend_handles_labels()[1][0] == "4 rows, 1 not above 0"
+        assert len(axes.lines[0].get_xdata()) == 3
 
 
 @each("least", [1e-9, 2e-9, 5e-9, 0.3, 70])
