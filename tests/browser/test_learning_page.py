@@ -74,7 +74,10 @@ def test_a_row_and_an_epoch_open_the_trace_of_its_loss(page: Page, decay: Path, 
     assert shown[output][0] == pytest.approx(residual**2, rel=1e-12)
     for node in document["nodes"]:
         if node["label"] in "ab":
-            assert shown[node["id"]][1] == pytest.approx(document["gradient"][node["label"]], rel=1e-12)
+            slope = document["gradient"][node["label"]]
+            assert shown[node["id"]][1] == pytest.approx(slope, rel=1e-12)
+            said = page.locator(f'[data-parameter="{node["label"]}"] + .slope').inner_text().replace("−", "-")
+            assert said == f"this row's gradient {slope:.6g}"
 
 
 def test_a_network_is_seen_with_the_settings_with_which_it_learns(page: Page, tmp_path: Path) -> None:
@@ -119,6 +122,70 @@ def test_the_curve_is_the_prediction_at_that_epoch(page: Page, decay: Path, tmp_
     assert page.locator("#fit-picture .fitted").get_attribute("d") != first
     assert page.locator("#fit-picture .point").count() == 5
     assert page.locator("#loss-picture .loss").count() == 1
+
+
+# Where points, the row that is chosen, and the curve of the fit stand, in pixels.
+DRAWN = """() => {
+  const at = (shape) => ["cx", "cy"].map((name) => Number(shape.getAttribute(name)));
+  const [points, selected] = [".point", ".selected"].map((kind) => [...document.querySelectorAll(kind)].map(at));
+  const course = document.querySelector("#fit-picture .fitted").getAttribute("d");
+  return { points, selected, curve: course.split(/[ML]/).slice(1).map((place) => place.split(" ").map(Number)) };
+}"""
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        ("y ~ a*exp(-b*x)", ROWS["y"]),
+        ("y ~ exp(a + b*x) --family poisson", [7, 5, 3, 2, 0]),
+        ("y ~ sigmoid(a + b*x) --family binomial", [1, 1, 0, 1, 0]),
+    ],
+)
+def test_the_curve_of_the_fit_goes_through_its_predictions(
+    page: Page, tmp_path: Path, model: str, y: list[float]
+) -> None:
+    lines = [f"{a},{b}" for a, b in zip(ROWS["x"], y, strict=True)]
+    (tmp_path / "d.csv").write_text("\n".join(["x,y", *lines, ""]))
+    text, *options = model.partition(" --")
+    learned(page, tmp_path, f'"{text}" {tmp_path}/d.csv {"".join(options)} --save {tmp_path}/m.json')
+    scrub(page, int(page.locator("#epoch").get_attribute("max") or ""))
+    page.get_by_label("Row", exact=True).fill("4")
+    drawn = page.evaluate(DRAWN)
+    (points, curve), predicted = map(np.array, (drawn["points"], drawn["curve"])), ad.load(tmp_path / "m.json")
+    unit, start = np.polyfit(points[:, 1], y, 1)  # of the vertical axis
+    heights = start + unit * np.interp(points[:, 0], curve[:, 0], curve[:, 1])
+    wanted = np.asarray(predicted.predict({"x": np.array(ROWS["x"])}))
+    assert heights == pytest.approx(wanted, abs=2 * abs(unit))  # two pixels
+    assert drawn["selected"] == [drawn["points"][3]]
+
+
+def test_of_several_classes_each_row_stands_at_the_probability_of_its_own(page: Page, tmp_path: Path) -> None:
+    data = np.genfromtxt(SETS / "iris.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
+    model = "species ~ softmax(dense([sepal_length, petal_length, petal_width], 3))"
+    learned(page, tmp_path, f'"{model}" {SETS / "iris.csv"} --epochs 5 --save {tmp_path}/m.json')
+    scrub(page, int(page.locator("#epoch").get_attribute("max") or ""))
+    places = page.locator("#fit-picture > svg > .marker").evaluate_all(
+        "(all) => all.map((mark) => Number(mark.getAttribute('transform').match(/translate\\S* ([-\\d.]+)/)[1]))"
+    )
+    fit = ad.load(tmp_path / "m.json")
+    shares = fit.probabilities({name: data[name] for name in ("sepal_length", "petal_length", "petal_width")})
+    own = shares[np.arange(150), [fit.classes.index(name) for name in data["species"]]]
+    assert np.corrcoef(places, own)[0, 1] == pytest.approx(-1, abs=1e-6)  # pixels are counted downwards
+    hits = int(np.count_nonzero(shares.argmax(axis=1) == [fit.classes.index(name) for name in data["species"]]))
+    assert f"{hits} of 150 rows are classified correctly" in page.locator("#fit-picture").inner_text()
+
+
+def test_the_mark_on_the_curve_of_losses_stands_at_its_epoch(page: Page, decay: Path, tmp_path: Path) -> None:
+    learned(page, tmp_path, f'"{DECAY}" {decay} --optimizer adam --lr 0.01 --epochs 777')
+    most = int(page.locator("#epoch").get_attribute("max") or "")
+    found = []
+    for k in (0, most // 3, most - 1, most):
+        scrub(page, k)
+        number = page.locator("#epoch-text").inner_text().partition(",")[0].removeprefix("epoch ")
+        found.append((int(number), float(page.locator("#loss-picture .here").get_attribute("cx") or "")))
+    (_, left), *_, (last, right) = found
+    assert last == 777 > most
+    assert [at for _, at in found] == pytest.approx([left + (right - left) * number / last for number, _ in found])
 
 
 def test_a_curve_beyond_the_data_ends_at_the_axes(page: Page, decay: Path, tmp_path: Path) -> None:

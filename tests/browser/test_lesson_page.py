@@ -34,6 +34,9 @@ def test_questions_on_the_page(page: Page, tmp_path: Path) -> None:
     for hint in ("a is used by d + a and c and b", "d + a contributes 1 × 1"):
         third.get_by_role("button", name="Hint").click()
         assert third.locator(".verdict").inner_text().startswith(hint)
+    for name in ("Hint", "Hint", "Show the answer"):
+        first.get_by_role("button", name=name).click()
+    assert first.locator(".verdict").inner_text() == "The answer is d."
     third.get_by_role("button", name="Show the answer").click()
     assert third.locator(".verdict").inner_text() == "The answer is 2.4689."
     assert third.get_by_role("button", name="Show the answer").is_disabled()
@@ -72,6 +75,11 @@ def test_a_course_leads_from_lesson_to_lesson_and_keeps_the_progress(page: Page,
     page.wait_for_url("**/index.html")
     shown = page.locator(f"[data-lesson='{names[1]}']").inner_text()
     assert shown == f"1 of {len(answers)} questions answered"
+    page.evaluate(
+        "([key, all]) => localStorage.setItem(key, all)", [f"autodiff lesson {names[1]}", "[0, 1, 2, 3, 4, 5]"]
+    )
+    page.reload()
+    assert page.locator(f"[data-lesson='{names[1]}']").inner_text() == "all questions answered"
 
 
 def test_on_a_phone_a_lesson_opens_with_its_text_and_a_panel_stays_until_a_step_is_made(

@@ -229,7 +229,7 @@ def test_what_is_computed_known_and_current_looks_it(page: Page) -> None:
         }
 
 
-@pytest.mark.parametrize("words", FORMULAS[:4], ids=lambda words: words[0])
+@pytest.mark.parametrize("words", [["x*x*y", "--x", "2", "--y", "3"], *FORMULAS[1:4]], ids=lambda words: words[0])
 def test_every_edge_names_its_ends(page: Page, words: list[str]) -> None:
     document = opened(page, words)
     edges = page.evaluate("[...document.querySelectorAll('[data-from]')].map((e) => [+e.dataset.from, +e.dataset.to])")
@@ -266,6 +266,8 @@ def test_pointing_at_a_node_explains_it(page: Page) -> None:
     page.locator("[data-node='3']").hover()
     assert "-0.27941549819892586" in panel.inner_text()
     assert "cos(x*y) = 0.96017" in panel.inner_text()
+    page.evaluate("panel.show(record.nodes.findIndex(({ op }) => op === 'constant'))")
+    assert "none: it depends on no variable" in panel.inner_text()
 
 
 def test_named_parts_fold_and_open(page: Page) -> None:

@@ -95,6 +95,13 @@ def test_a_name_has_the_same_letters_and_index_in_its_node_as_in_the_formula(pag
     assert page.evaluate(parts) == page.evaluate(header)
 
 
+def test_a_comparison_has_its_own_sign(page: Page) -> None:
+    signs = {"<": "<", "<=": "≤", ">": ">", ">=": "≥", "==": "=", "!=": "≠"}
+    opened(page, [" + ".join(f"(x {sign} 1)" for sign in signs), "--x", "2"])
+    drawn = page.locator(".node text").all_text_contents()
+    assert [sign for sign in drawn if sign in signs.values()] == [*signs.values()]
+
+
 def test_the_name_of_a_function_has_no_index(page: Page) -> None:
     opened(page, ["atan2(x, y)", "--x=1", "--y=2"])
     assert page.locator(".node.output .symbol").inner_html() == "atan2"

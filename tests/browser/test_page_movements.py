@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,19 +55,34 @@ FORMULAS: list[tuple[str, dict[str, float | str]]] = [
     (NETWORK, {n: k / 7 for k, n in enumerate(["v1", "v2", "w11", "w12", "w21", "w22", "b1", "b2", "c"], 1)}),
 ]
 
-# Of steps the box of every node, whether its own node is a box by itself, the edges that stand out, and the texts
-# that move.
+# Of steps the box of every node, whether its own node is a box by itself, the edges that stand out, the texts that
+# move, and whether these begin at the inputs.
 STEPS = """([isOpen, every]) => {
   fold(!isOpen);
   const steps = [];
+  const placeOf = (element) => {
+    const { e, f } = element.transform.baseVal.consolidate().matrix;
+    return { x: e, y: f };
+  };
+  const away = (at, ends) => Math.min(...ends.map(({ x, y }) => Math.hypot(at.x - x, at.y - y)));
+  const isAtInputs = (moving, edges) => {
+    const paths = edges.map((edge) => edge.querySelector("path"));
+    const [inputs, nodes] = [0, 1].map((k) => paths.map((path) => path.getPointAtLength(k * path.getTotalLength())));
+    const farther = (element) => away(placeOf(element), nodes) - away(placeOf(element), inputs);
+    return moving.reduce((sum, element) => sum + farther(element), 0) > 0;
+  };
   for (let position = 1; position <= playback.length; position += every) {
     go(position, () => 1e7);
+    const moving = [...document.querySelectorAll(".traveller")];
+    const edges = [...document.querySelectorAll(".edge.flowing, .edge.returning")];
     steps.push({
+      isAtInputs: isAtInputs(moving, edges),
+      isReturning: [...moving, ...edges].some((element) => element.classList.contains("returning")),
+      isFlowing: [...moving, ...edges].some((element) => element.classList.contains("flowing")),
       box: record.nodes.map((_, i) => graph.boxOf(i)),
       isInSight: graph.isInSight(playback.current),
-      edges: [...document.querySelectorAll(".edge.flowing, .edge.returning")]
-        .map(({dataset}) => [Number(dataset.from), Number(dataset.to)]),
-      texts: [...document.querySelectorAll(".traveller text")].map((text) => text.textContent),
+      edges: edges.map(({dataset}) => [Number(dataset.from), Number(dataset.to)]),
+      texts: moving.map(({ textContent }) => textContent),
       status: document.querySelector("#status p").textContent,
       sentences: [...document.querySelectorAll("#status li")].map((item) => item.textContent),
     });
@@ -91,12 +107,32 @@ def test_each_step_moves_its_own_numbers_only(page: Page, text: str, point: dict
             wanted = {(box[j], box[i]) for j in inputs if box[j] != box[i]}
             assert {tuple(edge) for edge in step["edges"]} == wanted, (text, is_open, i)
             assert len(step["texts"]) == min(len(step["edges"]), 24)
+            if step["texts"]:
+                ways = (step["isAtInputs"], step["isFlowing"], step["isReturning"])
+                assert ways == ((True, True, False) if back is None else (False, False, True)), (text, is_open, i)
+            moved = [brief(nodes[j]["value"]) for j in nodes[i]["inputs"]] if back is None else list(products(back))
+            if all(isinstance(nodes[j]["value"], float | int) for j in {i, *nodes[i]["inputs"]}) and len(moved) <= 24:
+                assert sorted(step["texts"]) == sorted(moved), (text, is_open, i)
             if back is None:
                 continue
             assert step["status"].startswith(f"{nodes[i]['label']}, adjoint ")
             heads = [nodes[term["to"]]["label"] for term in back["contributions"]]
             lines = step["sentences"] or [f"{head}: " for head in heads]  # there are none if no adjoint arrives
             assert all(line.startswith(f"{head}: ") for head, line in zip(heads, lines, strict=True))
+
+
+def brief(x: Any) -> str:
+    """A number as a drawing has it."""
+    return f"{x:.6g}".replace("-", "−") if isinstance(x, float | int) else str(x)
+
+
+def products(step: dict[str, Any]) -> Iterator[str]:
+    """What a step moves back along each edge: local derivative × adjoint = amount."""
+    adjoint = brief(step["adjoint"])
+    for term in step["contributions"]:
+        if np.any(term["amount"]):
+            factor = f"({adjoint})" if adjoint.startswith("−") else adjoint
+            yield f"{brief(term['local'])} × {factor} = {brief(term['amount'])}"
 
 
 def _receivers(step: dict[str, Any]) -> set[int]:

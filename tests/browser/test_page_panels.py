@@ -67,6 +67,15 @@ def test_real_changes_stand_beside_tangent_times_epsilon_and_what_is_left(page: 
     assert page.locator("svg [data-change]").count() == 0
 
 
+def test_a_second_slider_is_predicted_from_where_the_first_has_left(page: Page) -> None:
+    opened(page, XY)
+    page.get_by_label("slide x", exact=True).fill("2.5")
+    page.get_by_label("slide y", exact=True).fill("3.25")
+    changes = page.locator("svg [data-change]").evaluate_all("all => all.map(({dataset}) => Number(dataset.predicted))")
+    assert changes == pytest.approx([0.25, 0.625, 0.625])  # of y, x*y and the output, at x = 2.5
+    assert "y: ε = 0.25" in panel(page, "Wiggle").inner_text()
+
+
 def test_a_slider_changes_an_array_or_one_element(page: Page) -> None:
     words = ["sum(tanh(W @ v)) * s", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]", "--s", "2"]
     opened(page, words)
@@ -97,6 +106,19 @@ def test_descend_takes_the_steps_of_the_fit(page: Page, method: str) -> None:
     trail = panel(page, "Descend").locator("#trail").inner_text()
     assert trail.startswith(f"output: {fit.history[0]['loss']:.6g} → ")
     assert trail.endswith(f"→ {fit.loss:.6g}")
+
+
+def test_a_descent_that_starts_again_takes_the_same_steps(page: Page) -> None:
+    opened(page, NEURON)
+    trail = panel(page, "Descend").locator("#trail")
+    trails = []
+    for _ in range(2):
+        descend(page, "w", rate="0.1", method="adam", steps="3")
+        trails.append(trail.inner_text())
+        press(page, "Back to the start")
+        assert value_in(page, "w") == 0.5
+        assert trail.inner_text() == ""
+    assert trails[0] == trails[1]
 
 
 def test_the_arithmetic_of_a_step_is_written_out_and_the_passes_run_again(page: Page) -> None:
@@ -136,12 +158,39 @@ def test_an_objective_that_cannot_be_descended_is_reported_and_unchanged(page: P
     assert value_in(page, "w") == pytest.approx(-1.1)
 
 
+IS_NOW = "(all) => all.map(({ classList }) => classList.contains('now'))"
+# Whether each drawing of a curve has a tangent as steep as the curve is around the point that is marked there.
+TANGENTS = """(selector) => [...document.querySelectorAll(selector)].map((svg) => {
+  const [curve, tangent] = [svg.querySelector(".loss, .curve"), svg.querySelector(".tangent")];
+  const [start, end] = [0, tangent.getTotalLength()].map((at) => tangent.getPointAtLength(at));
+  const middle = (start.x + end.x) / 2;
+  const places = Array.from({ length: 2000 }, (_, k) => curve.getPointAtLength((k * curve.getTotalLength()) / 1999));
+  const near = places.filter(({ x }) => Math.abs(x - middle) < 6);
+  const slope = ([a, b]) => (b.y - a.y) / (b.x - a.x);
+  const [ofCurve, ofTangent] = [[near[0], near.at(-1)], [start, end]].map(slope);
+  return Math.abs(ofCurve - ofTangent) < 0.05 + 0.1 * Math.abs(ofCurve);
+})"""
+
+
+def test_tangents_of_the_slope_picture_touch_their_curves(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, ["a = x*x; b = exp(-y); sin(a) + b*x", "--x", "0.6", "--y", "0.2"])
+    script = f"""() => Array.from({{ length: playback.length }}, (_, k) => {{
+      go(k + 1);
+      return byId("slope").hidden ? [] : ({TANGENTS})("#slope svg");
+    }})"""
+    touches = [touch for step in page.evaluate(script) for touch in step]
+    assert touches == [True] * 8  # x*x, -y, exp(-y) and sin(a), forward and backward
+
+
 def test_one_parameter_has_a_curve_two_have_contours_with_the_trail(page: Page) -> None:
     opened(page, NEURON)
     descend(page, "w", rate="0.1", steps="4")
     curve = page.get_by_role("img", name="The output as w changes, with the trail")
     assert curve.locator("circle").count() == 5
+    assert curve.locator("circle").evaluate_all(IS_NOW) == [False] * 4 + [True]
     assert curve.locator(".loss").count() == 1
+    assert page.evaluate(TANGENTS, "#curve > svg") == [True]
     descend(page, "b", rate="0.1", steps="4")
     contours = page.get_by_role("img", name="Contours of the output over w and b, with the trail")
     assert contours.locator("circle").count() == 5
@@ -221,6 +270,8 @@ def test_why_of_a_node_that_is_chosen_away_or_takes_no_gradient(page: Page) -> N
     ids = {node["label"]: node["id"] for node in document["nodes"]}
     page.locator(f"svg [data-node='{ids['log(y)']}']").click()
     assert "its derivative is a structural zero" in panel(page, "Why this number?").inner_text()
+    page.locator("svg [data-node='0']").click()
+    assert page.locator("svg .edge.on-path").count() == 2  # through x^2 only, not through the condition
     opened(page, ["where(x > 1, x^2, 3*x)", "--x", "2"])
     page.evaluate("panel.show(0)")
     reasons = panel(page, "Why this number?").inner_text()
@@ -267,6 +318,36 @@ def test_a_link_opens_the_page_at_formula_values_and_step(page: Page, words: lis
     page.goto("about:blank")
     page.goto(link)
     assert (numbers(page), says(page)) == before
+
+
+def test_a_link_keeps_forward_mode_its_variable_and_its_step(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    opened(page, XY)
+    page.get_by_label("Seed").select_option("y")
+    press(page, "Step")
+    tangents = "[...document.querySelectorAll('[data-node]')].map(({ dataset }) => dataset.tangent)"
+    page.get_by_label("x", exact=True).fill("2.5")  # which changes no step
+    before = says(page), page.evaluate(tangents)
+    assert before[0].startswith("x*y = 2.5 × 3 = 7.5; tangent 2.5")
+    link = page.evaluate("location.href.split('#')[0] + fragment()")
+    page.goto("about:blank")
+    page.goto(link)
+    assert (says(page), page.evaluate(tangents)) == before
+
+
+def test_the_other_view_of_arrays_has_the_values_that_were_typed(page: Page) -> None:
+    opened(page, ["sum(W @ v)", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]"])
+    page.get_by_label("W", exact=True).fill("[[1, 2], [7.5, 4]]")
+    page.evaluate("go(record.forward.length)")
+    result = page.locator("#result").inner_text()
+    press(page, "Scalars")
+    page.locator("#scalars[aria-pressed=true]").wait_for()
+    assert value_in(page, "W[1, 0]") == 7.5
+    assert page.locator("#result").inner_text() == result
+    page.get_by_label("v[1]", exact=True).fill("-3")
+    press(page, "Scalars")
+    page.locator("#scalars[aria-pressed=false]").wait_for()
+    assert page.get_by_label("v", exact=True).input_value() == "[1, -3]"
 
 
 def test_a_link_for_another_formula_changes_nothing(page: Page) -> None:

@@ -93,6 +93,15 @@ def test_the_backward_pass_begins_with_its_reason_and_ends_with_the_gradient(pag
     assert remark.inner_text() == ""
 
 
+def test_remarks_stand_at_the_first_and_the_last_backward_step(page: Page) -> None:
+    opened(page, XY)
+    script = "Array.from({ length: playback.length + 1 }, (_, k) => { go(k); return byId('remark').textContent; })"
+    *forward, first, second, last = page.evaluate(script)
+    assert [*forward, second] == [""] * 5
+    assert "at a rate of exactly 1" in first
+    assert last.startswith("Both passes are done.")
+
+
 def test_the_backward_pass_begins_with_its_reason_also_as_the_first_thing_that_is_played(page: Page) -> None:
     opened(page, XY)
     page.reload()

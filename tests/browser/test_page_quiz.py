@@ -542,6 +542,14 @@ def test_questions_about_local_derivatives_hint_at_the_rule_first(page: Page) ->
     assert "All correct" in says(page)
 
 
+def test_each_operation_is_asked_for_once_before_any_is_asked_for_again(page: Page) -> None:
+    opened(page, ["sin(x) + sin(y) + cos(x) + cos(y)", "--x", "2", "--y", "3"])
+    begin(page, "local derivative")
+    asked = page.evaluate("playback.quiz.level.questions.map(({ node }) => record.nodes[node].op)")
+    assert sorted(asked[:4]) == ["add", "add", "cos", "sin"]  # a sum has two local derivatives
+    assert len(asked) == 8
+
+
 def test_the_node_that_can_go_next_has_all_its_contributions(page: Page) -> None:
     document = opened(page, NAMED)
     labels = [node["label"] for node in document["nodes"]]
@@ -600,12 +608,15 @@ def test_a_bug_is_left_behind_when_values_change(page: Page) -> None:
     assert numbers(page)[0] == (2, pytest.approx(5 - 0.4161468365))
 
 
-@pytest.mark.parametrize(("level", "words"), [("bug", ["2*x", "--x", "3"]), ("next", ["sin(x)", "--x", "3"])])
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [("bug", ["2*x", "--x", "3"]), ("bug", ["3*x + x^2", "--x", "0"]), ("next", ["sin(x)", "--x", "3"])],
+)
 def test_a_quiz_without_questions_says_so(page: Page, level: str, words: list[str]) -> None:
     opened(page, words)
     begin(page, level)
     assert page.get_by_role("button", name="Check", exact=True).count() == 0
-    assert says(page).startswith(("This bug", "Here the order"))
+    assert says(page).startswith(("This bug", "At these values the bug changes nothing", "Here the order"))
 
 
 # What stands beside the field of a question, and in how many lines the buttons of the controls are.

@@ -232,6 +232,25 @@ def test_on_a_phone_the_end_is_seen_without_scrolling(page: Page, name: str) -> 
     assert measure(page, script) == [True, True, True, True, 390]
 
 
+def test_the_map_marks_the_part_of_the_drawing_that_is_seen(page: Page) -> None:
+    opened(page, FORMULAS["options"])
+    script = """() => {
+      const { stage, svg, size } = graph;
+      graph.zoom(2);
+      stage.scrollTo(0.2 * stage.scrollWidth, 0.1 * stage.scrollHeight);
+      graph.overview.refresh();
+      const [seen, all] = [stage, svg].map((element) => element.getBoundingClientRect());
+      const mark = graph.overview.seen;
+      const places = [["x", "left", "width", "clientWidth"], ["y", "top", "height", "clientHeight"]];
+      return places.map(([at, side, length, room]) => [
+        Number(mark.getAttribute(at)) / size[length] - (seen[side] - all[side]) / all[length],
+        Number(mark.getAttribute(length)) / size[length] - stage[room] / all[length],
+      ]);
+    }"""
+    for differences in measure(page, script):
+        assert differences == pytest.approx([0, 0], abs=0.03)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["options", "kinks"])
 def test_the_map_covers_no_node(page: Page, name: str) -> None:

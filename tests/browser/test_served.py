@@ -113,12 +113,14 @@ def test_a_file_is_fitted_and_a_row_traced(page: Page, tmp_path: Path) -> None:
     file.write_text(DECAY, encoding="utf-8")
     page.get_by_role("textbox", name="Model").fill("y ~ a*exp(-b*x)")
     page.get_by_label("Data").set_input_files(file)
+    page.get_by_label("Start").fill("a=1.5")
     page.get_by_label("Optimizer").select_option("adam")
     page.get_by_label("Learning rate").fill("0.2")
     page.get_by_label("Epochs").fill("9")
     with page.expect_request("**/fit?*") as request:
         press(page, "Fit")
     query = parse_qs(urlsplit(request.value.url).query)
+    assert query["values"] == ["a=1.5"]
     assert {"optimizer": ["adam"], "learning_rate": ["0.2"], "epochs": ["9"]}.items() <= query.items()
     page.get_by_label("Row").wait_for()
     assert "adam" in page.get_by_role("status").inner_text()
