@@ -482,6 +482,14 @@ def test_points_along_kinks(text: str, box: dict[str, tuple[float, float]], coun
     assert low - 1e-14 <= least <= high + 1e-14
 
 
+@each("text", ["1 - cos(x - 1)", "[exp(x - 1) - x, y - x]", "[x^2 + y^2 - 2, x*y - 1]"])
+def test_a_double_zero_belongs_to_boxes_that_contain_it_only(text: str) -> None:
+    f = ad.parse(text)
+    for low, count in ((0.5, 1), (1 + 1e-12, 0)):
+        found = f.solve({name: (low, 2) for name in f.variables})
+        assert (len(found.roots), found.complete) == (count, True)
+
+
 def test_a_multiple_zero_with_a_coordinate_near_0_is_left_undecided() -> None:
     text = "[cos(y + x) == cos(0.75), (y*x*1.5^(1/3))^4 == (0*1.5^(1/3))^4]"
     found = ad.parse(text).solve(x=(-1, 1), y=(-1.35, 1.75))

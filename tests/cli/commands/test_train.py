@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -355,3 +356,19 @@ def test_the_model_is_saved_even_if_the_report_cannot_be_written(tmp_path: Path)
     assert done.returncode == 1
     assert "cannot write the report: no space left on device" in done.stderr
     assert model.exists()
+
+
+@pytest.mark.parametrize("by", [[], ["--by", "g"]], ids=["alone", "groups"])
+def test_figures_and_remarks_do_not_depend_on_groups(
+    by: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr("autodiff_cli.render.plots.save_plot", lambda *arguments: drawn.append(arguments))
+    (tmp_path / "d.csv").write_text("x,y,g\ns,mV,\n1,2,a\n2,4.1,a\n3,5.9,a\n1,3,b\n2,5,b\n3,8,b\n")
+    line = ["train", "k = 2; y ~ a*x", str(tmp_path / "d.csv"), "--units-row", *by]
+    output = run_cli([*line, "--plot", str(tmp_path / "o.svg"), "--panels", "data", "--log", "y"])
+    assert "`k` is bound but never used" in f"{output}{output.stderr}"
+    ((fits, path, figure),) = drawn
+    assert [*fits] == (["a", "b"] if by else [""])
+    assert (path, figure.panels, figure.log) == (str(tmp_path / "o.svg"), "data", "y")
+    assert all(fit.units == {"x": "s", "y": "mV"} for fit in fits.values())

@@ -24,6 +24,13 @@ def test_the_page_is_one_file_and_the_report_stays_what_it_is(tmp_path: Path) ->
     assert 'id="epoch"' in text
 
 
+def test_the_axes_of_the_page_have_the_units_of_the_columns(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("x,y,z\ns,mV,\n1,2,1\n2,4.1,1\n3,5.9,2\n")
+    page = tmp_path / "p.html"
+    assert run_cli(["train", "y ~ a*x", str(tmp_path / "d.csv"), "--units-row", "--page", str(page)]).status == 0
+    assert '"units":{"x":"s","y":"mV"}' in page.read_text(encoding="utf-8").replace(": ", ":").replace(", ", ",")
+
+
 def test_the_text_of_a_model_is_data(tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text("</script><b>,y\n1,2\n2,4.1\n3,5.9\n")
     page = tmp_path / "learning.html"
