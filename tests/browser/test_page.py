@@ -146,15 +146,17 @@ CANCELLING = ["d = sin(x*y); 0.1*d + 0.2*d - 0.3*d", "--x", "2", "--y", "3"]  # 
 @pytest.mark.parametrize("words", [*FORMULAS[:3], CANCELLING], ids=lambda words: words[0])
 def test_the_status_has_the_sentences_of_trace(page: Page, words: list[str]) -> None:
     document = opened(page, words)
-    report = [line.strip() for line in run_cli(["trace", *words]).splitlines()]
+    report, where = [line.strip() for line in run_cli(["trace", *words]).splitlines()], page.locator("#where")
     assert ("within rounding errors" in str(report)) == (words is CANCELLING)
     for step in document["forward"]:
         page.keyboard.press("ArrowRight")
         assert f"{step['step']}. {says(page)}" in report
+        assert where.inner_text() == f"forward {step['step']} of {len(document['forward'])}"
     for step in document["backward"]:
         page.keyboard.press("ArrowRight")
         first, *others = [line.strip() for line in says(page).splitlines() if line.strip()]
         assert f"{step['step']}. {first}" in report
+        assert where.inner_text() == f"backward {step['step']} of {len(document['backward'])}"
         assert set(others) <= set(report)
         if "contributes 0" not in first:
             assert len(others) == len(step["contributions"])
@@ -234,6 +236,29 @@ def test_every_edge_names_its_ends(page: Page, words: list[str]) -> None:
     document = opened(page, words)
     edges = page.evaluate("[...document.querySelectorAll('[data-from]')].map((e) => [+e.dataset.from, +e.dataset.to])")
     assert sorted(edges) == sorted([j, node["id"]] for node in document["nodes"] for j in node["inputs"])
+
+
+def test_edges_look_passed_where_something_passes_and_blocked_elsewhere(page: Page) -> None:
+    document = opened(page, ["where(x > 0, x^2, log(y)) + relu(y) + 3*x", "--x", "2", "--y=-3"])
+    page.evaluate("go(playback.length)")
+    script = """(kind) => Array.from(document.querySelectorAll(`.edge.${kind}`),
+      ({ dataset }) => [+dataset.from, +dataset.to])"""
+    wanted: dict[str, list[list[int]]] = {"passed": [], "blocked": []}
+    for step in document["backward"]:
+        for given in step["contributions"]:
+            wanted["passed" if given["amount"] else "blocked"].append([given["to"], step["node"]])
+    assert len(wanted["blocked"]) >= 3
+    assert {kind: sorted(page.evaluate(script, kind)) for kind in wanted} == {k: sorted(v) for k, v in wanted.items()}
+
+
+def test_the_slider_brings_all_numbers_at_once(page: Page) -> None:
+    document = opened(page, XY)
+    page.locator("#position").fill(str(len(document["forward"]) + len(document["backward"])))
+    for kind in ("value", "adjoint"):
+        shown = page.locator(f".node .{kind}").all_text_contents()
+        assert [float(text.replace("−", "-")) for text in shown] == pytest.approx(
+            [node[kind] for node in document["nodes"]], rel=1e-3
+        )
 
 
 def test_edges_show_the_local_derivatives_that_the_document_has(page: Page) -> None:
