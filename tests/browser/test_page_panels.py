@@ -227,6 +227,14 @@ def test_why_a_number_is_a_sum_in_symbols_in_numbers_and_what_it_gives(page: Pag
     assert said == ["∂f/∂x = cos(x) × ∂f/∂(sin(x)) + y × ∂f/∂(x*y)", "= (-0.416147) × 1 + 3 × 1", "= 2.58385"]
 
 
+def test_a_slope_without_a_short_formula_is_named_as_a_derivative(page: Page) -> None:
+    opened(page, ["s = spline(x, [0, 1], [2, 3]); s^2", "--x", "0.5"])
+    page.evaluate("panel.show(record.variables[0].node)")
+    assert panel(page, "Why this number?").locator(".equation").first.inner_text() == "∂f/∂x = ∂s/∂x × ∂f/∂s"
+    sums = r"\frac{\partial s}{\partial x} \cdot \frac{\partial f}{\partial s}"
+    assert sums in page.evaluate("why.latex()")
+
+
 def test_paths_of_a_node_are_those_of_the_command_and_light_up(page: Page) -> None:
     words = ["a = x*y; a + sin(a)*x", "--x", "2", "--y", "3"]
     opened(page, words)
@@ -335,21 +343,6 @@ def test_a_link_keeps_forward_mode_its_variable_and_its_step(page: Page) -> None
     assert (says(page), page.evaluate(tangents)) == before
 
 
-def test_the_other_view_of_arrays_has_the_values_that_were_typed(page: Page) -> None:
-    opened(page, ["sum(W @ v)", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]"])
-    page.get_by_label("W", exact=True).fill("[[1, 2], [7.5, 4]]")
-    page.evaluate("go(record.forward.length)")
-    result = page.locator("#result").inner_text()
-    press(page, "Scalars")
-    page.locator("#scalars[aria-pressed=true]").wait_for()
-    assert value_in(page, "W[1, 0]") == 7.5
-    assert page.locator("#result").inner_text() == result
-    page.get_by_label("v[1]", exact=True).fill("-3")
-    press(page, "Scalars")
-    page.locator("#scalars[aria-pressed=false]").wait_for()
-    assert page.get_by_label("v", exact=True).input_value() == "[1, -3]"
-
-
 def test_a_link_for_another_formula_changes_nothing(page: Page) -> None:
     opened(page, XY)
     before = numbers(page)
@@ -401,6 +394,10 @@ def test_several_steps_are_called_several_steps(page: Page) -> None:
     page.get_by_label("Steps", exact=True).fill("20")
     press(page, "Descend")
     assert says(page).startswith("Steps 1 to 20 of sgd: the output falls from 16 to ")
+    trail = panel(page, "Descend").locator("#trail").inner_text()
+    value = page.evaluate("brief(playback.computation.values[record.output])")
+    assert trail.startswith("output: 16 → … → ")
+    assert trail.endswith(f" → {value}")
 
 
 def test_why_of_arrays_shows_the_rule(page: Page) -> None:

@@ -140,11 +140,12 @@ class Why {
       if (nodes[j] !== `n_{${j}}` || !record.nodes[j].inputs.length) return nodes[j];
       return j === record.output ? OUTPUT : textInLatex(record.nodes[j].label); // too long in LaTeX
     };
-    const towards = (j) => `\\frac{\\partial ${OUTPUT}}{\\partial ${/^\\?\w+(_\{\w+\})?$/.test(nameOf(j)) ? nameOf(j) : `\\left(${nameOf(j)}\\right)`}}`;
+    const part = (j) => (/^\\?\w+(_\{\w+\})?$/.test(nameOf(j)) ? nameOf(j) : `\\left(${nameOf(j)}\\right)`);
+    const towards = (j) => `\\frac{\\partial ${OUTPUT}}{\\partial ${part(j)}}`;
     const terms = i === record.output ? [] : this.#terms.filter(({ contribution }) => !contribution.nothing);
-    const inSymbols = terms.map(({ node, position }) => {
-      const slope = slopes[node][position];
-      if (slope === null) return ruleInLatex(playback.computation.rule(node, position), towards(node));
+    const inSymbols = terms.map(({ node, position, contribution }) => {
+      if (contribution.local === null) return ruleInLatex(playback.computation.rule(node, position), towards(node));
+      const slope = slopes[node][position] ?? `\\frac{\\partial ${part(node)}}{\\partial ${part(i)}}`;
       return `${bracketed(slope)} \\cdot ${towards(node)}`;
     });
     const inNumbers = terms.map(({ node, contribution }) => (contribution.local === null ? latexNumber(contribution.amount)
