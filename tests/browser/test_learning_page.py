@@ -112,6 +112,9 @@ def test_play_and_pause(page: Page, decay: Path, tmp_path: Path) -> None:
     assert 0 < stopped < 30
     page.wait_for_timeout(400)
     assert int(page.locator("#epoch").input_value()) == stopped
+    scrub(page, 30)
+    page.get_by_role("button", name="Play", exact=True).click()
+    assert int(page.locator("#epoch").input_value()) < 30
 
 
 def test_the_curve_is_the_prediction_at_that_epoch(page: Page, decay: Path, tmp_path: Path) -> None:
@@ -133,6 +136,7 @@ DRAWN = """() => {
 }"""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("model", "y"),
     [
@@ -173,6 +177,24 @@ def test_of_several_classes_each_row_stands_at_the_probability_of_its_own(page: 
     assert np.corrcoef(places, own)[0, 1] == pytest.approx(-1, abs=1e-6)  # pixels are counted downwards
     hits = int(np.count_nonzero(shares.argmax(axis=1) == [fit.classes.index(name) for name in data["species"]]))
     assert f"{hits} of 150 rows are classified correctly" in page.locator("#fit-picture").inner_text()
+
+
+def test_of_several_predictors_each_row_stands_at_its_target_and_its_prediction(page: Page, tmp_path: Path) -> None:
+    x, z = np.arange(1000.0) % 7, np.arange(1000) // 100
+    y = 1 + 2 * x - z + np.sin(np.arange(1000))
+    np.savetxt(tmp_path / "d.csv", np.stack([x, z, y], axis=1), delimiter=",", header="x,z,y", comments="")
+    learned(page, tmp_path, f'"y ~ a + b*x + c*z" {tmp_path}/d.csv --save {tmp_path}/m.json')
+    scrub(page, int(page.locator("#epoch").get_attribute("max") or ""))
+    page.get_by_label("Row", exact=True).fill("500")
+    text = page.locator("#row-text").inner_text().replace("−", "-")
+    row = int(text.split()[1]) - 1 if text.startswith("row ") else 499
+    assert text.endswith(f"y = {y[row]:.6g}, x = {x[row]:g}, z = {z[row]:g}")
+    script = "(all) => all.map((mark) => [mark.getAttribute('cx'), mark.getAttribute('cy')].map(Number))"
+    points = np.array(page.locator("#fit-picture > svg > .point").evaluate_all(script))
+    shown = np.linspace(0, 999, len(points)).round().astype(int)
+    wanted = np.asarray(ad.load(tmp_path / "m.json").predict({"x": x, "z": z}))
+    for places, numbers_, sign in ((points[:, 0], y[shown], 1), (points[:, 1], wanted[shown], -1)):
+        assert np.corrcoef(places, numbers_)[0, 1] == pytest.approx(sign, abs=1e-9)
 
 
 def test_the_mark_on_the_curve_of_losses_stands_at_its_epoch(page: Page, decay: Path, tmp_path: Path) -> None:

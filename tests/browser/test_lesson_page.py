@@ -27,6 +27,8 @@ def test_questions_on_the_page(page: Page, tmp_path: Path) -> None:
             assert -1 <= box["x"] <= box["x"] + box["width"] <= width + 1
     questions = page.locator("#lesson-questions > li")
     first, third = questions.nth(0), questions.nth(2)
+    first.get_by_role("button", name="Check answer").click()
+    assert first.locator(".verdict").inner_text() == "Not yet. Choose an answer."
     for choice, verdict in (("a", "Not yet"), ("d", "Correct")):
         first.get_by_role("radio", name=choice, exact=True).check()
         first.get_by_role("button", name="Check answer").click()

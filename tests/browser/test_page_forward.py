@@ -44,6 +44,11 @@ def test_the_toggle_carries_tangents_up_step_by_step(page: Page) -> None:
     page.get_by_label("Seed").select_option("y")
     press(page, "Forward pass")
     assert tangents(page) == pytest.approx(by_command(XY, "y"))
+    titles = page.locator("svg .edge title").all_text_contents()
+    assert {title for title in titles if "local" in title} == {
+        "y → x*y: local derivative 2",
+        "x*y → x*y + sin(x): local derivative 1",
+    }
     press(page, "Forward mode")
     press(page, "Backward pass")
     assert page.locator("svg [data-node='0']").get_attribute("data-adjoint") == "2.5838531634528574"

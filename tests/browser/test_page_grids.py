@@ -70,6 +70,15 @@ def test_behind_an_element_of_a_product_are_a_row_and_a_column(page: Page) -> No
     assert highlighted(page) == row | column | {(nodes["W @ x"]["id"], "value", 0, 1)}
 
 
+def test_behind_an_element_of_a_product_of_matrices_are_its_row_and_its_column(page: Page) -> None:
+    nodes = walked(page, ["sum((A @ B)^2)", "--A", "[[1, 2], [3, 4]]", "--B", "[[5, 6], [7, 8]]"])
+    said = point_at(page, nodes["A @ B"], "value", 1, 0)
+    assert said == "(A @ B)[1, 0], row 1 of A with column 0 of B: 3 × 5 + 4 × 7 = 43"
+    row = {(nodes["A"]["id"], "value", 1, k) for k in range(2)}
+    column = {(nodes["B"]["id"], "value", k, 0) for k in range(2)}
+    assert highlighted(page) == row | column | {(nodes["A @ B"]["id"], "value", 1, 0)}
+
+
 def test_behind_an_element_of_a_matrixs_adjoint_is_an_outer_product(page: Page) -> None:
     nodes = walked(page, SOFTMAX)
     adjoint = nodes["W @ x"]["adjoint"]

@@ -522,7 +522,7 @@ def test_questions_about_values_go_from_the_inputs_up(page: Page) -> None:
 
 
 def test_questions_about_local_derivatives_hint_at_the_rule_first(page: Page) -> None:
-    document = opened(page, XY)
+    document = opened(page, [f"3*({XY[0]})", *XY[1:]])
     locals_ = {
         (document["nodes"][step["node"]]["label"], document["nodes"][given["to"]]["label"]): given["local"]
         for step in document["backward"]

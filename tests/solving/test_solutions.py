@@ -486,7 +486,7 @@ def test_points_along_kinks(text: str, box: dict[str, tuple[float, float]], coun
 def test_a_double_zero_belongs_to_boxes_that_contain_it_only(text: str) -> None:
     f = ad.parse(text)
     for low, count in ((0.5, 1), (1 + 1e-12, 0)):
-        found = f.solve({name: (low, 2) for name in f.variables})
+        found = f.solve(dict.fromkeys(f.variables, (low, 2)))
         assert (len(found.roots), found.complete) == (count, True)
 
 
