@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -287,6 +288,19 @@ def test_regions_and_the_network_of_two_classes(page: Page, tmp_path: Path) -> N
         for up, minus in zip(falls, is_negative, strict=True)
     ]
     connections = page.locator("#network-picture > svg .connection")
+    sizes = np.abs(np.concatenate([np.ravel(saved[name]) for name in names]))
+    widths = connections.evaluate_all("(all) => all.map((one) => Number(one.getAttribute('stroke-width')))")
+    assert np.corrcoef(widths, sizes)[0, 1] > 0.999
+    first = connections.nth(5).text_content() or ""
+    assert first.startswith(f"mlp.0.weight[2, 1] = {saved['mlp.0.weight'][2][1]:.6g}, gradient ")
+    shades = page.locator("#fit-picture > svg > path[fill-opacity]")
+    assert len({*shades.evaluate_all("(all) => all.map((one) => one.getAttribute('fill-opacity'))")}) >= 3
+    mark = page.locator("#fit-picture > svg > .marker").nth(7).get_attribute("transform") or ""
+    places = [float(number) for number in re.findall(r"[\d.]+", mark)[:2]]
+    page.get_by_label("Row", exact=True).fill("8")
+    circle = page.locator("#fit-picture > svg > .selected")
+    assert [float(circle.get_attribute(name) or "") for name in ("cx", "cy")] == pytest.approx(places)
+    page.get_by_label("Row", exact=True).fill("1")
     assert connections.evaluate_all("(all) => all.map((one) => one.getAttribute('class'))") == wanted
     assert f"{hits} of 400 rows" in page.locator("#fit-picture figcaption").inner_text()
     assert unit_signs(page, 4) == np.sign(corner_of_units(data, saved)).tolist()
@@ -376,12 +390,14 @@ def test_other_models_open_and_scrub(page: Page, tmp_path: Path, line: str) -> N
 
 def test_a_model_with_levels_shows_the_curve_of_the_row_that_is_chosen(page: Page, tmp_path: Path) -> None:
     (tmp_path / "groups.csv").write_text("x,y,group\n0,2.1,A\n1,3,B\n2,0.3,A\n3,2,B\n")
-    learned(page, tmp_path, f'"y ~ a[group] + b*x" {tmp_path}/groups.csv')
+    learned(page, tmp_path, f'"y ~ a[group] + b*x + 0*c" {tmp_path}/groups.csv --fix c=2')
     scrub(page, int(page.locator("#epoch").get_attribute("max") or ""))
     of_a = page.locator("#fit-picture .fitted").get_attribute("d")
     page.get_by_label("Row", exact=True).fill("2")
     assert page.locator("#fit-picture .fitted").get_attribute("d") != of_a
     assert page.locator('[data-parameter="a[B]"]').count() == 1
+    slopes = page.locator("#parameters .slope").all_inner_texts()
+    assert [text == "fixed" for text in slopes] == [False, False, False, True]
 
 
 def test_learning_again_takes_the_epochs_of_the_fit_and_restarts_elsewhere(

@@ -272,6 +272,11 @@ def test_edges_show_the_local_derivatives_that_the_document_has(page: Page) -> N
         (step["node"], given["to"]): given["local"] for step in document["backward"] for given in step["contributions"]
     }
     titles = {(to, j): title.partition("local derivative ")[2].partition(",")[0] for to, j, _, title in shown}
+    amounts = {
+        (step["node"], given["to"]): given["amount"] for step in document["backward"] for given in step["contributions"]
+    }
+    contributed = {(to, j): title.partition("contributes ")[2] for to, j, _, title in shown}
+    assert {ends: float(text) for ends, text in contributed.items() if text} == amounts
     texts = {(to, j): text for to, j, text, _ in shown if text}
     assert {ends: float(title) for ends, title in titles.items() if title} == wanted
     assert texts.items() <= {k: f"{x:.4g}".replace("-", "−") for k, x in wanted.items()}.items()

@@ -99,6 +99,9 @@ def test_behind_an_element_of_a_vectors_adjoint_is_a_column_of_the_matrix(page: 
     said = point_at(page, nodes["x"], "adjoint", 0, 2)
     assert said.startswith("∂x[2], column 2 of W with all of ∂(W @ x): 0.5 × (-0.119203) + -1 × 0.119203 = ")
     assert float(said.rpartition("= ")[2]) == pytest.approx(nodes["x"]["adjoint"][2], rel=1e-5)
+    column = {(nodes["W"]["id"], "value", row, 2) for row in range(2)}
+    adjoint = {(nodes["W @ x"]["id"], "adjoint", 0, k) for k in range(2)}
+    assert highlighted(page) == column | adjoint | {(nodes["x"]["id"], "adjoint", 0, 2)}
 
 
 def test_a_large_array_is_shades(page: Page) -> None:

@@ -76,6 +76,13 @@ def test_variables_may_have_any_name(page: Page, name: str) -> None:
     assert numbers(page) == in_document(run_cli(["trace", *words, "--json"]).json)
 
 
+def test_a_variable_that_the_output_does_not_use_has_derivative_0(page: Page) -> None:
+    opened(page, ["a = y + 1; x^2", "--x", "3", "--y", "2"])
+    page.evaluate("go(playback.length)")
+    slopes = page.locator("#variables .variable .slope").all_inner_texts()
+    assert sorted(slopes) == ["d/dx = 6", "d/dy = 0"]
+
+
 def test_the_sentence_before_the_first_step_has_the_values_of_the_fields(page: Page) -> None:
     opened(page, ["x*y + sin(x)", "--x", "2", "--y", "3"])
     page.reload()
