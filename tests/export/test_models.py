@@ -206,6 +206,13 @@ def test_remainders_in_onnx_are_exact() -> None:
     np.testing.assert_array_equal(evaluator.run(None, {"x": x, "z": z})[0], fit.predict({"x": x, "z": z}))
 
 
+def test_an_onnx_file_has_the_name_that_is_asked_for(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 5.9]}).save(tmp_path / "m.json")
+    assert run_cli(f"export {tmp_path}/m.json --name half_life -o {tmp_path}/m.onnx").status == 0
+    assert onnx.load(tmp_path / "m.onnx").graph.name == "half_life"
+
+
 def test_a_network_in_onnx_is_its_layers() -> None:
     onnx = pytest.importorskip("onnx")
     model = onnx.load_from_string(prediction_onnx(fitted("y ~ mlp([x, z], [5], tanh)", epochs=1), "model"))

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autodiff_cli import parse
 from autodiff_cli.fitting import Fit, compare, fit, fit_by, load
 from autodiff_cli.training.fitting.fit import Interrupted
 from autodiff_cli.training.optimizers import Epoch
+from autodiff_cli.training.options import FigureOptions
 from tests.each import each
 
 MODEL = "y ~ a*exp(-b*x) + c"
@@ -51,3 +53,22 @@ def test_every_fit_is_a_public_one_that_predicts(way: str, tmp_path: Path) -> No
     found = WAYS[way](tmp_path)
     assert isinstance(found, Fit)
     assert found.predict({"x": X}) == pytest.approx(DATA["y"], abs=0.02)
+
+
+def test_methods_pass_on_what_they_are_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4.1, 5.9]})
+    assert "rss = 0.0193\n" in found.summary(3)
+    assert "rss = 0.0192857\n" in found.summary()
+    drawn: list[FigureOptions] = []
+    monkeypatch.setattr("autodiff_cli.fitting.save_plot", lambda _fits, _path, options: drawn.append(options))
+    found.save_plot(tmp_path / "fit.svg", log="x", panels="data")
+    assert drawn == [FigureOptions(log="x", panels="data")]
+
+
+@each("method", ["solve", "minimize", "maximize"])
+def test_searches_take_a_limit_and_digits(method: str) -> None:
+    search = getattr(parse("x^4 - 3*x^2 + x"), method)
+    assert not search(x=(-2, 2), max_boxes=3).complete
+    found = search(x=(-2, 2), precision=20)
+    points = found.roots if method == "solve" else found.points
+    assert max(len(point.point["x"]) for point in points) > 18
