@@ -40,6 +40,17 @@ def test_what_scikit_learn_asks_of_an_estimator(k: int) -> None:
     assert sum(one["status"] == "passed" for one in found) > 50
 
 
+def test_attributes_after_a_fit_are_those_of_the_fit() -> None:
+    from autodiff_cli.sklearn import FormulaClassifier, FormulaRegressor
+
+    model = FormulaRegressor("target*exp(-b*x0)").fit(X, Y)  # the target has another name than the parameter
+    assert model.parameters_ == pytest.approx({"target": 2.5, "b": 1.3})
+    assert model.n_iter_ == model.fit_.epochs > 1
+    weights = np.repeat([1.0, 1.0, 0.0], 20)
+    chosen = FormulaClassifier().fit(X, np.repeat(["a", "b", "c"], 20), sample_weight=weights)
+    assert chosen.classes_.tolist() == ["a", "b"]  # no row of the third class has a weight
+
+
 def test_estimators_work_with_pipelines_grid_search_and_pickle() -> None:
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import make_pipeline

@@ -237,3 +237,10 @@ def test_where_the_encoding_has_no_lines_all_is_in_its_characters() -> None:
     lines = [line for k in range(len(step_view.steps)) for line in screen(step_view, ViewState(k), Extent(80, 24))]
     assert "".join(lines).isascii()
     assert any("# \\u03bb*2 #" in line or "\\u03bb*2 ==" in line for line in lines)
+
+
+def test_the_first_backward_step_alone_says_how_the_backward_pass_begins() -> None:
+    step_view = StepView(at("x*y + sin(x)", x=2, y=3), None, "utf-8")
+    window = Extent(200, 40)
+    screens = [" ".join(screen(step_view, ViewState(k), window)) for k in range(len(step_view.steps))]
+    assert ["The output's adjoint is 1." in text for text in screens] == [False] * 4 + [True] + [False] * 3
