@@ -675,6 +675,7 @@ def test_an_archive_that_is_no_workbook_is_called_one() -> None:
         ({"comment": ""}, "--comment takes"),
         ({"column": ["x"]}, "--column takes NAME="),
         ({"column": ["x=a", "x=b"]}, "--column: two columns are renamed to `x`"),
+        ({"column": ["x=a", "y=a"]}, "--column: `a` has two new names, `x` and `y`"),
     ],
 )
 def test_options_that_cannot_be_meant(options: dict[str, object], message: str) -> None:

@@ -817,6 +817,11 @@ def test_draws_are_judged_by_their_diagnostics(
     assert all(text.startswith(start) for text, start in zip(found, words, strict=True))
 
 
+def test_of_several_numbers_that_disagree_the_largest_r_hat_is_named() -> None:
+    (found,) = posterior._diagnose({"a": GOOD._replace(rhat=1.02), "b": GOOD._replace(rhat=1.5)}, 0, 4, 100)
+    assert "R-hat of `a`, `b` is up to 1.5, above" in found
+
+
 def test_a_summary_has_the_moments_and_quantiles_of_all_chains() -> None:
     draws = {
         "a": np.random.default_rng(0).normal(size=(4, 50)),
