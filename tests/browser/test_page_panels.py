@@ -113,7 +113,7 @@ def test_a_descent_that_starts_again_takes_the_same_steps(page: Page) -> None:
     trail = panel(page, "Descend").locator("#trail")
     trails = []
     for _ in range(2):
-        descend(page, "w", rate="0.1", method="adam", steps="3")
+        descend(page, "w", rate="0.1", method="adam")
         trails.append(trail.inner_text())
         press(page, "Back to the start")
         assert value_in(page, "w") == 0.5

@@ -118,6 +118,13 @@ def test_calls_stay_short_however_deep_they_stand() -> None:
     assert "t*29 in f29(x)" in found
 
 
+def test_long_sums_that_differ_in_their_middle_have_labels_of_their_own() -> None:
+    whole = "+".join(f"x{k}" for k in range(30))
+    found = operations(f"sin({whole})*sin({whole.replace('x15', 'z')})")
+    labels = [label for label in found if ELLIPSIS in label]
+    assert len({*labels}) == len(labels) > 20
+
+
 def test_what_is_different_is_called_differently() -> None:
     terms = [f"exp(variable{i} + variable{i + 1} + variable{i + 2})" for i in range(6)]
     found = operations("*".join(f"({a} + {b})" for a, b in itertools.combinations(terms, 2)))
