@@ -309,7 +309,7 @@ def syntax_error(lexemes: Lexemes, number: int, accepts: Set[str]) -> Expression
     if number == len(all_lexemes):
         return _at_end(text, all_lexemes, accepts)
     mistake = Mistake(text, all_lexemes[:number], all_lexemes[number], all_lexemes[number + 1 :], accepts)
-    message, suggestion = next(found for rule in _RULES if (found := rule(mistake)) is not None)
+    message, suggestion = next(reply for rule in _RULES if (reply := rule(mistake)) is not None)
     return ExpressionError(message, text, mistake.lexeme.start, suggestion)
 
 
