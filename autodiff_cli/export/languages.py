@@ -345,8 +345,8 @@ def export(formula: Formula, target: str, options: ExportOptions = _DEFAULT_OPTI
 
     Raises:
         ExportError: if the language does not allow the name of the function, differentiates by itself, or lacks an
-            operation.
-        ExpressionError, TooLargeError: as `ExportProgram` does.
+            operation, and as `ExportProgram` does.
+        ExpressionError: as `ExportProgram` does.
     """
     exporter = EXPORTERS[target]
     if not exporter.names.allows(options.name):
