@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from autodiff_cli.data.dialect import time_text
-from autodiff_cli.export.languages import EXPORTERS, export
+from autodiff_cli.export.languages import EXPORTERS, export, unsupported_error
 from autodiff_cli.export.program import ExportError, ExportOptions
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.codegen import call_notation
@@ -165,10 +165,7 @@ class _OnnxGraph:
         try:
             (root,) = GraphWriter(Library(_ONNX)).lower([output])
         except UnsupportedOperationError as error:
-            raise ExportError(
-                f"ONNX has no {' and no '.join(f'`{op.spelling or op.name}`' for op in error.ops)}; "
-                f"c, python, numpy and js have {'it' if len(error.ops) == 1 else 'them'}: choose with --to"
-            ) from None
+            raise unsupported_error("ONNX", error) from None
         for node in topological_order([root]):
             self._names[node] = self._write_node(node)
         result = self._names[root]
