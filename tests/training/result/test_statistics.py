@@ -433,6 +433,10 @@ def test_a_redundant_parameter_changes_no_figure(model: str, options: dict[str, 
         for name in FIGURES:
             wanted = getattr(one, name)
             assert getattr(other, name) == (wanted and pytest.approx(wanted, rel=1e-5)), name
+        assert (other.null_test is None) == (one.null_test is None)
+        if one.null_test is not None:
+            assert other.null_test.dof == one.null_test.dof
+            assert other.null_test.statistic == pytest.approx(one.null_test.statistic, rel=1e-5)
         assert other.stderr["b"] == pytest.approx(one.stderr["b"], rel=1e-4)
         assert other.p_values["b"] == pytest.approx(one.p_values["b"], rel=1e-3)
         assert other.stderr["c"] is None
