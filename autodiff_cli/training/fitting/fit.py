@@ -390,7 +390,9 @@ def build_fit(
     quantity_values, quantity_warnings = inference.estimate_quantities(
         quantities, objective.point(outcome.theta), statistics
     )
-    judgement = (*verdict.warnings, *quantity_warnings, *verdict.reasons)
+    validation = progress.validation
+    unseen = validation.warnings(outcome.theta, statistics) if validation else ()
+    judgement = (*verdict.warnings, *unseen, *quantity_warnings, *verdict.reasons)
     dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
     result = FittedModel(
         model=model.text,
@@ -425,7 +427,7 @@ def build_fit(
         penalty=_penalty_value(objective, outcome.theta),
         scale=objective.scale if has_scale else None,
         diagnosis=diagnose(objective, first.theta, outcome.theta) if options.diagnosis and first else None,
-        **({} if progress.validation is None else progress.validation.summary(outcome.theta)),
+        **(validation.summary(outcome.theta) if validation else {}),
         **{name: getattr(statistics, name) for name in _STATISTICS},
     )
     if options.plot:
