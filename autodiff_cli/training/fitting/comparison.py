@@ -358,14 +358,14 @@ def _model_parameters(priors: Mapping[str, Prior]) -> dict[str, str]:
 
 
 def _ranking_key(compared: ComparedModel) -> tuple[float, ...]:
-    """Return the key by which models are sorted."""
+    """Return the key by which models are sorted. Criteria that differ by rounding errors keep the given order."""
     fit, error = compared.fit, math.inf if compared.cv_error is None else compared.cv_error
     loss = math.inf if math.isnan(fit.loss) else fit.loss
     if fit.is_perfect and not fit.failure:
         return (-1.0, compared.k)
     if fit.aicc is None or math.isnan(fit.aicc) or fit.failure:
         return (1.0 + bool(fit.failure), -compared.loo.elpd if compared.loo else error, loss)
-    return (0.0, fit.aicc, fit.bic or 0.0, loss)
+    return (0.0, *(float(f"{criterion or 0.0:.9g}") for criterion in (fit.aicc, fit.bic)))
 
 
 def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Objective) -> NestedTest:
