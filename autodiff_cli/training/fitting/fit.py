@@ -639,9 +639,7 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
     if not outcome.converged or method not in ("lm", "lbfgs") or objective.is_network or objective.is_penalised:
         return outcome, []
     theta, notes = symmetries.canonical_parameters(objective, outcome.theta)
-    on_bounds, were_on_bounds = objective.bounds.active(theta), objective.bounds.active(outcome.theta)
-    # A minimum on a bound is none on the other side of it.
-    if not (np.array_equal(on_bounds, were_on_bounds) and objective.constraints.are_met(theta)):
+    if not objective.constraints.are_met(theta):
         theta, notes = outcome.theta, []
     ordered = symmetries.order_terms(objective, theta[None])[0]
     notes += [symmetries.TERMS_NOTE] if (ordered != theta).any() else []
