@@ -339,10 +339,12 @@ def combine_reports(*reports: Report, gap: bool = False) -> Report:
 
 
 def dumps(document: Mapping[str, Any]) -> str:
-    """Return a document as JSON text on one line. Raises ValueError for nan and infinities."""
+    """Return a document as JSON text on one line; see `to_json`."""
     import json  # slow to import, and reports in text do not need it
 
-    return json.dumps(document, allow_nan=False) + "\n"
+    from autodiff_cli.data.json_records import to_json
+
+    return json.dumps(to_json(document), allow_nan=False) + "\n"
 
 
 # --- Plots in characters ---

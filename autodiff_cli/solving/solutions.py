@@ -192,6 +192,11 @@ class BoxProblem:
         """The leaves of the unknowns, in order of their appearance."""
         return {name: leaf for name, leaf in self.formula.leaves.items() if name in self.ranges}
 
+    @cached_property
+    def fixed_values(self) -> dict[str, Any]:
+        """The values of the fixed variables, as floats or arrays."""
+        return {name: Formula(node, {}).value() for name, node in self.fixed.items()}
+
     @property
     def bits(self) -> int:
         """The working precision of proofs."""
@@ -207,12 +212,14 @@ class BoxProblem:
         sides.
 
         Raises:
-            ExpressionError: for arrays that do not fit, and for a condition that is not an equation.
+            ExpressionError: for arrays, values that are not finite, and a condition that is not an equation.
         """
-        leaves = self.formula.leaves
+        leaves, fixed = self.formula.leaves, self.fixed_values
         for name in leaves:
-            if name in self.formula.arrays | self.formula.shapes.keys():
+            if name in self.formula.arrays | self.formula.shapes.keys() or not isinstance(fixed.get(name, 0.0), float):
                 raise ExpressionError(f"`{name}` is an array; here, write its elements as numbers: [{name}1, {name}2]")
+            if not math.isfinite(fixed.get(name, 0.0)):
+                raise ExpressionError(f"the value of `{name}` must be finite, not {fixed[name]}")
         with self.formula.locate_errors():
             elements = unroll([self.formula.output])[0].reshape(-1).tolist()
         if any(element.op in _CONDITIONS for element in elements):
@@ -236,7 +243,7 @@ class BoxProblem:
         return {
             "expression": self.formula.text,
             "box": {name: tuple(map(ball.nearest_float, self.ranges[name])) for name in self.unknowns},
-            "fixed": {name: Formula(node, {}).value() for name, node in self.fixed.items()},
+            "fixed": self.fixed_values,
         }
 
     def number(self, x: Number) -> Coordinate:
@@ -667,7 +674,8 @@ def search_minimum(problem: BoxProblem, is_maximum: bool = False) -> Optima:
     The points of the result are that optimum, or none if the search fails.
     """
     formula = problem.formula
-    start = problem.record["fixed"]
+    problem.outputs()  # checks the values
+    start = problem.fixed_values
     free = BoxProblem(formula, dict.fromkeys(formula.leaves, (ball.ZERO,) * 2), {}, problem.digits)
     _, system = _objective_system(free, is_maximum)
     end = _descend(system, np.array([start[name] for name in system.names]))

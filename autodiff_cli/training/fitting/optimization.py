@@ -21,7 +21,7 @@ import numpy as np
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.numbers.arrays import ignore_float_errors
-from autodiff_cli.training.fitting import minimization
+from autodiff_cli.training.fitting import minimization, symmetries
 from autodiff_cli.training.fitting import starts as search
 from autodiff_cli.training.fitting.minimization import MINIMIZATION
 from autodiff_cli.training.fitting.progress import PatienceExhausted, Progress, selection_loss
@@ -172,6 +172,8 @@ class BatchedFit:
         """Repeat some fits, each from another start, and note the reason and these starting values."""
         if not len(fits):
             return
+        if reason:  # the same terms as in the report have the same names
+            starts = symmetries.order_terms(self._objective, starts)
         for fit, start in zip(fits.tolist(), starts, strict=True) if reason else ():
             self._notes[fit].append(f"{reason} {minimization.format_starts(self._objective, start)}")
         part, epochs = self._part(fits), np.zeros(self._batch.count, np.intp)
