@@ -399,7 +399,22 @@ def test_a_slope_of_a_smooth_loss_is_no_minimum_at_a_kink(theta: list[float]) ->
     y = 3 * np.exp(-4 * np.exp(-1.5 * x)) + np.random.default_rng(0).normal(size=30)
     objective = Objective("y ~ A*exp(-b*exp(-c*x))", {"x": x, "y": y}, loss="huber")
     stuck = Outcome(np.array(theta), converged=False, failure="on a slope", is_stuck=True)
-    assert not minimization._check_kinks(objective, stuck).converged
+    assert not minimization._checked_end("lbfgs", ObjectiveBatch([objective]), 0, stuck).converged
+
+
+@pytest.mark.parametrize("seed", [39, 70])
+def test_a_minimum_at_a_kink_of_the_model_is_found_and_said_whatever_the_order_of_the_rows(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(0.1, 5, 12)
+    y = np.where(x < 2.5, 2, 2 + 1.5 * (x - 2.5)) + 0.2 * generator.normal(size=12)
+    found = fit("y ~ where(x < c, a, a + b*(x - c))", {"x": x, "y": y}, loss="huber")
+    mixed = fit("y ~ where(x < c, a, a + b*(x - c))", {"x": x[::-1], "y": y[::-1]}, loss="huber")
+    assert found.converged
+    assert np.abs(x - found.parameters["c"]).min() < 1e-12
+    assert any("`c` ends at a kink of the loss" in words for words in found.warnings)
+    for name, value in found.parameters.items():
+        assert mixed.parameters[name] == pytest.approx(value, rel=1e-6)
+        assert mixed.stderr[name] == pytest.approx(found.stderr[name], rel=1e-4)
 
 
 def test_a_slope_of_a_likelihood_is_no_minimum_at_a_kink() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -358,7 +358,7 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
 
 def _better_end(method: str, objective: Objective, starts: Array) -> Outcome | None:
     """Return the best end of fits from several starts if it ranks above the end from the first start; else None."""
-    first, *ends = minimization.minimize_batch(method, repeat_objective(objective, len(starts)), starts)
+    first, *ends = minimization.minimize_and_check(method, repeat_objective(objective, len(starts)), starts)
     best = minimization.best_alternative(objective, first, [end.theta for end in ends])
     return next((end for end in ends if end.theta is best), None)
 
@@ -476,6 +476,8 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
         statistics = dataclasses.replace(statistics, **unknown)
     if statistics.is_perfect or (separation and objective.has_dispersion) or not is_at_minimum:
         statistics = dataclasses.replace(statistics, null_test=None)  # tests compare minima by a variance
+    if outcome.kinks:
+        note = _kink_note(objective, outcome.kinks, bool(statistics.definition))
     if outcome.kinks and distance > COVARIANCE.max_minimum_distance:
         words_at_kink = tuple(_KINK if each.startswith("no standard errors") else each for each in statistics.warnings)
         statistics = dataclasses.replace(statistics, warnings=words_at_kink)
@@ -491,6 +493,14 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
         reasons = [*explain_failure(objective, outcome, [record["loss"] for record in progress.history]), closing]
     is_at_minimum &= not separation
     return FitVerdict(is_at_minimum, statistics, [*filter(None, warnings)], [*filter(None, reasons)])
+
+
+def _kink_note(objective: Objective, kinks: Sequence[int], has_errors: bool) -> str:
+    """Return a sentence on the parameters that end at a kink of the loss."""
+    listed = format_names([objective.layout.element_names[k] for k in kinks], "`")
+    verb = "ends at a kink" if len(kinks) == 1 else "end at kinks"
+    errors = "; standard errors hold on one side of it only" * has_errors
+    return f"{listed} {verb} of the loss (from abs, max, relu or where){errors}"
 
 
 def _perfect_fit_warning(statistics: ComputedStatistics) -> str:

@@ -73,6 +73,10 @@ class MinimizationSettings(NamedTuple):
     refinement_epochs: int = 100  # epochs of a refinement: a fit that needs more has no minimum, or is the best anyway
 
     # Test of a minimum at which the loss has kinks.
+    max_kink_rounds: int = 10  # repetitions of the fit of the parameters that are not at a kink
+    kink_probe: float = 1e-7  # relative change of a parameter that shows on which side of a kink the loss falls
+    kink_side: float = 2e-14  # relative distance from a kink at which a fit ends
+    kink_jump: float = 0.75  # share of the difference of slopes at twice the distance that a kink explains
     kink_radius: float = 1e-6  # distance of the points around it, relative to each parameter, or to 1 for smaller ones
     kink_samples: int = 20  # points for each parameter, and as many more
     kink_vanishing: float = 1e-3  # length of a combination of gradients, relative to the longest, that counts as 0
@@ -119,23 +123,70 @@ def minimize_and_check(
     method: str, batch: Batch, start: Array, on_step: BatchCallback = ignore_steps, stop: StoppingRule = CONVERGENCE
 ) -> list[Outcome]:
     """Minimise the losses of a batch of fits, and check whether ends at kinks are minima; see `minimize_batch`."""
-    ends = enumerate(minimize_batch(method, batch, start, on_step, stop))
-    return [_check_kinks(batch.objective_of(k), end) if end.is_stuck or end.kinks else end for k, end in ends]
+    ends = minimize_batch(method, batch, start, on_step, stop)
+    if stop.evaluations is not None:
+        return ends
+    return [_checked_end(method, batch, k, end) if end.is_stuck else end for k, end in enumerate(ends)]
 
 
-def _check_kinks(objective: Objective, outcome: Outcome) -> Outcome:
-    """Return the end of a fit with a note on its kinks; a minimum at a kink of the loss counts as converged."""
-    radius, theta = MINIMIZATION.kink_radius * np.abs(outcome.theta), outcome.theta
+def _checked_end(method: str, batch: Batch, fit: int, end: Outcome) -> Outcome:
+    """Return the end of a fit that is stuck; a minimum at a kink of the loss counts as converged."""
+    objective = batch.objective_of(fit)
+    if (at_kinks := _fit_at_kinks(method, batch, fit, end.theta)) is not None:
+        return at_kinks
+    radius, theta = MINIMIZATION.kink_radius * np.abs(end.theta), end.theta
     radii = (np.maximum(radius, MINIMIZATION.kink_radius), radius)
-    if outcome.is_stuck:
-        has_kinks = objective.has_kinks or objective.kernels.without_kinks
-        is_at_kink = has_kinks and any(_is_minimum_at_kink(objective, theta, each) for each in radii)
-        is_minimum = is_at_kink or find_separation(objective, theta)[0]  # best means of 0 are at the edge of the domain
-        return Outcome(theta, True) if is_minimum else outcome
-    listed = " and ".join(f"`{objective.layout.element_names[k]}`" for k in outcome.kinks)
-    verb = "ends at a kink" if len(outcome.kinks) == 1 else "end at kinks"
-    words = f"{listed} {verb} of the loss (from abs, max, relu or where); standard errors hold on one side of it only"
-    return dataclasses.replace(outcome, note=words)
+    has_kinks = objective.has_kinks or objective.kernels.without_kinks
+    is_at_kink = has_kinks and any(_is_minimum_at_kink(objective, theta, each) for each in radii)
+    is_minimum = is_at_kink or find_separation(objective, theta)[0]  # best means of 0 are at the edge of the domain
+    return Outcome(theta, True) if is_minimum else end
+
+
+def _fit_at_kinks(method: str, batch: Batch, fit: int, theta: Array) -> Outcome | None:
+    """Return a minimum at kinks of the loss in single parameters, near a point; None if there is none.
+
+    At such a minimum, no parameter at a kink can move without increasing the loss, and all other parameters are
+    optimal. Steps along one side of a kink end where they cross it. So the parameters at kinks are fixed while the
+    remaining ones are fitted, until the set of parameters at kinks no longer changes.
+    """
+    one, kinks, is_optimal = np.array([fit]), np.zeros(len(theta), np.bool_), False
+    for _ in range(MINIMIZATION.max_kink_rounds if batch.objective_of(fit).has_kinks else 0):
+        sides = _kink_sides(batch, fit, theta)
+        crossed = sides != 0
+        if is_optimal and (crossed == kinks).all():
+            # On a definite side, standard errors do not depend on rounding.
+            theta = batch.bounds.select(fit).clip(theta * (1 + MINIMIZATION.kink_side * sides * np.sign(theta)))
+            return Outcome(theta, True, kinks=tuple(kinks.nonzero()[0].tolist()))
+        if not (crossed | kinks).any():
+            return None
+        kinks, bounds = crossed, batch.bounds.select(fit)
+        for index in kinks.nonzero()[0].tolist():
+            bounds = bounds.with_fixed(index, float(theta[index]))
+        part = batch.take(one, bounds)
+        (end,) = minimize_batch(method, part, theta[None])
+        is_optimal = end.converged
+        if (part.losses(end.theta[None], np.arange(1)) <= part.losses(theta[None], np.arange(1))).all():
+            theta = end.theta
+            batch.set_scales(one, part.scales)
+    return None
+
+
+def _kink_sides(batch: Batch, fit: int, theta: Array) -> NDArray[np.intp]:
+    """Return where the slope is smaller, above (1) or below (-1), for each parameter that is at a kink at which the
+    loss decreases on neither side; 0 for other parameters.
+
+    Near a kink, the difference of the slopes on both sides does not depend on the distance; elsewhere it is
+    proportional to it.
+    """
+    every = np.arange(len(theta))
+    distances = MINIMIZATION.kink_probe * np.where(theta != 0, np.abs(theta), 1.0)
+    points = theta + np.concatenate([factor * np.diag(distances) for factor in (1, -1, 2, -2)])
+    numbers = np.full(len(points), fit)
+    gradients = batch.take(numbers).values_and_gradients(points, np.arange(len(points)))[1]
+    above, below, far_above, far_below = gradients.reshape(4, len(theta), -1)[:, every, every]
+    is_kink = above - below > MINIMIZATION.kink_jump * (far_above - far_below)
+    is_kink &= (above >= 0) & (below <= 0) & (above > below)
+    return np.where(is_kink, np.where(above < -below, 1, -1), 0)
 
 
 def _is_minimum_at_kink(objective: Objective, theta: Array, radius: Array) -> bool:

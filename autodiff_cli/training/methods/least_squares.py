@@ -52,7 +52,6 @@ class LevenbergMarquardtSettings(NamedTuple):
     polish_reduction: float = 0.9  # a polishing step must reduce the projected residuals to less than this share
     polished: float = 1e-12  # at a minimum, the parameters can remove less than this share of the residuals
     max_polish_rise: float = 1.1  # ratio of the residuals in a polishing step; tiny residuals change by rounding errors
-    max_kink_rounds: int = 10  # repetitions of the fit of the parameters that are not at a kink
     kink_probe: float = 1e-7  # relative change of a parameter that shows on which side of a kink the loss falls
     max_usable: float = 1e150  # larger residuals count as infinite, because their squares overflow
 
@@ -115,12 +114,9 @@ def fit_least_squares(
         elif not method.is_finished[fit]:
             reason = f"no convergence within {fits.evaluations[fit]} evaluations"
             outcomes.append(Outcome(theta, False, RunawayDetector.REASON if method.runaways.is_found[fit] else reason))
-        elif (kinks := method.find_kinks(fit, most) if stop.evaluations is None else None) is not None:
-            at = tuple(kinks.nonzero()[0].tolist())
-            outcomes.append(Outcome(fits.theta[fit].copy(), True, kinks=at))
         else:
             reason = "no minimum was found: the loss has a slope there, but no step reduces it"
-            outcomes.append(Outcome(fits.theta[fit].copy(), False, reason))
+            outcomes.append(Outcome(theta, False, reason, is_stuck=True))
     return outcomes
 
 
@@ -377,52 +373,6 @@ class _LevenbergMarquardt:
         snapped: Fits = numbers[is_zero]
         self._move_to(snapped, points[is_zero], triangles[is_zero], sizes[is_zero])
         return snapped
-
-    def find_kinks(self, fit: int, max_evaluations: int) -> Mask | None:
-        """Find a minimum at kinks of the loss, from the end of a fit.
-
-        At such a minimum, no parameter at a kink can move without increasing the loss, and all other parameters are
-        optimal. Steps along one side of a kink end where they cross it. So the parameters at kinks are fixed while the
-        remaining ones are fitted, until the set of parameters at kinks no longer changes.
-
-        Returns:
-            The mask of the parameters at kinks; None if no such point is found.
-        """
-        kinks, is_optimal = np.zeros(self._start.shape[1], np.bool_), False
-        for _ in range(SETTINGS.max_kink_rounds):
-            crossed = self._kink_mask(fit)
-            if is_optimal and (crossed == kinks).all():
-                return kinks
-            if not (crossed | kinks).any():
-                return None
-            kinks, theta, bounds = crossed, self.fits.theta[fit], self._batch.bounds.select(fit)
-            for index in kinks.nonzero()[0].tolist():
-                bounds = bounds.with_fixed(index, float(theta[index]))
-            one = np.array([fit])
-            others = _LevenbergMarquardt(self._batch.take(one, bounds), theta[None], ignore_steps, self._tolerance)
-            others.run(np.arange(1), max_evaluations)
-            is_optimal = not others.is_stuck().any()
-            end = others.fits
-            if end.norms[0, -1] < self.fits.norms[fit, -1]:
-                self._move_to(one, end.theta, end.triangles, end.norms)
-        return None
-
-    def _kink_mask(self, fit: int) -> Mask:
-        """Return the mask of the parameters that are at a kink where the loss decreases on neither side.
-
-        The slopes on both sides of a kink differ by more than the slopes of a smooth loss do within a small distance.
-        """
-        theta = self.fits.theta[fit]
-        distances = SETTINGS.kink_probe * np.where(theta != 0, np.abs(theta), 1.0)
-        points = theta + np.concatenate((np.diag(distances), -np.diag(distances)))
-        every, columns = np.arange(len(points)), np.tile(np.arange(len(theta)), 2)
-        triangles = self._batch.take(np.full(len(points), fit)).triangles(points, every)
-        sizes = norms(triangles.swapaxes(1, 2))
-        lengths, residuals = sizes[every, columns], sizes[:, -1]
-        above, below = np.split(_half_gradients(triangles)[every, columns] / (lengths * residuals), 2)
-        smooth = np.split(10 * np.tile(distances, 2) * lengths / residuals, 2)
-        smallest = np.maximum(SETTINGS.orthogonality_tolerance, np.maximum(*smooth))
-        return np.asarray((above - below > 2 * smallest) & (above > -smallest) & (below < smallest))
 
     def _move_to(self, numbers: Fits, *places: Array) -> None:
         """Move fits to points, given the parameters, the triangular factors, and the norms of their columns."""
