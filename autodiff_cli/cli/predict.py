@@ -56,9 +56,9 @@ def predict(
 ) -> Output:
     """Predict with a model that `train --save` wrote.
 
-    The output is CSV: the columns of DATA and a column `prediction`, with values of the left side of the model: log(y)
-    for `log(y) ~ …`. For a classifier, the prediction is the class. For several targets, there is a column
-    `prediction_NAME` for each. Without DATA, `--x 1.5` sets the value of a column.
+    The output is CSV: the columns of DATA and a column `prediction`, with values of the left side of the model, such as
+    log(y). For a classifier, the prediction is the class. For several targets, there is a column `prediction_NAME` for
+    each. Without DATA, `--x 1.5` sets the value of a column.
 
     `--interval` adds columns for the mean, `confidence_low` and `confidence_high`, and for a new observation,
     `prediction_low` and `prediction_high`.
