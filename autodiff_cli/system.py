@@ -296,7 +296,7 @@ def read_tables(module: str, name: str) -> dict[str, Any]:
     """Return the tables of a TOML file that stands beside a module, given the path of the module."""
     import tomllib
 
-    return tomllib.loads(Path(module).with_name(name).read_text(encoding="utf-8"))
+    return tomllib.loads((Path(module).parent / name).read_text(encoding="utf-8"))
 
 
 def error_reason(error: Exception) -> str:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from autodiff_cli.graph.node import Node, as_node, get_op, variable
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import shape_of, topological_order
+from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers.arrays import STRUCTURAL
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
 from autodiff_cli.ops.structural import literal_index, matmul, norm, softmax
@@ -28,7 +29,7 @@ _MAX_ELEMENTS = 50_000  # elements of arrays; to create the leaves of more takes
 _MAX_SQUARE_SUM = 1e200  # larger sums of squares, or their inverses, have derivatives with few digits
 
 
-class TooManyOperationsError(ValueError):
+class TooManyOperationsError(ExpressionError):
     """Arrays are too large to be unrolled."""
 
     def __init__(self, limit: int) -> None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import Enum, EnumType, StrEnum
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.cli.environment import BadInput, Environment, check_not_replaced
 from autodiff_cli.language import lexer
@@ -141,21 +141,14 @@ class Parameter(NamedTuple):
         """Whether the value of the option may be left out; its metavar is then in brackets."""
         return self.metavar.startswith("[")
 
-    def for_typer(self) -> inspect.Parameter:
-        """Return the parameter of a function with Typer's declaration of this option."""
-        import typer
-
-        option = self.option
-        kind: Any = list[self.kind] if self.repeats else self.kind  # type: ignore[name-defined]
-        declaration = typer.Option(
-            *option.flags,
-            metavar=option.metavar,
-            help=option.help,
-            rich_help_panel=option.group,
-            show_default=not isinstance(self.default, Enum),
-        )
-        annotation: Any = Annotated[kind | None if self.default is None else kind, declaration]
-        return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=self.default, annotation=annotation)
+    @property
+    def help_row(self) -> tuple[str, str]:
+        """The flags with the name of the value, or the name of the argument, and its help."""
+        flags = ", ".join(sorted(self.option.flags, key=len))
+        value = self.metavar or ("" if self.is_flag else f"<{'|'.join(self.choices)}>")
+        has_default = self.default is not None and self.default is not False and not isinstance(self.default, Enum)
+        note = "  [required]" if self.is_required else f"  [default: {self.default}]" * has_default
+        return " ".join(filter(None, (flags, value))), self.option.help + note
 
     def convert(self, text: str, name: str) -> Any:
         """Return the value that a text stands for.
@@ -319,17 +312,12 @@ class Command:
         import typer
         from typer.main import get_command
 
-        # A function with a signature is all that every version of Typer accepts.
-        def declared(**_: Any) -> None: ...
+        def declared() -> None: ...
 
-        declared.__doc__, declared.__name__ = self.function.__doc__, self.name
-        parameters = [each.for_typer() for each in self.parameters if each.option.flags]
-        declared.__annotations__ = {each.name: each.annotation for each in parameters}
-        declared.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        app = typer.Typer(add_completion=False, rich_markup_mode=None)
+        declared.__doc__ = self.function.__doc__
+        app, kind = typer.Typer(add_completion=False, rich_markup_mode=None), _help_command(self.parameters)
         values = "[--VARIABLE VALUE]... " if self.takes_values else ""
-        settings: dict[str, Any] = {"help_option_names": [*HELP], "max_content_width": width, "terminal_width": width}
-        kind = _grouped_command(self.arguments)
+        settings: dict[str, Any] = {"max_content_width": width, "terminal_width": width}
         app.command(cls=kind, options_metavar=f"{values}[OPTIONS]", context_settings=settings)(declared)
         command = get_command(app)
         context = typer.Context(command, info_name=f"autodiff {self.name}", **settings)
@@ -350,30 +338,31 @@ class Call(NamedTuple):
     command: Command
 
 
-def _grouped_command(arguments: Sequence[Parameter]) -> Any:
-    """Return the class of commands whose help lists options under the headings of their groups.
+def _help_command(parameters: Sequence[Parameter]) -> Any:
+    """Return the class of commands whose help lists parameters under the headings of their groups.
 
-    Usage and arguments are written here, because versions of Typer write them differently.
+    Usage and lists are written here, because versions of Typer write them differently.
     """
-    from typer.core import TyperCommand, TyperOption
+    from typer.core import TyperCommand
 
-    class GroupedCommand(TyperCommand):
+    class HelpCommand(TyperCommand):
         def collect_usage_pieces(self, _: Any) -> list[str]:
+            arguments = (each for each in parameters if not each.option.flags)
             names = (f"{{{each.metavar}}}" if each.is_required else each.metavar for each in arguments)
             return [self.options_metavar or "", *names]
 
-        def format_options(self, context: Any, formatter: Any) -> None:
-            rows = [(each.metavar, each.option.help + "  [required]" * each.is_required) for each in arguments]
-            sections: dict[str, list[tuple[str, str]]] = {"Arguments": rows} if rows else {}
-            for one in self.get_params(context):
-                if isinstance(one, TyperOption) and (record := one.get_help_record(context)) is not None:
-                    sections.setdefault(one.rich_help_panel or "Options", []).append(record)
+        def format_options(self, _: Any, formatter: Any) -> None:
+            sections: dict[str, list[tuple[str, str]]] = {}
+            for each in parameters:
+                heading = (each.option.group or "Options") if each.option.flags else "Arguments"
+                sections.setdefault(heading, []).append(each.help_row)
+            sections.setdefault("Options", []).append((", ".join(HELP), "Show this message and exit."))
             for heading in sorted(sections, key=lambda heading: (heading == "Options", heading == "Output")):
                 with formatter.section(heading):
                     # In a narrow terminal, descriptions begin on a line of their own.
                     formatter.write_dl(sections[heading], col_max=30 if formatter.width >= 60 else 4)
 
-    return GroupedCommand
+    return HelpCommand
 
 
 def command(

@@ -403,11 +403,11 @@ def check_all_have_values(call: Call, expression: Formula, valued_names: Contain
         values = {name: example_value(shapes.get(name, ())) for name in missing[:MAX_LISTED]}
         example = " ".join(value_option(call, name, value) for name, value in values.items())
         more = " …" if len(missing) > MAX_LISTED else ""
-        hints = [f"; {hint}" for hint in map(_meant_constant_or_function, missing) if hint]
+        hints = [f"; {hint}" for hint in map(_constant_or_function_hint, missing) if hint]
         raise MissingValueError(f"no value for {format_names(missing, '`')}; add {example}{more}{''.join(hints[:1])}")
 
 
-def _meant_constant_or_function(name: str) -> str | None:
+def _constant_or_function_hint(name: str) -> str | None:
     """Return what the name of a variable without a value may stand for; None for nothing else."""
     if name.lower().endswith("pi"):
         return "the constant is written `pi`"

@@ -162,7 +162,7 @@ def _with_flags(message: str) -> str:
     compound, every = "|".join(name for name in names if "_" in name), "|".join(names)
     pattern = rf"(?<![\w-])(?:{compound})\b|^(?:{every})(?= needs | requires | cannot )|(?<=needs )(?:{every})\b"
     pattern += rf"|(?<=combined with )(?:{every})(?=:)"
-    return re.sub(pattern, lambda found: command_words(found[0]), message)
+    return re.sub(pattern, lambda match: command_words(match[0]), message)
 
 
 def _fail(environment: Environment, message: str, status: ExitStatus) -> int:

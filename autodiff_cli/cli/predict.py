@@ -33,7 +33,7 @@ _prediction = partial(option, group="Prediction")
 _PREDICTION_COLUMNS = 6  # estimated columns in memory besides the data: predictions and their text
 
 _RESTRICTIONS = (
-    Restriction("data", lambda given: "inverse" in given, "--inverse takes no DATA: it needs only the new reading"),
+    Restriction("data", lambda options: "inverse" in options, "--inverse takes no DATA: it needs only the new reading"),
     *exclusive("inverse", ("posterior", "probabilities", "residuals")),
     *all_need(("drop_missing", *option_fields(FileOptions)), "data", "DATA"),
 )

@@ -414,24 +414,22 @@ def step_through(environment: Environment, trace: Trace, is_input_read: bool) ->
     Returns:
         False if there is no suitable terminal; a note explains why.
     """
-    if importlib.util.find_spec("termios") is None:
-        return _refuse(environment, "this system has no termios")
-    if not environment.terminal:
-        return _refuse(environment, "standard output is not a terminal, or is a dumb one")
     with _keyboard(environment, is_input_read) as source:
-        if source is None:
-            return _refuse(environment, "standard input is not a terminal")
-        from autodiff_cli.cli.terminal import Terminal
-        from autodiff_cli.render.step_view import StepView
+        if importlib.util.find_spec("termios") is None:
+            reason = "this system has no termios"
+        elif not environment.terminal:
+            reason = "standard output is not a terminal, or is a dumb one"
+        elif source is None:
+            reason = "standard input is not a terminal"
+        else:
+            from autodiff_cli.cli.terminal import Terminal
+            from autodiff_cli.render.step_view import StepView
 
-        view = StepView(trace, environment.digits, environment.stdout.encoding)
-        environment.stdout.flush()
-        with Terminal(source, environment.stdout.fileno()) as terminal:
-            _run(view, terminal, environment)
-    return True
-
-
-def _refuse(environment: Environment, reason: str) -> bool:
+            view = StepView(trace, environment.digits, environment.stdout.encoding)
+            environment.stdout.flush()
+            with Terminal(source, environment.stdout.fileno()) as terminal:
+                _run(view, terminal, environment)
+            return True
     environment.note(f"note: --step needs a terminal, but {reason}; all steps are printed instead")
     return False
 

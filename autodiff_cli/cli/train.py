@@ -310,14 +310,13 @@ def _progress_paper(environment: Environment, guard: OutputGuard | None) -> Pape
 
     With a guard, the fit continues if standard output is closed early or is full.
     """
-    from autodiff_cli.render.report import GuardedPaper, OutputGuard, Paper
+    from autodiff_cli.render.report import OutputGuard, Paper
 
-    digits = environment.digits
     if environment.json:  # the fit continues even if standard error is closed
-        return GuardedPaper(environment.stderr, OutputGuard(environment.stderr), digits)
+        return Paper(environment.stderr, environment.digits, OutputGuard(environment.stderr))
     if environment.terminal:
         return environment.paper()
-    return Paper(environment.stdout, digits) if guard is None else GuardedPaper(environment.stdout, guard, digits)
+    return Paper(environment.stdout, environment.digits, guard)
 
 
 def _fit_by_group(

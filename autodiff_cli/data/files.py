@@ -490,8 +490,8 @@ class DataSource:
             # Arrow, which parses large files, records no kind.
             is_news = holds_times != expected and (kind is not None or bool(np.isfinite(cells).any()))
             if is_news and self._time_columns.setdefault(name, holds_times) != holds_times:
-                found, others = ("dates or times", "numbers") if holds_times else ("numbers", "dates or times")
-                raise DataError(f"{file.name}: column `{name}` holds {found}, but {others} in the other data")
+                own, others = ("dates or times", "numbers") if holds_times else ("numbers", "dates or times")
+                raise DataError(f"{file.name}: column `{name}` holds {own}, but {others} in the other data")
 
     def load(self, names: Collection[str], *, drop_missing: bool = False, labels: Collection[str] = ()) -> Table:
         """Return some columns as a table; see `Dataset.load`. Only these columns are read."""

@@ -305,8 +305,8 @@ class JsonLines(ArrowFormat):
                 table = pa_json.read_json(io.BytesIO(content), parse_options=options).select(table.column_names)
             values = sum(len(column) - column.null_count for column in table.columns)
             has_nulls = sum(1 for _ in _JSON_KEY.finditer(content)) != values  # or nested values, or a key twice
-            found = {each.name: _ARROW_KINDS.get(str(each.type).partition("<")[0], "a number") for each in table.schema}
-            if has_nulls or any(kinds.setdefault(name, kind) != kind for name, kind in found.items()):
+            kinds_here = {x.name: _ARROW_KINDS.get(str(x.type).partition("<")[0], "a number") for x in table.schema}
+            if has_nulls or any(kinds.setdefault(name, kind) != kind for name, kind in kinds_here.items()):
                 deque(self._parse_objects(content, before, kinds), 0)
         except pa.ArrowInvalid:
             rows = list(self._parse_objects(content, before, kinds))

@@ -54,7 +54,7 @@ def inaccurate_elements(
         unrepresentable: exact values of leaves that no float represents.
     """
     numbers = {name: np.asarray(numbers[name], dtype=float) for name in graphs}
-    finer: dict[str, Any] = {}
+    extended_values: dict[str, Any] = {}
     distances: dict[str, Any] = {}
     if unrepresentable:
         doubtful = {name: np.ones(x.shape, dtype=bool) for name, x in numbers.items()}
@@ -63,8 +63,8 @@ def inaccurate_elements(
         doubtful = {name: _is_doubtful(numbers[name], distance) for name, distance in distances.items()}
         doubtful = {name: mask for name, mask in doubtful.items() if mask.any()}
         if doubtful and _count_numbers(point) >= accuracy.SETTINGS.small_point:
-            finer = _evaluate_longdouble({name: graphs[name] for name in doubtful}, point)
-            for name, extended in finer.items():
+            extended_values = _evaluate_longdouble({name: graphs[name] for name in doubtful}, point)
+            for name, extended in extended_values.items():
                 doubtful[name] &= ~_is_certainly_correct(numbers[name], extended, distances[name])
             doubtful = {name: mask for name, mask in doubtful.items() if mask.any()}
     if not doubtful:
@@ -73,7 +73,7 @@ def inaccurate_elements(
         unrolled = unroll_at([graphs[name] for name in doubtful], point, leaves, accuracy.SETTINGS.max_operations)
     except TooManyOperationsError:
         correct: dict[str, str] = {}
-        for name, extended in finer.items():
+        for name, extended in extended_values.items():
             if name in doubtful:
                 correct |= _longdouble_digits(name, doubtful[name], extended, distances[name])
         return InaccurateDigits(correct, sum(int(np.count_nonzero(mask)) for mask in doubtful.values()) - len(correct))

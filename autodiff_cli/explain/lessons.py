@@ -342,7 +342,7 @@ class _PlaceholderTexts:
                 return str(Counter(j for inputs in self._trace.tape.inputs for j in inputs)[_node(self._trace, of)])
             case "rate":
                 return self._show(float(of))
-            case "moved":
+            case "updated":
                 name, rate = of.split()
                 return self._show(self._updated_value(name, float(rate)))
         raise KeyError(slot)

@@ -254,11 +254,11 @@ def _extremes(
     tight_ends: dict[int, FloatBounds] = {}
 
     def examine(k: int) -> FloatBounds:
-        found = _output_ends(tape, evaluate_all, boxes[k])
-        if (exact := _bounds_at_corners(evaluate, boxes[k], zip(varying, found[2:], strict=True))) is None:
-            found = [(max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(found, without_balls()[k], strict=True)]
-            exact = _bounds_at_corners(evaluate, boxes[k], zip(varying, found[2:], strict=True))
-        return exact or found[1]
+        spans = _output_ends(tape, evaluate_all, boxes[k])
+        if (exact := _bounds_at_corners(evaluate, boxes[k], zip(varying, spans[2:], strict=True))) is None:
+            spans = [(max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(spans, without_balls()[k], strict=True)]
+            exact = _bounds_at_corners(evaluate, boxes[k], zip(varying, spans[2:], strict=True))
+        return exact or spans[1]
 
     def extreme(side: int, sign: int) -> float:
         queue = sorted((sign * tight_ends.get(k, pair)[side], k not in tight_ends, k) for k, pair in enumerate(ends))

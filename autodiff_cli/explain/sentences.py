@@ -186,14 +186,14 @@ def backward_phrase(trace: Trace, i: int) -> Phrase:
     are_scalars = all(isinstance(trace.values[j], float) for j in (i, *inputs))
     nothing = "its adjoint is 0, so it contributes 0"
     if op.is_structural:
-        handing_on = _structural_phrase(
+        effect = _structural_phrase(
             op, len(inputs), not array_shape(trace.values[i]), operations.has_jacobian(trace, i)
         )
     else:
-        handing_on = _elementwise_phrase(op, len(inputs), reached, are_scalars)
+        effect = _elementwise_phrase(op, len(inputs), reached, are_scalars)
         if any(_is_broadcast(trace, i, k) for k in reached):
-            handing_on = (*handing_on, " (summed over the copies of a broadcast input)")
-    return (Cases("arrived", ((nothing,), handing_on)),)
+            effect = (*effect, " (summed over the copies of a broadcast input)")
+    return (Cases("arrived", ((nothing,), effect)),)
 
 
 @cache

@@ -345,8 +345,8 @@ def export(formula: Formula, target: str, options: ExportOptions = _DEFAULT_OPTI
 
     Raises:
         ExportError: if the language does not allow the name of the function, differentiates by itself, or lacks an
-            operation.
-        ExpressionError, TooLargeError: as `ExportProgram` does.
+            operation, and as `ExportProgram` does.
+        ExpressionError: as `ExportProgram` does.
     """
     exporter = EXPORTERS[target]
     if not exporter.names.allows(options.name):
@@ -360,15 +360,15 @@ def export(formula: Formula, target: str, options: ExportOptions = _DEFAULT_OPTI
     try:
         return exporter.source(program)
     except UnsupportedOperationError as error:
-        raise ExportError(_unsupported_message(exporter, error)) from None
+        raise unsupported_error(exporter.title, error) from None
 
 
-def _unsupported_message(exporter: Exporter, error: UnsupportedOperationError) -> str:
-    """Return the message on operations that a language lacks, and the languages that have them."""
+def unsupported_error(title: str, error: UnsupportedOperationError) -> ExportError:
+    """Return the error for operations that a language lacks, with the languages that have them."""
     names = [f"`{op.spelling or op.symbol or op.name}`" for op in error.ops]
     others = [name for name, other in EXPORTERS.items() if all(map(other.supports, error.ops))]
     supported = f"{join_words(others)} {'have' if len(others) > 1 else 'has'} {'it' if len(names) == 1 else 'them'}"
-    return f"{exporter.title} has no {' and no '.join(names)}; {supported}: choose with --to"
+    return ExportError(f"{title} has no {' and no '.join(names)}; {supported}: choose with --to")
 
 
 # --- Gradients by other frameworks

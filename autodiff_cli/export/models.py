@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from autodiff_cli.data.dialect import time_text
-from autodiff_cli.export.languages import EXPORTERS, export
+from autodiff_cli.export.languages import EXPORTERS, export, unsupported_error
 from autodiff_cli.export.program import ExportError, ExportOptions
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.codegen import call_notation
@@ -30,6 +30,7 @@ from autodiff_cli.ops.arithmetic import abs_, equal, sign, where
 from autodiff_cli.ops.elementary import exp, log, sin, sqrt, tanh
 from autodiff_cli.ops.special import softplus
 from autodiff_cli.ops.structural import concat, sum_
+from autodiff_cli.system import read_tables
 from autodiff_cli.targets.translation import GraphWriter, UnsupportedOperationError
 from autodiff_cli.training.objective.model import Model, constant_graph
 from autodiff_cli.training.result.fitted_model import FittedModel
@@ -42,20 +43,8 @@ _ROWS = "rows"
 
 # --- Tables of operators
 
-# Operations with the same meaning in ONNX, by our names.
-_DIRECT_OPS = {
-    "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "neg": "Neg", "pow": "Pow", "abs": "Abs", "sign": "Sign",
-    "floor": "Floor", "ceil": "Ceil", "round": "Round", "sqrt": "Sqrt", "exp": "Exp", "log": "Log", "sin": "Sin",
-    "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh",
-    "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "erf": "Erf", "sigmoid": "Sigmoid",
-    "softplus": "Softplus", "softsign": "Softsign", "relu": "Relu", "max": "Max", "min": "Min",
-    "elu": "Elu", "celu": "Elu",  # alpha is 1 in both
-}  # fmt: skip
-# Comparisons; they return booleans in ONNX, and 1 or 0 here.
-_COMPARISON_OPS = {"lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "eq": "Equal"}
-_ELEMENTWISE_OPS = {**_DIRECT_OPS, **_COMPARISON_OPS, "where": "Where"}
-_REDUCTION_OPS = {"sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd", "largest": "ReduceMax",
-            "smallest": "ReduceMin", "norm": "ReduceL2", "logsumexp": "ReduceLogSumExp"}  # fmt: skip
+_OPERATORS = read_tables(__file__, "onnx.toml")  # ONNX's names of operators, by our names
+_ELEMENTWISE_OPS = {**_OPERATORS["direct"], **_OPERATORS["comparison"], "where": "Where"}
 _METHOD_OPS = ("matmul", "softmax", "stack", "concat", "index", "transpose", "outer", "mod")  # methods of `_OnnxGraph`
 
 
@@ -98,7 +87,7 @@ _DEFINITIONS: dict[str, Callable[..., Node]] = {
 _NO_TEXT = call_notation("", 1)  # an ONNX operator is a node of the file and has no text
 _ONNX = Target(
     name="onnx",
-    notations=dict.fromkeys((*_ELEMENTWISE_OPS, *_REDUCTION_OPS, *_METHOD_OPS), _NO_TEXT),
+    notations=dict.fromkeys((*_ELEMENTWISE_OPS, *_OPERATORS["reduction"], *_METHOD_OPS), _NO_TEXT),
     numbers={}, literal=str, as_number=_NO_TEXT, as_condition=_NO_TEXT,
     definitions=_DEFINITIONS,
 )  # fmt: skip
@@ -176,10 +165,7 @@ class _OnnxGraph:
         try:
             (root,) = GraphWriter(Library(_ONNX)).lower([output])
         except UnsupportedOperationError as error:
-            raise ExportError(
-                f"ONNX has no {' and no '.join(f'`{op.spelling or op.name}`' for op in error.ops)}; "
-                f"c, python, numpy and js have {'it' if len(error.ops) == 1 else 'them'}: choose with --to"
-            ) from None
+            raise unsupported_error("ONNX", error) from None
         for node in topological_order([root]):
             self._names[node] = self._write_node(node)
         result = self._names[root]
@@ -213,7 +199,7 @@ class _OnnxGraph:
         if name == "where":  # a condition is a number here, and a boolean in ONNX
             inputs[0] = self.add("Not", [self.add("Equal", [inputs[0], self._constant(0.0)], "zero")], "truth")
         result = self.add(_ELEMENTWISE_OPS[name], inputs, name)
-        if name not in _COMPARISON_OPS:
+        if name not in _OPERATORS["comparison"]:
             return result
         from onnx import TensorProto
 
@@ -244,7 +230,7 @@ class _OnnxGraph:
         if not rank:  # a number, as an array of one element
             array, rank = self.add("Unsqueeze", [array, self._constant([start])], "element"), 1
         axes = self._constant([*range(start, start + rank)])
-        return self.add(_REDUCTION_OPS[name], [array, axes], name, keepdims=0)
+        return self.add(_OPERATORS["reduction"][name], [array, axes], name, keepdims=0)
 
     def _matmul(self, node: Node) -> str:
         a, b = node.inputs

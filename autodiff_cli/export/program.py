@@ -171,11 +171,7 @@ MAX_HESSIAN_SIZE = 100  # variables of a Hessian, elements of arrays counted; th
 
 
 class ExportError(InputError):
-    """Error for a formula or an option that the language cannot express."""
-
-
-class TooLargeError(InputError):
-    """Error for a program that would have more operations than the limit."""
+    """Error for a formula or an option that the language cannot express, or for a program that would be too large."""
 
 
 @dataclass(frozen=True)
@@ -431,8 +427,8 @@ class ExportProgram:
 
     Raises:
         ExpressionError: for a name in `wrt` that is not a variable, an array whose shape is not declared, and an output
-            with derivatives that is an array.
-        TooLargeError: for more operations than the limit.
+            with derivatives that is an array, and for too many operations on the elements of arrays.
+        ExportError: for more operations than the limit.
     """
 
     def __init__(
@@ -474,7 +470,7 @@ class ExportProgram:
         self.roots = graphs[: len(roots)]
         needed = {*topological_order(self.roots)}
         if len(needed) > MAX_OPERATIONS:
-            raise TooLargeError(f"the code would have more than {MAX_OPERATIONS:,} operations")
+            raise ExportError(f"the code would have more than {MAX_OPERATIONS:,} operations")
         named_graphs = zip(graphs[len(roots) :], intermediates.values(), strict=True)
         self.intermediates = {node: name for node, name in named_graphs if node in needed}
 
@@ -512,13 +508,10 @@ def _unroll_arrays(
     variables: Mapping[str, ExportVariable], graphs: Sequence[Node]
 ) -> tuple[dict[str, ExportVariable], list[tuple[Node, ...]]]:
     """Return variables and graphs with one leaf, and one graph, for each element of an array."""
-    from autodiff_cli.autodiff.unrolling import TooManyOperationsError, element_leaves, unroll
+    from autodiff_cli.autodiff.unrolling import element_leaves, unroll
 
     places = {variable.leaves[0]: element_leaves(variable.name, variable.shape) for variable in variables.values()}
-    try:
-        parts = [tuple(part.reshape(-1)) for part in unroll(graphs, places, MAX_OPERATIONS, is_exact=False)]
-    except TooManyOperationsError as error:
-        raise TooLargeError(str(error)) from None
+    parts = [tuple(part.reshape(-1)) for part in unroll(graphs, places, MAX_OPERATIONS, is_exact=False)]
     scalars = {
         variable.name: ExportVariable(variable.name, variable.shape, tuple(places[variable.leaves[0]].reshape(-1)))
         for variable in variables.values()
@@ -530,12 +523,12 @@ def _hessian(wrt: Sequence[ExportVariable], slopes: Sequence[Node]) -> list[list
     """Return the matrix of second derivatives. It is symmetric, so only its upper triangle is computed."""
     leaves = [leaf for variable in wrt for leaf in variable.leaves]
     if len(leaves) > MAX_HESSIAN_SIZE:
-        raise TooLargeError(
+        raise ExportError(
             f"a Hessian of {len(leaves)} numbers has {len(leaves) ** 2:,} entries; code can be exported for at most "
             f"{MAX_HESSIAN_SIZE} numbers: choose some with --wrt"
         )
     if len(leaves) * len(topological_order(slopes)) > MAX_OPERATIONS:
-        raise TooLargeError(
+        raise ExportError(
             f"the Hessian of {len(leaves)} numbers has more than {MAX_OPERATIONS:,} operations: choose fewer with --wrt"
         )
     rows: list[list[Node]] = []

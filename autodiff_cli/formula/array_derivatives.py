@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
 from autodiff_cli.autodiff.taylor import derivatives
-from autodiff_cli.autodiff.unrolling import TooManyOperationsError, unroll_at
+from autodiff_cli.autodiff.unrolling import unroll_at
 from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.reductions import block_slices
@@ -144,10 +144,7 @@ def derivatives_with_arrays(formula: Formula, name: str, order: int, values: Map
         raise ExpressionError(f"`{name}` is an array; derivatives of higher order need a variable that is a number")
     if any(np.shape(value) != sizes.get(variable_name, ()) for variable_name, value in values.items()):
         raise ExpressionError("derivatives of higher order are computed at one point, not for a batch of points")
-    try:
-        (output,), leaves, point = unroll_at([formula.output], values, formula.leaves)
-    except TooManyOperationsError as error:
-        raise ExpressionError(str(error)) from error
+    (output,), leaves, point = unroll_at([formula.output], values, formula.leaves)
     along = leaves[name].item()
     return derivatives(Tape([output.item()], [along]), along, FLOATS, point, order)
 

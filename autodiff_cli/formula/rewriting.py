@@ -150,9 +150,7 @@ class Matcher:
     def _match(self, pattern: Node, node: Node, bindings: Bindings) -> Iterator[Bindings]:
         """Yield all ways in which a whole node matches a pattern, given the bindings of some wildcards."""
         split = _splitter_of(pattern)
-        if pattern is node:
-            yield bindings
-        elif pattern in _WILDCARDS:
+        if pattern in _WILDCARDS:
             if pattern not in bindings:
                 yield {**bindings, pattern: node}
             elif _is_equal(bindings[pattern], node):

@@ -157,7 +157,6 @@ FOREIGN_FUNCTIONS = {name: ours for ours, names in _TABLES["functions"].items() 
 UNAVAILABLE_FUNCTIONS: dict[str, Message] = {
     name: (row["message"], row.get("suggestion")) for row in _TABLES["unavailable"] for name in row["names"].split()
 }
-DERIVATIVE_MESSAGE = UNAVAILABLE_FUNCTIONS["derivative"][0]
 QUOTATION_MARKS = {"`": "a name of any characters", "'": "text", '"': "text"}  # what a pair of each encloses
 
 
@@ -213,79 +212,7 @@ class Idiom(NamedTuple):
     otherwise: str | None = None
 
 
-_INSIDE = r"(?:[^()]|\([^()]*\))*"  # of a pair of brackets
-_OPERAND = rf"(?P<x>\w*\({_INSIDE}\)|[\w.]+)"
-_BAR_MESSAGE = "`|` is not in the language; use the function `abs` for an absolute value"
-_BRACE_MESSAGE = "`{{` is not in the language; arguments and operands go in round brackets"
-_CHOICE_MESSAGE = "for a choice between values, use the function `where`"
-_LAMBDA_MESSAGE = (
-    "a function without a name is not in the language; write its value alone, or give it a name: `f(x) = x^2; f(3)`"
-)
-_LATEX_MESSAGE = "type formulas as in `sqrt(x)/2`, not in LaTeX"
-_FUNCTION_SIGNS = {"√": "sqrt", "∛": "cbrt", "∑": "sum", "∏": "prod"}
-
-# The first idiom that matches counts.
-_IDIOMS = (
-    Idiom(r"^\s*[“”‘’](?P<x>.*)[“”‘’]\s*$", "leave out the quotation marks around the formula", "{x}"),
-    Idiom(
-        r"(?:\|\||‖)(?P<x>[^|‖\s][^|‖]*)(?:\|\||‖)", "`‖` is not in the language; use the function `norm` for a length",
-        "norm({x})",
-    ),
-    Idiom(r"(?P<f>[^\W\d]\w*)\|(?P<x>[^|\s][^|]*)\|", _BAR_MESSAGE, "{f}(abs({x}))"),
-    Idiom(r"\|(?P<x>[^|\s][^|]*)\|", _BAR_MESSAGE, "abs({x})", "abs(x)"),
-    Idiom(
-        r"\(\s*1\s*\|\s*(?P<x>[^\W\d]\w*)\s*\)", "a random effect of each `{x}` is written `u[{x}]`, with --laplace u",
-    ),
-    Idiom(r"~.*\|\s*(?P<x>\w+)\s*$", "the option --by {x} fits each group of `{x}` by itself"),
-    Idiom(r"(?:^|[-+*/^(,=~])\s*\|", _BAR_MESSAGE, "abs(x)"),
-    Idiom(r"\|", "`|` is not in the language; the logical operator is a word", "or"),
-    Idiom(rf"{_OPERAND}!", "`!` is not in the language; a factorial is a gamma function", "gamma({x} + 1)"),
-    *(
-        Idiom(rf"^\s*{pattern}$", _CHOICE_MESSAGE, "where({condition}, {a}, {b})", "where(condition, a, b)")
-        for pattern in (
-            r"(?P<at>if\s+)(?P<condition>.+?)\s+then\s+(?P<a>.+?)\s+else\s+(?P<b>.+)",
-            r"(?P<a>.+?)\s+(?P<at>if\s+)(?P<condition>.+?)\s+else\s+(?P<b>.+)",
-            r"(?P<condition>.+?)\s*(?P<at>\?)\s*(?P<a>.+?)\s*:\s*(?P<b>.+)",
-        )
-    ),
-    Idiom(r"\bif\s*|\?|^\s*Piecewise\b.*", _CHOICE_MESSAGE, "where(condition, a, b)"),
-    Idiom(r"\blambda\s+\w[^:]*:\s*(?P<x>.+)", _LAMBDA_MESSAGE, "{x}"),
-    Idiom(r"^\s*(?P<name>\w+)\s*(?:->|=>(?=.*\b(?P=name)\b))\s*(?P<x>.+)", _LAMBDA_MESSAGE, "{x}"),
-    Idiom(r"\bfunction\s*\(.*", _LAMBDA_MESSAGE),
-    Idiom(r"^\s*d\s*/\s*d\w+\s+(?P<x>.+)|∂\w*\s*/\s*∂\w+\s*(?P<y>.*)|[∂∇]", DERIVATIVE_MESSAGE, "{x}{y}"),
-    Idiom(r"\s--(?P<x>\w+)\s+\S", "`--{x}` is an option; it goes outside of the quotes around the expression"),
-    Idiom(r"^\s*(?P<word>return|let|var|const)\s+(?P<x>.+)", "`{word}` is not in the language; leave it out", "{x}"),
-    Idiom(r"^\s*(?:def|function)\s+\w", "a function is defined as in `f(x) = x^2; f(3)`"),
-    Idiom(r"^\s*(?:import|from)\s+\w", "all functions are built in; nothing is imported"),
-    Idiom(r"^\s*lim\s+\w|∫", "limits and integrals are not in the language"),
-    Idiom(
-        r"(?:,|\b(?:at|for|where|when|with)\b)(?=\s*(?P<x>\w+)\s*=(?!=))",
-        "values of variables are not part of the expression; give one by the option `--{x} 2`",
-    ),
-    Idiom(r"\bfor\b", "loops are not in the language; operations apply to each element of an array"),
-    Idiom(r"~\s*\.", "write the columns with their parameters, as in `y ~ a + b*x`"),
-    Idiom(r"\.(?P<x>[*/^])", "operators have no dot; they apply to each element of an array", "{x}"),
-    *(
-        Idiom(
-            rf"{sign}\s*(?:\((?P<x>{_INSIDE})\)|(?P<y>\w+))", f"`{sign}` is not in the language",
-            f"{function}({{x}}{{y}})", f"{function}(x)",
-        )
-        for sign, function in _FUNCTION_SIGNS.items()
-    ),
-    Idiom(rf"{_OPERAND}\s*°", "angles are in radians", "({x}*pi/180)"),
-    Idiom(r"(?P<f>\w+_)\{(?P<x>\w*)\}", _BRACE_MESSAGE, "{f}{x}"),  # an index in LaTeX
-    Idiom(r"(?P<f>[^\W\d]\w*)?\{(?P<x>[^{}]*)\}", _BRACE_MESSAGE, "{f}({x})", "("),
-    Idiom(r"\\|^\s*\$", _LATEX_MESSAGE),
-    Idiom(
-        r"^\s*~",
-        "nothing is left of `~`; shells remove names in backticks from double quotes, so use single quotes",
-    ),
-    Idiom(r"^\s*=(?P<x>.*)", "a formula does not begin with `=`", "{x}"),
-    Idiom(r"(?P<x>[-+*/^%])=(?!=)", "`{x}=` is not in the language: a name has one value, which is bound by `=`"),
-    Idiom(r":=", "`:=` is not in the language; use `=`", "="),
-    Idiom(r"\[[^][]*:", "slices are not in the language: an index is one integer, as in `v[0]`"),
-    Idiom(r"~.*:", "an interaction is a product with a parameter: `b*x*z`, or `b[group]*x` for labels"),
-)  # fmt: skip
+_IDIOMS = tuple(Idiom(**row) for row in _TABLES["idioms"])  # the first that matches counts
 
 
 def foreign_notation(mistake: Mistake) -> Message | None:
@@ -383,7 +310,7 @@ def syntax_error(lexemes: Lexemes, number: int, accepts: Set[str]) -> Expression
     if number == len(all_lexemes):
         return _at_end(text, all_lexemes, accepts)
     mistake = Mistake(text, all_lexemes[:number], all_lexemes[number], all_lexemes[number + 1 :], accepts)
-    message, suggestion = next(found for rule in _RULES if (found := rule(mistake)) is not None)
+    message, suggestion = next(reply for rule in _RULES if (reply := rule(mistake)) is not None)
     return ExpressionError(message, text, mistake.lexeme.start, suggestion)
 
 

@@ -275,8 +275,8 @@ def canonical_name(name: str) -> str:
 def canonical_names(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Return values by canonical names. Raises InputError for a name that occurs twice, also in another spelling."""
     named: dict[str, Any] = {}
-    for given, value in pairs:
-        name = canonical_name(given)
+    for spelling, value in pairs:
+        name = canonical_name(spelling)
         if name in named:
             raise InputError(f"`{name}` is given twice")
         named[name] = value
@@ -303,11 +303,11 @@ def split_assignment(text: str, sign: str = "=") -> tuple[str, str, str]:
     >>> split_assignment("`a=b` = 2")
     ('`a=b`', '=', ' 2')
     """
-    name, found, value = text.partition(sign)
-    while found and name.count(BACKTICK) == 1:
-        more, found, value = value.partition(sign)
+    name, separator, value = text.partition(sign)
+    while separator and name.count(BACKTICK) == 1:
+        more, separator, value = value.partition(sign)
         name += f"{sign}{more}"
-    return name.strip(), found, value
+    return name.strip(), separator, value
 
 
 def is_level_name(text: str) -> bool:

@@ -259,30 +259,6 @@ def _write_correlations(paper: Paper, fit: FittedModel) -> None:
     paper.section(f"correlations above {MIN_CORRELATION:g}", lines, limit=MAX_CORRELATIONS)
 
 
-# The lines about the figures of a fit. A line is shown if all its figures are known; so is its second part.
-_FIGURE_LINES = (
-    ("accuracy = {accuracy}", ", AUC = {auc}"),
-    ("R²  = {r_squared}", ", adjusted {adjusted_r_squared}"),
-    ("rss = {rss}", ""),
-    ("χ² = {chi_squared}", ""),
-    ("deviance = {deviance}", ", {null_deviance} for the mean alone"),
-    ("dispersion = {dispersion} (Pearson's χ² = {pearson_chi_squared})", ""),
-    ("theta = {theta}", " ± {theta_stderr}, by maximum likelihood: variance = mean + mean²/theta"),
-    ("{degrees_of_freedom}", ""),
-    ("standard deviation of residuals{at_weight} = {residual_std}", ""),
-    ("reduced χ² = {reduced}", ", whose root {root} scales the standard errors"),
-    ("penalty = {penalty} (included in the loss)", ""),
-    ("scale of residuals = {scale}", ""),
-    ("χ²/dof = {reduced_chi_squared}, probability {chi_squared_p}", ""),
-    ("test against a constant: {null_test}", ""),
-    ("log-likelihood = {log_likelihood}", ", log prior = {log_prior}"),
-    ("AIC = {aic}, AICc = {aicc}, BIC = {bic}", ""),
-    ("residuals from {quantiles[0]} to {quantiles[4]}", ", quartiles {quantiles[1]}, {quantiles[2]}, {quantiles[3]}"),
-    ("Durbin-Watson = {durbin_watson} (2 means no autocorrelation)", ""),
-    ("validation: loss {validation_loss}", ", accuracy {validation_accuracy}"),
-)
-
-
 def _write_figures(paper: Paper, fit: FittedModel) -> None:
     show = paper.brief
     figures: dict[str, Any] = {
@@ -307,11 +283,11 @@ def _write_figures(paper: Paper, fit: FittedModel) -> None:
     if fit.deviance is None and fit.residual_quantiles is not None:
         figures["quantiles"] = [*map(show, fit.residual_quantiles)]
     paper.heading("figures")
-    for line, more in _FIGURE_LINES:
+    for line, *more in read_tables(__file__, "figures.toml")["lines"]:
         with contextlib.suppress(KeyError):
             text = line.format_map(figures)
             with contextlib.suppress(KeyError):
-                text += more.format_map(figures)
+                text += "".join(more).format_map(figures)
             held_out = f" ({pluralize(fit.validation_rows, 'row')} held out)" if "validation" in line else ""
             paper.line(f"  {text}{held_out}")
 

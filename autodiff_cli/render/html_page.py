@@ -40,6 +40,7 @@ from autodiff_cli.render.drawing import SVG_STYLE, WHOLE_GRAPH, Drawing, View, b
 from autodiff_cli.render.javascript import evaluator, evaluators, optimizer_equations, optimizer_functions, page_file
 from autodiff_cli.render.layout import MAX_NODES
 from autodiff_cli.render.solution import latex_formula
+from autodiff_cli.system import read_tables
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
 from autodiff_cli.targets.translation import GraphWriter
 
@@ -54,18 +55,6 @@ if TYPE_CHECKING:
 
 # --- The page of a trace ---
 
-_SCRIPTS = (
-    "page.numbers.js", "page.computation.js", "page.accuracy.js", "drawing/dagre.min.js", "drawing/drawing.folds.js",
-    "drawing/drawing.bundles.js", "drawing/drawing.layout.js", "drawing/drawing.column.js",
-    "drawing/drawing.fitting.js", "drawing/drawing.symbols.js", "drawing/drawing.shapes.js",
-    "drawing/drawing.numbers.js", "drawing/drawing.grids.js", "drawing/drawing.cursor.js", "drawing/drawing.map.js",
-    "page.typeset.js", "page.graph.js", "page.play.js", "page.quiz.js", "quiz/answers.js", "quiz/number_levels.js",
-    "quiz/node_levels.js", "page.details.js", "page.values.js", "page.tabs.js", "page.explanation.js",
-)  # fmt: skip
-_PANELS = (
-    "page.js", "panels/kit.js", "panels/wiggle.js", "panels/charts.js", "panels/slope.js", "panels/descend.js",
-    "panels/tangents.js", "panels/why.js", "panels/scalars.js", "panels/link.js",
-)  # fmt: skip
 _MAX_TITLE_LENGTH = 100  # characters
 _MAX_FORMULA_PARTS = 25  # longer formulas of local derivatives are not shown
 _RESERVED_CHARACTERS = 9  # characters of space for each number, since numbers on a page change
@@ -117,7 +106,8 @@ def to_html(
     above = addition or PageAddition("", "", "", "", {})
     style = SVG_STYLE + page_file("page/page.css") + page_file("page/panels/panels.css") + above.style
     scalars = elementwise_trace(trace) if view == WHOLE_GRAPH and seed is None else None
-    first, last = ([page_file(f"page/{file}") for file in files] for files in (_SCRIPTS, _PANELS))
+    scripts = read_tables(__file__, "page/scripts.toml")
+    first, last = ([page_file(f"page/{file}") for file in scripts[k].split()] for k in ("before", "after"))
     parts = [*first, _evaluators(trace, scalars), optimizer_functions(), *last, f"(() => {{\n{above.script}\n}})();"]
     # Indentation would take 15 kB. A space at the start distinguishes declarations from those of the page.
     script = re.sub(r"^ +(?!(?:const|let|class|function|async)\b|\*)", "", "\n".join(parts), flags=re.MULTILINE)

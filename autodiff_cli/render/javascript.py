@@ -107,7 +107,7 @@ def page_file(path: str) -> str:
 def _without_spaces(line: str) -> str:
     """Return a line of a script without spaces around signs; lines with regular expressions are left."""
     rest = _TEXT.sub("", line)
-    return line if "/" in rest or "`" in rest else _SIGNS.sub(lambda found: found[1] or found[2], line)
+    return line if "/" in rest or "`" in rest else _SIGNS.sub(lambda match: match[1] or match[2], line)
 
 
 @cache

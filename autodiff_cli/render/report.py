@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from types import TracebackType
 from typing import Any, NamedTuple, TextIO, TypeVar
 
@@ -67,6 +68,7 @@ class Paper:
 
     Args:
         digits: the value of `--digits`.
+        guard: lets lines be lost if the stream fails; None if that is an error.
 
     Attributes:
         stream: receives the lines; the text of a file format is written to it directly.
@@ -82,14 +84,14 @@ class Paper:
     max_rows: int | None = None
     max_formula_length: int | None = None
 
-    def __init__(self, stream: TextIO, digits: int | None = None) -> None:
-        self.stream = stream
-        self.digits = digits
+    def __init__(self, stream: TextIO, digits: int | None = None, guard: OutputGuard | None = None) -> None:
+        self.stream, self.digits, self._guard = stream, digits, guard or nullcontext()
         self.in_full, self.brief = number_formats(digits)
 
     def line(self, text: str = "", style: Style = Style.PLAIN) -> None:  # noqa: ARG002 - paper has no colour
         """Write a line of text, or several."""
-        self.stream.write(escape_controls(text) + "\n")
+        with self._guard:
+            self.stream.write(escape_controls(text) + "\n")
 
     def verbatim(self, *lines: str) -> None:
         """Write lines that are never broken, such as those that people copy."""
@@ -98,7 +100,8 @@ class Paper:
 
     def flush(self) -> None:
         """Flush the stream, so that readers see the lines so far."""
-        self.stream.flush()
+        with self._guard:
+            self.stream.flush()
 
     def heading(self, text: str) -> None:
         """Write an empty line and the heading of a section."""
@@ -255,24 +258,6 @@ class OutputGuard:
             self.error = error
         discard_output(self._stream)
         return True
-
-
-class GuardedPaper(Paper):
-    """Writes plain lines to a stream, and drops them once it has failed."""
-
-    def __init__(self, stream: TextIO, guard: OutputGuard, digits: int | None = None) -> None:
-        super().__init__(stream, digits)
-        self._guard = guard
-
-    def line(self, text: str = "", style: Style = Style.PLAIN) -> None:
-        """See `Paper.line`."""
-        with self._guard:
-            super().line(text, style)
-
-    def flush(self) -> None:
-        """See `Paper.flush`."""
-        with self._guard:
-            super().flush()
 
 
 def discard_output(stream: TextIO) -> None:

@@ -206,7 +206,7 @@ def write_plot(paper: Paper, problem: BoxProblem, points: Sequence[Mapping[str, 
     is_border = (levels[1:, 1:] != levels[:-1, 1:]) | (levels[1:, 1:] != levels[1:, :-1])
     rows, places = np.nonzero(is_border)
     dots = x[places + 1].tolist(), y[rows + 1].tolist()
-    marked_points = [found.tolist() for found in coordinates.values()]
+    marked_points = [column.tolist() for column in coordinates.values()]
     paper.heading("contours")
     paper.verbatim(*dot_plot(ends, dots, marked_points, (columns, _CONTOUR_ROWS)))
     shares = f"{_CONTOURS} contour lines, with equal areas between them"

@@ -456,13 +456,11 @@ def _box_with_curve(
             matrix = jacobian(box)
             if value is None or matrix is None:
                 return None
-            images = []
-            for k, weights in enumerate(inverse):
-                image = middle[free[k]] - sum(w * f for w, f in zip(weights, value, strict=True))
-                for m, j in enumerate(free):
-                    product = sum(w * matrix[h * len(free) + m] for h, w in enumerate(weights))
-                    image += ((k == m) - product) * (box[j] - middle[j])
-                images.append(image)
+            columns = [_product(inverse, [*map(ball.as_ball, matrix[m :: len(free)])]) for m in range(len(free))]
+            deviation = [[(k == m) - column[k] for m, column in enumerate(columns)] for k in range(len(free))]
+            spread = _product(deviation, [ball.as_ball(box[j]) - middle[j] for j in free])
+            shifts = _product(inverse, [*map(ball.as_ball, value)])
+            images = [middle[i] - shift + part for i, shift, part in zip(free, shifts, spread, strict=True)]
             if all(ball.as_ball(box[i]).contains_interior(x) for i, x in zip(free, images, strict=True)):
                 return box
             for i, image in zip(free, images, strict=True):

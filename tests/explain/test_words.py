@@ -229,12 +229,12 @@ def test_nothing_else_is_recognised_as_a_cross_entropy(text: str) -> None:
 
 
 def test_sentences_of_operations_that_mix_elements_mention_it() -> None:
-    mixed, handed = backward("sum(softmax(z)*[1, 0])", z=[0, 0])[-2:]
+    mixed, contribution = backward("sum(softmax(z)*[1, 0])", z=[0, 0])[-2:]
     assert mixed == (
         "softmax mixes: every output depends on every input, so each input gets a part of every adjoint, by the "
         "Jacobian, [[0.25, -0.25], [-0.25, 0.25]]"
     )
-    assert handed == "z: softmax(z)*(adjoint - sum(adjoint*softmax(z))) = [0.25, -0.25]"
+    assert contribution == "z: softmax(z)*(adjoint - sum(adjoint*softmax(z))) = [0.25, -0.25]"
     assert backward("norm(v)", v=[3, 4])[0] == "norm scales: each element gets the adjoint times its slope, [0.6, 0.8]"
     assert backward("prod(v)", v=[3, 4])[0].endswith("the adjoint times the product of the others, [4, 3]")
     assert backward("norm(v)", v=[1.0] * 100)[0] == "norm scales: each element gets the adjoint times its slope"

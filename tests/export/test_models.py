@@ -220,7 +220,11 @@ def test_a_network_in_onnx_is_its_layers() -> None:
     [
         ("kind ~ softmax(dense([x, z], 2))", "c", "predicts a probability for each class; .* --value-only"),
         ("[y, z] ~ dense(x, 2)", "python", "predicts 2 numbers"),
-        ("y ~ a*gamma(2 + abs(x))", "onnx", "ONNX has no `gamma`; c, python, numpy and js have it"),
+        (
+            "y ~ a*gamma(2 + abs(x))",
+            "onnx",
+            "ONNX has no `gamma`; c, fortran, python, numpy, jax, js and latex have it",
+        ),
         ("y ~ a*(kind == 'warm') + b*x", "c", "reads labels"),
     ],
 )

@@ -8,7 +8,7 @@ from autodiff_cli.graph.node import Node
 def identical(a: Node, b: Node) -> bool:
     """Whether two graphs have the same operations, inputs, constants and sharing.
 
-    Whether two uses of a constant are one leaf or two is not told apart: the language writes no difference.
+    Whether two uses of a constant are one leaf or two is not distinguished: the language writes no difference.
     """
     partner: dict[Node, Node] = {}
     waiting = [(a, b)]

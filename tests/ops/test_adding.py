@@ -50,7 +50,7 @@ assert f.jvp({"x": 1}, x=2, y=1) == (13.0, 12.0)
 assert f.derivatives("x", 2, x=2, y=1) == [13.0, 12.0, 6.0]
 assert f.grad(x=[0.5, 2], y=1)["x"].tolist() == [3, 12]
 traced = f.trace(x=1, y=1)
-assert [caveat.kind for caveat in traced.warnings] == ["kink"], traced.warnings
+assert [warning.kind for warning in traced.warnings] == ["kink"], traced.warnings
 assert "ramp" in str(traced)
 grid = np.linspace(0, 3, 50)
 fit = ad.fit("y ~ a*ramp(x)", {"x": grid, "y": 2.5 * np.where(grid > 1, grid**2, grid)})

@@ -117,7 +117,7 @@ def identity(case: Case) -> str:
     return f"{case.name} of {', '.join('x'.join(map(str, shape)) or 'number' for shape in case.inputs)}"
 
 
-class Setting:
+class ArrayAndNumbers:
     """One case as a total of its weighted elements, in arrays and in numbers, at the same random points.
 
     The weights and the directions are inputs too, so that every element counts for itself.
@@ -202,24 +202,21 @@ def test_every_structural_operation_has_a_case() -> None:
     quick=lambda case, fixed: fixed is None or case.name == "matmul",
 )
 def test_value_and_derivatives_are_those_of_the_formula(case: Case, fixed: int | None) -> None:
-    setting = Setting(case, fixed)
-    agree(setting.in_arrays(setting.total)[0], setting.in_numbers(setting.written))
+    both = ArrayAndNumbers(case, fixed)
+    agree(both.in_arrays(both.total)[0], both.in_numbers(both.written))
 
-    slopes = setting.gradient(setting.total)
-    written_slopes = gradient_nodes(setting.written, setting.numbers)
-    agree(np.concatenate(setting.in_arrays(*slopes)), setting.in_numbers(*written_slopes))
+    slopes = both.gradient(both.total)
+    written_slopes = gradient_nodes(both.written, both.numbers)
+    agree(np.concatenate(both.in_arrays(*slopes)), both.in_numbers(*written_slopes))
 
-    rates = dict(zip(setting.leaves, setting.directions, strict=True))
-    rate = tangents([setting.total], rates, setting.sizes)[0]
-    written_rates = [s * d for s, d in zip(written_slopes, setting.number_directions, strict=True)]
+    rates = dict(zip(both.leaves, both.directions, strict=True))
+    rate = tangents([both.total], rates, both.sizes)[0]
+    written_rates = [s * d for s, d in zip(written_slopes, both.number_directions, strict=True)]
     written_rate = sum(written_rates, start=constant("0"))
-    agree(setting.in_arrays(rate)[0], setting.in_numbers(written_rate))
+    agree(both.in_arrays(rate)[0], both.in_numbers(written_rate))
 
-    curvatures = setting.gradient(rate)
-    agree(
-        np.concatenate(setting.in_arrays(*curvatures)),
-        setting.in_numbers(*gradient_nodes(written_rate, setting.numbers)),
-    )
+    curvatures = both.gradient(rate)
+    agree(np.concatenate(both.in_arrays(*curvatures)), both.in_numbers(*gradient_nodes(written_rate, both.numbers)))
 
 
 def gradient_at(name: str, values: Sequence[float]) -> list[float]:

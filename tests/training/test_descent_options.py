@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -342,3 +343,17 @@ def test_a_resumed_fit_has_the_same_scales(batch_size: int | None, tmp_path: Pat
     fit(LINEAR, data, epochs=5, checkpoint=tmp_path / "state", **options)
     resumed = fit(LINEAR, data, epochs=12, resume=tmp_path / "state", **options)
     assert (resumed.scale, resumed.parameters, resumed.history) == (whole.scale, whole.parameters, whole.history)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_equal_curves_that_with_the_least_penalty_is_found(seed: int) -> None:
+    """Half turns of `p` with another sign of `a` change the penalty alone, which is least near 0."""
+    generator = np.random.default_rng(seed)
+    x = np.tile(generator.uniform(0.1, 5, 30), 2)
+    y = 2 * np.sin(3.7 * x + 0.4) + 3 + 0.1 * generator.normal(size=60)
+    groups = {"x": x, "y": y, "g": np.repeat([0, 1], 30)}
+    alone = fit("y ~ a*sin(w*x + p) + c", {"x": x[:30], "y": y[:30]}, l2=1e-3)
+    for found in (alone, *(each_group.fit for each_group in fit_by("y ~ a*sin(w*x + p) + c", groups, "g", l2=1e-3))):
+        assert found is not None
+        assert found.converged
+        assert abs(found.parameters["p"]) <= math.pi / 2

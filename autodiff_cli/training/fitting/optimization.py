@@ -315,6 +315,22 @@ class BatchedFit:
                 self._fit(np.array([fit]), points[:1], _BETTER_MINIMUM_NOTE if is_minimum else _BETTER_STARTS_NOTE)
                 fruitless = 0
 
+    def restart_penalised_fits(self) -> None:
+        """Repeat penalised fits from points with the same predictions and a smaller penalty.
+
+        Such points have other signs, whole turns, or terms in another order; see `canonical_parameters`.
+        """
+        objective = self._objective
+        if not objective.is_penalised or objective.is_generalised_linear or not objective.has_residuals:
+            return
+        fits, images = np.flatnonzero(self.select(lambda end: end.converged)), self.theta.copy()
+        for fit in fits.tolist():
+            plain = self._batch.objective_of(fit).without_penalty()
+            images[fit] = symmetries.canonical_parameters(plain, self.theta[fit])[0]
+        gains = self._batch.losses(self.theta[fits], fits) - self._batch.losses(images[fits], fits)
+        fits = fits[gains > 0]
+        self._fit(fits, images[fits], _BETTER_MINIMUM_NOTE)
+
     @property
     def _free(self) -> Mask:
         """The mask of the parameters that a search may vary: those that no bounds fix."""
@@ -420,6 +436,7 @@ RESTART_STRATEGIES = (
     BatchedFit.restart_poor_fits,
     BatchedFit.restart_robust_fits,
     BatchedFit.restart_likelihoods_at_random,
+    BatchedFit.restart_penalised_fits,
 )
 
 

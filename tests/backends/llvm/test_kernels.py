@@ -21,7 +21,7 @@ from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import agree, both_ways, by_row, every_width, summed
 from tests.backends.test_blocks import FORMULAS
 from tests.each import each, examples
-from tests.ops.test_structural import CASES, ROWS, Case, Setting, identity
+from tests.ops.test_structural import CASES, ROWS, ArrayAndNumbers, Case, identity
 
 POINT = {"a": 0.7, "b": -1.3, "c": 2.1}
 LENGTHS = (1, 2, 3, 7, 8, 9, 16, 31, 1000, 1024, 1025, 8191, 8192, 8193, 20_001)
@@ -61,18 +61,18 @@ def test_gradients_of_sums(width: int) -> None:
 @each("rows", [1, 301])
 def test_operations_on_arrays(case: Case, rows: int, width: int) -> None:
     """Of columns alone, of parameters alone, and of each mixture."""
-    setting = Setting(case)
-    output = (case.build or get_op(case.name))(*setting.leaves)
+    both = ArrayAndNumbers(case)
+    output = (case.build or get_op(case.name))(*both.leaves)
     generator = np.random.default_rng(3)
-    values = {name: generator.uniform(0.5, 1.5, (*shape, rows)) for name, shape in setting.sizes.items()}
-    names = [leaf.text for leaf in setting.leaves]
-    outputs = [output, setting.total, *setting.gradient(setting.total)]
+    values = {name: generator.uniform(0.5, 1.5, (*shape, rows)) for name, shape in both.sizes.items()}
+    names = [leaf.text for leaf in both.leaves]
+    outputs = [output, both.total, *both.gradient(both.total)]
     mixtures = [*itertools.product((True, False), repeat=len(names))]
     for varying in mixtures[: 1 if rows == 1 else None]:
         columns = {name: values[name] for name, varies in zip(names, varying, strict=True) if varies}
         columns["weights"] = values["weights"]
         point = {name: values[name][..., 0] for name in names if name not in columns}
-        both_ways(outputs, columns, point, setting.sizes, width=width)
+        both_ways(outputs, columns, point, both.sizes, width=width)
 
 
 def test_operations_on_arrays_with_what_is_not_finite() -> None:
@@ -82,14 +82,14 @@ def test_operations_on_arrays_with_what_is_not_finite() -> None:
     sizes: dict[str, Shape] = {}
     wanted = []
     for k, case in enumerate(CASES):
-        setting = Setting(case)
-        setting.point["x0"][..., 1:ROWS] = np.nan, np.inf, -np.inf
-        graphs = [(case.build or get_op(case.name))(*setting.leaves), *setting.gradient(setting.total)]
-        wanted.append(by_row(NumpyBackend(), graphs, setting.point, {}, setting.sizes))
+        both = ArrayAndNumbers(case)
+        both.point["x0"][..., 1:ROWS] = np.nan, np.inf, -np.inf
+        graphs = [(case.build or get_op(case.name))(*both.leaves), *both.gradient(both.total)]
+        wanted.append(by_row(NumpyBackend(), graphs, both.point, {}, both.sizes))
         leaves = [node for node in topological_order(graphs) if node.is_input]
         outputs += substitute(graphs, {leaf: variable(f"{leaf.text}_{k}") for leaf in leaves})
-        columns |= {f"{name}_{k}": value for name, value in setting.point.items()}
-        sizes |= {f"{name}_{k}": size for name, size in setting.sizes.items()}
+        columns |= {f"{name}_{k}": value for name, value in both.point.items()}
+        sizes |= {f"{name}_{k}": size for name, size in both.sizes.items()}
     found = by_row(LlvmBackend(1), outputs, columns, {}, sizes)
     ends = np.cumsum([len(values) for values in wanted])
     assert ends[-1] == len(found)

@@ -28,7 +28,7 @@ def asked(ask: str, data: bytes = b"", **question: Any) -> dict[str, Any]:
 
 
 def record_of(page: str) -> Any:
-    """What the script of a page was handed."""
+    """Return the data that the script of a page received."""
     found = re.search(r'<script type="application/json" id="record">(.*?)</script>', page, re.DOTALL)
     assert found is not None
     return json.loads(found[1])

@@ -138,7 +138,7 @@ def test_rows_of_numbers_beside_arrays() -> None:
 
 
 def test_rows_of_zeros_are_not_in_doubt() -> None:
-    assert "spoilt" not in run_cli('grad "relu(x)" --x=-1:1:30001').stderr
+    assert "inaccurate" not in run_cli('grad "relu(x)" --x=-1:1:30001').stderr
 
 
 def test_several_outputs_and_their_jacobian() -> None:
@@ -154,16 +154,16 @@ def test_several_outputs_and_their_jacobian() -> None:
 @pytest.mark.skipif(LONGDOUBLE_EPS_RATIO == 1, reason="long floats are floats here")
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 def test_in_large_layers_exactly_the_inaccurate_elements_are_listed(seed: int) -> None:
-    """Sums of many terms of which a few cancel by chance: nothing "may" be spoilt."""
+    """Sums of many terms of which a few cancel by chance: nothing "may" be inaccurate."""
     chance = np.random.default_rng(seed)
     weights, x = chance.normal(size=(250, 250)), chance.normal(size=250)
     found = trace(parse("sum(tanh(W @ x))"), {"W": weights, "x": x})
-    told = right(found)
+    known = right(found)
     assert not any("may have" in warning.message for warning in found.warnings)
     with mp.workdps(30):
         slopes = [mp.sech(mp.fdot(zip(row, x.tolist(), strict=True))) ** 2 for row in weights.tolist()]
         for j, slope in enumerate(found.gradient["x"].tolist()):
             exact = mp.fdot(zip(weights[:, j].tolist(), slopes, strict=True))
             error, name = abs(slope - exact) / abs(exact), f"x[{j}]"
-            assert error > 0.8e-12 if name in told else error <= 1e-12
-            assert abs(mp.mpf(told.get(name, exact)) - exact) < 1e-12 * abs(exact)
+            assert error > 0.8e-12 if name in known else error <= 1e-12
+            assert abs(mp.mpf(known.get(name, exact)) - exact) < 1e-12 * abs(exact)

@@ -116,11 +116,11 @@ def test_an_inaccurate_number_is_reported_with_its_correct_digits(
     text: str, point: dict[str, str], right: dict[str, str]
 ) -> None:
     found = checked(text, **point)
-    spoilt = {finding.variable: finding.note for finding in found.findings if finding.verdict is Verdict.INACCURATE}
-    assert spoilt.keys() == right.keys()
+    notes = {finding.variable: finding.note for finding in found.findings if finding.verdict is Verdict.INACCURATE}
+    assert notes.keys() == right.keys()
     assert found.agrees is not bool(right)
     for name, digits_ in right.items():
-        assert digits_ in spoilt[name]
+        assert digits_ in notes[name]
 
 
 @each("x", ["exp(exp(900))", "1e100000000", "1e-100000000"])
@@ -278,9 +278,9 @@ def test_functions_of_one_number_hold_from_tiny_to_huge(op: Op) -> None:
 def test_of_a_number_that_should_be_0_no_digit_is_right() -> None:
     weights = "[[1, 0, 1e-08], [-0.03607455437053324, -2.1, -0.9]]"
     found = checked("mean(softmax(A @ v))", A=weights, v="[-1.7464886571418035, -2.41, 0.007484754113589]")
-    spoilt = [finding.note for finding in found.findings if finding.verdict is Verdict.INACCURATE]
-    assert spoilt
-    assert all("no digit is correct; the correct value is 0" in note for note in spoilt)
+    notes = [finding.note for finding in found.findings if finding.verdict is Verdict.INACCURATE]
+    assert notes
+    assert all("no digit is correct; the correct value is 0" in note for note in notes)
 
 
 @each(

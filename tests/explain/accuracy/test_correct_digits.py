@@ -22,7 +22,7 @@ from tests.each import each, examples
 from tests.graphs import SMOOTH, graphs
 
 # Formulas of published collections on rounding (Hamming 1987, "Numerical methods for scientists and engineers", chapter
-# 3, and others), where floats lose digits, and which numbers are spoilt.
+# 3, and others), where floats lose digits, and which numbers are inaccurate.
 SPOILT = [
     ("(1 - cos(x))/x^2", {"x": 1e-8}, {VALUE: "0.5", "x": "-8.33333333333333e-10"}),
     ("exp(x) - 1", {"x": 2e-6}, {VALUE: "2.00000200000133e-6"}),
@@ -117,7 +117,7 @@ def test_remainders_of_numbers_without_digits_for_them(text: str) -> None:
 def test_accurate_results_have_no_warning(text: str, point: dict[str, float]) -> None:
     found = trace(parse(text), point)
     assert right(found) == {}
-    assert "precision" not in [caveat.kind for caveat in found.warnings]
+    assert "precision" not in [warning.kind for warning in found.warnings]
 
 
 @each("x", [800.0, 2500.0, 3000.0, 1e4, 3e4, 1e5])
@@ -190,7 +190,7 @@ def _independent(expression: Expression, point: dict[str, float]) -> dict[str, a
 def test_an_array_that_the_output_is_not_made_of_has_zeros_for_a_gradient() -> None:
     found = trace(parse("v: 2; a = sum(v); exp(x) - 1"), {"v": [1.0, 2.0], "x": 2e-6})
     assert found.gradient["v"].tolist() == [0.0, 0.0]
-    assert [caveat.right for caveat in found.warnings] == [{VALUE: "2.00000200000133e-6"}]
+    assert [warning.right for warning in found.warnings] == [{VALUE: "2.00000200000133e-6"}]
 
 
 @pytest.mark.parametrize(

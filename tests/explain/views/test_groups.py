@@ -135,20 +135,20 @@ def test_a_frame_is_left_only_by_its_last_node(text: str, x: float) -> None:
 
 
 @given(grouped_texts(), st.sampled_from([0.5, 2.0, -1.5]))
-def test_what_goes_through_a_fold_is_what_the_nodes_inside_hand_on(text: str, x: float) -> None:
+def test_a_fold_contributes_what_the_nodes_inside_contribute(text: str, x: float) -> None:
     found = at(text, x=x)
     _, folds = fold_frames(frames(found, [True] * len(found.tape)), found.tape.outputs[0])
     for whole in folds:
         members, adjoint = set(whole.members), found.adjoints[whole.members[-1]]
         for j, rate in frame_derivatives(found, whole.members).items():
-            handed = [
-                given_.amount
+            amounts = [
+                part.amount
                 for step in found.backward
                 if step.node in members
-                for given_ in step.contributions
-                if given_.to == j
+                for part in step.contributions
+                if part.to == j
             ]
             if rate is None:
-                assert handed == []
-            elif adjoint is not None and math.isfinite(adjoint) and all(map(math.isfinite, handed)):
-                assert rate * adjoint == pytest.approx(sum(handed), rel=1e-9, abs=1e-9 * sum(map(abs, handed)))
+                assert amounts == []
+            elif adjoint is not None and math.isfinite(adjoint) and all(map(math.isfinite, amounts)):
+                assert rate * adjoint == pytest.approx(sum(amounts), rel=1e-9, abs=1e-9 * sum(map(abs, amounts)))
