@@ -138,3 +138,22 @@ def test_fits_of_counts_do_not_depend_on_the_unit_of_a_column(seed: int) -> None
     )
     assert thousandth.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-9)
     assert thousandth.parameters["b"] == pytest.approx(one.parameters["b"] / 1000, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("t ~ sigmoid(a + b*x + c*u)", {"family": "binomial"}),
+        ("k ~ softmax(dense([x, u], 3))", {}),
+        ("t ~ normal_cdf(a + b*x)", {"loss": "bce"}),
+    ],
+)
+def test_classifications_do_not_depend_on_the_unit_of_a_column(model: str, options: dict[str, Any]) -> None:
+    """With x in thousands, all rows are predicted with certainty at the default start, right or wrong."""
+    generator = np.random.default_rng(1)
+    x, u = generator.uniform(0.1, 5, 60), generator.normal(size=60)
+    t = generator.uniform(size=60) < 1 / (1 + np.exp(2 - 0.9 * x + 0.3 * u))
+    k = np.clip((x + generator.normal(size=60)).astype(int) // 2, 0, 2)
+    columns = {"u": u, "t": t.astype(int), "k": np.array([*"abc"])[k]}
+    losses = [fit(model, {"x": unit * x, **columns}, **options).loss for unit in (1.0, 1e-6, 100.0, 1e3, 1e6)]
+    assert losses == pytest.approx([losses[0]] * len(losses), rel=1e-9)
