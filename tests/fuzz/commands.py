@@ -172,7 +172,8 @@ def trouble(words: list[str]) -> str:
             output = run_cli(words, stdin="x,y\n1,2\n")
     except Exception as error:  # all that a user would see a traceback of
         return f"{type(error).__name__}: {error}"
-    return what_is_wrong(output, "--json" in words and "--at" not in words)
+    is_table = "--at" in words or any(":" in word for word in words)  # a document for each row
+    return what_is_wrong(output, "--json" in words and not is_table)
 
 
 def what_is_wrong(output: Output, is_json: bool) -> str:
@@ -181,8 +182,8 @@ def what_is_wrong(output: Output, is_json: bool) -> str:
         return f"status {output.status}"
     if "Traceback" in output + output.stderr:
         return "a traceback"
-    if output.status == 2 and (output or "error: " not in output.stderr):
-        return "refused, with something on standard output, or without a message"
+    if output.status == 2 and ((output and is_json) or "error: " not in output.stderr):
+        return "refused, with a document on standard output, or without a message"
     if is_json and output:
         try:
             json.loads(output, parse_constant=lambda name: sys.exit(name))

@@ -29,7 +29,7 @@ from autodiff_cli.graph.node import variable
 from autodiff_cli.training.checkpoint import CheckpointError, EvaluationLog
 from autodiff_cli.training.fitting import fit, posterior
 from autodiff_cli.training.fitting.fit import Interrupted
-from autodiff_cli.training.fitting.posterior import Density, save_draws
+from autodiff_cli.training.fitting.posterior import Density, leave_one_out, save_draws
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.options import FitOptions
@@ -630,6 +630,11 @@ def test_leave_one_out() -> None:
         assert one.loo.max_k < 0.7
     with pytest.raises(ValueError, match="no model has the parameter `c`"):
         ad.compare(["y ~ a", "y ~ 2*b"], {"y": y}, priors={"c": "normal(0, 1)"})
+
+
+def test_draws_that_are_all_the_same_give_no_leave_one_out_estimate() -> None:
+    objective = Objective("y ~ a", {"y": [1, 2, 3]}, loss="mse", sigma=1.0)
+    assert leave_one_out(objective, {"a": np.ones((2, 50))}) is None
 
 
 @each(

@@ -314,9 +314,9 @@ class LeaveOneOut(NamedTuple):
     max_k: float
 
 
-def leave_one_out(objective: Objective, draws: Mapping[str, Array]) -> LeaveOneOut:
+def leave_one_out(objective: Objective, draws: Mapping[str, Array]) -> LeaveOneOut | None:
     """Return the leave-one-out estimate of a fit by Pareto-smoothed importance sampling: Vehtari, Gelman & Gabry 2017,
-    Statistics and Computing 27, 1413.
+    Statistics and Computing 27, 1413. None if too few draws differ.
 
     Args:
         draws: the draws from the posterior; at most 1,000 of each chain are used.
@@ -342,7 +342,10 @@ def leave_one_out(objective: Objective, draws: Mapping[str, Array]) -> LeaveOneO
             rows = row_likelihoods(objective.loss, target, mean, weights, 1.0, plain.scale)
             densities = densities + (rows.log_likelihood + rows.log_combinations).sum(axis=0) - densities[0, 0]
         chosen = np.moveaxis(densities[..., is_used], 2, 0)
-        elpd, k, p = (np.asarray(each) for each in array_stats.loo(chosen))
+        try:
+            elpd, k, p = (np.asarray(each) for each in array_stats.loo(chosen))
+        except ValueError:  # all draws in the tail of a row are the same
+            return None
     return LeaveOneOut(float(elpd.sum()), math.sqrt(len(elpd) * np.var(elpd)), float(p.sum()), float(k.max()))
 
 
