@@ -7,8 +7,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
+from autodiff_cli.render.formatting import number_formats
 from tests.browser.support import in_document, numbers, opened, press, resize, says, wait_for
 from tests.browser.test_page_movements import CALL
 from tests.support import run_cli
@@ -329,6 +331,16 @@ def test_a_folded_part_shows_how_fast_it_changes_with_what_goes_in(page: Page) -
     assert rate == f"{document['gradient']['x']:.4g}".replace("-", "−")
 
 
+def test_no_adjoint_passes_into_a_folded_part_only_where_no_path_leads_through_it(page: Page) -> None:
+    opened(page, ["a = x*exp(x^2)*x; b = where(x > 5, x*y, y^2 + y); a + b", "--x", "0", "--y", "3"])
+    press(page, "Fold")
+    page.evaluate("playback.moveTo(playback.length); drawAll()")
+    edges = page.locator("#stage .edge[data-from='0']").evaluate_all(
+        "(all) => all.map((edge) => [record.nodes[edge.dataset.to].name[0], edge.classList.contains('blocked')])"
+    )
+    assert sorted(edges) == [["a", False], ["b", True]]
+
+
 def test_find_matches_labels_and_operations(page: Page) -> None:
     opened(page, NAMED)
     find = page.get_by_label("Find a node")
@@ -389,6 +401,13 @@ def test_numbers_are_rounded_as_the_report_rounds_them(page: Page) -> None:
     for digits in (1, 2, 3, 6, 15, 17):
         shown = page.evaluate("([xs, digits]) => xs.map((x) => toDigits(x, digits))", [numbers, digits])
         assert shown == [f"{x:.{digits}g}" for x in numbers]
+
+
+def test_arrays_are_written_as_the_report_writes_them(page: Page) -> None:
+    opened(page, XY)
+    arrays = [np.ones((2, 3)), np.full((3, 4), 0.1), np.arange(9.0) / 7, np.array([[1.5, -2.0]]), np.zeros((2, 2, 2))]
+    shown = page.evaluate("(arrays) => arrays.map((x) => brief(x))", [x.tolist() for x in arrays])
+    assert shown == [number_formats(None)[1](x) for x in arrays]
 
 
 def test_warnings_are_shown_until_a_value_changes(page: Page) -> None:
