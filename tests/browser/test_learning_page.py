@@ -413,6 +413,8 @@ def test_learning_again_takes_the_epochs_of_the_fit_and_restarts_elsewhere(
     assert page.locator("#epoch").input_value() == "30"
     for name, x in fit.parameters.items():
         assert parameter(page, name) == pytest.approx(x, rel=1e-12)
+    first, last = fit.history[0]["loss"], fit.history[-1]["loss"]
+    assert f": loss {first:.6g} → {last:.6g}." in said.inner_text()
     page.get_by_label("Optimizer").select_option("sgd")
     fit = ad.fit(DECAY, ROWS, optimizer="sgd", learning_rate=0.1, epochs=30)
     page.get_by_role("button", name="Learn again").click()

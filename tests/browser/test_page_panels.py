@@ -194,7 +194,9 @@ def test_one_parameter_has_a_curve_two_have_contours_with_the_trail(page: Page) 
     descend(page, "b", rate="0.1", steps="4")
     contours = page.get_by_role("img", name="Contours of the output over w and b, with the trail")
     assert contours.locator("circle").count() == 5
-    assert contours.locator(".level").count() > 3
+    heights = [float(title.split(" = ")[1]) for title in contours.locator(".level title").all_text_contents()]
+    assert heights == sorted({*heights})
+    assert len(heights) == contours.locator(".level").count() > 3
     descend(page, "x", rate="0.01", steps="2")
     assert page.get_by_role("img", name="The output after each step").locator("circle").count() == 3
 

@@ -217,6 +217,7 @@ def test_warnings_follow_the_values(page: Page) -> None:
 _EDGES = [
     ("where(x > 1, x^2, 3*x)*max(x, y, 1)", {"x": 2, "y": 3}, [{"x": 1, "y": 1}]),
     ("norm(A @ v) + max(v) + sum(abs(v))", {"A": [[1, 2], [3, 4]], "v": [1, -2]}, [{"v": [0, 0]}]),
+    ("sum(where(v > 0, sqrt(v) + log(v), -v))", {"v": [1, 4]}, [{"v": [-1, 4]}]),  # no warning of a branch not taken
     ("y*log(x) - sqrt(x/(y + 1))", {"x": 1, "y": 3}, [{"x": 0, "y": 0}, {"x": 4, "y": -1}]),
     ("1/x^2 + tanh(y)/y", {"x": 1, "y": 2}, [{"x": 0, "y": 0}]),
     ("relu(x) + max(x, y) + clip(y, 0, 1)", {"x": math.inf, "y": math.inf}, [{"x": math.nan, "y": math.nan}]),
