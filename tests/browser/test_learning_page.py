@@ -180,6 +180,13 @@ def test_of_several_classes_each_row_stands_at_the_probability_of_its_own(page: 
     assert f"{hits} of 150 rows are classified correctly" in page.locator("#fit-picture").inner_text()
 
 
+def test_regions_are_pale_where_all_classes_are_about_equally_probable(page: Page, tmp_path: Path) -> None:
+    model = "species ~ softmax(dense([petal_length, petal_width], 3))"
+    learned(page, tmp_path, f'"{model}" {SETS / "iris.csv"} --epochs 5')
+    regions = page.locator("#fit-picture > svg > path[fill-opacity]")
+    assert "0.10" in regions.evaluate_all("(all) => all.map((one) => one.getAttribute('fill-opacity'))")
+
+
 def test_of_several_predictors_each_row_stands_at_its_target_and_its_prediction(page: Page, tmp_path: Path) -> None:
     x, z = np.arange(1000.0) % 7, np.arange(1000) // 100
     y = 1 + 2 * x - z + np.sin(np.arange(1000))

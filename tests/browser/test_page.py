@@ -147,6 +147,15 @@ CANCELLING = ["d = sin(x*y); 0.1*d + 0.2*d - 0.3*d", "--x", "2", "--y", "3"]  # 
 @pytest.mark.sampled
 @pytest.mark.parametrize("words", [*FORMULAS[:3], CANCELLING], ids=lambda words: words[0])
 def test_the_status_has_the_sentences_of_trace(page: Page, words: list[str]) -> None:
+    check_sentences(page, words)
+
+
+def test_saturated_activations_and_adjoints_of_0_have_the_sentences_of_trace(page: Page) -> None:
+    check_sentences(page, ["sigmoid(w)*y + (x - 3)^2", "--w=40", "--x=3", "--y=2"])
+
+
+def check_sentences(page: Page, words: list[str]) -> None:
+    """Check that the page says in each step what the command does."""
     document = opened(page, words)
     report, where = [line.strip() for line in run_cli(["trace", *words]).splitlines()], page.locator("#where")
     assert ("within rounding errors" in str(report)) == (words is CANCELLING)
@@ -351,6 +360,8 @@ def test_find_matches_labels_and_operations(page: Page) -> None:
     assert page.locator("#matches").text_content() == "1 of 2"
     find.press("Enter")
     assert page.locator("#matches").text_content() == "2 of 2"
+    find.press("Enter")
+    assert page.locator("#matches").text_content() == "1 of 2"
     find.fill("nowhere")
     assert page.locator("#matches").text_content() == "no match"
     assert page.locator(".node.match").count() == 0

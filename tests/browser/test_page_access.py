@@ -236,6 +236,13 @@ def test_the_drawing_is_zoomed_by_keyboard(page: Page) -> None:
     assert measure(page, width) == pytest.approx(before)
     stage.press("0")
     assert measure(page, width) <= measure(page, "document.getElementById('stage').clientWidth") + 1
+    natural = page.evaluate("graph.size.width")
+    for zoom, scale in (("zoomOut", 0.05), ("zoomIn", 4)):
+        page.evaluate("(zoom) => { for (let k = 0; k < 20; k++) graph[zoom](); }", zoom)
+        assert measure(page, width) == pytest.approx(scale * natural, abs=1)
+    page.evaluate("graph.stage.scrollTo(0, 0)")
+    page.keyboard.press("Shift+ArrowRight")
+    assert page.evaluate("[graph.stage.scrollLeft, graph.stage.scrollTop]") == [80, 0]
 
 
 def test_the_drawing_is_dragged_and_zoomed_by_mouse(page: Page) -> None:
