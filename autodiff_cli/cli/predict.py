@@ -14,7 +14,7 @@ from autodiff_cli.cli.environment import BadInput, Output, hint_about_missing_ce
 from autodiff_cli.data.dialect import CellParser, FileOptions, parse_datetime, time_text
 from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.language.errors import format_names
-from autodiff_cli.language.lexer import canonical_name, is_signed_number
+from autodiff_cli.language.lexer import canonical_name, is_name, is_signed_number
 from autodiff_cli.language.names import joined_columns
 from autodiff_cli.options import Restriction, all_need, argument, exclusive, option, option_fields
 
@@ -56,8 +56,9 @@ def predict(
 ) -> Output:
     """Predict with a model that `train --save` wrote.
 
-    The output is CSV: the columns of DATA and a column `prediction`. For a classifier, the prediction is the class. For
-    several targets, there is a column `prediction_NAME` for each. Without DATA, `--x 1.5` sets the value of a column.
+    The output is CSV: the columns of DATA and a column `prediction`, with values of the left side of the model, such as
+    log(y). For a classifier, the prediction is the class. For several targets, there is a column `prediction_NAME` for
+    each. Without DATA, `--x 1.5` sets the value of a column.
 
     `--interval` adds columns for the mean, `confidence_low` and `confidence_high`, and for a new observation,
     `prediction_low` and `prediction_high`.
@@ -128,6 +129,9 @@ def predict(
         environment.note(f"rows whose prediction is not finite: {count}")
     if table.dropped:
         environment.note(f"rows left out because of missing cells: {table.dropped}")
+    targets = fit.parsed_model.targets()  # several have columns with their names
+    if len(targets) == 1 and not is_name(targets[0]):
+        environment.note(f"the predictions are values of `{targets[0]}`, the left side of the model")
     environment.note(*filter(None, (note, *file.notes)))
 
     report = predictions_report(

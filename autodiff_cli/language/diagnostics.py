@@ -181,6 +181,7 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
     before, _, last = name.rpartition(".")
     if before and ops.overloads(last):
         return "", f"{last}{arguments}" if inside else f"{last}({before})"
+    name = "normal" if name == "N" and count > 1 else name  # `N(x)` is a value of its distribution function
     unavailable = UNAVAILABLE_FUNCTIONS.get(name) or UNAVAILABLE_FUNCTIONS.get(name.lower() if len(name) > 1 else "")
     if unavailable is not None:
         words, template = unavailable

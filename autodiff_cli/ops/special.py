@@ -260,11 +260,12 @@ def _voigt_slopes(z: Node, x: Node, sigma: Node, gamma: Node) -> tuple[Node, ...
     by_sigma = -(z + vanishing_product(by_x, x) + by_gamma * gamma) / sigma
     h, is_lorentzian, density = hypot(x, gamma), equal(sigma, 0), z * flat(sigma)
     p, q = x / h, gamma / h
-    return (
+    slopes = (
         where(is_lorentzian, -2 * p / h * density, by_x),
         where(is_lorentzian, 2 * sigma * (3 * square(p) - square(q)) / h / h * density, by_sigma),
         where(is_lorentzian, (p - q) * (p + q) / h / h / pi * flat(sigma), by_gamma),
     )
+    return tuple(where_defined(z, slope) for slope in slopes)
 
 
 voigt = elementary(
@@ -499,12 +500,12 @@ def _density_slope(density: Node, a: Node, x: Node) -> Node:
 gammainc_slope: Op
 gammainc_curvature: Op
 gammainc = elementary(
-    "gammainc", lambda z, a, x: (gammainc_slope(a, x), gamma_density(a, x)),
+    "gammainc", lambda z, a, x: (gammainc_slope(a, x), where_defined(z, gamma_density(a, x))),
     domain=lambda a, x: and_(a >= 0, x >= 0), singular=lambda a, x: and_(equal(x, 0), a < 1),
     ulp_bound=1500, summary="the regularised lower incomplete gamma function",
 )  # fmt: skip
 gammaincc = elementary(
-    "gammaincc", lambda z, a, x: (-gammainc_slope(a, x), -gamma_density(a, x)),
+    "gammaincc", lambda z, a, x: (-gammainc_slope(a, x), where_defined(z, -gamma_density(a, x))),
     domain=lambda a, x: and_(a >= 0, x >= 0), singular=lambda a, x: and_(equal(x, 0), a < 1),
     ulp_bound=1500, summary="the regularised upper incomplete gamma function, 1 - gammainc(a, x)",
 )  # fmt: skip

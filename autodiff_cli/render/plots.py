@@ -57,8 +57,9 @@ def _time_origin(fit: FittedModel, plot: FitPlot) -> datetime | None:
 def _loss_curves(fit: FittedModel) -> tuple[Array, dict[str, Array], bool]:
     """Return the epochs, the losses by name, and whether they differ so much that their axis is logarithmic."""
     records = fit.history
-    names = [name for name in ("loss", "validation_loss") if name in records[0]]
-    curves = {name.replace("_", " "): np.array([float(record[name]) for record in records]) for name in names}
+    curves = {"loss": np.array([record["loss"] for record in records], np.float64)}
+    if any("validation_loss" in record for record in records):
+        curves["validation loss"] = np.array([record["validation_loss"] for record in records], np.float64)
     losses = np.concatenate([*curves.values()])
     losses = losses[np.isfinite(losses)]
     is_logarithmic = len(losses) > 0 and losses.min() > 0 and losses.max() / losses.min() > _MIN_LOG_RANGE

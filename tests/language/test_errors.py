@@ -345,6 +345,8 @@ BAD = [
     ("Integrate[x^2, x]", 1, 1, "integrals are not in the language", None),
     ("Derivative(x^2, x)", 1, 1, "derivatives are not written in the expression", "x^2"),
     ("y ~ a + b*I(x^2)", 1, 11, "without `I`", "(x^2)"),
+    ("y ~ N(a + b*x, s)", 1, 5, "a model with normal errors by its mean", None),
+    ("N(d)", 1, 1, "there is no function `N`", "normal_cdf(d)"),
     ("=SIN(A1)", 1, 1, "a formula does not begin with `=`", "SIN(A1)"),
     ("x .* y", 1, 3, "operators have no dot", "*"),
     ("x.^2", 1, 2, "operators have no dot", "^"),

@@ -293,6 +293,23 @@ def test_outside_of_its_domain_an_operation_is_nan_in_every_kind_of_number(op: O
             assert np.isnan(values).all(), (kind, outside[int(np.argmin(np.isnan(values)))])
 
 
+# The slope of `x % y` by x is the constant 1; orders of derivatives are constants of a formula.
+ALWAYS_SLOPED = ("mod", "polygamma", "sinc_derivative", "sinhc_derivative")
+
+
+@each("op", [op for op in OF_DOMAINS if not op.is_helper and op.name not in ALWAYS_SLOPED], ids=lambda op: op.name)
+def test_outside_of_its_domain_an_operation_has_no_slope(op: Op) -> None:
+    for count in range(op.min_inputs, (op.max_inputs or op.min_inputs) + 1):
+        points = [*itertools.product(NUMBERS[:: 1 if count < 4 else 3], repeat=count)]
+        leaves = op.placeholders(count)
+        tape = Tape(gradient_nodes(op(*leaves), leaves), leaves)
+        for point in evenly_spread_part(points):
+            if predicates(op.name, "domain", point) is False:
+                values = forward(tape, FLOATS, dict(zip((leaf.text for leaf in leaves), point, strict=True)))
+                slopes = np.array([values[k] for k in tape.outputs])
+                assert (np.isnan(slopes) | (slopes == 0)).all(), point
+
+
 @each("op", OF_DOMAINS, ids=lambda op: op.name)
 def test_inside_of_its_domain_an_operation_is_a_number(op: Op) -> None:
     """A domain that is too large is seen. Poles are singular points of a domain."""

@@ -143,3 +143,9 @@ def test_a_record_of_numbers_needs_neither_numpy_nor_rich() -> None:
 def test_the_document_is_json() -> None:
     record = ad.parse("log(x)").trace(x=0)
     assert json.loads(record.to_json())["value"] == "-inf"
+
+
+def test_a_fit_that_cannot_begin_is_shown_in_a_notebook() -> None:
+    failed = ad.fit("y ~ a*log(x - 5)", {"x": [1, 2, 3], "y": [1, 2, 3]})
+    assert failed.history == []
+    assert "<svg" in failed._repr_html_()

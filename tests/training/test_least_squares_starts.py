@@ -9,8 +9,10 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.data.table import DataError
+from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.fitting import starts
 from autodiff_cli.training.objective.batch import Batch
+from autodiff_cli.training.objective.objective import Objective
 
 
 @pytest.fixture
@@ -91,3 +93,20 @@ def test_of_the_minima_between_rows_the_least_is_found(seed: int) -> None:
 
     assert found.rss is not None
     assert found.rss <= 1.02 * min(map(least, np.linspace(x[0], x[-1], 1000)))
+
+
+def test_starting_values_are_drawn_all_over_the_bounds() -> None:
+    """Draws outside of the bounds ended on them, so that fits to sums of exponentials ended at worse minima."""
+    x = np.linspace(0.0, 20, 30)
+    bounds = {"r": (0.3, 0.6), "s": (2.0, 9.0), "t": (0.0, None)}
+    objective = Objective("y ~ a*exp(-x/r) + b*exp(-x/s) + exp(-x*t)", {"x": x, "y": x}, bounds=bounds)
+    names, free = objective.layout.names, np.ones(5, np.bool_)
+    with ignore_float_errors():
+        draws = starts.Multistart(objective, objective.start, free, 0, objective.bounds).random_draws()
+    for name, (low, high) in bounds.items():
+        values = draws[:, names.index(name)]
+        assert (values >= low).all()
+        assert (values != low).mean() > 0.99
+        if high is not None:
+            assert (values < high).all()
+            assert len(np.unique(np.floor(8 * (values - low) / (high - low)))) == 8

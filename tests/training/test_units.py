@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autodiff_cli import fit
 from tests.each import each
 from tests.support import run_cli
 
@@ -125,3 +126,34 @@ def test_a_report_does_not_depend_on_the_unit_of_the_target(
     words: str, tables: dict[tuple[float, float], Path]
 ) -> None:
     check(words, tables, 1.0, OF_Y)
+
+
+@pytest.mark.parametrize("seed", [3, 33, 60])
+def test_fits_of_counts_do_not_depend_on_the_unit_of_a_column(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    x = generator.uniform(0.1, 5, 20)
+    counts = generator.poisson(20 * np.exp(-x) + 3)
+    one, thousandth = (
+        fit("N ~ a*exp(-b*x) + c", {"x": unit * x, "N": counts}, family="poisson") for unit in (1.0, 1000.0)
+    )
+    assert thousandth.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-9)
+    assert thousandth.parameters["b"] == pytest.approx(one.parameters["b"] / 1000, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("t ~ sigmoid(a + b*x + c*u)", {"family": "binomial"}),
+        ("k ~ softmax(dense([x, u], 3))", {}),
+        ("t ~ normal_cdf(a + b*x)", {"loss": "bce"}),
+    ],
+)
+def test_classifications_do_not_depend_on_the_unit_of_a_column(model: str, options: dict[str, Any]) -> None:
+    """With x in thousands, all rows are predicted with certainty at the default start, right or wrong."""
+    generator = np.random.default_rng(1)
+    x, u = generator.uniform(0.1, 5, 60), generator.normal(size=60)
+    t = generator.uniform(size=60) < 1 / (1 + np.exp(2 - 0.9 * x + 0.3 * u))
+    k = np.clip((x + generator.normal(size=60)).astype(int) // 2, 0, 2)
+    columns = {"u": u, "t": t.astype(int), "k": np.array([*"abc"])[k]}
+    losses = [fit(model, {"x": unit * x, **columns}, **options).loss for unit in (1.0, 1e-6, 100.0, 1e3, 1e6)]
+    assert losses == pytest.approx([losses[0]] * len(losses), rel=1e-9)

@@ -143,3 +143,20 @@ def test_the_validation_loss_has_the_scale_of_the_fit(model: str, weights: str |
         wanted = held_out.value([*found.parameters.values()])
         assert found.validation_loss == pytest.approx(wanted, rel=1e-12)
         assert found.history[-1]["validation_loss"] == pytest.approx(wanted, rel=1e-12)
+
+
+@each(
+    "model, is_warned",
+    [
+        ("y ~ a[g] + b*x", True),  # no fitted row has the level
+        ("y ~ exp(a[g] + b*x)", True),
+        ("y ~ a + c*(g == 'w') + b*x", True),
+        ("y ~ a + c + b*x", False),  # redundant parameters, whose sum is all that any row needs
+        ("y ~ a + b*x", False),
+    ],
+)
+def test_a_validation_loss_of_parameters_that_are_not_fitted_has_a_warning(model: str, is_warned: bool) -> None:
+    x = np.arange(12.0)
+    seed = next(seed for seed in range(100) if np.random.default_rng(seed).permutation(12)[:3].min() == 0)
+    fit = ad.fit(model, {"x": x, "y": 1 + x + 0.1 * np.cos(9 * x), "g": [*"wuvuvuvuvuvu"]}, validation=0.25, seed=seed)
+    assert any("the validation loss means little" in warning for warning in fit.warnings) == is_warned

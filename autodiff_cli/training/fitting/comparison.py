@@ -31,7 +31,7 @@ from autodiff_cli.options import OptionError, check_restrictions, explicit_optio
 from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.fitting.optimization import optimize, refit_rows
 from autodiff_cli.training.fitting.posterior import LeaveOneOut, leave_one_out
-from autodiff_cli.training.fitting.progress import Progress
+from autodiff_cli.training.fitting.progress import Progress, are_rows_determined
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.objective.loading import SharedDataset
 from autodiff_cli.training.objective.model import Model
@@ -43,7 +43,7 @@ from autodiff_cli.training.priors import Prior
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import criteria_parameters, significance_test
 from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS
-from autodiff_cli.training.result.statistics import combination_variances, undetermined
+from autodiff_cli.training.result.statistics import undetermined
 
 
 def assign_folds(rows: int, folds: int, seed: int) -> NDArray[np.intp]:
@@ -88,7 +88,9 @@ def cross_validation_error(
     for fold, end in enumerate(ends):
         held_out = objective.select_rows(np.flatnonzero(fold_of_row == fold))
         rest = np.flatnonzero(fold_of_row != fold)
-        if not (starts_anew or objective.is_penalised or _is_determined(held_out, objective.select_rows(rest), end)):
+        if not (
+            starts_anew or objective.is_penalised or are_rows_determined(held_out, objective.select_rows(rest), end)
+        ):
             return None, "no cross-validation error: a fold has rows whose parameters the other folds do not determine"
         held_out = held_out.without_penalty() if held_out.has_priors else held_out
         if held_out.total_weight:
@@ -98,11 +100,6 @@ def cross_validation_error(
     if not math.isfinite(error):
         return None, "no cross-validation error: the loss of a fold is not finite"
     return error, ""
-
-
-def _is_determined(held_out: Objective, rest: Objective, theta: Array) -> bool:
-    """Whether the loss of held-out rows depends only on directions of the parameters that the other rows determine."""
-    return not np.isnan(combination_variances(held_out.slope_triangle(theta), rest.slope_triangle(theta))).any()
 
 
 # --- Nested models
@@ -361,14 +358,14 @@ def _model_parameters(priors: Mapping[str, Prior]) -> dict[str, str]:
 
 
 def _ranking_key(compared: ComparedModel) -> tuple[float, ...]:
-    """Return the key by which models are sorted."""
+    """Return the key by which models are sorted. Criteria that differ by rounding errors keep the given order."""
     fit, error = compared.fit, math.inf if compared.cv_error is None else compared.cv_error
     loss = math.inf if math.isnan(fit.loss) else fit.loss
     if fit.is_perfect and not fit.failure:
         return (-1.0, compared.k)
     if fit.aicc is None or math.isnan(fit.aicc) or fit.failure:
         return (1.0 + bool(fit.failure), -compared.loo.elpd if compared.loo else error, loss)
-    return (0.0, fit.aicc, fit.bic or 0.0, loss)
+    return (0.0, *(float(f"{criterion or 0.0:.9g}") for criterion in (fit.aicc, fit.bic)))
 
 
 def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Objective) -> NestedTest:

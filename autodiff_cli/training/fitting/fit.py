@@ -390,7 +390,9 @@ def build_fit(
     quantity_values, quantity_warnings = inference.estimate_quantities(
         quantities, objective.point(outcome.theta), statistics
     )
-    judgement = (*verdict.warnings, *quantity_warnings, *verdict.reasons)
+    validation = progress.validation
+    unseen = validation.warnings(outcome.theta, statistics) if validation else ()
+    judgement = (*verdict.warnings, *unseen, *quantity_warnings, *verdict.reasons)
     dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
     result = FittedModel(
         model=model.text,
@@ -425,7 +427,7 @@ def build_fit(
         penalty=_penalty_value(objective, outcome.theta),
         scale=objective.scale if has_scale else None,
         diagnosis=diagnose(objective, first.theta, outcome.theta) if options.diagnosis and first else None,
-        **({} if progress.validation is None else progress.validation.summary(outcome.theta)),
+        **(validation.summary(outcome.theta) if validation else {}),
         **{name: getattr(statistics, name) for name in _STATISTICS},
     )
     if options.plot:
@@ -647,9 +649,7 @@ def _canonical_outcome(objective: Objective, method: str, outcome: Outcome) -> t
     if not outcome.converged or method not in ("lm", "lbfgs") or objective.is_network or objective.is_penalised:
         return outcome, []
     theta, notes = symmetries.canonical_parameters(objective, outcome.theta)
-    on_bounds, were_on_bounds = objective.bounds.active(theta), objective.bounds.active(outcome.theta)
-    # A minimum on a bound is none on the other side of it.
-    if not (np.array_equal(on_bounds, were_on_bounds) and objective.constraints.are_met(theta)):
+    if not objective.constraints.are_met(theta):
         theta, notes = outcome.theta, []
     ordered = symmetries.order_terms(objective, theta[None])[0]
     notes += [symmetries.TERMS_NOTE] if (ordered != theta).any() else []

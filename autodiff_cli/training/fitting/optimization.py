@@ -69,6 +69,7 @@ class RestartSettings(NamedTuple):
     poor_r_squared: float = 0.9  # R² below which a fit from default starts is not trusted
     poor_robust_r_squared: float = 0.95  # limit of R² from medians, which even bad fits make high
     perfect_r_squared: float = 1 - 1e-12  # R² above which residuals are rounding errors: no other start is better
+    degenerate_correlation: float = 1 - 1e-5  # of two parameters of a family's fit, above which it is not trusted
     few_residuals_per_parameter: int = 8  # with fewer, residuals of another minimum may look random
     frequency_gain: float = 20.0  # gain in log-likelihood that chance does not explain, even among 10⁶ frequencies
     equal_curve_tolerance: float = 1e-3  # relative difference of the losses of rows up to which two curves are the same
@@ -197,7 +198,11 @@ class BatchedFit:
         """Return the statistics of some fits; for groups of rows they include the goodness of fit."""
         absolute, batch = self._options.absolute_sigma, self._batch
         if isinstance(batch, ObjectiveBatch):  # objectives cache their statistics
-            return [compute_statistics(batch.objectives[fit], self.theta[fit], absolute) for fit in fits.tolist()]
+            has_family = self._objective.kind is LossKind.LIKELIHOOD
+            return [
+                compute_statistics(batch.objectives[fit], self.theta[fit], absolute, with_goodness=has_family)
+                for fit in fits.tolist()
+            ]
         unknown = np.array([fit for fit in fits.tolist() if fit not in self._statistics], np.intp)
         if len(unknown):
             known = batch_statistics(self._part(unknown), self.theta[unknown], absolute, with_goodness=True)
@@ -229,6 +234,8 @@ class BatchedFit:
         enough = RESTARTS.poor_robust_r_squared if objective.kind is LossKind.ROBUST else RESTARTS.poor_r_squared
         structure = residual_structures(self._batch, self.theta, every)
         is_bad = (explained < enough) | (structure > goodness.RESIDUALS.systematic_sigmas)
+        if objective.kind is LossKind.LIKELIHOOD:  # there is no R²
+            is_bad |= [_is_suspect(each, objective.loss) for each in self.statistics_of(every)]
         is_poor = is_failed | (is_bad & bool(self._unset))
         if not objective.is_penalised:  # interchangeable parameters with equal starting values stay equal
             is_poor |= [bool(statistics.missing_error_reasons) for statistics in self.statistics_of(every)]
@@ -429,6 +436,12 @@ class BatchedFit:
             return np.zeros(0, np.bool_)
         gains = minimization.rank_gains(self._batch.take(fits), self.theta[fits], theta)
         return np.asarray(self.select(lambda end: end.divergence is not None)[fits] | (gains > least_gain))
+
+
+def _is_suspect(statistics: ComputedStatistics, loss: str) -> bool:
+    """Whether a fit of a family may be poor: counts scatter too much for it, or two parameters are nearly the same."""
+    most = np.fmax.reduce(np.abs(np.triu(statistics.correlation, 1)), axis=None, initial=0.0)
+    return bool(goodness.family_warnings(statistics, loss)) or bool(most > RESTARTS.degenerate_correlation)
 
 
 # Ways to repeat poor fits, in the order in which they are tried.

@@ -35,6 +35,7 @@ from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, Epoch, EpochCallbac
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import classification_accuracy
+from autodiff_cli.training.result.statistics import FitStatistics, combination_variances
 from autodiff_cli.training.rows import ColumnArrays
 
 _MAX_SHUFFLED_ROWS = 2**20  # up to this many rows, validation rows are drawn by shuffling all row numbers
@@ -100,6 +101,11 @@ def unique_values(name: str, columns: ColumnArrays) -> Array:
     return np.unique(columns[name])
 
 
+def are_rows_determined(held_out: Objective, fitted: Objective, theta: Array) -> bool:
+    """Whether the loss of held-out rows depends only on directions of the parameters that the fitted rows determine."""
+    return not np.isnan(combination_variances(held_out.slope_triangle(theta), fitted.slope_triangle(theta))).any()
+
+
 class PatienceExhausted(Exception):  # noqa: N818 - what happened
     """The validation loss has not decreased for as many epochs as patience allows."""
 
@@ -149,6 +155,17 @@ class Validation:
             "validation_loss": self._loss(theta),
             "validation_accuracy": classification_accuracy(self.objective, theta),
         }
+
+    def warnings(self, theta: Array, statistics: FitStatistics) -> list[str]:
+        """Return a sentence if some parameters that the validation rows read are not fitted, such as those of a level
+        whose rows are all held out.
+        """
+        if statistics.partial_factor is None or are_rows_determined(self.objective, self.fitted, theta):
+            return []
+        return [
+            "the validation loss means little: it includes rows whose parameters the other rows do not determine, such "
+            "as a level whose rows are all held out; try a smaller fraction or another seed"
+        ]
 
     @property
     def restores_best(self) -> bool:

@@ -280,12 +280,8 @@ def sample_starts(objective: Objective, seed: int, count: int) -> Iterator[Array
     """
     generator = np.random.default_rng(seed)
     columns, box, layout = _column_ranges(objective), objective.bounds, objective.layout
-    is_limited = np.isfinite(box.low) & np.isfinite(box.high)
-    with ignore_float_errors():
-        low, width = np.where(is_limited, (box.low, box.high - box.low), 0.0)
     for number in range(1, count + 1):
-        drawn = _sample_values(columns, generator, layout.size)
-        drawn = np.where(is_limited, generator.uniform(0, 1, layout.size) * width + low, drawn)
+        drawn = box.draw_inside(_sample_values(columns, generator, layout.size), generator)
         arrays = initial_arrays(layout.shapes, objective.model.program.layer_parameters, seed + number)
         yield box.move_inside(layout.flatten([arrays.get(name, drawn[part]) for name, part in layout.slices.items()]))
 
@@ -429,7 +425,7 @@ def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
     Args:
         end: the end of the other fit.
     """
-    generator, size = np.random.default_rng(seed), objective.layout.size
+    generator = np.random.default_rng(seed)
     free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])
     points = np.tile(objective.start, (SETTINGS.likelihood_draws, 1))
     chosen = []
@@ -443,9 +439,7 @@ def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
         box = objective.bounds
         # Ranked apart: points with a parameter of an end without a limit would be the most likely ones.
         for part in (points, np.where(generator.random(near.shape) < 0.5, end, near)):
-            share = generator.uniform(0.1, 0.9, (len(part), size)) * (box.high - box.low) + box.low
-            inside = np.where(np.isfinite(box.low) & np.isfinite(box.high) & free, share, part)
-            inside = box.clip(np.where((inside < box.low) & (box.low == 0), -inside, inside))
+            inside = np.where(free, box.draw_inside(part, generator), box.clip(part))
             losses = repeat_objective(objective, len(part)).losses(inside, np.arange(len(part)))
             losses = np.where(np.isfinite(losses), losses, np.inf)
             # The best of parts, since the best of all lie close together, often in one valley.
@@ -689,7 +683,7 @@ class Multistart:
         return self._best_of_parts(drawn, self.linear)[0]
 
     def random_draws(self, weight: Array | None = None) -> Array:
-        """Return points with random values of the nonlinear parameters; see `_sample_values`."""
+        """Return points within the bounds with random values of the nonlinear parameters; see `_sample_values`."""
         count = int(np.count_nonzero(self._searched))
         if not count or not self._sample.model.numeric:
             return self._start[None]
@@ -698,7 +692,10 @@ class Multistart:
         points = np.tile(self._start, (draws, 1))
         points[:, self._searched] = _sample_values(columns, self._generator, (draws, count))
         _balance_with_partners(self._sample, points[: draws // 2], self._searched, self._generator, weight)
-        return points
+        if not self._box.has_bounds:
+            return points
+        is_outside = (points < self._box.low) | (points > self._box.high)
+        return np.where(is_outside, self._box.draw_inside(points, self._generator), points)
 
     def _frequency_grids(self, theta: Array) -> list[FrequencyGrid]:
         """Return the values to scan for each frequency that is searched."""

@@ -33,7 +33,7 @@ from autodiff_cli.training.objective.batch import repeat_objective, softmax_null
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.parameters import Bounds, complemented_shares, dimensional_scales
 from autodiff_cli.training.result.goodness import subsample
-from autodiff_cli.training.result.statistics import compute_statistics, scaled_svd
+from autodiff_cli.training.result.statistics import batch_statistics, compute_statistics, scaled_svd
 
 MAX_SYMMETRIC_PARAMETERS = 200  # symmetries are searched up to this many parameters
 MAX_REPEATED_ROWS = 100_000  # rows up to which fits are repeated to find equivalent or better solutions
@@ -65,7 +65,10 @@ def canonical_parameters(objective: Objective, theta: Array) -> tuple[Array, lis
     if layout.size > MAX_SYMMETRIC_PARAMETERS or len(layout.element_names) != len(layout.names):
         return theta, []
     with ignore_float_errors():
-        return _Symmetries(objective, theta, objective.bounds).resolve()
+        point, notes = _Symmetries(objective, theta, objective.bounds).resolve()
+    # A minimum on a bound is none on the other side of it.
+    is_minimum = np.array_equal(objective.bounds.active(point), objective.bounds.active(theta))
+    return (point, notes) if is_minimum else (theta, [])
 
 
 TERMS_NOTE = "terms of the model are interchangeable; they are reported in the same order in every fit"
@@ -219,17 +222,26 @@ def _shortest_parameters(objective: Objective, theta: Array) -> tuple[Array, lis
     """Return the shortest vector of parameters with the same predictions, of a model that is linear up to its link.
 
     The scores of a softmax then sum to 0 over the classes. Rounding errors would choose another vector on each
-    processor.
+    processor. They would also choose whether a redundant parameter ends on a bound, and so seems to be determined.
     """
     null_space, note = softmax_null_space(objective, theta), _CENTRED_SOFTMAX
     if null_space is None or not null_space.shape[1]:
-        factor = compute_statistics(objective, theta).partial_factor if objective.is_generalised_linear else None
+        factor = _factor_without_bounds(objective, theta) if objective.is_generalised_linear else None
         if factor is None:
             return theta, []
         scale, _, directions, is_null = scaled_svd(factor, DEPENDENCE_TOLERANCE)
         null_space, note = np.linalg.qr((directions[is_null] / scale).T)[0], _SHORTEST
-    shortest = theta - null_space @ (null_space.T @ theta)
-    return (shortest, [note]) if objective.bounds.contains(shortest) else (theta, [])
+    shortest, bounds = theta - null_space @ (null_space.T @ theta), objective.bounds
+    is_usable = bounds.contains(shortest) and (bounds.active(shortest) <= bounds.active(theta)).all()
+    return (shortest, [note]) if is_usable else (theta, [])
+
+
+def _factor_without_bounds(objective: Objective, theta: Array) -> Array | None:
+    """Return the partial factor of the covariance, also with respect to parameters on a bound; see `FitStatistics`."""
+    if not objective.bounds.active(theta).any():
+        return compute_statistics(objective, theta).partial_factor
+    batch = repeat_objective(objective, 1, Bounds.unbounded(len(theta)))
+    return batch_statistics(batch, theta[None], absolute_sigma=False)[0].partial_factor
 
 
 _CENTRED_SOFTMAX = (

@@ -41,6 +41,7 @@ class QuasiNewtonSettings(NamedTuple):
     # of kinks, relative to the mean size of their arguments; each fit starts from the last
     smoothing_radii: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 
+    largest_decrease: float = 1e3  # multiple of the loss by which no first step along a parameter lowers it
     armijo: float = 1e-4  # least share of the decrease promised by the slope (Armijo's condition)
     wolfe: float = 0.9  # greatest share of the initial slope that may be left at the end of a line (Wolfe's condition)
     max_line_evaluations: int = 60  # step lengths tried along one line
@@ -295,13 +296,20 @@ class _Iterates:
             memory[-1, fits] = newest
 
     def _initial_diagonals(self, fits: Fits) -> Array:
-        """The absolute curvature along each parameter; the norm of the gradient if no curvature is known."""
+        """The absolute curvature along each parameter; the norm of the gradient if no curvature is known.
+
+        A curvature near 0, such as that of a saturated sigmoid, would promise that the loss falls by far more than its
+        size.
+        """
         sizes = np.sqrt(np.sum(np.square(self.gradient[fits]), axis=1))
         diagonals = np.repeat(np.where(sizes > 0, sizes, 1.0)[:, None], self.theta.shape[1], axis=1)
         if not self._has_curvatures:
             return diagonals
         hessians = self._batch.hessians(self.theta[fits], fits)
         curvatures = np.abs(np.diagonal(hessians, axis1=1, axis2=2))
+        losses = SETTINGS.largest_decrease * np.maximum(np.abs(self.loss[fits]), self._loss_unit or 0.0)[:, None]
+        plausible = np.square(self.gradient[fits]) / np.where(losses > 0, losses, np.inf)
+        curvatures = np.where(curvatures > 0, np.maximum(curvatures, plausible), curvatures)
         is_known = np.isfinite(curvatures) & (curvatures > 0)
         for k in np.flatnonzero(is_known.any(axis=1) & ~is_known.all(axis=1)):
             diagonals[k] = np.median(curvatures[k, is_known[k]])

@@ -382,6 +382,15 @@ class Bounds:
             middle = np.where(np.isfinite(low) & np.isfinite(high), low / 2 + high / 2, off)
         return np.where((low < theta) & (theta < high), theta, middle)
 
+    def draw_inside(self, theta: Array, generator: np.random.Generator) -> Array:
+        """Return the point with random numbers wherever two bounds limit them. Other numbers get the sign that a bound
+        of 0 allows, and move to the nearest bound.
+        """
+        with np.errstate(invalid="ignore"):
+            drawn = generator.uniform(0.1, 0.9, theta.shape) * (self.high - self.low) + self.low
+        inside = np.where(np.isfinite(self.low) & np.isfinite(self.high), drawn, theta)
+        return self.clip(np.where((inside < self.low) & (self.low == 0), -inside, inside))
+
     def contains(self, theta: Array) -> NDArray[np.bool_]:
         """Whether a point, or each of several points, is within the bounds."""
         return np.asarray(((theta >= self.low) & (theta <= self.high)).all(axis=-1))

@@ -34,7 +34,7 @@ from autodiff_cli.data.json_records import (
 )
 from autodiff_cli.data.table import DataError, float_array, label_vector, named_columns
 from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.tape import broadcast_shapes
+from autodiff_cli.graph.tape import ShapeError, broadcast_shapes, format_shape
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -520,18 +520,27 @@ class FittedModel(FitStatistics):
         """Return the value of every leaf of the prediction.
 
         Args:
-            shared: broadcast the columns to one shape, that of the data if none is read.
+            shared: broadcast the columns to one length, that of the data if none is read.
+
+        Raises:
+            MissingValueError: for missing columns.
+            DataError: for columns of different lengths, and for arrays of several axes as shared columns.
         """
         columns = self._read_columns(data, self.predictors)
         if shared:
             shapes = [values.shape for values in columns.values()]
             rows = broadcast_shapes(*shapes) if shapes else first_column_shape(data)
+            if len(rows) > 1:
+                raise DataError(f"bands need one number per row and column, not an array of shape {format_shape(rows)}")
             columns = {name: np.broadcast_to(values, rows) for name, values in columns.items()} or {"": np.zeros(rows)}
         return {**self.parameters, **self.fixed, **columns}
 
     def _read_columns(self, data: Mapping[str, ArrayLike], names: Sequence[str]) -> dict[str, Array]:
-        """Return columns of data as floats, and the indicators of their labels. Raises MissingValueError for missing
-        columns.
+        """Return columns of data as floats, and the indicators of their labels.
+
+        Raises:
+            MissingValueError: for missing columns.
+            DataError: for columns of different lengths.
         """
         arrays = named_columns(data)
         for name in {*self.label_columns} & {*names} - arrays.keys():
@@ -553,6 +562,11 @@ class FittedModel(FitStatistics):
                 codes, new = check_labels(arrays[effect.column], effect.column, self.levels[effect.column])
                 modes = self.random_effects[effect.parameter].modes
                 columns[leaf] = np.array([modes[str(level)] for level in new.tolist()])[codes]
+        try:
+            broadcast_shapes((), *map(np.shape, columns.values()))
+        except ShapeError:
+            lengths = [f"`{name}` has {format_shape(values.shape)}" for name, values in columns.items()]
+            raise DataError(f"the columns differ in length: {format_names(lengths)}") from None
         return columns
 
 

@@ -31,8 +31,8 @@ from autodiff_cli.training.result.row_figures import (
     LikelihoodSums,
     RowFigures,
     can_have_constant,
-    contain_constants,
     likelihood_sums,
+    ranks_with_constant,
     residual_figures,
     theta_slopes,
 )
@@ -554,7 +554,7 @@ def goodness_of_fit(
         if not has_scaled_residuals:
             unit = None if absolute_sigma else figures["reduced_chi_squared"]
             gain = variation - residual_norm * residual_norm
-            figures["null_test"] = null_test(objective, theta, gain, unit, dof, rows)
+            figures["null_test"] = null_test(objective, theta, gain, unit, dof, rank, rows)
         return figures
 
 
@@ -637,36 +637,35 @@ def _likelihood_fit(objective: Objective, theta: Array, dof: int, rank: int, row
         null = likelihood_sums(objective, theta, of_constant=True)
         gain = 2 * (sums.log_likelihood - null.log_likelihood - null.deviance + null.null_deviance)
     figures |= information_criteria(log_likelihood, k, count) if has_likelihood else {}
-    test = null_test(objective, theta, gain, unit, dof, rows) if sums.null_deviance > 0 else None
+    test = null_test(objective, theta, gain, unit, dof, rank, rows) if sums.null_deviance > 0 else None
     return {**figures, "non_integers": non_integers, "null_test": test}
 
 
-def has_constant(objective: Objective) -> bool:
-    """Whether a model that is linear up to its link contains a constant.
+def rank_with_constant(objective: Objective) -> int:
+    """Return the rank of a model that is linear up to its link if it contains a constant, and 0 otherwise.
 
-    Examples are `a` in `exp(a + b*x)`, and the parameters of all levels of a column. Of very many rows, a sample is
-    examined. The derivatives are taken where all parameters are 0, because no link is flat there.
+    Examples of a constant are `a` in `exp(a + b*x)`, and the parameters of all levels of a column. Of very many rows, a
+    sample is examined. The derivatives are taken where all parameters are 0, because no link is flat there.
     """
     if not can_have_constant(objective):
-        return False
+        return 0
     count = min(objective.rows, RESIDUALS.max_design_rows)
     sample = objective.select_rows(np.arange(count) * objective.rows // count)
     columns = sample.evaluate_rows(objective.kernels.prediction_and_jacobian, np.zeros(objective.layout.size))
     rows = GatheredRows(sample.column, np.array([count]), is_weighted=False)
-    return bool(contain_constants(rows, columns)[0])
+    return int(ranks_with_constant(rows, columns)[0])
 
 
 def null_test(
-    objective: Objective, theta: Array, gain: float, unit: float | None, dof: int, rows: RowFigures | None
+    objective: Objective, theta: Array, gain: float, unit: float | None, dof: int, rank: int, rows: RowFigures | None
 ) -> SignificanceTest | None:
     """Return the test of a model against a constant, by how much it lowers the deviance; see `significance_test`. None
-    if a constant is not a special case of the model.
+    if a constant is not a special case of the model, or if the rank where all parameters are 0 is another one.
     """
-    extra = objective.layout.size - 1
-    if not (extra > 0 and dof > 0 and unit != 0) or objective.bounds.active(theta).any():
+    if not (rank > 1 and dof > 0 and unit != 0) or objective.bounds.active(theta).any():
         return None
-    is_nested = has_constant(objective) if rows is None else rows.has_constant
-    return significance_test(gain, extra, unit, dof) if is_nested else None
+    is_nested = rank == (rank_with_constant(objective) if rows is None else rows.rank_with_constant)
+    return significance_test(gain, rank - 1, unit, dof) if is_nested else None
 
 
 def count_figures(sums: LikelihoodSums, dof: int, *, is_tested: bool) -> dict[str, Any]:

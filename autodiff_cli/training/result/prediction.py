@@ -138,6 +138,7 @@ def predict(fit: FittedModel, data: Mapping[str, ArrayLike], interval: float | N
 
     Raises:
         MissingValueError: if a column is missing.
+        DataError: for columns of different lengths.
         OptionError: if there is no interval, as for classifiers and fits without standard errors.
 
     >>> import autodiff_cli as ad
@@ -224,7 +225,7 @@ def _row_parts(fit: FittedModel, point: Mapping[str, Any], size: int) -> Iterato
     """Yield the rows of a point in parts of at most `size`, with the values of all leaves in these rows."""
     shapes = fit.parsed_model.shapes
     rows = {name: values for name, values in point.items() if np.ndim(values) > len(shapes.get(name, ()))}
-    for part in block_slices(len(next(iter(rows.values()))) if rows else 1, size):
+    for part in [*block_slices(len(next(iter(rows.values()))) if rows else 1, size)] or [slice(0, 0)]:
         yield part, {**point, **{name: values[part] for name, values in rows.items()}}
 
 
@@ -283,8 +284,8 @@ def _delta_method(fit: FittedModel, output: Node, point: Mapping[str, Any]) -> t
         length = rows.stop - rows.start
         prediction, *slopes = evaluate(graphs, part, shapes)
         parts = [
-            np.broadcast_to(slope, (length, *shapes.get(leaf.text, ()))).reshape(length, -1)
-            for slope, leaf in zip(slopes, leaves, strict=True)
+            np.broadcast_to(slope, (length, *shape)).reshape(length, math.prod(shape))
+            for slope, shape in zip(slopes, (shapes.get(leaf.text, ()) for leaf in leaves), strict=True)
         ]
         values.append(np.broadcast_to(prediction, (length,)))
         errors.append(np.sqrt(delta_method_variances(np.hstack(parts), fit, deviations)))

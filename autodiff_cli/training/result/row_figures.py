@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.array_types import Array
 from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.ops.special import lgamma, polygamma
 from autodiff_cli.training.losses import HUBER_DELTA, LossKind
@@ -287,14 +288,14 @@ class RowFigures(NamedTuple):
         log_weights: the sum of the logarithms of the positive weights, counted once per target component.
         variation: the sum of squares of the target about its mean.
         sums: the sums for the likelihood of a family.
-        has_constant: whether the model contains a constant; see `has_constant`.
+        rank_with_constant: see `goodness.rank_with_constant`.
     """
 
     residuals: Mapping[str, Any]
     log_weights: float
     variation: float
     sums: LikelihoodSums
-    has_constant: bool
+    rank_with_constant: int
 
 
 _MIN_SCATTER_ROWS = 30  # rows; with fewer, the scatter of residuals is not conclusive
@@ -338,7 +339,7 @@ def figures_of_groups(batch: Batch, theta: Array, ranks: Array) -> list[RowFigur
             log_weights.tolist(),
             batch.target_variations(fits).tolist(),
             [LikelihoodSums(*each) for each in sums.tolist()],
-            _have_constants(batch, fits).tolist(),
+            _ranks_of_groups(batch, fits).tolist(),
             strict=True,
         )
         figures += [RowFigures(*each) for each in rows]
@@ -440,20 +441,20 @@ def can_have_constant(objective: Objective) -> bool:
     return objective.is_generalised_linear and objective.components == 1 and objective.classes is None
 
 
-def _have_constants(batch: GroupBatch, fits: Fits) -> Mask:
-    """Return which groups have a model with a constant; see `goodness.has_constant`."""
+def _ranks_of_groups(batch: GroupBatch, fits: Fits) -> NDArray[np.intp]:
+    """Return the rank of the model of each group if it contains a constant; see `goodness.rank_with_constant`."""
     at_0 = np.zeros((len(fits), batch.objective.layout.size))
     if not can_have_constant(batch.objective) or at_0.shape[1] < 2:
-        return np.zeros(len(fits), np.bool_)
+        return np.zeros(len(fits), np.intp)
     columns = batch.evaluate(batch.objective.kernels.by_row.prediction_and_jacobian, at_0, fits)
-    return contain_constants(batch.rows_of(fits), columns)
+    return ranks_with_constant(batch.rows_of(fits), columns)
 
 
-def contain_constants(rows: GatheredRows, columns: Array) -> Mask:
-    """Return in which groups a constant is a special case of a model that is linear up to its link.
+def ranks_with_constant(rows: GatheredRows, columns: Array) -> NDArray[np.intp]:
+    """Return the rank of a model that is linear up to its link in each group where a constant is a special case of it,
+    and 0 for other groups.
 
-    The derivatives of the prediction are then independent and span a constant, and no column is an offset, such as `x`
-    in `a + b*z + x`.
+    The derivatives of the prediction then span a constant, and no column is an offset, such as `x` in `a + b*z + x`.
 
     Args:
         rows: the rows of the groups.
@@ -466,7 +467,10 @@ def contain_constants(rows: GatheredRows, columns: Array) -> Mask:
     triangles = rows.factorize(columns[None])
     is_known = np.isfinite(triangles).all(axis=(1, 2)) & (low == high)
     triangles[~is_known] = 0.0
-    singular_values = np.linalg.svd(triangles[:, :-1, :-1], compute_uv=False)
+    directions, singular_values, _ = np.linalg.svd(triangles[:, :, :-1], full_matrices=False)
     limits = np.finfo(np.float64).eps * np.maximum(rows.sizes, len(columns) - 1) * singular_values[:, 0]
-    has_rank = (singular_values > limits[:, None]).all(axis=1)
-    return np.asarray(is_known & has_rank & (np.abs(triangles[:, -1, -1]) <= _SPAN_TOLERANCE))
+    is_spanned = singular_values > limits[:, None]
+    constants = triangles[:, :, -1:]
+    within = directions * is_spanned[:, None, :]
+    outside = np.linalg.norm(constants - within @ (within.swapaxes(1, 2) @ constants), axis=(1, 2))
+    return np.where(is_known & (outside <= _SPAN_TOLERANCE), np.count_nonzero(is_spanned, axis=1), 0)

@@ -207,6 +207,13 @@ def test_classes_are_labels_and_the_label_column_need_not_be_there(tmp_path: Pat
     assert table(unknown)[0]["prediction"] == "low"
 
 
+@pytest.mark.parametrize("target", ["y", "log(y)", "[y, x]"])
+def test_predictions_of_a_function_of_a_column_are_named(target: str, tmp_path: Path) -> None:
+    model = trained(tmp_path, f"{target} ~ {'[a, b]' if ',' in target else 'a + b*x'}", "x,y\n1,2\n2,3\n3,5\n4,8\n")
+    predicted = run_cli(["predict", model, "--x", "2"])
+    assert ("the predictions are values of `log(y)`" in predicted.stderr) == (target == "log(y)")
+
+
 def test_several_targets_have_a_column_each(tmp_path: Path) -> None:
     rows = "x,u,v\n0,1,5\n1,3,6\n2,5,7\n"
     path = trained(tmp_path, "[u, log(v)] ~ [a + b*x, c + x*d]", rows)

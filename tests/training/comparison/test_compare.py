@@ -54,6 +54,14 @@ def test_lines_within_cubics_as_statsmodels_has_it() -> None:
     assert test.p == pytest.approx(0.77775994547, rel=1e-9)
 
 
+def test_models_that_fit_equally_well_are_listed_as_they_are_given() -> None:
+    """Not in an order that rounding errors choose."""
+    texts = [LINE, "y ~ a + c + b*x", "y ~ c + b*x + a - d", "y ~ a + b*(2*x)", "y ~ b*(x + 7) + a", CUBIC]
+    for models in (texts[:-1], texts[-2::-1]):
+        found = ad.compare([CUBIC, *models], {"x": X, "y": Y}, folds=0)
+        assert [one.fit.model for one in found.models] == [*models, CUBIC]
+
+
 def test_the_fits_of_a_comparison_predict_and_show_themselves() -> None:
     line, _ = ad.compare([LINE, CUBIC], {"x": X, "y": Y}).models
     assert isinstance(line.fit, ad.Fit)

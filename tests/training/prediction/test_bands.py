@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -556,3 +557,13 @@ def test_inverse_predictions_are_all_numbers_that_may_have_caused_a_reading(
     is_possible = np.abs(distance) <= quantile * spread
     assert (is_inside == is_possible)[~is_near].all()
     assert ends == sorted(ends)
+
+
+def test_bands_of_no_rows_are_empty_and_columns_of_different_lengths_are_refused() -> None:
+    found = ad.fit("y ~ a + b*x + c*z", {"x": [1, 2, 3, 4.5], "z": [1, 0, 2, 1], "y": [1, 2.1, 2.9, 4.2]})
+    assert [band.shape for band in found.predict({"x": [], "z": []}, interval=0.9)] == [(0,)] * 5
+    for call in (found.predict, found.residuals, partial(found.predict, interval=0.9)):
+        with pytest.raises(ad.DataError, match=r"the columns differ in length: .*`x` has 3, `z` has 2"):
+            call({"x": [1, 2, 3], "z": [1, 2], "y": [1, 2, 3]})
+    with pytest.raises(ad.DataError, match="an array of shape 2x2"):
+        found.predict({"x": np.ones((2, 2)), "z": [1, 2]}, interval=0.9)

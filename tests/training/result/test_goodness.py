@@ -20,10 +20,10 @@ from autodiff_cli.training.result import goodness as figures
 from autodiff_cli.training.result.goodness import GoodnessOfFit
 from autodiff_cli.training.result.row_figures import (
     LikelihoodSums,
-    contain_constants,
     differences,
     figures_of_groups,
     likelihood_sums,
+    ranks_with_constant,
 )
 from tests.each import each
 from tests.support import goodness, run_cli
@@ -720,7 +720,8 @@ def test_figures_of_groups_are_those_of_their_rows_alone(model: str, options: di
         assert part.log_weights == pytest.approx(logarithms, rel=1e-12)
         assert weights is None or figures.sum_log_weights(alone) == pytest.approx(logarithms, rel=1e-12)
         assert part.variation == pytest.approx(alone.target_variation(), rel=1e-12)
-        assert part.has_constant is figures.has_constant(alone) is (model in ("y ~ a + b*x", "n ~ exp(a + b*x)"))
+        rank = 2 if model in ("y ~ a + b*x", "n ~ exp(a + b*x)") else 0
+        assert part.rank_with_constant == figures.rank_with_constant(alone) == rank
         if "loss" in options and options["loss"] == "poisson":
             assert part.sums == pytest.approx(likelihood_sums(alone, at), rel=1e-10)
             assert part.residuals == {}
@@ -779,18 +780,21 @@ def test_groups_with_rows_of_no_weight_or_undefined_residuals_are_examined_alone
 def test_a_constant_is_in_the_span_of_columns_of_any_unit() -> None:
     count, x = 12, np.linspace(0, 1, 12)
     for unit in (1e-9, 1.0, 1e9):
-        for columns, is_contained in (
-            ([np.ones(count), x], True),
-            ([x, 1 - x], True),
-            ([x, x**2], False),
-            ([np.ones(count), np.ones(count)], False),  # of which one would do
-            ([np.ones(count), np.zeros(count)], False),
-            ([x < 0.5, x >= 0.5], True),
+        for columns, rank in (
+            ([np.ones(count), x], 2),
+            ([x, 1 - x], 2),
+            ([x, x**2], 0),
+            ([np.ones(count), np.ones(count)], 1),
+            ([np.ones(count), np.zeros(count)], 1),
+            ([np.ones(count), 2 * x, x], 2),
+            ([x, x, 1 - x, x**2], 3),
+            ([x, x, x**2], 0),
+            ([x < 0.5, x >= 0.5], 2),
         ):
             rows = GatheredRows(lambda _: np.ones(count), np.array([count]), is_weighted=False)
             for offset, has_none in ((np.zeros(count), True), (np.full(count, 3.0), True), (x, False)):
                 stacked = np.vstack((*(np.array(column, float) * unit for column in columns), offset))
-                assert contain_constants(rows, stacked).tolist() == [is_contained and has_none]
+                assert ranks_with_constant(rows, stacked).tolist() == [rank if has_none else 0]
     assert differences(np.array([[1.0, 4, 2, 2]]), np.array([0, 3])).tolist() == [[0, 3, -2, 0]]
 
 

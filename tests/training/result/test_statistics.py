@@ -433,6 +433,10 @@ def test_a_redundant_parameter_changes_no_figure(model: str, options: dict[str, 
         for name in FIGURES:
             wanted = getattr(one, name)
             assert getattr(other, name) == (wanted and pytest.approx(wanted, rel=1e-5)), name
+        assert (other.null_test is None) == (one.null_test is None)
+        if one.null_test is not None:
+            assert other.null_test.dof == one.null_test.dof
+            assert other.null_test.statistic == pytest.approx(one.null_test.statistic, rel=1e-5)
         assert other.stderr["b"] == pytest.approx(one.stderr["b"], rel=1e-4)
         assert other.p_values["b"] == pytest.approx(one.p_values["b"], rel=1e-3)
         assert other.stderr["c"] is None
@@ -444,6 +448,29 @@ def test_a_redundant_parameter_changes_no_figure(model: str, options: dict[str, 
             bands, others = one.predict(columns, interval=0.9), other.predict(columns, interval=0.9)
             for low, found in zip(bands, others, strict=True):
                 np.testing.assert_allclose(found, low, rtol=1e-4)
+
+
+@each("model", ["y ~ a + c + b*x", "n ~ exp(a + c + b*x)", "y ~ a[g] + c[h] + b*x"])
+@each("by", [None, "half"])
+def test_a_bound_that_a_redundant_parameter_can_leave_changes_nothing(model: str, by: str | None) -> None:
+    """Rounding errors had chosen a parameter that ended on its bound and counted as fixed there."""
+    data = {**DATA, "half": np.arange(COUNT) % 2, "g": [*"uuvvuuv"] * 2, "h": [*"kkklllk"] * 2}
+    data["y"] = 9 + data["y"]
+    options = {"family": "poisson"} if model.startswith("n") else {}
+
+    def fits(**given: Any) -> list[Any]:
+        single = by is None
+        return (
+            [ad.fit(model, data, **options, **given)] if single else [*ad.fit_by(model, data, by, **options, **given)]
+        )
+
+    for free, bounded in zip(fits(), fits(bounds={"a": (0, None), "c": (0, None)}), strict=True):
+        one, other = (getattr(each, "fit", each) for each in (free, bounded))
+        for values, found in ((one.parameters, other.parameters), (one.stderr, other.stderr)):
+            for name, value in values.items():
+                np.testing.assert_allclose(np.array(found[name], float), np.array(value, float), rtol=1e-4)
+        assert (other.dof, other.null_test.dof) == (one.dof, one.null_test.dof)
+        assert other.warnings == one.warnings
 
 
 def test_a_saved_fit_knows_the_combinations_that_the_data_determine(tmp_path: Path) -> None:
