@@ -407,6 +407,18 @@ def formula(count: int) -> str:
     return f"a0 = x + y; {links}; a{count // 5}"
 
 
+def test_the_way_back_from_a_close_up_is_called_show_all(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    resize(page, 480, 640)
+    opened(page, [formula(60), "--x", "0.9", "--y", "0.5"])
+    page.evaluate("fold(false)")
+    page.evaluate("go(20)")
+    few = len(numbers(page))
+    press(page, "Show all")
+    assert len(numbers(page)) > few
+    assert page.get_by_role("button", name="Fit", exact=True).count() == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [200, pytest.param(600, marks=pytest.mark.exhaustive)])
 def test_large_formulas_can_be_stepped_through(page: Page, count: int) -> None:
