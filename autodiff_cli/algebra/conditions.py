@@ -142,7 +142,7 @@ def _comparison_chain(forms: FormTable, a: Node, b: Node) -> Node | None:
     """Return two comparisons in the directions that form a chain; None if they cannot, or already do."""
     if a.op not in FLIPPED_COMPARISONS or b.op not in FLIPPED_COMPARISONS:
         return None
-    if a.inputs[1] is b.inputs[0] and (a.op in _ASCENDING) == (b.op in _ASCENDING):
+    if a.inputs[1] is b.inputs[0]:
         return None
     low, high = _ascending(forms, a), _ascending(forms, b)
     if low.inputs[1] is high.inputs[0]:

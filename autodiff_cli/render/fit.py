@@ -189,7 +189,7 @@ def interval_ends(fit: FittedModel, kind: str) -> Mapping[str, tuple[Any, Any] |
     """Return the intervals of one kind by parameter or derived quantity; None for an unknown interval."""
     if kind != CONFIDENCE:
         return fit.intervals.get(kind, {})
-    return fit.confidence_of({**fit.parameters, **fit.derived}) if fit.definition else {}
+    return fit.confidence() if fit.definition else {}
 
 
 def estimate_cells(

@@ -19,6 +19,10 @@ def derivative(text: str, name: str) -> str:
         ("a*x^n + b", "n", "where(x == 0 and n > 0, 0, a*x^n*log(x))"),
         ("0^(x - 1)", "x", "where(x > 1, 0, 0^(x - 1)*log(0))"),
         ("hypot(x, y)", "x", "where(hypot(x, y) == 0, 0, x/hypot(x, y))"),
+        (
+            *("a^(n^3 - 2*exp(n))", "n"),
+            "t1 = n^3 - 2*exp(n); where(a == 0 and t1 > 0, 0, 3*n^2*a^t1*log(a) - 2*a^t1*exp(n)*log(a))",
+        ),
         ("hypot(a*x, b*x)", "x", "t1 = hypot(a*x, b*x); where(t1 == 0, 0, x*(a^2 + b^2)/t1)"),
     ],
 )

@@ -180,6 +180,13 @@ def test_of_several_classes_each_row_stands_at_the_probability_of_its_own(page: 
     assert f"{hits} of 150 rows are classified correctly" in page.locator("#fit-picture").inner_text()
 
 
+def test_regions_are_pale_where_all_classes_are_about_equally_probable(page: Page, tmp_path: Path) -> None:
+    model = "species ~ softmax(dense([petal_length, petal_width], 3))"
+    learned(page, tmp_path, f'"{model}" {SETS / "iris.csv"} --epochs 5')
+    regions = page.locator("#fit-picture > svg > path[fill-opacity]")
+    assert "0.10" in regions.evaluate_all("(all) => all.map((one) => one.getAttribute('fill-opacity'))")
+
+
 def test_of_several_predictors_each_row_stands_at_its_target_and_its_prediction(page: Page, tmp_path: Path) -> None:
     x, z = np.arange(1000.0) % 7, np.arange(1000) // 100
     y = 1 + 2 * x - z + np.sin(np.arange(1000))
@@ -413,6 +420,8 @@ def test_learning_again_takes_the_epochs_of_the_fit_and_restarts_elsewhere(
     assert page.locator("#epoch").input_value() == "30"
     for name, x in fit.parameters.items():
         assert parameter(page, name) == pytest.approx(x, rel=1e-12)
+    first, last = fit.history[0]["loss"], fit.history[-1]["loss"]
+    assert f": loss {first:.6g} → {last:.6g}." in said.inner_text()
     page.get_by_label("Optimizer").select_option("sgd")
     fit = ad.fit(DECAY, ROWS, optimizer="sgd", learning_rate=0.1, epochs=30)
     page.get_by_role("button", name="Learn again").click()

@@ -7,8 +7,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
+from autodiff_cli.render.formatting import number_formats
 from tests.browser.support import in_document, numbers, opened, press, resize, says, wait_for
 from tests.browser.test_page_movements import CALL
 from tests.support import run_cli
@@ -145,6 +147,15 @@ CANCELLING = ["d = sin(x*y); 0.1*d + 0.2*d - 0.3*d", "--x", "2", "--y", "3"]  # 
 @pytest.mark.sampled
 @pytest.mark.parametrize("words", [*FORMULAS[:3], CANCELLING], ids=lambda words: words[0])
 def test_the_status_has_the_sentences_of_trace(page: Page, words: list[str]) -> None:
+    check_sentences(page, words)
+
+
+def test_saturated_activations_and_adjoints_of_0_have_the_sentences_of_trace(page: Page) -> None:
+    check_sentences(page, ["sigmoid(w)*y + (x - 3)^2", "--w=40", "--x=3", "--y=2"])
+
+
+def check_sentences(page: Page, words: list[str]) -> None:
+    """Check that the page says in each step what the command does."""
     document = opened(page, words)
     report, where = [line.strip() for line in run_cli(["trace", *words]).splitlines()], page.locator("#where")
     assert ("within rounding errors" in str(report)) == (words is CANCELLING)
@@ -329,6 +340,16 @@ def test_a_folded_part_shows_how_fast_it_changes_with_what_goes_in(page: Page) -
     assert rate == f"{document['gradient']['x']:.4g}".replace("-", "−")
 
 
+def test_no_adjoint_passes_into_a_folded_part_only_where_no_path_leads_through_it(page: Page) -> None:
+    opened(page, ["a = x*exp(x^2)*x; b = where(x > 5, x*y, y^2 + y); a + b", "--x", "0", "--y", "3"])
+    press(page, "Fold")
+    page.evaluate("playback.moveTo(playback.length); drawAll()")
+    edges = page.locator("#stage .edge[data-from='0']").evaluate_all(
+        "(all) => all.map((edge) => [record.nodes[edge.dataset.to].name[0], edge.classList.contains('blocked')])"
+    )
+    assert sorted(edges) == [["a", False], ["b", True]]
+
+
 def test_find_matches_labels_and_operations(page: Page) -> None:
     opened(page, NAMED)
     find = page.get_by_label("Find a node")
@@ -339,6 +360,8 @@ def test_find_matches_labels_and_operations(page: Page) -> None:
     assert page.locator("#matches").text_content() == "1 of 2"
     find.press("Enter")
     assert page.locator("#matches").text_content() == "2 of 2"
+    find.press("Enter")
+    assert page.locator("#matches").text_content() == "1 of 2"
     find.fill("nowhere")
     assert page.locator("#matches").text_content() == "no match"
     assert page.locator(".node.match").count() == 0
@@ -389,6 +412,13 @@ def test_numbers_are_rounded_as_the_report_rounds_them(page: Page) -> None:
     for digits in (1, 2, 3, 6, 15, 17):
         shown = page.evaluate("([xs, digits]) => xs.map((x) => toDigits(x, digits))", [numbers, digits])
         assert shown == [f"{x:.{digits}g}" for x in numbers]
+
+
+def test_arrays_are_written_as_the_report_writes_them(page: Page) -> None:
+    opened(page, XY)
+    arrays = [np.ones((2, 3)), np.full((3, 4), 0.1), np.arange(9.0) / 7, np.array([[1.5, -2.0]]), np.zeros((2, 2, 2))]
+    shown = page.evaluate("(arrays) => arrays.map((x) => brief(x))", [x.tolist() for x in arrays])
+    assert shown == [number_formats(None)[1](x) for x in arrays]
 
 
 def test_warnings_are_shown_until_a_value_changes(page: Page) -> None:

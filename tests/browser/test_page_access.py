@@ -236,6 +236,13 @@ def test_the_drawing_is_zoomed_by_keyboard(page: Page) -> None:
     assert measure(page, width) == pytest.approx(before)
     stage.press("0")
     assert measure(page, width) <= measure(page, "document.getElementById('stage').clientWidth") + 1
+    natural = page.evaluate("graph.size.width")
+    for zoom, scale in (("zoomOut", 0.05), ("zoomIn", 4)):
+        page.evaluate("(zoom) => { for (let k = 0; k < 20; k++) graph[zoom](); }", zoom)
+        assert measure(page, width) == pytest.approx(scale * natural, abs=1)
+    page.evaluate("graph.stage.scrollTo(0, 0)")
+    page.keyboard.press("Shift+ArrowRight")
+    assert page.evaluate("[graph.stage.scrollLeft, graph.stage.scrollTop]") == [80, 0]
 
 
 def test_the_drawing_is_dragged_and_zoomed_by_mouse(page: Page) -> None:
@@ -398,6 +405,18 @@ def formula(count: int) -> str:
     """A formula of about so many nodes, with wide and deep parts."""
     links = "; ".join(f"a{k + 1} = sin(a{k})*x + y/{k + 2}" for k in range(count // 5))
     return f"a0 = x + y; {links}; a{count // 5}"
+
+
+def test_the_way_back_from_a_close_up_is_called_show_all(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    resize(page, 480, 640)
+    opened(page, [formula(60), "--x", "0.9", "--y", "0.5"])
+    page.evaluate("fold(false)")
+    page.evaluate("go(20)")
+    few = len(numbers(page))
+    press(page, "Show all")
+    assert len(numbers(page)) > few
+    assert page.get_by_role("button", name="Fit", exact=True).count() == 1
 
 
 @pytest.mark.slow

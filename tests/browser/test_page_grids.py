@@ -119,6 +119,14 @@ def test_a_large_array_is_shades(page: Page) -> None:
     assert point_at(page, nodes["A"], "value", 2, 0) == f"A[2, 0] = {large[2][0]}"
 
 
+def test_an_array_without_room_for_its_grid_has_its_shape_in_the_drawing(page: Page) -> None:
+    nodes = walked(page, ["sum(W @ x)", "--W", "[[1, 2, 3], [4, 5, 6]]", "--x", "[1, 2, 3]"])
+    texts = page.evaluate(
+        "(nodes) => nodes.map((i) => caption('text', 'value', i, false))", [nodes[k]["id"] for k in "Wx"]
+    )
+    assert texts == ["2×3", "3 numbers"]
+
+
 def test_arrays_can_be_shown_as_scalars(page: Page) -> None:
     nodes = walked(page, SOFTMAX)
     page.get_by_label("x", exact=True).fill("[1, -1, 3]")

@@ -37,6 +37,16 @@ def test_a_step_is_there_as_long_as_it_takes_to_read(page: Page) -> None:
     assert numbers(page)[3][0] is not None
 
 
+def test_a_pass_that_has_ended_begins_again(page: Page) -> None:
+    document = opened(page, XY)
+    stopped(page)
+    for name, begin, count in (("Forward pass", 0, 3), ("Backward pass", 3, 6)):
+        page.evaluate(f"go({count})")
+        press(page, name)
+        assert page.evaluate("playback.position") == begin + (begin == 0), document
+        page.evaluate("pause()")
+
+
 def test_speed_makes_steps_shorter(page: Page) -> None:
     opened(page, XY)
     stopped(page)

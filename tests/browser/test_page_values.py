@@ -329,6 +329,12 @@ def test_after_a_change_the_page_says_what_it_says_when_opened_there(
         assert found == [re.sub(r" \(column \d+\).*?(?=: )", "", warning) for warning in at_once]
 
 
+def test_elements_that_a_choice_removes_have_no_warning_after_a_change(page: Page) -> None:
+    opened(page, ["sum(where(v > 0, sqrt(v) + log(v), -v))", "--v", "[1, 4]"])
+    page.evaluate("setValues", {"v": [-1, 4]})
+    assert page.locator("#warnings li").count() == 0
+
+
 def test_the_edge_of_any_part_of_a_condition_has_the_warnings_of_the_command(page: Page) -> None:
     words = ["where(not (y > 9 or not x < 1) and abs(x - 3) < 5, x^2, 2*y)"]
     opened(page, [*words, "--x", "3", "--y", "2"])

@@ -425,6 +425,17 @@ def test_a_pipe_of_one_endless_line_is_read_only_up_to_the_limit(
         source.read_all(io.BufferedReader(pipe), "standard input", spool_to_disk=spool_to_disk)
 
 
+def test_a_pipe_goes_to_disk_when_it_has_filled_the_memory_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that other programs take meanwhile counts too."""
+    monkeypatch.setattr(source, "_MEMORY_CHECK_BYTES", 1 << 21)
+    free = iter([1 << 30, 1 << 30, 1 << 20])
+    monkeypatch.setattr(source, "available_memory", lambda: next(free))
+    lines = (b"1,2\n" * (1 << 18) for _ in range(12))
+    content = source.read_all(io.BufferedReader(source.ByteChunkStream(lines)), "standard input")
+    assert isinstance(content, source.TemporaryBytes)
+    assert source.reopen(content).read() == b"1,2\n" * (12 << 18)
+
+
 def test_a_device_is_no_model_file() -> None:
     output = run_cli(["predict", "/dev/zero", "-"])
     assert (output.status, output.stderr) == (2, "error: /dev/zero: a device, not a model file\n")

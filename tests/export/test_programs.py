@@ -723,6 +723,12 @@ EXTREMES = [
 ]  # fmt: skip
 
 
+def test_a_negative_zero_is_exported_as_one() -> None:
+    made: dict[str, Any] = {}
+    exec(export(parse("atan2(y, -0)"), "python", ExportOptions("f")), made)  # our own source
+    assert made["f"](0.0)[0] == math.pi
+
+
 @pytest.mark.sampled
 @EVERY
 def test_zeros_and_numbers_of_all_sizes_have_what_grad_has(tmp_path: Path, target: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.render.solution import worked_solution
+from autodiff_cli.render.solution import equation_rows, worked_solution
 from tests.support import run_cli
 from tests.tools import program
 
@@ -33,6 +33,7 @@ FORMULAS = {
     "log(-x) + sqrt(0*x)": {"x": 1},
     "p = softmax(W @ x + b); -log(p[0])": {"W": [[1, 2], [3, 4]], "x": [1, 2], "b": [0, 1]},
     "sum(tanh(W @ x)*c) + norm(x)": {"W": [[0.1] * 12] * 12, "x": [0.1] * 12, "c": 2},
+    "y - x*y + x*exp(x)": {"x": 2, "y": 3},
     "a = x; a": {"x": 2},
     "sum(logsumexp(W @ tanh(V @ [petal_length, petal_width] + b)) - where(moon > 0, moon*softplus(-c), 0))": {
         "W": [[0.4880713598506012, -0.7104831, 0.46369134348052, -0.98720156, 0.3] * 1] * 3,
@@ -84,6 +85,19 @@ def test_nodes_without_contributions_show_their_true_local_derivative() -> None:
     source = solution("h = relu(w_1*x + bias); (h - t)^2")
     assert r"\bar{v}_{2} &= \bar{h} \, \frac{\partial h}{\partial v_{2}} = \bar{h} \cdot 0" in source
     assert r"\bar{w}_{1} &= 0 \qquad \text{(no contributions)}" in source
+
+
+def test_a_long_side_is_broken_between_its_terms() -> None:
+    terms = [rf"a_{{{k}}} \cdot 12345678" for k in range(20)]
+    first, *others = equation_rows("y", [terms, ["3"]])
+    assert len(others) > 2
+    sides = " ".join([first, *(row.replace(r"&\quad ", "") for row in others)])
+    assert sides == f"y &= {' + '.join(terms)}  &= 3"
+
+
+@pytest.mark.parametrize("text", [text for text in FORMULAS if text != _DEEP])
+def test_a_negative_term_of_a_sum_has_brackets(text: str) -> None:
+    assert not re.search(r"[+] -", solution(text))
 
 
 @pytest.mark.slow

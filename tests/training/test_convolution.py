@@ -41,6 +41,15 @@ def test_a_decay_is_found_behind_its_response() -> None:
     assert objective.value_and_grad(theta)[1] == pytest.approx(differences, rel=1e-6)
 
 
+def test_a_response_is_integrated_by_the_trapezoidal_rule() -> None:
+    places, response = np.array([0.0, 1.0, 3.0]), np.array([1.0, 2.0, 1.0])
+    shares = np.array([0.5 * 1, 1.5 * 2, 1.0 * 1]) / 4.5
+    since = places[:, None] - places
+    curve = np.where(since > 0, np.exp(-since / 2), np.where(since == 0, 0.5, 0))  # at its jump, the mean of both sides
+    objective = ad.Objective("y ~ convolve(a*exp(-t/tau), r)", {"t": places, "r": response, "y": np.zeros(3)})
+    assert objective.value([1.0, 2.0]) == pytest.approx(np.mean((curve @ shares) ** 2), rel=1e-12)
+
+
 @pytest.mark.slow
 def test_steps_may_differ() -> None:
     places = np.linspace(0.05, 3, 40) ** 2  # steps from 0.01 to 0.45

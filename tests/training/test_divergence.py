@@ -214,6 +214,10 @@ def test_losses_have_converged_if_a_series_has_little_left(loss: Callable[[int],
     assert not has_converged([loss(k) for k in range(10)])
 
 
+def test_of_many_epochs_the_last_tenth_shows_whether_the_loss_still_falls() -> None:
+    assert not has_converged([1 - 0.001 * (k // 30) for k in range(1020)])
+
+
 @each("change, is_over", [(0.9e-3, True), (1.1e-3, False)])
 @each("sign", [1, -1])
 def test_a_loss_on_a_plateau_changes_by_less_than_the_tolerance_in_ten_epochs(

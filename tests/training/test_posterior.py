@@ -26,6 +26,7 @@ from autodiff_cli.backends.llvm.backend import CompiledSumKernel
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.files import open_data
 from autodiff_cli.graph.node import variable
+from autodiff_cli.render.fit_tables import comparison_report
 from autodiff_cli.training.checkpoint import CheckpointError, EvaluationLog
 from autodiff_cli.training.fitting import fit, posterior
 from autodiff_cli.training.fitting.fit import Interrupted
@@ -628,6 +629,12 @@ def test_leave_one_out() -> None:
         assert one.loo.elpd == pytest.approx(np.sum(expected), abs=0.15)
         assert one.loo.se == pytest.approx(math.sqrt(15) * np.std(expected), rel=0.1)
         assert one.loo.max_k < 0.7
+    models = [
+        dataclasses.replace(one, loo=one.loo._replace(max_k=k))
+        for one, k in zip(compared.models, (0.69, 0.71), strict=True)
+    ]
+    (document,) = comparison_report(dataclasses.replace(compared, models=models)).documents()
+    assert ["Pareto" in str(model["warnings"]) for model in document["models"]] == [False, True]
     with pytest.raises(ValueError, match="no model has the parameter `c`"):
         ad.compare(["y ~ a", "y ~ 2*b"], {"y": y}, priors={"c": "normal(0, 1)"})
 

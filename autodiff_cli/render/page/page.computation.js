@@ -108,8 +108,8 @@ class Computation {
     return last && { total: this.contribution(last.node, last.position).total, isAll };
   }
 
-  /** The derivative of the last of some nodes with respect to one of their inputs, summed over all paths; null if it is
-   * not a number. */
+  /** The derivative of the last of some nodes with respect to one of their inputs as `local`, summed over all paths, null if
+   * it is not a number; and whether no adjoint passes on any path (`nothing`). */
   rate(members, from) {
     const slopes = new Map([[members.at(-1), 1]]);
     for (const i of [...members].reverse()) {
@@ -120,7 +120,7 @@ class Computation {
         slopes.set(to, isNumber ? before + local * behind : null);
       }
     }
-    return slopes.has(from) ? slopes.get(from) : 0;
+    return { local: slopes.has(from) ? slopes.get(from) : 0, nothing: !slopes.has(from) };
   }
 
   /** The operation that magnifies rounding errors most, where they can destroy digits of the value, and how many digits; null

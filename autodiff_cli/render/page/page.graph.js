@@ -426,8 +426,7 @@ class Graph {
     const isWaiting = members.some((j) => backwardStep.has(j) && !this.playback.hasContributed(j));
     const hidden = [...inputs].some((j) => !takesGradient(j) || this.playback.hidesAdjoint(j));
     if (isWaiting || hidden || inputs.size !== 1) return undefined; // several inputs in one box have a derivative each
-    const local = computation.rate(members, ...inputs);
-    return { local, nothing: local === 0 };
+    return computation.rate(members, ...inputs);
   }
 
   #drawEdge(contribution, edge) {

@@ -316,8 +316,8 @@ class FittedModel(FitStatistics):
             return self.correlation * np.outer(errors, errors)
 
     def confidence(self, level: float | None = None) -> dict[str, Any]:
-        """Return the confidence interval of each parameter as a pair, of arrays for arrays; None if its error is
-        unknown. Under hierarchical priors, its ends are quantiles of the draws.
+        """Return the confidence interval of each parameter and derived quantity as a pair, of arrays for arrays; None
+        if its error is unknown. Under hierarchical priors, its ends are quantiles of the draws.
 
         Args:
             level: the probability, such as 0.95 or 95 (per cent); by default the confidence level of the fit.
@@ -330,7 +330,7 @@ class FittedModel(FitStatistics):
         >>> [round(end, 3) for end in fit.confidence(0.95)["a"]]
         [1.837, 2.42]
         """
-        return self.confidence_of(self.parameters, level)
+        return self.confidence_of({**self.parameters, **self.derived}, level)
 
     def confidence_of(self, names: Iterable[str], level: float | None = None) -> dict[str, tuple[Any, Any] | None]:
         """Return the confidence intervals of parameters and derived quantities; see `confidence`."""
@@ -386,7 +386,7 @@ class FittedModel(FitStatistics):
         leaves = [self.parsed_model.program.leaves[name] for name in self.parameters]
         if self.loss_name != "bce" or output.op is not sigmoid or not is_generalised_linear(output, leaves, shapes):
             return {}
-        ends = {name: (math.nan, math.nan) if pair is None else pair for name, pair in self.confidence().items()}
+        ends = {name: pair or (math.nan, math.nan) for name, pair in self.confidence_of(self.parameters).items()}
         with ignore_float_errors():  # a parameter that goes to infinity has an infinite ratio
             ratios = {name: [_known(np.exp(each)) for each in (self.parameters[name], *ends[name])] for name in ends}
         return {name: dict(zip(("value", "low", "high"), three, strict=True)) for name, three in ratios.items()}

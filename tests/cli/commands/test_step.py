@@ -218,6 +218,11 @@ def test_a_suspended_step_view_restores_the_terminal_and_resumes(terminal: Termi
     assert terminal.end() == 0
 
 
+def test_a_terminal_that_knows_no_size_is_drawn_as_80_by_24(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((0, 0)))
+    assert FullScreen(0, 1).size() == (80, 24)
+
+
 @pytest.mark.slow
 def test_another_size_is_drawn_at_once(terminal: Terminal) -> None:
     walking(terminal)

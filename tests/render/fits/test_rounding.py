@@ -23,6 +23,7 @@ from tests.support import run_cli
 CASES = [
     (2.50016,        0.01047,   "2.500",        "0.010"),
     (-2.50016,       0.0996,    "-2.50",        "0.10"),
+    (-2.50016,       0.0951,    "-2.500",       "0.095"),
     (0.0,            0.5,       "0.00",         "0.50"),
     (1e-6,           0.25,      "0.00",         "0.25"),
     (1e-9,           0.25,      "1e-09",        "2.5e-01"),
@@ -50,7 +51,8 @@ def test_values_and_errors(value: float, error: float | None, shown: str, shown_
 def test_what_is_left_out_is_small_beside_the_error(value: float, error: float) -> None:
     rounding = Rounding.from_error(value, error, None)
     assert abs(float(rounding.format_value(value)) - value) <= 0.0501 * error + 1e-15 * abs(value)
-    assert float(rounding.format_error(error)) == pytest.approx(error, rel=0.0501)
+    half_of_the_second_digit = 0.5001 * 10.0 ** (math.floor(math.log10(error)) - 1)
+    assert float(rounding.format_error(error)) == pytest.approx(error, abs=half_of_the_second_digit)
 
 
 def test_requested_digits_are_shown() -> None:

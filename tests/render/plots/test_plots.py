@@ -24,6 +24,7 @@ from autodiff_cli.data.table import Dataset
 from autodiff_cli.options import OptionError
 from autodiff_cli.render import plots
 from autodiff_cli.render.plots import (
+    Panel,
     _draw_posterior,
     _Scales,
     check_plot_path,
@@ -32,13 +33,14 @@ from autodiff_cli.render.plots import (
     plot_html,
     save_plot,
     time_label,
+    write_panel,
     write_plot,
 )
 from autodiff_cli.render.report import Paper
 from autodiff_cli.training.fitting.fit import fit_dataset
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.options import FigureOptions, FitOptions
-from autodiff_cli.training.result.fitted_model import FittedModel
+from autodiff_cli.training.result.fitted_model import FittedCurve, FittedModel
 from autodiff_cli.training.result.prediction import PLOT, predict
 from tests.each import each
 from tests.support import run_cli
@@ -168,6 +170,15 @@ def test_a_picture_in_characters_keeps_within_the_width(width: int) -> None:
         assert len(field) > 20
         assert max(map(len, field)) <= max(width, 30)
         assert not any("\x1b" in line for line in lines)
+
+
+def test_a_band_that_is_cut_off_leaves_no_stroke_from_edge_to_edge() -> None:
+    x = np.linspace(0, 1, 30)
+    edge = 40.0 * (x > 0.5)
+    curve, points = FittedCurve("fit", x, x, x - edge, x + edge), (x[::5], x[::5])
+    drawn = io.StringIO()
+    write_panel(Paper(drawn), Panel("", "x", "y", [curve], points, note="rows"))
+    assert "⢸" not in drawn.getvalue()
 
 
 @pytest.mark.slow

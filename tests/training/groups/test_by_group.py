@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import re
 import time
@@ -740,6 +741,12 @@ def test_one_group_that_can_be_fitted_among_others_is_shown_with_its_figures(tmp
     assert "converged: 1 of 2" in text
     assert "t: weights: all weights are 0" in text
     assert re.search(r"g +rows +a .* b .* sum", text)
+    run_cli([*line, "-o", str(tmp_path / "table.csv")])
+    with (tmp_path / "table.csv").open(newline="") as stream:
+        row = [*csv.DictReader(stream)][1]
+    ends = run_cli([*line, "--json"]).json["groups"][1]["confidence"]
+    assert (ends.pop("level"), {*ends}) == (0.95, {"a", "b", "sum"})
+    assert {name: [float(row[f"{name}_low"]), float(row[f"{name}_high"])] for name in ends} == ends
 
 
 def test_a_batch_of_groups_without_penalty_has_the_losses_of_each() -> None:

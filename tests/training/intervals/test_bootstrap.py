@@ -36,7 +36,7 @@ def test_with_equal_errors_the_ends_are_near_those_of_the_standard_errors() -> N
     for name, (low, high) in found.confidence().items():
         ends = found.intervals["bootstrap"][name]
         assert ends[1] - ends[0] == pytest.approx(high - low, rel=0.5)
-        assert ends[0] < found.parameters[name] < ends[1]
+        assert ends[0] < found.estimate(name)[0] < ends[1]
     low, high = found.intervals["bootstrap"]["b"]
     # ln(2)/b decreases with b, so its percentiles are the reversed ones of b, except for interpolation.
     assert found.intervals["bootstrap"]["half"] == pytest.approx((math.log(2) / high, math.log(2) / low), rel=1e-4)

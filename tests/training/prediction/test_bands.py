@@ -220,6 +220,8 @@ def test_a_reading_leads_back_to_its_cause_as_in_fiellers_theorem(noise: float, 
     assert back == pytest.approx((root, error, middle - half, middle + half), rel=1e-9)
     (given,) = found.inverse("x", 12.0, spread, limits=limits)
     assert given == pytest.approx(back, rel=1e-9)
+    (exact,) = found.inverse("x", 12.0, 0.0, limits=limits)
+    assert exact.stderr == pytest.approx(math.sqrt(error**2 - (spread / slope) ** 2), rel=1e-9)
 
 
 @each("target, slope", [("log(y)", 0.2), ("3 - 2*y", 2.0)])

@@ -187,6 +187,13 @@ def test_the_receiver_operating_characteristic_as_scikit_learn(weighted: bool) -
         atol=1e-12,
     )
     assert metrics.auc(found.roc["false_positive_rate"], found.roc["true_positive_rate"]) == pytest.approx(found.auc)
+    for name, label in (("false_positive_rate", 0), ("true_positive_rate", 1)):
+        own = score[hit == label]
+        shares = [
+            np.average(own >= least, weights=None if weight is None else weight[hit == label])
+            for least in found.roc["threshold"]
+        ]
+        np.testing.assert_allclose(found.roc[name], shares, atol=1e-12)
 
 
 def test_two_classes_have_an_area_and_three_have_none() -> None:

@@ -9,7 +9,7 @@ const widest = new Map(); // widths of edges and nodes whose numbers became wide
  * the line, which goes down or across. */
 function labelOf(arrow, members, isDown) {
   const { computation } = playback;
-  const contribution = members ? { local: computation.rate(members, arrow.from) } : computation.contribution(arrow.to, arrow.position);
+  const contribution = members ? computation.rate(members, arrow.from) : computation.contribution(arrow.to, arrow.position);
   if (contribution?.local === null || hasArrays(contribution)) return null;
   const width = Math.max(widthOfNumbers(numbersOf(contribution)), widest.get(edgeName(arrow)) ?? LEAST_LABEL);
   return spaceOf(width, isDown);
