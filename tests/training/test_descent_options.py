@@ -357,3 +357,5 @@ def test_of_equal_curves_that_with_the_least_penalty_is_found(seed: int) -> None
         assert found is not None
         assert found.converged
         assert abs(found.parameters["p"]) <= math.pi / 2
+    again = fit("y ~ a*sin(w*x + p) + c", {"x": x[:30], "y": y[:30]}, l2=1e-3, start=alone.parameters)
+    assert not any("a better minimum" in note for note in again.notes)

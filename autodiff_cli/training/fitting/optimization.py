@@ -334,8 +334,8 @@ class BatchedFit:
         for fit in fits.tolist():
             plain = self._batch.objective_of(fit).without_penalty()
             images[fit] = symmetries.canonical_parameters(plain, self.theta[fit])[0]
-        gains = self._batch.losses(self.theta[fits], fits) - self._batch.losses(images[fits], fits)
-        fits = fits[gains > 0]
+        before, after = (self._batch.losses(points[fits], fits) for points in (self.theta, images))
+        fits = fits[[not search.is_equal_loss(*pair) for pair in zip(before, after, strict=True)]]
         self._fit(fits, images[fits], _BETTER_MINIMUM_NOTE)
 
     @property
