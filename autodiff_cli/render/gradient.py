@@ -409,12 +409,12 @@ def _check_document(check: GradientCheck, other: FrameworkGradient | None, agree
     """Return the JSON document; the order is null if unknown, and "inf" if there is no remainder at all."""
     return {
         "expression": check.trace.expression.text,
-        "variables": to_json(check.trace.point),
-        "value": to_json(check.trace.value),
+        "variables": check.trace.point,
+        "value": check.trace.value,
         "agrees": agrees,
         **({"better": check.rewriting} if check.rewriting is not None else {}),
         **({"notes": check.notes} if check.notes else {}),
-        **({"against": other._asdict()} if other is not None else {}),
+        **({"against": other} if other is not None else {}),
         "checks": {
             finding.variable: pick(finding, "gradient", "reference", "relative_error", "order")
             | {"verdict": finding.verdict.value, "note": finding.note}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from autodiff_cli.data.json_records import pick, to_json
+from autodiff_cli.data.json_records import pick
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render.formatting import shorten_middle
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, dot_plot, number_columns
@@ -181,8 +181,8 @@ def _write_summary(paper: Paper, summary: DataSummary) -> None:
 def _summary_document(summary: DataSummary) -> dict[str, Any]:
     columns = []
     for column in summary.columns:
-        document = {**pick(column, "name", "written", "type", "missing"), "min": to_json(column.minimum)}
-        document["max"] = to_json(column.maximum)
+        document = pick(column, "name", "written", "type", "missing")
+        document |= {"min": column.minimum, "max": column.maximum}
         if column.unit:
             document["unit"] = column.unit
         columns.append(document if column.levels is None else {**document, "levels": column.levels})
@@ -190,7 +190,7 @@ def _summary_document(summary: DataSummary) -> dict[str, Any]:
         "file": summary.name,
         **pick(summary, "format", "rows"),
         "columns": columns,
-        "first": to_json(summary.first_rows),
+        "first": summary.first_rows,
         **pick(summary, "notes", "options"),
     }
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.data.json_records import to_json
 from autodiff_cli.data.table import TextBatch, csv_text, format_numbers
 from autodiff_cli.explain.accuracy import describe_correct_digits
 from autodiff_cli.formula.array_derivatives import STDERR
@@ -165,10 +164,10 @@ class GradientTable:
                     warning = {"kind": "precision", "message": message, "right": dict(correct[row])}
                     warnings = {"warnings": [warning]}
                 yield {
-                    "variables": to_json(dict(zip(names, point, strict=True))),
-                    "value": to_json(value),
-                    "gradient": to_json(dict(zip(self.gradients.wrt, slopes, strict=True))),
-                    **to_json(errors),
+                    "variables": dict(zip(names, point, strict=True)),
+                    "value": value,
+                    "gradient": dict(zip(self.gradients.wrt, slopes, strict=True)),
+                    **errors,
                     **warnings,
                 }
 
@@ -216,8 +215,7 @@ def inverse_report(reading: Mapping[str, Any], solutions: Sequence[InversePredic
         for solution in solutions:
             paper.stream.write(csv_text([["" if each is None else shortest_text(each) for each in solution]]))
 
-    documents = [solution._asdict() for solution in solutions]
-    return Report(write, lambda: [{**to_json(reading), "solutions": to_json(documents)}], is_data=True)
+    return Report(write, lambda: [{**reading, "solutions": solutions}], is_data=True)
 
 
 class _ColumnBuffer:
@@ -242,7 +240,7 @@ def _predictions_document(fit: FittedModel, names: Sequence[str], chunks: Iterab
     columns: dict[str, list[Any]] = {name: [] for name in names}
     for chunk in chunks:
         for name, column in chunk.items():
-            columns[name] += to_json(column)
+            columns[name] += column.tolist()
     return {"model": fit.model, "rows": len(columns[names[0]]), **columns}
 
 

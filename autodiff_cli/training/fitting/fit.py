@@ -478,9 +478,9 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
         statistics = dataclasses.replace(statistics, null_test=None)  # tests compare minima by a variance
     if outcome.kinks:
         note = _kink_note(objective, outcome.kinks, bool(statistics.definition))
-    if outcome.kinks and distance > COVARIANCE.max_minimum_distance:
-        words_at_kink = tuple(_KINK if each.startswith("no standard errors") else each for each in statistics.warnings)
-        statistics = dataclasses.replace(statistics, warnings=words_at_kink)
+        if distance > COVARIANCE.max_minimum_distance:
+            said = tuple(_KINK if each.startswith("no standard errors") else each for each in statistics.warnings)
+            statistics = dataclasses.replace(statistics, warnings=said)
     hierarchical = _HIERARCHICAL if hyperparameters(objective.priors) else ""
     broken = curve_warning(objective, outcome.theta) if is_at_minimum else ""
     has_scatter = is_at_minimum and not doubt and not statistics.is_perfect
