@@ -255,7 +255,7 @@ class DelimitedText:
         """Yield each record that is not blank, with the number of its first line."""
         dialect = self._dialect
         first_row = self._dialect.first_row.decode("utf-8", "surrogateescape") if self._source.is_single_pass else ""
-        text = io.TextIOWrapper(stream, encoding="utf-8", errors="surrogateescape", newline="")
+        text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
         lines = _NumberedLines(first_row, text, dialect)
         is_blank = dialect.delimiter == WHITESPACE
         try:

@@ -7,6 +7,7 @@ imported at every start of the command line, so it does not import NumPy.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import itertools
@@ -291,9 +292,9 @@ WHITESPACE = " "  # as a delimiter: any run of blanks and tabs
 DEFAULT_COMMENT = "#"  # starts comment lines before the header, unless the user sets another mark
 _SAMPLE_RECORDS = 5  # records after the header: enough to tell delimiters apart, few enough to read from a pipe
 _MAX_HEADER_LINES = 1000  # a header with more quoted line ends has a quote that was never closed
-_BOM = b"\xef\xbb\xbf"
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?(?:\d*|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eEdD][+-]?\d+)?\s*")
 _POINT_GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
+_COMMA_BETWEEN_DIGITS = re.compile(r"[+-]?\d[\d.,]*\d(?:[eEdD][+-]?\d+)?")
 DELIMITER_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", WHITESPACE: "blanks"}
 _DELIMITER_WORDS = {"space": WHITESPACE, "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 
@@ -499,10 +500,10 @@ def _read_header(stream: BinaryIO, dialect: FileOptions) -> tuple[list[str], byt
         stream.readline()
     for line in iter(stream.readline, b""):
         lines += 1
-        content = line.removeprefix(_BOM)
-        if content.lstrip().startswith(mark):
-            comments.append(content.decode("utf-8", "replace").strip())
-        elif content.strip(b"\r\n") and not (lines == 1 and re.fullmatch(rb"sep=.\s*", content)):  # of Excel
+        line = line.removeprefix(codecs.BOM_UTF8)
+        if line.lstrip().startswith(mark):
+            comments.append(line.decode("utf-8", "replace").strip())
+        elif line.strip(b"\r\n") and not (lines == 1 and re.fullmatch(rb"sep=.\s*", line)):  # of Excel
             record = _complete_record(line, stream, dialect.delimiter, lines)
             return comments, record, lines + record.count(b"\n", 0, -1)
     return comments, b"", lines
@@ -515,7 +516,7 @@ def _complete_record(line: bytes, stream: BinaryIO, delimiter: str | None, numbe
     """
     record, addition = bytearray(line), line
     for _ in range(_MAX_HEADER_LINES):
-        if b'"' not in record or (b'"' in addition and not _has_open_quote(record.removeprefix(_BOM), delimiter)):
+        if b'"' not in record or (b'"' in addition and not _has_open_quote(record, delimiter)):
             return bytes(record)
         addition = stream.readline()
         record += addition
@@ -534,7 +535,7 @@ def _has_open_quote(record: bytearray, delimiter: str | None) -> bool:
 def _decode_header(record: bytes, line: int) -> str:
     """Return the header as text. Raises DataError if it is not UTF-8."""
     try:
-        return record.decode("utf-8").strip("\ufeff\r\n")
+        return record.decode("utf-8").strip("\r\n")
     except UnicodeDecodeError:
         raise DataError(f"line {line} is not UTF-8 text; save the file as UTF-8") from None
 
@@ -548,21 +549,31 @@ def _sample_records(stream: BinaryIO, comment: str | None) -> list[str]:
 
 def _detect_delimiter(first: str, sample: Sequence[str]) -> str:
     """Return the likeliest candidate that splits all records into the same number of cells, else the likeliest one."""
-    candidates = [mark for mark in ";,\t" if mark in first and not (mark == ";" and "\t" in first)]
-    if sample and not {",", "\t"} & {*candidates}:
-        candidates.append(WHITESPACE)
-    for delimiter in candidates:
-        count = len(split_record(first, delimiter))
-        if count > 1 and all(len(split_record(line, delimiter)) == count for line in sample):
-            return delimiter
+    records = (first, *sample)
+    regular = [mark for mark in f"\t;,{WHITESPACE}" if _is_regular(mark, records)]
+    if regular == [",", WHITESPACE]:
+        cells = (cell for line in records for cell in split_record(line, WHITESPACE) if "," in cell)
+        regular = [WHITESPACE] if all(map(_COMMA_BETWEEN_DIGITS.fullmatch, cells)) else [","]
+    if regular and (sample or regular != [WHITESPACE]):
+        return regular[0]
     return next((mark for mark in ",\t;" if mark in first), ",")
+
+
+def _is_regular(delimiter: str, records: Sequence[str]) -> bool:
+    """Return whether a delimiter splits all records into the same number of cells, at least two."""
+    try:
+        counts = {len(split_record(record, delimiter)) for record in records}
+    except csv.Error:  # a line end in quotes that do not begin a cell
+        return False
+    return len(counts) == 1 and counts != {1}
 
 
 def _detect_decimal(first: str, sample: Sequence[str], delimiter: str) -> str | None:
     """Return the decimal mark: a comma if some numbers have one and none has a point; None if no number has either."""
-    if delimiter == ",":
-        return "."
     cells = [cell for line in (first, *sample) for cell in split_record(line, delimiter)]
     pointed = [cell.strip() for cell in cells if "." in cell and not _POINT_GROUPED.fullmatch(cell)]
     has_points = any(parse_number(cell) is not None for cell in pointed)
-    return "." if has_points else "," if any(map(_DECIMAL_COMMA.fullmatch, cells)) else None
+    if delimiter == ",":  # a quoted 1,234 has thousands, a quoted 1,5 a decimal comma
+        cells = [cell for cell in cells if not _THOUSANDS_PATTERNS["."].fullmatch(cell)]
+    unknown = "." if delimiter == "," else None
+    return "." if has_points else "," if any(map(_DECIMAL_COMMA.fullmatch, cells)) else unknown

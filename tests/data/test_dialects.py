@@ -21,7 +21,7 @@ from pyarrow import feather, parquet
 
 import autodiff_cli as ad
 from autodiff_cli.data.batches import ColumnQuery, MissingCells
-from autodiff_cli.data.dialect import CellParser, FileOptions
+from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import DataSource, DataSummary, open_data
 from autodiff_cli.data.table import DataError
 from tests.each import each
@@ -56,6 +56,7 @@ def column(file: DataSource, name: str) -> list[float]:
         ("x;y\n1;2,5\n3;4\n", {"decimal": ","}, [2.5, 4]),
         ("x\ty\n1\t2,5\n3\t4\n", {"delimiter": "tab"}, [2.5, 4]),
         ('x,y\n1,"-2,000.5"\n3,"1,234,567"\n', {}, [-2000.5, 1234567]),
+        ('x,y\n1,"-2,0005"\n3,"1,234"\n', {}, [-2.0005, 1.234]),
         ("x;y\n1,5;2.000,5\n3;-1.234.567\n", {}, [2000.5, -1234567]),
         ("x;y\n1;2 000\n3;4 500\n", {}, [2000, 4500]),
         ("% by hand\nx,y\n% half time\n1,2\n3,4\n% the end\n", {"comment": "%"}, [2, 4]),
@@ -106,7 +107,7 @@ def test_a_comma_has_the_same_meaning_in_every_row(cell: str, delimiter: str, pl
         assert column(opened(content, delimiter=delimiter, decimal="."), "y")[place] == float(cell.replace(",", ""))
 
 
-@each("content", ['{"x": "1,5", "y": 2}\n', 'x,y\n"1,5",2\n', "x;y\n2.5;2\n1,5;2\n", "x;y\n2024-01-01;2\n1,5;2\n"])
+@each("content", ['{"x": "1,5", "y": 2}\n', 'x,y\n"1,5",2.5\n', "x;y\n2.5;2\n1,5;2\n", "x;y\n2024-01-01;2\n1,5;2\n"])
 def test_decimal_marks_are_suggested_only_where_they_help(content: str) -> None:
     with pytest.raises(DataError) as caught:
         column(opened(content), "x")
@@ -362,9 +363,25 @@ def test_the_first_time_of_a_column_of_dates_can_be_set() -> None:
     assert column(file, "t") == [2 * 86400]
 
 
-@given(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([".", ","]))
-def test_a_number_is_read_as_it_was_written(x: float, decimal: str) -> None:
-    assert CellParser(decimal).parse(repr(x).replace(".", decimal)) == x
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=8),
+    st.sampled_from([",", ";", "\t", " ", "   "]),
+    st.sampled_from([".", ","]),
+    st.booleans(),
+    st.sampled_from(["", "\ufeff"]),
+    st.sampled_from(["", " "]),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_a_table_is_read_as_it_was_written(
+    values: list[float], delimiter: str, decimal: str, has_header: bool, mark: str, indent: str, ending: str
+) -> None:
+    """Without a header, decimal commas between blanks or tabs were read as delimiters."""
+    lines = [["c1", "c2", "c3"]] * has_header + [[repr(x), "0.5", str(k)] for k, x in enumerate(values)]
+    quote = '"' if decimal == delimiter else ""
+    texts = [[f"{quote}{cell}{quote}".replace(".", decimal) for cell in line] for line in lines]
+    content = mark + "".join(indent * (not quote) + delimiter.join(line) + ending for line in texts)
+    file = opened(content, no_header=not has_header)
+    assert [column(file, name) for name in file.names] == [values, [0.5] * len(values), [*range(len(values))]]
 
 
 def test_columns_of_any_name_and_other_names() -> None:
