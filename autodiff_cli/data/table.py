@@ -65,7 +65,13 @@ def named_columns(data: Any) -> dict[str, ArrayLike]:
         pairs = [(name, data.get_column(name)) for name in data.columns]
     else:
         raise TypeError(f"data must have named columns (a mapping, a data frame or a table), not {type(data).__name__}")
-    return canonical_names((str(name), column) for name, column in pairs)
+    return canonical_names((str(name), _without_dictionary(column)) for name, column in pairs)
+
+
+def _without_dictionary(column: Any) -> Any:
+    """Return a column; NumPy would read other values for the missing cells of Arrow's dictionary-encoded chunks."""
+    arrow_type: Any = getattr(column, "type", None)
+    return column.cast(arrow_type.value_type) if hasattr(arrow_type, "index_type") else column
 
 
 _NATIVE_TYPE_CODES = frozenset("?bBhHiIlLqQfd")  # NumPy type codes of numbers that every backend reads

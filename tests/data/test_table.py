@@ -127,6 +127,19 @@ def test_an_arrow_column_is_read_as_it_lies() -> None:
     assert np.array_equal(arrow_floats(column), expected, equal_nan=True)
 
 
+def test_a_missing_cell_of_an_arrow_dictionary_is_missing() -> None:
+    """NumPy reads the last value of the dictionary there."""
+    import pyarrow as pa
+
+    codes = pa.table(
+        {"g": pa.array(["a", None, "b"]).dictionary_encode(), "x": pa.array([1, None, 3]).dictionary_encode()}
+    )
+    for data in (codes, {name: codes[name] for name in codes.column_names}):
+        table = MemoryDataset(data).load({"x"}, labels={"g"}, drop_missing=True)
+        assert (table.dropped, table.columns["x"].tolist()) == (1, [1, 3])
+        assert table.labels["g"].levels("g").tolist() == ["a", "b"]
+
+
 @pytest.mark.slow
 def test_reading_a_file_of_any_format_imports_no_pandas(tmp_path: Path) -> None:
     import pyarrow as pa
