@@ -68,6 +68,7 @@ def _loss_curves(fit: FittedModel) -> tuple[Array, dict[str, Array], bool]:
 
 # --- In the terminal ---
 
+_MAX_DRAWN = 1e300  # beyond, differences and margins of axes may overflow
 _SCALE_WIDTH = 20  # terminal columns that plotille needs beside the plot, on both sides
 _MAX_PLOT_WIDTH = 80  # terminal columns
 _PLOT_ROWS = 8  # lines of a panel
@@ -135,9 +136,9 @@ class Panel:
 
 
 def _padded_limits(arrays: Sequence[Array], padding: float) -> tuple[float, float]:
-    """Return the range of all finite numbers, extended on both sides by a fraction `padding` of it."""
+    """Return the range of all numbers that can be drawn, extended on both sides by a fraction `padding` of it."""
     values = np.concatenate([np.empty(0), *arrays])
-    values = values[np.isfinite(values)]
+    values = values[np.abs(values) < _MAX_DRAWN]
     if not len(values):
         return 0.0, 1.0
     low, high = float(values.min()), float(values.max())
@@ -312,7 +313,7 @@ class _Scales:
 
     def is_visible(self, x: Array, y: Array) -> Mask:
         """Return which points stand on the axes."""
-        visible: Mask = np.isfinite(x) & np.isfinite(y)
+        visible: Mask = (np.abs(x) < _MAX_DRAWN) & (np.abs(y) < _MAX_DRAWN)
         if self.is_x_log:
             visible &= (x > 0) | ((x == 0) & (self.zero is not None))
         return visible & (y > 0) if self.is_y_log else visible

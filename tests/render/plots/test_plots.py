@@ -190,6 +190,13 @@ def test_a_sample_of_many_rows_is_plotted_with_a_note() -> None:
     assert "dots: 2000 of 5000 rows, chosen at random" in "\n".join(in_characters(found))
 
 
+def test_numbers_whose_differences_overflow_leave_gaps() -> None:
+    x, y = np.linspace(0, 1, 5), np.array([-1.7e308, 1, 2, 3, 1.7e308])
+    drawn = io.StringIO()
+    write_panel(Paper(drawn), Panel("", "x", "y", [FittedCurve("fit", x, y)], (x, y)))
+    assert re.search(r"^ +3.1 \|", drawn.getvalue(), re.M)
+
+
 def test_numbers_that_are_not_finite_leave_gaps() -> None:
     with np.errstate(all="ignore"):
         x = np.linspace(-1, 3, 30)
