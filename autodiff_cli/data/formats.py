@@ -465,7 +465,8 @@ def _workbook_text(source: ByteSource, sheet: str | None) -> ByteSource:
             if sheet is not None and sheet not in names:
                 raise DataError(f"{source.name}: there is no sheet `{sheet}`; the sheets are {', '.join(names)}")
             for row in book[sheet or names[0]].iter_rows(values_only=True):
-                writer.writerow([" ".join(batches.cell_text(value).split()) for value in row])
+                cells = [" ".join(batches.cell_text(value).split()) for value in row]
+                writer.writerow(cells if any(cells) else [])
                 if text.tell() > _MAX_SHEET_CHARS:
                     raise DataError(f"{source.name}: the sheet is longer than {_MAX_SHEET_CHARS:,} characters")
     except DataError:

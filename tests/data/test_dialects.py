@@ -241,7 +241,8 @@ def test_dates_are_compared_with_quoted_ones(where: str, expected: list[float]) 
 def test_workbooks_are_read_by_their_sheets(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
-    for values in (["day", "y", "kind"], [datetime(2024, 1, 1), 1.5, "a\nb"], [datetime(2024, 1, 2), None, True]):
+    rows = [datetime(2024, 1, 1), 1.5, "a\nb"], [datetime(2024, 1, 2), None, True]
+    for values in (["day", "y", "kind"], [], *rows, [None, None, ""]):  # rows without values are no rows
         book.active.append(values)
     book.create_sheet("more").append(["u"])
     book.save(tmp_path / "book.xlsx")
@@ -249,7 +250,7 @@ def test_workbooks_are_read_by_their_sheets(tmp_path: Path) -> None:
     table = opened(content).load({"day"}, labels=["kind"])
     assert table.columns["day"].tolist() == [0, 86400]
     assert table.labels["kind"].values == ["a b", "true"]
-    with pytest.raises(DataError, match="line 3, column `y`: empty"):
+    with pytest.raises(DataError, match="line 4, column `y`: empty"):
         opened(content).load({"y"})
     assert opened(content, sheet="more").names == ("u",)
     with pytest.raises(DataError, match="no sheet `other`; the sheets are Sheet, more"):
