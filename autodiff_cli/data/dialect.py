@@ -13,6 +13,7 @@ import csv
 import itertools
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -295,7 +296,7 @@ _MAX_HEADER_LINES = 1000  # a header with more quoted line ends has a quote that
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?(?:\d*|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eEdD][+-]?\d+)?\s*")
 _POINT_GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
 _COMMA_BETWEEN_DIGITS = re.compile(r"[+-]?\d[\d.,]*\d(?:[eEdD][+-]?\d+)?")
-DELIMITER_NAMES = {",": "commas", "\t": "tabs", ";": "semicolons", WHITESPACE: "blanks"}
+DELIMITER_NAMES = {"\t": "tabs", ";": "semicolons", "|": "vertical bars", ",": "commas", WHITESPACE: "blanks"}
 _DELIMITER_WORDS = {"space": WHITESPACE, "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 
 
@@ -469,7 +470,9 @@ class DetectedDialect:
     def options(self) -> tuple[str, ...]:
         """The command-line options that set this dialect."""
         words = {mark: name for name, mark in _DELIMITER_WORDS.items() if name != "\\t"}
-        options = [] if self.delimiter == "," else [f"--delimiter {words.get(self.delimiter, self.delimiter)}"]
+        options = (
+            [] if self.delimiter == "," else [f"--delimiter {words.get(self.delimiter, shlex.quote(self.delimiter))}"]
+        )
         if self.decimal != ".":
             options.append(f"--decimal {self.decimal}")
         if self.comment:
@@ -527,7 +530,7 @@ def _complete_record(line: bytes, stream: BinaryIO, delimiter: str | None, numbe
 
 def _has_open_quote(record: bytearray, delimiter: str | None) -> bool:
     """Return whether a cell starts with a quote that is not closed."""
-    marks = (delimiter or "".join(mark for mark in ",;\t" if mark.encode() in record) or WHITESPACE).encode()
+    marks = (delimiter or "".join(mark for mark in ",;\t|" if mark.encode() in record) or WHITESPACE).encode()
     quoted = rb'(?:^|[%s])"[^"]*(?:""[^"]*)*("?)' % re.escape(marks + b"\t" if marks == WHITESPACE.encode() else marks)
     return any(not match[1] for match in re.finditer(quoted, record))
 
@@ -550,7 +553,7 @@ def _sample_records(stream: BinaryIO, comment: str | None) -> list[str]:
 def _detect_delimiter(first: str, sample: Sequence[str]) -> str:
     """Return the likeliest candidate that splits all records into the same number of cells, else the likeliest one."""
     records = (first, *sample)
-    regular = [mark for mark in f"\t;,{WHITESPACE}" if _is_regular(mark, records)]
+    regular = [mark for mark in DELIMITER_NAMES if _is_regular(mark, records)]
     if regular == [",", WHITESPACE]:
         cells = (cell for line in records for cell in split_record(line, WHITESPACE) if "," in cell)
         regular = [WHITESPACE] if all(map(_COMMA_BETWEEN_DIGITS.fullmatch, cells)) else [","]

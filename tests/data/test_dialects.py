@@ -308,6 +308,7 @@ def test_options_that_set_the_detected_dialect_are_listed() -> None:
     assert DataSummary(opened("x;y\n1,5;2\n")).options == ("--delimiter semicolon", "--decimal ,")
     assert DataSummary(opened("x;y\n% one\n1;2\n", comment="%")).options == ("--delimiter semicolon", "--comment '%'")
     assert DataSummary(opened("1\t2\n3\t4\n", no_header=True)).options == ("--delimiter tab", "--no-header")
+    assert DataSummary(opened("x|y\n1|2\n")).options == ("--delimiter '|'",)  # for a shell
     assert DataSummary(opened("x,y\n1,2\n")).options == ()
 
 
@@ -366,7 +367,7 @@ def test_the_first_time_of_a_column_of_dates_can_be_set() -> None:
 
 @given(
     st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=8),
-    st.sampled_from([",", ";", "\t", " ", "   "]),
+    st.sampled_from([",", ";", "\t", "|", " ", "   "]),
     st.sampled_from([".", ","]),
     st.booleans(),
     st.sampled_from(["", "\ufeff"]),
