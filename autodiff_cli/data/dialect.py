@@ -297,7 +297,7 @@ _DECIMAL_COMMA = re.compile(r"\s*[+-]?(?:\d*|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE
 _POINT_GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
 _COMMA_BETWEEN_DIGITS = re.compile(r"[+-]?\d[\d.,]*\d(?:[eEdD][+-]?\d+)?")
 DELIMITER_NAMES = {"\t": "tabs", ";": "semicolons", "|": "vertical bars", ",": "commas", WHITESPACE: "blanks"}
-_DELIMITER_WORDS = {"space": WHITESPACE, "tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
+_DELIMITER_WORDS = {"space": WHITESPACE, "\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";"}
 
 
 # --- Options of files
@@ -469,10 +469,8 @@ class DetectedDialect:
     @property
     def options(self) -> tuple[str, ...]:
         """The command-line options that set this dialect."""
-        words = {mark: name for name, mark in _DELIMITER_WORDS.items() if name != "\\t"}
-        options = (
-            [] if self.delimiter == "," else [f"--delimiter {words.get(self.delimiter, shlex.quote(self.delimiter))}"]
-        )
+        word = {mark: name for name, mark in _DELIMITER_WORDS.items()}.get(self.delimiter, shlex.quote(self.delimiter))
+        options = [] if self.delimiter == "," else [f"--delimiter {word}"]
         if self.decimal != ".":
             options.append(f"--decimal {self.decimal}")
         if self.comment:
