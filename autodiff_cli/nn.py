@@ -16,12 +16,13 @@ network on a table of data, use `mlp` in a model and `train`, which computes wit
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise
-from typing import TypeAlias
+from operator import attrgetter
+from typing import Any, TypeAlias
 
 from autodiff_cli.graph.node import Operators
-from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import get_op
@@ -29,6 +30,8 @@ from autodiff_cli.ops import get_op
 __all__ = ["MLP", "Layer", "Neuron", "Value"]
 
 Number: TypeAlias = "Value | float | int"
+
+_DATA = attrgetter("data")
 
 
 class Value(Operators):
@@ -48,7 +51,7 @@ class Value(Operators):
     33.0
     """
 
-    __slots__ = ("_operation", "data", "grad", "inputs", "label", "op")
+    __slots__ = ("_partials", "data", "grad", "inputs", "label", "op")
 
     def __init__(self, data: float, label: str = "") -> None:
         self.data = float(data)
@@ -56,7 +59,7 @@ class Value(Operators):
         self.label = label
         self.op = ""
         self.inputs: tuple[Value, ...] = ()
-        self._operation: Op | None = None
+        self._partials: Callable[..., tuple[float | None, ...]] | None = None
 
     def backward(self) -> None:
         """Compute the derivatives of this value with respect to all values it depends on, and add them to their `grad`.
@@ -74,11 +77,10 @@ class Value(Operators):
             if adjoint is None:  # reached only through a branch that was not taken
                 continue
             value.grad += adjoint
-            if value._operation is None:
+            if value._partials is None:
                 continue
-            positions = tuple(range(len(value.inputs)))
-            partials = FLOATS.partials(value._operation, len(positions), positions)
-            for child, local in zip(value.inputs, partials(value.data, *(v.data for v in value.inputs)), strict=True):
+            inputs = value.inputs
+            for child, local in zip(inputs, value._partials(value.data, *map(_DATA, inputs)), strict=True):
                 if local is not None:
                     adjoints[child] = adjoints.get(child, 0.0) + local * adjoint
 
@@ -139,14 +141,22 @@ class Value(Operators):
     def __repr__(self) -> str:
         return f"Value(data={self.data!r}, grad={self.grad!r}{f', label={self.label!r}' if self.label else ''})"
 
-    def _apply(self, name: str, *operands: Number) -> Value:
-        op = get_op(name)
-        inputs = tuple([operand if isinstance(operand, Value) else Value(operand) for operand in operands])
-        result = Value(FLOATS.function(op, len(inputs))(*[value.data for value in inputs]))
-        result.op = op.name
-        result.inputs = inputs
-        result._operation = op
+    def _apply(self, name: str, *operands: Any) -> Value:
+        for operand in operands:
+            if not isinstance(operand, Value):
+                operands = tuple([each if isinstance(each, Value) else Value(each) for each in operands])
+                break
+        op, function, partials = _operation(name, len(operands))
+        result = Value(function(*map(_DATA, operands)))
+        result.op, result.inputs, result._partials = op, operands, partials
         return result
+
+
+@cache
+def _operation(name: str, count: int) -> tuple[str, Callable[..., float], Callable[..., tuple[float | None, ...]]]:
+    """Return the name of an operation, its function, and the function of its local derivatives, of `count` inputs."""
+    op = get_op(name)
+    return op.name, FLOATS.function(op, count), FLOATS.partials(op, count, tuple(range(count)))
 
 
 class Module:
