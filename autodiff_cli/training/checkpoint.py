@@ -108,7 +108,7 @@ def read_checkpoint(path: str | os.PathLike[str], identity: Mapping[str, Any]) -
         stored = head["identity"].get(name)
         if stored != expected:
             words = "" if name in _DIGEST_KEYS else f": {_abbreviate(stored)} there, {_abbreviate(expected)} here"
-            raise CheckpointError(f"{path}: the checkpoint belongs to another fit; its {name} differs{words}")
+            raise CheckpointError(f"{path}: the checkpoint belongs to another fit; it differs in its {name}{words}")
     return _state_from_archive(head, arrays)
 
 

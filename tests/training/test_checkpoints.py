@@ -198,7 +198,7 @@ def test_it_resumes_on_another_number_of_threads_and_writes_checkpoints(tmp_path
 def test_a_checkpoint_of_another_fit_is_refused_by_name(tmp_path: Path, change: dict[str, Any], named: str) -> None:
     options: dict[str, Any] = {"model": MODEL, "data": decay(), "optimizer": "adam", "epochs": 3, "batch_size": 16}
     fit(**options, checkpoint=tmp_path / "kept")
-    with pytest.raises(CheckpointError, match=f"another fit; its .*{named}"):
+    with pytest.raises(CheckpointError, match=f"another fit; it differs in its .*{named}"):
         fit(**{**options, **change}, resume=tmp_path / "kept")
 
 
@@ -209,7 +209,7 @@ def test_more_epochs_give_the_same_bits_or_are_refused(tmp_path_factory: pytest.
     options: dict[str, Any] = {"optimizer": "adam", "batch_size": 16, "lr_schedule": schedule}
     fit(MODEL, decay(), epochs=4, checkpoint=file, **options)
     if schedule == "cosine":
-        with pytest.raises(CheckpointError, match="another fit; its epochs differs: `4` there, `9` here"):
+        with pytest.raises(CheckpointError, match="another fit; it differs in its epochs: `4` there, `9` here"):
             fit(MODEL, decay(), epochs=9, resume=file, **options)
     else:
         assert_same(fit(MODEL, decay(), epochs=9, resume=file, **options), fit(MODEL, decay(), epochs=9, **options))

@@ -266,7 +266,7 @@ def test_chains_resume_with_the_same_draws(tmp_path: Path, monkeypatch: pytest.M
     assert 0.5 * total < first < total
     ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=60, chains=3, resume=path, **options)
     assert len(computed) == total
-    with pytest.raises(CheckpointError, match="its priors differs"):
+    with pytest.raises(CheckpointError, match="in its priors"):
         ad.fit("y ~ a*exp(-b*x)", DECAY, posterior=60, resume=path, priors={"a": "normal(2, 3)"})
 
 
