@@ -26,6 +26,9 @@ def as_real_array(value: Any) -> NDArray[Any]:
     if hasattr(value, "filled"):  # a masked array
         value = value.astype(np.float64).filled(np.nan) if np.ma.is_masked(value) else value.filled()
     array = np.asarray(value)
+    if array.dtype.kind == "O" and hasattr(value, "isna"):  # `pandas.NA` cannot become a float
+        array = array.copy()
+        array[np.asarray(value.isna())] = None
     if array.dtype.kind in "cmMSV":
         raise TypeError(f"a value must be a real number or an array of real numbers, not of {array.dtype}")
     return array

@@ -98,8 +98,11 @@ def test_what_is_no_real_number_is_refused(value: Any) -> None:
         ad.fit("y ~ a*x", LINE).predict({"x": value if value is not None else 1j})
 
 
-def test_labels_of_pandas_may_be_missing() -> None:
+def test_labels_and_numbers_of_pandas_may_be_missing() -> None:
     pandas = pytest.importorskip("pandas")
+    for kind in ("boolean", "Int64", "Float64", object):
+        with pytest.raises(DataError, match="row 2, column `x`: nan"):
+            ad.fit("y ~ a*x", {**LINE, "x": pandas.Series([True, pandas.NA, True], dtype=kind)})
     for labels in (["a", pandas.NA, "a"], pandas.array(["a", None, "a"], dtype="string")):
         with pytest.raises(DataError, match="row 2, column `g`"):
             ad.fit("y ~ a[g]*x", {**LINE, "g": labels})
