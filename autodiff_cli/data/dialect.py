@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv
+import io
 import itertools
 import math
 import re
@@ -406,7 +407,7 @@ class DetectedDialect:
     Args:
         stream: the text.
         dialect: the properties that the user sets.
-        look_ahead: whether the next rows may be read to detect the dialect; they are then consumed.
+        look_ahead: whether the next rows may be read to detect the dialect; otherwise only buffered rows are used.
 
     Attributes:
         header: the names of the columns.
@@ -423,7 +424,7 @@ class DetectedDialect:
         DataError: if the file is empty or has no column names. The message lacks the name of the file.
     """
 
-    def __init__(self, stream: BinaryIO, dialect: FileOptions, look_ahead: bool) -> None:
+    def __init__(self, stream: io.BufferedReader, dialect: FileOptions, look_ahead: bool) -> None:
         comments, record, lines = _read_header(stream, dialect)
         if not record:
             raise DataError("the file is empty" if not dialect.skip else f"there is nothing after {dialect.skip} lines")
@@ -432,7 +433,8 @@ class DetectedDialect:
         if dialect.units_row:
             units_record = _complete_record(stream.readline(), stream, dialect.delimiter, lines + 1)
         units_text = _decode_header(units_record, lines + 1)
-        sample = _sample_records(stream, dialect.comment) if look_ahead else []
+        ahead = stream if look_ahead else io.BytesIO(stream.peek().rpartition(b"\n")[0])
+        sample = _sample_records(ahead, dialect.comment)
         self.delimiter = delimiter = dialect.delimiter or _detect_delimiter(text, sample)
         self.certain_decimal = dialect.decimal or _detect_decimal(text, sample, delimiter)
         self.decimal = self.certain_decimal or "."

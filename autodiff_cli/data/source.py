@@ -490,7 +490,7 @@ class ByteSource:
             yield stream
 
     @contextlib.contextmanager
-    def open_text(self) -> Iterator[BinaryIO]:
+    def open_text(self) -> Iterator[io.BufferedReader]:
         """Open the text as UTF-8, decompressed. Reading an implausibly long line raises OSError."""
         encoding = self.encoding
         with self._open_decompressed() as raw:

@@ -22,7 +22,7 @@ from pyarrow import feather, parquet
 import autodiff_cli as ad
 from autodiff_cli.data.batches import ColumnQuery, MissingCells
 from autodiff_cli.data.dialect import FileOptions
-from autodiff_cli.data.files import DataSource, DataSummary, open_data
+from autodiff_cli.data.files import DataFile, DataSource, DataSummary, open_data
 from autodiff_cli.data.table import DataError
 from tests.each import each
 from tests.support import expect_refusal, run_cli
@@ -377,13 +377,17 @@ def test_the_first_time_of_a_column_of_dates_can_be_set() -> None:
 def test_a_table_is_read_as_it_was_written(
     values: list[float], delimiter: str, decimal: str, has_header: bool, mark: str, indent: str, ending: str
 ) -> None:
-    """Without a header, decimal commas between blanks or tabs were read as delimiters."""
+    """Without a header, decimal commas between blanks or tabs were read as delimiters. A pipe is read once."""
     lines = [["c1", "c2", "c3"]] * has_header + [[repr(x), "0.5", str(k)] for k, x in enumerate(values)]
     quote = '"' if decimal == delimiter else ""
     texts = [[f"{quote}{cell}{quote}".replace(".", decimal) for cell in line] for line in lines]
     content = mark + "".join(indent * (not quote) + delimiter.join(line) + ending for line in texts)
-    file = opened(content, no_header=not has_header)
-    assert [column(file, name) for name in file.names] == [values, [0.5] * len(values), [*range(len(values))]]
+    file, expected = opened(content, no_header=not has_header), [values, [0.5] * len(values), [*range(len(values))]]
+    assert [column(file, name) for name in file.names] == expected
+    options = FileOptions(no_header=not has_header)
+    pipe = DataFile("-", io.BytesIO(content.encode()), options=options, single_pass=True)
+    (block,) = pipe.iter_blocks(pipe.names, 10)
+    assert [block.columns[name].tolist() for name in pipe.names] == expected
 
 
 def test_columns_of_any_name_and_other_names() -> None:
