@@ -5,7 +5,12 @@ A change that means to change reports renews them by `python -m tests.reports`.
 
 from __future__ import annotations
 
+import json
+import re
+import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +24,7 @@ from autodiff_cli.training.objective import kernels, objective
 from autodiff_cli.training.result import prediction
 from tests.each import amount, evenly_spread_part
 from tests.reports.commands import TOPICS, difference, read_topic, report, write_data, write_models
+from tests.support import run_cli
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +154,51 @@ def test_sizes_of_blocks_change_no_report(models: Path, monkeypatch: pytest.Monk
             if change := difference(report(command, models), stored):
                 changed.append(f"$ {command}\n{change}")
     assert not changed, "\n".join(changed)
+
+
+NUMBER = re.compile(r"(?<![\w.<])(?<!e-)[-−]?\d+(?:,\d{3}(?!\d))*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)")
+# Lines of reports with numbers that no document has: derived ones, those of explanations, losses of a first attempt.
+NOT_IN_DOCUMENTS = re.compile(
+    r"standard deviation of residuals|scales the standard errors|correlations above|parameters?\)$|whose root|use \d of"
+    r"|of the draws are from|saved for the backward|so the standard error is|^Complete:|^global m|^\d+ +\S+$|^order:"
+    r"|^standard errors: |, bias \d+ |uses: |^To evaluate|norm scales"
+)
+
+
+def numbers_of(document: Any) -> Iterator[float]:
+    """Yield all numbers of a document, also those in its texts and keys."""
+    if isinstance(document, dict | list):
+        for part in [*document, *document.values()] if isinstance(document, dict) else document:
+            yield from numbers_of(part)
+    elif isinstance(document, str):
+        yield from (float(found.replace(",", "").replace("−", "-")) for found in NUMBER.findall(document))
+    elif document is not None:
+        yield float(document)
+
+
+def is_rounded(text: str, numbers: Sequence[float]) -> bool:
+    """Whether a text is a rounding of one of some numbers, or of one in per cent; signs may be those of a formula."""
+    digits, _, exponent = text.replace(",", "").lstrip("-−").partition("e")
+    unit = float(f"1e{int(exponent or 0) - len(digits.partition('.')[2])}")
+    size = float(f"{digits}e{exponent or 0}")
+    return any(abs(abs(number) * scale - size) <= 0.501 * unit for number in numbers for scale in (1, 100))
+
+
+@pytest.mark.parametrize("topic", ["gradients", "tracing", "fits", "likelihoods", "comparing", "models", "solving"])
+def test_numbers_of_reports_are_in_their_documents(topic: str, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(models)
+    writing = ("COLUMNS", "--json", "--format", " -o ", "--plot", ":", "--save")  # files and drawings, and ranges
+    commands = [command for command, _ in read_topic(topic) if not any(word in command for word in writing)]
+    for command in evenly_spread_part(commands):
+        words = shlex.split(command)[1:]
+        text, document = run_cli(words), run_cli([*words, "--json"])
+        if text.status == document.status == 0:
+            numbers = [*numbers_of([json.loads(line) for line in document.splitlines()]), *numbers_of(command)]
+            lines = [line for line in text.splitlines() if not NOT_IN_DOCUMENTS.search(line.strip())]
+            missing = [
+                (line, found) for line in lines for found in NUMBER.findall(line) if not is_rounded(found, numbers)
+            ]
+            assert not missing, command
 
 
 def test_every_topic_is_checked() -> None:
