@@ -46,6 +46,13 @@ _VALUES: dict[str, Values] = {
         "--validation": "0.25", "--huber-delta": "0.5", "--family": "gaussian", "--lr": "0.05", "--output": "o.csv",
     },
     "solve": _RANGES, "minimize": _RANGES,
+    "compare": {
+        "--sigma": "s", "--weights": "n", "--loss": "huber", "--huber-delta": "0.5", "--scale": "2", "--folds": "3",
+        "--seed": "7", "--family": "poisson", "--absolute-sigma": None, "--prior": "a ~ normal(0, 1)", "--digits": "3",
+        "--json": None,
+    },
+    "lesson": {"--output": "o.html", "--json": None, "--digits": "3", "--course": None},
+    "data": {"--json": None},
     "check": {"--json": None, "--wrt": "y", "--set": "q=2"},
     "export": {"--hessian": None, "--json": None, "--name": "g", "--to": "js", "--value-only": None, "--wrt": "x"},
 }  # fmt: skip
@@ -57,11 +64,15 @@ _FORMS = {
     "grad x*sin(y) --x 0:1.5:3 --y 3.5": "",
     "grad x*sin(y) --x 1..2.5 --y 3.5": "",
     "grad x*sin(y) --x 2.5+-0.1 --y 3.5+-0.1": "",
+    "trace x*sin(y) --x 2.5 --y 3.5": "",
     "trace x*sin(y) --x 2.5 --y 3.5 --paths": "",
     "trace x*sin(y)*2 --x 2.5 --y 3.5 --format svg": "--fold",
     "trace x*sin(y) --x 2.5 --y 3.5 --format latex": "",
     "trace 'y ~ a + b*x' d.csv --row 3 --a 2.7 --b 0.3": "",
     "trace m.json d.csv --row 3": "",
+    "compare 'y ~ a + b*x' 'y ~ a + b*x + c*n' d.csv": "",
+    "lesson chain": "",
+    "data d.csv": "",
     "predict m.json d.csv": "",
     "predict m.json --x 2 --n 2": "",
     "predict m.json --inverse x --y 5 --n 2": "",
@@ -105,7 +116,9 @@ def _outcome(words: list[str], folder: Path, form: str = "") -> tuple[object, ..
     return (output.status, written) if "--output" in form else (output.status, str(output), output.stderr, written)
 
 
-@pytest.mark.parametrize("form", _FORMS)
+@pytest.mark.parametrize(
+    "form", [pytest.param(form, marks=[pytest.mark.slow] if form.startswith("compare") else []) for form in _FORMS]
+)
 def test_an_option_has_an_effect_or_is_refused(form: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     line = shlex.split(form)
@@ -114,6 +127,8 @@ def test_an_option_has_an_effect_or_is_refused(form: str, folder: Path, monkeypa
     for flag, words in _options(form).items():
         assert _outcome([*line, *words], folder, form) != base, flag
 
+
+_SLOW = ("train", "compare", "predict m.json --inverse")
 
 # Options without an effect beside another one, and the reason.
 _WITHOUT_EFFECT = {
@@ -126,6 +141,7 @@ _WITHOUT_EFFECT = {
     ("--family", "--json"): "the normal family is the default",
     ("--family", "--output"): "the normal family is the default",
     ("--weights", "--loss"): "the line of the smallest absolute errors may go through the same two rows",
+    ("--wrt", "--paths"): "the gradient is shown for the variable whose paths are shown",
     ("--hide-constants", "--only"): "a variable's ancestors are no constants",
 }
 
@@ -133,7 +149,7 @@ _WITHOUT_EFFECT = {
 @pytest.mark.parametrize(
     "form",
     [
-        pytest.param(form, marks=[pytest.mark.slow] if form.startswith(("train", "predict m.json --inverse")) else [])
+        pytest.param(form, marks=[pytest.mark.slow] if form.startswith(_SLOW) else [])
         for form in _FORMS
         if "--output" not in form  # the one of which shows estimates only, which may be equal
     ],
