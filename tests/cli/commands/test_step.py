@@ -20,8 +20,10 @@ from typing import Any
 import pytest
 
 from autodiff_cli.cli import terminal as terminal_module
+from autodiff_cli.cli import trace
 from autodiff_cli.cli.terminal import Key, decode_keys
 from autodiff_cli.cli.terminal import Terminal as FullScreen
+from autodiff_cli.explain.record import Trace
 from tests.support import run_cli
 
 AUTODIFF = str(Path(sys.executable).with_name("autodiff"))
@@ -313,6 +315,15 @@ def test_step_excludes_what_is_not_for_a_terminal(options: list[str]) -> None:
     output = run_cli([*LINE, "--step", *options])
     assert (output.status, output) == (2, "")
     assert output.stderr.startswith("error: --step cannot be combined with --")
+
+
+def test_steps_in_a_terminal_have_the_warnings_of_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Trace] = []
+    monkeypatch.setattr(trace, "step_through", lambda _, found, **_others: bool(shown.append(found)))
+    report = run_cli("trace exp(x)/x --x 1+-0.9 --step")
+    (found,) = shown
+    assert [warning.kind for warning in found.warnings] == ["nonlinear"]
+    assert f"nonlinear: {found.warnings[0].message}" in report
 
 
 # fmt: off
