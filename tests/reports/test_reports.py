@@ -6,6 +6,7 @@ A change that means to change reports renews them by `python -m tests.reports`.
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from autodiff_cli.backends import numpy_backend, selection
 from autodiff_cli.backends.llvm import backend as llvm_backend
@@ -199,6 +201,64 @@ def test_numbers_of_reports_are_in_their_documents(topic: str, models: Path, mon
                 (line, found) for line in lines for found in NUMBER.findall(line) if not is_rounded(found, numbers)
             ]
             assert not missing, command
+
+
+def fits_in(document: Any) -> Iterator[dict[str, Any]]:
+    """Yield the documents of fits in a document."""
+    if isinstance(document, dict | list):
+        if isinstance(document, dict) and {"parameters", "loss", "rows"} <= document.keys():
+            yield document
+        for part in document.values() if isinstance(document, dict) else document:
+            yield from fits_in(part)
+
+
+def check_figures(fit: dict[str, Any]) -> None:
+    """The figures of a fit follow from each other, by one distribution: Student's or the normal one."""
+    level, by_normal, by_student = fit.get("confidence", {}).get("level"), {}, {}
+    shown: dict[Any, float] = {}
+    for name, error in fit.get("stderr", {}).items():
+        if not isinstance(error, float) or not error:
+            continue
+        value, ratio = fit["parameters"][name], fit.get("t_values", {}).get(name)
+        if fit.get("covariance"):
+            assert fit["covariance"][name][name] == pytest.approx(error**2, rel=1e-6)
+        assert ratio is None or ratio == pytest.approx(value / error, rel=1e-6)
+        distributions = ((by_normal, stats.norm), *([(by_student, stats.t(fit["dof"]))] if fit.get("dof") else []))
+        for ends, distribution in distributions:
+            half = distribution.ppf((1 + level) / 2) * error if level else 0.0
+            ends |= {
+                (name, "p"): 2 * distribution.sf(abs(value / error)),
+                (name, 0): value - half,
+                (name, 1): value + half,
+            }
+        shown |= {(name, "p"): fit["p_values"][name]} if fit.get("p_values", {}).get(name) is not None else {}
+        shown |= {(name, k): end for k, end in enumerate(fit.get("confidence", {}).get(name) or ())}
+    if shown and not fit.get("draws") and "posterior" not in fit:
+        close = [{key: ends[key] for key in shown} for ends in (by_normal, by_student) if ends]
+        assert any(shown == pytest.approx(ends, rel=1e-5, abs=1e-9) for ends in close)
+    figures = {name: fit.get(name) for name in ("rss", "dof", "reduced_chi_squared", "aic", "log_likelihood", "bic")}
+    if all(figures[name] is not None for name in ("rss", "reduced_chi_squared")):
+        assert fit["reduced_chi_squared"] == pytest.approx(fit["rss"] / fit["dof"], rel=1e-6)
+    if all(figures[name] is not None for name in ("aic", "log_likelihood")):
+        count = fit["aic"] / 2 + fit["log_likelihood"]
+        assert count == pytest.approx(round(count), abs=1e-6)
+        if fit["bic"] is not None:
+            rows = math.exp((fit["bic"] + 2 * fit["log_likelihood"]) / count)
+            assert rows == pytest.approx(round(rows), rel=1e-6)
+        if isinstance(fit.get("aicc"), float) and fit["bic"] is not None:
+            assert fit["aicc"] == pytest.approx(fit["aic"] + 2 * count * (count + 1) / (rows - count - 1), rel=1e-6)
+
+
+@pytest.mark.parametrize("topic", ["fits", "likelihoods", "comparing", "models", "descents"])
+def test_figures_of_a_fit_follow_from_each_other(topic: str, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(models)
+    commands = [command for command, _ in read_topic(topic) if not re.search("COLUMNS| -o |--save|--log", command)]
+    for command in evenly_spread_part(commands):
+        words = shlex.split(command)[1:]
+        output = run_cli([*words, *([] if "--json" in words else ["--json"])])
+        for line in output.splitlines() if output.status == 0 else ():
+            for fit in fits_in(json.loads(line)):
+                check_figures(fit)
 
 
 def test_every_topic_is_checked() -> None:
