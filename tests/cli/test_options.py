@@ -545,6 +545,19 @@ def test_a_variable_may_be_named_like_an_option_of_another_command() -> None:
     assert "did you mean --json?" in run_cli("grad x --x 2 --format json").stderr
 
 
+@each(
+    "option, text, meant",
+    [
+        ("--lr", "5%", "0.05"), ("--lr", "0,5", "0.5"), ("--confidence", "95%", "0.95"), ("--l2", "1,5", "1.5"),
+        ("--epochs", "12.0", "12"), ("--epochs", "1,000", "1000"), ("--epochs", "50%", None), ("--seed", "x", None),
+    ],
+)  # fmt: skip
+def test_a_number_of_another_form_is_suggested_with_its_value(option: str, text: str, meant: str | None) -> None:
+    said = run_cli(["train", "y ~ a*x", "d.csv", option, text]).stderr.splitlines()[0]
+    assert said.startswith(f"error: {option} takes a ")
+    assert said.partition("did you mean ")[2] == (f"{meant}?" if meant else "")
+
+
 FIT = "train 'y ~ KA + KB*K'"
 KELVIN = "\u212a"  # the sign of the unit, which is another character for the letter K
 NAMED_LINES = [
