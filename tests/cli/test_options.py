@@ -558,6 +558,12 @@ def test_a_number_of_another_form_is_suggested_with_its_value(option: str, text:
     assert said.partition("did you mean ")[2] == (f"{meant}?" if meant else "")
 
 
+def test_words_after_two_dashes_are_never_options() -> None:
+    assert "value = -2\n" in run_cli(["grad", "--h", "2", "--", "-h"])
+    assert run_cli(["grad", "--", "--help"]).startswith("d/dhelp = 1\n")  # minus minus help
+    assert run_cli(["grad", "--h", "2", "-h"]).startswith("Usage: autodiff grad")
+
+
 FIT = "train 'y ~ KA + KB*K'"
 KELVIN = "\u212a"  # the sign of the unit, which is another character for the letter K
 NAMED_LINES = [
