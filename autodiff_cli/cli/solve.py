@@ -10,7 +10,7 @@ from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import EXPR, IMPLICIT, Call, command, output_option
 from autodiff_cli.cli.environment import BadInput, ExitStatus, Output
 from autodiff_cli.language.errors import MissingValueError, format_names
-from autodiff_cli.options import CheckedOptions, at_least, between, option
+from autodiff_cli.options import CheckedOptions, at_least, between, exclusive, option
 from autodiff_cli.solving import MAX_BOXES
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class SearchOptions(CheckedOptions):
     implicit: bool = IMPLICIT
 
 
-@command(options=SearchOptions)
+@command(*exclusive("plot", ["json"]), options=SearchOptions)
 def solve(call: Call, expression: str = EXPR, *, options: SearchOptions) -> Output:
     """Find all zeros of a formula in a box, and prove each.
 
@@ -56,7 +56,7 @@ def solve(call: Call, expression: str = EXPR, *, options: SearchOptions) -> Outp
     return Output(solution_report(solutions.solve(problem), problem if options.plot else None))
 
 
-@command(options=SearchOptions)
+@command(*exclusive("plot", ["json"]), options=SearchOptions)
 def minimize(call: Call, expression: str = EXPR, *, options: SearchOptions) -> Output:
     """Find the global minimum of a formula in a box and all its stationary points, with proof.
 
@@ -75,7 +75,7 @@ def minimize(call: Call, expression: str = EXPR, *, options: SearchOptions) -> O
     return _optimum_output(call, expression, options, is_maximum=False)
 
 
-@command(options=SearchOptions)
+@command(*exclusive("plot", ["json"]), options=SearchOptions)
 def maximize(call: Call, expression: str = EXPR, *, options: SearchOptions) -> Output:
     """Find the global maximum of a formula in a box and all its stationary points, with proof.
 

@@ -481,7 +481,7 @@ class GrowingArray:
 
     def finish(self) -> NDArray[Any]:
         """Return the array. No more parts can be added."""
-        if self._is_own and len(self._values) > self._count:
+        if len(self._values) > self._count:
             self._values.resize(self._count, refcheck=False)
         return self._values
 

@@ -397,7 +397,7 @@ class DataSource:
         self.streamed: StreamedColumns | None = None
         first = files[0]
         shown, rest = ", ".join(file.name for file in files[:_MAX_NAMES_SHOWN]), len(files) - _MAX_NAMES_SHOWN
-        self.name = shown if rest <= 0 else f"{shown} and {rest} more files"
+        self.name = shown if rest <= 0 else f"{shown} and {pluralize(rest, 'more file')}"
         self._has_same_order = all(file.header == first.header for file in files)
         owners = {name: file for file in reversed(files) for name in reversed(file.names)}
         self.common_names = [name for name in first.names if all(name in file.parsers for file in files)]

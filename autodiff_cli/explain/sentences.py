@@ -234,8 +234,8 @@ def _unary_choice_phrase(op: Op, is_scalar: bool) -> Phrase:
         flat: Phrase = (f"{title} blocks its adjoint at every element: the slope there is 0",)
     else:
         passes = (f"{title} passes its adjoint on",)
-        inactive: Phrase = (Cases("truth", ((": the unit is inactive at this input",), ("",))),) if op.can_die else ()
-        off: Phrase = (f"{title} is flat at ", Slot("value"), " and blocks its adjoint", *inactive)
+        inactive = Cases("truth", ((": the unit is inactive at this input",), ("",)))
+        off: Phrase = (f"{title} is flat at ", Slot("value"), " and blocks its adjoint", inactive)
         at_kink = (f"{title} has a kink at ", Slot("value"), f": {op.kink_note}, so its adjoint is blocked")
         flat = (Cases("kink", (off, at_kink)),)
     return (Cases("chosen", (flat, passes, passes)),)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from autodiff_cli.algebra.simplify import Sign, sign_of, simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape, infer_shapes, topological_order
@@ -146,3 +149,12 @@ def test_sharing_takes_elements_out_of_arrays_that_are_written_out() -> None:
     assert to_text(element) == "sin(x)*y + x^2"
     (row,) = share([read("[[x, y], [y, x]][1]").output])
     assert to_text(row) == "[y, x]"
+
+
+def test_products_with_small_numbers_keep_every_bit() -> None:
+    """Only powers of two may change places: 6*(7*x) is not 42*x."""
+    x = np.linspace(0.1, 1, 40)
+    for a, b in itertools.product(range(2, 12), repeat=2):
+        (simple,) = simplify([read(f"{a}*({b}*x)").output])
+        (found,) = evaluate([simple], {"x": x}, backend="numpy")
+        np.testing.assert_array_equal(found, a * (b * x))

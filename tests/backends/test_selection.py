@@ -70,6 +70,8 @@ def test_what_would_take_long_to_compile_is_left_to_numpy() -> None:
     sizes = {"W": (1000, 1000), "v": (1000,)}
     graphs = RowGraphs([read("W: 1000x1000; v: 1000; sum(W @ v)*x").output], {"x"}, sizes)
     assert choose_backend("auto", None, graphs, 1_000_000).name == "llvm"  # wide layers are loops
+    graphs = RowGraphs([read("v: 3000; sum(outer(v, v)*x)").output], {"x"}, {"v": (3000,)})
+    assert choose_backend("auto", None, graphs, 1_000_000).name == "numpy"  # intermediates of nine million numbers
     graphs = RowGraphs([read("+".join(f"sin({k}*x)" for k in range(2000))).output], {"x"})
     assert choose_backend("auto", None, graphs, 1_000_000).name == "numpy"
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping
+from itertools import combinations
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
 from autodiff_cli.cli.command_line import find_command
+from tests.each import evenly_spread_part
 from tests.support import run_cli
 
 Values: TypeAlias = Mapping[str, str | None]  # a value for each option that changes results; None for flags
@@ -44,6 +47,13 @@ _VALUES: dict[str, Values] = {
         "--validation": "0.25", "--huber-delta": "0.5", "--family": "gaussian", "--lr": "0.05", "--output": "o.csv",
     },
     "solve": _RANGES, "minimize": _RANGES,
+    "compare": {
+        "--sigma": "s", "--weights": "n", "--loss": "huber", "--huber-delta": "0.5", "--scale": "2", "--folds": "3",
+        "--seed": "7", "--family": "poisson", "--absolute-sigma": None, "--prior": "a ~ normal(0, 1)", "--digits": "3",
+        "--json": None,
+    },
+    "lesson": {"--output": "o.html", "--json": None, "--digits": "3", "--course": None},
+    "data": {"--json": None},
     "check": {"--json": None, "--wrt": "y", "--set": "q=2"},
     "export": {"--hessian": None, "--json": None, "--name": "g", "--to": "js", "--value-only": None, "--wrt": "x"},
 }  # fmt: skip
@@ -55,11 +65,15 @@ _FORMS = {
     "grad x*sin(y) --x 0:1.5:3 --y 3.5": "",
     "grad x*sin(y) --x 1..2.5 --y 3.5": "",
     "grad x*sin(y) --x 2.5+-0.1 --y 3.5+-0.1": "",
+    "trace x*sin(y) --x 2.5 --y 3.5": "",
     "trace x*sin(y) --x 2.5 --y 3.5 --paths": "",
     "trace x*sin(y)*2 --x 2.5 --y 3.5 --format svg": "--fold",
     "trace x*sin(y) --x 2.5 --y 3.5 --format latex": "",
     "trace 'y ~ a + b*x' d.csv --row 3 --a 2.7 --b 0.3": "",
     "trace m.json d.csv --row 3": "",
+    "compare 'y ~ a + b*x' 'y ~ a + b*x + c*n' d.csv": "",
+    "lesson chain": "",
+    "data d.csv": "",
     "predict m.json d.csv": "",
     "predict m.json --x 2 --n 2": "",
     "predict m.json --inverse x --y 5 --n 2": "",
@@ -85,23 +99,75 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("form", _FORMS)
-def test_an_option_has_an_effect_or_is_refused(form: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-
-    def outcome(words: list[str]) -> tuple[object, ...]:
-        output = run_cli(words)
-        written = [path.read_text() for path in sorted(folder.glob("o.*"))]
-        for path in folder.glob("o.*"):
-            path.unlink()
-        return (output.status, written) if "--output" in rest else (output.status, str(output), output.stderr, written)
-
+def _options(form: str) -> dict[str, list[str]]:
+    """The options of a form that have an effect there, each with its words."""
     name, *rest = shlex.split(form)
     typed = {**_VALUES[name], **_READING}
     flags = [flag for each in find_command(name).options.values() for flag in each.option.flags if flag in typed]
-    base = outcome([name, *rest])
+    values = {flag: typed[flag] for flag in flags if flag not in [*rest, *_FORMS[form].split()]}
+    return {flag: [flag, *([] if value is None else [value])] for flag, value in values.items()}
+
+
+def _outcome(words: list[str], folder: Path, form: str = "") -> tuple[Any, ...]:
+    """What a command says and writes; only what it writes if its form is to write a file."""
+    output = run_cli(words)
+    written = [path.read_text() for path in sorted(folder.glob("o.*"))]
+    for path in folder.glob("o.*"):
+        path.unlink()
+    return (output.status, written) if "--output" in form else (output.status, str(output), output.stderr, written)
+
+
+@pytest.mark.parametrize(
+    "form", [pytest.param(form, marks=[pytest.mark.slow] if form.startswith("compare") else []) for form in _FORMS]
+)
+def test_an_option_has_an_effect_or_is_refused(form: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    line = shlex.split(form)
+    base = _outcome(line, folder, form)
     assert base[0] == 0, base
-    for flag in dict.fromkeys(flags):
-        if flag not in [*rest, *_FORMS[form].split()]:
-            value = typed[flag]
-            assert outcome([name, *rest, flag, *([] if value is None else [value])]) != base, flag
+    for flag, words in _options(form).items():
+        assert _outcome([*line, *words], folder, form) != base, flag
+
+
+_FEW_PAIRS = 25  # all of which are tried in every run
+_SLOW = ("train", "compare", "predict m.json --inverse")
+
+# Options without an effect beside another one, and the reason.
+_WITHOUT_EFFECT = {
+    ("--digits", "--json"): "JSON has all digits",
+    ("--digits", "--output"): "files have all digits",
+    ("--digits", "--precision"): "all digits of the precision are shown",
+    ("--digits", "--tape"): "the tape lists sizes, no values",
+    ("--precision", "--digits"): "more digits than are shown are proven",
+    ("--confidence", "--loss"): "absolute errors have no standard errors",
+    ("--family", "--l2"): "the normal family is the default",
+    ("--family", "--json"): "the normal family is the default",
+    ("--family", "--output"): "the normal family is the default",
+    ("--weights", "--loss"): "the line of the smallest absolute errors may go through the same two rows",
+    ("--wrt", "--paths"): "the gradient is shown for the variable whose paths are shown",
+    ("--hide-constants", "--only"): "a variable's ancestors are no constants",
+}
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param(form, marks=[pytest.mark.slow] if form.startswith(_SLOW) else [])
+        for form in _FORMS
+        if "--output" not in form  # the one of which shows estimates only, which may be equal
+    ],
+)
+def test_two_options_have_both_effects_or_are_refused(form: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    line = shlex.split(form)
+    options = {flag: words for flag, words in _options(form).items() if flag not in _READING}
+    alone = {flag: _outcome([*line, *words], folder) for flag, words in options.items()}
+    accepted = [flag for flag in options if alone[flag][0] == 0]
+    pairs = [*combinations(accepted, 2)]
+    for pair in pairs if len(pairs) <= _FEW_PAIRS else evenly_spread_part(pairs):
+        both = _outcome([*line, *options[pair[0]], *options[pair[1]]], folder)
+        for one, other in (pair, pair[::-1]):
+            assert both != alone[other] or (one, other) in _WITHOUT_EFFECT, f"{one} beside {other}"
+        if both[0] == 0 and "--json" in pair:
+            _, printed, _, written = both
+            assert any(text.startswith("{") and json.loads(text.splitlines()[0]) for text in (printed, *written)), pair

@@ -543,3 +543,63 @@ def test_an_option_of_another_command_is_named_with_that_command(
 def test_a_variable_may_be_named_like_an_option_of_another_command() -> None:
     assert run_cli("grad by*bootstrap --by 2 --bootstrap 3 --json").json["gradient"] == {"by": 3, "bootstrap": 2}
     assert "did you mean --json?" in run_cli("grad x --x 2 --format json").stderr
+
+
+@each(
+    "option, text, meant",
+    [
+        ("--lr", "5%", "0.05"), ("--lr", "0,5", "0.5"), ("--confidence", "95%", "0.95"), ("--l2", "1,5", "1.5"),
+        ("--epochs", "12.0", "12"), ("--epochs", "1,000", "1000"), ("--epochs", "50%", None), ("--seed", "x", None),
+    ],
+)  # fmt: skip
+def test_a_number_of_another_form_is_suggested_with_its_value(option: str, text: str, meant: str | None) -> None:
+    said = run_cli(["train", "y ~ a*x", "d.csv", option, text]).stderr.splitlines()[0]
+    assert said.startswith(f"error: {option} takes a ")
+    assert said.partition("did you mean ")[2] == (f"{meant}?" if meant else "")
+
+
+def test_words_after_two_dashes_are_never_options() -> None:
+    assert "value = -2\n" in run_cli(["grad", "--h", "2", "--", "-h"])
+    assert run_cli(["grad", "--", "--help"]).startswith("d/dhelp = 1\n")  # minus minus help
+    assert run_cli(["grad", "--h", "2", "-h"]).startswith("Usage: autodiff grad")
+
+
+FIT = "train 'y ~ KA + KB*K'"
+KELVIN = "\u212a"  # the sign of the unit, which is another character for the letter K
+NAMED_LINES = [
+    f"{FIT} d.csv --weights KN", f"{FIT} d.csv --sigma KS --x-sigma K=KS", f"{FIT} d.csv --fix KA=2 --KB 1",
+    f"{FIT} d.csv --bounds KA=2:2.1", f"{FIT} d.csv --prior 'KA ~ normal(0, 1)'", f"{FIT} d.csv --derive KC=KA*2",
+    f"{FIT} d.csv --by KG", f"{FIT} d.csv --where 'K > 1'", f"{FIT} d.csv --column KB=KN --KA 1",
+    "train 'y ~ KA + KB*K + KU[KG]' d.csv --laplace KU --prior 'KU[KG] ~ normal(0, 0.5)'",
+    f"{FIT} d.csv --loss huber --weights KN --save m.json && trace m.json d.csv --row 3",
+    f"{FIT} d.csv --loss huber --sigma KS --save m.json && predict m.json --K 4",
+    f"{FIT} d.csv --save m.json && predict m.json --inverse K --y 4 && export m.json --to c --wrt K",
+    "compare 'y ~ KA + KB*K' 'y ~ KA' d.csv --sigma KS",
+    "grad K*KA --K 2 --KA 3 --wrt K", "grad K*KA --K 2+-0.1 --KA 3+-0.1 --correlation K,KA=0.5",
+    "grad K*KA --at d.csv --KA 2 --sigma K=KS", "grad K*KA --K 2 --KA 3 --direction K=1,KA=2",
+    "grad 'KC=K*KA; KC' --K 2 --KA 3 --jacobian --outputs KC", "grad 'sin(K)' --set K=2",
+    "trace K*KA --K 2 --KA 3 --paths K", "trace K*KA --K 2 --KA 3 --format svg --highlight K --only KA",
+    "solve K^2-2 --K 0..3", "export K*KA --to c --wrt K", "check K*KA --K 2 --KA 3 --wrt KA",
+]  # fmt: skip
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("lines", NAMED_LINES)
+def test_names_in_options_may_be_in_any_form_of_unicode(
+    lines: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [(k / 3, 2 + k / 2 + k * 7 % 5 / 9, 0.1 + k % 3 / 20, "ab"[k % 2], k % 4 + 1) for k in range(16)]
+    text = "".join(",".join(map(str, row)) + "\n" for row in rows)
+    (tmp_path / "d.csv").write_text(f"K,y,KS,KG,KN\n{text}")
+    first, *others = map(shlex.split, lines.split(" && "))
+
+    def outputs(words: list[str]) -> list[tuple[int, str]]:
+        every = [run_cli(line) for line in (words, *others)]
+        return [(output.status, output.replace(KELVIN, "K")) for output in every]
+
+    plain = outputs(first)
+    assert plain[0][0] == 0
+    for k, word in enumerate(first):
+        if "K" in word:
+            assert outputs([*first[:k], word.replace("K", KELVIN), *first[k + 1 :]]) == plain, word

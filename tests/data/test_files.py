@@ -178,6 +178,15 @@ def test_missing_files_and_directories(tmp_path: Path) -> None:
         DataFile(str(tmp_path))
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
+def test_files_beyond_the_first_three_are_counted_in_messages(count: int, tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"{k}.csv") for k in range(count)]
+    for path in paths:
+        Path(path).write_text("x,y\n1,2\n")
+    more = {4: " and 1 more file", 5: " and 2 more files"}.get(count, "")
+    assert open_data(paths).name == ", ".join(paths[:3]) + more
+
+
 def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import autodiff_cli as ad
+from autodiff_cli.cli.command_line import COMMANDS, find_command
 from autodiff_cli.ops import function_names
 from tests.each import each
 from tests.support import ROOT, run_cli
@@ -117,3 +118,19 @@ def test_every_public_name_is_on_the_page_of_python() -> None:
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     documented = re.findall(r"^\.\. auto\w+:: (\w+)$", page, re.M)
     assert sorted([*documented, "__version__"]) == sorted(ad.__all__)
+
+
+# Options of other programs, and examples of values.
+OTHER_OPTIONS = {"--group", "--quiet", "--no-compile", "--cases", "--peers", "--set-up", "--slow", "--exhaustive"}
+OTHER_OPTIONS |= {"--exp", "--mlp", "--operations"}
+
+
+def test_every_option_that_is_named_exists() -> None:
+    """In messages, help and documentation."""
+    options = {
+        flag for each in COMMANDS for option in find_command(each).options.values() for flag in option.option.flags
+    }
+    texts = [path for path in (ROOT / "autodiff_cli").rglob("*") if path.suffix in (".py", ".toml", ".txt")]
+    for path in [*texts, *PAGES]:
+        named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]{2,}", path.read_text(encoding="utf-8")))
+        assert named <= options | OTHER_OPTIONS | {"--help", "--version"}, path

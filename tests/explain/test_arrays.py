@@ -125,3 +125,20 @@ def test_the_numbers_of_both_passes_are_limited(
     monkeypatch.setattr(tracing, "MAX_NUMBERS", count - 1)
     with pytest.raises(ad.ExpressionError, match=f"both passes have {count} numbers, .* at most {count - 1} "):
         trace(ad.parse(text), point)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(W @ log(v))[0]",
+        "sum(where([1, 0] > 0, W @ log(v), 0))",
+        "max(W @ log(v))",
+        "sum(relu(W @ log(v)))",
+        "sum(where([1, 0] > 0, outer([1, 2], log(v)) @ v, 1))",
+    ],
+)
+def test_a_cause_is_found_through_operations_that_change_the_shape(text: str) -> None:
+    point = {"W": np.array([[1, 0, 2], [3, 4, 5]]), "v": np.array([-1, 1, 2])}
+    formula = ad.parse(text)
+    found = trace(formula, {name: point[name] for name in formula.variables})
+    assert [(warning.kind, found.labels[warning.node]) for warning in found.warnings] == [("domain", "log(v)")]

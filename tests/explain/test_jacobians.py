@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from autodiff_cli.explain.operations import cross_entropy_above, cross_entropy_a
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from tests.each import examples
+from tests.support import run_cli
 
 VECTORS = st.lists(st.floats(-3, 3), min_size=2, max_size=5)
 
@@ -34,6 +37,12 @@ def test_a_jacobian_has_the_shapes_of_output_and_input() -> None:
     found = trace(parse("M: 2x3; sum(softmax(M)^2) + norm(M)"), {"M": np.arange(6.0).reshape(2, 3)})
     shapes = {found.labels[i]: jacobian(found, i).shape for i in range(len(found.tape)) if has_jacobian(found, i)}
     assert shapes == {"softmax(M)": (2, 3, 2, 3), "norm(M)": (2, 3)}
+
+
+def test_large_derivatives_are_drawn_under_their_name() -> None:
+    for text, size, names in (("max(softmax(v))", 8, ["Jacobian"]), ("2*norm(v)", 60, ["slope"])):
+        report = run_cli(["trace", text, "--v", str([*range(size)])])
+        assert re.findall(r"^ +([A-Za-z]+) +\|", report.partition("backward pass")[2], re.M) == names
 
 
 @examples(30)

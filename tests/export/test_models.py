@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from autodiff_cli.export import models
 from autodiff_cli.export.languages import EXPORTERS
 from autodiff_cli.export.models import onnx_model, prediction_onnx, prediction_source
 from autodiff_cli.export.program import ExportError, ExportOptions
@@ -244,6 +245,15 @@ def test_what_cannot_be_written(model: str, target: str, words: str) -> None:
     else:
         with pytest.raises(ExportError, match=words):
             prediction_source(fit, target, ExportOptions("f"))
+
+
+def test_source_code_has_a_limited_number_of_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = fitted("y ~ dense(x, 2)[0] + a", epochs=1)
+    monkeypatch.setattr(models, "MAX_SOURCE_PARAMETERS", 5)
+    assert "def f(" in prediction_source(fit, "python", ExportOptions("f"))
+    monkeypatch.setattr(models, "MAX_SOURCE_PARAMETERS", 4)
+    with pytest.raises(ExportError, match="the model has 5 parameters; source code has at most 4: use --to onnx"):
+        prediction_source(fit, "python", ExportOptions("f"))
 
 
 def test_variables_of_a_model_are_chosen_in_backticks(tmp_path: Path) -> None:

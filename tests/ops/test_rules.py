@@ -298,3 +298,28 @@ def test_slopes_of_helpers_are_those_of_their_expansions() -> None:
                 assert found == pytest.approx(wanted, rel=1e-8, abs=1e-12), (op.name, at)
                 tried += 1
     assert tried > 20
+
+
+@each(
+    "op",
+    [op for op in all_ops() if not op.is_structural and not op.symbol and op.min_inputs <= 3],
+    ids=lambda op: op.name,
+    quick=lambda op: op.name in ("erf", "erfinv", "voigt"),  # the rules of which have the number π
+)
+def test_variables_with_the_names_of_numbers_are_not_those_of_rules(op: Op) -> None:
+    names = ("pi", "e", "x")[: op.min_inputs]
+    formula = parse(f"{op.name}({', '.join(names)})", names)
+    point = dict(zip(names, (0.7, 0.4, 1.3), strict=False))
+    for name, slope in formula.grad(**point).items():
+        derivative = formula.derivative(name)
+        found = derivative(**{each: point[each] for each in derivative.variables})
+        np.testing.assert_allclose(found, slope, rtol=1e-9, atol=1e-12)
+
+
+@each("name", LOG_DENSITIES)
+def test_log_densities_of_what_is_unknown_are_unknown(name: str) -> None:
+    """Also outside of the support."""
+    names = "xabc"[: len(LOG_DENSITIES[name][1])]
+    density = parse(f"{name}_logpdf({', '.join(names)})")
+    for x, unknown in itertools.product((-1.0, 0.5, 3.0), names):
+        assert math.isnan(density({**dict(zip(names, (x, 1.0, 2.0, 3.0), strict=False)), unknown: math.nan}))

@@ -38,6 +38,7 @@ def test_columns_of_numbers_of_labels_and_of_whole_numbers(count: int) -> None:
     text = csv_rows(None, columns)
     found = [*csv.reader(io.StringIO(text))]
     assert found == [[shortest_text(k / 7), str(k), ("a", "b,c", 'd"e')[k % 3]] for k in range(count)]
+    assert csv_rows(None, columns[:1], "{:.2f}".format) == "".join(f"{k / 7:.2f}\n" for k in range(count))
 
 
 def test_predictions_stand_beside_their_rows_whatever_the_blocks_of_both() -> None:

@@ -13,6 +13,7 @@ from autodiff_cli.language.errors import escape_controls
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.render.formatting import LOOKALIKE_ERRORS, display_width, shorten_middle, single_line
+from tests.support import run_cli
 from tests.texts import CHARACTERS, grouped_texts
 
 
@@ -107,3 +108,12 @@ def test_what_is_left_out_of_a_long_text_is_counted() -> None:
     assert shorten_middle("x" * 30, 10) == "x" * 30  # a note as long as what it stands for says less
     assert shorten_middle("x" * 10, 10) == "x" * 10
     assert shorten_middle("x" * 30, None) == "x" * 30
+
+
+def test_values_stand_below_each_other_beside_names_of_any_width() -> None:
+    for command in ("grad", "trace", "grad --mode forward"):
+        name, *options = command.split()
+        text = run_cli([name, "温度*é*ab", "--温度", "2", "--é", "3", "--ab", "4", *options])
+        slopes = [line for line in text.splitlines() if line.startswith("  d/d")]
+        assert len(slopes) == 3
+        assert len({display_width(line.partition(" = ")[0]) for line in slopes}) == 1

@@ -5,9 +5,16 @@ A change that means to change reports renews them by `python -m tests.reports`.
 
 from __future__ import annotations
 
+import json
+import math
+import re
+import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from scipy import stats
 
 from autodiff_cli.backends import numpy_backend, selection
 from autodiff_cli.backends.llvm import backend as llvm_backend
@@ -19,6 +26,7 @@ from autodiff_cli.training.objective import kernels, objective
 from autodiff_cli.training.result import prediction
 from tests.each import amount, evenly_spread_part
 from tests.reports.commands import TOPICS, difference, read_topic, report, write_data, write_models
+from tests.support import run_cli
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +156,132 @@ def test_sizes_of_blocks_change_no_report(models: Path, monkeypatch: pytest.Monk
             if change := difference(report(command, models), stored):
                 changed.append(f"$ {command}\n{change}")
     assert not changed, "\n".join(changed)
+
+
+NUMBER = re.compile(r"(?<![\w.<])(?<!e-)[-−]?\d+(?:,\d{3}(?!\d))*(?:\.\d+)?(?:e[-+]?\d+)?(?!\w)")
+# Lines of reports with numbers that no document has: derived ones, those of explanations, losses of a first attempt.
+NOT_IN_DOCUMENTS = re.compile(
+    r"standard deviation of residuals|scales the standard errors|correlations above|parameters?\)$|whose root|use \d of"
+    r"|of the draws are from|saved for the backward|so the standard error is|^Complete:|^global m|^\d+ +\S+$|^order:"
+    r"|^standard errors: |, bias \d+ |uses: |^To evaluate|norm scales"
+)
+
+
+def numbers_of(document: Any) -> Iterator[float]:
+    """Yield all numbers of a document, also those in its texts and keys."""
+    if isinstance(document, dict | list):
+        for part in [*document, *document.values()] if isinstance(document, dict) else document:
+            yield from numbers_of(part)
+    elif isinstance(document, str):
+        yield from (float(found.replace(",", "").replace("−", "-")) for found in NUMBER.findall(document))
+    elif document is not None:
+        yield float(document)
+
+
+def is_rounded(text: str, numbers: Sequence[float]) -> bool:
+    """Whether a text is a rounding of one of some numbers, or of one in per cent; signs may be those of a formula."""
+    digits, _, exponent = text.replace(",", "").lstrip("-−").partition("e")
+    unit = float(f"1e{int(exponent or 0) - len(digits.partition('.')[2])}")
+    size = float(f"{digits}e{exponent or 0}")
+    return any(abs(abs(number) * scale - size) <= 0.501 * unit for number in numbers for scale in (1, 100))
+
+
+@pytest.mark.parametrize("topic", ["gradients", "tracing", "fits", "likelihoods", "comparing", "models", "solving"])
+def test_numbers_of_reports_are_in_their_documents(topic: str, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(models)
+    writing = ("COLUMNS", "--json", "--format", " -o ", "--plot", ":", "--save")  # files and drawings, and ranges
+    commands = [command for command, _ in read_topic(topic) if not any(word in command for word in writing)]
+    for command in evenly_spread_part(commands):
+        words = shlex.split(command)[1:]
+        text, document = run_cli(words), run_cli([*words, "--json"])
+        if text.status == document.status == 0:
+            numbers = [*numbers_of([json.loads(line) for line in document.splitlines()]), *numbers_of(command)]
+            lines = [line for line in text.splitlines() if not NOT_IN_DOCUMENTS.search(line.strip())]
+            missing = [
+                (line, found) for line in lines for found in NUMBER.findall(line) if not is_rounded(found, numbers)
+            ]
+            assert not missing, command
+
+
+def fits_in(document: Any) -> Iterator[dict[str, Any]]:
+    """Yield the documents of fits in a document."""
+    if isinstance(document, dict | list):
+        if isinstance(document, dict) and {"parameters", "loss", "rows"} <= document.keys():
+            yield document
+        for part in document.values() if isinstance(document, dict) else document:
+            yield from fits_in(part)
+
+
+def check_figures(fit: dict[str, Any]) -> None:
+    """The figures of a fit follow from each other, by one distribution: Student's or the normal one."""
+    level, by_normal, by_student = fit.get("confidence", {}).get("level"), {}, {}
+    shown: dict[Any, float] = {}
+    for name, error in fit.get("stderr", {}).items():
+        if not isinstance(error, float) or not error:
+            continue
+        value, ratio = fit["parameters"][name], fit.get("t_values", {}).get(name)
+        if fit.get("covariance"):
+            assert fit["covariance"][name][name] == pytest.approx(error**2, rel=1e-6)
+        assert ratio is None or ratio == pytest.approx(value / error, rel=1e-6)
+        distributions = ((by_normal, stats.norm), *([(by_student, stats.t(fit["dof"]))] if fit.get("dof") else []))
+        for ends, distribution in distributions:
+            half = distribution.ppf((1 + level) / 2) * error if level else 0.0
+            ends |= {
+                (name, "p"): 2 * distribution.sf(abs(value / error)),
+                (name, 0): value - half,
+                (name, 1): value + half,
+            }
+        shown |= {(name, "p"): fit["p_values"][name]} if fit.get("p_values", {}).get(name) is not None else {}
+        shown |= {(name, k): end for k, end in enumerate(fit.get("confidence", {}).get(name) or ())}
+    if shown and not fit.get("draws") and "posterior" not in fit:
+        close = [{key: ends[key] for key in shown} for ends in (by_normal, by_student) if ends]
+        assert any(shown == pytest.approx(ends, rel=1e-5, abs=1e-9) for ends in close)
+    figures = {name: fit.get(name) for name in ("rss", "dof", "reduced_chi_squared", "aic", "log_likelihood", "bic")}
+    if all(figures[name] is not None for name in ("rss", "reduced_chi_squared")):
+        assert fit["reduced_chi_squared"] == pytest.approx(fit["rss"] / fit["dof"], rel=1e-6)
+    if all(figures[name] is not None for name in ("aic", "log_likelihood")):
+        count = fit["aic"] / 2 + fit["log_likelihood"]
+        assert count == pytest.approx(round(count), abs=1e-6)
+        if fit["bic"] is not None:
+            rows = math.exp((fit["bic"] + 2 * fit["log_likelihood"]) / count)
+            assert rows == pytest.approx(round(rows), rel=1e-6)
+        if isinstance(fit.get("aicc"), float) and fit["bic"] is not None:
+            assert fit["aicc"] == pytest.approx(fit["aic"] + 2 * count * (count + 1) / (rows - count - 1), rel=1e-6)
+
+
+@pytest.mark.parametrize("topic", ["fits", "likelihoods", "comparing", "models", "descents"])
+def test_figures_of_a_fit_follow_from_each_other(topic: str, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(models)
+    commands = [command for command, _ in read_topic(topic) if not re.search("COLUMNS| -o |--save|--log", command)]
+    for command in evenly_spread_part(commands):
+        words = shlex.split(command)[1:]
+        output = run_cli([*words, *([] if "--json" in words else ["--json"])])
+        for line in output.splitlines() if output.status == 0 else ():
+            for fit in fits_in(json.loads(line)):
+                check_figures(fit)
+
+
+def test_a_single_thing_is_in_the_singular() -> None:
+    verbs = {
+        "is",
+        "was",
+        "has",
+        "as",
+        "plus",
+        "minus",
+        "times",
+        "gives",
+        "uses",
+        "less",
+        "class",
+        "axis",
+        "pass",
+        "loss",
+    }
+    for topic in TOPICS:
+        for command, text in read_topic(topic):
+            found = re.findall(r"(?<![\w.,^*/+−-])(?<![-+*/^=] )1 (?:more )?([a-z]+s)\b", text)
+            assert {*found} <= others, (command, found)
 
 
 def test_every_topic_is_checked() -> None:

@@ -214,6 +214,14 @@ def test_losses_have_converged_if_a_series_has_little_left(loss: Callable[[int],
     assert not has_converged([loss(k) for k in range(10)])
 
 
+@each("changes", [(-0.1, 1e-9), (1e-9, -0.1), (0.1, -1e-9)])
+def test_a_loss_that_turns_has_not_converged(changes: tuple[float, float]) -> None:
+    """However little it changes on one of the sides."""
+    first, second = changes
+    losses = [1 + first * min(k, 45) + second * max(k - 45, 0) for k in range(51)]
+    assert not has_converged(losses)
+
+
 def test_of_many_epochs_the_last_tenth_shows_whether_the_loss_still_falls() -> None:
     assert not has_converged([1 - 0.001 * (k // 30) for k in range(1020)])
 

@@ -442,6 +442,7 @@ def test_parameters_on_a_bound_are_named(bounds: dict[str, Any]) -> None:
     on_bounds = {name for name, pair in bounds.items() if found.parameters[name] in pair}
     assert on_bounds
     assert on_bounds == {text.split("`")[1] for text in found.warnings if "ends on its" in text}
+    assert all("the standard errors of the other parameters assume" in text for text in found.warnings if "its" in text)
     assert {name for name, error in found.stderr.items() if error is None} == on_bounds
 
 
@@ -528,6 +529,17 @@ def test_the_marginal_likelihood_of_a_linear_model_is_a_multivariate_normal_dens
     differences = np.diff(np.array(values), axis=0)
     np.testing.assert_allclose(differences[:, 0], differences[:, 1], rtol=1e-9)
     check_gradient(found, np.random.default_rng(5).uniform(0.3, 1.3, len(found.names)))
+
+
+@each("options", [{}, {"weights": "w"}, {"weights": "w", "family": "poisson"}])
+def test_the_loss_is_the_marginal_likelihood_of_a_row(options: dict[str, Any]) -> None:
+    generator = np.random.default_rng(3)
+    site = np.repeat(np.arange(6), 6)
+    effects = generator.normal(0, 0.7, 6)[site]
+    data = {"site": site, "w": 1 + np.arange(36) % 3, "y": generator.poisson(np.exp(1 + effects)).astype(float)}
+    model = "y ~ exp(a + u[site])" if "family" in options else "y ~ a + u[site]"
+    found = ad.fit(model, data, laplace="u", priors={"u[site]": "normal(0, s)"}, **options)
+    assert found.loss == pytest.approx(-found.log_likelihood / 36, rel=1e-12)
 
 
 def test_two_targets_that_share_effects_are_one_normal_sample() -> None:

@@ -80,12 +80,7 @@ def _fusible_items(items: Sequence[Item], pending: Sequence[int], remaining: set
 def is_direct(items: Sequence[Item], operand: StridedView) -> bool:
     """Return whether an input reads, in each iteration, exactly the element that is computed in that iteration."""
     source = items[operand.source] if isinstance(operand.source, int) else None
-    return (
-        isinstance(source, ElementwiseItem)
-        and source.effect is Effect.STORE
-        and source.shape == operand.shape
-        and operand.is_contiguous
-    )
+    return isinstance(source, ElementwiseItem) and source.shape == operand.shape and operand.is_contiguous
 
 
 def _sources(item: Item) -> set[int]:

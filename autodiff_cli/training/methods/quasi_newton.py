@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.language.errors import pluralize
 from autodiff_cli.numbers.arrays import dots, ignore_float_errors
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
@@ -473,16 +474,16 @@ class _Iterates:
 
     def _failed_outcome(self, fit: int, theta: Array, start: Array) -> Outcome:
         """Return the end of a fit that is not at a minimum, or that took as many steps as it may."""
-        count = self.step_count[fit]
+        count = pluralize(self.step_count[fit], "iteration")
         if not self.is_usable[fit]:
             return Outcome.of_undefined_start(start, float(self.loss[fit]))
         if self.is_limited[fit]:
-            return Outcome(theta, False, "" if self._epochs is not None else f"no convergence after {count} iterations")
+            return Outcome(theta, False, "" if self._epochs is not None else f"no convergence after {count}")
         if self._runaways.is_found[fit]:
             return Outcome(theta, False, RunawayDetector.REASON)
         if self.is_unbounded[fit]:
             return Outcome(theta, False, "the loss has no minimum: it decreases without bound", is_unbounded=True)
-        reason = f"no minimum was found: after {count} iterations the fit is on a slope or saddle that no step leaves"
+        reason = f"no minimum was found: after {count} the fit is on a slope or saddle that no step leaves"
         return Outcome(theta, False, reason, is_stuck=True)
 
     def _snapped_points(self, fits: Fits, start: Array) -> Array:

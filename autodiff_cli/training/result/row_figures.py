@@ -311,7 +311,6 @@ def figures_of_groups(batch: Batch, theta: Array, ranks: Array) -> list[RowFigur
     """
     objective = batch.objective
     has_residuals = objective.kind in (LossKind.SQUARES, LossKind.ROBUST)
-    has_residuals &= not objective.kernels.graphs.has_scaled_residuals
     has_sums = objective.loss == "poisson"
     if not isinstance(batch, GroupBatch) or objective.is_penalised or not (has_residuals or has_sums):
         return [None] * len(theta)

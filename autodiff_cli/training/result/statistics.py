@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.data.json_records import NAN_IS_NULL, NOT_IN_DOCUMENT
-from autodiff_cli.language.errors import format_names
+from autodiff_cli.language.errors import format_names, pluralize
 from autodiff_cli.numbers.arrays import dots, ignore_float_errors
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, distinct_masks, fit_least_squares, norms
@@ -245,7 +245,8 @@ def high_correlation_warnings(names: Sequence[str], is_imprecise: Mask, matrix: 
         for i, j in pairs[: COVARIANCE.max_pairs_shown]
     ]
     rest = len(pairs) - len(warnings)
-    return [*warnings, f"{rest} more pairs of parameters are hardly distinguishable"] if rest else warnings
+    words = f"{pluralize(rest, 'more pair')} of parameters {'is' if rest == 1 else 'are'} hardly distinguishable"
+    return [*warnings, words] if rest else warnings
 
 
 def format_correlation(correlation: float, min_decimals: int) -> str:
@@ -776,7 +777,8 @@ def bound_text(batch: Batch, fit: int, theta: Array, on_bound: Mask, has_errors:
     condition = "; the standard errors of the other parameters assume that it is fixed there" if has_errors else ""
     warnings = [f"`{names[k]}` ends on its {side} bound, {theta[k]:g}{condition}" for k, side in active]
     rest = int(np.count_nonzero(on_bound)) - len(warnings)
-    return (*warnings, f"{rest} more parameters end on a bound") if rest else tuple(warnings)
+    words = f"{pluralize(rest, 'more parameter')} {'ends' if rest == 1 else 'end'} on a bound"
+    return (*warnings, words) if rest else tuple(warnings)
 
 
 def _missing_errors_reason(objective: Objective) -> str:

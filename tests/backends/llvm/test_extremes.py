@@ -84,3 +84,12 @@ def test_powers_with_a_constant_exponent_agree() -> None:
             arrays = ARRAYS.table["pow"](columns, np.float64(exponent))
         for found in (values, arrays):
             np.testing.assert_allclose(found, wanted, rtol=1e-15, atol=1e-323, err_msg=f"x^{exponent}")
+
+
+def test_remainders_of_0_have_the_sign_of_the_divisor() -> None:
+    a, b = np.array([*itertools.product((-4.0, -0.0, 0.0, 4.0, 1e300), (2.0, -2.0, 1.0, -0.5))]).T
+    found = by_row(LlvmBackend(1), [get_op("mod")(variable("a"), variable("b"))], {"a": a, "b": b})[0]
+    assert (found == 0).all()
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(b))
+    floats = [FLOATS.table["mod"](*pair) for pair in zip(a.tolist(), b.tolist(), strict=True)]
+    np.testing.assert_array_equal(np.signbit(floats), np.signbit(b))

@@ -55,6 +55,21 @@ def test_gradients_of_sums(width: int) -> None:
     both_ways(outputs, {"x": np.linspace(-3, 3, 1001)}, POINT, width=width, names=names)
 
 
+def test_sums_over_elements_in_rows_with_extreme_numbers() -> None:
+    """Rows that the quick code cannot compute are computed again, and added once."""
+    texts = ("sum(1/(v*x))", "sum(v/(x + v))", "sum(log(v^2*x^2))", "prod(1 + 1/(v*x))", "max(v/x) + min(1/(v*x))")
+    columns = {"x": np.array([0.5, 1e300, -1e-300, 5e-324, 0.0, np.inf, 2.0, -3.0] * 3)}
+    point, shapes = {"v": np.linspace(-1, 2, 9)}, {"v": (9,)}
+    for text in texts:
+        program = read(f"v: 9; {text}")
+        slopes = gradient_nodes(program.output, [program.leaves["x"]], shapes)
+        outputs = [program.output, *slopes]
+        found, wanted = (
+            by_row(backend, outputs, columns, point, shapes) for backend in (LlvmBackend(1), NumpyBackend())
+        )
+        agree(found, wanted, [text, text])
+
+
 @pytest.mark.slow
 @every_width
 @each("case", CASES, ids=identity, sampled=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import re
@@ -20,8 +21,14 @@ from typing import Any
 import pytest
 
 from autodiff_cli.cli import terminal as terminal_module
+from autodiff_cli.cli import trace
+from autodiff_cli.cli.environment import Environment
 from autodiff_cli.cli.terminal import Key, decode_keys
 from autodiff_cli.cli.terminal import Terminal as FullScreen
+from autodiff_cli.explain.record import Trace
+from autodiff_cli.explain.tracing import trace as find_trace
+from autodiff_cli.expression import parse
+from autodiff_cli.render.step_view import StepView
 from tests.support import run_cli
 
 AUTODIFF = str(Path(sys.executable).with_name("autodiff"))
@@ -313,6 +320,51 @@ def test_step_excludes_what_is_not_for_a_terminal(options: list[str]) -> None:
     output = run_cli([*LINE, "--step", *options])
     assert (output.status, output) == (2, "")
     assert output.stderr.startswith("error: --step cannot be combined with --")
+
+
+def test_steps_in_a_terminal_have_the_warnings_of_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Trace] = []
+    monkeypatch.setattr(trace, "step_through", lambda _, found, **_others: bool(shown.append(found)))
+    report = run_cli("trace exp(x)/x --x 1+-0.9 --step")
+    (found,) = shown
+    assert [warning.kind for warning in found.warnings] == ["nonlinear"]
+    assert f"nonlinear: {found.warnings[0].message}" in report
+
+
+class Keys:
+    """A terminal in which some keys are pressed, one after the other, and then the one that quits."""
+
+    def __init__(self, keys: list[Key]) -> None:
+        self.keys, self.screens = [*keys, Key.QUIT], list[list[bytes]]()
+
+    def size(self) -> tuple[int, int]:
+        return 80, 24
+
+    def draw(self, lines: list[bytes]) -> None:
+        self.screens.append(lines)
+
+    def next_keys(self) -> list[Key]:
+        return [self.keys.pop(0)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "others"),
+    [
+        ([Key.PREVIOUS], []),
+        ([Key.UP], []),
+        ([Key.NEXT, Key.PREVIOUS], []),
+        ([Key.LAST, Key.NEXT], [Key.LAST]),
+        ([Key.LAST, Key.FIRST], [Key.FIRST]),
+        ([Key.HELP, Key.HELP], []),
+    ],
+)
+def test_keys_stay_within_the_steps(keys: list[Key], others: list[Key]) -> None:
+    environment = Environment(io.StringIO(), io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO())
+    view = StepView(find_trace(parse("x*y + sin(x)"), {"x": 2.0, "y": 3.0}), None, "utf-8")
+    terminals = Keys(keys), Keys(others)
+    for terminal in terminals:
+        trace._run(view, terminal, environment)  # type: ignore[arg-type]
+    assert terminals[0].screens[-1] == terminals[1].screens[-1]
 
 
 # fmt: off

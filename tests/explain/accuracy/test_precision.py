@@ -151,3 +151,10 @@ def test_thousands_of_digits(digits: int) -> None:
         right = mp.erf(mpf("0.1")) + mpf(10) ** -30001
         assert abs(mpf(found.value) / right - 1) < mpf(10) ** (1 - digits)
         assert abs(mpf(found.gradient["x"]) * mp.sqrt(mp.pi) / 2 / mp.exp(mpf("-0.01")) - 1) < mpf(10) ** (1 - digits)
+
+
+def test_every_element_of_a_gradient_has_its_digits() -> None:
+    point = {"v": parse("[1, 0]").output, "x": parse("2").output}
+    found = precise_trace(parse("dot(v, [1, (sqrt(x) + 10^99) - 10^99])"), point, ("v",), 20)
+    assert not found.warnings
+    assert [*found.gradient["v"]] == ["1.0000000000000000000", "1.4142135623730950488"]

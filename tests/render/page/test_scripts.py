@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import autodiff_cli.render as render
+from autodiff_cli.render.javascript import optimizer_equations
 from tests.support import SETS, run_cli
 
 _FOLDER = Path(render.__file__).parent
@@ -72,3 +73,10 @@ def test_the_scripts_of_pages_keep_every_text(page: str) -> None:
     for file in [*_FOLDER.glob("page/*.js"), *_FOLDER.glob("page/panels/*.js"), *_FOLDER.glob("page/quiz/*.js")]:
         code = re.sub(r"^ *(?://|/\*\*| \*).*\n| // .*$", "", file.read_text(encoding="utf-8"), flags=re.M)
         assert [text for text in texts.findall(code) if text not in page] == [], file.name
+
+
+def test_negative_numbers_in_equations_of_methods_have_brackets_except_at_the_start() -> None:
+    for equations in optimizer_equations().values():
+        for name, phrase in equations:
+            slots = {place: part[2] for place, part in enumerate(phrase) if not isinstance(part, str)}
+            assert slots == {place: int(place > 0) for place in slots}, name

@@ -104,6 +104,7 @@ QUICK_REPORTS: list[tuple[str, dict[str, Any]]] = [
     ("y ~ a*exp(-b*x)", {"optimizer": "adam", "epochs": 20}),
     ("y ~ a*exp(-b*x)", {"validation": 0.3}),
     ("y ~ a*exp(-b*x)", {"bounds": {"b": (None, 0.8)}}),
+    ("[y, jump] ~ [a*exp(-b*x), a + c*x]", {}),
 ]
 REPORTS: list[tuple[str, dict[str, Any]]] = [
     ("jump ~ a*exp(-b*x)", {}),
@@ -111,6 +112,7 @@ REPORTS: list[tuple[str, dict[str, Any]]] = [
     ("y ~ a*exp(-b*x)", {"loss": "mae"}),
     ("n ~ exp(a + b*x)", {"family": "negative_binomial"}),
     ("y ~ a*exp(-b*x)", {"l2": 0.1}),
+    ("[y, jump] ~ [a*exp(-b*x), a + c*x]", {"l2": 0.1, "weights": "w"}),
     ("y ~ a*exp(-b*x)", {"priors": {"b": "normal(1, 0.2)"}}),
 ]
 

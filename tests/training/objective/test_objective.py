@@ -493,3 +493,15 @@ def test_kinks_are_smoothed_by_a_share_of_the_mean_size_of_their_arguments(share
     assert smooth(bent) == pytest.approx(np.mean((data["y"] - own - theta[1]) ** 2), rel=1e-12)
     assert Objective("y ~ a*exp(b*x)", data).without_kinks() is None
     assert Objective("y ~ a*abs(x) + b", data).without_kinks() is None  # no parameter moves it
+
+
+@pytest.mark.parametrize("options", [{}, {"weights": "w"}, {"l2": 0.3}, {"l2": 0.3, "weights": "w"}], ids=str)
+@pytest.mark.parametrize("model", ["y ~ a*exp(-b*x)", "[y, x] ~ [a*exp(-b*x), a + c*x]"])
+def test_the_triangle_has_the_loss_and_its_gradient(model: str, options: dict[str, Any]) -> None:
+    x = np.linspace(0, 2, 9)
+    objective = ad.Objective(model, {"x": x, "y": np.cos(3 * x), "w": 1 + x}, **options)
+    theta = np.linspace(0.4, 1.1, len(objective.parameters))
+    triangle, total = objective.triangle(theta), objective.total_weight * objective.components
+    value, gradient = objective.value_and_grad(theta)
+    assert triangle[:, -1] @ triangle[:, -1] / total == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(2 * triangle[:, :-1].T @ triangle[:, -1] / total, gradient, rtol=1e-10)

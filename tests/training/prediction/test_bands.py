@@ -442,6 +442,24 @@ def curve_fit(model: str, x: Any, y: Any, **options: Any) -> Any:
     return ad.fit(model, {"x": x, "y": y}, **options)
 
 
+def test_intervals_of_a_higher_level_are_wider() -> None:
+    x = np.linspace(1, 9, 15)
+    data = {"x": x, "y": 2 + 0.5 * x + 0.1 * np.sin(7 * x)}
+    low, high = (ad.fit("y ~ a + b*x", data, confidence=level, profile=True, bootstrap=20) for level in (0.5, 0.9))
+
+    def widths(fit: Any, level: float | None) -> list[float]:
+        bands = fit.predict({"x": [3.0]}, interval=level or fit.confidence_level)
+        root = fit.inverse("x", 4.0, 0.1, limits=(0, 10), level=level)[0]
+        ends = [fit.confidence(level)["b"], (bands.confidence_low[0], bands.confidence_high[0])]
+        ends += [(bands.prediction_low[0], bands.prediction_high[0]), (root.low, root.high)]
+        ends += [] if level else [fit.intervals[kind]["b"] for kind in ("profile", "bootstrap")]
+        return [end - begin for begin, end in ends]
+
+    for narrow, wide in ((widths(low, None), widths(high, None)), (widths(low, 0.3), widths(low, 0.5))):
+        assert all(0 < one < 0.8 * other for one, other in zip(narrow, wide, strict=True))
+    assert widths(low, 0.5) == pytest.approx(widths(low, None)[:4], rel=1e-12)
+
+
 def test_inverse_predictions_of_a_parabola_are_its_two_roots_with_their_errors() -> None:
     """The errors by the delta method: those of reading and prediction, over the slope."""
     x = np.linspace(1, 9, 15)

@@ -101,6 +101,19 @@ def test_a_network_written_by_hand_has_layers_by_the_names_of_its_parameters() -
     assert [layer.layer for layer in diagnosis.gradients] == ["W", "b", "v"]
 
 
+def test_gradients_are_those_at_the_start_and_at_the_end() -> None:
+    model = "v: 2; w: 2; y ~ dot(v, tanh(w*x))"
+    start = {"v": np.array([0.1, 0.2]), "w": np.array([0.3, -0.4])}
+    fit = ad.fit(model, DATA, start=start, diagnosis=True, epochs=20, optimizer="adam")
+    assert fit.diagnosis is not None
+    objective = ad.Objective(model, DATA)
+    points = (np.concatenate([point["v"], point["w"]]) for point in (start, fit.parameters))
+    at_start, at_end = (objective.value_and_grad(point)[1].reshape(2, 2) for point in points)
+    for k, layer in enumerate(fit.diagnosis.gradients):
+        assert layer.start == pytest.approx(np.sqrt(np.mean(at_start[k] ** 2)), rel=1e-9)
+        assert layer.end == pytest.approx(np.sqrt(np.mean(at_end[k] ** 2)), rel=1e-9)
+
+
 def test_a_diagnosis_needs_layers_and_the_option() -> None:
     assert diagnosed("y ~ a*x + b") == Diagnosis((), ())
     assert ad.fit("y ~ a*x + b", DATA).diagnosis is None

@@ -253,3 +253,14 @@ def test_draws_are_counted_by_chains_whatever_shape_they_have() -> None:
     assert found.draw_counts == (0, 0)
     for draws in ({"v": np.zeros((4, 50, 2))}, {"a": np.zeros((4, 50)), "v": np.zeros((4, 50, 2, 3))}):
         assert dataclasses.replace(found, draws=draws).draw_counts == (4, 50)
+
+
+@pytest.mark.parametrize("count", [1, 250, 251, 499, 2000])
+def test_a_model_file_has_at_most_a_thousand_draws_of_all_chains(count: int, tmp_path: Path) -> None:
+    found = ad.fit("y ~ a*x", {"x": [1.0, 2, 3], "y": [2.0, 4.1, 6]})
+    dataclasses.replace(found, draws={"a": np.arange(4.0 * count).reshape(4, count)}).save(tmp_path / "m.json")
+    saved = np.array(json.loads((tmp_path / "m.json").read_text())["draws"]["a"])
+    assert saved.shape[0] == 4
+    assert min(4 * count, 500) <= saved.size <= 1000
+    steps = np.diff(saved, axis=1)
+    assert (steps == steps[:1, :1]).all()
