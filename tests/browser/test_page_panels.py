@@ -38,14 +38,6 @@ def value_in(page: Page, name: str) -> float:
     return float(page.get_by_label(name, exact=True).input_value())
 
 
-def test_a_slider_moves_its_variable_and_everything_follows(page: Page) -> None:
-    opened(page, XY)
-    press(page, "Step")
-    page.get_by_label("slide x", exact=True).fill("2.5")
-    assert value_in(page, "x") == 2.5
-    assert numbers(page)[2] == (7.5, None)
-
-
 def test_real_changes_stand_beside_tangent_times_epsilon_and_what_is_left(page: Page) -> None:
     document = opened(page, XY)
     page.get_by_label("slide x", exact=True).fill("2.1")
@@ -66,15 +58,6 @@ def test_real_changes_stand_beside_tangent_times_epsilon_and_what_is_left(page: 
     assert f"{tangents[4]:.6g} × 0.5 = {0.5 * tangents[4]:.6g}" in table
     press(page, "Step")
     assert page.locator("svg [data-change]").count() == 0
-
-
-def test_a_second_slider_is_predicted_from_where_the_first_has_left(page: Page) -> None:
-    opened(page, XY)
-    page.get_by_label("slide x", exact=True).fill("2.5")
-    page.get_by_label("slide y", exact=True).fill("3.25")
-    changes = page.locator("svg [data-change]").evaluate_all("all => all.map(({dataset}) => Number(dataset.predicted))")
-    assert changes == pytest.approx([0.25, 0.625, 0.625])  # of y, x*y and the output, at x = 2.5
-    assert "y: ε = 0.25" in panel(page, "Wiggle").inner_text()
 
 
 def test_a_slider_changes_an_array_or_one_element(page: Page) -> None:

@@ -76,29 +76,6 @@ def test_variables_may_have_any_name(page: Page, name: str) -> None:
     assert numbers(page) == in_document(run_cli(["trace", *words, "--json"]).json)
 
 
-def test_a_variable_that_the_output_does_not_use_has_derivative_0(page: Page) -> None:
-    opened(page, ["a = y + 1; x^2", "--x", "3", "--y", "2"])
-    page.evaluate("go(playback.length)")
-    slopes = page.locator("#variables .variable .slope").all_inner_texts()
-    assert sorted(slopes) == ["d/dx = 6", "d/dy = 0"]
-
-
-def test_the_sentence_before_the_first_step_has_the_values_of_the_fields(page: Page) -> None:
-    opened(page, ["x*y + sin(x)", "--x", "2", "--y", "3"])
-    page.reload()
-    assert page.locator("#remark").inner_text().startswith("At x = 2, y = 3: f = 6.909. ")
-    page.get_by_label("x", exact=True).fill("0.5")
-    assert page.locator("#remark").inner_text().startswith("At x = 0.5, y = 3: f = 1.979. ")
-
-
-def test_a_change_stays_at_the_current_step(page: Page) -> None:
-    opened(page, ["x*y + sin(x)", "--x", "2", "--y", "3"])
-    press(page, "Step")
-    page.get_by_label("x", exact=True).fill("5")
-    assert numbers(page) == {0: (5, None), 1: (3, None), 2: (15, None), 3: (None, None), 4: (None, None)}
-    assert says(page) == "x*y = 5 × 3 = 15"
-
-
 def test_a_number_that_becomes_negative_gets_brackets(page: Page) -> None:
     opened(page, ["(x - y)^3", "--x", "2", "--y", "3"])
     at_the_end(page)
@@ -131,15 +108,6 @@ def test_kinks_and_slopes_without_a_formula_have_the_warnings_of_the_command(pag
     ):
         assert sentence in report
         assert sentence in said
-
-
-def test_the_value_and_the_gradient_stand_beside_the_fields(page: Page) -> None:
-    opened(page, ["x*y", "--x", "2", "--y", "3"])
-    at_the_end(page)
-    page.get_by_label("y", exact=True).fill("0.1")
-    shown = page.locator("#values-title").locator("..").inner_text()
-    assert "d/dx = 0.1" in shown
-    assert "value = 0.2" in shown
 
 
 @pytest.mark.parametrize("text", ["", "-"])
