@@ -211,6 +211,8 @@ def test_named_parts_fold_and_open(page: Page) -> None:
     folded = numbers(page)
     assert 0 < len(folded) < len(wanted)
     assert folded == {i: wanted[i] for i in folded}
+    inside = [int(text) for text in re.findall(r"(\d+) inside", page.locator("#stage").text_content() or "")]
+    assert sum(inside) + len(folded) - len(inside) == len(wanted)
     box = page.locator(".node.folded").filter(has_text=re.compile("^b"))
     box.click()
     opened_ = numbers(page)

@@ -236,6 +236,7 @@ def test_paths_of_a_node_are_those_of_the_command_and_light_up(page: Page) -> No
     shown.get_by_role("button", name="x → a → a + sin(a)*x", exact=True).hover()
     assert page.locator("svg .edge.on-path").count() == 2
     page.mouse.move(0, 0)
+    assert page.locator("svg .edge.on-path").count() == page.locator("svg .edge").count() - 1
     press(page, "Step")
     assert page.locator("svg .edge.on-path").count() == 0
 
@@ -289,6 +290,9 @@ def test_a_derivation_is_copied_as_latex(page: Page) -> None:
         "&= 2.58385\n"
         "\\end{align*}"
     )
+    numbers = [2.5e-7, -3e12, 0.125, -4, 1e100]
+    shown = page.evaluate("(numbers) => numbers.map(latexNumber)", numbers)
+    assert [float(re.sub(r" \\cdot 10\^\{(.*)\}", r"e\1", text)) for text in shown] == numbers
 
 
 @pytest.mark.parametrize(

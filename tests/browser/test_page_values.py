@@ -135,9 +135,13 @@ def test_an_array_keeps_its_shape(page: Page, text: str) -> None:
     field = page.get_by_label("W", exact=True)
     field.fill(text)
     assert says(page) == "W: needs 2×2 numbers as nested lists; nothing has changed."
-    field.fill("[[1, 2], [3, inf]]")
-    at_the_end(page)
-    assert "inf" in [value for value, _ in numbers(page).values()]
+    texts = ["1", "-2.5", ".5", "1e3", "-1E-3", "inf", "-inf", "nan", "0"]
+    for k, one in enumerate(texts):
+        other = texts[k - 1]
+        field.fill(f"[[{one}, 2], [3, {other}]]")
+        shown = page.evaluate("playback.point.W.flat().map(String)")
+        wanted = [float(one), 2, 3, float(other)]
+        assert [float(number.replace("Infinity", "inf")) for number in shown] == pytest.approx(wanted, nan_ok=True)
 
 
 def test_non_finite_values_can_be_entered_and_replaced(page: Page) -> None:
@@ -359,3 +363,16 @@ def test_elements_of_an_array_have_fields_of_their_own(page: Page) -> None:
     page.get_by_label("v[1]", exact=True).fill("-")
     assert page.get_by_label("v[1]", exact=True).get_attribute("aria-invalid") == "true"
     assert page.get_by_label("v", exact=True).input_value() == "[3, 5]"
+
+
+def test_a_warning_begins_with_its_node_typeset_as_a_whole(page: Page) -> None:
+    document = opened(page, ["abs(x)*y + log(abs(x)*y) + sqrt(abs(x)*y + log(abs(x)*y))", "--x", "0", "--y", "2"])
+    labels = {node["label"] for node in document["nodes"]}
+    begun = page.locator("#warnings li > :first-child").evaluate_all(
+        "(all) => all.map((one) => [one.className, one.textContent])"
+    )
+    assert len(begun) == len(document["warnings"]) >= 3
+    for (kind, text), warning in zip(begun, document["warnings"], strict=True):
+        assert kind == "math"
+        assert text in labels
+        assert re.match(re.escape(text) + r"(:| \()", warning["message"])
