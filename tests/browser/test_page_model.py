@@ -587,7 +587,7 @@ class Reader:
         self.model.go(was.position)
 
     def do_descend(self) -> None:
-        """Descend a step, which is that of the rule; then two steps at once, which are two times one."""
+        """Descend a step, and go back to the start."""
         name, rate = self.chance.choice([*self.model.point]), self.chance.choice([0.125, -0.25])
         model = self.model
         slope = float(model.now.document["gradient"].get(name, "nan"))
@@ -612,22 +612,7 @@ class Reader:
         model.check({**self.page.evaluate(STATE), "status": last[:1], "list": last[1:]})
         self.click("restart")
         model.change(model.trail[0])
-        self._check_two_steps()
         model.said = f"Back at the start: the output is {g(model.now.values[-1])}."
-
-    def _check_two_steps(self) -> None:
-        """Check that two steps from the start end where a step and another one end, and go back to the start."""
-        self.fill("#method", self.chance.choice(["momentum", "adam"]), "change")
-        ends = []
-        for repeats, presses in (("2", 1), ("1", 2)):
-            self.fill("#repeats", repeats)
-            self.click(*["descend"] * presses)
-            ends.append(self.page.evaluate("[playback.point, byId('curve').querySelectorAll('circle').length]"))
-            self.click("restart")
-        assert ends[0] == ends[1]
-        self.fill("#repeats", "1")
-        self.fill("#method", "sgd", "change")
-        self.click("descend", "restart")
 
 
 ARRAYS = [

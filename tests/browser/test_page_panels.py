@@ -74,7 +74,6 @@ def test_a_slider_changes_an_array_or_one_element(page: Page) -> None:
     assert f"{rate:.6g} × 0.125 = {rate / 8:.6g}" in panel(page, "Wiggle").inner_text()
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("method", ["sgd", "momentum", "adam"])
 def test_descend_takes_the_steps_of_the_fit(page: Page, method: str) -> None:
     opened(page, NEURON)
