@@ -401,6 +401,19 @@ def test_with_reduced_motion_nothing_travels_and_passes_are_there_at_once(page: 
     assert numbers(page) == wanted
 
 
+def test_print_has_nothing_to_press(page: Page) -> None:
+    opened(page, NAMED)
+    page.evaluate("graph.zoom(3); showNumbers(graph.element(2)); byId('table').open = true")
+    page.emulate_media(media="print")
+    kinds = (
+        "button, input[type=range], input[type=search], select, [role=tab], #map, #explanation, #element, kbd, progress"
+    )
+    assert (
+        page.locator(kinds).evaluate_all("(all) => all.filter((one) => one.checkVisibility()).map((one) => one.id)")
+        == []
+    )
+
+
 def test_print_has_all_numbers_and_sentences_and_then_goes_back(page: Page) -> None:
     document = opened(page, XY)
     press(page, "Step")

@@ -177,8 +177,9 @@ class Model:
         made = [j for j in self.users[i] if self.has_contributed(j)]
         if self.seed or self.steps_back <= 0 or self.now.adjoints[i] is None or self.is_known(i) or not made:
             return None
-        terms = [c for j in dict.fromkeys(made) for c in self.contributions(j).values() if c["to"] == i]
-        return sum(float(c["amount"]) for c in terms), len(made) == len(self.users[i])
+        steps = self.now.document["backward"][: self.steps_back]
+        totals = [given["total"] for step in steps for given in step["contributions"] if given["to"] == i]
+        return float(totals[-1]), len(made) == len(self.users[i])
 
     def has_arrived(self, i: int) -> bool:
         return "its adjoint is 0, so it contributes 0" not in str(self.now.backward[self.backward[i]][:1])
@@ -531,7 +532,8 @@ class Reader:
         if self.model.seed:
             return
         self.click("quiz")
-        self.fill("#level", self.chance.choice(["adjoint", "value", "local derivative", "next", "bug"]), "change")
+        for level in self.chance.sample(["adjoint", "value", "local derivative", "next", "bug"], 3):
+            self.fill("#level", level, "change")
         assert self.page.evaluate("!byId('question').hidden && byId('quiz').ariaPressed === 'true'")
         answer = """(count) => {
           for (let k = 0; k < count && playback.quiz.question?.wanted !== undefined; k++) {

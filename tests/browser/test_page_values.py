@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
@@ -353,9 +354,12 @@ def test_elements_of_an_array_have_fields_of_their_own(page: Page) -> None:
     words = ["sum(tanh(W @ v))", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]"]
     opened(page, words)
     at_the_end(page)
-    page.get_by_label("W[1, 0]", exact=True).fill("-0.5")
-    assert page.get_by_label("W", exact=True).input_value() == "[[1, 2], [-0.5, 4]]"
-    words[2] = "[[1, 2], [-0.5, 4]]"
+    matrix = [[1, 2], [3, 4]]
+    for row, column, number in ((1, 0, -0.5), (0, 1, 7), (1, 1, 2.5), (1, 0, 0)):
+        matrix[row][column] = number  # type: ignore[call-overload]
+        page.get_by_label(f"W[{row}, {column}]", exact=True).fill(str(number))
+        assert json.loads(page.get_by_label("W", exact=True).input_value()) == matrix
+    words[2] = str(matrix)
     wanted = in_document(run_cli(["trace", *words, "--json"]).json)
     assert all(flat(pair) == pytest.approx(flat(wanted[i]), rel=1e-12) for i, pair in numbers(page).items())
     page.get_by_label("v", exact=True).fill("[3, 5]")
