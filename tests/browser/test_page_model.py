@@ -25,7 +25,11 @@ STATE = Path(__file__).with_name("state.js").read_text(encoding="utf-8")
 # Formulas with values, and other values that their variables take.
 FORMULAS: dict[str, tuple[str, dict[str, float], list[float]]] = {
     "sum": ("c = v + 1; x*y + sin(x)", {"v": 1, "x": 2, "y": 3}, [-1.25, 0.5, 3, 2]),
-    "shared": ("a = x*x; b = tanh(a - y); b*a + 3*b + z", {"x": 0.5, "y": -0.25, "z": 4}, [0.75, -2, 1e-6, 1234567]),
+    "shared": (
+        "a = x*x; b = tanh(a - y); b*a + (1 + 2)*b + z",
+        {"x": 0.5, "y": -0.25, "z": 4},
+        [0.75, -2, 1e-6, 1234567],
+    ),
     "choice": ("where(x > 0, x^2, log(y)) + relu(y) + max(x, y)*w", {"x": 2, "y": -3, "w": 0.5}, [-1, 0, 1.5, 4]),
     "cancelling": ("d = sin(x*y); 0.1*d + 0.2*d - 0.3*d", {"x": 2, "y": 3}, [0.5, 1e-3, 4]),
     "neuron": (
@@ -518,14 +522,15 @@ class Reader:
             self.model.selected = self.model.matches[self.model.found[1]]
 
     def do_mode(self) -> None:
-        seed = self.chance.choice([None, *self.model.point])
-        if seed is None and self.model.seed is None:
-            return
-        if seed is None:
-            self.click("forward-mode")
-        else:
-            self.fill("#seed", str([*self.model.point].index(seed)), "change")
+        """Begin forward mode with a variable, and perhaps leave it."""
+        seed = self.chance.choice([*self.model.point])
+        self.fill("#seed", str([*self.model.point].index(seed)), "change")
         self.model.use_mode(seed)
+        if self.chance.random() < 0.5:
+            self.do_step()
+            self.model.check(self.page.evaluate(STATE))
+            self.click("forward-mode")
+            self.model.use_mode(None)
 
     def do_quiz(self) -> None:
         """Begin a quiz and leave it: by its button, by a step, or by another value."""
