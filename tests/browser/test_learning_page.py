@@ -106,9 +106,13 @@ def test_a_fit_whose_loss_is_not_a_number_opens_without_errors(page: Page, tmp_p
 
 def test_play_and_pause(page: Page, decay: Path, tmp_path: Path) -> None:
     learned(page, tmp_path, f'"{DECAY}" {decay} {ADAM}')
-    page.get_by_role("button", name="Play", exact=True).click()
+    play, pause = (page.get_by_role("button", name=name, exact=True) for name in ("Play", "Pause"))
+    assert (play.is_enabled(), pause.is_enabled()) == (True, False)
+    play.click()
+    assert (play.is_enabled(), pause.is_enabled()) == (False, True)
     page.wait_for_timeout(700)
-    page.get_by_role("button", name="Pause", exact=True).click()
+    pause.click()
+    assert (play.is_enabled(), pause.is_enabled()) == (True, False)
     stopped = int(page.locator("#epoch").input_value())
     assert 0 < stopped < 30
     page.wait_for_timeout(400)
@@ -314,6 +318,11 @@ def test_regions_and_the_network_of_two_classes(page: Page, tmp_path: Path) -> N
 
     assert page.locator("#network-picture text").all_text_contents() == ["x1", "x2"]
 
+    for text in ("0", "17", "2.5", "1, 2, 3, 4", "x", ""):
+        page.get_by_label("Hidden units").fill(text)
+        page.get_by_role("button", name="Learn again").click()
+        assert page.locator("#again-text").inner_text().startswith("Hidden units are 1 to 3 whole numbers"), text
+
     # Another network learns from a random start, as `ad.fit` does from there.
     page.get_by_label("Hidden units").fill("3, 2")
     page.get_by_label("Activation").select_option("relu")
@@ -390,9 +399,22 @@ def test_other_models_open_and_scrub(page: Page, tmp_path: Path, line: str) -> N
     assert written.status == 0, written.stderr
     page.goto(file.as_uri())
     scrub(page, 0)
-    page.get_by_label("Row", exact=True).fill("2")
     assert "epoch 0" in page.locator("#epoch-text").inner_text()
-    assert page.locator("#row-text").inner_text()
+    names, *lines = [line.split(",") for line in Path(rest.split()[0]).read_text().splitlines()]
+    step = len(lines) // 500 + 1  # a page has at most 500 rows
+    for number in (1, 2, len(lines), 0, len(lines) + 1):
+        page.get_by_label("Row", exact=True).fill(str(number))
+        is_row = 1 <= number <= len(lines)
+        assert page.get_by_label("Row", exact=True).get_attribute("aria-invalid") == str(not is_row).lower()
+        *wrong, cells = page.locator("#row-text").text_content().replace("−", "-").split(": ")  # type: ignore[union-attr]
+        wanted = dict(zip(names, lines[number - 1 if is_row else 0], strict=True))
+        assert wrong == ([] if is_row else [f"rows are 1 to {len(lines)}; showing row 1"]) or step > 1
+        shown = dict(cell.split(" = ") for cell in cells.split(", "))
+        numbers_shown = {name: float(text) for name, text in shown.items() if name != "species"}
+        assert shown.get("species", "") in wanted.values() or "species" not in shown
+        assert (
+            numbers_shown == {name: pytest.approx(float(wanted[name]), rel=1e-5) for name in numbers_shown} or step > 1
+        )
 
 
 def test_a_model_with_levels_shows_the_curve_of_the_row_that_is_chosen(page: Page, tmp_path: Path) -> None:
@@ -427,9 +449,13 @@ def test_learning_again_takes_the_epochs_of_the_fit_and_restarts_elsewhere(
     page.get_by_role("button", name="Learn again").click()
     said.filter(has_text="sgd ran").wait_for()
     assert parameter(page, "a") == pytest.approx(fit.parameters["a"], rel=1e-12)
-    page.get_by_label("Rate", exact=True).fill("-1")
-    page.get_by_role("button", name="Learn again").click()
-    assert page.locator("#again-text").inner_text().startswith("The rate is a number above 0")
+    for field, wrong in {"Rate": ["-1", "0", ""], "Epochs": ["0", "1001", "2.5", ""]}.items():
+        before = page.get_by_label(field, exact=True).input_value()
+        for text in wrong:
+            page.get_by_label(field, exact=True).fill(text)
+            page.get_by_role("button", name="Learn again").click()
+            assert said.inner_text().startswith("The rate is a number above 0, and the epochs a whole number"), text
+        page.get_by_label(field, exact=True).fill(before)
     page.get_by_label("Rate", exact=True).fill("50")
     page.get_by_role("button", name="Learn again").click()
     said.filter(has_text="The loss rose: try a smaller rate.").wait_for()

@@ -225,6 +225,17 @@ def test_named_parts_are_folded_and_opened_by_keyboard(page: Page) -> None:
     assert len(numbers(page)) == count
 
 
+def test_the_arrow_keys_go_through_the_tabs(page: Page) -> None:
+    opened(page, XY)
+    tabs = page.locator("#tabs [role=tab]")
+    names, at = tabs.all_inner_texts(), 0
+    tabs.first.focus()
+    for way in (1, 1, -1, 1, -1, -1, -1, 1):
+        page.keyboard.press("ArrowRight" if way > 0 else "ArrowLeft")
+        at = (at + way) % len(names)
+        assert page.evaluate("document.activeElement.textContent") == names[at]
+
+
 def test_the_drawing_is_zoomed_by_keyboard(page: Page) -> None:
     opened(page, NAMED)
     width = "document.querySelector('.stage svg').getBoundingClientRect().width"
@@ -245,31 +256,104 @@ def test_the_drawing_is_zoomed_by_keyboard(page: Page) -> None:
     assert page.evaluate("[graph.stage.scrollLeft, graph.stage.scrollTop]") == [80, 0]
 
 
-def test_the_drawing_is_dragged_and_zoomed_by_mouse(page: Page) -> None:
-    opened(page, NAMED)
-    stage = page.get_by_role("region", name="Drawing")
+# What a state changes of the looks of an element or of its parts, so that people see it: colours by far, widths, lines.
+_LOOKS = """([selector, state]) => {
+  const element = document.querySelector(selector);
+  if (!element) return `no ${selector}`;
+  const [name, value] = state.split("=");
+  const was = value === undefined ? element.classList.contains(name) : element.getAttribute(name);
+  const set = (is) => {
+    if (value === undefined) element.classList.toggle(name, is);
+    else if (is === null) element.removeAttribute(name);
+    else element.setAttribute(name, is);
+  };
+  const looks = () => [element, ...element.querySelectorAll("*")].map((one) => {
+    const style = getComputedStyle(one);
+    const { stroke, fill, color, backgroundColor, borderBottomColor } = style;
+    return {
+      colours: [stroke, fill, color, backgroundColor, borderBottomColor],
+      numbers: [style.strokeWidth, style.fontWeight / 100, style.borderBottomWidth, 10 * style.opacity].map(parseFloat),
+      words: [style.strokeDasharray, style.display, style.outlineStyle, style.cursor].join(),
+    };
+  });
+  const parts = (colour) => (colour.match(/[\\d.]+/g) ?? [0, 0, 0]).slice(0, 3).map(Number);
+  const differ = (a, b, by) => a.some((x, k) => Math.abs(x - b[k]) >= by);
+  const isOther = (a, b) => a.words !== b.words || differ(a.numbers, b.numbers, 0.8)
+    || differ(a.colours.flatMap(parts), b.colours.flatMap(parts), 24);
+  set(value === undefined ? false : null);
+  const without = looks();
+  set(value ?? true);
+  const isSeen = looks().some((look, k) => isOther(look, without[k]));
+  set(was);
+  return isSeen ? "" : `${selector} ${state}`;
+}"""
+_STATES = {
+    ".node.computed:not(.output)": ["current", "match", "on-path", "highlighted"],
+    ".node:not(.computed)": ["computed"],
+    ".edge": ["blocked", "flowing", "returning", "on-path", "highlighted", "carried"],
+    ".grid:not(.shades) .cell": ["at", "origin"],
+    ".shades rect:not(.negative)": ["negative"],
+    "#stage:has(.current)": ["backward-step"],
+    "#explanation": ["backward"],
+    "#forward-pass": ["aria-pressed=true", "disabled=true"],
+    "#tabs button[aria-selected=false]": ["aria-selected=true"],
+    "#variables input": ["aria-invalid=true"],
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_state_can_be_seen(page: Page, scheme: Any) -> None:
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    opened(page, ["sum(tanh(W @ v)) + sum(u)", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]", f"--u={[*range(9)]}"])
     for _ in range(3):
-        stage.press("+")
-    scrolled = "document.getElementById('stage').scrollLeft"
-    before = measure(page, scrolled)
-    stage.hover(position={"x": 300, "y": 20})
-    page.mouse.down()
-    page.mouse.move(400, 400)
-    page.mouse.move(250, 400)
-    page.mouse.up()
-    assert measure(page, scrolled) > before
-    width = "document.querySelector('.stage svg').getBoundingClientRect().width"
-    drawn = measure(page, width)
-    stage.dispatch_event("wheel", {"ctrlKey": True, "deltaY": -100})
-    assert measure(page, width) == pytest.approx(1.25 * drawn, rel=1e-4)
+        press(page, "Step")
+    seen = [page.evaluate(_LOOKS, [selector, state]) for selector, states in _STATES.items() for state in states]
+    assert [text for text in seen if text] == []
 
 
-def test_a_node_tells_what_is_known_of_it(page: Page) -> None:
-    opened(page, XY)
-    assert page.get_by_role("button", name="x*y, mul", exact=True).count() == 1
-    page.emulate_media(reduced_motion="reduce")
-    press(page, "Backward pass")
-    assert page.get_by_role("button", name="x*y, value 6, adjoint 1, mul", exact=True).count() == 1
+# How a reader moves a large drawing, and where the view goes: by pixels across and down, and by a scale.
+_WAYS = {
+    "Shift+ArrowRight": (80, 0, 1),
+    "Shift+ArrowLeft": (-80, 0, 1),
+    "drag 40 30": (-40, -30, 1),
+    "drag -25 -60": (25, 60, 1),
+    "wheel -100": (0, 0, 1.25),
+    "wheel 100": (0, 0, 0.8),
+    "+": (0, 0, 1.25),
+    "-": (0, 0, 0.8),
+}
+_VIEW = """() => {
+  const { stage, svg, size } = graph;
+  const scale = svg.getBoundingClientRect().width / size.width;
+  return { scale, left: stage.scrollLeft, top: stage.scrollTop,
+    middle: [(stage.scrollLeft + stage.clientWidth / 2) / scale, (stage.scrollTop + stage.clientHeight / 2) / scale] };
+}"""
+
+
+def test_a_large_drawing_moves_the_way_it_is_moved(page: Page) -> None:
+    opened(page, NAMED)
+    stage = page.locator("#stage")
+    for way, (across, down, scale) in _WAYS.items():
+        page.evaluate("graph.zoom(3); graph.stage.scrollTo(300, 250); graph.stage.focus()")
+        before = measure(page, _VIEW)
+        kind, *numbers_of_way = way.split()
+        if kind == "drag":
+            x, y = map(int, numbers_of_way)
+            page.mouse.move(400, 400)
+            page.mouse.down()
+            page.mouse.move(400 + x, 400 + y, steps=3)
+            page.mouse.up()
+        elif kind == "wheel":
+            stage.dispatch_event("wheel", {"ctrlKey": True, "deltaY": int(numbers_of_way[0])})
+        else:
+            page.keyboard.press(way)
+        after = measure(page, _VIEW)
+        assert after["scale"] == pytest.approx(scale * before["scale"], rel=1e-3), way
+        if scale == 1:
+            moved = (after["left"] - before["left"], after["top"] - before["top"])
+            assert moved == pytest.approx((across, down), abs=2), way
+        else:
+            assert after["middle"] == pytest.approx(before["middle"], abs=3), way
 
 
 @pytest.mark.sampled
@@ -315,6 +399,19 @@ def test_with_reduced_motion_nothing_travels_and_passes_are_there_at_once(page: 
     assert page.locator(".traveller").count() == 0
     press(page, "Backward pass")
     assert numbers(page) == wanted
+
+
+def test_print_has_nothing_to_press(page: Page) -> None:
+    opened(page, NAMED)
+    page.evaluate("graph.zoom(3); showNumbers(graph.element(2)); byId('table').open = true")
+    page.emulate_media(media="print")
+    kinds = (
+        "button, input[type=range], input[type=search], select, [role=tab], #map, #explanation, #element, kbd, progress"
+    )
+    assert (
+        page.locator(kinds).evaluate_all("(all) => all.filter((one) => one.checkVisibility()).map((one) => one.id)")
+        == []
+    )
 
 
 def test_print_has_all_numbers_and_sentences_and_then_goes_back(page: Page) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.support import measure, opened, press, resize, says
+from tests.browser.support import measure, opened, press, resize
 from tests.support import run_cli
 
 if TYPE_CHECKING:
@@ -27,32 +27,6 @@ def tangents(page: Page) -> dict[int, Any]:
 def by_command(words: list[str], name: str) -> dict[int, Any]:
     document = run_cli(["trace", *words, "--mode", "forward", "--json"]).json
     return {i: float(tangent) for i, tangent in enumerate(document["tangents"][name])}
-
-
-def test_the_toggle_carries_tangents_up_step_by_step(page: Page) -> None:
-    page.emulate_media(reduced_motion="reduce")
-    opened(page, XY)
-    press(page, "Forward mode")
-    assert page.get_by_role("button", name="Forward mode", exact=True).get_attribute("aria-pressed") == "true"
-    assert says(page).startswith("Forward mode: x has tangent 1.")
-    assert tangents(page) == {0: 1, 1: 0, 2: None, 3: None, 4: None}
-    press(page, "Step")
-    assert tangents(page) == {0: 1, 1: 0, 2: 3, 3: None, 4: None}
-    assert says(page).split("\n\n") == ["x*y = 2 × 3 = 6; tangent 3", "from x: 3 × 1 = 3"]
-    press(page, "Forward pass")
-    assert tangents(page) == pytest.approx(by_command(XY, "x"))
-    page.get_by_label("Seed").select_option("y")
-    press(page, "Forward pass")
-    assert tangents(page) == pytest.approx(by_command(XY, "y"))
-    titles = page.locator("svg .edge title").all_text_contents()
-    assert {title for title in titles if "local" in title} == {
-        "y → x*y: local derivative 2",
-        "x*y → x*y + sin(x): local derivative 1",
-    }
-    press(page, "Forward mode")
-    press(page, "Backward pass")
-    assert page.locator("svg [data-node='0']").get_attribute("data-adjoint") == "2.5838531634528574"
-    assert page.locator("svg [data-tangent]").count() == 0
 
 
 @pytest.mark.sampled

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -35,13 +37,6 @@ def point_at(page: Page, node: Any, kind: str, row: int, column: int) -> str:
     return page.locator("#element").inner_text()
 
 
-def highlighted(page: Page) -> set[tuple[int, str, int, int]]:
-    found = page.locator(".cell.origin").evaluate_all("""cells => cells.map((cell) => [
-      +cell.closest("[data-node]").dataset.node, cell.parentElement.matches(".value") ? "value" : "adjoint",
-      +cell.dataset.row, +cell.dataset.column])""")
-    return {tuple(cell) for cell in found}
-
-
 def test_arrays_stand_in_the_drawing_number_by_number(page: Page) -> None:
     nodes = walked(page, SOFTMAX)
     assert grid(page, nodes["W"], "value") == ["1", "2", "0.5", "3", "4", "−1"]
@@ -61,47 +56,81 @@ def test_numbers_come_when_they_are_computed(page: Page) -> None:
     assert grid(page, nodes["W @ x"], "adjoint") == ["", ""]
 
 
-def test_behind_an_element_of_a_product_are_a_row_and_a_column(page: Page) -> None:
-    nodes = walked(page, SOFTMAX)
-    said = point_at(page, nodes["W @ x"], "value", 0, 1)
-    assert said == "(W @ x)[1], row 1 of W with all of x: 3 × 1 + 4 × (-1) + -1 × 2 = -3"
-    row = {(nodes["W"]["id"], "value", 1, k) for k in range(3)}
-    column = {(nodes["x"]["id"], "value", 0, k) for k in range(3)}
-    assert highlighted(page) == row | column | {(nodes["W @ x"]["id"], "value", 0, 1)}
+CELLS = """() => [...document.querySelectorAll("#stage .cell")].map((cell) => {
+  const placeOf = (one) => [one.closest("[data-node]").dataset.node, one.parentElement.matches(".value") ? 0 : 1,
+    one.dataset.row, one.dataset.column].map(Number);
+  cell.dispatchEvent(new PointerEvent("pointerover", { bubbles: true }));
+  const origins = [...document.querySelectorAll(".cell.origin")].filter((one) => one !== cell);
+  return [placeOf(cell), byId("element").textContent, origins.map(placeOf)];
+})"""
+PRODUCTS = [
+    SOFTMAX,
+    ["sum((A @ B)^2)", "--A", "[[1, 2], [3, 4]]", "--B", "[[5, 6], [7, 8]]"],
+    [
+        "sum(tanh(M @ (N @ v)))",
+        "--M",
+        "[[1, -2, 0.5], [3, 4, -1]]",
+        "--N",
+        "[[1, 2], [-1, 0.25], [3, 0]]",
+        "--v",
+        "[0.5, -1]",
+    ],
+]
 
 
-def test_behind_an_element_of_a_product_of_matrices_are_its_row_and_its_column(page: Page) -> None:
-    nodes = walked(page, ["sum((A @ B)^2)", "--A", "[[1, 2], [3, 4]]", "--B", "[[5, 6], [7, 8]]"])
-    said = point_at(page, nodes["A @ B"], "value", 1, 0)
-    assert said == "(A @ B)[1, 0], row 1 of A with column 0 of B: 3 × 5 + 4 × 7 = 43"
-    row = {(nodes["A"]["id"], "value", 1, k) for k in range(2)}
-    column = {(nodes["B"]["id"], "value", k, 0) for k in range(2)}
-    assert highlighted(page) == row | column | {(nodes["A @ B"]["id"], "value", 1, 0)}
+@pytest.mark.parametrize("words", PRODUCTS, ids=lambda words: words[0])
+def test_behind_each_element_are_the_elements_it_is_computed_from(page: Page, words: list[str]) -> None:
+    """The sentence of an element names it, ends in its number, and is a sum of products of the highlighted elements."""
+    nodes = list(walked(page, words).values())
+    by_id = {node["id"]: node for node in nodes}
+
+    def number(place: list[int]) -> float:
+        node, kind, row, column = place
+        array = by_id[node]["adjoint" if kind else "value"]
+        return float(array[row][column] if isinstance(array[0], list) else array[column])
+
+    explained = []
+    for place, said, origins in page.evaluate(CELLS):
+        node, kind, row, column = place
+        label, is_matrix = by_id[node]["label"], isinstance(by_id[node]["value"][0], list)
+        label = label if re.fullmatch(r"\w+(\([^()]*\))?", label) else f"({label})"
+        assert said.startswith(f"{'∂' if kind else ''}{label}[{f'{row}, ' if is_matrix else ''}{column}]")
+        assert float(said.rpartition("= ")[2]) == pytest.approx(number(place), rel=1e-5)
+        if not origins:
+            continue
+        *names, terms, _ = re.split(r" = |: ", said)
+        factors = [float(x) for x in re.findall(r"-?[\d.]+(?:e[-+]\d+)?", terms)]
+        assert sum(float(a) * float(b) for a, b in zip(factors[::2], factors[1::2], strict=True)) == pytest.approx(
+            number(place), rel=1e-4, abs=1e-5
+        )
+        assert sorted(factors) == pytest.approx(sorted(number(origin) for origin in origins), rel=1e-5)
+        if "outer product" in said:
+            assert re.findall(r"\[(\d+)\]", names[-1]) == [
+                str(origin[3]) for origin in sorted(origins, key=lambda at: -at[1])
+            ]
+        else:
+            rows, columns = ({origin[k] for origin in origins if origin[0] == origins[0][0]} for k in (2, 3))
+            places = [int(k) for k in re.findall(r"(?:row|column) (\d+)", said)]
+            assert not places or places[0] in rows | columns
+        explained.append(place)
+    assert {kind for _, kind, *_ in explained} == {0, 1} or "A @ B" in words[0]
 
 
-def test_behind_an_element_of_a_matrixs_adjoint_is_an_outer_product(page: Page) -> None:
-    nodes = walked(page, SOFTMAX)
-    adjoint = nodes["W @ x"]["adjoint"]
-    for row in range(2):
-        for column in range(3):
-            said = point_at(page, nodes["W"], "adjoint", row, column)
-            assert said.startswith(f"∂W[{row}, {column}], outer product: ∂(W @ x)[{row}] × x[{column}] = ")
-            assert float(said.rpartition("= ")[2]) == pytest.approx(adjoint[row] * X[column], rel=1e-5)
-    assert highlighted(page) == {
-        (nodes["W"]["id"], "adjoint", 1, 2),
-        (nodes["W @ x"]["id"], "adjoint", 0, 1),
-        (nodes["x"]["id"], "value", 0, 2),
-    }
-
-
-def test_behind_an_element_of_a_vectors_adjoint_is_a_column_of_the_matrix(page: Page) -> None:
-    nodes = walked(page, SOFTMAX)
-    said = point_at(page, nodes["x"], "adjoint", 0, 2)
-    assert said.startswith("∂x[2], column 2 of W with all of ∂(W @ x): 0.5 × (-0.119203) + -1 × 0.119203 = ")
-    assert float(said.rpartition("= ")[2]) == pytest.approx(nodes["x"]["adjoint"][2], rel=1e-5)
-    column = {(nodes["W"]["id"], "value", row, 2) for row in range(2)}
-    adjoint = {(nodes["W @ x"]["id"], "adjoint", 0, k) for k in range(2)}
-    assert highlighted(page) == column | adjoint | {(nodes["x"]["id"], "adjoint", 0, 2)}
+def test_the_keys_move_in_the_grids_of_a_node(page: Page) -> None:
+    words = ["sum(tanh(A @ B))", "--A", "[[1, 2], [3, 4]]", "--B", "[[5, 6, 1], [7, 8, 0]]"]
+    nodes, chance = walked(page, words), random.Random(7)
+    node = page.locator(f"[data-node='{nodes['A @ B']['id']}']")
+    node.press("Enter")
+    grid, row, column = 0, 0, 0
+    script = """(node) => [...node.querySelectorAll(".cell.at")].map((cell) =>
+      [cell.parentElement.matches(".value") ? 0 : 1, Number(cell.dataset.row), Number(cell.dataset.column)])"""
+    for _ in range(40):
+        key, down, across = chance.choice([("Up", -1, 0), ("Down", 1, 0), ("Left", 0, -1), ("Right", 0, 1)])
+        node.press(f"Arrow{key}")
+        column = max(0, min(column + across, 2))
+        line = max(0, min(2 * grid + row + down, 3))  # both grids have two rows
+        grid, row = divmod(line, 2)
+        assert node.evaluate(script) == [[grid, row, column]]
 
 
 def test_a_large_array_is_shades(page: Page) -> None:

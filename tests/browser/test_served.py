@@ -138,6 +138,32 @@ def test_a_file_is_fitted_and_a_row_traced(page: Page, tmp_path: Path) -> None:
     assert {v["name"]: v["value"] for v in record["variables"]}["y"] == 1.2
 
 
+def test_rows_are_those_of_the_last_fit_and_of_the_last_file(page: Page, tmp_path: Path) -> None:
+    file, row = tmp_path / "decay.csv", page.get_by_label("Row")
+    file.write_text(DECAY, encoding="utf-8")
+    model = page.get_by_role("textbox", name="Model")
+
+    def fit(formula: str) -> None:
+        model.fill(formula)
+        press(page, "Fit")
+        page.locator("#report").filter(has_not_text="Fitting").wait_for()
+
+    page.evaluate("""() => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.items.add(new File(["x,y\\n1,2\\n2,3\\n3,5\\n"], "other.csv"));
+      document.getElementById("drop").dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true }));
+    }""")
+    assert page.locator("#report").inner_text() == "other.csv: press Fit."
+    fit("y ~ a*x")
+    assert (row.is_visible(), row.get_attribute("max")) == (True, "3")
+    page.get_by_label("Data").set_input_files(file)
+    fit("y ~ a*exp(-b*x)")
+    assert (row.is_visible(), row.get_attribute("max")) == (True, "5")
+    page.route("**/fit?*", lambda route: route.fulfill(json={"error": "no such model"}))
+    fit("y ~ b*x")
+    assert (page.locator("#report").inner_text(), row.is_visible()) == ("no such model", False)
+
+
 def test_on_a_phone_nothing_scrolls_sideways(page: Page) -> None:
     resize(page, 360, 740)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360

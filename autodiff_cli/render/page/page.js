@@ -34,14 +34,14 @@ function draw(nodes) {
   showPosition();
   byId("explanation").className = `explanation ${playback.isBackward ? "backward" : "forward"}`;
   graph.stage.classList.toggle("backward-step", playback.isBackward);
+  outlineFound();
+  panel.refresh();
   announce("drawn");
 }
 
 /** Redraw everything, after all numbers have changed. */
 function drawAll() {
   draw(record.nodes.keys());
-  panel.refresh();
-  outlineFound();
 }
 
 function slopeOf({ name, node }, show) {
@@ -145,7 +145,13 @@ byId("stage").addEventListener("pointerover", (event) => {
   showOrigin(event.target);
   if (event.pointerType === "touch") showNumbers(event.target);
 });
+let dragged = 0; // pixels by which a mouse has dragged the drawing since it was pressed
+const CLICK = 4; // pixels that a mouse may move in a click
+byId("stage").addEventListener("pointerdown", () => { dragged = 0; });
 byId("stage").addEventListener("click", (event) => {
+  const isDrag = dragged > CLICK;
+  dragged = 0;
+  if (isDrag) return;
   selectNodeAt(event.target);
   if (event.target.closest(".group")) foldHere(event.target);
   else unfold(event.target);
@@ -155,7 +161,9 @@ byId("stage").addEventListener("focusin", (event) => {
   if (event.target.matches("[data-node]")) reachable(event.target);
 });
 byId("stage").addEventListener("pointermove", ({ buttons, pointerType, movementX, movementY }) => {
-  if (buttons === 1 && pointerType === "mouse") graph.stage.scrollBy(-movementX, -movementY);
+  if (buttons !== 1 || pointerType !== "mouse") return;
+  dragged += Math.abs(movementX) + Math.abs(movementY);
+  graph.stage.scrollBy(-movementX, -movementY);
 });
 byId("stage").addEventListener("wheel", (event) => {
   if (!event.ctrlKey) return;

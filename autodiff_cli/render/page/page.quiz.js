@@ -130,7 +130,6 @@ function check(event) {
     return;
   }
   draw(question.reveal());
-  panel.refresh();
   ask(verdict);
 }
 
