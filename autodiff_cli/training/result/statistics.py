@@ -245,8 +245,7 @@ def high_correlation_warnings(names: Sequence[str], is_imprecise: Mask, matrix: 
         for i, j in pairs[: COVARIANCE.max_pairs_shown]
     ]
     rest = len(pairs) - len(warnings)
-    words = f"{pluralize(rest, 'more pair')} of parameters {'is' if rest == 1 else 'are'} hardly distinguishable"
-    return [*warnings, words] if rest else warnings
+    return [*warnings, f"{pluralize(rest, 'more pair')} of parameters can hardly be told apart"] if rest else warnings
 
 
 def format_correlation(correlation: float, min_decimals: int) -> str:
@@ -777,8 +776,7 @@ def bound_text(batch: Batch, fit: int, theta: Array, on_bound: Mask, has_errors:
     condition = "; the standard errors of the other parameters assume that it is fixed there" if has_errors else ""
     warnings = [f"`{names[k]}` ends on its {side} bound, {theta[k]:g}{condition}" for k, side in active]
     rest = int(np.count_nonzero(on_bound)) - len(warnings)
-    words = f"{pluralize(rest, 'more parameter')} {'ends' if rest == 1 else 'end'} on a bound"
-    return (*warnings, words) if rest else tuple(warnings)
+    return (*warnings, f"{pluralize(rest, 'more parameter')} ended on a bound") if rest else tuple(warnings)
 
 
 def _missing_errors_reason(objective: Objective) -> str:

@@ -38,4 +38,4 @@ def test_the_closest_pairs_are_named_and_the_others_counted() -> None:
     warnings = high_correlation_warnings(names, np.ones(8, np.bool_), covariance)
     assert [warning[1:3] for warning in warnings[:-1]] == ["p2", "p6", "p4"]
     assert len(warnings) == COVARIANCE.max_pairs_shown + 1
-    assert warnings[-1] == "1 more pair of parameters is hardly distinguishable"
+    assert warnings[-1] == "1 more pair of parameters can hardly be told apart"

@@ -277,9 +277,9 @@ def test_parameters_on_bounds_are_named_with_their_side_and_the_rest_counted() -
         "`p0` ends on its lower bound, 1; the standard errors of the other parameters assume that it is fixed there"
     )
     assert found[1].startswith("`p1` ends on its upper bound, 2;")
-    assert found[-1] == "2 more parameters end on a bound"
+    assert found[-1] == "2 more parameters ended on a bound"
     one_more = bound_text(ObjectiveBatch([objective]), 0, theta, np.arange(13) < 11, True)
-    assert one_more[-1] == "1 more parameter ends on a bound"
+    assert one_more[-1] == "1 more parameter ended on a bound"
     few = bound_text(ObjectiveBatch([objective]), 0, theta, np.arange(13) == 3, False)
     assert few == ("`p3` ends on its upper bound, 2",)
 
