@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import io
+import itertools
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -137,3 +139,35 @@ def test_restrictions_say_what_is_wrong_with_values() -> None:
 
 def test_empty_containers_stand_for_the_default() -> None:
     assert check_fields(FitOptions(start={}, bounds={}, x_sigma={}, derive=())) == {}
+
+
+# Options of a fit, and those that each of them needs or excludes.
+NEEDED = {
+    "x_sigma": "sigma", "absolute_sigma": "sigma", "patience": "validation", "min_delta": "patience",
+    "laplace": "priors", "chains": "posterior", "bootstrap_method": "bootstrap", "checkpoint_every": "checkpoint",
+}  # fmt: skip
+EXCLUDED = {
+    "weights": "sigma", "x_sigma": "family priors posterior", "stream": "cluster laplace", "loss": "family likelihood",
+    "family": "likelihood", "l1": "priors", "l2": "priors", "optimizer": "priors", "epochs": "laplace",
+    "batch_size": "cluster priors posterior", "tolerance": "laplace", "starts": "checkpoint resume",
+    "validation": "laplace posterior", "cluster": "laplace posterior bootstrap", "priors": "profile bootstrap",
+    "laplace": "posterior diagnosis checkpoint resume",
+}  # fmt: skip
+
+
+def test_options_of_a_fit_that_need_or_exclude_each_other() -> None:
+    values: dict[str, Any] = dict.fromkeys(option_fields(FitOptions), 1) | {"backend": "numpy", "optimizer": "adam"}
+
+    def refusals(*names: str) -> set[str]:
+        given = {name: values[name] for name in names}
+        return {each.message for each in COMBINATIONS if each.option in given and each.is_refused(given)}
+
+    alone = {name: refusals(name) for name in values}
+    assert {name for name in values if alone[name]} == {*NEEDED}
+    for name, other in NEEDED.items():
+        assert alone[name].isdisjoint(refusals(name, other))
+    excluded: dict[str, list[str]] = {}
+    for one, other in itertools.combinations(values, 2):
+        if refusals(one, other) - alone[one] - alone[other]:
+            excluded.setdefault(one, []).append(other)
+    assert {name: " ".join(others) for name, others in excluded.items()} == EXCLUDED

@@ -264,8 +264,7 @@ class _OnnxGraph:
             name = self._names[child]
             if node in self._per_row and child not in self._per_row:
                 name = self._repeat_per_row(name, self.shape(child))
-            is_vector = node.op is concat and self.shape(child)
-            parts.append(name if is_vector else self.add("Unsqueeze", [name, self._constant([start])], "part"))
+            parts.append(name if node.op is concat else self.add("Unsqueeze", [name, self._constant([start])], "part"))
         return self.add("Concat", parts, "vector", axis=start)
 
     _stack = _concat

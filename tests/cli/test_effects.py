@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from itertools import combinations
@@ -168,6 +169,9 @@ def test_two_options_have_both_effects_or_are_refused(form: str, folder: Path, m
         both = _outcome([*line, *options[pair[0]], *options[pair[1]]], folder)
         for one, other in (pair, pair[::-1]):
             assert both != alone[other] or (one, other) in _WITHOUT_EFFECT, f"{one} beside {other}"
+        if both[0] == 2:  # the refusal names options as one types them
+            named = re.findall(r"(?<!\S)--[a-z][\w-]*", str(both[2]))
+            assert {*named} <= {*find_command(line[0]).options} | {"--x", "--y"}, both[2]
         if both[0] == 0 and "--json" in pair:
             _, printed, _, written = both
             assert any(text.startswith("{") and json.loads(text.splitlines()[0]) for text in (printed, *written)), pair

@@ -376,3 +376,13 @@ def test_errors_that_are_none_are_refused(error: Any, shape: tuple[int, ...], wo
         uncertainty.check_errors("x", error, shape)
     assert words in str(caught.value)
     assert "the error of `x` must be 0 or positive, or an array of such errors" in str(caught.value)
+
+
+@each("first, second", [(1.0, 1 + 1.01 * uncertainty.MAX_DIFFERENCE), (1 + 1.01 * uncertainty.MAX_DIFFERENCE, 1.0)])
+def test_standard_errors_that_differ_by_more_than_a_share_of_the_smaller_are_compared(
+    first: float, second: float
+) -> None:
+    moments = (Moments(0.0, first), Moments(0.0, second))
+    assert uncertainty._compare_orders(*moments).startswith("the standard error is ")
+    close = (Moments(0.0, 1.0), Moments(0.0, 1 + 0.99 * uncertainty.MAX_DIFFERENCE))
+    assert uncertainty._compare_orders(*close) == ""

@@ -259,3 +259,15 @@ def test_shares_of_every_level_are_from_0_to_1_and_belong_together() -> None:
     x = np.linspace(-1, 1, 20)  # weights of terms are shares only in a likelihood
     plain = fit("y ~ u*x + v*x^2 + (1 - u - v)", {"x": x, "y": 3 * x - 2 * x**2 + 0.01 * np.cos(40 * x)})
     assert [*plain.parameters.values()] == pytest.approx([3, -2], abs=0.01)
+
+
+@each(
+    "bounds, has_note",
+    [({}, True), ({"m": (0, 5)}, True), ({"s": (0.1, 2)}, False), ({"m": (0, 5), "s": (0.1, 2)}, False)],
+)
+def test_ranges_that_the_model_needs_are_noted_but_not_those_that_are_given(bounds: Any, has_note: bool) -> None:
+    y = np.linspace(0.5, 1.5, 9)
+    found = fit("-log(normal_pdf(y, m, s))", {"y": y}, likelihood=True, bounds=bounds)
+    note = "parameters are kept in the ranges where the model is meaningful: `s` at least 0"
+    assert (note in found.notes) is has_note
+    assert not any("meaningful" in each for each in found.notes if each != note)

@@ -285,6 +285,12 @@ def test_errors_are_bars_and_units_of_residuals() -> None:
         assert residuals.lines[1].get_ydata() == pytest.approx(found.residuals(data) / data["error"])
 
 
+def test_many_points_have_no_bars() -> None:
+    for count, has_bars in ((300, True), (301, False)):
+        axes, *_ = axes_of(drawn("y ~ a*exp(-b*x)", decay(count), sigma=0.05))
+        assert bool(axes.containers) is has_bars
+
+
 def test_zeros_on_a_logarithmic_axis_stand_left_of_a_break() -> None:
     dose = np.repeat([0, 1e-9, 1e-8, 1e-7, 1e-6], 3)
     data = {"dose": dose, "y": 2 + 90 * dose**1.2 / (3e-8**1.2 + dose**1.2)}

@@ -463,3 +463,11 @@ def test_why_there_is_no_cross_validation_error() -> None:
         error, reason = cross_validation_error(objective, ad.fit(model, few), options, folds)
         assert error is None
         assert reason == f"no cross-validation error: {words}"
+
+
+def test_a_wide_prior_changes_no_cross_validation_error() -> None:
+    x = np.linspace(0, 4, 24)
+    data, models = {"x": x, "y": 1 + 0.5 * x + 0.1 * np.cos(9 * x)}, ["y ~ a + b*x", "y ~ a + b*x + c*x^2"]
+    plain, wide = (ad.compare(models, data, folds=4, priors=priors) for priors in ([], ["a ~ normal(0, 10000)"]))
+    errors = [[one.cv_error for one in found.models] for found in (plain, wide)]
+    assert errors[0] == pytest.approx(errors[1], rel=1e-6)

@@ -134,3 +134,8 @@ def test_a_combination_is_known_beside_a_parameter_on_its_bound() -> None:
     assert found.parameters["c"] == 0
     freedom = math.sqrt((len(x) - 1) / (len(x) - 2))  # a*b and c are counted
     assert found.derived["slope"]["stderr"] == pytest.approx(plain.stderr["k"] * freedom, rel=1e-6)
+
+
+def test_a_parameter_itself_is_a_quantity() -> None:
+    found = ad.fit(MODEL, DATA, derive=["a"])
+    assert found.derived["a"] == {"value": found.parameters["a"], "stderr": pytest.approx(found.stderr["a"], rel=1e-12)}

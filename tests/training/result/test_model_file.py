@@ -264,3 +264,12 @@ def test_a_model_file_has_at_most_a_thousand_draws_of_all_chains(count: int, tmp
     assert min(4 * count, 500) <= saved.size <= 1000
     steps = np.diff(saved, axis=1)
     assert (steps == steps[:1, :1]).all()
+
+
+def test_a_model_file_has_no_matrix_of_unknown_correlations(tmp_path: Path) -> None:
+    """It would have a number for each pair of a network's parameters."""
+    for loss, is_known in (("mse", True), ("mae", False)):
+        fit = ad.fit("y ~ a*x + b", {"x": [1.0, 2, 3, 4], "y": [2.0, 4.1, 6, 9]}, loss=loss)
+        fit.save(tmp_path / "m.json")
+        assert (json.loads((tmp_path / "m.json").read_text())["correlation"] is not None) is is_known
+        assert np.isnan(ad.load(tmp_path / "m.json").correlation).all() != is_known
