@@ -452,7 +452,8 @@ class _Symmetries:
         sample, kernels = self._sample, self._objective.kernels
         if not sample.has_residuals:
             return sample.evaluate_rows(kernels.row_loss, theta)
-        return sample.evaluate_rows(kernels.target, theta) - sample.evaluate_rows(kernels.residuals, theta)
+        target = sample.cached("target", lambda: sample.evaluate_rows(kernels.target, theta))
+        return np.asarray(target - sample.evaluate_rows(kernels.residuals, theta))
 
     @functools.cached_property
     def _at_point(self) -> Array:
