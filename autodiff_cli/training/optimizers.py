@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from autodiff_cli.backends.protocol import GRADIENT, RATE, STEP, THETA, Update
 from autodiff_cli.graph.node import Node, variable
+from autodiff_cli.graph.tape import substitute
 from autodiff_cli.ops.arithmetic import clip
 from autodiff_cli.ops.elementary import expm1, sqrt, square
 from autodiff_cli.options import OptionError, unknown_choice
@@ -127,6 +128,13 @@ OPTIMIZERS: dict[str, Update] = {
     # Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101)
     "adamw": _adam(_THETA * (1 - _RATE * WEIGHT_DECAY)),
 }
+
+
+def divide_gradients(update: Update, unit: float) -> Update:
+    """Return the update for gradients in another unit of the loss, so that `EPSILON` is small in any unit."""
+    roots = [update.theta, *update.accumulators.values()]
+    theta, *others = substitute(roots, {_GRADIENT: _GRADIENT / (unit or 1.0)})
+    return Update(theta, dict(zip(update.accumulators, others, strict=True)))
 
 
 def project_onto_bounds(update: Update) -> Update:

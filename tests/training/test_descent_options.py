@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autodiff_cli import fit, fit_by
+from autodiff_cli import Objective, fit, fit_by
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.optimizers import LearningRateSchedule
 from tests.each import amount, each
@@ -359,3 +359,17 @@ def test_of_equal_curves_that_with_the_least_penalty_is_found(seed: int) -> None
         assert abs(found.parameters["p"]) <= math.pi / 2
     again = fit("y ~ a*sin(w*x + p) + c", {"x": x[:30], "y": y[:30]}, l2=1e-3, start=alone.parameters)
     assert not any("a better minimum" in note for note in again.notes)
+
+
+@pytest.mark.parametrize("factor", [1e-3, 0.1, 0.3])
+def test_a_penalty_costs_least_squares_no_digits(factor: float) -> None:
+    """Gauss-Newton steps converge slowly where a penalty leaves large residuals."""
+    x = np.linspace(0, 5, 30)
+    data = {"x": x, "y": 3 * np.exp(-0.7 * x) + 0.1 * (-1) ** np.arange(len(x))}
+    found = fit("y ~ a*exp(-b*x) + c", data, l2=factor)
+    objective = Objective("y ~ a*exp(-b*x) + c", data, l2=factor)
+    theta = np.array([found.parameters[name] for name in objective.parameters])
+    step = np.linalg.solve(objective.hessian(theta) / len(x), objective.value_and_grad(theta)[1])
+    assert found.converged
+    assert found.optimizer == "lm"
+    assert np.abs(step / theta).max() < 1e-13

@@ -190,6 +190,19 @@ def test_a_few_rows_near_a_wrong_minimum_do_not_hide_a_better_one(peaks: int, se
     assert fit(f"y ~ a*exp(-((x - m)/s)^2) + {rest}", {"x": x, "y": y}).rss < 2 * best.cost * 1.001
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [4, 10, 11])
+def test_a_wrong_curve_that_explains_nearly_all_of_a_few_rows_does_not_end_the_search(seed: int) -> None:
+    """R² is above 0.9999 at the second best minimum, because six parameters fit fifteen rows well."""
+    generator, x = np.random.default_rng(seed), np.linspace(0.1, 10, 15)
+    a, b, c, d, e, f = (generator.uniform(*ends) for ends in ((1, 4), (-1, 1), (0.2, 1), (2, 6), (0.5, 2), (-2, 2)))
+    exact = a * np.arctan(b + c * x) + d / (1 + (e * x) ** 2) + f
+    data = {"x": x, "y": exact + 0.01 * np.std(exact) * generator.normal(size=len(x))}
+    start = {"a": a, "b": b, "c": c, "d": d, "e": e, "f": f}
+    model = "y ~ a*atan(b + c*x) + d/(1 + (e*x)^2) + f"
+    assert fit(model, data).rss <= fit(model, data, start=start).rss * (1 + 1e-6)
+
+
 @pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [19, 2, 7])

@@ -268,3 +268,12 @@ def test_networks_learn_targets_far_from_0() -> None:
     x = np.linspace(-2, 2, 60)
     shares = [fit("y ~ mlp(x, [6], tanh)", {"x": x, "y": mean + np.tanh(3 * x)}).r_squared for mean in (0, 9)]
     assert shares == pytest.approx([0.966, 0.966], abs=0.01)
+
+
+@each("options", [{}, {"loss": "mae"}, {"loss": "huber"}, {"optimizer": "adagrad"}, {"batch_size": 20}])
+def test_what_networks_learn_does_not_depend_on_the_unit_of_the_target(options: dict[str, Any]) -> None:
+    x = np.linspace(-2, 3, 40)  # of symmetric data some gradients are 0 up to rounding
+    data = {"x": x, "y": 3 + np.tanh(3 * x)}
+    units = (1e-8, 1e-4, 1e4, 1e8)
+    found = [fit("y ~ mlp(x, [6])", {**data, "y": unit * data["y"]}, epochs=20, **options) for unit in units]
+    assert [one.r_squared for one in found] == pytest.approx([found[0].r_squared] * len(units), rel=1e-6)

@@ -30,15 +30,45 @@ CASES: list[tuple[str, Any, dict[str, float], dict[str, float]]] = [
 # fmt: on
 
 
+@pytest.mark.parametrize("noise", [0, 1e-9, 1])
 @pytest.mark.parametrize(("model", "y", "start", "expected"), CASES)
-def test_one_of_many_equal_points_is_reported(model: str, y: Any, start: Any, expected: Any) -> None:
-    data = {"x": X, "y": y + NOISE}
+def test_one_of_many_equal_points_is_reported(model: str, y: Any, start: Any, expected: Any, noise: float) -> None:
+    data = {"x": X, "y": y + noise * NOISE}
     found = fit(model, data, start=start)
     parameters = found.parameters
     assert all(value > 0 for name, value in parameters.items() if name != "p")
     assert abs(parameters.get("p", 0)) <= math.pi
     assert parameters == pytest.approx({**parameters, **expected}, abs=0.05)
-    assert fit(model, data, start=parameters, epochs=0, optimizer="lm").loss == pytest.approx(found.loss, rel=1e-12)
+    loss = fit(model, data, start=parameters, epochs=0, optimizer="lm").loss
+    assert loss == pytest.approx(found.loss, rel=1e-12, abs=1e-24)
+
+
+@each(
+    "model, alias",
+    [
+        ("y ~ a*sin(w*x + p)", 1),
+        ("y ~ a*sin(w*x) + b*cos(w*x)", 1),
+        ("y ~ a*exp(-g*x)*cos(w*x + p) + c", 1),
+        ("y ~ a*cos(2*pi*x/w + p)", -1),
+        ("y ~ a*cos(w*x)^2 + b*sin(2*w*x) + c", 0.5),
+    ],
+    quick=lambda model, alias: model == "y ~ a*sin(w*x + p)",
+)
+def test_the_lowest_frequency_that_even_rows_leave_open_is_reported(model: str, alias: float) -> None:
+    """The default start has many turns between two rows, and there is a minimum near every multiple of them."""
+    generator = np.random.default_rng(0)
+    for rows, last in ((12, 1e4), (40, 1000), (40, 1e5)):
+        x = np.linspace(0, last, rows)
+        data = {"x": x, "y": 2 * np.sin(20 * x / last + 0.5) + 0.1 * generator.normal(size=rows)}
+        found = fit(model, data)
+        turns = found.parameters["w"] * last if alias > 0 else 2 * math.pi * last / found.parameters["w"]
+        assert turns / 20 == pytest.approx(abs(alias), rel=0.02)
+
+
+def test_a_given_frequency_keeps_its_value_if_even_rows_leave_it_open() -> None:
+    x = np.arange(40.0)
+    found = fit("y ~ a*sin(w*x + p)", {"x": x, "y": np.sin(0.3 * x + 0.5)}, start={"w": 0.3 + 2 * math.pi})
+    assert found.parameters["w"] == pytest.approx(0.3 + 2 * math.pi)
 
 
 def test_the_chosen_equivalent_solution_is_reported() -> None:

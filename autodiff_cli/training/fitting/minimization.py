@@ -239,15 +239,30 @@ def minimize_batch(
         on_step: is called with the starts and with every step.
         stop: when the fits stop.
     """
-    start = batch.bounds.clip(start)
+    start, objective = batch.bounds.clip(start), batch.objective
     if method == "lm":
-        return fit_least_squares(batch, start, on_step, stop)
-    objective = batch.objective
+        is_refined = objective.is_penalised and not objective.has_kinks and stop == CONVERGENCE
+        return (_fit_penalised_squares if is_refined else fit_least_squares)(batch, start, on_step, stop)
     unit = 1.0 if objective.kind is LossKind.LIKELIHOOD else None
     if objective.is_scale_estimated:
         return _fit_with_scale(batch, start, on_step, stop, unit)
     outcomes = fit_smooth_loss(batch, start, on_step, stop, unit)
     return _with_exact_zeros(batch, outcomes) if objective.settings[L1_FACTOR] else outcomes
+
+
+def _fit_penalised_squares(batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule) -> list[Outcome]:
+    """Minimise sums of squares with an l2 penalty, and finish with Newton steps.
+
+    A penalty leaves large residuals, near which Gauss-Newton steps converge slowly. They also end at saddle points.
+    """
+    every, epochs_done = np.arange(len(start)), np.zeros(len(start), np.intp)
+    outcomes = fit_least_squares(batch, start, renumber(on_step, every, epochs_done), stop)
+    fits = np.array([fit for fit, end in enumerate(outcomes) if end.converged], np.intp)
+    theta, report = np.array([outcomes[fit].theta for fit in fits]), renumber(on_step, fits, epochs_done)
+    ends = fit_smooth_loss(batch.take(fits), theta, report, is_near=True) if len(fits) else []
+    for fit, end in zip(fits.tolist(), ends, strict=True):
+        outcomes[fit] = end if end.converged else outcomes[fit]
+    return outcomes
 
 
 def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:

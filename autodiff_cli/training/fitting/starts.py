@@ -98,7 +98,7 @@ class MultistartSettings(NamedTuple):
     equal_loss_tolerance: float = 1e-6  # relative difference of two losses that count as equal
     confirmations: int = 3  # the search ends when this many proposals of points led to the best loss
     good_fit_share: float = 0.001  # share of the target's variation below which a loss without structure is good
-    few_rows: int = 100  # rows; with fewer, that share shrinks, because wrong curves may fit few rows well
+    few_rows: int = 100  # with fewer rows, that share shrinks by their cube: wrong curves fit few rows well
 
 
 SETTINGS = MultistartSettings()
@@ -526,7 +526,7 @@ class Multistart:
         sample = self._sample
         if sample.kind is LossKind.LIKELIHOOD:
             return False
-        share = SETTINGS.good_fit_share * min(1.0, sample.rows / SETTINGS.few_rows)
+        share = SETTINGS.good_fit_share * min(1.0, sample.rows / SETTINGS.few_rows) ** 3
         largest = share * sample.mean_square(sample.target_variation())
         return candidate.loss < largest and not self._has_structure(candidate)
 

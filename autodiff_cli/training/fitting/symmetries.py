@@ -26,6 +26,7 @@ from autodiff_cli.graph.node import is_literal
 from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import cos, sin
+from autodiff_cli.ops.special import sinc
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, fit_least_squares, linear_mask
@@ -269,9 +270,13 @@ class _Symmetries:
 
     def resolve(self) -> tuple[Array, list[str]]:
         """Return the canonical point, and a sentence for each choice."""
+        lowered = dict.fromkeys(self._lower_frequencies())
         flipped = dict.fromkeys(name for subset in self._flip_signs() for name in subset)
         shifted = [*self._wrap_phases()]
         notes = [*self._exchange_pairs()]
+        if lowered:
+            listed = ", ".join(f"`{name}`" for name in lowered)
+            notes.append(f"the lowest frequencies are reported for {listed}; evenly spaced rows leave others open")
         if flipped:
             listed = ", ".join(f"`{name}`" for name in flipped)
             notes.append(f"the signs of {listed} are not determined; the positive values are reported")
@@ -279,6 +284,18 @@ class _Symmetries:
             listed = ", ".join(f"`{name}`" for name in shifted)
             notes.append(f"values within half a turn of 0 are reported for {listed}; whole turns change nothing")
         return self._theta, notes
+
+    def _lower_frequencies(self) -> Iterator[str]:
+        """Lower frequencies as long as the predictions stay the same, and yield their names."""
+        if self._objective.kind is not LossKind.SQUARES or self._objective.rows > MAX_REPEATED_ROWS:
+            return
+        for index, lowest in self._sinusoids.lowest_aliases(self._theta):
+            if self._names[index] not in self._objective.user_starts:
+                found = self._refit(np.array([[index]]), np.array([[lowest]]))[0]
+                if self.is_equivalent(found, _EXCHANGE_TOLERANCE):
+                    self._theta = self.point = found
+                    vars(self).pop("_at_point")  # at high frequencies, rounding errors of predictions are large
+                    yield self._names[index]
 
     def _flip_signs(self) -> Iterator[list[str]]:
         """Flip the signs of one parameter, or of a few together, while more of them get their preferred sign."""
@@ -351,7 +368,7 @@ class _Symmetries:
         """
         for pair in self._similar_pairs():
             single = [pair[:, [k]] for k in range(pair.shape[1])] if 1 < pair.shape[1] <= _MAX_EXCHANGED_LEVELS else []
-            exchanged, *by_level = self._exchange_and_refit([pair, *single])
+            exchanged, *by_level = self._refit(pairs := [pair, *single], [self._theta[each[::-1]] for each in pairs])
             signs = np.sign(np.subtract(*self._objective.start[pair]))
             preferred = np.where(signs != 0, signs, 1.0)
 
@@ -401,13 +418,13 @@ class _Symmetries:
         ordered = [{*column} for terms, _ in interchangeable for column in terms.columns.T.tolist()]
         yield from (pair for pair in pairs if not any({*pair[:, 0]} <= column for column in ordered))
 
-    def _exchange_and_refit(self, pairs: Sequence[Positions]) -> Array:
-        """Return, for each pair, the point with its parameters exchanged and all others fitted."""
+    def _refit(self, fixed: Sequence[Positions] | Positions, values: Sequence[Array] | Array) -> Array:
+        """Return points with other values of some parameters each and all others fitted."""
         each = np.array([self._theta, self._bounds.low, self._bounds.high])
-        start, low, high = np.tile(each[:, None], (len(pairs), 1))
-        for row, pair in enumerate(pairs):
-            start[row, pair] = low[row, pair] = high[row, pair] = self._theta[pair[::-1]]
-        batch = repeat_objective(self._objective, len(pairs), Bounds(low, high))
+        start, low, high = np.tile(each[:, None], (len(fixed), 1))
+        for row, (some, others) in enumerate(zip(fixed, values, strict=True)):
+            start[row, some] = low[row, some] = high[row, some] = others
+        batch = repeat_objective(self._objective, len(fixed), Bounds(low, high))
         ends = fit_least_squares(batch, start, stop=StoppingRule(evaluations=_MAX_EXCHANGE_EVALUATIONS))
         return np.array([end.theta for end in ends])
 
@@ -431,9 +448,12 @@ class _Symmetries:
         return mask
 
     def _predictions(self, theta: Array) -> Array:
-        """The residuals of a sample of the rows, or their losses: like the predictions up to constants."""
+        """The predictions for a sample of the rows, or their losses if there is no prediction."""
         sample, kernels = self._sample, self._objective.kernels
-        return sample.evaluate_rows(kernels.residuals if sample.has_residuals else kernels.row_loss, theta)
+        if not sample.has_residuals:
+            return sample.evaluate_rows(kernels.row_loss, theta)
+        target = sample.cached("target", lambda: sample.evaluate_rows(kernels.target, theta))
+        return np.asarray(target - sample.evaluate_rows(kernels.residuals, theta))
 
     @functools.cached_property
     def _at_point(self) -> Array:
@@ -493,24 +513,8 @@ class Sinusoids:
             most: the maximum number of values.
             box: bounds within which the values lie.
         """
-        for index in self.frequencies:
-            at_one = theta.copy()
-            at_one[index] = at_one[index] or 1.0
-            at_two = at_one.copy()
-            at_two[index] *= 2
-            slopes, span_at_two = self._row_slopes(index, at_one), np.ptp(self._row_slopes(index, at_two))
-            span = float(np.ptp(slopes))
-            if abs(span_at_two / span - 1) < _SPAN_TOLERANCE:
-                unit, power = 2 * np.pi / span, 1
-            elif abs(4 * span_at_two / span - 1) < _SPAN_TOLERANCE:
-                unit, power = span * at_one[index] ** 2 / (2 * np.pi), -1
-            else:
-                continue
-            gaps = np.diff(np.unique(slopes))
-            gaps = gaps[gaps > _CLOSEST_ROWS * span]
-            steps, high = gaps / gaps.min(), max(span / gaps.min(), self._objective.rows) / 2
-            if (np.abs(steps - np.rint(steps)) > _EVEN_STEPS).any():
-                high = max(high, _UNEVEN_SHARE * self._objective.rows / 2)
+        for index, unit, power, steps in self._scales(theta):
+            high = max(steps[-1], self._objective.rows * (1 if _are_even(steps) else _UNEVEN_SHARE)) / 2
             low = 1 / per_turn
             if box is not None:
                 ends = np.array([box.low[index], box.high[index]])
@@ -521,6 +525,36 @@ class Sinusoids:
             turns = np.arange(first, min(last, first + most) + 1)
             if len(turns):
                 yield FrequencyGrid(index, unit * (turns / per_turn) ** power, turns / per_turn)
+
+    def lowest_aliases(self, theta: Array) -> Iterator[tuple[int, float]]:
+        """Yield lower values of a frequency or period that rows at even distances may not distinguish from its value,
+        with its index, the lowest last.
+        """
+        for index, unit, power, steps in self._scales(theta):
+            turns = (theta[index] / unit) ** power
+            for period in (steps[-1], steps[-1] / 2) if _are_even(steps) else ():  # sin² has half of the period
+                lowest = turns - period * round(turns / period)
+                if lowest not in (0, turns):
+                    yield index, unit * lowest**power
+
+    def _scales(self, theta: Array) -> Iterator[tuple[int, float, int, Array]]:
+        """Yield the index of each frequency or period, its value for one turn over the range of the data, 1 for a
+        frequency or -1 for a period, and the positions of the rows, from 0, in units of the smallest distance.
+        """
+        for index in self.frequencies:
+            at_one = theta.copy()
+            at_one[index] = at_one[index] or 1.0
+            at_two = at_one.copy()
+            at_two[index] *= 2
+            slopes, span_at_two = self._row_slopes(index, at_one), np.ptp(self._row_slopes(index, at_two))
+            span = float(np.ptp(slopes))
+            places = np.unique(slopes)
+            places = places[np.diff(places, prepend=-np.inf) > _CLOSEST_ROWS * span]
+            steps = (places - places[0]) / np.diff(places).min(initial=np.inf)
+            if abs(span_at_two / span - 1) < _SPAN_TOLERANCE:
+                yield index, 2 * np.pi / span, 1, steps
+            elif abs(4 * span_at_two / span - 1) < _SPAN_TOLERANCE:
+                yield index, span * at_one[index] ** 2 / (2 * np.pi), -1, steps
 
     def quarter_turns(self, theta: Array) -> list[tuple[int, float]]:
         """Return the index of each phase, and the change of it that is a quarter of a turn."""
@@ -539,6 +573,11 @@ class Sinusoids:
         return slopes
 
 
+def _are_even(steps: Array) -> bool:
+    """Whether all distances between neighbours, in units of the smallest one, are whole numbers."""
+    return bool((np.abs((gaps := np.diff(steps)) - np.rint(gaps)) <= _EVEN_STEPS).all())
+
+
 def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[int], list[int]]:
     """Find the parameters in the arguments of sinusoids.
 
@@ -551,14 +590,18 @@ def _find_arguments(objective: Objective) -> tuple[dict[int, RowKernel], list[in
     shared, *leaf_nodes = share([model.program.output, *(model.program.leaves[name] for name in layout.names)])
     by_columns: dict[bool, list[int]] = {True: [], False: []}
     for node in topological_order([shared]):
-        if node.op not in (sin, cos):
+        if node.op not in (sin, cos, sinc):
             continue
         slopes = simplify(gradient_nodes(node.inputs[0], leaf_nodes, model.shapes))
-        for leaf, slope in zip(leaf_nodes, slopes, strict=True):
-            index = layout.slices[leaf.text].start
-            if leaf.text not in model.shapes and index not in kernels and not is_literal(slope, 0):
+        used = [(leaf.text, slope) for leaf, slope in zip(leaf_nodes, slopes, strict=True) if not is_literal(slope, 0)]
+        varies = [not {*model.row_leaves}.isdisjoint(leaf_names([slope])) for _, slope in used]
+        if node.op is sinc and not all(varies):
+            continue  # the place of a pulse is not a phase
+        for (name, slope), of_row in zip(used, varies, strict=True):
+            index = layout.slices[name].start
+            if name not in model.shapes and index not in kernels:
                 kernels[index] = make_backend().row_kernel(RowGraphs([slope], {*model.row_leaves}, model.shapes))
-                by_columns[not {*model.row_leaves}.isdisjoint(leaf_names([slope]))].append(index)
+                by_columns[of_row].append(index)
     return kernels, by_columns[True], by_columns[False]
 
 

@@ -27,6 +27,7 @@ from autodiff_cli.training.optimizers import (
     Epoch,
     EpochCallback,
     LearningRateSchedule,
+    divide_gradients,
     project_onto_bounds,
 )
 
@@ -286,6 +287,9 @@ class GradientMethod:
     _resumed_loss: float | None = None  # loss of the epoch from which the fit resumes
 
     def __post_init__(self) -> None:
+        if self.objective.is_standardized:
+            self._estimate_scale(self.objective.start)
+            self.update = divide_gradients(self.update, self.objective.value(self.objective.start))
         self.update, self.state = _initial_state(self.objective, self.update)
         self.generator = np.random.default_rng(self.seed)
 
@@ -308,7 +312,7 @@ class GradientMethod:
         Args:
             losses: the losses of all epochs so far, a growing list, for schedules that depend on them.
         """
-        self._estimate_scale()
+        self._estimate_scale(self.state.theta)
         return self._by_epoch(losses) if self.batch_size is None else self._by_batch(self.batch_size, losses)
 
     def _by_epoch(self, losses: Sequence[float]) -> Iterator[Epoch]:
@@ -319,7 +323,7 @@ class GradientMethod:
         while self.number < self.rates.epochs:
             rate = self.rates.rate(self.number + 1, losses)
             stepper.step(state, rate, clip_gradient(gradient, self.clip_norm))
-            self._estimate_scale()
+            self._estimate_scale(self.state.theta)
             loss, gradient = self.objective.value_and_grad(state.theta)
             self.number += 1
             yield self._current_epoch(loss)
@@ -333,13 +337,13 @@ class GradientMethod:
         while self.number < self.rates.epochs:
             rate = self.rates.rate(self.number + 1, losses)
             loss = run(self.state, rate, size, self.generator, None if self.on_progress is None else self._report)
-            self._estimate_scale()
+            self._estimate_scale(self.state.theta)
             self.number += 1
             yield self._current_epoch(loss)
 
-    def _estimate_scale(self) -> None:
-        """Set the scale of the loss to its estimate at the current parameters; a scale of 0 is not used."""
-        if self.scale_at is not None and (scale := self.scale_at(self.state.theta)) > 0:
+    def _estimate_scale(self, theta: Array) -> None:
+        """Set the scale of the loss to its estimate at a point; a scale of 0 is not used."""
+        if self.scale_at is not None and (scale := self.scale_at(theta)) > 0:
             self.objective.set_scale(scale)
 
     def _report(self, fraction: float, loss: float) -> None:

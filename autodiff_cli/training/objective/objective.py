@@ -349,6 +349,7 @@ class Objective(ModelOverRows):
         loss: the name of the loss; empty if the model itself is the loss.
         classes: the labels of a classification, sorted; else None.
         groups: the labels of groups of rows, sorted; else None.
+        is_standardized: whether layers read or predict standardised columns.
         data: the rows, whose class column holds positions in `classes`; `origins`: see `Dataset`.
 
     Raises:
@@ -375,6 +376,7 @@ class Objective(ModelOverRows):
             return objective
         named, groups = frozenset(options.parameters.names), objective.model.group_column
         standardized = cls.of(parse_model(text, tuple(dataset.names), named, groups), dataset, options)
+        standardized.is_standardized = True
         standardized.notes = [f"columns are standardised for the network, by mean and standard deviation: {text}"]
         return standardized
 
@@ -394,7 +396,7 @@ class Objective(ModelOverRows):
         is_far = is_off | (sizes > _TYPICAL_SIZE) | (sizes < 1 / _TYPICAL_SIZE)
         is_far &= (deviations > 0) & np.isfinite(sizes)
         scales = {names[k]: (float(means[k]), float(deviations[k])) for k in np.flatnonzero(is_far).tolist()}
-        is_scaled = self.kind in (LossKind.SQUARES, LossKind.ROBUST)
+        is_scaled = self.kind is not LossKind.LIKELIHOOD
         if target is not None and (not is_scaled or options.optimizer in ("sgd", "momentum", "nesterov")):
             scales.pop(target.text, None)
         return standardize_layers(self.model, scales) if scales else self.model.text
@@ -409,6 +411,7 @@ class Objective(ModelOverRows):
             self.is_scale_estimated = self.has_unknown_variance
         self._row_cache, self._point_cache = {}, ((), {})
         self.notes: list[str] = []
+        self.is_standardized = False
         self.evaluation_log: EvaluationLog | None = None  # set during a fit with a checkpoint
         if self.has_residuals:
             check_target(self)

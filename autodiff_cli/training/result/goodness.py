@@ -360,6 +360,7 @@ class SeparationSettings(NamedTuple):
     certain_row_loss: float = 1e-8  # loss of a row whose class is predicted with certainty
     diverging_error_ratio: float = 10.0  # standard errors per value of a parameter that goes to infinity
     min_share: float = 0.1  # share of a parameter in directions without curvature above which it may go to infinity
+    compared_step: float = 0.9  # relative step towards 0 at which the likelihood is compared
     min_likelihood_cost: float = 0.1  # log-likelihood lost in a step of 1/10 standard error: 0.005 near a maximum
 
 
@@ -411,21 +412,24 @@ def find_separation(objective: Objective, theta: Array) -> tuple[str, Mask]:
 def _diverging_parameters(objective: Objective, theta: Array) -> Mask:
     """Return the mask of the parameters that go to infinity.
 
-    Judged by its curvature, the likelihood would hardly change if such a parameter, together with others, became 0; in
-    fact it falls. The first is true of a parameter near 0 as well, but the second is not. Flat directions are compared
-    with the sizes of the parameters, because the rank of the curvature would depend on rounding.
+    Judged by its slope and curvature, the likelihood would hardly change if such a parameter, together with others,
+    became nearly 0; in fact it falls. The first is true of a parameter near 0 as well, and of both parameters of a
+    ratio, but the second is not. Flat directions are compared with the sizes of the parameters, because the rank of the
+    curvature would depend on rounding.
     """
     sizes, diverging = np.abs(theta), np.zeros(len(theta), np.bool_)
+    loss, gradient = objective.value_and_grad(theta)
     hessian = objective.hessian(theta) * sizes[:, None] * sizes
-    if not np.isfinite(hessian).all():
+    slopes = np.abs(gradient * sizes) * objective.total_weight
+    if not (np.isfinite(hessian).all() and (slopes < SEPARATION.min_likelihood_cost).all()):
         return diverging
     curvatures, directions = np.linalg.eigh(hessian)
     flat = directions[:, curvatures < SEPARATION.diverging_error_ratio**-2]
     projection = flat @ flat.T
     for k in np.flatnonzero(np.diag(projection) > SEPARATION.min_share).tolist():
         step = sizes * projection[k] * (np.sign(theta[k]) / projection[k, k])
-        rise = (objective.value(theta - step) - objective.value(theta)) * objective.total_weight
-        diverging[k] = rise > SEPARATION.min_likelihood_cost
+        rise = objective.value(theta - SEPARATION.compared_step * step) - loss
+        diverging[k] = rise * objective.total_weight > SEPARATION.min_likelihood_cost
     return diverging
 
 

@@ -597,6 +597,25 @@ def test_a_probability_of_exactly_one_half_is_that_of_class_0() -> None:
     assert found.accuracy == pytest.approx(4 / 7)
 
 
+@pytest.mark.parametrize(
+    ("model", "point"),
+    [
+        ("t ~ sigmoid(a*(x - m)/s)", [50, 0.1, 0.1]),
+        ("t ~ sigmoid(a*(x - m)/s)", [1.2, 0.4, 0.2]),  # at the minimum, any multiple of a and s is as good
+        ("t ~ sigmoid(exp(a)*(x - m))", [5, 0.3]),
+        ("t ~ sigmoid(exp(a)*(x - m))", [300, 0.3]),
+        ("t ~ sigmoid(a*x + b)", [200, 0]),
+    ],
+)
+def test_no_class_is_separated_where_a_slope_leads_back_or_along_a_ratio(model: str, point: list[float]) -> None:
+    generator, x = np.random.default_rng(1), np.linspace(-3, 3, 60)
+    data = {"x": x, "t": (generator.random(60) < 1 / (1 + np.exp(1 - 3 * x))).astype(int)}
+    objective = Objective(model, data, loss="bce")
+    assert figures.find_separation(objective, np.array(point, float))[0] == ""
+    found = fit(model, data, loss="bce", start=dict(zip(objective.parameters, point, strict=True)))
+    assert not any("separates" in warning for warning in found.warnings)
+
+
 def test_classes_that_overlap_are_not_called_separated() -> None:
     x = np.array([-3.0, -2, -1, 0, 1, 2, 3, 40])
     found = fit("k ~ sigmoid(a + b*x)", {"x": x, "k": [0, 0, 1, 0, 1, 0, 1, 1]}, loss="bce")
