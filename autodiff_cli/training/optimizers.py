@@ -130,6 +130,9 @@ OPTIMIZERS: dict[str, Update] = {
 }
 
 
+PLAIN_METHODS = ("sgd", "momentum", "nesterov")  # their steps are proportional to the gradient
+
+
 def divide_gradients(update: Update, unit: float) -> Update:
     """Return the update for gradients in another unit of the loss, so that `EPSILON` is small in any unit."""
     roots = [update.theta, *update.accumulators.values()]

@@ -287,7 +287,7 @@ class GradientMethod:
     _resumed_loss: float | None = None  # loss of the epoch from which the fit resumes
 
     def __post_init__(self) -> None:
-        if self.objective.is_standardized:
+        if self.objective.has_relative_gradients:
             self._estimate_scale(self.objective.start)
             self.update = divide_gradients(self.update, self.objective.value(self.objective.start))
         self.update, self.state = _initial_state(self.objective, self.update)

@@ -35,6 +35,7 @@ from autodiff_cli.training.objective.loading import Data, as_dataset
 from autodiff_cli.training.objective.model import Model, standardize_layers
 from autodiff_cli.training.objective.parameters import Constraints, Dependency
 from autodiff_cli.training.objective.preparation import PreparedObjective, parse_model
+from autodiff_cli.training.optimizers import PLAIN_METHODS
 from autodiff_cli.training.options import FitOptions, ObjectiveOptions
 from autodiff_cli.training.rows import (
     WEIGHT,
@@ -349,7 +350,7 @@ class Objective(ModelOverRows):
         loss: the name of the loss; empty if the model itself is the loss.
         classes: the labels of a classification, sorted; else None.
         groups: the labels of groups of rows, sorted; else None.
-        is_standardized: whether layers read or predict standardised columns.
+        has_relative_gradients: whether gradient methods divide gradients by the loss at the start.
         data: the rows, whose class column holds positions in `classes`; `origins`: see `Dataset`.
 
     Raises:
@@ -376,7 +377,7 @@ class Objective(ModelOverRows):
             return objective
         named, groups = frozenset(options.parameters.names), objective.model.group_column
         standardized = cls.of(parse_model(text, tuple(dataset.names), named, groups), dataset, options)
-        standardized.is_standardized = True
+        standardized.has_relative_gradients = options.optimizer not in PLAIN_METHODS
         standardized.notes = [f"columns are standardised for the network, by mean and standard deviation: {text}"]
         return standardized
 
@@ -397,7 +398,7 @@ class Objective(ModelOverRows):
         is_far &= (deviations > 0) & np.isfinite(sizes)
         scales = {names[k]: (float(means[k]), float(deviations[k])) for k in np.flatnonzero(is_far).tolist()}
         is_scaled = self.kind is not LossKind.LIKELIHOOD
-        if target is not None and (not is_scaled or options.optimizer in ("sgd", "momentum", "nesterov")):
+        if target is not None and (not is_scaled or options.optimizer in PLAIN_METHODS):
             scales.pop(target.text, None)
         return standardize_layers(self.model, scales) if scales else self.model.text
 
@@ -411,7 +412,7 @@ class Objective(ModelOverRows):
             self.is_scale_estimated = self.has_unknown_variance
         self._row_cache, self._point_cache = {}, ((), {})
         self.notes: list[str] = []
-        self.is_standardized = False
+        self.has_relative_gradients = False
         self.evaluation_log: EvaluationLog | None = None  # set during a fit with a checkpoint
         if self.has_residuals:
             check_target(self)
