@@ -475,6 +475,23 @@ class Reader:
         self.click(name)
         self.model.go({"reset": 0, "forward-pass": len(self.model.forward)}.get(name, self.model.length))
 
+    def do_begin_backward(self) -> None:
+        """The state in which the backward pass begins, before its first step: only the output has an adjoint."""
+        if self.model.seed:
+            return
+        self.model.go(len(self.model.forward))
+        self.fill("#position", str(self.model.position))
+        self.page.evaluate("seed()")
+        shown, output = self.page.evaluate(STATE), self.model.output
+        assert shown["status"] == ["The backward pass begins at the output."]
+        assert shown["remark"][0].startswith("Why does the backward pass")
+        assert self.page.evaluate("record.text.slice(...record.nodes[record.output].span)") == shown["mark"][0]
+        states = [name for name, node in shown["nodes"].items() if {"known", "current"} & {*node["classes"]}]
+        assert states == [str(output)]
+        assert {"known", "current"} <= {*shown["nodes"][str(output)]["classes"]}
+        self.click("step")
+        self.model.go(self.model.position + 1)
+
     def do_edit(self) -> None:
         name, value = self.chance.choice([*self.model.point]), self.chance.choice(self.model.choices)
         self.fill(f"#variable-{[*self.model.point].index(name)}", str(value))
@@ -549,6 +566,7 @@ class Reader:
             [node.querySelector(`text.${kind}`)?.textContent ?? null, node.dataset[kind] ?? null]));
           return nodes.flat().filter(([text, number]) => text !== null && !text !== (number === null));
         }"""
+        assert self.page.evaluate("byId('slope').hidden && byId('remark').childNodes.length === 0")
         assert self.page.evaluate(answer, self.chance.randrange(4)) == []  # also not a part of a sum, which would tell
         self.model.go(self.page.evaluate("playback.position"))
         self.model.selected = self.page.evaluate("playback.quiz.question?.node ?? -1")
