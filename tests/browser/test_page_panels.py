@@ -189,7 +189,8 @@ PLOTTED = """() => {
   const at = (one, name) => Number(one.getAttribute(name));
   const axis = (name, anchor) => {
     const texts = [...document.querySelectorAll(`#curve text[text-anchor=${anchor}]`)];
-    const ticks = texts.map((one) => [at(one, name), Number(one.textContent.replace("−", "-"))]).filter(([, x]) => x === x);
+    const places = texts.map((one) => [at(one, name), Number(one.textContent.replace("−", "-"))]);
+    const ticks = places.filter(([, x]) => Number.isFinite(x));
     const [[from, low], [to, high]] = [ticks[0], ticks.at(-1)];
     return (place) => low + ((place - from) / (to - from)) * (high - low);
   };
