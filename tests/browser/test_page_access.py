@@ -234,6 +234,7 @@ def test_the_arrow_keys_go_through_the_tabs(page: Page) -> None:
         page.keyboard.press("ArrowRight" if way > 0 else "ArrowLeft")
         at = (at + way) % len(names)
         assert page.evaluate("document.activeElement.textContent") == names[at]
+        assert tabs.evaluate_all("(all) => all.filter((tab) => tab.tabIndex === 0).length") == 1
 
 
 def test_the_drawing_is_zoomed_by_keyboard(page: Page) -> None:

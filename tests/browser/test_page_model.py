@@ -564,7 +564,10 @@ class Reader:
           }
           const nodes = [...document.querySelectorAll("#stage .node")].map((node) => ["value", "adjoint"].map((kind) =>
             [node.querySelector(`text.${kind}`)?.textContent ?? null, node.dataset[kind] ?? null]));
-          return nodes.flat().filter(([text, number]) => text !== null && !text !== (number === null));
+          const edges = playback.quiz.level.hidesAdjoint ? [...document.querySelectorAll("#stage .edge")] : [];
+          const isHidden = ({ dataset }) => playback.hidesAdjoint(Number(dataset.from));
+          const early = edges.filter((edge) => isHidden(edge) && edge.textContent.includes("contributes"));
+          return [...early, ...nodes.flat().filter(([text, number]) => text !== null && !text !== (number === null))];
         }"""
         assert self.page.evaluate("byId('slope').hidden && byId('remark').childNodes.length === 0")
         assert self.page.evaluate(answer, self.chance.randrange(4)) == []  # also not a part of a sum, which would tell
