@@ -425,6 +425,26 @@ def _factor(x: Any) -> str:
     return f"({g(x)})" if g(x).startswith("-") else g(x)
 
 
+_ANSWER = """() => {
+  const { question } = playback.quiz;
+  if (question?.wanted === undefined) return;
+  byId("answer").value = inFull(question.wanted);
+  byId("question").requestSubmit();
+}"""
+# What the page shows in a quiz although it may not: numbers of hidden nodes, also a part of a sum, and what tells them.
+_REVEALED = """() => {
+  const nodes = [...document.querySelectorAll("#stage .node")].flatMap((node) => ["value", "adjoint"].map((kind) =>
+    [node.querySelector(`text.${kind}`)?.textContent ?? null, node.dataset[kind] ?? null]));
+  const edges = playback.quiz.level.hidesAdjoint ? [...document.querySelectorAll("#stage .edge")] : [];
+  const isHidden = ({ dataset }) => playback.hidesAdjoint(Number(dataset.from));
+  return [
+    ...edges.filter((edge) => isHidden(edge) && edge.textContent.includes("contributes")).map(() => "contribution"),
+    ...nodes.filter(([text, number]) => text !== null && !text !== (number === null)).map(() => "node"),
+    ...(byId("slope").hidden && !byId("remark").hasChildNodes() ? [] : ["slope or remark"]),
+  ];
+}"""
+
+
 class Reader:
     """Takes actions at random, in the page and in the model."""
 
@@ -556,21 +576,10 @@ class Reader:
         self.click("quiz")
         for level in self.chance.sample(["adjoint", "value", "local derivative", "next", "bug"], 3):
             self.fill("#level", level, "change")
+            for _ in range(self.chance.randrange(4)):
+                self.page.evaluate(_ANSWER)
+                assert self.page.evaluate(_REVEALED) == [], level
         assert self.page.evaluate("!byId('question').hidden && byId('quiz').ariaPressed === 'true'")
-        answer = """(count) => {
-          for (let k = 0; k < count && playback.quiz.question?.wanted !== undefined; k++) {
-            byId("answer").value = inFull(playback.quiz.question.wanted);
-            byId("question").requestSubmit();
-          }
-          const nodes = [...document.querySelectorAll("#stage .node")].map((node) => ["value", "adjoint"].map((kind) =>
-            [node.querySelector(`text.${kind}`)?.textContent ?? null, node.dataset[kind] ?? null]));
-          const edges = playback.quiz.level.hidesAdjoint ? [...document.querySelectorAll("#stage .edge")] : [];
-          const isHidden = ({ dataset }) => playback.hidesAdjoint(Number(dataset.from));
-          const early = edges.filter((edge) => isHidden(edge) && edge.textContent.includes("contributes"));
-          return [...early, ...nodes.flat().filter(([text, number]) => text !== null && !text !== (number === null))];
-        }"""
-        assert self.page.evaluate("byId('slope').hidden && byId('remark').childNodes.length === 0")
-        assert self.page.evaluate(answer, self.chance.randrange(4)) == []  # also not a part of a sum, which would tell
         self.model.go(self.page.evaluate("playback.position"))
         self.model.selected = self.page.evaluate("playback.quiz.question?.node ?? -1")
         if self.chance.random() < 0.5:
