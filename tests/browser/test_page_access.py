@@ -234,6 +234,7 @@ def test_the_arrow_keys_go_through_the_tabs(page: Page) -> None:
         page.keyboard.press("ArrowRight" if way > 0 else "ArrowLeft")
         at = (at + way) % len(names)
         assert page.evaluate("document.activeElement.textContent") == names[at]
+        assert tabs.evaluate_all("(all) => all.filter((tab) => tab.tabIndex === 0).length") == 1
 
 
 def test_the_drawing_is_zoomed_by_keyboard(page: Page) -> None:
@@ -319,6 +320,7 @@ _WAYS = {
     "drag -25 -60": (25, 60, 1),
     "wheel -100": (0, 0, 1.25),
     "wheel 100": (0, 0, 0.8),
+    "scroll 100": (0, 0, 1),
     "+": (0, 0, 1.25),
     "-": (0, 0, 0.8),
 }
@@ -343,8 +345,8 @@ def test_a_large_drawing_moves_the_way_it_is_moved(page: Page) -> None:
             page.mouse.down()
             page.mouse.move(400 + x, 400 + y, steps=3)
             page.mouse.up()
-        elif kind == "wheel":
-            stage.dispatch_event("wheel", {"ctrlKey": True, "deltaY": int(numbers_of_way[0])})
+        elif kind in ("wheel", "scroll"):  # a wheel zooms only with the key Ctrl
+            stage.dispatch_event("wheel", {"ctrlKey": kind == "wheel", "deltaY": int(numbers_of_way[0])})
         else:
             page.keyboard.press(way)
         after = measure(page, _VIEW)

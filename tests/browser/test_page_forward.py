@@ -53,6 +53,11 @@ def test_mode_forward_writes_a_page_that_opens_in_it(page: Page, tmp_path: Path,
     assert tangents(page) == pytest.approx(by_command(changed, "x"), rel=1e-13, nan_ok=True)
 
 
+def test_seeds_are_the_variables_of_wrt(page: Page) -> None:
+    opened(page, ["x*y + sin(z)", "--x", "2", "--y", "3", "--z", "1", "--wrt", "z,x"])
+    assert sorted(page.locator("#seed option").all_text_contents()) == ["x", "z"]
+
+
 def test_passes_are_counted_as_the_command_counts_their_work(page: Page) -> None:
     opened(page, XY)
     press(page, "Forward mode")

@@ -467,8 +467,16 @@ def test_the_line_to_an_explanation_begins_at_its_node_and_crosses_nothing(page:
     page.emulate_media(reduced_motion="reduce")
     opened(page, words)
     assert (measure(page, FLOATING), page.evaluate(CROSSED)) == ([], [])
-    joined = page.evaluate("record.forward.filter((_, k) => go(k + 1) ?? document.querySelector('.leader'))")
-    assert len(joined) > 1
+    ends = page.evaluate("""record.forward.map((_, k) => {
+      go(k + 1);
+      const line = document.querySelector(".leader");
+      if (!line) return null;
+      const end = line.getPointAtLength(line.getTotalLength()).matrixTransform(line.getScreenCTM());
+      const { left, top, right, bottom } = byId("explanation").getBoundingClientRect();
+      return Math.max(left - end.x, end.x - right, top - end.y, end.y - bottom);
+    }).filter((away) => away !== null)""")
+    assert len(ends) > 1
+    assert max(ends) < 3  # pixels between its end and the explanation
 
 
 def test_on_a_phone_the_closing_remark_is_in_sight(page: Page) -> None:

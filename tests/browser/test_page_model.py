@@ -425,6 +425,26 @@ def _factor(x: Any) -> str:
     return f"({g(x)})" if g(x).startswith("-") else g(x)
 
 
+_ANSWER = """() => {
+  const { question } = playback.quiz;
+  if (question?.wanted === undefined) return;
+  byId("answer").value = inFull(question.wanted);
+  byId("question").requestSubmit();
+}"""
+# What the page shows in a quiz although it may not: numbers of hidden nodes, also a part of a sum, and what tells them.
+_REVEALED = """() => {
+  const nodes = [...document.querySelectorAll("#stage .node")].flatMap((node) => ["value", "adjoint"].map((kind) =>
+    [node.querySelector(`text.${kind}`)?.textContent ?? null, node.dataset[kind] ?? null]));
+  const edges = playback.quiz.level.hidesAdjoint ? [...document.querySelectorAll("#stage .edge")] : [];
+  const isHidden = ({ dataset }) => playback.hidesAdjoint(Number(dataset.from));
+  return [
+    ...edges.filter((edge) => isHidden(edge) && edge.textContent.includes("contributes")).map(() => "contribution"),
+    ...nodes.filter(([text, number]) => text !== null && !text !== (number === null)).map(() => "node"),
+    ...(byId("slope").hidden && !byId("remark").hasChildNodes() ? [] : ["slope or remark"]),
+  ];
+}"""
+
+
 class Reader:
     """Takes actions at random, in the page and in the model."""
 
@@ -474,6 +494,23 @@ class Reader:
             return
         self.click(name)
         self.model.go({"reset": 0, "forward-pass": len(self.model.forward)}.get(name, self.model.length))
+
+    def do_begin_backward(self) -> None:
+        """The state in which the backward pass begins, before its first step: only the output has an adjoint."""
+        if self.model.seed:
+            return
+        self.model.go(len(self.model.forward))
+        self.fill("#position", str(self.model.position))
+        self.page.evaluate("seed()")
+        shown, output = self.page.evaluate(STATE), self.model.output
+        assert shown["status"] == ["The backward pass begins at the output."]
+        assert shown["remark"][0].startswith("Why does the backward pass")
+        assert self.page.evaluate("record.text.slice(...record.nodes[record.output].span)") == shown["mark"][0]
+        states = [name for name, node in shown["nodes"].items() if {"known", "current"} & {*node["classes"]}]
+        assert states == [str(output)]
+        assert {"known", "current"} <= {*shown["nodes"][str(output)]["classes"]}
+        self.click("step")
+        self.model.go(self.model.position + 1)
 
     def do_edit(self) -> None:
         name, value = self.chance.choice([*self.model.point]), self.chance.choice(self.model.choices)
@@ -539,17 +576,10 @@ class Reader:
         self.click("quiz")
         for level in self.chance.sample(["adjoint", "value", "local derivative", "next", "bug"], 3):
             self.fill("#level", level, "change")
+            for _ in range(self.chance.randrange(4)):
+                self.page.evaluate(_ANSWER)
+                assert self.page.evaluate(_REVEALED) == [], level
         assert self.page.evaluate("!byId('question').hidden && byId('quiz').ariaPressed === 'true'")
-        answer = """(count) => {
-          for (let k = 0; k < count && playback.quiz.question?.wanted !== undefined; k++) {
-            byId("answer").value = inFull(playback.quiz.question.wanted);
-            byId("question").requestSubmit();
-          }
-          const nodes = [...document.querySelectorAll("#stage .node")].map((node) => ["value", "adjoint"].map((kind) =>
-            [node.querySelector(`text.${kind}`)?.textContent ?? null, node.dataset[kind] ?? null]));
-          return nodes.flat().filter(([text, number]) => text !== null && !text !== (number === null));
-        }"""
-        assert self.page.evaluate(answer, self.chance.randrange(4)) == []  # also not a part of a sum, which would tell
         self.model.go(self.page.evaluate("playback.position"))
         self.model.selected = self.page.evaluate("playback.quiz.question?.node ?? -1")
         if self.chance.random() < 0.5:

@@ -184,6 +184,42 @@ def test_one_parameter_has_a_curve_two_have_contours_with_the_trail(page: Page) 
     assert page.get_by_role("img", name="The output after each step").locator("circle").count() == 3
 
 
+# The points of a chart in the numbers of its axes: from the places of the numbers along them.
+PLOTTED = """() => {
+  const at = (one, name) => Number(one.getAttribute(name));
+  const axis = (name, anchor) => {
+    const texts = [...document.querySelectorAll(`#curve text[text-anchor=${anchor}]`)];
+    const places = texts.map((one) => [at(one, name), Number(one.textContent.replace("−", "-"))]);
+    const ticks = places.filter(([, x]) => Number.isFinite(x));
+    const [[from, low], [to, high]] = [ticks[0], ticks.at(-1)];
+    return (place) => low + ((place - from) / (to - from)) * (high - low);
+  };
+  const [toX, toY] = [axis("x", "middle"), axis("y", "end")];
+  const circles = [...document.querySelectorAll("#curve circle")];
+  return circles.map((circle) => [toX(at(circle, "cx")), toY(at(circle, "cy") + 4)]); // texts are 4 pixels lower
+}"""
+
+
+@pytest.mark.parametrize("names", ["w", "wb", "wbx"])
+def test_the_trail_stands_at_its_numbers_along_both_axes(page: Page, names: str) -> None:
+    opened(page, NEURON)
+    for name in names:
+        page.get_by_label(f"learn {name}").check()
+    read = "[playback.point.w, playback.point.b, playback.computation.values[record.output]]"
+    visited = [page.evaluate(read)]
+    for _ in range(3):
+        press(page, "Descend")
+        visited.append(page.evaluate(read))
+    points = [
+        (w, value) if names == "w" else (w, b) if names == "wb" else (k, value)
+        for k, (w, b, value) in enumerate(visited)
+    ]
+    spread = [max(each) - min(each) or 1 for each in zip(*points, strict=True)]
+    for shown, wanted in zip(page.evaluate(PLOTTED), points, strict=True):
+        for x, y, size in zip(shown, wanted, spread, strict=True):
+            assert x == pytest.approx(y, abs=0.03 * max(size, abs(y)))
+
+
 def test_contours_lie_where_the_output_has_their_height(page: Page) -> None:
     opened(page, ["a^2 + b^2", "--a", "1", "--b", "2"])
     script = """(formula) => {
@@ -289,6 +325,8 @@ def test_a_derivation_is_copied_as_latex(page: Page) -> None:
         "&= 2.58385\n"
         "\\end{align*}"
     )
+    escaped = page.evaluate("textInLatex('a_b #1 50% x&y $c')")
+    assert not re.search(r"(?<!\\)[_#%&$]", escaped)
     numbers = [2.5e-7, -3e12, 0.125, -4, 1e100]
     shown = page.evaluate("(numbers) => numbers.map(latexNumber)", numbers)
     assert [float(re.sub(r" \\cdot 10\^\{(.*)\}", r"e\1", text)) for text in shown] == numbers
@@ -397,7 +435,8 @@ def test_several_steps_are_called_several_steps(page: Page) -> None:
     assert says(page).startswith("Steps 1 to 20 of sgd: the output falls from 16 to ")
     trail = panel(page, "Descend").locator("#trail").inner_text()
     value = page.evaluate("brief(playback.computation.values[record.output])")
-    assert trail.startswith("output: 16 → … → ")
+    values = [16 * 0.8 ** (2 * k) for k in range(21)]  # each step takes a fifth of w
+    assert trail == f"output: 16 → … → {' → '.join(f'{x:.6g}' for x in values[-8:])}"
     assert trail.endswith(f" → {value}")
 
 

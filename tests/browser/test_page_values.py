@@ -350,6 +350,18 @@ def test_lost_digits_are_found_at_other_values_as_the_command_finds_them(
     assert bool(shown) == ("y" not in text)
 
 
+def test_fields_of_elements_stand_as_in_the_array(page: Page) -> None:
+    opened(page, ["sum(W @ v)", "--W", "[[1, 2, 3], [4, 5, 6]]", "--v", "[1, -1, 0]"])
+    places = (
+        page.locator("#variables .elements")
+        .first.locator("input")
+        .evaluate_all("(all) => all.map((one) => one.getBoundingClientRect()).map(({ left, top }) => [left, top])")
+    )
+    lefts, tops = (sorted({place[k] for place in places}) for k in (0, 1))
+    assert places == [[left, top] for top in tops for left in lefts]
+    assert (len(lefts), len(tops)) == (3, 2)
+
+
 def test_elements_of_an_array_have_fields_of_their_own(page: Page) -> None:
     words = ["sum(tanh(W @ v))", "--W", "[[1, 2], [3, 4]]", "--v", "[1, -1]"]
     opened(page, words)

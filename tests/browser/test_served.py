@@ -75,11 +75,14 @@ def test_a_typed_formula_can_be_traced_and_shared(page: Page) -> None:
 
 @pytest.mark.slow
 def test_the_examples_work(page: Page, address: str) -> None:
-    examples = page.locator("[data-formula]").all_text_contents()
-    for text in examples:
+    examples = page.locator("[data-formula]").evaluate_all(
+        "(all) => all.map((one) => [one.textContent, one.dataset.values])"
+    )
+    for text, values in examples:
         page.goto(address)
         page.get_by_role("button", name=text, exact=True).click()
         page.get_by_role("button", name="Backward pass", exact=True).wait_for()
+        assert page.get_by_role("textbox", name="Values", exact=True).input_value() == values
         assert page.get_by_role("alert").count() == 0
     assert len(examples) >= 3
 

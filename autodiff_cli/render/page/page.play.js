@@ -97,7 +97,6 @@ function seed() {
   playback.isSeeded = true;
   draw([record.output]);
   graph.markCurrent(record.output, true);
-  highlight(record.output);
   panel.show(record.output);
   showStatus("The backward pass begins at the output.");
   explanation.follow();
