@@ -51,7 +51,7 @@ class Value(Operators):
     33.0
     """
 
-    __slots__ = ("_partials", "data", "grad", "inputs", "label", "op")
+    __slots__ = ("data", "grad", "inputs", "label", "op")
 
     def __init__(self, data: float, label: str = "") -> None:
         self.data = float(data)
@@ -59,7 +59,6 @@ class Value(Operators):
         self.label = label
         self.op = ""
         self.inputs: tuple[Value, ...] = ()
-        self._partials: Callable[..., tuple[float | None, ...]] | None = None
 
     def backward(self) -> None:
         """Compute the derivatives of this value with respect to all values it depends on, and add them to their `grad`.
@@ -77,10 +76,11 @@ class Value(Operators):
             if adjoint is None:  # reached only through a branch that was not taken
                 continue
             value.grad += adjoint
-            if value._partials is None:
-                continue
             inputs = value.inputs
-            for child, local in zip(inputs, value._partials(value.data, *map(_DATA, inputs)), strict=True):
+            if not inputs:
+                continue
+            partials = _operation(value.op, len(inputs))[2]
+            for child, local in zip(inputs, partials(value.data, *map(_DATA, inputs)), strict=True):
                 if local is not None:
                     adjoints[child] = adjoints.get(child, 0.0) + local * adjoint
 
@@ -146,9 +146,9 @@ class Value(Operators):
             if not isinstance(operand, Value):
                 operands = tuple([each if isinstance(each, Value) else Value(each) for each in operands])
                 break
-        op, function, partials = _operation(name, len(operands))
+        op, function, _ = _operation(name, len(operands))
         result = Value(function(*map(_DATA, operands)))
-        result.op, result.inputs, result._partials = op, operands, partials
+        result.op, result.inputs = op, operands
         return result
 
 
