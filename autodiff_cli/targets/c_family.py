@@ -6,19 +6,10 @@ from __future__ import annotations
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Notation, call_notation
 from autodiff_cli.numbers.floats import CONSTANTS
 from autodiff_cli.numbers.translation import Statements, Target, TargetFunction
-from autodiff_cli.targets.translation import SOURCE, arithmetic, comparison, expand_small_power, infix, shortest_literal
+from autodiff_cli.targets.translation import SOURCE, arithmetic, expand_small_power, read_notations, shortest_literal
 
 CHOICE, OR, AND, EQUALITY, ORDER = 1, 2, 3, 4, 5
-
-
-BRACE_NOTATIONS = {
-    **arithmetic(ORDER),
-    # bracketed more than needed, because compilers warn about `a && b || c`
-    "and": Notation(("", " && ", ""), (EQUALITY, EQUALITY), AND, True, (0, 1)),
-    "or": Notation(("", " || ", ""), (EQUALITY, EQUALITY), OR, True, (0, 1)),
-    "not": Notation(("!", ""), (SIGN + 1,), SIGN, True, (0,)),
-    "where": Notation(("", " ? ", " : ", ""), (OR, CHOICE + 1, CHOICE), CHOICE, conditions=(0,)),
-}
+_LEVELS = {"CHOICE": CHOICE, "OR": OR, "AND": AND, "EQUALITY": EQUALITY, "SUM": SUM, "PRODUCT": PRODUCT, "SIGN": SIGN}
 AS_NUMBER = Notation(("", " ? 1.0 : 0.0"), (OR,), CHOICE, conditions=(0,))
 
 
@@ -28,16 +19,11 @@ _LIBRARY = (
     "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
 )  # fmt: skip
 C_NOTATIONS = {
-    **BRACE_NOTATIONS,
+    **arithmetic(ORDER),
     **{name: call_notation(name, 1) for name in (*_LIBRARY, "exp2", "erf", "erfc")},
     **{name: call_notation(name, 2) for name in ("pow", "atan2", "hypot", "copysign", "fmod")},
     **{f"platform_{name}": call_notation(name, arity) for name, arity in (("cbrt", 1), ("pow", 2))},
-    "element": Notation(("", "[(int)(", ")]"), (SIGN + 1, 0)),
-    "abs": call_notation("fabs", 1),
-    "round": call_notation("nearbyint", 1),
-    "eq": comparison("==", EQUALITY),
-    "ne": comparison("!=", EQUALITY),
-    **{name: Notation((f"{name}(", ")"), (0,), is_condition=True) for name in ("isnan", "isinf", "isfinite")},
+    **read_notations("c", _LEVELS),
 }
 
 
@@ -82,20 +68,10 @@ def forward_declaration(function: TargetFunction) -> str:
 
 
 JAVASCRIPT_NOTATIONS = {
-    **BRACE_NOTATIONS,
+    **arithmetic(ORDER),
     **{name: call_notation(f"Math.{name}", 1) for name in (*_LIBRARY, "abs", "cbrt")},
     **{name: call_notation(f"Math.{name}", 2) for name in ("atan2", "hypot")},
-    "copysign": call_notation("copysign", 2),
-    **dict.fromkeys(("pow", "platform_pow"), call_notation("platform_pow", 2)),
-    "element": Notation(("", "[", "]"), (SIGN + 1, 0)),
-    "round": call_notation("round", 1),
-    "exp2": Notation(("2**", ""), (SIGN + 1,), SIGN),
-    "eq": comparison("===", EQUALITY),
-    "ne": comparison("!==", EQUALITY),
-    "fmod": infix(" % ", PRODUCT),
-    "isnan": Notation(("Number.isNaN(", ")"), (0,), is_condition=True),
-    "isfinite": Notation(("Number.isFinite(", ")"), (0,), is_condition=True),
-    "isinf": Notation(("Math.abs(", ") === Infinity"), (0,), EQUALITY, True),
+    **read_notations("javascript", _LEVELS),
 }
 
 

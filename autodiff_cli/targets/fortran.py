@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from autodiff_cli.graph.codegen import PRODUCT, SUM, Fragment, Notation, call_notation
 from autodiff_cli.numbers.translation import Library, Statements, Target
-from autodiff_cli.targets.translation import SOURCE, arithmetic, comparison, shortest_literal
+from autodiff_cli.targets.translation import SOURCE, arithmetic, read_notations, shortest_literal
 
 RESULT = "returned"
-OR, AND, NOT, ORDER = 1, 2, 3, 4
-POWER = PRODUCT + 1
+ORDER, POWER = 4, PRODUCT + 1
+_LEVELS = {"OR": 1, "AND": 2, "NOT": 3, "ORDER": ORDER, "SUM": SUM, "PRODUCT": PRODUCT, "POWER": POWER}
 
 # Functions of Fortran's and of C's library that have the names of operations.
 _LIBRARY = (
@@ -25,26 +25,9 @@ _INTERFACES = {
 }
 NOTATIONS = {
     **arithmetic(ORDER),
-    "neg": Notation(("-", ""), (PRODUCT,), SUM),
-    **dict.fromkeys(("pow", "platform_pow"), Notation(("", "**", ""), (POWER + 1, POWER + 1), POWER)),
-    "exp2": Notation(("2.0_dp**", ""), (POWER + 1,), POWER),
-    "ne": comparison("/=", ORDER),
-    "and": Notation(("", " .and. ", ""), (AND, AND + 1), AND, True, (0, 1)),
-    "or": Notation(("", " .or. ", ""), (OR, OR + 1), OR, True, (0, 1)),
-    "not": Notation((".not. ", ""), (ORDER + 1,), NOT, True, (0,)),
-    "where": Notation(("merge(", ", ", ", ", ")"), (0, 0, 0), conditions=(0,), order=(1, 2, 0)),
-    "element": Notation(("", "(int(", "))"), (POWER + 1, 0)),
+    **read_notations("fortran", _LEVELS),
     **{name: call_notation(name, 1) for name in (*_LIBRARY, *_C_FUNCTIONS) if name != "cbrt"},
-    "platform_cbrt": call_notation("cbrt", 1),
     **{name: call_notation(name, 2) for name in ("atan2", "hypot")},
-    "floor": call_notation("c_floor", 1),
-    "ceil": call_notation("c_ceil", 1),
-    "round": call_notation("ieee_rint", 1),
-    "fmod": call_notation("mod", 2),
-    "copysign": call_notation("sign", 2),
-    "isnan": Notation(("ieee_is_nan(", ")"), (0,), is_condition=True),
-    "isfinite": Notation(("ieee_is_finite(", ")"), (0,), is_condition=True),
-    "isinf": Notation(("abs(", ") > huge(1.0_dp)"), (0,), ORDER, is_condition=True),
 }
 _PARAMETER = "real(dp), parameter :: {name} = {number}\n"
 
