@@ -27,8 +27,7 @@ def as_real_array(value: Any) -> NDArray[Any]:
         value = value.astype(np.float64).filled(np.nan) if np.ma.is_masked(value) else value.filled()
     array = np.asarray(value)
     if array.dtype.kind == "O" and hasattr(value, "isna"):  # `pandas.NA` cannot become a float
-        array = array.copy()
-        array[np.asarray(value.isna())] = None
+        array = np.where(value.isna(), np.array(None), array)
     if array.dtype.kind in "cmMSV":
         raise TypeError(f"a value must be a real number or an array of real numbers, not of {array.dtype}")
     return array

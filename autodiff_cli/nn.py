@@ -79,7 +79,7 @@ class Value(Operators):
             inputs = value.inputs
             if not inputs:
                 continue
-            partials = _operation(value.op, len(inputs))[2]
+            _, partials = _operation(value.op, len(inputs))
             for child, local in zip(inputs, partials(value.data, *map(_DATA, inputs)), strict=True):
                 if local is not None:
                     adjoints[child] = adjoints.get(child, 0.0) + local * adjoint
@@ -146,17 +146,17 @@ class Value(Operators):
             if not isinstance(operand, Value):
                 operands = tuple([each if isinstance(each, Value) else Value(each) for each in operands])
                 break
-        op, function, _ = _operation(name, len(operands))
+        function, _ = _operation(name, len(operands))
         result = Value(function(*map(_DATA, operands)))
-        result.op, result.inputs = op, operands
+        result.op, result.inputs = name, operands
         return result
 
 
 @cache
-def _operation(name: str, count: int) -> tuple[str, Callable[..., float], Callable[..., tuple[float | None, ...]]]:
-    """Return the name of an operation, its function, and the function of its local derivatives, of `count` inputs."""
+def _operation(name: str, count: int) -> tuple[Callable[..., float], Callable[..., tuple[float | None, ...]]]:
+    """Return the functions of `count` inputs that compute an operation and its local derivatives."""
     op = get_op(name)
-    return op.name, FLOATS.function(op, count), FLOATS.partials(op, count, tuple(range(count)))
+    return FLOATS.function(op, count), FLOATS.partials(op, count, tuple(range(count)))
 
 
 class Module:

@@ -297,6 +297,7 @@ _MAX_HEADER_LINES = 1000  # a header with more quoted line ends has a quote that
 _DECIMAL_COMMA = re.compile(r"\s*[+-]?(?:\d*|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eEdD][+-]?\d+)?\s*")
 _POINT_GROUPED = re.compile(r"\s*[+-]?[1-9]\d{0,2}(?:\.\d{3})+\s*")  # 1.234.567, in files with decimal commas
 _COMMA_BETWEEN_DIGITS = re.compile(r"[+-]?\d[\d.,]*\d(?:[eEdD][+-]?\d+)?")
+_MARKS = ",\t;|"  # delimiters, likeliest first, if none splits all records evenly
 DELIMITER_NAMES = {"\t": "tabs", ";": "semicolons", "|": "vertical bars", ",": "commas", WHITESPACE: "blanks"}
 _DELIMITER_WORDS = {"space": WHITESPACE, "\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";"}
 
@@ -530,7 +531,7 @@ def _complete_record(line: bytes, stream: BinaryIO, delimiter: str | None, numbe
 
 def _has_open_quote(record: bytearray, delimiter: str | None) -> bool:
     """Return whether a cell starts with a quote that is not closed."""
-    marks = (delimiter or "".join(mark for mark in ",;\t|" if mark.encode() in record) or WHITESPACE).encode()
+    marks = (delimiter or "".join(mark for mark in _MARKS if mark.encode() in record) or WHITESPACE).encode()
     quoted = rb'(?:^|[%s])"[^"]*(?:""[^"]*)*("?)' % re.escape(marks + b"\t" if marks == WHITESPACE.encode() else marks)
     return any(not match[1] for match in re.finditer(quoted, record))
 
@@ -559,7 +560,7 @@ def _detect_delimiter(first: str, sample: Sequence[str]) -> str:
         regular = [WHITESPACE] if all(map(_COMMA_BETWEEN_DIGITS.fullmatch, cells)) else [","]
     if regular and (sample or regular != [WHITESPACE]):
         return regular[0]
-    return next((mark for mark in ",\t;" if mark in first), ",")
+    return next((mark for mark in _MARKS if mark in first), ",")
 
 
 def _is_regular(delimiter: str, records: Sequence[str]) -> bool:
@@ -578,5 +579,5 @@ def _detect_decimal(first: str, sample: Sequence[str], delimiter: str) -> str | 
     has_points = any(parse_number(cell) is not None for cell in pointed)
     if delimiter == ",":  # a quoted 1,234 has thousands, a quoted 1,5 a decimal comma
         cells = [cell for cell in cells if not _THOUSANDS_PATTERNS["."].fullmatch(cell)]
-    unknown = "." if delimiter == "," else None
-    return "." if has_points else "," if any(map(_DECIMAL_COMMA.fullmatch, cells)) else unknown
+    unmarked = "." if delimiter == "," else None
+    return "." if has_points else "," if any(map(_DECIMAL_COMMA.fullmatch, cells)) else unmarked

@@ -10,6 +10,7 @@ from autodiff_cli.targets.translation import SOURCE, arithmetic, expand_small_po
 
 CHOICE, OR, AND, EQUALITY, ORDER = 1, 2, 3, 4, 5
 _LEVELS = {"CHOICE": CHOICE, "OR": OR, "AND": AND, "EQUALITY": EQUALITY, "SUM": SUM, "PRODUCT": PRODUCT, "SIGN": SIGN}
+_BRACE_NOTATIONS = {**arithmetic(ORDER), **read_notations("braces", _LEVELS)}
 AS_NUMBER = Notation(("", " ? 1.0 : 0.0"), (OR,), CHOICE, conditions=(0,))
 
 
@@ -19,7 +20,7 @@ _LIBRARY = (
     "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
 )  # fmt: skip
 C_NOTATIONS = {
-    **arithmetic(ORDER),
+    **_BRACE_NOTATIONS,
     **{name: call_notation(name, 1) for name in (*_LIBRARY, "exp2", "erf", "erfc")},
     **{name: call_notation(name, 2) for name in ("pow", "atan2", "hypot", "copysign", "fmod")},
     **{f"platform_{name}": call_notation(name, arity) for name, arity in (("cbrt", 1), ("pow", 2))},
@@ -68,7 +69,7 @@ def forward_declaration(function: TargetFunction) -> str:
 
 
 JAVASCRIPT_NOTATIONS = {
-    **arithmetic(ORDER),
+    **_BRACE_NOTATIONS,
     **{name: call_notation(f"Math.{name}", 1) for name in (*_LIBRARY, "abs", "cbrt")},
     **{name: call_notation(f"Math.{name}", 2) for name in ("atan2", "hypot")},
     **read_notations("javascript", _LEVELS),

@@ -59,8 +59,8 @@ class LatexLibrary(Library):
         if op in self.target.notations:
             return self.apply_notation(op, operands)
         name = rf"\operatorname{{{op.replace('_', chr(92) + '_')}}}"  # LaTeX has no command for it
-        called = NOTATIONS["max"]._replace(texts=(rf"{name}\left(", ", ", r"\right)"))
-        return self.target.apply_notation(called.for_arity(len(operands)), operands)
+        texts = (rf"{name}\left(", *[", "] * (len(operands) - 1), r"\right)")
+        return self.target.apply_notation(Notation(texts, (0,) * len(operands), brackets=_BRACKETS), operands)
 
     def _indicator_array(self, factor: Fragment, index: Sequence[Fragment]) -> Fragment:
         """Return an array that is `factor` at one index and 0 elsewhere; without an index, `factor` everywhere."""

@@ -263,7 +263,7 @@ class GroupFits:
         checked = np.linspace(0, len(fits) - 1, min(BATCHING.max_checked, len(fits))).astype(np.intp)
         for group in fits[checked].tolist():
             part, theta = self._batch.objective_of(group), self._theta[group]
-            if Sinusoids(part).frequencies or Sinusoids(part).phases:
+            if (waves := Sinusoids(part)).frequencies or waves.phases:
                 return True
             if any(canonical_parameters(part, point)[1] for point in (theta, -np.abs(theta))):
                 return True

@@ -274,15 +274,13 @@ class _Symmetries:
         flipped = dict.fromkeys(name for subset in self._flip_signs() for name in subset)
         shifted = [*self._wrap_phases()]
         notes = [*self._exchange_pairs()]
-        if lowered:
-            listed = ", ".join(f"`{name}`" for name in lowered)
-            notes.append(f"the lowest frequencies are reported for {listed}; evenly spaced rows leave others open")
-        if flipped:
-            listed = ", ".join(f"`{name}`" for name in flipped)
-            notes.append(f"the signs of {listed} are not determined; the positive values are reported")
-        if shifted:
-            listed = ", ".join(f"`{name}`" for name in shifted)
-            notes.append(f"values within half a turn of 0 are reported for {listed}; whole turns change nothing")
+        for names, sentence in (
+            (lowered, "the lowest frequencies are reported for {}; evenly spaced rows leave others open"),
+            (flipped, "the signs of {} are not determined; the positive values are reported"),
+            (shifted, "values within half a turn of 0 are reported for {}; whole turns change nothing"),
+        ):
+            if names:
+                notes.append(sentence.format(", ".join(f"`{name}`" for name in names)))
         return self._theta, notes
 
     def _lower_frequencies(self) -> Iterator[str]:
@@ -294,7 +292,7 @@ class _Symmetries:
                 found = self._refit(np.array([[index]]), np.array([[lowest]]))[0]
                 if self.is_equivalent(found, _EXCHANGE_TOLERANCE):
                     self._theta = self.point = found
-                    vars(self).pop("_at_point")  # at high frequencies, rounding errors of predictions are large
+                    del self._at_point  # at high frequencies, rounding errors of predictions are large
                     yield self._names[index]
 
     def _flip_signs(self) -> Iterator[list[str]]:
