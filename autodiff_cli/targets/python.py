@@ -15,7 +15,7 @@ from functools import partial
 from textwrap import fill
 from types import MappingProxyType
 
-from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
+from autodiff_cli.graph.codegen import ATOM_PRECEDENCE, PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Op
 from autodiff_cli.numbers.float_functions import product_error, sum_error
@@ -27,21 +27,17 @@ from autodiff_cli.ops.arithmetic import abs_, equal, greater, less, min_, mod, n
 from autodiff_cli.ops.elementary import exp
 from autodiff_cli.ops.special import gamma, lgamma
 from autodiff_cli.ops.structural import logsumexp, norm, softmax
-from autodiff_cli.targets.translation import SOURCE, arithmetic, expand_small_power, infix, shortest_literal
+from autodiff_cli.targets.translation import SOURCE, arithmetic, expand_small_power, read_notations, shortest_literal
 
-CHOICE, OR, AND, NOT, ORDER = 1, 2, 3, 4, 5
-ARITHMETIC = arithmetic(ORDER)
-# Functions of `math` that never raise an exception, with their numbers of arguments.
-_MATH_FUNCTIONS = {"atan": 1, "tanh": 1, "asinh": 1, "erf": 1, "erfc": 1, "atan2": 2, "hypot": 2}
-_AS_CONDITION = Notation(("", " != 0"), (SUM,), ORDER, True)
+_LEVELS = {
+    "CHOICE": 1, "OR": 2, "AND": 3, "NOT": 4, "ORDER": 5, "BIT_OR": 6, "BIT_AND": 7,
+    "SUM": SUM, "PRODUCT": PRODUCT, "SIGN": SIGN, "POWER": SIGN + 1, "ATOM": ATOM_PRECEDENCE,
+}  # fmt: skip
+ARITHMETIC = arithmetic(_LEVELS["ORDER"])
+_AS_CONDITION = Notation(("", " != 0"), (SUM,), _LEVELS["ORDER"], True)
 PYTHON_NOTATIONS = {
     **{name: notation for name, notation in ARITHMETIC.items() if name != "div"},  # division raises an exception for 0
-    **{name: call_notation(f"math.{name}", arity) for name, arity in _MATH_FUNCTIONS.items()},
-    "abs": call_notation("abs", 1),
-    "and": Notation(("", " and ", ""), (NOT, NOT), AND, True, (0, 1)),
-    "or": Notation(("", " or ", ""), (NOT, NOT), OR, True, (0, 1)),
-    "not": Notation(("not ", ""), (NOT,), NOT, True, (0,)),
-    "where": Notation(("", " if ", " else ", ""), (OR, OR, CHOICE), CHOICE, conditions=(0,), order=(1, 0, 2)),
+    **read_notations("python", _LEVELS),
 }
 PYTHON = Target(
     name="python",
@@ -130,60 +126,27 @@ def _without_annotations(line: str) -> str:
     return re.sub(r" = ", "=", untyped)
 
 
-BIT_AND, BIT_OR, SUBSCRIPT = 7, 6, 13
-POWER = SIGN + 1
-# Functions that all array libraries have under the names of operations.
-_SHARED_NAMES = (
-    "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh",
-    "abs", "sign", "floor", "ceil", "square", "sum", "prod",
-)  # fmt: skip
-_NUMPY_UNARY_NAMES = {
-    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh",
-    "round": "rint", "size": "size", "largest": "max", "smallest": "min", "transpose": "transpose",
-    "platform_cbrt": "cbrt",
-}  # fmt: skip
-_NUMPY_BINARY_NAMES = {
-    "atan2": "arctan2", "hypot": "hypot", "mod": "mod", "max": "maximum", "min": "minimum", "logaddexp": "logaddexp",
-    "outer": "outer", "dot": "vdot", "copysign": "copysign",
-}  # fmt: skip
-
-
-def library_calls(module: str, names: Mapping[str, str] | Sequence[str], arity: int = 1) -> dict[str, Notation]:
-    """Return the notations of calls of a library: its names by operation, or only the names that are equal in both."""
-    by_op = names if isinstance(names, Mapping) else {name: name for name in names}
-    return {op: call_notation(f"{module}.{theirs}", arity) for op, theirs in by_op.items()}
-
-
-def array_notations(module: str) -> dict[str, Notation]:
-    """Return the notations that array libraries share, with the name of the library's module."""
-    return {
-        **ARITHMETIC,
-        "platform_pow": Notation(("", "**", ""), (POWER + 1, POWER), POWER),
-        "matmul": infix(" @ ", PRODUCT),
-        "and": Notation(("", " & ", ""), (BIT_AND + 1, BIT_AND + 1), BIT_AND, True, (0, 1)),
-        "or": Notation(("", " | ", ""), (BIT_OR + 2, BIT_OR + 2), BIT_OR, True, (0, 1)),
-        "not": Notation((f"{module}.logical_not(", ")"), (0,), is_condition=True, conditions=(0,)),
-        "where": Notation((f"{module}.where(", ", ", ", ", ")"), (0, 0, 0), conditions=(0,)),
-        "stack": Notation((f"{module}.stack([", ", ", "])"), (0, 0)),
-        "index": Notation(("", "[", "]"), (SUBSCRIPT, 0)),
-        "index/3": Notation(("", "[", ", ", "]"), (SUBSCRIPT, 0, 0)),
-        "part": Notation(("", "[", ":", "]"), (SUBSCRIPT, 0, 0)),
-    }
-
-
 def _array_target(
     name: str,
     module: str,
-    notations: Mapping[str, Notation],
+    sections: Sequence[str],
     definitions: Mapping[str, Callable[..., Node]],
     array_literal: tuple[str, str],
     snippets: Mapping[str, str] = MappingProxyType({}),
     as_condition: Notation = _AS_CONDITION,
 ) -> Target:
-    """Return the target of an array library, with what these libraries share."""
+    """Return the target of an array library, with what these libraries share.
+
+    Args:
+        module: the name of the library's module.
+        sections: the sections of `notations.toml` with its notations, the general ones first.
+    """
+    notations = dict(ARITHMETIC)
+    for section in ("arrays", *sections):
+        notations |= read_notations(section, _LEVELS, module=module)
     return Target(
         name=name,
-        notations={**array_notations(module), **library_calls(module, _SHARED_NAMES), **notations},
+        notations=notations,
         numbers={"tau": f"(2*{module}.pi)", **{each: f"{module}.{each}" for each in ("pi", "e", "inf", "nan")}},
         literal=shortest_literal,
         as_number=Notation((f"{module}.where(", ", 1.0, 0.0)"), (0,)),
@@ -221,20 +184,8 @@ NUMPY_DEFINITIONS: Mapping[str, Callable[..., Node]] = {
     "min": partial(_extreme, less),
     **{function.__name__: partial(function_form, function) for function in (sum_error, product_error)},
 }
-NUMPY_NOTATIONS = {
-    **library_calls("np", _NUMPY_UNARY_NAMES),
-    **library_calls("np", _NUMPY_BINARY_NAMES, 2),
-    "relu": Notation(("np.maximum(", ", 0)"), (0,)),
-    "softplus": Notation(("np.logaddexp(", ", 0)"), (0,)),
-    "concat": Notation(("np.concatenate([", ", ", "])"), (0, 0)),
-    "broadcast_like": Notation(("np.broadcast_to(", ", np.shape(", "))"), (0, 0)),
-    **{name: call_notation(name, 1) for name in ("erf", "erfc")},
-    "sum_like": call_notation("sum_like", 2),
-    "place": call_notation("place", 3),
-    "pad": call_notation("pad", 4),
-}
 _NUMPY_ARRAY = ("np.array(", ", dtype=float)")
-NUMPY = _array_target("numpy", "np", NUMPY_NOTATIONS, NUMPY_DEFINITIONS, _NUMPY_ARRAY, SOURCE["numpy"])
+NUMPY = _array_target("numpy", "np", ("numpy_and_jax", "numpy"), NUMPY_DEFINITIONS, _NUMPY_ARRAY, SOURCE["numpy"])
 
 
 class ArrayLibrary(Library):
@@ -298,59 +249,17 @@ def _jax_beta(a: Node, b: Node) -> Node:
     return where(is_small, gamma(p) * gamma(q) / gamma(p + q), by_logarithms)
 
 
-_JAX_NN = ("relu", "sigmoid", "softplus", "silu", "mish", "elu", "celu", "selu", "leaky_relu", "relu6")
 JAX = _array_target(
     "jax",
     "jnp",
-    {
-        **library_calls("jnp", {**_NUMPY_UNARY_NAMES, "cbrt": "cbrt", "norm": "linalg.norm"}),
-        **library_calls("jnp", _NUMPY_BINARY_NAMES, 2),
-        **library_calls("jax.nn", _JAX_NN),
-        **library_calls("jax.nn", {"logsigmoid": "log_sigmoid", "softsign": "soft_sign", "hardtanh": "hard_tanh"}),
-        **library_calls("jax.scipy.special", ("erf", "erfc", "erfinv", "gamma", "digamma", "logsumexp")),
-        **library_calls("jax.scipy.special", {"lgamma": "gammaln", "Ei": "expi"}),
-        **library_calls("jax.scipy.special", ("polygamma", "gammainc", "gammaincc"), 2),
-        "clip": call_notation("jnp.clip", 3),
-        "gelu": Notation(("jax.nn.gelu(", ", approximate=False)"), (0,)),
-        "sinc": Notation(("jnp.sinc(", "/jnp.pi)"), (ARITHMETIC["mul"].precedence,)),
-        "softmax": Notation(("jax.nn.softmax(", ", axis=None)"), (0,)),
-        "concat": Notation(("jnp.concatenate([", ", ", "])"), (0, 0)),
-        "stack": Notation(("jnp.array([", ", ", "])"), (0, 0)),
-    },
+    ("numpy_and_jax", "jax"),
     {**FRAMEWORK_DEFINITIONS, "beta": _jax_beta},
     ("jnp.array(", ", dtype=float)"),
 )
-
-_TORCH = (
-    "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "digamma", "relu", "sigmoid",
-    "celu", "selu",
-)  # fmt: skip
-_TORCH_NN = ("logsigmoid", "silu", "softsign", "elu", "leaky_relu", "hardtanh", "relu6")
-_TORCH_OF_TWO = {
-    "atan2": "atan2", "hypot": "hypot", "mod": "remainder", "max": "maximum", "min": "minimum",
-    "logaddexp": "logaddexp", "outer": "outer", "gammainc": "special.gammainc", "gammaincc": "special.gammaincc",
-}  # fmt: skip
-_FUNCTIONAL = "torch.nn.functional"
 TORCH = _array_target(
     "torch",
     "torch",
-    {
-        **library_calls("torch", _TORCH),
-        **library_calls("torch", {"largest": "amax", "smallest": "amin", "norm": "linalg.norm", "size": "numel"}),
-        **library_calls(_FUNCTIONAL, _TORCH_NN),
-        **library_calls("torch", _TORCH_OF_TWO, 2),
-        # PyTorch multiplies the derivatives below a step by 0, also where they are infinite.
-        **{name: Notation((f"torch.{name}(", ".detach())"), (99,)) for name in ("floor", "ceil", "round", "sign")},
-        "clip": call_notation("torch.clamp", 3),
-        # above 40, softplus(x) rounds to x; PyTorch's default threshold of 20 would lose half of the digits
-        "softplus": Notation((f"{_FUNCTIONAL}.softplus(", ", threshold=40)"), (0,)),
-        "sinc": Notation(("torch.sinc(", "/torch.pi)"), (ARITHMETIC["mul"].precedence,)),
-        "dot": Notation(("torch.sum(", "*", ")"), (ARITHMETIC["mul"].precedence, ARITHMETIC["mul"].precedence + 1)),
-        "softmax": Notation(("torch.softmax(", ", 0)"), (0,)),
-        "logsumexp": Notation(("torch.logsumexp(", ".flatten(), 0)"), (99,)),
-        "transpose": Notation(("", ".T"), (99,)),
-        "concat": Notation(("torch.cat([", ", ", "])"), (0, 0)),
-    },
+    ("torch",),
     FRAMEWORK_DEFINITIONS,
     ("torch.tensor(", ", dtype=torch.float64)"),
     # PyTorch takes only tensors as conditions: a condition on constants is True or False.

@@ -20,23 +20,25 @@ from autodiff_cli.system import read_tables
 # Source code of functions that exported programs define where a language lacks them, by language and name.
 SOURCE = read_tables(__file__, "snippets.toml")
 _TABLES = read_tables(__file__, "notations.toml")
-_OPERAND = re.compile(r"⟨([abc])(\??) ?(\w*)(\+1)?⟩")
+_OPERAND = re.compile(r"⟨([a-d])(\??) ?(\w*)(\+1)?⟩")
 
 
 def read_notations(
-    language: str, levels: Mapping[str, int], brackets: tuple[str, str] = ("(", ")")
+    language: str, levels: Mapping[str, int], brackets: tuple[str, str] = ("(", ")"), module: str = ""
 ) -> dict[str, Notation]:
     """Return the notations that `notations.toml` has for a language, by operation.
 
     Args:
         levels: the precedence levels of the language by name.
         brackets: the code around an operand that needs brackets.
+        module: the name of the module of an array library.
     """
     notations: dict[str, Notation] = {}
     for kind, table in _TABLES[language].items():
         for name, (text, *level) in table.items():
+            text = text.replace("⟨m⟩", module)
             operands = _OPERAND.findall(text)
-            order = tuple("abc".index(letter) for letter, *_ in operands)
+            order = tuple("abcd".index(letter) for letter, *_ in operands)
             notations[name] = Notation(
                 tuple(_OPERAND.split(text)[::5]),
                 tuple(levels[least] + bool(more) if least else 0 for _, _, least, more in operands),

@@ -12,6 +12,8 @@ from functools import reduce
 from operator import add
 from typing import NamedTuple
 
+import numpy as np
+
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import ZERO
 from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
@@ -20,6 +22,8 @@ from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, 
 from autodiff_cli.ops.special import LOG_DENSITIES, LogDensity
 from autodiff_cli.ops.structural import sum_
 from autodiff_cli.options import OptionError, unknown_choice
+
+_LIKELY = 6.0  # standard deviations on both sides of the centre that have nearly all of a density
 
 
 class Prior(NamedTuple):
@@ -47,6 +51,20 @@ class Prior(NamedTuple):
         """The parameters that are themselves an argument that must be positive."""
         pairs = zip(self.distribution.arguments, self.arguments, strict=True)
         return tuple(node.text for name, node in pairs if name in self.distribution.positive and node.is_input)
+
+    @property
+    def likely_range(self) -> tuple[float, float]:
+        """The range that has nearly all of its density; its support if its arguments are not numbers."""
+        numbers, (low, high) = [_number(node) for node in self.arguments], self.support
+        known = {name: number for name, number in zip(self.distribution.arguments, numbers, strict=True) if number}
+        centre, spread = known.get("mu", 0.0), known.get("sigma", math.inf)
+        if "rate" in known:  # of a gamma or an exponential distribution
+            centre, spread = known.get("shape", 1.0) / known["rate"], known.get("shape", 1.0) ** 0.5 / known["rate"]
+        if None in numbers:
+            return self.support
+        ends = np.array([centre - _LIKELY * spread, centre + _LIKELY * spread])
+        first, last = np.exp(ends) if self.text.startswith("lognormal") else ends
+        return max(low, float(first)), min(high, float(last))
 
     def argument(self, name: str) -> str:
         """Return the text of the argument with this name; empty if its distribution has none."""

@@ -51,6 +51,55 @@ def test_densities(prior: str, reference: scipy.stats.rv_continuous) -> None:
     fit = ad.fit("y ~ a", data, start={"a": 0.5}, sigma=1e-9, absolute_sigma=True, priors={"a": prior})
     assert fit.log_prior == pytest.approx(reference.logpdf(fit.parameters["a"]), rel=1e-12)
     assert fit.parameters["a"] == pytest.approx(0.5)
+    low, high = parse_priors([f"a ~ {prior}"])["a"].likely_range
+    assert reference.cdf(high) - reference.cdf(low) > 0.89
+
+
+def _wave(x: np.ndarray, q: dict[str, float]) -> np.ndarray:
+    return q["a"] * np.sin(q["w"] * x + q["p"])
+
+
+def _peaks(x: np.ndarray, q: dict[str, float]) -> np.ndarray:
+    return q["a"] * np.exp(-(((x - q["m"]) / q["s"]) ** 2)) + q["b"] * np.exp(-(((x - q["n"]) / q["t"]) ** 2))
+
+
+def _decay(x: np.ndarray, q: dict[str, float]) -> np.ndarray:
+    return q["a"] * np.exp(-q["k"] * x) + q["c"]
+
+
+@each(
+    ("model", "predict", "rows", "mode", "centres"),
+    [
+        # evenly spaced rows also fit frequencies that are lower by whole turns per row
+        ("a*sin(w*x + p)", _wave, np.arange(20.0), {"a": 2.0, "w": 6.9, "p": 0.5}, {"w": 6.92}),
+        # either peak may come first, and the prior says which does
+        (
+            "a*exp(-((x - m)/s)^2) + b*exp(-((x - n)/t)^2)",
+            _peaks,
+            np.linspace(0, 10, 40),
+            {"a": 2.7, "m": 6.7, "s": 0.55, "b": 1.9, "n": 4.2, "t": 1.0},
+            {"m": 6.75},
+        ),
+        # far from the best curve for the data alone, and a less probable curve is near that one
+        ("a*exp(-k*x) + c", _decay, np.linspace(0, 10, 54), {"a": 2.45, "k": 3.9, "c": 1.69}, {"k": 4.09}),
+    ],
+)
+@each("sd", [0.02, 0.1])
+def test_the_mode_is_the_best_one(
+    model: str, predict: Any, rows: np.ndarray, mode: dict[str, float], centres: dict[str, float], sd: float
+) -> None:
+    """No mode that is known is more probable than the one that is reported."""
+    truth = mode | {"k": 1.36} if "k" in mode else mode
+    target = predict(rows, truth) + np.random.default_rng(4).normal(0, 0.1, len(rows))
+    priors = {name: f"normal({centre}, {sd * centre})" for name, centre in centres.items()}
+    found = ad.fit(f"y ~ {model}", {"x": rows, "y": target}, priors=priors).parameters
+
+    def density(point: dict[str, float]) -> float:
+        squares = np.sum((target - predict(rows, point)) ** 2)
+        prior = sum(((point[name] - centre) / (sd * centre)) ** 2 for name, centre in centres.items())
+        return float(-len(rows) / 2 * math.log(squares) - prior / 2)
+
+    assert density(found) > max(density(mode), density(truth)) - 1e-6
 
 
 def test_normal_mean_with_known_variance() -> None:

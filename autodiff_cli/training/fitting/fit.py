@@ -663,7 +663,7 @@ def _penalty_value(objective: Objective, theta: Array) -> float | None:
     factors = objective.settings
     if objective.has_priors:
         unit = objective.scale**2 if objective.kind is LossKind.SQUARES else 1.0
-        return -factors[PRIOR_FACTOR] * unit * objective.kernels.log_prior(objective.point(theta))
+        return -factors[PRIOR_FACTOR] * unit * float(objective.log_priors(theta[None])[0])
     return float(np.sum(factors[L1_FACTOR] * np.abs(theta) + factors[L2_FACTOR] * np.square(theta)))
 
 

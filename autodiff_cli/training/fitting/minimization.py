@@ -62,7 +62,8 @@ class MinimizationSettings(NamedTuple):
     max_acceleration: float = 50.0  # ratio of a step of the secant method to the plain step to the estimate
     zero_scale: float = 1e-12  # relative to the spread of the target: a smaller scale counts as 0
     zero_robust_scale: float = 1e-9  # limit with outliers, next to whose loss smaller residuals are negligible
-    first_scale: float = 0.1  # largest first scale of a fit with priors, relative to the spread of the target
+    poor_scale: float = 0.7  # larger scales at the start of a fit with priors, relative to the spread of the target,
+    first_scale: float = 0.1  # are replaced by this one
     l1_slope_share: float = 1 - 1e-6  # a parameter is 0 if the loss pulls with less than this share of the l1 penalty
 
     # Search for the minimum of a robust loss from least squares of few rows.
@@ -85,6 +86,7 @@ class MinimizationSettings(NamedTuple):
     # Test whether a likelihood is unbounded.
     vanished_scale: float = 1e-9  # size of a positive parameter, relative to its start, below which it went to 0
     factors: tuple[float, ...] = (1e-3, 3.0, 10.0, 1e3)  # multiples of a parameter at which the likelihood is compared
+    rounding_probe: float = 1e-9  # relative change of a point that changes a loss by its rounding errors alone
     likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is negligible
     few_rows_per_parameter: int = 4  # rows per parameter; with so few, several frequencies may fit the data
 
@@ -292,9 +294,8 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
     objective, every = batch.objective, np.arange(len(theta))
     if objective.is_scale_estimated and objective.has_priors:
         # The variance that maximises the posterior density, times exp(-2/n·log prior).
-        scales, each = estimated_scales(batch, theta, every), [batch.objective_of(fit) for fit in every.tolist()]
-        priors = [one.kernels.log_prior(one.point(point)) for one, point in zip(each, theta, strict=True)]
-        losses = np.square(scales) * np.exp(-2 / batch.weighted_counts * priors)
+        factors = np.exp(-2 / batch.weighted_counts * objective.log_priors(theta))
+        losses = np.square(estimated_scales(batch, theta, every)) * factors
     elif objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         losses = np.square(estimated_scales(batch, theta, every))
     elif objective.has_theta and objective.is_scale_estimated and not objective.is_penalised:
@@ -413,7 +414,8 @@ def _fit_with_scale(
         is_known = number == 0 and unit is not None
         scales = batch.scales[active] if is_known else estimated_scales(batch, theta[active], active)
         if number == 0 and objective.has_priors:  # at a poor start the priors would outweigh the data
-            scales = np.fmin(scales, MINIMIZATION.first_scale * spreads[active])
+            is_poor = ~(scales < MINIMIZATION.poor_scale * spreads[active])
+            scales = np.where(is_poor, MINIMIZATION.first_scale * spreads[active], scales)
         least = MINIMIZATION.zero_scale if objective.has_priors else MINIMIZATION.zero_robust_scale
         is_exact = scales <= least * spreads[active]
         for fit in active[is_exact].tolist():
@@ -664,8 +666,10 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
     is_mixture = has_several_minima(objective) and objective.rows > MINIMIZATION.few_rows_per_parameter * len(theta)
 
     def is_flat(point: Array) -> bool:
-        highest = loss + MINIMIZATION.likelihood_tolerance / objective.total_weight
-        return bool(objective.bounds.contains(point)) and objective.value(point) < highest
+        value = objective.value(point)
+        rounding = abs(objective.value(point * (1 + MINIMIZATION.rounding_probe)) - value)
+        highest = loss + MINIMIZATION.likelihood_tolerance / objective.total_weight + rounding
+        return bool(objective.bounds.contains(point)) and value < highest
 
     if not objective.value_and_grad(theta)[1].any() and not objective.hessian(theta).any():
         return "it is flat here: no parameter changes it"

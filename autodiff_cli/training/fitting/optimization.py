@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -40,6 +40,7 @@ from autodiff_cli.training.methods.gradient_descent import (
     renumber,
     report_single_fit,
 )
+from autodiff_cli.training.methods.least_squares import fit_least_squares
 from autodiff_cli.training.objective.batch import (
     BATCH,
     Batch,
@@ -59,7 +60,12 @@ from autodiff_cli.training.result.diagnosis import (
     explain_divergence,
     residual_structures,
 )
-from autodiff_cli.training.result.statistics import ComputedStatistics, batch_statistics, compute_statistics
+from autodiff_cli.training.result.statistics import (
+    MAX_COVARIANCE_SIZE,
+    ComputedStatistics,
+    batch_statistics,
+    compute_statistics,
+)
 from autodiff_cli.training.rows import RowIndex, row_numbers
 
 
@@ -262,12 +268,13 @@ class BatchedFit:
         self._restart_sample_first(np.flatnonzero(doubtful), self._origin)
         is_defined = self.select(lambda end: end.divergence is None)
         is_inexact = ~(self._r_squared() > RESTARTS.perfect_r_squared)
-        if not (objective.is_generalised_linear or objective.is_linear or objective.is_penalised):
+        has_norm = objective.is_penalised and not objective.has_priors
+        if not (objective.is_generalised_linear or objective.is_linear or has_norm):
             is_broken = curve_warnings(self._batch, self.theta, self._all_fits) != ""
             unchecked = np.flatnonzero((is_inexact & ~(poor | doubtful) | is_broken) & is_defined)
             self._restart_sample_first(unchecked, self.theta, search.Multistart.points_of_other_valleys)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
-        if search.has_alternative_minima(objective):
+        if _has_alternative_minima(objective):
             for strategy in _OTHER_MINIMA:
                 self.restart(np.flatnonzero(is_defined & is_inexact), self.theta, strategy)
 
@@ -314,7 +321,8 @@ class BatchedFit:
             if fruitless == 2 or (is_minimum and not minimization.has_several_minima(objective)):
                 return
             near = minimization.stick_breaking_fractions(objective, end.theta)
-            found = _random_minima(sample, near, self._options.seed + number)
+            components = symmetries.interchangeable_masks(objective, end.theta)
+            found = _random_minima(sample, near, self._options.seed + number, components)
             points = minimization.stick_breaking_shares(objective, found)
             self.alternatives[fit] += [end.theta, *points]
             fruitless += 1
@@ -327,14 +335,12 @@ class BatchedFit:
 
         Such points have other signs, whole turns, or terms in another order; see `canonical_parameters`.
         """
-        objective = self._objective
-        if not objective.is_penalised or objective.is_generalised_linear or not objective.has_residuals:
+        if not self._objective.is_penalised or self._objective.is_generalised_linear:
             return
-        fits, images = np.flatnonzero(self.select(lambda end: end.converged)), self.theta.copy()
+        fits, images = self._all_fits, self.theta.copy()
         for fit in fits.tolist():
-            plain = self._batch.objective_of(fit).without_penalty()
-            images[fit] = symmetries.canonical_parameters(plain, self.theta[fit])[0]
-        before, after = (self._batch.losses(points[fits], fits) for points in (self.theta, images))
+            images[fit] = _least_penalised_image(self._batch.objective_of(fit), self.theta[fit])
+        before, after = (self._batch.losses(points, fits) for points in (self.theta, images))
         fits = fits[[not search.is_equal_loss(*pair) for pair in zip(before, after, strict=True)]]
         self._fit(fits, images[fits], _BETTER_MINIMUM_NOTE)
 
@@ -438,6 +444,24 @@ class BatchedFit:
         return np.asarray(self.select(lambda end: end.divergence is not None)[fits] | (gains > least_gain))
 
 
+def _least_penalised_image(objective: Objective, theta: Array) -> Array:
+    """Return the point with the same predictions and the smallest penalty, after other signs and exchanges of terms."""
+    plain, points = objective.without_penalty(), theta[None]
+    while len(points):
+        theta = points[0]
+        canonical = symmetries.canonical_parameters(plain, theta)[0]
+        points = np.vstack((canonical, symmetries.exchanged_terms(plain, theta)))
+        losses, least = np.array([*map(objective.value, points)]), objective.value(theta)
+        is_better = [not search.is_equal_loss(least, loss) for loss in losses] & objective.bounds.contains(points)
+        points = points[is_better][np.argsort(losses[is_better])]
+    return theta
+
+
+def _has_alternative_minima(objective: Objective) -> bool:
+    """Whether the model has frequencies, exponents or kinks, so that a good fit may not be at the best minimum."""
+    return bool(symmetries.Sinusoids(objective).frequencies or search.exponents_of(objective)) or objective.has_kinks
+
+
 def _is_suspect(statistics: ComputedStatistics, loss: str) -> bool:
     """Whether a fit of a family may be poor: counts scatter too much for it, or two parameters are nearly the same."""
     most = np.fmax.reduce(np.abs(np.triu(statistics.correlation, 1)), axis=None, initial=0.0)
@@ -537,15 +561,16 @@ def _judge_likelihood_end(objective: Objective, end: Outcome) -> Outcome:
     return dataclasses.replace(end, converged=False) if is_separated else end
 
 
-def _random_minima(sample: Objective, theta: Array, seed: int) -> Array:
+def _random_minima(sample: Objective, theta: Array, seed: int, components: Array) -> Array:
     """Return ends of fits of a negative log-likelihood from random points, the best first; none if all fail.
 
     Args:
         sample: the likelihood of a sample of the rows, with stick-breaking.
         theta: the end of another fit.
+        components: see `likelihood_starts`.
     """
-    points = search.likelihood_starts(sample, seed, theta)
-    for epochs in search.SETTINGS.likelihood_epochs:
+    points = search.likelihood_starts(sample, seed, theta, components)
+    for epochs, count in search.SETTINGS.likelihood_rounds:
         if not len(points):
             break
         batch = repeat_objective(sample, len(points))
@@ -553,8 +578,18 @@ def _random_minima(sample: Objective, theta: Array, seed: int) -> Array:
         order = np.argsort(minimization.comparison_losses(batch, np.array([end.theta for end in ends])))
         found = (ends[k].theta for k in order if not ends[k].failure)
         usable = (point for point in found if math.isfinite(minimization.end_loss(sample, point)))
-        points = np.array([*islice(usable, search.SETTINGS.likelihood_minima)]).reshape(-1, len(theta))
+        points = np.array([*islice(_distinct_curves(sample, usable), count)]).reshape(-1, len(theta))
     return points
+
+
+def _distinct_curves(objective: Objective, points: Iterable[Array]) -> Iterator[Array]:
+    """Yield the points whose losses of rows differ from those of all points before, such as another minimum has."""
+    curves = list[Array]()
+    for point in points:
+        curve = objective.evaluate_rows(objective.kernels.row_loss, point)
+        if all(np.abs(curve - each).sum() > RESTARTS.equal_curve_tolerance * np.abs(each).sum() for each in curves):
+            curves.append(curve)
+            yield point
 
 
 def explained_variance(objective: Objective, theta: Array, known: ComputedStatistics | None = None) -> float | None:
@@ -674,6 +709,14 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
     return best.outcome
 
 
+def _warm_starts(batch: Batch, starts: Array) -> Array:
+    """Return starting points improved by steps of least squares, for any loss; points where it fails unchanged."""
+    if not batch.objective.has_residuals or starts.shape[1] > MAX_COVARIANCE_SIZE:
+        return starts
+    outcomes = fit_least_squares(batch, starts, stop=StoppingRule(evaluations=search.SETTINGS.descent_evaluations))
+    return np.array([end.theta for end in outcomes])
+
+
 def _screen_starts(
     method: str, objective: Objective, starts: Array, options: FitOptions, progress: Progress
 ) -> tuple[Array, list[float], Array]:
@@ -685,7 +728,7 @@ def _screen_starts(
     """
     batch = repeat_objective(objective, len(starts))
     if method != "lm":
-        starts = np.vstack((starts[:1], search.warm_starts(batch, starts)[1:]))
+        starts = np.vstack((starts[:1], _warm_starts(batch, starts)[1:]))
     tolerance = RESTARTS.screening_tolerance if options.tolerance is None else options.tolerance
     best = Epoch(0, math.inf, objective.start)
 

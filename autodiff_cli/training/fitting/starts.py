@@ -44,7 +44,7 @@ from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds, initial_arrays
 from autodiff_cli.training.result.diagnosis import residual_structure
 from autodiff_cli.training.result.goodness import RESIDUALS, sampled_rows, subsample
-from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
+from autodiff_cli.training.result.statistics import compute_statistics
 
 _RIDGE = 1e-12  # added to the diagonal of normal equations with unit diagonal, which may be singular
 
@@ -70,8 +70,7 @@ class MultistartSettings(NamedTuple):
     check: Effort = Effort(1500, 12, 1_000_000)  # effort to check a fit that is not poor
     quick: Effort = Effort(100, 4, 1_000_000)  # effort for each of many fits, and to compare a fit with other valleys
     max_sample_rows: int = 500  # rows of the random sample; a regular sample would alias frequencies
-    # rows times squared number of parameters over all draws; limits the number of draws
-    max_draw_work: int = 30_000_000
+    max_draw_work: int = 30_000_000  # limit of draws, times rows, times squared number of parameters
     random_rounds: int = 3  # rounds that share the random points
     max_frequencies: int = 100_000  # values scanned for one frequency
     frequencies_per_turn: int = 5  # scanned frequencies per additional turn over the range of the data
@@ -81,10 +80,10 @@ class MultistartSettings(NamedTuple):
     frequency_rounds: int = 2  # passes over all frequencies, if the model has several
     residual_rounds: int = 3  # searches for points that explain the residuals of the best one
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
-    likelihood_starts: int = 36  # the best of these points, which are improved
+    likelihood_starts: int = 144  # the best of these points, which are improved
     max_likelihood_rows: int = 2000  # rows of the sample on which these points are improved
-    likelihood_epochs: tuple[int, ...] = (30, 200)  # epochs of each round
-    likelihood_minima: int = 6  # the best of the first round, which continue
+    # Epochs of each round, and the number of ends, the best ones, that continue after it.
+    likelihood_rounds: tuple[tuple[int, int], ...] = ((8, 36), (30, 6), (200, 6))
     likelihood_searches: int = 4  # the most searches for better minima, each near the end of the last
     max_thorough_fits: int = 100  # fits of a batch that are searched thoroughly; searches of more are quick
     max_sampled_fits: int = 20  # sample of many fits that may be poor, which decides whether all are searched
@@ -230,8 +229,8 @@ def _run_searches(samples: Batch, searches: Sequence[Search]) -> list[StartCandi
 def _descend(samples: Batch, requests: dict[int, DescentRequest]) -> dict[int, list[StartCandidate]]:
     """Return the candidates of each request, except for points where the loss is undefined.
 
-    All are fitted by least squares first. Likelihoods then continue with their own loss from there, or from the points
-    themselves where it is undefined.
+    All are fitted by least squares first. Likelihoods and priors then continue with their own loss from there, or from
+    the points themselves if these are better.
     """
     points = np.concatenate([request.points for request in requests.values()])
     if not len(points):
@@ -242,8 +241,9 @@ def _descend(samples: Batch, requests: dict[int, DescentRequest]) -> dict[int, l
     batch = samples.take(fits, Bounds(*map(np.concatenate, zip(*ends_of_boxes, strict=True))))
     outcomes = fit_least_squares(batch, points, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
     ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
-    if batch.objective.kind is LossKind.LIKELIHOOD:
-        starts = np.where(np.isfinite(minimization.comparison_losses(batch, ends))[:, None], ends, points)
+    if batch.objective.kind is LossKind.LIKELIHOOD or batch.objective.has_priors:
+        before, after = (minimization.comparison_losses(batch, each) for each in (points, ends))
+        starts = np.where((after < before)[:, None], ends, points)
         outcomes = minimization.minimize_batch("lbfgs", batch, starts, stop=StoppingRule(SETTINGS.descent_epochs))
         ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
     replies: dict[int, list[StartCandidate]] = {k: [] for k in requests}
@@ -254,22 +254,9 @@ def _descend(samples: Batch, requests: dict[int, DescentRequest]) -> dict[int, l
     return replies
 
 
-def has_alternative_minima(objective: Objective) -> bool:
-    """Whether the model has frequencies, exponents or kinks, so that a good fit may not be at the best minimum."""
-    return bool(Sinusoids(objective).frequencies or _exponents(objective)) or objective.has_kinks
-
-
-def _exponents(objective: Objective) -> list[int]:
+def exponents_of(objective: Objective) -> list[int]:
     """Return the indices of the parameters that are exponents."""
     return sorted({partner.parameter for partner in _partners_of(objective) if partner.kernel is None})
-
-
-def warm_starts(batch: Batch, starts: Array) -> Array:
-    """Return starting points improved by steps of least squares, for any loss; points where it fails unchanged."""
-    if not batch.objective.has_residuals or starts.shape[1] > MAX_COVARIANCE_SIZE:
-        return starts
-    outcomes = fit_least_squares(batch, starts, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
-    return np.array([end.theta for end in outcomes])
 
 
 def sample_starts(objective: Objective, seed: int, count: int) -> Iterator[Array]:
@@ -416,14 +403,15 @@ def _balance_with_partners(
         points[is_used, index] = chosen[is_used]
 
 
-def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
+def likelihood_starts(objective: Objective, seed: int, end: Array, components: Array) -> Array:
     """Return the most likely of many random points, as starts for a model that is a negative log-likelihood.
 
-    Half of the points share some parameters with the end of another fit. Their other parameters are drawn from rows
-    that are improbable there, such as the rows of a component that this end lacks.
+    Half of the points share parameters with the end of another fit: some of them, or all but those of one component.
+    The others are drawn from rows that are improbable there, such as the rows of a component that this end lacks.
 
     Args:
         end: the end of the other fit.
+        components: the masks of the parameters of each component, of shape (n, P).
     """
     generator = np.random.default_rng(seed)
     free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])
@@ -438,7 +426,10 @@ def likelihood_starts(objective: Objective, seed: int, end: Array) -> Array:
         _balance_with_partners(objective, near, free, generator, losses - losses.min())
         box = objective.bounds
         # Ranked apart: points with a parameter of an end without a limit would be the most likely ones.
-        for part in (points, np.where(generator.random(near.shape) < 0.5, end, near)):
+        is_drawn = generator.random(near.shape) < 0.5
+        if len(components):
+            is_drawn[::2] = components[generator.integers(len(components), size=len(is_drawn[::2]))]
+        for part in (points, np.where(is_drawn, near, end)):
             inside = np.where(free, box.draw_inside(part, generator), box.clip(part))
             losses = repeat_objective(objective, len(part)).losses(inside, np.arange(len(part)))
             losses = np.where(np.isfinite(losses), losses, np.inf)
@@ -464,7 +455,9 @@ class Multistart:
     def __init__(
         self, objective: Objective, start: Array, free: Mask, seed: int, box: Bounds, effort: Effort = SETTINGS.thorough
     ) -> None:
-        self._objective, self._start, self._box, self._generator = objective, start, box, np.random.default_rng(seed)
+        self._objective, self._start, self._generator = objective, start, np.random.default_rng(seed)
+        self._boxes = (objective.likely_box(box), box) if objective.has_priors else (box,)
+        self._box = box
         self._free, self._effort = free, effort
         self._sample, self._sinusoids = subsample(objective, SETTINGS.max_sample_rows), Sinusoids(objective)
         self.linear = linear_mask(objective, free)
@@ -517,9 +510,11 @@ class Multistart:
         return dataclasses.replace(best, alternatives=likely_ends(self._sample, ends, losses))
 
     def _propose(self, strategies: Sequence[StartStrategy]) -> Proposals:
-        """Yield the proposals of strategies, one after the other."""
-        for strategy in strategies:
-            yield from strategy(self)
+        """Yield the proposals of strategies, one after the other: first where priors put the parameters."""
+        for box in self._boxes:
+            self._box = box
+            for strategy in strategies:
+                yield from strategy(self)
 
     def _is_good(self, candidate: StartCandidate) -> bool:
         """Whether the residuals of a candidate are so small that no other one is needed."""
@@ -578,7 +573,7 @@ class Multistart:
         """Yield the start with exponents of the other sign: both signs of `k` in `a - b*exp(-(x/c)^k)` may have a
         minimum.
         """
-        exponents = [index for index in _exponents(self._objective) if self._free[index]]
+        exponents = [index for index in exponents_of(self._objective) if self._free[index]]
         if exponents:
             points = np.tile(self._start, (len(exponents) + 1, 1))
             points[-1, exponents] *= -1  # all of them, after each alone
@@ -655,6 +650,7 @@ class Multistart:
         """
         every = repeat_objective(self._sample, len(drawn), self._box)
         points, remaining = project_linear_each(every, np.arange(len(drawn)), drawn, adjusted)
+        remaining = self._with_priors(points, remaining)
         best = minimization.best_of_parts(remaining, self._effort.descents)
         best = best[np.argsort(remaining[best], kind="stable")][: np.count_nonzero(np.isfinite(remaining[best]))]
         return points[best], remaining[best]
@@ -770,10 +766,17 @@ class Multistart:
             grams[:, range(len(columns)), range(len(columns))] += _RIDGE
             steps = np.linalg.solve(grams[:, :-1, :-1], grams[:, :-1, -1:])
             sums[part] = (1 - np.sum(grams[:, :-1, -1:] * steps, axis=(1, 2))) * np.square(scale[:, -1])
-        return np.where(np.isfinite(sums), np.maximum(sums, 0.0), np.inf)
+        return self._with_priors(points, np.where(np.isfinite(sums), np.maximum(sums, 0.0), np.inf))
 
     def _project(self, points: Array, adjusted: Mask) -> tuple[Array, Array]:
-        return minimization.project_linear(self._sample, points, adjusted, self._box)
+        theta, remaining = minimization.project_linear(self._sample, points, adjusted, self._box)
+        return theta, self._with_priors(theta, remaining)
+
+    def _with_priors(self, points: Array, sums: Array) -> Array:
+        """Return sums of squares at points as they rank with the priors; see `comparison_losses`."""
+        if not self._sample.has_priors:
+            return sums
+        return np.asarray(sums * np.exp(-2 / self._sample.weighted_rows * self._sample.log_priors(points)))
 
 
 def _lowest_valleys(losses: Array) -> NDArray[np.intp]:

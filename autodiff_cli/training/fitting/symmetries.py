@@ -85,10 +85,7 @@ def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = Fal
         aligns_levels: sort the terms of each level separately, even if that changes the predictions. If all levels
             share parameters, the result may be the start of a better fit.
     """
-    layout = objective.layout
-    if layout.size > MAX_SYMMETRIC_PARAMETERS or len(layout.element_names) != len(layout.names):
-        return theta
-    groups = _interchangeable_terms(objective, theta[0])
+    layout, groups = objective.layout, _interchangeable_terms(objective, theta[0])
     if not groups:
         return theta
     ordered = theta.copy()
@@ -111,8 +108,29 @@ def order_terms(objective: Objective, theta: Array, *, aligns_levels: bool = Fal
     return np.where(np.array(is_allowed)[:, None], ordered, theta)
 
 
+def interchangeable_masks(objective: Objective, theta: Array) -> Array:
+    """Return the masks of the parameters of each interchangeable term, of shape (n, P)."""
+    sets, every = _interchangeable_terms(objective, theta), np.arange(len(theta))
+    return np.array([np.isin(every, term) for each, _ in sets for term in each.columns])
+
+
+def exchanged_terms(objective: Objective, theta: Array) -> Array:
+    """Return the points where two interchangeable terms have exchanged their parameters, of shape (n, P)."""
+    points = [np.empty((0, len(theta)))]
+    for each, symmetries in _interchangeable_terms(objective, theta):
+        for terms in each.by_level(objective, symmetries, always=False):
+            for pair in combinations(terms.columns, 2):
+                exchanged = terms.extended(theta[None])
+                exchanged[:, np.concatenate(pair)] = exchanged[:, np.concatenate(pair[::-1])]
+                points.append(exchanged[:, : len(theta)])
+    return np.concatenate(points)
+
+
 def _interchangeable_terms(objective: Objective, theta: Array) -> list[tuple[_Terms, _Symmetries]]:
     """Return the sets of interchangeable terms of a sum, and the components of each mixture."""
+    layout = objective.layout
+    if layout.size > MAX_SYMMETRIC_PARAMETERS or len(layout.element_names) != len(layout.names) or objective.has_priors:
+        return []
     linear, mixtures = linear_mask(objective), _mixture_shares(objective)
     terms = separate_terms(objective, linear, ~linear) if objective.has_residuals else []
     if len(terms) < 2 and not mixtures:

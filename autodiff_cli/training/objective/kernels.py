@@ -23,7 +23,7 @@ from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.algebra.table import share
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends import protocol
-from autodiff_cli.backends.selection import choose_backend, compiling_backend, evaluate, make_backend
+from autodiff_cli.backends.selection import choose_backend, compiling_backend, make_backend
 from autodiff_cli.graph.gradient import gradient_nodes, tangents
 from autodiff_cli.graph.node import Node, constant, is_literal, variable
 from autodiff_cli.graph.op import ONE, ZERO, Shape
@@ -424,11 +424,11 @@ class Kernels:
         """Return what `build` computes from the graphs, cached under a name."""
         return remember(self._cache, name, build)
 
-    def log_prior(self, point: Mapping[str, Any]) -> float:
-        """Return the log-density of the priors at the values of the parameters; 0 without priors."""
-        values = {name: point[name] for name in leaf_names([self.graphs.prior])}
-        (total,) = evaluate([self.graphs.prior], values, self.graphs.leaf_shapes)
-        return -float(total)
+    @cached_property
+    def log_prior(self) -> protocol.RowKernel:
+        """The log-density of the priors, with the parameters as columns: 0 without priors."""
+        names = {leaf.text for leaf in self.parameters}
+        return make_backend().row_kernel(protocol.RowGraphs([-self.graphs.prior], names, self.graphs.leaf_shapes))
 
     @cached_property
     def without_kinks(self) -> Kernels | None:

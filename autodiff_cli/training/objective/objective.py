@@ -554,6 +554,20 @@ class Objective(ModelOverRows):
         """Whether the loss includes priors."""
         return bool(self.settings[PRIOR_FACTOR])
 
+    def log_priors(self, points: Array) -> Array:
+        """Return the log-densities of the priors at some points, of shape (n, P); zeros without priors.
+
+        >>> Objective("y ~ a", {"y": [1, 2]}).log_priors(np.ones((2, 1))).tolist()
+        [-0.0, -0.0]
+        """
+        kernel, values = self.kernels.log_prior, np.empty((1, len(points)))
+        slices, shapes = self.layout.slices, self.layout.shapes
+        columns = {
+            name: points[:, slices[name]].T.reshape(*shapes[name], len(points)) for name in kernel.names & slices.keys()
+        }
+        kernel.write(kernel.prepare(self.fixed), columns, values)
+        return np.asarray(values[0])
+
     def without_penalty(self) -> Self:
         """Return the objective without its penalties.
 

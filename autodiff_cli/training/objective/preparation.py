@@ -39,6 +39,7 @@ from autodiff_cli.training.objective.model import (
 )
 from autodiff_cli.training.objective.parameters import (
     INITIAL_VALUE,
+    Bounds,
     ParameterLayout,
     bounds_box,
     check_value,
@@ -176,7 +177,7 @@ class PreparedObjective:
         self.user_starts = frozenset(start_values)
         theta = layout.flatten([values[name] for name in layout.names])
         is_given = layout.mask([name for name in layout.names if name in start_values])
-        self.start = np.where(is_given, theta, self.bounds.move_inside(theta))
+        self.start = np.where(is_given, theta, self.likely_box(self.bounds).move_inside(theta))
         self.orders = _check_orders(parameters.orders, layout)
         self.shares = mixture_shares(resolved.program, layout) if options.likelihood else ()
         self.data, self.is_weighted = data.build_rows(compiled.graphs), data.is_weighted
@@ -194,6 +195,12 @@ class PreparedObjective:
         self.settings = {L1_FACTOR: options.l1, L2_FACTOR: options.l2, PRIOR_FACTOR: 0.0}
         self.settings |= {X_ERROR_FACTOR: 1.0} if options.x_errors else {}
         self.effects = {name: effects[leaf.parameter] for name, leaf in resolved.effects.items()}
+
+    def likely_box(self, box: Bounds) -> Bounds:
+        """Return bounds that are narrowed to the likely ranges of the parameters with priors."""
+        ranges = {name: prior.likely_range for name, prior in self.priors.items() if name in self.layout.slices}
+        likely = bounds_box(self.layout.slices, self.layout.size, ranges)
+        return Bounds(box.clip(likely.low), box.clip(likely.high))
 
     @property
     def scalar_parameters(self) -> list[str]:

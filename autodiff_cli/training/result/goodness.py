@@ -533,8 +533,7 @@ def goodness_of_fit(
         of_maxima = ("aic", "aicc", "bic", "chi_squared_p", "overdispersion_p", "null_test")
         plain = objective.without_penalty()
         figures = goodness_of_fit(plain, theta, residual_norm, dof, rank, absolute_sigma, rows)
-        log_prior = objective.kernels.log_prior(objective.point(theta))
-        return {**figures, **dict.fromkeys(of_maxima), "log_prior": log_prior}
+        return {**figures, **dict.fromkeys(of_maxima), "log_prior": float(objective.log_priors(theta[None])[0])}
     # The number of parameters of a network does not measure its complexity, and a penalised estimate does not maximise
     # the likelihood.
     has_likelihood, count = not (objective.is_network or objective.is_penalised), dof + rank
