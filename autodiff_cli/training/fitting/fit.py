@@ -240,7 +240,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
     earlier = [each for each in result.warnings if each != _HIERARCHICAL]
     reported = dataclasses.replace(
         result,
-        converged=result.converged and all(each.has_converged for each in drawn.summaries.values()),
+        converged=result.converged and drawn.represents_posterior,
         posterior=drawn.summaries,
         divergences=drawn.divergences,
         draws=drawn.draws,

@@ -290,7 +290,7 @@ def test_a_group_that_fails_does_not_stop_the_others() -> None:
     assert any("combination" in warning for warning in undetermined.warnings)
 
 
-@each("options", [{}, {"loss": "huber"}, {"epochs": 5}])
+@each("options", [{}, {"loss": "huber"}, {"epochs": 5}, {"priors": {"a": "normal(0, 9)"}}])
 @each("groups", [2, 6])  # of which more are fitted in a batch
 def test_a_group_without_weight_fails_as_it_does_alone(options: dict[str, Any], groups: int) -> None:
     x = np.tile(np.arange(8.0), groups)
