@@ -393,7 +393,8 @@ def build_fit(
     validation = progress.validation
     unseen = validation.warnings(outcome.theta, statistics) if validation else ()
     judgement = (*verdict.warnings, *unseen, *quantity_warnings, *verdict.reasons)
-    dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
+    whose = "" if objective.groups is None else " of all groups"
+    dropped = [f"rows{whose} left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
     result = FittedModel(
         model=model.text,
         rows=objective.rows,

@@ -342,6 +342,7 @@ def test_a_report_has_the_groups_that_fail_and_the_rows_that_are_left_out(tmp_pa
     assert (document["rows"], first["by"], second["by"]) == (5, "A", "B")
     assert (first["rows"], first["parameters"]["a"]) == (3, pytest.approx(alone))
     assert (first["converged"], second["converged"]) == (True, False)
+    assert first["notes"] == second["notes"] == ["rows of all groups left out because a cell is missing: 2"]
     assert any("`log(x)` is nan in row 1" in warning for warning in second["warnings"])
     assert "2 groups, 5 rows" in text
     assert "converged: 1 of 2" in text
