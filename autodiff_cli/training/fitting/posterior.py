@@ -89,7 +89,7 @@ class PosteriorDraws(NamedTuple):
         divergences: the number of transitions that diverged.
         warnings: sentences on problems that the diagnostics found.
         is_complete: whether all draws were made.
-        represents_posterior: whether the chains agree, and miss no other mode of the posterior.
+        is_representative: whether the chains agree, and miss no other mode of the posterior.
     """
 
     draws: dict[str, Array]
@@ -97,7 +97,7 @@ class PosteriorDraws(NamedTuple):
     divergences: int
     warnings: list[str]
     is_complete: bool
-    represents_posterior: bool
+    is_representative: bool
 
 
 def check_posterior(objective: Objective, options: FitOptions) -> None:
@@ -276,8 +276,8 @@ def draw_posterior(
     is_complete = used == chains and count == draws
     if not is_complete:
         warnings.append(f"interrupted: {used} of {chains} chains are used, with {count} of {draws} draws each")
-    has_converged = not is_missing and all(each.has_converged for each in summaries.values())
-    return PosteriorDraws(values, summaries, divergences, warnings, is_complete, has_converged)
+    is_representative = not is_missing and all(each.has_converged for each in summaries.values())
+    return PosteriorDraws(values, summaries, divergences, warnings, is_complete, is_representative)
 
 
 def _start_sampler(density: Density, settings: Any, cores: int, report: Callable[[int], None]) -> Any:
