@@ -667,3 +667,15 @@ def test_an_approximation_that_exceeds_the_likelihood_is_said() -> None:
         excess = fit.log_likelihood - np.log(np.exp(of_levels) @ density).sum()
         outcomes.append((excess > 0.5, any("exceeds the log-likelihood" in warning for warning in fit.warnings)))
     assert outcomes == [(True, True)] * 2 + [(False, False)] * 3
+
+
+def test_classes_that_the_model_separates_have_no_fit() -> None:
+    """Along a direction in which the likelihood of every row rises, the marginal likelihood rises as well."""
+    x = np.arange(12.0)
+    options: dict[str, Any] = {"laplace": "u", "priors": {"u[g]": "normal(0, s)"}, "family": "binomial"}
+    for y in (x > 5.5, x >= 0):
+        data = {"x": x, "y": y.astype(float), "g": np.arange(12) % 3}
+        with pytest.raises(OptionError, match=r"without random effects, (the model separates|all targets are 1)"):
+            ad.fit("y ~ sigmoid(a + b*x + u[g])", data, **options)
+    data["y"][[2, 8]] = 1, 0
+    assert ad.fit("y ~ sigmoid(a + b*x + u[g])", data, **options).converged

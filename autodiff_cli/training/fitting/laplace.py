@@ -53,7 +53,7 @@ from autodiff_cli.training.objective.preparation import check_likelihood
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import RandomEffect
-from autodiff_cli.training.result.goodness import information_criteria
+from autodiff_cli.training.result.goodness import find_separation, information_criteria
 from autodiff_cli.training.result.prediction import residual_sigma_name
 from autodiff_cli.training.result.statistics import (
     ComputedStatistics,
@@ -477,6 +477,8 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
         if not sigma > 0:
             raise OptionError("laplace: the model without random effects fits the rows exactly")
         fixed = np.append(fixed, math.log(sigma))
+    if separation := find_separation(plain, plain.start)[0]:  # then no effects prevent it
+        raise OptionError(f"laplace: without random effects, {separation}")
     plain_statistics = compute_statistics(plain, plain.start, options.absolute_sigma, with_goodness=True)
     # The marginal likelihood of the program's graphs lacks terms that depend on no parameter.
     constant = -(plain_statistics.log_likelihood or 0.0) - marginal.loss_at_means(fixed)
