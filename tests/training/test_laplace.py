@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.optimize
+import scipy.special
 import scipy.stats
 from numpy.typing import NDArray
 
@@ -635,3 +636,46 @@ def test_matrices_that_are_not_positive_have_the_inverse_of_their_absolute_value
         np.testing.assert_allclose(inverses[0], np.linalg.inv(matrix))
         assert math.isnan(logarithm)
     assert np.isnan(laplace_module._inverted(np.full((1, 2, 2), np.inf))[0]).all()
+
+
+def test_an_approximation_that_exceeds_the_likelihood_is_said() -> None:
+    """With few rows of 0 and 1, the approximation may be largest where it is wrong: against a fine grid."""
+    grid = np.linspace(-8, 8, 2001)
+    density = np.exp(-(grid**2) / 2) / np.exp(-(grid**2) / 2).sum()
+    outcomes = []
+    for levels, rows, spread, seed in (
+        (15, 2, 1.5, 1),
+        (40, 1, 0.5, 4),
+        (15, 3, 1.5, 4),
+        (15, 10, 1.5, 1),
+        (40, 2, 1.5, 3),
+    ):
+        generator = np.random.default_rng(seed)
+        g = np.repeat(np.arange(levels), rows)
+        x, u = generator.normal(size=len(g)), spread * generator.normal(size=levels)
+        y = (generator.random(len(g)) < scipy.special.expit(0.5 + 0.8 * x + u[g])).astype(float)
+        fit = ad.fit(
+            "y ~ sigmoid(a + b*x + u[g])",
+            {"x": x, "y": y, "g": g},
+            laplace="u",
+            priors={"u[g]": "normal(0, s)"},
+            family="binomial",
+        )
+        a, b, s = fit.parameters.values()
+        margins = (2 * y - 1)[:, None] * ((a + b * x)[:, None] + s * grid)
+        of_levels = np.add.reduceat(-np.logaddexp(0, -margins), np.arange(0, len(g), rows))
+        excess = fit.log_likelihood - np.log(np.exp(of_levels) @ density).sum()
+        outcomes.append((excess > 0.5, any("exceeds the log-likelihood" in warning for warning in fit.warnings)))
+    assert outcomes == [(True, True)] * 2 + [(False, False)] * 3
+
+
+def test_classes_that_the_model_separates_have_no_fit() -> None:
+    """Along a direction in which the likelihood of every row rises, the marginal likelihood rises as well."""
+    x = np.arange(12.0)
+    options: dict[str, Any] = {"laplace": "u", "priors": {"u[g]": "normal(0, s)"}, "family": "binomial"}
+    for y in (x > 5.5, x >= 0):
+        data = {"x": x, "y": y.astype(float), "g": np.arange(12) % 3}
+        with pytest.raises(OptionError, match=r"without random effects, (the model separates|all targets are 1)"):
+            ad.fit("y ~ sigmoid(a + b*x + u[g])", data, **options)
+    data["y"][[2, 8]] = 1, 0
+    assert ad.fit("y ~ sigmoid(a + b*x + u[g])", data, **options).converged

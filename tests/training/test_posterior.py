@@ -861,3 +861,22 @@ def test_levels_that_differ_less_than_their_errors_are_sampled_around_their_mean
     objective = Objective.of("y ~ a[g]", as_dataset(data), options)
     density = Density(objective, fit._chain_start(objective, options), options)
     assert density.find_similar_levels() == ([] if is_centred else ["a[g]"])
+
+
+def test_a_mode_that_no_chain_visited_is_said() -> None:
+    """Chains start at one mode. R-hat cannot tell that another one is far, because all of them stay."""
+    generator = np.random.default_rng(0)
+    for number in range(6):
+        distance, share = generator.uniform(8, 60), generator.uniform(0.3, 0.7)
+        components = f"{share!r}*normal_pdf(a, {-distance!r}, 1) + {1 - share!r}*normal_pdf(a, {distance!r}, 2)"
+        fit = ad.fit(f"-log({components}) + 0*y", {"y": [0.0]}, likelihood=True, posterior=100, chains=2, seed=number)
+        drawn = share if fit.posterior["a"].mean < 0 else 1 - share
+        (said,) = [each for each in fit.warnings if "no chain visited another mode" in each]
+        assert not fit.converged
+        assert f"about {1 - drawn:.0%} of the probability" in said
+    y = 4 * X + generator.normal(0, 0.5, len(X))
+    for model in ("y ~ a^2*x", "y ~ a*exp(-b*x) + c*x"):  # with an equivalent solution, and with one mode
+        fit = ad.fit(
+            model, {"x": X, "y": y}, posterior=100, chains=2, priors={"b": "gamma(2, 2)"} if "b" in model else {}
+        )
+        assert not any("another mode" in each for each in fit.warnings)

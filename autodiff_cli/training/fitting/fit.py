@@ -240,7 +240,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
     earlier = [each for each in result.warnings if each != _HIERARCHICAL]
     reported = dataclasses.replace(
         result,
-        converged=result.converged and all(each.has_converged for each in drawn.summaries.values()),
+        converged=result.converged and drawn.is_representative,
         posterior=drawn.summaries,
         divergences=drawn.divergences,
         draws=drawn.draws,
@@ -393,7 +393,8 @@ def build_fit(
     validation = progress.validation
     unseen = validation.warnings(outcome.theta, statistics) if validation else ()
     judgement = (*verdict.warnings, *unseen, *quantity_warnings, *verdict.reasons)
-    dropped = [f"rows left out because a cell is missing: {dropped_rows}"] if dropped_rows else []
+    whose = " of all groups" * (objective.groups is not None)
+    dropped = [f"rows{whose} left out because a cell is missing: {dropped_rows}"] * (dropped_rows > 0)
     result = FittedModel(
         model=model.text,
         rows=objective.rows,

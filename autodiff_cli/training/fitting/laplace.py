@@ -53,7 +53,7 @@ from autodiff_cli.training.objective.preparation import check_likelihood
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import RandomEffect
-from autodiff_cli.training.result.goodness import information_criteria
+from autodiff_cli.training.result.goodness import find_separation, information_criteria
 from autodiff_cli.training.result.prediction import residual_sigma_name
 from autodiff_cli.training.result.statistics import (
     ComputedStatistics,
@@ -74,6 +74,8 @@ _DIFFERENCE = 1e-3  # step of differences of gradients, in standard errors
 _DIFFERENCE_TOLERANCE = 1e-5  # relative singular value of a Hessian that counts as 0: it has about 10 correct digits
 _FIRST_DIFFERENCE = 1e-4  # step of differences relative to the parameters, while standard errors are unknown
 
+_NODES = 9  # points of the quadrature that checks the approximation
+_MOST_EXCESS = 0.5  # excess of the approximate log-likelihood that does not change the estimates much
 _EXACT = math.log(1e-8)  # size of residuals, relative to those without effects, that is rounding
 _MIN_CURVATURE = 1e-8  # curvature of the joint density for Newton steps, relative to the effects' own
 
@@ -394,6 +396,25 @@ class MarginalLikelihood(ObjectiveBatch):
         losses = self._evaluate(self._inner, theta, np.zeros(self.index.size))[0]
         return float(losses.sum() + (self._targets * theta[-1] if self._targets else 0.0))
 
+    def excess(self, theta: Array, modes: _Modes) -> float:
+        """Return about how much the approximation exceeds the log-likelihood.
+
+        Gauss-Hermite quadrature checks each effect by itself, with all others at their modes.
+        """
+        index, effects, total = self.index, modes.effects, 0.0
+        nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+        rows = self._evaluate(self._inner, theta, effects)
+        for k, (places, of_rows) in enumerate(zip(index.places, index.rows, strict=True)):
+            curvatures = _sum_at(of_rows, rows[1 + len(self.terms) + index.pairs.index((k, k))], index.size)[places]
+            there, ratios = effects.copy(), np.zeros(len(places))
+            for node, weight in zip(nodes.tolist(), (weights / weights.sum()).tolist(), strict=True):
+                there[places] = effects[places] + node / np.sqrt(1 + curvatures)
+                losses = self._evaluate(self._inner, theta, there)[0] - rows[0]
+                rises = _sum_at(of_rows, losses, index.size) + (np.square(there) - np.square(effects)) / 2
+                ratios += weight * np.exp(node**2 / 2 - rises[places])
+            total -= float(np.log(ratios).sum())
+        return total
+
 
 def check_laplace(objective: Objective) -> None:
     """Raise OptionError for a model whose random effects cannot be integrated out."""
@@ -456,6 +477,8 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
         if not sigma > 0:
             raise OptionError("laplace: the model without random effects fits the rows exactly")
         fixed = np.append(fixed, math.log(sigma))
+    if separation := find_separation(plain, plain.start)[0]:  # then no effects prevent it
+        raise OptionError(f"laplace: without random effects, {separation}")
     plain_statistics = compute_statistics(plain, plain.start, options.absolute_sigma, with_goodness=True)
     # The marginal likelihood of the program's graphs lacks terms that depend on no parameter.
     constant = -(plain_statistics.log_likelihood or 0.0) - marginal.loss_at_means(fixed)
@@ -472,6 +495,11 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
     log_likelihood, modes = -marginal.value_and_gradient(theta)[0] - constant, marginal.modes(theta)
     if modes is None:
         raise OptionError("laplace: the effects have no modes at the starting values: choose other ones")
+    if (excess := marginal.excess(theta, modes)) > _MOST_EXCESS:
+        progress.warnings.append(
+            f"Laplace's approximation exceeds the log-likelihood by about {excess:.2g}, because levels have few rows: "
+            "the estimates may be far from the maximum: use --posterior"
+        )
     means, spreads = np.split(np.array(evaluate([*marginal.means, *marginal.deviations], marginal.point(theta))), 2)
     inverse, index = modes.hessian.inverse(), marginal.index
     effects, columns = dict[str, RandomEffect](), dict[str, Array]()

@@ -17,6 +17,7 @@ import types
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from itertools import product
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,10 +39,10 @@ from autodiff_cli.options import OptionError
 from autodiff_cli.system import open_atomic_bytes, open_atomic_text
 from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.fitting.inference import DerivedQuantities
-from autodiff_cli.training.fitting.minimization import minimize_batch, root_mean_square
+from autodiff_cli.training.fitting.minimization import MINIMIZATION, format_starts, minimize_batch, root_mean_square
 from autodiff_cli.training.losses import PRIOR_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
-from autodiff_cli.training.objective.batch import ObjectiveBatch
+from autodiff_cli.training.objective.batch import BATCH, ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.model import level_parameter
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout, list_parts
@@ -69,6 +70,11 @@ _MAX_NUMBERS = 10**9  # numbers in all draws: 8 GB
 _MAX_LOO_DRAWS = 1000  # draws of each chain
 _EXACT = 1e-9  # residuals, relative to the spread of the target, that are rounding errors
 _UNBOUNDED = (-math.inf, math.inf)
+_MODE_STARTS, _MODE_EPOCHS = 40, 60  # points from which another mode is searched, and epochs of each search
+_MODE_DISTANCE = 7.0  # logarithm of the largest distance of these points, in standard deviations
+_SAME_DENSITY = 1e-3  # relative difference of the rows' losses at modes that are one solution written differently
+_REACH = 2.0  # standard deviations that draws around a mode are farther from it than usual
+_LEAST_SHARE = 0.05  # probability of another mode that draws may not miss
 _RUNAWAY = 1e8  # size of an unbounded number that no proper posterior reaches, in those of its mode and its deviation
 
 DrawCallback = Callable[[int, int], None]  # arguments: the number of draws so far, and in total
@@ -83,6 +89,7 @@ class PosteriorDraws(NamedTuple):
         divergences: the number of transitions that diverged.
         warnings: sentences on problems that the diagnostics found.
         is_complete: whether all draws were made.
+        is_representative: whether the chains agree, and miss no other mode of the posterior.
     """
 
     draws: dict[str, Array]
@@ -90,6 +97,7 @@ class PosteriorDraws(NamedTuple):
     divergences: int
     warnings: list[str]
     is_complete: bool
+    is_representative: bool
 
 
 def check_posterior(objective: Objective, options: FitOptions) -> None:
@@ -257,10 +265,19 @@ def draw_posterior(
     values |= {name: np.broadcast_to(each, (used, count)) for name, each in derived.items()}  # some are constant
     divergences, summaries = int(np.count_nonzero(is_diverging)), summarize_draws(values)
     warnings = _diagnose(summaries, divergences, used, count)
+    mode, share = (z, 0.0) if density.is_hierarchical or ordered else density.find_missed_mode(z, options.seed)
+    if is_missing := share > _LEAST_SHARE:
+        other = density.parameters(mode[None, None])
+        there = format_starts(objective, objective.layout.flatten([other[name][0, 0] for name in objective.parameters]))
+        warnings.append(
+            f"no chain visited another mode of the posterior, with about {share:.0%} of the probability: compare with "
+            f"the draws from {there}, or exclude a mode by bounds or priors"
+        )
     is_complete = used == chains and count == draws
     if not is_complete:
         warnings.append(f"interrupted: {used} of {chains} chains are used, with {count} of {draws} draws each")
-    return PosteriorDraws(values, summaries, divergences, warnings, is_complete)
+    is_representative = not is_missing and all(each.has_converged for each in summaries.values())
+    return PosteriorDraws(values, summaries, divergences, warnings, is_complete, is_representative)
 
 
 def _start_sampler(density: Density, settings: Any, cores: int, report: Callable[[int], None]) -> Any:
@@ -567,12 +584,51 @@ class Density:
         batch = ObjectiveBatch([self._objective])
         with ignore_float_errors():
             (outcome,) = minimize_batch("lbfgs", batch, self._centre[None], stop=StoppingRule(_MAX_EPOCHS))
-            hessian = self._objective.hessian(outcome.theta)
+            factor = self._laplace_factor(outcome.theta)
+        if outcome.divergence is None and factor is not None:
+            self._centre, self._factor = outcome.theta, factor
+
+    def _laplace_factor(self, theta: Array) -> Array | None:
+        """Return a factor F of the covariance F·Fᵀ of Laplace's approximation at a point; None if there is none."""
+        hessian = self._objective.hessian(theta)
         scale = np.sqrt(np.abs(np.diag(hessian)))
-        if outcome.divergence is None and np.isfinite(hessian).all() and (scale > 0).all():
-            curvatures, directions = np.linalg.eigh(hessian / np.outer(scale, scale))
-            self._centre = outcome.theta
-            self._factor = directions / np.sqrt(np.maximum(curvatures, 1e-10 * curvatures.max())) / scale[:, None]
+        if not (np.isfinite(hessian).all() and (scale > 0).all()):
+            return None
+        curvatures, directions = np.linalg.eigh(hessian / np.outer(scale, scale))
+        return np.asarray(directions / np.sqrt(np.maximum(curvatures, 1e-10 * curvatures.max())) / scale[:, None])
+
+    @ignore_float_errors()
+    def find_missed_mode(self, z: Array, seed: int) -> tuple[Array, float]:
+        """Return another mode that no draw is near, in numbers of the sampler, and its share of the probability of the
+        two modes by Laplace's approximation; a share of 0 if none is found. A mode at which the density of every row is
+        the same is the same solution, written differently.
+
+        Chains start at one mode. If another one is far, all of them stay, and R-hat cannot tell.
+
+        Args:
+            z: the draws, of shape (chains, draws, P).
+        """
+        objective, size, share, mode = self._objective, self.size, 0.0, np.asarray(np.zeros(self.size))
+        count, generator = max(1, min(_MODE_STARTS, BATCH.rows // objective.rows)), np.random.default_rng(seed)
+        places = generator.normal(size=(count, size)) * np.exp(generator.uniform(0, _MODE_DISTANCE, (count, size)))
+        starts, stop = self._centre + places @ self._factor.T, StoppingRule(_MODE_EPOCHS)
+        ends = minimize_batch("lbfgs", repeat_objective(objective, count), starts, stop=stop)
+        highest, row_loss = self.value_and_gradient(mode)[0], objective.kernels.row_loss
+        rows = objective.evaluate_rows(row_loss, self._centre)
+        for theta in (end.theta for end in ends if end.converged):
+            place = np.asarray(np.linalg.solve(self._factor, theta - self._centre), np.float64)
+            factor = self._laplace_factor(theta)
+            height = self.value_and_gradient(place)[0]
+            if factor is None or not height > highest - MINIMIZATION.exclusion:
+                continue
+            others, axes = objective.evaluate_rows(row_loss, theta), np.linalg.solve(self._factor, factor)
+            beside = max(self.value_and_gradient(each)[0] for each in (*(place + 2 * axes.T), *(place - 2 * axes.T)))
+            distance = np.linalg.norm(np.linalg.solve(axes, (z.reshape(-1, size) - place).T), axis=0).min()
+            is_same = np.ptp(others) > 0 and np.allclose(others, rows, _SAME_DENSITY, 0)
+            if not is_same and height - beside > _LEAST_FALL and distance > math.sqrt(size) + _REACH:
+                odds = np.exp(height - highest + np.linalg.slogdet(axes)[1])
+                mode, share = max((mode, share), (place, float(1 - 1 / (1 + odds))), key=itemgetter(1))
+        return mode, share
 
     def check_is_proper(self) -> None:
         """Raise OptionError if the density hardly falls on a long way from the mode, in units of Laplace's
@@ -581,7 +637,8 @@ class Density:
         with ignore_float_errors():
             highest = self.value_and_gradient(np.zeros(self.size))[0]
             for direction in (*np.eye(self.size), *-np.eye(self.size)):
-                if highest - self.value_and_gradient(_FAR * direction)[0] < _LEAST_FALL:
+                farther = (_FAR * direction, 2.5 * _FAR * direction)  # another mode may be at one of them
+                if highest - min(self.value_and_gradient(z)[0] for z in farther) < _LEAST_FALL:
                     largest = np.abs(self._factor @ direction)
                     sizes = self._by_parameter(self._layout.views(largest))
                     name = next(name for name in self.names if np.max(sizes[name]) == largest.max())

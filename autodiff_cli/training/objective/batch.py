@@ -556,7 +556,7 @@ def can_evaluate_together(objective: Objective) -> bool:
         isinstance(objective.data, MemoryRows)
         and objective.rows <= BATCH.max_shared_rows
         and objective.layout.size <= BATCH.max_parameters
-        and not objective.model.shapes
+        and not (objective.model.shapes or any(objective.layout.shapes.values()))
         and objective.classes is None
         and not objective.has_theta  # theta is estimated for one fit at a time
         and not objective.has_priors  # likewise the variance of the residuals

@@ -120,7 +120,7 @@ class ModelOverRows(PreparedObjective):
         caches: dict[str, Any] = {"_row_cache": {}, "_point_cache": ((), {})}
         other = copy_with(self, data=rows, settings=dict(self.settings), evaluation_log=None, **caches)
         if self.settings[PRIOR_FACTOR]:
-            other.settings[PRIOR_FACTOR] *= self.total_weight / other.total_weight
+            other.settings[PRIOR_FACTOR] *= self.total_weight / (other.total_weight or 1.0)
         return other
 
     def point(self, theta: ArrayLike) -> dict[str, Any]:

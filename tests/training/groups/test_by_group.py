@@ -290,7 +290,7 @@ def test_a_group_that_fails_does_not_stop_the_others() -> None:
     assert any("combination" in warning for warning in undetermined.warnings)
 
 
-@each("options", [{}, {"loss": "huber"}, {"epochs": 5}])
+@each("options", [{}, {"loss": "huber"}, {"epochs": 5}, {"priors": {"a": "normal(0, 9)"}}])
 @each("groups", [2, 6])  # of which more are fitted in a batch
 def test_a_group_without_weight_fails_as_it_does_alone(options: dict[str, Any], groups: int) -> None:
     x = np.tile(np.arange(8.0), groups)
@@ -342,6 +342,7 @@ def test_a_report_has_the_groups_that_fail_and_the_rows_that_are_left_out(tmp_pa
     assert (document["rows"], first["by"], second["by"]) == (5, "A", "B")
     assert (first["rows"], first["parameters"]["a"]) == (3, pytest.approx(alone))
     assert (first["converged"], second["converged"]) == (True, False)
+    assert first["notes"] == second["notes"] == ["rows of all groups left out because a cell is missing: 2"]
     assert any("`log(x)` is nan in row 1" in warning for warning in second["warnings"])
     assert "2 groups, 5 rows" in text
     assert "converged: 1 of 2" in text
