@@ -3,29 +3,14 @@ statements."""
 
 from __future__ import annotations
 
-from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Notation, call_notation
+from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Notation
 from autodiff_cli.numbers.floats import CONSTANTS
 from autodiff_cli.numbers.translation import Statements, Target, TargetFunction
 from autodiff_cli.targets.translation import SOURCE, arithmetic, expand_small_power, read_notations, shortest_literal
 
 CHOICE, OR, AND, EQUALITY, ORDER = 1, 2, 3, 4, 5
 _LEVELS = {"CHOICE": CHOICE, "OR": OR, "AND": AND, "EQUALITY": EQUALITY, "SUM": SUM, "PRODUCT": PRODUCT, "SIGN": SIGN}
-_BRACE_NOTATIONS = {**arithmetic(ORDER), **read_notations("braces", _LEVELS)}
 AS_NUMBER = Notation(("", " ? 1.0 : 0.0"), (OR,), CHOICE, conditions=(0,))
-
-
-# Functions of both libraries that have the names of operations.
-_LIBRARY = (
-    "sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "floor", "ceil",
-    "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
-)  # fmt: skip
-C_NOTATIONS = {
-    **_BRACE_NOTATIONS,
-    **{name: call_notation(name, 1) for name in (*_LIBRARY, "exp2", "erf", "erfc")},
-    **{name: call_notation(name, 2) for name in ("pow", "atan2", "hypot", "copysign", "fmod")},
-    **{f"platform_{name}": call_notation(name, arity) for name, arity in (("cbrt", 1), ("pow", 2))},
-    **read_notations("c", _LEVELS),
-}
 
 
 def c_literal(text: str) -> str:
@@ -48,7 +33,7 @@ class _CStatements(Statements):
 C_STATEMENTS = _CStatements()
 C = Target(
     name="c",
-    notations=C_NOTATIONS,
+    notations=arithmetic(ORDER) | read_notations("braces", _LEVELS) | read_notations("c", _LEVELS),
     numbers={"pi": "PI", "tau": "TAU", "e": "E", "inf": "INFINITY", "nan": "NAN"},
     snippets={
         name.upper(): C_STATEMENTS.constant.format(name=name.upper(), number=CONSTANTS[name])
@@ -68,14 +53,6 @@ def forward_declaration(function: TargetFunction) -> str:
     return f"{C_STATEMENTS.function_head(function)};\n"
 
 
-JAVASCRIPT_NOTATIONS = {
-    **_BRACE_NOTATIONS,
-    **{name: call_notation(f"Math.{name}", 1) for name in (*_LIBRARY, "abs", "cbrt")},
-    **{name: call_notation(f"Math.{name}", 2) for name in ("atan2", "hypot")},
-    **read_notations("javascript", _LEVELS),
-}
-
-
 class _JavascriptStatements(Statements):
     comment = "// "
     indent = "  "
@@ -88,7 +65,9 @@ class _JavascriptStatements(Statements):
 
 JAVASCRIPT = Target(
     name="js",
-    notations=JAVASCRIPT_NOTATIONS,
+    notations=arithmetic(ORDER)
+    | read_notations("braces", _LEVELS, prefix="Math.")
+    | read_notations("javascript", _LEVELS),
     numbers={"pi": "Math.PI", "tau": "(2*Math.PI)", "e": "Math.E", "inf": "Infinity", "nan": "NaN"},
     literal=shortest_literal,
     definitions={"pow": expand_small_power},

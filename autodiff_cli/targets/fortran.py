@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from autodiff_cli.graph.codegen import PRODUCT, SUM, Fragment, Notation, call_notation
+from autodiff_cli.graph.codegen import PRODUCT, SUM, Fragment, Notation
 from autodiff_cli.numbers.translation import Library, Statements, Target
 from autodiff_cli.targets.translation import SOURCE, arithmetic, read_notations, shortest_literal
 
@@ -13,21 +13,11 @@ RESULT = "returned"
 ORDER, POWER = 4, PRODUCT + 1
 _LEVELS = {"OR": 1, "AND": 2, "NOT": 3, "ORDER": ORDER, "SUM": SUM, "PRODUCT": PRODUCT, "POWER": POWER}
 
-# Functions of Fortran's and of C's library that have the names of operations.
-_LIBRARY = (
-    "sqrt", "exp", "log", "log10", "abs", "sin", "cos", "tan", "asin", "acos", "atan",
-    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
-)  # fmt: skip
+# Functions of C's library that have the names of operations.
 _C_FUNCTIONS = ("expm1", "log1p", "log2", "cbrt")
 _INTERFACES = {
     name: SOURCE["fortran_templates"]["c_interface"].format(name=name, theirs=name.removeprefix("c_"))
     for name in (*_C_FUNCTIONS, "c_floor", "c_ceil")
-}
-NOTATIONS = {
-    **arithmetic(ORDER),
-    **read_notations("fortran", _LEVELS),
-    **{name: call_notation(name, 1) for name in (*_LIBRARY, *_C_FUNCTIONS) if name != "cbrt"},
-    **{name: call_notation(name, 2) for name in ("atan2", "hypot")},
 }
 _PARAMETER = "real(dp), parameter :: {name} = {number}\n"
 
@@ -75,7 +65,7 @@ def split_declarations(texts: Iterable[str]) -> tuple[list[str], list[str]]:
 
 FORTRAN = Target(
     name="fortran",
-    notations=NOTATIONS,
+    notations=arithmetic(ORDER) | read_notations("fortran", _LEVELS),
     numbers={"pi": "pi", "tau": "tau", "e": "euler_e", "inf": "inf()", "nan": "nan()"},
     literal=literal,
     as_number=Notation(("merge(1.0_dp, 0.0_dp, ", ")"), (0,), conditions=(0,)),

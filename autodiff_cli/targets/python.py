@@ -35,13 +35,10 @@ _LEVELS = {
 }  # fmt: skip
 ARITHMETIC = arithmetic(_LEVELS["ORDER"])
 _AS_CONDITION = Notation(("", " != 0"), (SUM,), _LEVELS["ORDER"], True)
-PYTHON_NOTATIONS = {
-    **{name: notation for name, notation in ARITHMETIC.items() if name != "div"},  # division raises an exception for 0
-    **read_notations("python", _LEVELS),
-}
 PYTHON = Target(
     name="python",
-    notations=PYTHON_NOTATIONS,
+    # division raises an exception for 0
+    notations={op: each for op, each in ARITHMETIC.items() if op != "div"} | read_notations("python", _LEVELS),
     numbers={name: f"math.{name}" for name in ("pi", "tau", "e", "inf", "nan")},
     literal=shortest_literal,
     as_number=Notation(("float(", ")"), (0,)),
@@ -143,7 +140,7 @@ def _array_target(
     """
     notations = dict(ARITHMETIC)
     for section in ("arrays", *sections):
-        notations |= read_notations(section, _LEVELS, module=module)
+        notations |= read_notations(section, _LEVELS, prefix=f"{module}.")
     return Target(
         name=name,
         notations=notations,

@@ -24,19 +24,19 @@ _OPERAND = re.compile(r"⟨([a-d])(\??) ?(\w*)(\+1)?⟩")
 
 
 def read_notations(
-    language: str, levels: Mapping[str, int], brackets: tuple[str, str] = ("(", ")"), module: str = ""
+    language: str, levels: Mapping[str, int], brackets: tuple[str, str] = ("(", ")"), prefix: str = ""
 ) -> dict[str, Notation]:
     """Return the notations that `notations.toml` has for a language, by operation.
 
     Args:
         levels: the precedence levels of the language by name.
         brackets: the code around an operand that needs brackets.
-        module: the name of the module of an array library.
+        prefix: the code before the names of library functions, for ⟨m⟩.
     """
     notations: dict[str, Notation] = {}
     for kind, table in _TABLES[language].items():
         for name, (text, *level) in table.items():
-            text = text.replace("⟨m⟩", module)
+            text = text.replace("⟨m⟩", prefix)
             operands = _OPERAND.findall(text)
             order = tuple("abcd".index(letter) for letter, *_ in operands)
             notations[name] = Notation(

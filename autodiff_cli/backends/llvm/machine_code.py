@@ -12,7 +12,7 @@ import contextlib
 import ctypes
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from autodiff_cli.backends.llvm.vectors import BIT_OPERATIONS, INTRINSICS, ROUND
 from autodiff_cli.backends.protocol import CompilationError
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.machine_code import FunctionBuilder, compile_assembly, initialize
+from autodiff_cli.system import read_tables
 
 _VECTOR_LIBRARY = "libmvec.so.1"  # glibc's vector functions
 # Functions that are inexact there also where the result is a short number: log10(1000), hypot(0.1, 0).
@@ -126,7 +127,6 @@ def _has_vector_library() -> bool:
 # LLVM may fuse a product and a sum. No other fast-math flag is set, in particular none that assumes there is no nan.
 _CONTRACT = "contract "
 
-_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  # the bits of √½
 
 VECTOR_ATTRIBUTES = "#0"  # the attribute group of functions with vectors
 
@@ -194,36 +194,8 @@ class ModuleBuilder:
         return "\n".join([head, *self._declarations, "", *self._functions, attributes])
 
 
-_BITS = "bitcast {floats} {0} to {integers}"
-_OFFSET = f"sub {{integers}} {{1}}, splat (i64 {_SQRT_HALF_BITS - (1023 << 52)})"
 # The code of operations: lines that refer to the operands and then to the results of the lines before by their numbers.
-_INSTRUCTIONS: dict[str, Sequence[str]] = {
-    **{key: ["{op} {detail}{floats} {0}, {1}"] for key in ["fadd", "fsub", "fmul"]},
-    **{key: ["{op} {floats} {0}, {1}"] for key in ["fdiv", "frem"]},
-    "fneg": ["fneg {floats} {0}"],
-    "fcmp": ["fcmp {detail} {floats} {0}, {1}"],
-    **{key: ["{op} {masks} {0}, {1}"] for key in ["and", "or"]},
-    "not": ["xor {masks} {0}, splat (i1 true)"],
-    "select": ["select {masks} {0}, {floats} {1}, {floats} {2}"],
-    # moves the last bits to the exponent
-    "exponent": [_BITS, "shl {integers} {1}, splat (i64 52)", "bitcast {integers} {2} to {floats}"],
-    # 2^52 + 1023 + the k of x = 2^k·m, or m, which lies between √½ and √2
-    "binade": [
-        *(_BITS, _OFFSET, "lshr {integers} {2}, splat (i64 52)"),
-        *(f"or {{integers}} {{3}}, splat (i64 {1075 << 52})", "bitcast {integers} {4} to {floats}"),
-    ],
-    "mantissa": [
-        *(_BITS, _OFFSET, f"and {{integers}} {{2}}, splat (i64 {(1 << 52) - 1})"),
-        *(f"add {{integers}} {{3}}, splat (i64 {_SQRT_HALF_BITS})", "bitcast {integers} {4} to {floats}"),
-    ],
-    "is_odd": [_BITS, "trunc {integers} {1} to {masks}"],  # the last bit
-    # uses the last bit but one as a sign
-    "flip_sign": [
-        *(_BITS, "bitcast {floats} {1} to {integers}", "shl {integers} {3}, splat (i64 62)"),
-        *(f"and {{integers}} {{4}}, splat (i64 {-(2**63)})", "xor {integers} {2}, {5}"),
-        "bitcast {integers} {6} to {floats}",
-    ],
-}
+_INSTRUCTIONS: Mapping[str, Sequence[str]] = read_tables(__file__, "instructions.toml")
 
 
 def _adds_products(vector: Vector) -> bool:
@@ -288,7 +260,7 @@ class InstructionWriter:
         if vector.op in ("fadd", "fsub", "fmul"):
             detail = "" if vector.detail == ROUNDED or _adds_products(vector) else _CONTRACT
         for line in _INSTRUCTIONS[vector.op]:
-            names.append(assign(line.format(*names, op=vector.op, detail=detail, **self._types)))
+            names.append(assign(line.format(*names, detail=detail, **self._types)))
         return names[-1]
 
     def _write_call(self, name: str, arguments: Sequence[str], *, is_varying: bool = True) -> str:
