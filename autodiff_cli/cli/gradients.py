@@ -186,8 +186,7 @@ def propagated_uncertainty(
     right = {name: text for warning in record.warnings for name, text in warning.right.items()}
     if len(uncertain.names) <= MAX_ELEMENTS:
         hessian = derivatives.hessian_by_name(formula, point, errors)
-        second = HigherDerivatives(hessian=hessian)
-        right |= check_higher_derivatives(formula, formula.at(point), second).correct
+        right |= check_higher_derivatives(formula, formula.at(point), HigherDerivatives(hessian=hessian)).correct
     total = uncertain.uncertainty(record.value, record.gradient, hessian, right, request.monte_carlo or 0, request.seed)
     return total, record
 
