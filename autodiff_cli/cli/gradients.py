@@ -179,7 +179,8 @@ def propagated_uncertainty(
 
     for name in errors:
         inputs.check_variable(f"--sigma {name}", name, formula.leaves)
-    deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
+    texts = {name: errors[name] for name in formula.variables if name in errors}  # the same draws in any order
+    deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in texts.items()}
     correlations = Correlations(inputs.read_correlations(request.correlation or ()))
     uncertain = UncertainPoint(formula, point, deviations, correlations)
     record, hessian = trace(formula, point, tuple(errors)), None

@@ -874,3 +874,17 @@ def test_arrays_are_refused(text: str) -> None:
     for search in (formula.solve, formula.minimize):
         with pytest.raises(ad.ExpressionError, match="`v` is an array; here, write its elements as numbers"):
             search(box)
+
+
+@each("chosen", [(0, 1), (1, 2), (0, 1, 2)])
+def test_factors_are_searched_one_by_one_within_one_limit(chosen: tuple[int, ...]) -> None:
+    factors = [["sin(7*x)", "cos(9*x) - 0.1", "exp(x) - 2"][k] for k in chosen]
+    product = ad.parse("*".join(f"({factor})" for factor in factors))
+    alone = [ad.parse(factor).solve(x=(-3, 3.1)) for factor in factors]
+    whole = product.solve(x=(-3, 3.1))
+    assert whole.boxes == sum(found.boxes for found in alone)
+    assert len(whole.roots) == sum(len(found.roots) for found in alone)
+    for limit in (9, 20, 60):
+        found = product.solve(x=(-3, 3.1), max_boxes=limit)
+        assert found.boxes <= limit
+        assert not found.complete
