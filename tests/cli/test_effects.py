@@ -95,7 +95,7 @@ _FORMS = {
     "predict m.json --inverse x --y 5 --n 2": "",
     "train 'y ~ a + b*x' d.csv": "",
     "train 'y ~ a + b*x' d.csv --by g": "",
-    "train 'y ~ a + b*x' d.csv --optimizer adam --epochs 30": "--family --confidence --absolute-sigma --scale --huber-delta",
+    "train 'y ~ a + b*x' d.csv --optimizer adam --epochs 30": "--family --confidence --absolute-sigma",
     "train 'y ~ a + b*x' d.csv --output o.md": "--json --family",
     "solve x^2-2 --x 0..3": "",
     "solve sin(9*x) --x 0.1..3": "",
