@@ -176,7 +176,7 @@ def test_it_resumes_on_another_number_of_threads_and_writes_checkpoints(tmp_path
 
 def random_options(chance: Random) -> dict[str, Any]:
     """Options of a fit that may be combined, with which it has at least a few epochs."""
-    options: dict[str, Any] = {"optimizer": chance.choice([*OPTIMIZERS, "auto", "lm", "lbfgs"])}
+    options: dict[str, Any] = {"optimizer": chance.choice([*OPTIMIZERS, "auto", "lbfgs"])}
 
     def add(share: float, **others: Any) -> None:
         options.update(others if chance.random() < share else {})
