@@ -633,3 +633,34 @@ def test_options_may_come_in_any_order(line: str) -> None:
     }
     assert len(outputs) == 1
     assert next(iter(outputs))[0] == 0
+
+
+SUFFIXES = {
+    "trace x*y --x 2 --y 3 -o": [".html", ".svg", ".dot", ".tex", ".json"],
+    "lesson chain -o": [".html", ".json"],
+    "train y~a+b*x DATA -o": [".csv", ".tex", ".md"],
+    "train y~a+b*x DATA --plot": [".html"],
+    "train y~a+b*x DATA --page": [".html"],
+}
+
+
+@pytest.mark.parametrize("line", SUFFIXES)
+def test_a_suffix_in_capital_letters_means_the_same_and_htm_is_html_or_they_are_refused(
+    line: str, tmp_path: Path
+) -> None:
+    data = tmp_path / "data.csv"
+    data.write_text("x,y\n1,2\n2,3.5\n3,4\n4,6\n")
+    for suffix in SUFFIXES[line]:
+        others = [suffix.upper(), *[".htm", ".HTM"] * (suffix == ".html")]
+        written = []
+        for ending in (suffix, *others):
+            path = tmp_path / f"page{ending}"
+            words = [str(data) if word == "DATA" else word for word in line.split()]
+            result = run_cli([*words, str(path)])
+            if result.status == 2:
+                assert "end" in result.stderr, ending  # the endings of files that it writes
+                continue
+            written.append(path.read_bytes())
+            path.unlink()
+        assert written
+        assert {*written} == {written[0]}, suffix
