@@ -441,6 +441,15 @@ def test_a_condition_that_cannot_be_used(where: str, message: str) -> None:
         opened(GROUPS, where=where).load({"y"})
 
 
+@each("where", ["t > 100", "group == 'a'", "t > 9007199254740993", "group == 'A' and y > 1e9"])
+def test_a_message_and_its_notes_say_nothing_twice(where: str) -> None:
+    with pytest.raises(DataError) as error:
+        opened(GROUPS, where=where).load({"y"})
+    lines = str(error.value).splitlines()
+    assert sum(" of 5 rows" in line for line in lines) == 1
+    assert len({*lines}) == len(lines)
+
+
 @each("where", [None, "x > 1", "x > 99", "g == 'b' or x < 1"])
 @each("labels", [(), ("g",)])
 def test_the_mask_of_a_table_says_which_rows_it_has(where: str | None, labels: tuple[str, ...]) -> None:
