@@ -441,6 +441,15 @@ def test_a_condition_that_cannot_be_used(where: str, message: str) -> None:
         opened(GROUPS, where=where).load({"y"})
 
 
+@each("rows", ["1,A\n2,B\n", "A,1\nB,2\n", "1,2\n3,4\n", "A,1.5,B\nC,2.5,D\n"])
+def test_names_in_the_last_comment_are_those_of_tables_with_texts_too(rows: str) -> None:
+    names = ("p", "q", "r")[: rows.split()[0].count(",") + 1]
+    file = opened(f"# made in May\n# {','.join(names)}\n{rows}")
+    assert file.names == names
+    assert "the column names come from the last comment line" in file.notes
+    assert [",".join(row) for block in file.iter_rows() for row in block] == rows.split()
+
+
 @each("where", ["t > 100", "group == 'a'", "t > 9007199254740993", "group == 'A' and y > 1e9"])
 def test_a_message_and_its_notes_say_nothing_twice(where: str) -> None:
     with pytest.raises(DataError) as error:
