@@ -99,8 +99,7 @@ def common_divisor(numbers: Iterable[ExactNumber]) -> ExactNumber:
     if any(number.is_decimal for number in listed):
         return ExactNumber(sign)
     numerator = math.gcd(*(number.value.numerator for number in listed))
-    denominator = math.lcm(*(number.value.denominator for number in listed))
-    return ExactNumber(Fraction(sign * numerator, denominator))
+    return ExactNumber(Fraction(sign * numerator, math.lcm(*(number.value.denominator for number in listed))))
 
 
 @functools.lru_cache(4096)

@@ -161,8 +161,7 @@ class _RuleClosure:
     def _rule(self, node: Node, active_inputs: tuple[int, ...]) -> tuple[list[Node], Sequence[tuple[int, bool]]]:
         """Add the graphs of a node's rule, and return them as `_rule_graphs` does."""
         graphs, partials = _rule_graphs(node.operation, active_inputs, tuple(map(_literal_text, node.inputs)))
-        rule = node.operation.derivative_rule(len(node.inputs))
-        return self._add(graphs, rule.bind(node, node.inputs)), partials
+        return self._add(graphs, node.operation.derivative_rule(len(node.inputs)).bind(node, node.inputs)), partials
 
 
 def _literal_text(node: Node) -> str | None:

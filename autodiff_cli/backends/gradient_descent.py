@@ -214,8 +214,7 @@ class EpochLoop:
             weight = float(count) if weights is None else total_weight(batch[weights])
             if not weight:
                 continue  # its mean is undefined
-            sums = self._sum_kernel.sums(self._point(epoch), batch, count)
-            losses.append(self._take_step(epoch, sums, weight))
+            losses.append(self._take_step(epoch, self._sum_kernel.sums(self._point(epoch), batch, count), weight))
             if epoch.on_progress is not None and time.monotonic() > next_report and part.stop < rows:
                 epoch.on_progress(part.stop / rows, mean_loss(losses))
                 next_report = time.monotonic() + _PROGRESS_SECONDS

@@ -104,8 +104,7 @@ def choose_backend(
         name = "numpy"  # decided without looking at the graphs
     if name == "auto":
         values = _counted_values(graphs)
-        is_worthwhile = values is not None and values * effective_rows >= _MIN_WORK
-        name = "llvm" if is_worthwhile and has_compiler() else "numpy"
+        name = "llvm" if values is not None and values * effective_rows >= _MIN_WORK and has_compiler() else "numpy"
     return make_backend(name, threads) if name == "numpy" else compiling_backend(threads, notify)
 
 

@@ -179,15 +179,15 @@ def propagated_uncertainty(
 
     for name in errors:
         inputs.check_variable(f"--sigma {name}", name, formula.leaves)
-    deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in errors.items()}
+    texts = {name: errors[name] for name in formula.variables if name in errors}  # the same draws in any order
+    deviations = {name: inputs.constant_value(f"the error of `{name}`", text) for name, text in texts.items()}
     correlations = Correlations(inputs.read_correlations(request.correlation or ()))
     uncertain = UncertainPoint(formula, point, deviations, correlations)
     record, hessian = trace(formula, point, tuple(errors)), None
     right = {name: text for warning in record.warnings for name, text in warning.right.items()}
     if len(uncertain.names) <= MAX_ELEMENTS:
         hessian = derivatives.hessian_by_name(formula, point, errors)
-        second = HigherDerivatives(hessian=hessian)
-        right |= check_higher_derivatives(formula, formula.at(point), second).correct
+        right |= check_higher_derivatives(formula, formula.at(point), HigherDerivatives(hessian=hessian)).correct
     total = uncertain.uncertainty(record.value, record.gradient, hessian, right, request.monte_carlo or 0, request.seed)
     return total, record
 

@@ -134,7 +134,9 @@ def train(
             return _fit_by_group(parsed_model, source, by, options, environment, files)
         run = _run_fit(parsed_model, source, options, environment, files, every)
     environment.note(*source.notes)
-    fit_text = fit_report(run.fit, is_saved=save is not None)
+    # Remarks about the model are below its title, and the failure is on standard error.
+    known_remarks = (*parsed_model.notes, *parsed_model.warnings, run.fit.failure)
+    fit_text = fit_report(run.fit, save is not None, known_remarks)
     if plot == "":
         from autodiff_cli.render.plots import plot_report
 

@@ -535,6 +535,25 @@ def cell_text(cell: Any) -> str:
     return text.removesuffix(" 00:00:00") if isinstance(cell, datetime) else text
 
 
+def with_python_values(cells: Any) -> Any:
+    """Return an Arrow column whose values Python can represent: spans of time as seconds, and times as text if some
+    have nanoseconds.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.cast(cells.type.value_type)
+    unit, is_time = getattr(cells.type, "unit", None), pa.types.is_time64(cells.type)
+    if pa.types.is_duration(cells.type):
+        rate = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[str(unit)]
+        return pa.array([None if x is None else x / rate for x in cells.cast(pa.int64()).to_pylist()], pa.float64())
+    if unit == "ns" and pc.max(pc.nanosecond(cells)).as_py():
+        zone = "" if is_time or cells.type.tz is None else "%Ez"
+        return cells.cast(pa.string()) if is_time else pc.strftime(cells, f"%Y-%m-%d %H:%M:%S{zone}")
+    return cells
+
+
 def arrow_labels(cells: Any, text: Callable[[str], str] = label_text) -> LabelColumn:
     """Return an Arrow column of any type as labels; see `CodeTable`."""
     import pyarrow as pa
@@ -547,6 +566,6 @@ def arrow_labels(cells: Any, text: Callable[[str], str] = label_text) -> LabelCo
             chunk = chunk.cast(pa.string()).cast(pa.float64())
         encoded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         positions = _fill_missing(-1, pa.chunked_array([encoded.indices.cast(pa.int64())]))
-        parts.append(table.codes((*encoded.dictionary.to_pylist(), None))[positions])
+        parts.append(table.codes((*with_python_values(encoded.dictionary).to_pylist(), None))[positions])
     labels = LabelColumn(np.concatenate(parts), [*table.labels])
     return labels.compacted() if pa.types.is_dictionary(cells.type) else labels

@@ -95,7 +95,8 @@ class DelimitedText:
     @property
     def options(self) -> tuple[str, ...]:
         """The command-line options that set the detected dialect."""
-        return (*self._dialect.options, *([f"--encoding {self._encoding}"] if self._encoding else []))
+        options = [word for word in self._dialect.options if not (self._container and word.startswith("--decimal"))]
+        return (*options, *([f"--encoding {self._encoding}"] if self._encoding else []))
 
     @property
     def divisible_range(self) -> tuple[int, int] | None:

@@ -160,8 +160,7 @@ class DataFile:
     def notes(self) -> list[str]:
         """Sentences on how the file was interpreted: everything that was detected and affects the values."""
         column_notes = ((name, parser.note()) for name, parser in self.parsers.items())
-        parser_notes = [f"column `{name}`: {note}" for name, note in column_notes if note is not None]
-        return [*self.format.notes, *parser_notes]
+        return [*self.format.notes, *[f"column `{name}`: {note}" for name, note in column_notes if note is not None]]
 
     @property
     def origins(self) -> dict[str, datetime]:

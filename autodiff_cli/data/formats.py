@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import csv
+import dataclasses
 import io
 import itertools
 import json
@@ -360,6 +361,7 @@ def _column_as_text(cells: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    cells = batches.with_python_values(cells)
     if cells.type in (pa.float32(), pa.float64()):
         floats = batches.arrow_floats(pa.chunked_array([cells.cast(pa.float64())]))
         texts = pc.if_else(cells.is_valid(), format_numbers(floats, str), "")
@@ -379,8 +381,7 @@ def _seconds_since_origin(cells: Any, parser: CellParser) -> Any:
 
     zone, is_time = getattr(cells.type, "tz", None), pa.types.is_time(cells.type)
     if pa.types.is_duration(cells.type):
-        spans = cells.cast(pa.duration("ns")).cast(pa.int64()).to_pylist()
-        return np.array([None if x is None else x / 10**9 for x in spans], np.float64)
+        return batches.arrow_floats(pa.chunked_array([batches.with_python_values(cells)]))
     parser.kind = CellKind.DATETIME
     if is_time or getattr(cells.type, "unit", "s") == "ns":
         kind, rate = pa.time64("ns") if is_time else pa.timestamp("ns", zone), 10**9
@@ -419,7 +420,8 @@ def detect_format(source: ByteSource, dialect: FileOptions) -> ColumnFormat:
     source.check_compressed_format()
     if source.first_bytes.startswith(_ZIP_MAGIC):
         _refuse_options(source, dialect, ("delimiter", "decimal", "encoding"), "a workbook")
-        return DelimitedText(_workbook_text(source, dialect.sheet), dialect, "workbook (.xlsx)")
+        text = _workbook_text(source, dialect.sheet)
+        return DelimitedText(text, dataclasses.replace(dialect, delimiter=","), "workbook (.xlsx)")
     start = source.first_text_bytes.lstrip(_LEADING_WHITESPACE)
     is_json = start.startswith(JsonLines.MAGIC) and (".json" in source.name or _JSON_START.match(start))
     if re.match(rb"\[\s*\{", start):

@@ -123,8 +123,7 @@ class Cases(NamedTuple):
 
 def fill(phrase: Phrase, facts: Facts) -> str:
     """Return the sentence: the phrase with its slots filled in. `-0` becomes `0`."""
-    filled = "".join(part if isinstance(part, str) else part.fill(facts) for part in phrase)
-    return _NEGATIVE_ZERO.sub("0", filled)
+    return _NEGATIVE_ZERO.sub("0", "".join(part if isinstance(part, str) else part.fill(facts) for part in phrase))
 
 
 def phrase_json(phrase: Phrase) -> list[Any]:

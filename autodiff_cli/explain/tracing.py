@@ -123,8 +123,7 @@ def _without_numpy_warnings(values: Iterable[Any]) -> AbstractContextManager[Non
 
 def _amount_value(known: Mapping[Node, Any], amount: Partial) -> Any:
     """Return the value of an amount whose graphs have been evaluated; None if its mask holds at no element."""
-    is_present = amount.mask is None or any_true(known[amount.mask])
-    return known[amount.local] if is_present else None
+    return known[amount.local] if amount.mask is None or any_true(known[amount.mask]) else None
 
 
 def _local_derivatives(tape: Tape) -> Iterator[dict[int, Node | None]]:

@@ -533,8 +533,7 @@ def _hessian(wrt: Sequence[ExportVariable], slopes: Sequence[Node]) -> list[list
         )
     rows: list[list[Node]] = []
     for k, slope in enumerate(slopes):
-        above = gradient_nodes(share([slope])[0], leaves[k:])
-        rows.append([*(rows[j][k] for j in range(k)), *above])
+        rows.append([*(rows[j][k] for j in range(k)), *gradient_nodes(share([slope])[0], leaves[k:])])
     return rows
 
 

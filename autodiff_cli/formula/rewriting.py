@@ -199,8 +199,7 @@ class Matcher:
         """Yield all ways in which a wildcard stands for all remaining operands, or for an absent optional factor."""
         (wildcard, is_inverse), rest = patterns[0], patterns[1:]
         if not rest and parts and self._can_absorb(wildcard, is_inverse, parts, split):
-            combine = sum_of if split is terms_of else product_of
-            combined = combine(self._table, _inverted(parts, is_inverse))
+            combined = (sum_of if split is terms_of else product_of)(self._table, _inverted(parts, is_inverse))
             yield from ((first, ()) for first in self._match(wildcard, combined, bindings))
         if wildcard in _OPTIONAL_FACTORS and split is factors_of:
             for first in self._match(wildcard, self._table.leaf(ONE), bindings):

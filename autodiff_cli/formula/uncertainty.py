@@ -242,8 +242,7 @@ class UncertainPoint:
         rates = np.zeros_like(changes)
         if stderr != 0:
             rates = self._correlate(amounts / stderr, self.correlations.factor.T) / stderr
-        numbers = (self.deviations.tolist(), changes.tolist(), rates.tolist())
-        sources = tuple(map(ErrorSource, self.names, *numbers))
+        sources = tuple(map(ErrorSource, self.names, self.deviations.tolist(), changes.tolist(), rates.tolist()))
         shares = dict(zip(self._shapes, map(math.fsum, self._split(changes * rates)), strict=True))
         first, second_order, misleads, differs = Moments(value, stderr), None, "", ""
         if hessian is not None:

@@ -192,8 +192,7 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
     translation = FOREIGN_FUNCTIONS.get(name) or FOREIGN_FUNCTIONS.get(name.lower(), "")  # spreadsheets: `IF(…)`
     if "{" in translation and (count > 1 or len(name) > 1):  # a letter before one operand is rather a factor
         return "", translation.format(inside or "x")
-    accepts = any(op.accepts(count) for op in ops.overloads(translation))
-    return ("", f"{translation}{arguments}") if accepts else None
+    return ("", f"{translation}{arguments}") if any(op.accepts(count) for op in ops.overloads(translation)) else None
 
 
 class Idiom(NamedTuple):

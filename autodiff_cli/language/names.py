@@ -520,8 +520,7 @@ def early_use_error(names: ResolvedNames, name: str, number: int) -> ExpressionE
     assert binder.name is not None
     place = lexemes.place(binder.name)
     if binder.parameters is not None:
-        words = f"`{name}` is a function ({place}); its arguments go in brackets"
-        return lexemes.error(words, number, f"{name}(x)")
+        return lexemes.error(f"`{name}` is a function ({place}); its arguments go in brackets", number, f"{name}(x)")
     if binder.name < number:
         return lexemes.error(f"`{name}` is used in its own binding", number)
     return lexemes.error(f"`{name}` is used before its binding in {place}", number)

@@ -48,8 +48,7 @@ def _flat(x: Array) -> Any:
 
 def _sum_like(x: Array, like: Array) -> Any:
     x = x.sum(axis=tuple(range(x.ndim - like.ndim)))
-    stretched = tuple(i for i in range(like.ndim - 1) if like.shape[i] == 1 < x.shape[i])
-    return x.sum(axis=stretched, keepdims=True)
+    return x.sum(axis=tuple(i for i in range(like.ndim - 1) if like.shape[i] == 1 < x.shape[i]), keepdims=True)
 
 
 _SMALL_PRODUCT = 1 << 14  # the product of the sizes of two arrays, up to which BLAS is not faster
@@ -281,8 +280,7 @@ def _lift_underflow(function: Operation, inputs: Sequence[int] | None) -> Operat
 
 def _lifted(z: Any, is_nonzero: Any) -> Any:
     """Return a result with a tiny normal number where it underflows although its exact value is not 0."""
-    is_underflow = (np.abs(z) < floats.SMALLEST_NORMAL) & is_nonzero
-    return np.where(is_underflow, np.copysign(floats.UNDERFLOW_SUBSTITUTE, z), z)
+    return np.where((np.abs(z) < floats.SMALLEST_NORMAL) & is_nonzero, np.copysign(floats.UNDERFLOW_SUBSTITUTE, z), z)
 
 
 def _perturb_if_rounded(function: Operation, is_exact: Operation | None) -> Operation:

@@ -41,16 +41,18 @@ MIN_CORRELATION = 0.5  # weaker correlations are not listed
 MAX_CORRELATIONS = 10  # pairs listed, strongest first
 
 
-def fit_report(fit: FittedModel, is_saved: bool = False) -> Report:
+def fit_report(fit: FittedModel, is_saved: bool = False, known_remarks: Collection[str] = ()) -> Report:
     """Report how the fit ended, the parameters with their standard errors, the figures of the fit, the formula.
 
     Args:
         is_saved: whether the model is also saved to a file.
+        known_remarks: the notes and warnings that the reader has seen already.
     """
 
     def write(paper: Paper) -> None:
         for write_section in _SECTIONS:
             write_section(paper, fit)
+        _write_remarks(paper, fit, known_remarks)
         if not is_saved and not has_short_formula(fit):
             hint = "--save MODEL.json saves the model for `autodiff predict`; --json has all its numbers"
             paper.line()
@@ -69,7 +71,7 @@ def verdict_text(fit: FittedModel, digits: int | None) -> str:
     stream = io.StringIO()
     paper = Paper(stream, digits)
     _write_outcome(paper, fit)
-    _write_remarks(paper, fit)
+    _write_remarks(paper, fit, (fit.failure,))
     paper.line(f"error: {fit.failure}" * bool(fit.failure))
     return stream.getvalue().strip().replace("\n\n", "\n")
 
@@ -314,11 +316,9 @@ def _write_formula(paper: Paper, fit: FittedModel) -> None:
         paper.verbatim(drop_double_negations(single_line(fit.formula)))
 
 
-def _write_remarks(paper: Paper, fit: FittedModel) -> None:
-    # Remarks about the model are already below its title, and the failure is on standard error.
-    shown = (*fit.parsed_model.notes, *fit.parsed_model.warnings, fit.failure)
+def _write_remarks(paper: Paper, fit: FittedModel, known: Collection[str]) -> None:
     for title, remarks, style in (("notes", fit.notes, Style.PLAIN), ("warnings", fit.warnings, Style.WARNING)):
-        paper.section(title, [remark for remark in remarks if remark not in shown], style)
+        paper.section(title, [remark for remark in remarks if remark not in known], style)
 
 
 # --- Networks and classifications ---
@@ -472,7 +472,6 @@ _SECTIONS = (
     _write_confusion,
     _write_formula,
     _write_diagnosis,
-    _write_remarks,
 )
 
 

@@ -257,8 +257,7 @@ class BoxProblem:
     def bounds(self, x: Number) -> Bounds:
         """Return bounds of an enclosure, rounded outward."""
         if self.digits is None or not ball.is_finite(x):
-            low, high = float_bounds(x)
-            return low + 0.0, high + 0.0
+            return float_bounds(x)
         below, above = (x.lower(), x.upper()) if isinstance(x, arb) else (x, x)
         low, high = proof.as_fraction(below), proof.as_fraction(above)
         if low is None or high is None:  # decimals of balls have more correct digits than this margin
@@ -382,7 +381,8 @@ def _point(problem: BoxProblem, enclosure: Sequence[Number]) -> tuple[dict[str, 
 
 
 def _named_box(system: System, low: Array, high: Array) -> dict[str, tuple[float, float]]:
-    return {name: (a, b) for name, a, b in zip(system.names, low.tolist(), high.tolist(), strict=True)}
+    bounds = zip((low + 0.0).tolist(), (high + 0.0).tolist(), strict=True)  # without -0
+    return dict(zip(system.names, bounds, strict=True))
 
 
 def _hull(system: System, point: Sequence[Number]) -> dict[str, tuple[float, float]]:

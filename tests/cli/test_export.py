@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autodiff_cli.cli.export import Language
+from autodiff_cli.cli.export import LANGUAGES, Language
 from autodiff_cli.export.languages import EXPORTERS
 from tests.support import run_cli
 
@@ -18,6 +18,15 @@ def test_it_writes_to_standard_output_or_a_file_with_the_suffix_of_the_language(
     assert run_cli(["export", "x*y", "-o", str(file)]).status == 0
     assert file.read_text(encoding="utf-8") == str(printed)
     assert str(run_cli(["export", "x*y", "-o", "-", "--to", "js"])) == str(printed)
+
+
+def test_every_suffix_of_a_language_stands_for_it_in_capital_letters_too(tmp_path: Path) -> None:
+    for language, suffixes in LANGUAGES.items():
+        for suffix in suffixes if language != "onnx" else ():
+            for name in (f"f{suffix}", f"F{suffix.upper()}"):
+                assert run_cli(["export", "x*y", "-o", str(tmp_path / name)]).status == 0
+                written = (tmp_path / name).read_text(encoding="utf-8")
+                assert written == str(run_cli(["export", "x*y", "--to", language])), name
 
 
 def test_a_document_has_the_source() -> None:

@@ -603,3 +603,64 @@ def test_names_in_options_may_be_in_any_form_of_unicode(
     for k, word in enumerate(first):
         if "K" in word:
             assert outputs([*first[:k], word.replace("K", KELVIN), *first[k + 1 :]]) == plain, word
+
+
+# Options of each line may come in any order.
+ANY_ORDER = [
+    "grad x*y^2 --x 2 --y 3 --wrt y --digits 4",
+    "grad x*y --x 2+-0.1 --y 3+-0.2 --correlation x,y=0.5 --seed 1 --monte-carlo 100",
+    "grad x*y --x 1..2 --y 3..4",
+    "grad x*y --x 0:1:2 --y 3",
+    "grad x*y --x 2 --y 3 --direction y=1,x=2 --hessian --json",
+    "trace x*y+x --x 2 --y 3 --paths y --limit 1",
+    "solve [x*y==1,x==y] --x -2..2 --y -3..3 --json",
+    "minimize x^2+a*y^2 --y -1..2 --x -1..1 --a 2",
+    "minimize x^2+y^2 --x 1 --y 2 --json",
+    "check x*y --y 2 --x 3 --json",
+    "export x*y --to c --name g --hessian",
+]
+
+
+@pytest.mark.parametrize("line", ANY_ORDER)
+def test_options_may_come_in_any_order(line: str) -> None:
+    words = line.split()
+    starts = [k for k, word in enumerate(words) if word.startswith("--")]
+    options = [words[i:j] for i, j in itertools.pairwise([*starts, len(words)])]
+    outputs = {
+        (result.status, str(result), result.stderr)
+        for order in (options, options[::-1], options[1:] + options[:1])
+        for result in [run_cli([*words[: starts[0]], *itertools.chain(*order)])]
+    }
+    assert len(outputs) == 1
+    assert next(iter(outputs))[0] == 0
+
+
+SUFFIXES = {
+    "trace x*y --x 2 --y 3 -o": [".html", ".svg", ".dot", ".tex", ".json"],
+    "lesson chain -o": [".html", ".json"],
+    "train y~a+b*x DATA -o": [".csv", ".tex", ".md"],
+    "train y~a+b*x DATA --plot": [".html"],
+    "train y~a+b*x DATA --page": [".html"],
+}
+
+
+@pytest.mark.parametrize("line", SUFFIXES)
+def test_a_suffix_in_capital_letters_means_the_same_and_htm_is_html_or_they_are_refused(
+    line: str, tmp_path: Path
+) -> None:
+    data = tmp_path / "data.csv"
+    data.write_text("x,y\n1,2\n2,3.5\n3,4\n4,6\n")
+    for suffix in SUFFIXES[line]:
+        others = [suffix.upper(), *[".htm", ".HTM"] * (suffix == ".html")]
+        written = []
+        for ending in (suffix, *others):
+            path = tmp_path / f"page{ending}"
+            words = [str(data) if word == "DATA" else word for word in line.split()]
+            result = run_cli([*words, str(path)])
+            if result.status == 2:
+                assert "end" in result.stderr, ending  # the endings of files that it writes
+                continue
+            written.append(path.read_bytes())
+            path.unlink()
+        assert written
+        assert {*written} == {written[0]}, suffix

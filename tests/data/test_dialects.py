@@ -441,6 +441,24 @@ def test_a_condition_that_cannot_be_used(where: str, message: str) -> None:
         opened(GROUPS, where=where).load({"y"})
 
 
+@each("rows", ["1,A\n2,B\n", "A,1\nB,2\n", "1,2\n3,4\n", "A,1.5,B\nC,2.5,D\n"])
+def test_names_in_the_last_comment_are_those_of_tables_with_texts_too(rows: str) -> None:
+    names = ("p", "q", "r")[: rows.split()[0].count(",") + 1]
+    file = opened(f"# made in May\n# {','.join(names)}\n{rows}")
+    assert file.names == names
+    assert "the column names come from the last comment line" in file.notes
+    assert [",".join(row) for block in file.iter_rows() for row in block] == rows.split()
+
+
+@each("where", ["t > 100", "group == 'a'", "t > 9007199254740993", "group == 'A' and y > 1e9"])
+def test_a_message_and_its_notes_say_nothing_twice(where: str) -> None:
+    with pytest.raises(DataError) as error:
+        opened(GROUPS, where=where).load({"y"})
+    lines = str(error.value).splitlines()
+    assert sum(" of 5 rows" in line for line in lines) == 1
+    assert len({*lines}) == len(lines)
+
+
 @each("where", [None, "x > 1", "x > 99", "g == 'b' or x < 1"])
 @each("labels", [(), ("g",)])
 def test_the_mask_of_a_table_says_which_rows_it_has(where: str | None, labels: tuple[str, ...]) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import gzip
 import io
+import itertools
 import json
 import os
 import random
+import re
 import threading
 from collections.abc import Collection, Iterator
 from datetime import UTC, date, datetime, time, timedelta
@@ -563,3 +565,71 @@ def test_rows_that_a_file_gains_while_it_is_read_are_refused_before_they_are_use
         assert [next(chunks)[1] for _ in seen] == seen
         with pytest.raises(DataError, match="f: the data changed while they were read"):
             next(chunks)
+
+
+def test_a_renamed_column_is_as_if_the_file_had_the_new_name(tmp_path: Path) -> None:
+    """With its unit, kind, notes, labels and conditions, and in messages."""
+    contents = {
+        "a.csv": "{},y,g\n1,2,A\n2,3,B\n,4,A\n",
+        "b.csv": "{};y;g\ns;m/s;-\n1,5;2;A\n2,5;3;B\n",
+        "c.csv": "y,{},g\n2,2024-01-01,A\n3,2024-01-02,B\n",
+        "d.csv": "{},y,g\n1,2,A\n1.5.2,3,B\n",
+        "e.jsonl": '{{"{}": 1.5, "y": 2, "g": "A"}}\n{{"{}": true, "y": 3, "g": "B"}}\n',
+        "f.csv": "y,g,{}\n2,A,07\n3,B,7\n4,B,x\n",
+    }
+    lines = [
+        ["data", "--json"], ["grad", "t^2*y", "--at"], ["train", "y ~ a + b*t", "--json"],
+        ["train", "y ~ a[t]", "--json"], ["train", "y ~ a + b*t", "--json", "--where", "t > 0", "--drop-missing"],
+        ["trace", "y ~ a + b*t", "--row", "2"], ["compare", "y ~ a + b*t", "y ~ a", "--json"], ["train", "y ~ s*t"],
+    ]  # fmt: skip
+    for (file, content), line in itertools.product(contents.items(), lines):
+        words = [line[0], *([] if line[0] in ("data", "grad") else [line[1]])] if line[0] != "grad" else line
+        words = (
+            [*line, str(tmp_path / file)] if line[0] in ("data", "grad") else [*words, str(tmp_path / file), *line[2:]]
+        )
+        units = ["--units-row"] * (file == "b.csv")
+        found = []
+        for name, options in (("Time [s]", ["--column", 't="Time [s]"']), ("t", [])):
+            (tmp_path / file).write_text(content.replace("{}", name).replace("{{", "{").replace("}}", "}"))
+            output = run_cli([*words, *units, *options])
+            found.append((output.status, str(output).replace("Time [s]", "t"), output.stderr.replace("Time [s]", "t")))
+        assert found[0] == found[1], (file, line)
+
+
+def test_a_notation_far_down_repeats_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells that Arrow does not read as numbers are parsed one by one, from the first row that is not read yet."""
+    monkeypatch.setattr("autodiff_cli.data.source._LARGE_FILE_BYTES", 0)
+    for place, most in itertools.product([0, 1, 5, 29], [1, 4, 100]):
+        cells = ["3D+01" if k == place else str(k + 0.5) for k in range(30)]
+        file = DataFile("-", io.BytesIO(("x,k\n" + "".join(f"{x},{k}\n" for k, x in enumerate(cells))).encode()))
+        blocks = [*file.iter_blocks(["x"], most)]
+        assert max(len(block.cells) for block in blocks) <= most
+        texts = [block.cells if isinstance(block.cells, list) else block.cells.rows() for block in blocks]
+        assert [*itertools.chain(*texts)] == [[x, str(k)] for k, x in enumerate(cells)]
+        found = np.concatenate([block.columns["x"] for block in blocks])
+        assert found.tolist() == [30.0 if k == place else k + 0.5 for k in range(30)]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_message_quotes_at_most_40_characters_of_a_cell(ending: str) -> None:
+    for length in (1, 38, 39, 40, 41, 99):
+        cell = "é" * length
+        rows = {"csv": f"x,y\n1,{cell}\n", "jsonl": f'{{"x": 1, "y": "2024-01-01"}}\n{{"x": 1, "y": "{cell}"}}\n'}[
+            ending
+        ]
+        quoted = f'"{cell}"' if length <= 40 else f'"{cell[:39]}…"'
+        with pytest.raises(DataError) as error:
+            load(rows.encode())
+        assert f"column `y`: {quoted} is not a" in str(error.value)
+
+
+def test_the_options_that_a_message_on_commas_suggests_read_the_cell_as_it_says() -> None:
+    """After five rows without decimals, 1,234 may be either."""
+    content = "x\ty\n" + "1\t2\n" * 6 + "1,234\t2\n"
+    with pytest.raises(DataError) as error:
+        load(content.encode())
+    found = re.search(r"if it has a decimal comma, say so: --decimal (.) \(or (.) for thousands\)", str(error.value))
+    assert found is not None
+    for mark, number in zip(found.groups(), (1.234, 1234), strict=True):
+        options = FileOptions(decimal=mark)
+        assert open_data(["-"], io.BytesIO(content.encode()), options=options).load(["x"]).columns["x"][-1] == number

@@ -343,6 +343,16 @@ SECOND = "a = x*y; where(x > 0, a^3, 1) + sinc(x) + max(x, y) + log(z)/y"
 POINT = {"x": 0.3, "y": 1.7, "z": 0.9}
 
 
+def test_names_of_fortran_differ_not_only_in_case() -> None:
+    """Variables called like intermediate results, arguments or functions, in capital letters."""
+    for names in (("T1", "T2", "F"), ("T4", "X", "Gradient"), ("VALUE", "Dp", "t5"), ("SIN", "T6", "T10")):
+        text = "sin({0}*{2})*exp({0}*{2})/({1} + {0}*{2}) + {1}".format(*map(quote_name, names))
+        source = export(parse(text, variables=names), "fortran", ExportOptions(hessian=True))
+        code = "\n".join(line.partition("!")[0] for line in source.splitlines())
+        words = {*re.findall(r"[A-Za-z_]\w*", code)}
+        assert len({word.lower() for word in words}) == len(words), names
+
+
 @pytest.mark.slow
 def test_second_derivatives(tmp_path: Path) -> None:
     f = parse(SECOND)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import autodiff_cli as ad
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError
@@ -14,6 +18,7 @@ from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import Program, read
 from autodiff_cli.numbers.floats import FLOATS
 from tests.language.compare import identical
+from tests.support import run_cli
 
 NAMES = ["t", "group", "my city", "n"]
 COLUMNS = ColumnNames(texts=["group", "my city"], levels=["group", "n"])
@@ -139,3 +144,22 @@ def test_any_text_with_columns_reads_and_prints_or_is_refused_with_a_reason(text
     except ExpressionError:
         return
     assert identical(of(to_text(program.output)).output, program.output)
+
+
+def test_a_comparison_with_text_may_be_written_from_both_sides(tmp_path: Path) -> None:
+    """Also if no other place says that the column holds text."""
+    data = {"y": [1.0, 2, 4, 8], "x": [1.0, 2, 3, 5], "g": ["A", "B", "A", "B"], "k": ["07", "1", "07", "1"]}
+    path = tmp_path / "data.csv"
+    path.write_text("y,x,g,k\n" + "".join(f"{','.join(map(str, row))}\n" for row in zip(*data.values(), strict=True)))
+    for sign, (column, text) in itertools.product(("==", "!="), (("g", "A"), ("g", "B"))):
+        sides = f"{column} {sign} '{text}'", f"'{text}' {sign} {column}"
+        first, second = (ad.fit(f"y ~ a*x + b*({side})", data) for side in sides)
+        assert first.parameters == second.parameters
+        assert first.predict(data).tolist() == second.predict(data).tolist()
+        selected = [run_cli(["train", "y ~ a*x", str(path), "--where", side, "--json"]).json for side in sides]
+        assert selected[0]["parameters"] == selected[1]["parameters"]
+        traces = [
+            run_cli(["trace", f"y ~ a*x + b*({side})", str(path), "--row", "2", "--a", "2", "--b", "1", "--json"]).json
+            for side in sides
+        ]
+        assert traces[0]["value"] == traces[1]["value"]

@@ -19,6 +19,8 @@ from mpmath import mp, mpc, mpf
 
 from autodiff_cli import Objective
 from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.explain.tracing import trace
+from autodiff_cli.expression import parse
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import constant, variable
 from autodiff_cli.graph.op import Gate, Op
@@ -370,3 +372,24 @@ def test_helpers_vanish_where_their_formula_is_undefined_and_their_value_is_0(op
             assert value == 0 or math.isnan(value), point
         else:
             assert value != 0 or formula == 0, point
+
+
+SPECIAL = [-1.0, 0.0, 0.5, 1.0, 1.5]  # arguments at which slopes are infinite, or just not
+
+
+@each("op", [op for op in all_ops() if op.singular is not None and op.spelling], ids=lambda op: op.name)
+def test_a_point_is_singular_where_a_slope_is_not_finite_and_only_there(op: Op) -> None:
+    """Also beside the edge of its condition: a gamma density is infinite at 0 only for shapes below 1."""
+    assert op.singular is not None
+    for count in range(1, 3):
+        if not op.accepts(count):
+            continue
+        leaves = [variable(name) for name in "ab"[:count]]
+        formula, condition = parse(f"{op.spelling}({', '.join('ab'[:count])})"), Tape([op.singular(*leaves)])
+        for numbers in itertools.product(SPECIAL, repeat=count):
+            point = dict(zip("ab", numbers, strict=False))
+            found = trace(formula, point, tuple(point))
+            is_defined = not any(math.isnan(slope) for slope in found.gradient.values())  # as `x^y` at (0, 0) is not
+            if math.isfinite(found.value) and is_defined:
+                is_singular = bool(forward(condition, FLOATS, point)[-1])
+                assert is_singular is any(map(math.isinf, found.gradient.values())), point

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 import re
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 from unittest import mock
@@ -838,6 +840,32 @@ def test_a_zero_at_0_has_no_sign(text: str) -> None:
         assert [*map(str, (most.point["x"], most.value))] == ["0.0", "0.0"]
 
 
+def numbers_in(value: Any) -> Iterator[float]:
+    """Yield all numbers in a record, also those that are written as texts."""
+    if dataclasses.is_dataclass(value):
+        value = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    for item in [*value.values()] if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
+        yield from numbers_in(item)
+    if isinstance(value, float) or (isinstance(value, str) and value.startswith("-0")):
+        yield float(value)
+
+
+@each(
+    "text",
+    ["min(x, 0)", "x*y", "x^2 + y^2", "-exp(-x^2 - 1000)", "exp(-x^2 - 1000)", "-exp(-1000*x)", "-abs(x)", "0*x"],
+)
+def test_no_number_of_a_solution_is_a_negative_zero(text: str) -> None:
+    """Also not the end of an enclosure, of a box without a decision, or of an optimum that is too small for a float."""
+    formula = ad.parse(text)
+    box = {"x": (-1, 0) if "y" in text else (0, 2) if "1000*x" in text else (-1, 1), "y": (-1, 0)}
+    box = {name: box[name] for name in formula.variables}
+    searches = formula.solve, formula.minimize, formula.maximize
+    for search in searches[len(box) - 1 :]:
+        for precision in (None, 20):
+            found = search(box, precision=precision, max_boxes=2000)
+            assert not [x for x in numbers_in(found) if x == 0 and math.copysign(1, x) < 0], (search, precision)
+
+
 @pytest.mark.parametrize("text", ["v: 2; norm(v) - 1", "dot(v, w) - 1"])
 def test_arrays_are_refused(text: str) -> None:
     """Their shape would be ignored, and the zeros of another formula be proven."""
@@ -846,3 +874,17 @@ def test_arrays_are_refused(text: str) -> None:
     for search in (formula.solve, formula.minimize):
         with pytest.raises(ad.ExpressionError, match="`v` is an array; here, write its elements as numbers"):
             search(box)
+
+
+@each("chosen", [(0, 1), (1, 2), (0, 1, 2)])
+def test_factors_are_searched_one_by_one_within_one_limit(chosen: tuple[int, ...]) -> None:
+    factors = [["sin(7*x)", "cos(9*x) - 0.1", "exp(x) - 2"][k] for k in chosen]
+    product = ad.parse("*".join(f"({factor})" for factor in factors))
+    alone = [ad.parse(factor).solve(x=(-3, 3.1)) for factor in factors]
+    whole = product.solve(x=(-3, 3.1))
+    assert whole.boxes == sum(found.boxes for found in alone)
+    assert len(whole.roots) == sum(len(found.roots) for found in alone)
+    for limit in (9, 20, 60):
+        found = product.solve(x=(-3, 3.1), max_boxes=limit)
+        assert found.boxes <= limit
+        assert not found.complete

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from autodiff_cli.training.checkpoint import CheckpointError, CheckpointFile, Ch
 from autodiff_cli.training.fitting.fit import Interrupted
 from autodiff_cli.training.optimizers import OPTIMIZERS, Epoch
 from autodiff_cli.training.options import FitOptions
-from tests.each import each
+from tests.each import amount, each
 
 MODEL = "y ~ a*exp(-b*x) + c"
 
@@ -171,6 +172,59 @@ def test_it_resumes_on_another_number_of_threads_and_writes_checkpoints(tmp_path
         again = {"resume": file} if file.exists() else {}
         interrupted(at, MODEL, decay(), checkpoint=file, checkpoint_every=1, threads=at % 2 + 1, **again, **options)
     assert_same(fit(MODEL, decay(), resume=file, **options), end)
+
+
+def random_options(chance: Random) -> dict[str, Any]:
+    """Options of a fit that may be combined, with which it has at least a few epochs."""
+    options: dict[str, Any] = {"optimizer": chance.choice([*OPTIMIZERS, "auto", "lbfgs"])}
+
+    def add(share: float, **others: Any) -> None:
+        options.update(others if chance.random() < share else {})
+
+    if options["optimizer"] in OPTIMIZERS:
+        schedule = chance.choice(["cosine", "step:3", "exponential", "plateau:2:0.5"])
+        add(1, epochs=chance.randint(3, 20), learning_rate=chance.choice([0.001, 0.05, 0.2]))
+        add(0.5, batch_size=chance.choice([7, 16, 64]))
+        add(0.5, lr_schedule=schedule)
+        add(0.3, clip_norm=0.5)
+    add(0.4, loss=chance.choice(["mae", "huber", "cauchy", "soft_l1", "logcosh"]))
+    add(0.0 if "loss" in options else 0.4, sigma=chance.choice(["s", "0.05"]))
+    add(0.0 if "sigma" in options else 0.3, weights="1 + x")
+    add(0.4, validation=0.25)
+    add(0.5 if "validation" in options else 0, patience=chance.randint(1, 4), min_delta=1e-4)
+    add(0.2, seed=3)
+    add(0.2, **{chance.choice(["l1", "l2"]): 0.01})
+    add(0.2, tolerance=1e-4)
+    add(0.3, **chance.choice([{"bounds": {"c": (0.05, 5)}}, {"fixed": {"c": 0.1}}, {"start": {"a": 2.0}}]))
+    return options
+
+
+def test_fits_with_any_options_go_on_to_the_same_bits_or_are_refused_by_name(tmp_path: Path) -> None:
+    """A change is refused with its name first: an option that decides which method `auto` chooses or where parameters
+    start was reported as another method, or as other starting values.
+    """
+    data = {**decay(40), "s": np.full(40, 0.05)}
+    for seed in range(amount(16, 60, 400)):
+        chance, file = Random(seed), tmp_path / f"kept{seed}"
+        options, whole, rest = random_options(chance), list[Epoch](), list[Epoch]()
+        end = fit(MODEL, data, on_epoch=whole.append, **options)
+        at = chance.randrange(1, len(whole))
+        interrupted(at, MODEL, data, checkpoint=file, checkpoint_every=chance.choice([1, 3, 100]), **options)
+        assert_same(fit(MODEL, data, resume=file, on_epoch=rest.append, **options), end)
+        assert [epoch.number for epoch in rest] == [epoch.number for epoch in whole[at - 1 :]], (seed, options)
+        for name in ("seed", "batch_size", "l1", "learning_rate", "validation"):
+            others = {**options, name: {"seed": 7, "batch_size": 5, "validation": 0.5}.get(name, 0.03)}
+            with pytest.raises((CheckpointError, OptionError)) as refusal:  # or it cannot be combined with the others
+                fit(MODEL, data, resume=file, **others)
+            is_invalid = isinstance(refusal.value, OptionError)
+            assert is_invalid or f"it differs in its {name}" in str(refusal.value), (seed, options)
+
+
+def test_a_network_with_another_seed_is_refused_by_the_seed(tmp_path: Path) -> None:
+    """The seed also decides where its weights start."""
+    fit("y ~ mlp(x, [3])", decay(), epochs=2, checkpoint=tmp_path / "kept")
+    with pytest.raises(CheckpointError, match="it differs in its seed: `0` there, `1` here"):
+        fit("y ~ mlp(x, [3])", decay(), epochs=2, seed=1, resume=tmp_path / "kept")
 
 
 # --- of another fit

@@ -220,8 +220,7 @@ def _prepared_writer(memory: MemoryAccess, stores: Sequence[CellStore], order: I
 
 def _can_recompute(stores: Sequence[CellStore]) -> bool:
     """Return whether a strip can be computed a second time with the same effect, by code of limited size."""
-    size = len(topological_order([store.value for store in stores]))
-    is_small = size <= _MAX_INTERLEAVED_INSTRUCTIONS
+    is_small = len(topological_order([store.value for store in stores])) <= _MAX_INTERLEAVED_INSTRUCTIONS
     return is_small and not any(store.effect in _COMBINERS for store in stores)
 
 

@@ -569,8 +569,7 @@ def _assemble(
 def _plan_index(p: _Planner, node: Node, inputs: Sequence[Input], sizes: Sequence[Shape], shape: Shape) -> Input:
     if is_gathered(node):
         if p.plan.stage_of(inputs[0]) is Stage.ROW:
-            parts = _select_at(p, inputs[1], inputs[0], sizes[0])
-            return p.add_reduction(Effect.ADD, [parts], sizes[0], (0,), shape)
+            return p.add_reduction(Effect.ADD, [_select_at(p, inputs[1], inputs[0], sizes[0])], sizes[0], (0,), shape)
         return p.add_indexed(inputs[0], inputs[1], shape)
     return _view(inputs[0], shape, slice(len(inputs) - 1, None), node.inputs[1:])
 

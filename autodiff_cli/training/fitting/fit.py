@@ -269,10 +269,13 @@ def conclude(
         except KeyboardInterrupt:
             raise Interrupted(result) from None
         except inference.BetterFit as better:
+            if run.options.patience is not None:  # a minimum is not what the validation rows chose
+                break
             note = f"the profile of `{better.element}` led to a better fit, which is reported"
             outcome, statistics, loss = _refit(run, better.theta, note), None, None
     result = build_fit(run, outcome)
-    result.warnings.append("no intervals: the profiles keep finding better fits; try --starts")
+    reason = "try --starts" if run.options.patience is None else "--patience ended the fit before its minimum"
+    result.warnings.append(f"no intervals: the profiles find better fits; {reason}")
     return result
 
 

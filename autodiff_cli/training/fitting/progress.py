@@ -412,11 +412,11 @@ def fit_identity(objective: Objective, method: str, options: FitOptions) -> dict
     bounds = objective.bounds
     return {
         "model": objective.model.text,
+        **options.identity(),  # first, because they determine some of the others
         "optimizer": method,
         "data": objective.fold_columns(objective.data.names, digest_rows, combine_digests),
         "fixed parameters": {name: np.asarray(value).tolist() for name, value in objective.fixed.items()},
         "bounds or start": digest([objective.start, bounds.low, bounds.high]),
-        **options.identity(),
         "epochs": (options.epochs or DEFAULT_EPOCHS) if options.lr_schedule == "cosine" else None,
         "loss": objective.loss,
     }

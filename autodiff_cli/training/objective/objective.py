@@ -491,8 +491,7 @@ class Objective(ModelOverRows):
         >>> objective.substituted({objective.model.program.leaves["a"]: as_node(2)}).value(objective.start)
         0.5
         """
-        kernels = self.kernels.substituted(replaced)
-        return copy_with(self, kernels=kernels, _point_cache=((), {}), **changes)
+        return copy_with(self, kernels=self.kernels.substituted(replaced), _point_cache=((), {}), **changes)
 
     def with_slacks(self, theta: Array) -> Self:
         """Return the objective in which one parameter of each constraint is replaced by a nonnegative slack.
@@ -689,8 +688,7 @@ class Objective(ModelOverRows):
         >>> Objective("y ~ a*x", {"x": [1, 2], "y": [2, 2]}).value([2])
         2.0
         """
-        total = self._logged("loss", theta, partial(self.sum_rows, self.kernels.loss))
-        return float(total[0]) / self.total_weight
+        return float(self._logged("loss", theta, partial(self.sum_rows, self.kernels.loss))[0]) / self.total_weight
 
     def rss(self, theta: ArrayLike) -> float:
         """Return the (weighted) sum of squared residuals over all components. Requires residuals."""

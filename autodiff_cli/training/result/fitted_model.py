@@ -492,8 +492,7 @@ class FittedModel(FitStatistics):
         >>> fit.probabilities({"x": [0, 1, 2]}).shape
         (3, 2)
         """
-        values = self.leaf_values(data)
-        prediction = evaluate([self.parsed_model.program.output], values, self.parsed_model.shapes)[0]
+        prediction = evaluate([self.parsed_model.program.output], self.leaf_values(data), self.parsed_model.shapes)[0]
         if self.predictors:
             return prediction
         return np.full((*first_column_shape(data), *prediction.shape), prediction)

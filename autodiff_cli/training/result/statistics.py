@@ -404,8 +404,7 @@ def _constrained_statistics(
     slopes = None
     if objective.constraints.active(theta):
         objective, slopes = objective.on_constraints(theta)
-    batch = ObjectiveBatch([objective])
-    statistics = batch_statistics(batch, theta[None], absolute_sigma, missing)[0]
+    statistics = batch_statistics(ObjectiveBatch([objective]), theta[None], absolute_sigma, missing)[0]
     if slopes is None:
         return statistics
     errors = flat_errors(statistics.stderr, objective.layout.values(theta))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -352,3 +353,14 @@ def test_flint_is_imported_only_when_needed() -> None:
 )
 def test_no_gradient_is_called_correct_where_there_is_none(text: str, x: str, conclusion: str) -> None:
     assert str(run_cli(["check", text, "--x", x])).splitlines()[-1] == f"The gradient is {conclusion}."
+
+
+@each("values", ["--x 1 --y -2", "--x -1 --y 2", "--x -0.3 --y -1e5", "--x 1e-9 --y 3"])
+@each("text", ["exp(-x^2)*y", "-exp(x)*y", "(1 - cos(x))*y", "x/y - x^3"])
+def test_relative_errors_are_those_of_the_printed_numbers(text: str, values: str) -> None:
+    """They have no sign, also of negative slopes."""
+    for found in run_cli(["check", text, *values.split(), "--json"]).json["checks"].values():
+        exact = Fraction(found["reference"])
+        assert exact != 0
+        error = abs(Fraction(found["gradient"]) - exact) / abs(exact)
+        assert found["relative_error"] == pytest.approx(float(error), rel=1e-9, abs=1e-45)

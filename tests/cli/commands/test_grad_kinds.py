@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -188,3 +190,39 @@ def test_shares_of_a_variance_that_is_not_finite_are_unknown() -> None:
         output = run_cli(["grad", formula, "--x", "0+-0.1"])
         assert "  from x: unknown\n" in output
         assert "nan %" not in output
+
+
+# Formulas with two variables, and the same ones with the other variable first.
+WRITTEN_TWICE = [("x*y^3", "y^3*x"), ("exp(x) - sin(y)", "-sin(y) + exp(x)")]
+KINDS = [
+    "--x 0.5 --y 1.5 --order 2 --wrt y", "--x 0.5 --y 1.5 --order 3 --wrt x", "--x 0.5 --y 1.5 --hessian",
+    "--x 0.5 --y 1.5 --jacobian", "--x 0.5 --y 1.5 --direction y=2,x=1", "--x 0.5 --y 1.5 --wrt y",
+    "--x 0.5+-0.1 --y 1.5", "--x 0.5 --y 1.5+-0.2", "--x 0.5+-0.1 --y 1.5+-0.2 --correlation x,y=0.5",
+    "--x 0.5..0.625 --y 1.5..1.625", "--x 0.5..0.625 --y 1.5..1.625 --wrt y", "--x 0.5 --y 1.5 --precision 20",
+    "--order 2 --wrt y", "--order 3 --wrt x", "--hessian", "--symbolic --x 0.5 --y 1.5 --wrt y", "--wrt y",
+]  # fmt: skip
+
+
+def rounded(value: Any) -> Any:
+    """Return a document with 9 digits of its numbers; formulas are replaced by their values."""
+    if isinstance(value, dict):
+        return {name: rounded(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [*map(rounded, value)]
+    if isinstance(value, str) and " order" not in value:
+        value = ad.parse(f"{value} + 0*x*y")(x=0.5, y=1.5)
+    return f"{value:.9g}" if isinstance(value, float) else value
+
+
+@each("kind", KINDS)
+@each("texts", WRITTEN_TWICE)
+def test_numbers_belong_to_the_same_names_whichever_variable_comes_first(texts: tuple[str, str], kind: str) -> None:
+    documents, reports = [], []
+    for text in texts:
+        document = run_cli(["grad", text, *kind.split(), "--json"]).json
+        left_out = ("expression", "variables", "nodes", "order", "warnings", "outputs")
+        documents.append(rounded({name: value for name, value in document.items() if name not in left_out}))
+        report = run_cli(["grad", text, *kind.split(), "--digits", "6"]).partition("\nnodes")[0].replace("dydx", "dxdy")
+        reports.append(sorted(line for line in report.splitlines() if re.fullmatch(r" *d.* = [^a-z]*", line)))
+    assert documents[0] == documents[1]
+    assert reports[0] == reports[1]

@@ -438,3 +438,18 @@ def test_a_row_of_values_may_have_all_that_messages_ask_for(tmp_path: Path) -> N
     names, numbers = (line.split(",") for line in found.splitlines())
     row = dict(zip(names, numbers, strict=True))
     assert float(row["prediction_low"]) < float(row["confidence_low"]) < float(row["confidence_high"])
+
+
+def test_the_level_of_an_inverse_prediction_is_that_of_the_fit_unless_it_is_given(tmp_path: Path) -> None:
+    x = [1.0, 2, 3, 4, 5, 6, 7]
+    data = {"x": x, "y": [2.5, 3.1, 3.4, 4.2, 4.4, 5.1, 5.4]}
+    for level in (0.5, 0.99):
+        fit = ad.fit("y ~ a + b*x", data, confidence=level)
+        fit.save(tmp_path / "m.json")
+        line = ["predict", str(tmp_path / "m.json"), "--inverse", "x", "--y", "4+-0.1", "--x", "0..10", "--json"]
+        for words, given in (([], None), (["--interval", "0.8"], 0.8)):
+            document = run_cli([*line, *words]).json
+            (expected,) = fit.inverse("x", 4.0, 0.1, limits=(0, 10), level=given)
+            text = json.dumps(document)
+            assert document["level"] == (given or level)
+            assert all(repr(end) in text for end in (expected.value, expected.low, expected.high)), document

@@ -105,6 +105,13 @@ def test_a_local_search() -> None:
     assert run_cli('minimize "-x^2" --x 1').stderr == ""  # no overflow on the way down
 
 
+def test_a_local_search_without_an_optimum_fails() -> None:
+    for line in ("minimize x --x 1", "maximize x --x 1", 'minimize "-x^2" --x 1 --json'):
+        assert run_cli(line).status == 1
+    assert [run_cli(f"{command} x^2 --x 1").status for command in ("minimize", "maximize")] == [0, 1]
+    assert run_cli("minimize exp(x) --x 0..1 --max-boxes 1").status == 0  # an incomplete search is no failure
+
+
 def test_plots() -> None:
     assert "line: x^2 - 2" in run_cli('solve "x^2 - 2" --x 0..2 --plot')
     assert "y over x, o: points found" in run_cli('maximize "x*y*(1 - x - y)" --x 0..1 --y 0..1 --plot')

@@ -94,6 +94,27 @@ def test_second_derivatives_that_would_take_too_long_are_counted(monkeypatch: py
     assert "1 printed number may be inaccurate" in answer
 
 
+@pytest.mark.parametrize("rows", [3, 4, 7])
+def test_outputs_that_are_too_large_to_check_are_counted(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their values, and their slopes with respect to each element of each variable."""
+    monkeypatch.setattr(accuracy, "SETTINGS", accuracy.SETTINGS._replace(max_output_elements=3))
+    vector = str([*range(1, rows + 1)])
+    line = [
+        "grad",
+        f"v: {rows}; w: {rows}; a = v*w; sum(a)",
+        "--v",
+        vector,
+        "--w",
+        vector,
+        "--jacobian",
+        "--outputs",
+        "a",
+    ]
+    messages = [warning["message"] for warning in run_cli([*line, "--json"]).json["warnings"]]
+    counted = [f"{rows + 2 * rows**2} printed numbers may be inaccurate"] if rows > 3 else []
+    assert [message.partition(": ")[2].partition(";")[0] for message in messages] == counted
+
+
 def test_warnings_list_only_some_of_many_inaccurate_numbers() -> None:
     found = at("sum((1 - cos(v))/v^2)", {"v": [1e-8] * 30})
     (warning,) = found.warnings

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import random
 import sys
 
 import pytest
@@ -225,3 +226,22 @@ def test_boxes_cover_their_intervals_from_end_to_end(low: float, high: float, va
         assert len(ends) == (round(len(boxes) ** (1 / len(varying))) if name in varying else 1)
     assert 1 <= len(boxes) <= precision._MAX_BOXES
     assert not varying or len(boxes) ** (1 / len(varying)) > precision._MAX_BOXES ** (1 / len(varying)) - 1
+
+
+CHOICES = ["min(x, y)", "max(x, y)", "min(x, y, z)", "max(z, x, y)"]
+
+
+@each("text", CHOICES)
+def test_slopes_of_choices_over_separate_intervals_are_those_of_their_points(text: str) -> None:
+    """One argument is always the smallest one, whatever their signs."""
+    formula, chance = parse(text), random.Random(2)
+    for _ in range(3):
+        lows = dict(zip(formula.variables, chance.sample(range(-4, 5), 3), strict=False))
+        ends = {name: (low + 0.125, low + chance.choice([0.25, 0.5, 0.75])) for name, low in lows.items()}
+        found = bounds(formula, ends)
+        points = [{name: chance.uniform(*pair) for name, pair in ends.items()} for _ in range(20)]
+        points += [dict(zip(ends, corner, strict=True)) for corner in itertools.product(*ends.values())]
+        slopes = [formula.grad(point) for point in points]
+        for name in ends:
+            least, most = (end(slope[name] for slope in slopes) for end in (min, max))
+            assert found[name] == (least, most), (ends, name)

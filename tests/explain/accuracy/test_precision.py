@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
 from mpmath import mp, mpf
 
+from autodiff_cli.explain import precision
 from autodiff_cli.explain.precision import precise_trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node
 from autodiff_cli.language.errors import ExpressionError
+from autodiff_cli.numbers.ball_arithmetic import from_float
+from autodiff_cli.numbers.balls import parse_constant
 from tests.each import each, examples
 from tests.graphs import SMOOTH, graphs
 from tests.support import run_cli
@@ -158,3 +163,29 @@ def test_every_element_of_a_gradient_has_its_digits() -> None:
     found = precise_trace(parse("dot(v, [1, (sqrt(x) + 10^99) - 10^99])"), point, ("v",), 20)
     assert not found.warnings
     assert [*found.gradient["v"]] == ["1.0000000000000000000", "1.4142135623730950488"]
+
+
+@pytest.mark.parametrize("text", ["x*y + sin(x)*x - y^2", "t = x/y; exp(t)*t + max(x, y)", "log(x^2 + y)*x*x"])
+def test_every_number_of_a_precise_trace_is_that_of_the_trace_in_floats(text: str) -> None:
+    formula = parse(text)
+    floats = trace(formula, {"x": 2.0, "y": 3.0}, ("x", "y"))
+    precise = precise_trace(formula, {"x": parse("2").output, "y": parse("3").output}, ("x", "y"), 25)
+
+    def number(text: str | float | None) -> float | None:
+        return None if text is None else pytest.approx(float(text), rel=1e-12)
+
+    assert floats.values == [*map(number, precise.values)]
+    assert floats.adjoints_or_none == [*map(number, precise.adjoints_or_none)]
+    for parts, others in zip(floats.contributions, precise.contributions, strict=True):
+        for part, other in zip(parts, others, strict=True):
+            expected = {name: number(getattr(other, name)) for name in ("local", "amount", "total")}
+            assert part == other._replace(**expected)
+
+
+@pytest.mark.parametrize("text", ["1e300", "1e400", "5e-400", "2", "inf"])
+def test_numbers_beyond_floats_keep_their_signs(text: str) -> None:
+    """Finite ones become the largest float of their sign, and infinite ones stay infinite."""
+    number = parse_constant(text) if text != "inf" else from_float(float("inf"))
+    found = precision._nearest_float(number)
+    assert precision._nearest_float(-number) == -found
+    assert found == {"1e400": sys.float_info.max, "5e-400": 0.0}.get(text, float(text))

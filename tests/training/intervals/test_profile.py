@@ -210,7 +210,7 @@ def test_profiles_that_keep_finding_better_fits_end(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(inference, "add_intervals", fail)
     found = ad.fit("y ~ a*exp(-b*x)", FALLING, profile=True)
     assert found.converged
-    assert found.warnings == ["no intervals: the profiles keep finding better fits; try --starts"]
+    assert found.warnings == ["no intervals: the profiles find better fits; try --starts"]
 
 
 def test_a_better_fit_met_on_the_way_is_adopted() -> None:
@@ -337,3 +337,17 @@ def test_profiles_that_have_no_meaning_are_refused(change: dict[str, Any], words
     with pytest.raises(OptionError) as caught:
         inference.check_profile(objective)
     assert str(caught.value).startswith(words)
+
+
+def test_a_fit_that_patience_ended_is_reported_also_if_its_profile_finds_a_better_one() -> None:
+    """The better fit replaced it, though the validation rows had chosen the other, or ended in an exception."""
+    given, chance = [], np.random.default_rng(1)
+    for patience in (1, 2, 3, 30):
+        u = chance.normal(size=40)
+        data = {"u": u, "z": (chance.uniform(size=40) < 1 / (1 + np.exp(-u))) * 1.0}
+        options: dict[str, Any] = {"optimizer": "adam", "learning_rate": 0.05, "validation": 0.3, "patience": patience}
+        plain, found = (ad.fit("z ~ sigmoid(a + b*u)", data, epochs=400, profile=x, **options) for x in (False, True))
+        assert (found.parameters, found.history) == (plain.parameters, plain.history)
+        given.append("profile" in found.intervals)
+        assert given[-1] or any("--patience ended the fit before its minimum" in text for text in found.warnings)
+    assert not all(given)

@@ -251,6 +251,32 @@ def test_a_fit_without_residuals_ends_soon() -> None:
     assert found.parameters == pytest.approx({"a": 1, "b": 0}, abs=1e-15)
 
 
+# The parameters of MODELS: good ones, and the powers of the units of y and of x that each has.
+UNITS = {
+    "y ~ a*exp(-b*x) + c": ([2.5, 1.3, 0.4], [(1, 0), (0, -1), (1, 0)]),
+    "y ~ a*exp(-((x - b)/c)^2)": ([2.0, 1.5, 0.7], [(1, 0), (0, 1), (0, 1)]),
+    "y ~ a/(1 + b*exp(-c*x))": ([2.0, 9.0, 2.0], [(1, 0), (0, 0), (0, -1)]),
+}
+
+
+@each("model", [*MODELS])
+@each("noise", [0.05, 1.0, 3.0])
+def test_a_fit_takes_the_same_work_to_the_same_end_in_any_units(model: str, noise: float) -> None:
+    """Nothing is compared with a number of another unit, also where residuals are large and the end is polished long.
+    The units are powers of 2, so that hardly a rounding error differs.
+    """
+    truth, powers = UNITS[model]
+    for seed in range(3):
+        chance, ends = np.random.default_rng(seed), []
+        y, first = MODELS[model](X, *truth) + noise * chance.normal(size=len(X)), truth * chance.uniform(0.5, 2, 3)
+        for unit, width in ((1.0, 1.0), (2.0**20, 2.0**-15), (2.0**-20, 2.0**9)):
+            batch = CountingBatch([Objective(model, {"x": width * X, "y": unit * y})])
+            scale, seen = np.array([unit**p * width**q for p, q in powers]), list[Epoch]()
+            (end,) = fit_least_squares(batch, [first] * scale, report_single_fit(seen.append))
+            ends.append((batch.evaluations, len(seen), end.converged, *(end.theta / scale).round(8)))
+        assert ends == [ends[0]] * 3, seed
+
+
 @each("is_limited", [False, True])
 def test_the_path_does_not_depend_on_units(is_limited: bool) -> None:
     """The units are powers of 2, so that hardly a rounding error differs."""

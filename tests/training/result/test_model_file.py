@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
+from autodiff_cli.render.fit import fit_report
 from tests.each import evenly_spread_part, examples
 
 X = np.linspace(0, 2, 12)
@@ -75,6 +76,58 @@ def test_the_file_is_one_json_document_in_a_named_format(fitted: dict[str, ad.Fi
     assert document["version"] == 4
     assert document["classes"] == ["x", "y"]
     assert np.shape(document["parameters"]["mlp.0.weight"]) == (3, 2)
+
+
+CHANCE = np.random.default_rng(4)
+MANY = {
+    "x": np.linspace(0.1, 3, 24),
+    "u": CHANCE.normal(size=24),
+    "w": CHANCE.uniform(0.5, 2, 24),
+    "s": np.full(24, 0.05),
+    "n": CHANCE.poisson(3, 24),
+    "z": np.arange(24) % 3 // 2,
+    "Temp [°C]": CHANCE.normal(20, 1, 24),
+    "λ₁": CHANCE.normal(size=24),
+    "g": ["07", "7", "x, y", 'say "h"'] * 6,
+    "k": [3, 1, 2, 1] * 6,
+}
+MANY["y"] = 2 * np.exp(-MANY["x"]) + 0.3 + 0.05 * CHANCE.normal(size=24)
+FITS: list[tuple[str, dict[str, Any]]] = [
+    ("y ~ a*exp(-b*x) + c", {"bootstrap": 10, "derive": ["half = ln(2)/b"], "confidence": 0.9, "profile": True}),
+    ("y ~ α*exp(-β*x) + γ₀", {"bounds": {"γ₀": (0.35, None)}, "priors": ["β ~ normal(1, 1)"]}),
+    ("y ~ a[g] + b*u", {"sigma": "s", "absolute_sigma": True, "x_sigma": {"u": "s"}}),
+    ("y ~ a[g, k] + b*`λ₁`", {"weights": "1/w^2", "fixed": {"b": 0.1}}),
+    ("y ~ a + b*`Temp [°C]`", {"fixed": {"b": "2*a"}}),
+    ("y ~ e*u + pi*a", {"loss": "huber"}),
+    ("n ~ exp(a + b*u)", {"family": "negative_binomial"}),
+    ("z ~ sigmoid(a + b*u)", {"family": "binomial", "l2": 0.01}),
+    ("f(t) = a*t^2; h = f(u); [y, w] ~ [h, c]", {"validation": 0.25, "absolute_sigma": False}),
+    ("y ~ v @ [1, u, w]", {"fixed": {}}),
+    ("g ~ softmax(dense([u, w], 4))", {"epochs": 3, "validation": 0.25}),
+    ("M: 2x2; log(y) ~ M[0, 1]*u + sum(M)*w", {"posterior": 8, "chains": 2, "priors": ["M ~ normal(0, 1)"]}),
+]
+
+
+@pytest.mark.parametrize(("model", "options"), FITS, ids=[model for model, _ in FITS])
+def test_a_loaded_fit_reports_what_the_fit_reported(model: str, options: dict[str, Any], tmp_path: Path) -> None:
+    """The summary of a fit lacked the notes on its model, which that of the loaded one had."""
+    if "posterior" in options:
+        pytest.importorskip("llvmlite")
+    fit = ad.fit(model, MANY, **options)
+    fit.save(tmp_path / "model.json")
+    again = ad.load(tmp_path / "model.json")
+    for note in (*fit.notes, *fit.warnings):
+        assert note in " ".join(fit.summary(17).split())
+    assert again.summary(17) == fit.summary(17)
+    unsaved = {"roc", "diagnosis"}
+    (document,), (other,) = (fit_report(each).documents() for each in (fit, again))
+    assert other == {name: value for name, value in document.items() if name not in unsaved}
+    assert np.array_equal(again.predict(MANY), fit.predict(MANY))
+    if fit.classes is None:
+        assert np.array_equal(again.residuals(MANY), fit.residuals(MANY))
+        bands, others = fit.predict(MANY, interval=0.8), again.predict(MANY, interval=0.8)
+        for name in ("confidence_low", "confidence_high", "prediction_low", "prediction_high"):
+            assert np.array_equal(getattr(bands, name), getattr(others, name), equal_nan=True)
 
 
 # --- files that cannot be read

@@ -312,6 +312,19 @@ def test_directions_that_change_no_softmax_are_found() -> None:
     assert softmax_null_space(Objective(CURVE, DATA), np.ones(2)) is None
 
 
+@each("unit", [1.0, 1e-10, 1e8])
+@each("share", [0.0, 1e-2])
+def test_directions_that_change_no_softmax_are_found_in_any_units(unit: float, share: float) -> None:
+    """A penalty that is a share of the curvature determines all of them, however small both are."""
+    chance = np.random.default_rng(3)
+    columns = {"u": unit * chance.normal(size=40), "v": 3 * unit * chance.normal(size=40)}
+    data = {**columns, "kind": chance.integers(0, 3, 40)}
+    objective = Objective("W: 3x2; kind ~ softmax(W @ [u, v])", data, loss="cross_entropy", l2=share * unit**2)
+    basis = softmax_null_space(objective, chance.normal(size=6) / unit)
+    assert basis is not None
+    assert basis.shape == (6, 0 if share else 2)
+
+
 def test_errors_of_softmax_parameters_are_those_with_scores_of_sum_0() -> None:
     """The generalised inverse of the Hessian, whose null space are the directions that change no probability."""
     kinds = np.array([*"abcabcabbcacba"])

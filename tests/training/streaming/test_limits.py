@@ -474,3 +474,20 @@ def test_reserved_memory_counts_under_a_limit_alone(monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(loading, "has_memory_limits", lambda is_limited=is_limited: is_limited)
         monkeypatch.setattr(loading, "available_memory", lambda free=free: free)
         assert (loading.memory_shortage(dataset, 1, 0) is None) == fits, (is_limited, free)
+
+
+def test_columns_on_disk_are_read_whole_if_the_system_returns_a_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded, column = DecodedColumns(tmp_path, ["x", "y"], 8), np.arange(8.0)
+    decoded.add({"x": column, "y": 10 + column}, 8)
+    decoded.add({"x": -column, "y": -10 - column}, 5)
+    whole = decoded._bytes.read_into
+    monkeypatch.setattr(decoded._bytes, "read_into", lambda view, offset: whole(view[:24], offset))
+    buffers = {"x": np.empty(8), "y": np.empty(8)}
+    assert decoded.read(0, buffers) == 8
+    assert [*buffers["x"], *buffers["y"]] == [*column, *(10 + column)]
+    assert decoded.read(1, buffers) == 5
+    assert [*buffers["y"][:5]] == [*(-10 - column[:5])]
+    assert decoded.gather(np.array([1, 7, 12]), ["y"])["y"].tolist() == [11, 17, -14]
+    decoded.close()
