@@ -21,7 +21,9 @@ from tests.support import run_cli
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-STATE = Path(__file__).with_name("state.js").read_text(encoding="utf-8")
+STATE, CONDITIONS = (
+    Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("state.js", "conditions.js")
+)
 # Formulas with values, and other values that their variables take.
 FORMULAS: dict[str, tuple[str, dict[str, float], list[float]]] = {
     "sum": ("c = v + 1; x*y + sin(x)", {"v": 1, "x": 2, "y": 3}, [-1.25, 0.5, 3, 2]),
@@ -57,8 +59,8 @@ def approx(x: Any) -> Any:
 class Computed:
     """What the command prints for a formula at a point: the JSON document, and the sentences of both passes."""
 
-    def __init__(self, text: str, point: dict[str, float]) -> None:
-        self.words = ["trace", text, *(f"--{name}={value!r}" for name, value in point.items())]
+    def __init__(self, *words: str) -> None:
+        self.words = ["trace", *words]
         self.document = run_cli([*self.words, "--mode", "forward", "--json"]).json
         report = run_cli(self.words)
         self.forward, self.backward = (_steps(report, heading) for heading in ("forward pass", "backward pass"))
@@ -85,15 +87,19 @@ def _steps(report: str, heading: str) -> list[list[str]]:
 
 @functools.cache
 def computed(text: str, *point: tuple[str, float]) -> Computed:
-    return Computed(text, dict(point))
+    return Computed(text, *(f"--{name}={value!r}" for name, value in point))
 
 
 class Model:
-    """The state of the page that a reader's actions lead to, and what it shows."""
+    """The state of the page that a reader's actions lead to, and what it shows.
 
-    def __init__(self, name: str) -> None:
-        self.text, self.point, self.choices = FORMULAS[name]
-        self.point, self.start = {**self.point}, {**self.point}
+    Subclasses are pages that have more than a trace.
+    """
+
+    first_tab = ("Values", "Step")  # in a wide window, and in a narrow one
+
+    def __init__(self, text: str, point: dict[str, float], choices: list[float]) -> None:
+        self.text, self.point, self.choices = text, {**point}, choices
         self.nodes = self.now.document["nodes"]
         self.forward = {step["node"]: k for k, step in enumerate(self.now.document["forward"])}
         self.backward = {step["node"]: k for k, step in enumerate(self.now.document["backward"])}
@@ -110,7 +116,16 @@ class Model:
 
     @property
     def now(self) -> Computed:
-        return computed(self.text, *self.point.items())
+        return self.computed(self.point)
+
+    @property
+    def seeds(self) -> list[str]:
+        """The variables by which forward mode differentiates."""
+        return [*self.point]
+
+    def computed(self, point: dict[str, float]) -> Computed:
+        """What the command prints at a point."""
+        return computed(self.text, *point.items())
 
     @property
     def length(self) -> int:
@@ -206,7 +221,7 @@ class Model:
         assert shown["buttons"]["forward-mode"][2] == str(self.seed is not None).lower()
         assert shown["buttons"]["restart"][1] == (len(self.trail) == 1)
         assert shown["isAmongPanels"] == self.is_narrow
-        assert shown["first"] == ("Step" if self.is_narrow else "Values")
+        assert shown["first"] == self.first_tab[self.is_narrow]
         assert shown["tabs"] == 1
         self._check_sentences(shown)
         self._check_values(shown)
@@ -400,7 +415,7 @@ class Model:
             assert shown["changes"] is None
         else:
             self._check_changes(shown["changes"])
-        values = [g(computed(self.text, *point.items()).values[-1]) for point in self.trail]
+        values = [g(self.computed(point).values[-1]) for point in self.trail]
         assert shown["trail"] == (f"output: {' → '.join(values)}" if len(values) > 1 else "")
         assert shown["now"] == [*[False] * (len(shown["now"]) - 1), True][: len(shown["now"])]
         assert len(shown["now"]) in (0, len(values))
@@ -409,7 +424,7 @@ class Model:
         """Check the table of changes: against the command at both points, and its tangents at the first."""
         assert self.slid is not None
         name, start = self.slid
-        before, epsilon = computed(self.text, *start.items()), self.point[name] - start[name]
+        before, epsilon = self.computed(start), self.point[name] - start[name]
         assert changes[0] == f"{name}: ε = {g(epsilon)}"
         for label, change, predicted, _ in changes[1]:
             (i,) = (node["id"] for node in self.nodes if node["label"] == label)
@@ -450,6 +465,16 @@ class Reader:
 
     def __init__(self, page: Page, model: Model, chance: random.Random) -> None:
         self.page, self.model, self.chance = page, model, chance
+
+    @property
+    def place(self) -> str:
+        """Where the walk is, for messages."""
+        return f"{self.model.point}, step {self.model.position}"
+
+    def check(self) -> None:
+        """Compare everything that the page shows."""
+        self.model.check(self.page.evaluate(STATE))
+        assert self.page.evaluate(CONDITIONS) == []
 
     def click(self, *names: str) -> None:
         for name in names:
@@ -560,8 +585,8 @@ class Reader:
 
     def do_mode(self) -> None:
         """Begin forward mode with a variable, and perhaps leave it."""
-        seed = self.chance.choice([*self.model.point])
-        self.fill("#seed", str([*self.model.point].index(seed)), "change")
+        seed = self.chance.choice(self.model.seeds)
+        self.fill("#seed", str(self.model.seeds.index(seed)), "change")
         self.model.use_mode(seed)
         if self.chance.random() < 0.5:
             self.do_step()
@@ -618,10 +643,14 @@ class Reader:
         self.page.goto("about:blank")
         self.page.goto(address)
         was = self.model
-        self.model = Model(next(name for name, (text, *_) in FORMULAS.items() if text == was.text))
+        self.model = self.reopened()
         self.model.change(was.point)
         self.model.seed, self.model.is_narrow = was.seed, was.is_narrow
         self.model.go(was.position)
+
+    def reopened(self) -> Model:
+        """The model of the same page when it is opened again."""
+        return type(self.model)(self.model.text, self.model.point, self.model.choices)
 
     def do_descend(self) -> None:
         """Descend a step, and go back to the start."""
@@ -652,6 +681,19 @@ class Reader:
         model.said = f"Back at the start: the output is {g(model.now.values[-1])}."
 
 
+def walk(reader: Reader, count: int) -> None:
+    """Take so many actions; after each, compare everything shown, and check what holds of every page."""
+    reader.check()
+    done: list[str] = []
+    for name in reader.actions(count):
+        done.append(name)
+        try:
+            getattr(reader, name)()
+            reader.check()
+        except AssertionError as error:
+            raise AssertionError(f"after {done[-6:]} at {reader.place}") from error
+
+
 ARRAYS = [
     ["p = softmax(W @ x + b); -log(p[0]) + sum(x^2)", "--W", "[[1, -1], [0, 2]]", "--x", "[1, 0.5]", "--b", "[0, 1]"],
     ["norm(A @ v) + sum(A)*max(v)", "--A", "[[0.5, -3, 2], [4, 1, 0], [7, 7.5, -1]]", "--v", "[1, 2, 1.5]"],
@@ -672,18 +714,7 @@ def test_sentences_about_arrays_are_those_of_the_command(page: Page, words: list
 @pytest.mark.parametrize("name", FORMULAS)
 def test_everything_shown_after_any_actions_is_what_the_command_prints(page: Page, name: str) -> None:
     page.emulate_media(reduced_motion="reduce")
-    _, model = (
-        opened(page, [FORMULAS[name][0], *(f"--{key}={value}" for key, value in FORMULAS[name][1].items())]),
-        Model(name),
-    )
+    text, point, choices = FORMULAS[name]
+    opened(page, [text, *(f"--{key}={value}" for key, value in point.items())])
     page.reload()
-    reader = Reader(page, model, random.Random(name))
-    reader.model.check(page.evaluate(STATE))
-    done: list[str] = []
-    for name_of_action in reader.actions(amount(25, 60, 300)):
-        done.append(name_of_action)
-        getattr(reader, name_of_action)()
-        try:
-            reader.model.check(page.evaluate(STATE))
-        except AssertionError as error:
-            raise AssertionError(f"after {done[-6:]} at {reader.model.point}, step {reader.model.position}") from error
+    walk(Reader(page, Model(text, point, choices), random.Random(name)), amount(25, 60, 300))

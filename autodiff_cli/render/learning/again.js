@@ -160,6 +160,8 @@ function showLast() {
   if (isNewNetwork) {
     byId("parameters").tBodies[0].replaceChildren();
     valueCells = valueRows();
+    chainCurves.clear(); // the axes depend on the first epoch and on the noise
+    showDraw();
     isNewNetwork = false;
   }
   setEpoch(recording.epochs.length - 1);
