@@ -11,7 +11,9 @@
   const focus = document.activeElement;
   const unnamed = all("button, input, select, textarea").filter(isSeen).filter((element) =>
     !(element.ariaLabel || element.labels?.[0]?.textContent.trim() || element.textContent.trim() || element.title || element.getAttribute("aria-labelledby")));
+  const remembered = all("input, select, textarea").filter((field) => (field.getAttribute("autocomplete") ?? field.form?.autocomplete) !== "off");
   const wrong = {
+    [`lets a browser restore fields on Back: ${remembered.map(nameOf)}`]: remembered.length > 0,
     "is wider than the window": document.documentElement.scrollWidth > innerWidth + 1,
     [`reads ${/\[object|\bNaN\b|\bInfinity\b|\bnull\b|\bundefined\b/.exec(document.body.innerText)}`]: /\[object|\bNaN\b|\bInfinity\b|\bnull\b|\bundefined\b/.test(document.body.innerText),
     "has the same id twice": new Set(ids).size !== ids.length,

@@ -492,6 +492,10 @@ class Reader:
         every = [*kinds, *self.chance.choices(often, k=count - len(kinds))]
         return self.chance.sample(every, len(every))
 
+    def take(self, name: str) -> None:
+        """Take an action."""
+        getattr(self, name)()
+
     def do_step(self) -> None:
         way = self.chance.choice([1, 1, -1])
         self.click("step" if way > 0 else "back")
@@ -688,7 +692,7 @@ def walk(reader: Reader, count: int) -> None:
     for name in reader.actions(count):
         done.append(name)
         try:
-            getattr(reader, name)()
+            reader.take(name)
             reader.check()
         except AssertionError as error:
             raise AssertionError(f"after {done[-6:]} at {reader.place}") from error
