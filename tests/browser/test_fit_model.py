@@ -691,18 +691,18 @@ class FitReader(Reader):
         is_random = self.page.locator("#again-start").input_value() == "random"
         assert is_random == (settings["again-start"] == "random" or not is_own)
         first = learned.original[0].parameters
+        start = {name: x for name, x in begun.items() if name not in _fixed(case)}
         if not is_random:
             assert begun == {name: pytest.approx(np.asarray(x).tolist()) for name, x in first.items()}
         else:
-            assert all(begun[name] != np.asarray(x).tolist() for name, x in first.items() if name not in _fixed(case))
+            assert all(begun[name] != np.asarray(x).tolist() for name, x in first.items() if name in start)
         kept = {key: case.options[key] for key in ("fixed", "family") if key in case.options}
-        start = {name: x for name, x in begun.items() if name not in _fixed(case)}
         options = {
             "optimizer": settings["again-method"],
             "learning_rate": float(settings["again-rate"]),
             "epochs": count,
         }
-        _, learned.epochs = fitted(text, data, kept | options | {"start": start, "tolerance": 0})
+        _, learned.epochs = fitted(text, data, kept | options | {"start": start, "tolerance": 1e-300})
         is_noisy = data.get(learned.target) is not DATA.get(learned.target)
         learned.data, learned.digits = data, 1e-3 if is_noisy else 1e-9
         losses = [learned.epochs[k].loss for k in (0, -1)]
@@ -780,8 +780,13 @@ class FitReader(Reader):
             return
         k, row = self.chance.randrange(len(self.learned.epochs)), str(self.chance.randrange(self.learned.count) + 1)
         state = {"epoch": k, "row": row, "step": self.model.position}
-        self.page.evaluate("(state) => { location.hash = state; }", urlencode(state))
-        wait_until(self.page, f"document.getElementById('row').value === '{row}'")
+        script = """(state) => new Promise((done) => {
+          if (location.hash === `#${state}`) done(false);
+          addEventListener("hashchange", () => done(true), { once: true });
+          location.hash = state;
+        })"""
+        if not self.page.evaluate(script, urlencode(state)):
+            return
         self.learned.k, self.learned.row = k, row
         self._follow()
         if self.has_steps:
@@ -810,7 +815,7 @@ def page_of(folder: Path, name: str) -> tuple[Path, str]:
     return file, str(written)
 
 
-QUICK = ("decay", "levels", "regions", "shares")
+QUICK = ("decay", "levels", "regions")
 
 
 @pytest.mark.parametrize(
@@ -825,4 +830,4 @@ def test_everything_on_the_page_of_a_fit_after_any_actions_is_what_the_fit_gives
     page.emulate_media(reduced_motion="reduce")
     page.goto(file.as_uri())
     page.clock.run_for(100)
-    walk(FitReader(page, name, file, random.Random(name), name == "decay"), amount(18, 60, 200))
+    walk(FitReader(page, name, file, random.Random(name), name == "decay"), amount(18, 45, 200))

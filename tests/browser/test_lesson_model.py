@@ -242,4 +242,4 @@ def test_everything_in_a_course_of_lessons_after_any_actions_is_what_the_command
 ) -> None:
     page = page_of_its_own
     page.emulate_media(reduced_motion="reduce")
-    walk(LessonReader(page, course, name, random.Random(name)), amount(40, 90, 300))
+    walk(LessonReader(page, course, name, random.Random(name)), amount(36, 90, 300))

@@ -62,8 +62,8 @@ function startingParameters(isRandom, normal) {
   return scales.map((scale) => scale * normal());
 }
 
-/** Whether noise can be added to the target: if it is a column of numbers. */
-const hasNoisyTarget = !recording.classes && !isClasses && Object.hasOwn(recording.columns, recording.targetName);
+/** Whether noise can be added to the target: if it is a column of numbers, of which the loss takes any. */
+const hasNoisyTarget = recording.takesAnyTarget && !isClasses && Object.hasOwn(recording.columns, recording.targetName);
 
 /** Add noise to the target of every row, in standard deviations of the target. */
 function addNoise(amount, normal) {
