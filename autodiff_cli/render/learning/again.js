@@ -46,6 +46,7 @@ function useNetwork({ units, activation }) {
   }
   byId("app").hidden = !isOwn; // it has the steps of the fit
   byId("again-steps").hidden = isOwn;
+  tabs.refresh(); // hidden panels have none
 }
 
 const isNetworkOf = ({ hidden, activation }, units, selected) => !hidden || (units.join() === hidden.join() && selected === activation);
