@@ -19,6 +19,7 @@
     "has the same id twice": new Set(ids).size !== ids.length,
     [`refers to ${references.filter((id) => !ids.includes(id))}`]: references.some((id) => !ids.includes(id)),
     [`has ${stops} tab stops in the drawing`]: all("#stage [data-node]").some(isSeen) && stops !== 1,
+    "has its tab stop elsewhere than the focus": focus.matches("[data-node]") && focus.tabIndex !== 0,
     "has not one tab stop among tabs": tablists.some((list) => [...list.querySelectorAll("[role=tab]")].filter(({ tabIndex }) => tabIndex === 0).length !== 1),
     [`has controls without a name: ${unnamed.map(nameOf)}`]: unnamed.length > 0,
     [`lost the focus: ${nameOf(focus)}`]: window.hadFocus && (focus === document.body || !isSeen(focus) || focus.disabled),

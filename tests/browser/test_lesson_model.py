@@ -124,7 +124,7 @@ class LessonReader(Reader):
         """Take an action, or another one in its place on a page that has no steps, or none that the model knows."""
         if name not in vars(LessonReader) and (self.at_index or not self.model.has_steps):
             name = "do_answer"
-        if self.at_index and name in ("do_answer", "do_hint", "do_link", "do_finish"):
+        if self.at_index and name in ("do_answer", "do_hint", "do_link", "do_finish", "do_doubt"):
             name = "do_go"
         elif name == "do_link" and not self.model.has_steps:
             name = "do_hint"
@@ -185,8 +185,15 @@ class LessonReader(Reader):
             self._hint()
             self.model.check_questions(self.page.evaluate(SHOWN))
 
-    def _hint(self) -> None:
-        model, (k, question) = self.model, self._question()
+    def do_doubt(self) -> None:
+        """Answer correctly, and ask for a hint all the same."""
+        k, question = self._question()
+        if "choices" in question or isinstance(question["answer"], int | float):
+            self._answer(k, True)
+            self._hint(k)
+
+    def _hint(self, at: int | None = None) -> None:
+        model, (k, question) = self.model, self._question(at)
         button = self.page.locator("#lesson-questions > li").nth(k).locator("button").nth(1)
         button.evaluate("(button) => { button.focus(); button.click(); }")
         right = " or ".join(question["choices"][at - 1] for at in question["right"]) if "choices" in question else None

@@ -566,6 +566,24 @@ class Reader:
         self.page.evaluate("(i) => graph.element(i).dispatchEvent(new MouseEvent('click', { bubbles: true }))", i)
         self.model.selected = i
 
+    def do_roam(self) -> None:
+        """Enter the drawing as the Tab key does, and go from node to node with the arrow keys."""
+        script = """([count, key, way]) => {
+          const stop = graph.svg.querySelector("[data-node][tabindex='0']");
+          stop.focus();
+          const from = graph.ids.indexOf(Number(stop.dataset.node));
+          for (let k = 0; k < count; k++) {
+            const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true });
+            document.activeElement.dispatchEvent(event);
+          }
+          const to = Math.max(0, Math.min(from + way * count, graph.ids.length - 1));
+          return [document.activeElement.dataset.node, String(graph.ids[to])];
+        }"""
+        key, way = self.chance.choice([("ArrowDown", 1), ("ArrowUp", -1)])
+        at, wanted = self.page.evaluate(script, [self.chance.randrange(4), key, way])
+        assert at == wanted
+        self.model.selected = int(at)
+
     def do_tap(self) -> None:
         """Tap a node: the line below the drawing has its numbers, as far as they are known."""
         i = self.chance.choice(self.page.evaluate("graph.ids.filter((i) => graph.isInSight(i))"))
