@@ -460,14 +460,13 @@ def fit_page(recording: FitRecording, digits: int | None = None) -> str:
     Raises:
         GraphTooLargeError: if the graph of the loss has too many nodes to draw.
     """
-    style = page_file("learning/learning.css")
     files = ("pictures.js", "network.js", "learning.js", "again.js")
     script = evaluators({key: trace for key, (trace, _) in recording.networks.items()}, "networks")
     script += "\n".join(page_file(f"learning/{file}") for file in files)
     markup = page_file("learning/learning.html").format(verdict=escape(recording.verdict))
     text = safe_label(recording.objective.model.text)
     title = f"learning {escape(formatting.shorten_middle(text, _MAX_MODEL_LENGTH))}"
-    addition = PageAddition(title, markup, style, script, _recording_document(recording))
+    addition = PageAddition(title, markup, page_file("learning/learning.css"), script, _recording_document(recording))
     return to_html(recording.trace, WHOLE_GRAPH, digits, addition=addition)
 
 
@@ -512,6 +511,7 @@ def _recording_document(recording: FitRecording) -> dict[str, Any]:
         "link": link,
         "target": None if target is None else index.get(target),
         "targetName": "" if target is None else safe_label(to_text(target, share=False)),
+        "takesAnyTarget": objective.kind.name != "LIKELIHOOD",  # but counts, or 0 and 1
         "classes": None if classes is None else [str(label) for label in classes],
         "layers": [name for name, kind in layers.items() if kind.kind == "weight"],
     }

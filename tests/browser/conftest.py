@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -56,6 +59,40 @@ def page(shared_page: tuple[Page, list[str]]) -> Iterator[Page]:
     opened.emulate_media(media="null", color_scheme="null", reduced_motion="null")
     yield opened
     leave(opened)
+    assert troubles == []
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """The address of a server, the same for all tests."""
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        missing("the server was not tested; `pip install -e '.[serve]'` brings what it needs")
+    words = [sys.executable, "-m", "autodiff_cli", "serve", "--port", "0", "--no-browser"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().split()[0]
+        server.send_signal(signal.SIGINT)
+
+
+@pytest.fixture
+def served(browser: Browser, address: str) -> Iterator[Page]:
+    """The server's first page. The test fails if anything is reported as an error, or asks another server."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.grant_permissions(["clipboard-read", "clipboard-write"], origin=address)
+    opened = context.new_page()
+    troubles: list[Any] = []
+    refused = "status of 400"  # browsers write down what a server refuses, such as a model with a mistake
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type == "error" and refused not in message.text:
+            troubles.append(message.text)
+
+    opened.on("console", hear)
+    opened.on("pageerror", lambda error: troubles.append(str(error)))
+    opened.on("request", lambda asked: None if asked.url.startswith(address) else troubles.append(asked.url))
+    opened.goto(address)
+    yield opened
+    context.close()
     assert troubles == []
 
 

@@ -21,7 +21,9 @@ from tests.support import run_cli
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-STATE = Path(__file__).with_name("state.js").read_text(encoding="utf-8")
+STATE, CONDITIONS = (
+    Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("state.js", "conditions.js")
+)
 # Formulas with values, and other values that their variables take.
 FORMULAS: dict[str, tuple[str, dict[str, float], list[float]]] = {
     "sum": ("c = v + 1; x*y + sin(x)", {"v": 1, "x": 2, "y": 3}, [-1.25, 0.5, 3, 2]),
@@ -57,8 +59,8 @@ def approx(x: Any) -> Any:
 class Computed:
     """What the command prints for a formula at a point: the JSON document, and the sentences of both passes."""
 
-    def __init__(self, text: str, point: dict[str, float]) -> None:
-        self.words = ["trace", text, *(f"--{name}={value!r}" for name, value in point.items())]
+    def __init__(self, *words: str) -> None:
+        self.words = ["trace", *words]
         self.document = run_cli([*self.words, "--mode", "forward", "--json"]).json
         report = run_cli(self.words)
         self.forward, self.backward = (_steps(report, heading) for heading in ("forward pass", "backward pass"))
@@ -85,15 +87,20 @@ def _steps(report: str, heading: str) -> list[list[str]]:
 
 @functools.cache
 def computed(text: str, *point: tuple[str, float]) -> Computed:
-    return Computed(text, dict(point))
+    return Computed(text, *(f"--{name}={value!r}" for name, value in point))
 
 
 class Model:
-    """The state of the page that a reader's actions lead to, and what it shows."""
+    """The state of the page that a reader's actions lead to, and what it shows.
 
-    def __init__(self, name: str) -> None:
-        self.text, self.point, self.choices = FORMULAS[name]
-        self.point, self.start = {**self.point}, {**self.point}
+    Subclasses are pages that have more than a trace.
+    """
+
+    first_tab = ("Values", "Step")  # in a wide window, and in a narrow one
+    has_room = True  # for numbers beside edges, in a wide window
+
+    def __init__(self, text: str, point: dict[str, float], choices: list[float]) -> None:
+        self.text, self.point, self.choices = text, {**point}, choices
         self.nodes = self.now.document["nodes"]
         self.forward = {step["node"]: k for k, step in enumerate(self.now.document["forward"])}
         self.backward = {step["node"]: k for k, step in enumerate(self.now.document["backward"])}
@@ -110,7 +117,16 @@ class Model:
 
     @property
     def now(self) -> Computed:
-        return computed(self.text, *self.point.items())
+        return self.computed(self.point)
+
+    @property
+    def seeds(self) -> list[str]:
+        """The variables by which forward mode differentiates."""
+        return [*self.point]
+
+    def computed(self, point: dict[str, float]) -> Computed:
+        """What the command prints at a point."""
+        return computed(self.text, *point.items())
 
     @property
     def length(self) -> int:
@@ -206,7 +222,7 @@ class Model:
         assert shown["buttons"]["forward-mode"][2] == str(self.seed is not None).lower()
         assert shown["buttons"]["restart"][1] == (len(self.trail) == 1)
         assert shown["isAmongPanels"] == self.is_narrow
-        assert shown["first"] == ("Step" if self.is_narrow else "Values")
+        assert shown["first"] == self.first_tab[self.is_narrow]
         assert shown["tabs"] == 1
         self._check_sentences(shown)
         self._check_values(shown)
@@ -309,7 +325,7 @@ class Model:
                 assert min(left - stage[0], top - stage[1], stage[2] - right, stage[3] - bottom) > -2
 
     def _check_edges(self, shown: dict[str, Any]) -> None:
-        assert self.is_narrow or any(edge["texts"] for edge in shown["edges"])
+        assert not self.has_room or self.is_narrow or any(edge["texts"] for edge in shown["edges"])
         for edge in shown["edges"]:
             (j, i), contribution = edge["ends"], self.contributions(edge["ends"][1]).get(edge["position"])
             if "folded" in shown["nodes"][str(i)]["classes"]:
@@ -400,7 +416,7 @@ class Model:
             assert shown["changes"] is None
         else:
             self._check_changes(shown["changes"])
-        values = [g(computed(self.text, *point.items()).values[-1]) for point in self.trail]
+        values = [g(self.computed(point).values[-1]) for point in self.trail]
         assert shown["trail"] == (f"output: {' → '.join(values)}" if len(values) > 1 else "")
         assert shown["now"] == [*[False] * (len(shown["now"]) - 1), True][: len(shown["now"])]
         assert len(shown["now"]) in (0, len(values))
@@ -409,14 +425,16 @@ class Model:
         """Check the table of changes: against the command at both points, and its tangents at the first."""
         assert self.slid is not None
         name, start = self.slid
-        before, epsilon = computed(self.text, *start.items()), self.point[name] - start[name]
+        before, epsilon = self.computed(start), self.point[name] - start[name]
         assert changes[0] == f"{name}: ε = {g(epsilon)}"
         for label, change, predicted, _ in changes[1]:
             (i,) = (node["id"] for node in self.nodes if node["label"] == label)
-            rate = float(before.document["tangents"][name][i])
             scale = 1e-13 * (abs(self.now.values[i]) + 1)
             actual = 0 if repr(self.now.values[i]) == repr(before.values[i]) else self.now.values[i] - before.values[i]
             assert float(change) == pytest.approx(actual, rel=1e-5, abs=scale, nan_ok=True)
+            if name not in before.document["tangents"]:  # a column of the data
+                continue
+            rate = float(before.document["tangents"][name][i])
             assert predicted.startswith(f"{g(rate)} × {_factor(epsilon)} = ")
             assert full(predicted) == pytest.approx(rate * epsilon, rel=1e-5, abs=1e-300, nan_ok=True)
 
@@ -451,6 +469,16 @@ class Reader:
     def __init__(self, page: Page, model: Model, chance: random.Random) -> None:
         self.page, self.model, self.chance = page, model, chance
 
+    @property
+    def place(self) -> str:
+        """Where the walk is, for messages."""
+        return f"{self.model.point}, step {self.model.position}"
+
+    def check(self) -> None:
+        """Compare everything that the page shows."""
+        self.model.check(self.page.evaluate(STATE))
+        assert self.page.evaluate(CONDITIONS) == []
+
     def click(self, *names: str) -> None:
         for name in names:
             self.page.evaluate("(id) => { byId(id).focus(); byId(id).click(); }", name)
@@ -466,6 +494,10 @@ class Reader:
         often = [*kinds, "do_step", "do_step", "do_arrow", "do_edit", "do_edit", "do_position"]
         every = [*kinds, *self.chance.choices(often, k=count - len(kinds))]
         return self.chance.sample(every, len(every))
+
+    def take(self, name: str) -> None:
+        """Take an action."""
+        getattr(self, name)()
 
     def do_step(self) -> None:
         way = self.chance.choice([1, 1, -1])
@@ -505,7 +537,8 @@ class Reader:
         shown, output = self.page.evaluate(STATE), self.model.output
         assert shown["status"] == ["The backward pass begins at the output."]
         assert shown["remark"][0].startswith("Why does the backward pass")
-        assert self.page.evaluate("record.text.slice(...record.nodes[record.output].span)") == shown["mark"][0]
+        part = self.page.evaluate("record.text.slice(...(record.nodes[record.output].span ?? [0, 0]))")
+        assert shown["mark"] == ([part] if part else [])
         states = [name for name, node in shown["nodes"].items() if {"known", "current"} & {*node["classes"]}]
         assert states == [str(output)]
         assert {"known", "current"} <= {*shown["nodes"][str(output)]["classes"]}
@@ -532,6 +565,24 @@ class Reader:
         i = self.chance.choice(self.page.evaluate("graph.ids.filter((i) => graph.isInSight(i))"))
         self.page.evaluate("(i) => graph.element(i).dispatchEvent(new MouseEvent('click', { bubbles: true }))", i)
         self.model.selected = i
+
+    def do_roam(self) -> None:
+        """Enter the drawing as the Tab key does, and go from node to node with the arrow keys."""
+        script = """([count, key, way]) => {
+          const stop = graph.svg.querySelector("[data-node][tabindex='0']");
+          stop.focus();
+          const from = graph.ids.indexOf(Number(stop.dataset.node));
+          for (let k = 0; k < count; k++) {
+            const event = new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true });
+            document.activeElement.dispatchEvent(event);
+          }
+          const to = Math.max(0, Math.min(from + way * count, graph.ids.length - 1));
+          return [document.activeElement.dataset.node, String(graph.ids[to])];
+        }"""
+        key, way = self.chance.choice([("ArrowDown", 1), ("ArrowUp", -1)])
+        at, wanted = self.page.evaluate(script, [self.chance.randrange(4), key, way])
+        assert at == wanted
+        self.model.selected = int(at)
 
     def do_tap(self) -> None:
         """Tap a node: the line below the drawing has its numbers, as far as they are known."""
@@ -560,8 +611,8 @@ class Reader:
 
     def do_mode(self) -> None:
         """Begin forward mode with a variable, and perhaps leave it."""
-        seed = self.chance.choice([*self.model.point])
-        self.fill("#seed", str([*self.model.point].index(seed)), "change")
+        seed = self.chance.choice(self.model.seeds)
+        self.fill("#seed", str(self.model.seeds.index(seed)), "change")
         self.model.use_mode(seed)
         if self.chance.random() < 0.5:
             self.do_step()
@@ -618,10 +669,14 @@ class Reader:
         self.page.goto("about:blank")
         self.page.goto(address)
         was = self.model
-        self.model = Model(next(name for name, (text, *_) in FORMULAS.items() if text == was.text))
+        self.model = self.reopened()
         self.model.change(was.point)
         self.model.seed, self.model.is_narrow = was.seed, was.is_narrow
         self.model.go(was.position)
+
+    def reopened(self) -> Model:
+        """The model of the same page when it is opened again."""
+        return type(self.model)(self.model.text, self.model.point, self.model.choices)
 
     def do_descend(self) -> None:
         """Descend a step, and go back to the start."""
@@ -652,6 +707,19 @@ class Reader:
         model.said = f"Back at the start: the output is {g(model.now.values[-1])}."
 
 
+def walk(reader: Reader, count: int) -> None:
+    """Take so many actions; after each, compare everything shown, and check what holds of every page."""
+    reader.check()
+    done: list[str] = []
+    for name in reader.actions(count):
+        done.append(name)
+        try:
+            reader.take(name)
+            reader.check()
+        except AssertionError as error:
+            raise AssertionError(f"after {done[-6:]} at {reader.place}") from error
+
+
 ARRAYS = [
     ["p = softmax(W @ x + b); -log(p[0]) + sum(x^2)", "--W", "[[1, -1], [0, 2]]", "--x", "[1, 0.5]", "--b", "[0, 1]"],
     ["norm(A @ v) + sum(A)*max(v)", "--A", "[[0.5, -3, 2], [4, 1, 0], [7, 7.5, -1]]", "--v", "[1, 2, 1.5]"],
@@ -672,18 +740,7 @@ def test_sentences_about_arrays_are_those_of_the_command(page: Page, words: list
 @pytest.mark.parametrize("name", FORMULAS)
 def test_everything_shown_after_any_actions_is_what_the_command_prints(page: Page, name: str) -> None:
     page.emulate_media(reduced_motion="reduce")
-    _, model = (
-        opened(page, [FORMULAS[name][0], *(f"--{key}={value}" for key, value in FORMULAS[name][1].items())]),
-        Model(name),
-    )
+    text, point, choices = FORMULAS[name]
+    opened(page, [text, *(f"--{key}={value}" for key, value in point.items())])
     page.reload()
-    reader = Reader(page, model, random.Random(name))
-    reader.model.check(page.evaluate(STATE))
-    done: list[str] = []
-    for name_of_action in reader.actions(amount(25, 60, 300)):
-        done.append(name_of_action)
-        getattr(reader, name_of_action)()
-        try:
-            reader.model.check(page.evaluate(STATE))
-        except AssertionError as error:
-            raise AssertionError(f"after {done[-6:]} at {reader.model.point}, step {reader.model.position}") from error
+    walk(Reader(page, Model(text, point, choices), random.Random(name)), amount(25, 60, 300))

@@ -46,6 +46,7 @@ function useNetwork({ units, activation }) {
   }
   byId("app").hidden = !isOwn; // it has the steps of the fit
   byId("again-steps").hidden = isOwn;
+  tabs.refresh(); // hidden panels have none
 }
 
 const isNetworkOf = ({ hidden, activation }, units, selected) => !hidden || (units.join() === hidden.join() && selected === activation);
@@ -62,8 +63,8 @@ function startingParameters(isRandom, normal) {
   return scales.map((scale) => scale * normal());
 }
 
-/** Whether noise can be added to the target: if it is a column of numbers. */
-const hasNoisyTarget = !recording.classes && !isClasses && Object.hasOwn(recording.columns, recording.targetName);
+/** Whether noise can be added to the target: if it is a column of numbers, of which the loss takes any. */
+const hasNoisyTarget = recording.takesAnyTarget && !isClasses && Object.hasOwn(recording.columns, recording.targetName);
 
 /** Add noise to the target of every row, in standard deviations of the target. */
 function addNoise(amount, normal) {
@@ -160,6 +161,8 @@ function showLast() {
   if (isNewNetwork) {
     byId("parameters").tBodies[0].replaceChildren();
     valueCells = valueRows();
+    chainCurves.clear(); // the axes depend on the first epoch and on the noise
+    showDraw();
     isNewNetwork = false;
   }
   setEpoch(recording.epochs.length - 1);

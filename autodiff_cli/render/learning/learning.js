@@ -5,6 +5,7 @@ const LEAST_FRAME = 40;
 const MOST_CURVES = 50; // of a chain, the last ones that stay
 
 const MOST_COLUMNS = 8; // of a vector; a matrix has its own
+const INDICATOR = /^\(`(.*)` == (['"])(.*)\2\)$/s; // a column that is 1 where another one has a label
 const LARGEST_GRID = 64; // numbers of an array that are shown one by one
 
 /** A row of the table for each parameter. */
@@ -36,19 +37,28 @@ function nearest(number) {
   return away.indexOf(Math.min(...away));
 }
 
+/** The row that is typed, whether there is one, and the position on the page of the row that is shown. */
+function rowShown() {
+  const typed = Number(byId("row").value);
+  const isRow = Number.isInteger(typed) && typed >= 1 && typed <= recording.count;
+  return { typed, isRow, selected: nearest(isRow ? typed : 1) };
+}
+
 /** Show an epoch and a row: the pictures, the parameters, and the steps. */
 function showEpoch() {
   const k = Number(byId("epoch").value);
   const parameters = parametersAt(k);
-  const typed = Number(byId("row").value);
-  const isRow = Number.isInteger(typed) && typed >= 1 && typed <= recording.count;
+  const { typed, isRow, selected } = rowShown();
   byId("row").setAttribute("aria-invalid", String(!isRow));
-  const selected = nearest(isRow ? typed : 1);
   const { number, loss } = recording.epochs[k];
   setText(byId("epoch-text"), `epoch ${number}, loss ${brief(loss)}`);
   byId("epoch").setAttribute("aria-valuetext", `epoch ${number}`);
   const row = rowPoints[selected];
-  const cells = Object.entries(row).map(([name, x]) => `${name} = ${name === className() ? recording.classes[x] : brief(x)}`);
+  const cells = Object.entries(row).flatMap(([name, x]) => {
+    const indicator = INDICATOR.exec(name);
+    if (indicator) return x ? [`${indicator[1]} = ${indicator[3]}`] : [];
+    return [`${name} = ${name === className() ? recording.classes[x] : brief(x)}`];
+  });
   const which = recording.rows[selected] === typed ? "" : isRow ? `row ${recording.rows[selected]} is the nearest on this page: ` : `rows are 1 to ${recording.count}; showing row ${recording.rows[selected]}: `;
   setText(byId("row-text"), `${which}${cells.join(", ")}`);
   recording.adjoints = recording.evaluator.run({ ...parameters, ...row }).adjoints;
@@ -65,8 +75,14 @@ function showEpoch() {
     const gradient = gradientOf(name);
     setText(slope, Object.hasOwn(recording.fixed, name) ? "fixed" : `this row's gradient ${gradient === null ? "0" : brief(gradient)}`);
   }
+  drawPictures();
+}
+
+function drawPictures() {
+  const k = Number(byId("epoch").value);
+  const parameters = parametersAt(k);
   drawLoss(k);
-  drawFit(parameters, selected);
+  drawFit(parameters, rowShown().selected);
   drawNetwork(parameters);
 }
 
@@ -79,10 +95,11 @@ const chainCurves = new Map(); // paths by chain and draw
 /** Show a draw of every chain over the data, with the draws before it. */
 function showDraw() {
   const { chains, stride, predictors } = recording;
-  if (!chains) return;
+  const isDrawn = chains !== null && recording.evaluator === evaluator; // another network has no draws
+  for (const id of ["chains", "chains-picture"]) byId(id).hidden = !isDrawn;
+  if (!isDrawn) return;
   const at = Number(byId("draw").value);
-  const typed = Number(byId("row").value);
-  const selected = nearest(typed >= 1 ? typed : 1);
+  const { selected } = rowShown();
   byId("draw-text").textContent = `draw ${at * stride + 1} of each chain`;
   byId("draw").setAttribute("aria-valuetext", `draw ${at * stride + 1}`);
   const shape = (chain, d, tag, attributes) => svgElement(tag, { class: d === at ? "chain now" : "chain", stroke: chainColour(chain), ...attributes });
@@ -125,25 +142,29 @@ function player(prefix, range, show) {
   const [play, pause] = [byId(`${prefix}-play`), byId(`${prefix}-pause`)];
   let playing = 0;
   let frame = 0; // milliseconds that the last one took
+  const enable = (button, other) => {
+    button.disabled = false;
+    disable(other, true, button);
+  };
   const stop = () => {
     clearTimeout(playing);
-    [play.disabled, pause.disabled] = [false, true];
+    enable(play, pause);
   };
   const playOn = () => {
-    if (range.value === range.max) {
-      stop();
-      return;
-    }
     const begun = performance.now();
     const pace = PLAYING / Number(range.max);
     range.value = Math.min(Number(range.max), Number(range.value) + Math.max(1, Math.ceil(frame / pace)));
     show();
+    if (range.value === range.max) {
+      stop();
+      return;
+    }
     frame = performance.now() - begun; // slow pictures are played in longer strides
     playing = setTimeout(playOn, Math.max(LEAST_FRAME, pace) - Math.min(frame, pace));
   };
   play.addEventListener("click", () => {
     if (range.value === range.max) range.value = 0;
-    [play.disabled, pause.disabled] = [true, false];
+    enable(pause, play);
     show();
     playing = setTimeout(playOn, LEAST_FRAME);
   });
@@ -172,14 +193,14 @@ byId("row").addEventListener("input", showAll);
 let drawnIn = pictures.clientWidth;
 new ResizeObserver(([{ target: { clientWidth } }]) => {
   if (Math.abs(clientWidth - drawnIn) < 2 || clientWidth === 0) return;
-  drawnIn = clientWidth;
-  showAll();
+  drawnIn = clientWidth; // values that the reader changed since stay
+  drawPictures();
+  showDraw();
 }).observe(pictures);
 
 setEpoch(0);
 Object.assign(byId("row"), { max: recording.count, value: 1 });
-if (recording.chains && isShown && !recording.classes && !targets.some(Array.isArray)) {
-  for (const id of ["chains", "chains-picture"]) byId(id).hidden = false;
-  byId("draw").max = recording.chains[0].length - 1;
-} else recording.chains = null;
+if (!isShown || recording.classes || targets.some(Array.isArray)) recording.chains = null;
+if (recording.chains) byId("draw").max = recording.chains[0].length - 1;
 showAll();
+restoreState(); // only now there are epochs to go to

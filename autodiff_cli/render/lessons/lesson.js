@@ -28,7 +28,7 @@ record.addition.questions.forEach((question, k) => {
     verdict.className = "verdict";
     setText(verdict, withMath(help[hints++]));
     if (hints === question.hints.length) hint.textContent = "Show the answer";
-    hint.disabled = hints === help.length;
+    disable(hint, hints === help.length, check);
   });
   if (answeredBefore.has(k)) Object.assign(verdict, { className: "verdict right", textContent: "You answered this correctly before." });
   byId("lesson-questions").append(htmlElement("li", [htmlElement("div", withMath(question.question)), form]));

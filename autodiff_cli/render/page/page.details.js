@@ -4,6 +4,7 @@
 function htmlElement(tag, content = "", kind = "") {
   const element = document.createElement(tag);
   if (kind) element.className = kind;
+  if (tag === "input" || tag === "select") element.autocomplete = "off"; // browsers would restore it, but not what follows from it
   element.append(...[content].flat().flatMap((part) => (typeof part === "string" ? typesetText(part) : part)));
   return element;
 }

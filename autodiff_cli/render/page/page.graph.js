@@ -122,6 +122,7 @@ class Graph {
     this.#arrangement = arrangement;
     this.svg = picture(arrangement);
     this.size = this.svg.viewBox.baseVal;
+    const focused = document.activeElement?.closest("#stage [data-node]")?.dataset.node;
     this.stage.replaceChildren(this.svg);
     this.#standsFor = new Map(this.parts.shown.folds.flatMap((members) => members.map((i) => [i, members])));
     const nodes = [...this.svg.querySelectorAll("[data-node]")].map((element) => drawnNode(element, arrangement.places.get(Number(element.dataset.node))));
@@ -130,7 +131,11 @@ class Graph {
     this.travellers = svgElement("g", { class: "travellers" });
     this.svg.append(this.travellers);
     this.overview.use(arrangement);
-    reachable(this.svg.querySelector("[data-node]"));
+    const stop = this.svg.querySelector(`[data-node="${focused}"]`) ?? this.svg.querySelector("[data-node]");
+    reachable(stop);
+    this.isRestoringFocus = true; // which selects no other node
+    if (focused !== undefined) stop.focus({ preventScroll: true });
+    this.isRestoringFocus = false;
   }
 
   /** Show the drawing on a sheet of paper, folded as little as possible; in half of the sheet where it can be read there. */

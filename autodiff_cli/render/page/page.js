@@ -157,6 +157,7 @@ byId("stage").addEventListener("click", (event) => {
   else unfold(event.target);
 });
 byId("stage").addEventListener("focusin", (event) => {
+  if (graph.isRestoringFocus) return;
   selectNodeAt(event.target);
   if (event.target.matches("[data-node]")) reachable(event.target);
 });

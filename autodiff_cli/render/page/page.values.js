@@ -10,7 +10,6 @@ function field(variable) {
   if (isNumber) input.step = "any";
   input.id = `variable-${record.variables.indexOf(variable)}`;
   input.value = inFull(variable.value);
-  input.autocomplete = "off";
   const label = htmlElement("label", math(variable.name));
   label.htmlFor = input.id;
   const slope = htmlElement("span", "", "slope");
@@ -26,7 +25,7 @@ function elementFields(variable, whole) {
   const columns = shape(variable.value).at(-1);
   const cells = places(variable.value).map((at) => {
     const cell = htmlElement("input");
-    Object.assign(cell, { type: "text", inputMode: "decimal", autocomplete: "off", ariaLabel: `${variable.name}[${at.join(", ")}]` });
+    Object.assign(cell, { type: "text", inputMode: "decimal", ariaLabel: `${variable.name}[${at.join(", ")}]` });
     cell.addEventListener("input", () => {
       const value = valueOf(cell.value, 0);
       cell.setAttribute("aria-invalid", String(value === undefined));

@@ -129,7 +129,7 @@ class Descent {
 
   #draw() {
     const elements = this.#elements;
-    byId("restart").disabled = this.#trail.length === 1;
+    disable(byId("restart"), this.#trail.length === 1, byId("descend"));
     const values = this.#trail.map(({ value }) => brief(value));
     const earlier = values.length > LATEST ? "… → " : "";
     setText(byId("trail"), values.length > 1

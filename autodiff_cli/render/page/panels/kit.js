@@ -36,6 +36,12 @@ function tableOf(name, titles, rows) {
   return frame;
 }
 
+/** Enable a button or not; where it has the focus and loses it, another element gets it. */
+function disable(button, isDisabled, other) {
+  if (isDisabled && button === document.activeElement) other.focus();
+  button.disabled = isDisabled;
+}
+
 /** An option of a choice. */
 function option(value, text = value) {
   const element = htmlElement("option", text);

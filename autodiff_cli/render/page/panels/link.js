@@ -1,11 +1,15 @@
 // A link that opens the page at this formula, these values and this step.
 
+/** The fields of the page of a fit that say which epoch, draw and row it shows. */
+const shownOfFit = () => document.querySelectorAll("#epoch, #draw, #row");
+
 /** The state of the page as the fragment of an address. */
 function fragment() {
   const values = JSON.stringify(playback.point, (_, x) => (typeof x === "number" && !Number.isFinite(x) ? inFull(x) : x));
   const state = new URLSearchParams({ formula: record.text, values, step: String(playback.position) });
   if (isInScalars) state.set("view", "scalars");
   if (playback.tangents) state.set("forward", forwardMode.seed.name);
+  for (const { id, value } of shownOfFit()) state.set(id, value);
   return `#${state}`;
 }
 
@@ -16,6 +20,11 @@ function restoreState() {
   if (state.has("formula") && state.get("formula") !== record.text) {
     showStatus(`The link is for another formula, ${state.get("formula")}; nothing was restored.`);
     return;
+  }
+  for (const field of shownOfFit()) {
+    if (!state.has(field.id)) continue;
+    field.value = state.get(field.id);
+    field.dispatchEvent(new Event("input"));
   }
   let values = {};
   try {

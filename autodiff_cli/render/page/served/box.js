@@ -8,7 +8,7 @@
   };
   typed("box").addEventListener("submit", submit);
   typed("typed-formula").addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && !event.shiftKey) submit(event);
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
   });
   for (const button of document.querySelectorAll("[data-formula]")) {
     button.addEventListener("click", () => open(button.dataset.formula, button.dataset.values));

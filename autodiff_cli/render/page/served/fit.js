@@ -3,6 +3,7 @@
   const part = (id) => document.getElementById(id);
   let dropped = null;
   let token = null;
+  let latest = 0; // the number of the last fit: answers to earlier ones are late
 
   const show = (text) => {
     part("report").textContent = text;
@@ -11,6 +12,7 @@
 
   const fit = async (event) => {
     event.preventDefault();
+    const number = ++latest;
     const file = dropped ?? part("file").files[0];
     part("row-form").hidden = true;
     if (!file) {
@@ -23,12 +25,13 @@
     try {
       const response = await fetch(`/fit?${query}`, { method: "POST", body: file });
       const answer = await response.json();
+      if (number !== latest) return;
       show(answer.error ?? `${answer.notes}${answer.report}`);
       token = answer.token ?? null;
       part("row").max = answer.rows ?? 1;
       part("row-form").hidden = token === null;
     } catch (error) {
-      show(`The server cannot be reached (${error.message}).`);
+      if (number === latest) show(`The server cannot be reached (${error.message}).`);
     }
   };
 
