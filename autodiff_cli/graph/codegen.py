@@ -7,6 +7,7 @@ programs. Languages differ only in tables: how each operation is written (`Notat
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
@@ -17,6 +18,7 @@ from autodiff_cli.graph.op import Partial
 from autodiff_cli.graph.tape import topological_order
 
 ATOM_PRECEDENCE = 99  # precedence of a name, a number or a call, which never need brackets
+_OPERAND = re.compile(r"⟨([a-d])(\??) ?(\w*)(\+1)?⟩")
 
 
 class Fragment(NamedTuple):
@@ -88,6 +90,41 @@ def call_notation(name: str, arity: int) -> Notation:
     'sin(x + 1)'
     """
     return Notation((f"{name}(", *[", "] * (arity - 1), ")"), (0,) * arity)
+
+
+def read_notations(
+    tables: Mapping[str, Mapping[str, Sequence[str]]],
+    levels: Mapping[str, int],
+    brackets: tuple[str, str] = ("(", ")"),
+    prefix: str = "",
+) -> dict[str, Notation]:
+    """Return the notations of a language by operation, from the text of each and the name of its precedence.
+
+    Args:
+        tables: texts such as `⟨a SUM⟩ + ⟨b PRODUCT⟩`; those under `conditions` are truth values.
+        levels: the precedence levels of the language by name.
+        brackets: the code around an operand that needs brackets.
+        prefix: the code before the names of library functions, for ⟨m⟩.
+
+    >>> read_notations({"numbers": {"mul": ["⟨a PRODUCT⟩*⟨b PRODUCT+1⟩", "PRODUCT"]}}, {"PRODUCT": 11})["mul"].texts
+    ('', '*', '')
+    """
+    notations: dict[str, Notation] = {}
+    for kind, table in tables.items():
+        for name, (text, *level) in table.items():
+            text = text.replace("⟨m⟩", prefix)
+            operands = _OPERAND.findall(text)
+            order = tuple("abcd".index(letter) for letter, *_ in operands)
+            notations[name] = Notation(
+                tuple(_OPERAND.split(text)[::5]),
+                tuple(levels[least] + bool(more) if least else 0 for _, _, least, more in operands),
+                levels[level[0]] if level else ATOM_PRECEDENCE,
+                kind == "conditions",
+                tuple(k for k, (_, truth, *_) in zip(order, operands, strict=True) if truth),
+                () if order == (*range(len(order)),) else order,
+                brackets,
+            )
+    return notations
 
 
 # The precedence levels of sums, products and signs, and the notations that most languages share.

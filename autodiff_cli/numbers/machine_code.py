@@ -23,51 +23,17 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from autodiff_cli.graph.codegen import Fragment, Notation
+from autodiff_cli.graph.codegen import Fragment, Notation, read_notations
 from autodiff_cli.numbers.floats import CONSTANTS
 from autodiff_cli.numbers.sources import find_definition
 from autodiff_cli.numbers.translation import Block, Library, Statements, Target, TargetFunction, Test
-from autodiff_cli.system import entry_name, load, store
+from autodiff_cli.system import entry_name, load, read_tables, store
 from autodiff_cli.version import __version__
 
+_TABLES = read_tables(__file__, "llvm.toml")
+_NOTATIONS = read_notations(_TABLES, {})
 # Functions of the platform's library, with their numbers of arguments, by the names of operations.
-PLATFORM_FUNCTIONS = {
-    **dict.fromkeys((
-        "sin", "cos", "tan", "asin", "acos", "atan", "cosh", "tanh", "asinh", "acosh", "atanh",
-        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "erf", "erfc",
-    ), 1),
-    **dict.fromkeys(("pow", "atan2"), 2),
-}  # fmt: skip
-_INTRINSICS = {"sqrt": "sqrt", "abs": "fabs", "floor": "floor", "ceil": "ceil"}  # LLVM's, of one number
-_ARITHMETIC = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv", "fmod": "frem"}
-_COMPARISONS = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
-
-
-def _call(symbol: str, count: int) -> Notation:
-    """Return the notation of a call of a function of `count` doubles."""
-    return Notation((f"call double @{symbol}(double ", *[", double "] * (count - 1), ")"), (0,) * count)
-
-
-def _condition(*texts: str, of_conditions: bool = False) -> Notation:
-    """Return the notation of an instruction that returns a truth value."""
-    count = len(texts) - 1
-    return Notation(texts, (0,) * count, is_condition=True, conditions=tuple(range(count)) if of_conditions else ())
-
-
-_NOTATIONS = {
-    **{op: Notation((f"{name} double ", ", ", ""), (0, 0)) for op, name in _ARITHMETIC.items()},
-    **{op: _condition(f"fcmp {name} double ", ", ", "") for op, name in _COMPARISONS.items()},
-    **{op: _call(op, count) for op, count in PLATFORM_FUNCTIONS.items()},
-    **{op: _call(f"llvm.{name}.f64", 1) for op, name in _INTRINSICS.items()},
-    "copysign": _call("llvm.copysign.f64", 2),
-    "platform_pow": _call("pow", 2),
-    "_far_sinh": _call("sinh", 1),  # it only catches exceptions of the platform's function
-    "neg": Notation(("fneg double ", ""), (0,)),
-    "isnan": _condition("fcmp uno double ", ", 0.0"),
-    **{name: _condition(f"{name} i1 ", ", ", "", of_conditions=True) for name in ("and", "or")},
-    "not": _condition("xor i1 ", ", true", of_conditions=True),
-    "where": Notation(("select i1 ", ", double ", ", double ", ""), (0, 0, 0), conditions=(0,)),
-}
+PLATFORM_FUNCTIONS: dict[str, int] = {name: text.count("⟨") for name, (text,) in _TABLES["platform"].items()}
 
 
 def llvm_program(function: Callable[..., float]) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 
-from autodiff_cli.graph.codegen import ATOM_PRECEDENCE, PRODUCT, SIGN, SUM, Fragment, Notation
+from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import infer, topological_order
@@ -19,36 +19,7 @@ from autodiff_cli.system import read_tables
 
 # Source code of functions that exported programs define where a language lacks them, by language and name.
 SOURCE = read_tables(__file__, "snippets.toml")
-_TABLES = read_tables(__file__, "notations.toml")
-_OPERAND = re.compile(r"⟨([a-d])(\??) ?(\w*)(\+1)?⟩")
-
-
-def read_notations(
-    language: str, levels: Mapping[str, int], brackets: tuple[str, str] = ("(", ")"), prefix: str = ""
-) -> dict[str, Notation]:
-    """Return the notations that `notations.toml` has for a language, by operation.
-
-    Args:
-        levels: the precedence levels of the language by name.
-        brackets: the code around an operand that needs brackets.
-        prefix: the code before the names of library functions, for ⟨m⟩.
-    """
-    notations: dict[str, Notation] = {}
-    for kind, table in _TABLES[language].items():
-        for name, (text, *level) in table.items():
-            text = text.replace("⟨m⟩", prefix)
-            operands = _OPERAND.findall(text)
-            order = tuple("abcd".index(letter) for letter, *_ in operands)
-            notations[name] = Notation(
-                tuple(_OPERAND.split(text)[::5]),
-                tuple(levels[least] + bool(more) if least else 0 for _, _, least, more in operands),
-                levels[level[0]] if level else ATOM_PRECEDENCE,
-                kind == "conditions",
-                tuple(k for k, (_, truth, *_) in zip(order, operands, strict=True) if truth),
-                () if order == (*range(len(order)),) else order,
-                brackets,
-            )
-    return notations
+TABLES = read_tables(__file__, "notations.toml")
 
 
 def infix(symbol: str, binding: int) -> Notation:
