@@ -187,12 +187,12 @@ class _FitFiles:
             from autodiff_cli.render.plots import check_plot_path
 
             check_plot_path(self.plot)
-        if draws is not None and not draws.endswith((".csv", ".parquet", ".nc")):
+        if draws is not None and not draws.lower().endswith((".csv", ".parquet", ".nc")):
             raise BadInput(f"--draws takes a FILE that ends in .csv, .parquet or .nc, not `{draws}`")
-        if draws is not None and draws.endswith(".nc") and not all(map(find_spec, ("arviz", "h5netcdf", "h5py"))):
+        if draws is not None and draws[-3:].lower() == ".nc" and not all(map(find_spec, ("arviz", "h5netcdf", "h5py"))):
             words = "--draws FILE.nc needs ArviZ: pip install arviz h5netcdf h5py"
             raise BadInput(f"{words}; FILE.csv and FILE.parquet do not")
-        if output is not None and not has_groups and not output.endswith(ESTIMATE_FORMATS):
+        if output is not None and not has_groups and not output.lower().endswith(ESTIMATE_FORMATS):
             raise BadInput(f"-o takes a FILE that ends in .csv, .tex or .md, not `{output}`; --save saves the model")
         for path in self.paths:
             with errors_as_failure(path):

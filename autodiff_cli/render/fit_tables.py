@@ -77,12 +77,12 @@ def estimates_text(fit: FittedModel, path: str, digits: int | None) -> str:
     <BLANKLINE>
     """
     names = [*fit.parameters, *fit.fixed, *fit.derived]
-    if path.endswith(".csv"):
+    if path.lower().endswith(".csv"):
         rows = [_estimate_row(fit, each, name) for name in names for each in _elements(name, _value_of(fit, name))]
         return csv_text([rows[0], *(row.values() for row in rows)])
     table = estimates_table(fit, [name for name in names if name not in fit.fixed], digits)
     cells = [[column.title for column in table.columns], *table.rows]
-    if path.endswith(".md"):
+    if path.lower().endswith(".md"):
         lines = ["| " + " | ".join(row) + " |" for row in cells]
         return "\n".join([lines[0], "| :--- " + "| ---: " * (len(table.columns) - 1) + "|", *lines[1:], ""])
     lines = [" & ".join(text.translate(_LATEX_ESCAPES) for text in row) + r" \\" for row in cells]

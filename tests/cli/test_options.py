@@ -645,9 +645,7 @@ SUFFIXES = {
 
 
 @pytest.mark.parametrize("line", SUFFIXES)
-def test_a_suffix_in_capital_letters_means_the_same_and_htm_is_html_or_they_are_refused(
-    line: str, tmp_path: Path
-) -> None:
+def test_a_suffix_in_capital_letters_means_the_same_and_htm_is_html_or_refused(line: str, tmp_path: Path) -> None:
     data = tmp_path / "data.csv"
     data.write_text("x,y\n1,2\n2,3.5\n3,4\n4,6\n")
     for suffix in SUFFIXES[line]:
@@ -658,6 +656,7 @@ def test_a_suffix_in_capital_letters_means_the_same_and_htm_is_html_or_they_are_
             words = [str(data) if word == "DATA" else word for word in line.split()]
             result = run_cli([*words, str(path)])
             if result.status == 2:
+                assert ending.lower() == ".htm"
                 assert "end" in result.stderr, ending  # the endings of files that it writes
                 continue
             written.append(path.read_bytes())

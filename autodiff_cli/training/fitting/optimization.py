@@ -337,10 +337,10 @@ class BatchedFit:
         """
         if not self._objective.is_penalised or self._objective.is_generalised_linear:
             return
-        fits, images = self._all_fits, self.theta.copy()
+        fits, images = np.flatnonzero(self.select(lambda end: end.divergence is None)), self.theta.copy()
         for fit in fits.tolist():
             images[fit] = _least_penalised_image(self._batch.objective_of(fit), self.theta[fit])
-        before, after = (self._batch.losses(points, fits) for points in (self.theta, images))
+        before, after = (self._batch.losses(points[fits], fits) for points in (self.theta, images))
         fits = fits[[not search.is_equal_loss(*pair) for pair in zip(before, after, strict=True)]]
         self._fit(fits, images[fits], _BETTER_MINIMUM_NOTE)
 

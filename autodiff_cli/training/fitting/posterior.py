@@ -370,7 +370,7 @@ def save_draws(draws: Mapping[str, Array], path: str) -> None:
     """Write draws to a file, with columns `chain` and `draw` and one for each number: CSV, Parquet, or NetCDF as ArviZ
     reads it. Raises OSError.
     """
-    if path.endswith(".nc"):
+    if path.lower().endswith(".nc"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # ArviZ announces its next version
             arviz: Any = importlib.import_module("arviz")
@@ -381,7 +381,7 @@ def save_draws(draws: Mapping[str, Array], path: str) -> None:
     chains, count, size = numbers.shape
     columns = {"chain": np.repeat(np.arange(chains), count), "draw": np.tile(np.arange(count), chains)}
     columns |= dict(zip(names, numbers.reshape(-1, size).T, strict=True))
-    if path.endswith(".parquet"):
+    if path.lower().endswith(".parquet"):
         from pyarrow import parquet, table
 
         with open_atomic_bytes(path) as file:
