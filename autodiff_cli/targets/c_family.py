@@ -3,13 +3,16 @@ statements."""
 
 from __future__ import annotations
 
-from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Notation, read_notations
+from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Notation
 from autodiff_cli.numbers.floats import CONSTANTS
 from autodiff_cli.numbers.translation import Statements, Target, TargetFunction
-from autodiff_cli.targets.translation import SOURCE, TABLES, arithmetic, expand_small_power, shortest_literal
+from autodiff_cli.targets.translation import SOURCE, expand_small_power, language_notations, shortest_literal
 
 CHOICE, OR, AND, EQUALITY, ORDER = 1, 2, 3, 4, 5
-_LEVELS = {"CHOICE": CHOICE, "OR": OR, "AND": AND, "EQUALITY": EQUALITY, "SUM": SUM, "PRODUCT": PRODUCT, "SIGN": SIGN}
+_LEVELS = {
+    "CHOICE": CHOICE, "OR": OR, "AND": AND, "EQUALITY": EQUALITY, "ORDER": ORDER,
+    "SUM": SUM, "PRODUCT": PRODUCT, "SIGN": SIGN,
+}  # fmt: skip
 AS_NUMBER = Notation(("", " ? 1.0 : 0.0"), (OR,), CHOICE, conditions=(0,))
 
 
@@ -33,7 +36,7 @@ class _CStatements(Statements):
 C_STATEMENTS = _CStatements()
 C = Target(
     name="c",
-    notations=arithmetic(ORDER) | read_notations(TABLES["braces"], _LEVELS) | read_notations(TABLES["c"], _LEVELS),
+    notations=language_notations(_LEVELS, "braces", "c"),
     numbers={"pi": "PI", "tau": "TAU", "e": "E", "inf": "INFINITY", "nan": "NAN"},
     snippets={
         name.upper(): C_STATEMENTS.constant.format(name=name.upper(), number=CONSTANTS[name])
@@ -65,9 +68,7 @@ class _JavascriptStatements(Statements):
 
 JAVASCRIPT = Target(
     name="js",
-    notations=arithmetic(ORDER)
-    | read_notations(TABLES["braces"], _LEVELS, prefix="Math.")
-    | read_notations(TABLES["javascript"], _LEVELS),
+    notations=language_notations(_LEVELS, "braces", "javascript", prefix="Math."),
     numbers={"pi": "Math.PI", "tau": "(2*Math.PI)", "e": "Math.E", "inf": "Infinity", "nan": "NaN"},
     literal=shortest_literal,
     definitions={"pow": expand_small_power},

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from autodiff_cli.graph.codegen import PRODUCT, SUM, Fragment, Notation, read_notations
+from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation
 from autodiff_cli.numbers.translation import Library, Statements, Target
-from autodiff_cli.targets.translation import SOURCE, TABLES, arithmetic, shortest_literal
+from autodiff_cli.targets.translation import SOURCE, language_notations, shortest_literal
 
 RESULT = "returned"
 ORDER, POWER = 4, PRODUCT + 1
-_LEVELS = {"OR": 1, "AND": 2, "NOT": 3, "ORDER": ORDER, "SUM": SUM, "PRODUCT": PRODUCT, "POWER": POWER}
+_LEVELS = {"OR": 1, "AND": 2, "NOT": 3, "ORDER": ORDER, "SUM": SUM, "PRODUCT": PRODUCT, "SIGN": SIGN, "POWER": POWER}
 
 # Functions of C's library that have the names of operations.
 _C_FUNCTIONS = ("expm1", "log1p", "log2", "cbrt")
@@ -65,7 +65,7 @@ def split_declarations(texts: Iterable[str]) -> tuple[list[str], list[str]]:
 
 FORTRAN = Target(
     name="fortran",
-    notations=arithmetic(ORDER) | read_notations(TABLES["fortran"], _LEVELS),
+    notations=language_notations(_LEVELS, "fortran"),
     numbers={"pi": "pi", "tau": "tau", "e": "euler_e", "inf": "inf()", "nan": "nan()"},
     literal=literal,
     as_number=Notation(("merge(1.0_dp, 0.0_dp, ", ")"), (0,), conditions=(0,)),

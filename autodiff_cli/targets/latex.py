@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from autodiff_cli.graph.codegen import Fragment, Notation, read_notations
+from autodiff_cli.graph.codegen import Fragment, Notation
 from autodiff_cli.graph.node import is_representable
 from autodiff_cli.numbers.translation import Library, Target
-from autodiff_cli.targets.translation import TABLES, shortest_literal
+from autodiff_cli.targets.translation import language_notations, shortest_literal
 
 _LEVELS = {"OR": 1, "AND": 2, "NOT": 3, "ORDER": 4, "SUM": 5, "SIGN": 6, "PRODUCT": 7, "POWER": 8}
 SUM, SIGN, PRODUCT, POWER = (_LEVELS[name] for name in ("SUM", "SIGN", "PRODUCT", "POWER"))
 _BRACKETS = (r"\left(", r"\right)")
-NOTATIONS = read_notations(TABLES["latex"], _LEVELS, _BRACKETS)
+NOTATIONS = language_notations(_LEVELS, "latex", brackets=_BRACKETS)
 
 
 def _literal(text: str) -> str:

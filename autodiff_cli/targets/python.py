@@ -15,16 +15,7 @@ from functools import partial
 from textwrap import fill
 from types import MappingProxyType
 
-from autodiff_cli.graph.codegen import (
-    ATOM_PRECEDENCE,
-    PRODUCT,
-    SIGN,
-    SUM,
-    Fragment,
-    Notation,
-    call_notation,
-    read_notations,
-)
+from autodiff_cli.graph.codegen import ATOM_PRECEDENCE, PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import Op
 from autodiff_cli.numbers.float_functions import product_error, sum_error
@@ -36,18 +27,19 @@ from autodiff_cli.ops.arithmetic import abs_, equal, greater, less, min_, mod, n
 from autodiff_cli.ops.elementary import exp
 from autodiff_cli.ops.special import gamma, lgamma
 from autodiff_cli.ops.structural import logsumexp, norm, softmax
-from autodiff_cli.targets.translation import SOURCE, TABLES, arithmetic, expand_small_power, shortest_literal
+from autodiff_cli.targets.translation import SOURCE, expand_small_power, language_notations, shortest_literal
 
 _LEVELS = {
     "CHOICE": 1, "OR": 2, "AND": 3, "NOT": 4, "ORDER": 5, "BIT_OR": 6, "BIT_AND": 7,
     "SUM": SUM, "PRODUCT": PRODUCT, "SIGN": SIGN, "POWER": SIGN + 1, "ATOM": ATOM_PRECEDENCE,
 }  # fmt: skip
-ARITHMETIC = arithmetic(_LEVELS["ORDER"])
+ARITHMETIC = language_notations(_LEVELS)
 _AS_CONDITION = Notation(("", " != 0"), (SUM,), _LEVELS["ORDER"], True)
 PYTHON = Target(
     name="python",
     # division raises an exception for 0
-    notations={op: each for op, each in ARITHMETIC.items() if op != "div"} | read_notations(TABLES["python"], _LEVELS),
+    # division raises an exception for 0
+    notations={op: each for op, each in language_notations(_LEVELS, "python").items() if op != "div"},
     numbers={name: f"math.{name}" for name in ("pi", "tau", "e", "inf", "nan")},
     literal=shortest_literal,
     as_number=Notation(("float(", ")"), (0,)),
@@ -147,12 +139,9 @@ def _array_target(
         module: the name of the library's module.
         sections: the sections of `notations.toml` with its notations, the general ones first.
     """
-    notations = dict(ARITHMETIC)
-    for section in ("arrays", *sections):
-        notations |= read_notations(TABLES[section], _LEVELS, prefix=f"{module}.")
     return Target(
         name=name,
-        notations=notations,
+        notations=language_notations(_LEVELS, "arrays", *sections, prefix=f"{module}."),
         numbers={"tau": f"(2*{module}.pi)", **{each: f"{module}.{each}" for each in ("pi", "e", "inf", "nan")}},
         literal=shortest_literal,
         as_number=Notation((f"{module}.where(", ", 1.0, 0.0)"), (0,)),

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 
-from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation
+from autodiff_cli.graph.codegen import Fragment, Notation, read_notations
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import infer, topological_order
@@ -19,22 +19,19 @@ from autodiff_cli.system import read_tables
 
 # Source code of functions that exported programs define where a language lacks them, by language and name.
 SOURCE = read_tables(__file__, "snippets.toml")
-TABLES = read_tables(__file__, "notations.toml")
+_TABLES = read_tables(__file__, "notations.toml")
 
 
-def infix(symbol: str, binding: int) -> Notation:
-    """Return the notation of a left-associative operator between two operands."""
-    return Notation(("", symbol, ""), (binding, binding + 1), binding)
+def language_notations(
+    levels: Mapping[str, int], *languages: str, brackets: tuple[str, str] = ("(", ")"), prefix: str = ""
+) -> dict[str, Notation]:
+    """Return the notations of some sections of `notations.toml`, after the operators that most languages share.
 
-
-def arithmetic(comparisons: int) -> dict[str, Notation]:
-    """Return the operators that most languages share, given the precedence of comparisons."""
-    symbols = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-    return {
-        "add": infix(" + ", SUM), "sub": infix(" - ", SUM), "mul": infix("*", PRODUCT), "div": infix("/", PRODUCT),
-        "neg": Notation(("-", ""), (SIGN + 1,), SIGN),
-        **{name: Notation(("", f" {it} ", ""), (SUM, SUM), comparisons, True) for name, it in symbols.items()},
-    }  # fmt: skip
+    Args:
+        levels, brackets, prefix: see `read_notations`.
+    """
+    sections = (read_notations(_TABLES[each], levels, brackets, prefix) for each in ("operators", *languages))
+    return {op: notation for section in sections for op, notation in section.items()}
 
 
 def shortest_literal(text: str) -> str:

@@ -102,6 +102,23 @@ def test_the_mode_is_the_best_one(
     assert density(found) > max(density(mode), density(truth)) - 1e-6
 
 
+def test_losses_of_steps_are_comparable() -> None:
+    """The variance of the residuals is that of each step, so the last loss is that of the fit."""
+    weights = GENERATOR.uniform(0.5, 2, len(X))
+    steps: list[Any] = []
+    found = ad.fit(
+        "y ~ a*exp(-b*x)", DECAY, weights=weights, priors={"b": "normal(2, 0.1)", "a": "normal(3, 0.2)"},
+        on_epoch=steps.append,
+    )  # fmt: skip
+    reference = [scipy.stats.norm(3, 0.2), scipy.stats.norm(2, 0.1)]
+    for step in (steps[0], steps[-1]):
+        a, b = step.theta
+        squares = np.sum(weights * (DECAY["y"] - a * np.exp(-b * X)) ** 2) / np.sum(weights)
+        prior = reference[0].logpdf(a) + reference[1].logpdf(b)
+        assert step.loss == pytest.approx(squares * (1 - 2 * prior / len(X)), rel=1e-9)
+    assert steps[-1].loss == pytest.approx(found.loss, rel=1e-6)
+
+
 def test_normal_mean_with_known_variance() -> None:
     fit = ad.fit("y ~ a", NORMAL, sigma=1.0, absolute_sigma=True, priors={"a": "normal(3, 0.1)"})
     precision = 20 + 1 / 0.1**2

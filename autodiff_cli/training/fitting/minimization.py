@@ -429,7 +429,7 @@ def _fit_with_scale(
             break
         scales = scales[is_open]
         batch.set_scales(active, _next_scales(batch.scales[active], scales, gaps, active) if number else scales)
-        report = renumber(on_step, active, epochs_done)
+        report = _with_own_variance(batch, active, renumber(on_step, active, epochs_done))
         remaining = stop.after(int(epochs_done[active].max()))
         near = number > 0  # a slightly different scale moves the minimum little
         ends = fit_smooth_loss(batch.take(active), theta[active], report, remaining, unit, is_near=near)
@@ -437,6 +437,22 @@ def _fit_with_scale(
             outcomes[fit], theta[fit] = end, end.theta
         active = np.array([fit for fit in active.tolist() if outcomes[fit].converged], np.intp)
     return outcomes
+
+
+def _with_own_variance(batch: Batch, active: Fits, on_step: BatchCallback) -> BatchCallback:
+    """Return a callback for losses with priors. They depend on the variance of the residuals, which is that of each
+    step here, not the last estimate.
+    """
+    if not batch.objective.has_priors:
+        return on_step
+
+    def report(some: Fits, numbers: Fits, losses: Array, theta: Array) -> None:
+        fits, priors = active[some], 2 * batch.objective.log_priors(theta)
+        weights = batch.total_weights(fits) * batch.objective.components
+        squares = losses + np.square(batch.scales[fits]) * priors / weights
+        on_step(some, numbers, squares * (1 - priors / batch.weighted_counts[fits]), theta)
+
+    return report
 
 
 def _next_scales(scales: Array, estimates: Array, gaps: Array, fits: Fits) -> Array:

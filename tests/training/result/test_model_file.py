@@ -112,7 +112,7 @@ FITS: list[tuple[str, dict[str, Any]]] = [
 def test_a_loaded_fit_reports_what_the_fit_reported(model: str, options: dict[str, Any], tmp_path: Path) -> None:
     """The summary of a fit lacked the notes on its model, which that of the loaded one had."""
     if "posterior" in options:
-        pytest.importorskip("llvmlite")
+        pytest.importorskip("nutpie", reason="the extra bayes is not installed")
     fit = ad.fit(model, MANY, **options)
     fit.save(tmp_path / "model.json")
     again = ad.load(tmp_path / "model.json")
