@@ -2,7 +2,7 @@
 const browser = [
   "document", "window", "location", "history", "navigator", "localStorage", "performance", "console", "getComputedStyle",
   "matchMedia", "addEventListener", "setTimeout", "clearTimeout", "requestAnimationFrame", "cancelAnimationFrame", "fetch",
-  "ResizeObserver", "IntersectionObserver", "CustomEvent", "DOMPoint", "SVGElement", "URLSearchParams", "structuredClone",
+  "ResizeObserver", "IntersectionObserver", "CustomEvent", "Event", "DOMPoint", "SVGElement", "URLSearchParams", "structuredClone",
   "getSelection", "Range",
 ];
 const errors = [

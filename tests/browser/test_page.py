@@ -260,7 +260,7 @@ def test_find_matches_labels_and_operations(page: Page) -> None:
     assert page.locator(".node.match").count() == 0
 
 
-@pytest.mark.parametrize("width", [640, 1280])
+@pytest.mark.parametrize("width", [640, pytest.param(1280, marks=pytest.mark.slow)])
 def test_find_opens_the_folded_part_of_a_match(page: Page, width: int) -> None:
     resize(page, width, 800)
     opened(page, [CALL, "--S=100", "--K=95", "--r=0.02", "--sigma=0.3", "--T=0.5"])

@@ -737,7 +737,9 @@ def test_sentences_about_arrays_are_those_of_the_command(page: Page, words: list
         assert [*shown["status"], *shown["list"]] == wanted
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.slow) if each in ("shared", "sum") else each for each in FORMULAS]
+)
 def test_everything_shown_after_any_actions_is_what_the_command_prints(page: Page, name: str) -> None:
     page.emulate_media(reduced_motion="reduce")
     text, point, choices = FORMULAS[name]

@@ -68,10 +68,10 @@ def _decay(x: np.ndarray, q: dict[str, float]) -> np.ndarray:
 
 
 @each(
-    ("model", "predict", "rows", "mode", "centres"),
+    ("model", "predict", "rows", "mode", "centres", "sd"),
     [
         # evenly spaced rows also fit frequencies that are lower by whole turns per row
-        ("a*sin(w*x + p)", _wave, np.arange(20.0), {"a": 2.0, "w": 6.9, "p": 0.5}, {"w": 6.92}),
+        ("a*sin(w*x + p)", _wave, np.arange(20.0), {"a": 2.0, "w": 6.9, "p": 0.5}, {"w": 6.92}, 0.02),
         # either peak may come first, and the prior says which does
         (
             "a*exp(-((x - m)/s)^2) + b*exp(-((x - n)/t)^2)",
@@ -79,12 +79,12 @@ def _decay(x: np.ndarray, q: dict[str, float]) -> np.ndarray:
             np.linspace(0, 10, 40),
             {"a": 2.7, "m": 6.7, "s": 0.55, "b": 1.9, "n": 4.2, "t": 1.0},
             {"m": 6.75},
+            0.1,
         ),
         # far from the best curve for the data alone, and a less probable curve is near that one
-        ("a*exp(-k*x) + c", _decay, np.linspace(0, 10, 54), {"a": 2.45, "k": 3.9, "c": 1.69}, {"k": 4.09}),
+        ("a*exp(-k*x) + c", _decay, np.linspace(0, 10, 54), {"a": 2.45, "k": 3.9, "c": 1.69}, {"k": 4.09}, 0.03),
     ],
 )
-@each("sd", [0.02, 0.1])
 def test_the_mode_is_the_best_one(
     model: str, predict: Any, rows: np.ndarray, mode: dict[str, float], centres: dict[str, float], sd: float
 ) -> None:

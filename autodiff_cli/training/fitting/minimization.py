@@ -571,6 +571,12 @@ def project_linear(objective: Objective, points: Array, adjusted: Mask, box: Bou
     return theta[is_usable], remaining[is_usable]
 
 
+def without_priors(batch: Batch) -> Batch:
+    """Return a batch of fits of one objective without its priors, whose sums of squares are evaluated together."""
+    objective = batch.objective.without_penalty()
+    return repeat_objective(objective, batch.count, batch.bounds) if batch.objective.has_priors else batch
+
+
 def with_stick_breaking(objective: Objective) -> Objective:
     """Return the objective with stick-breaking.
 

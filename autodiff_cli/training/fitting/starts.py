@@ -82,8 +82,7 @@ class MultistartSettings(NamedTuple):
     likelihood_draws: int = 500  # random points for a model that is itself minus a log-likelihood
     likelihood_starts: int = 144  # the best of these points, which are improved
     max_likelihood_rows: int = 2000  # rows of the sample on which these points are improved
-    # Epochs of each round, and the number of ends, the best ones, that continue after it.
-    likelihood_rounds: tuple[tuple[int, int], ...] = ((8, 36), (30, 6), (200, 6))
+    likelihood_rounds: tuple[tuple[int, int], ...] = ((8, 36), (30, 6), (200, 6))  # epochs, best ends that continue
     likelihood_searches: int = 4  # the most searches for better minima, each near the end of the last
     max_thorough_fits: int = 100  # fits of a batch that are searched thoroughly; searches of more are quick
     max_sampled_fits: int = 20  # sample of many fits that may be poor, which decides whether all are searched
@@ -101,6 +100,7 @@ class MultistartSettings(NamedTuple):
 
 
 SETTINGS = MultistartSettings()
+_DESCENT = StoppingRule(evaluations=SETTINGS.descent_evaluations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ def _descend(samples: Batch, requests: dict[int, DescentRequest]) -> dict[int, l
     boxes = [(request.box or samples.bounds.select(k), request.points.shape) for k, request in requests.items()]
     ends_of_boxes = ([np.broadcast_to(end, shape) for end in (box.low, box.high)] for box, shape in boxes)
     batch = samples.take(fits, Bounds(*map(np.concatenate, zip(*ends_of_boxes, strict=True))))
-    outcomes = fit_least_squares(batch, points, stop=StoppingRule(evaluations=SETTINGS.descent_evaluations))
+    outcomes = fit_least_squares(minimization.without_priors(batch), points, stop=_DESCENT)
     ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
     if batch.objective.kind is LossKind.LIKELIHOOD or batch.objective.has_priors:
         before, after = (minimization.comparison_losses(batch, each) for each in (points, ends))
@@ -413,10 +413,9 @@ def likelihood_starts(objective: Objective, seed: int, end: Array, components: A
         end: the end of the other fit.
         components: the masks of the parameters of each component, of shape (n, P).
     """
-    generator = np.random.default_rng(seed)
+    generator, chosen = np.random.default_rng(seed), list[Array]()
     free = objective.layout.mask([name for name in objective.parameters if name not in objective.user_starts])
     points = np.tile(objective.start, (SETTINGS.likelihood_draws, 1))
-    chosen = []
     with ignore_float_errors():
         columns = _column_ranges(objective)
         points[:, free] = _sample_values(columns, generator, (len(points), int(np.count_nonzero(free))))
@@ -425,10 +424,10 @@ def likelihood_starts(objective: Objective, seed: int, end: Array, components: A
         _balance_with_partners(objective, points, free, generator)
         _balance_with_partners(objective, near, free, generator, losses - losses.min())
         box = objective.bounds
-        # Ranked apart: points with a parameter of an end without a limit would be the most likely ones.
         is_drawn = generator.random(near.shape) < 0.5
         if len(components):
             is_drawn[::2] = components[generator.integers(len(components), size=len(is_drawn[::2]))]
+        # Ranked apart: points with a parameter of an end without a limit would be the most likely ones.
         for part in (points, np.where(is_drawn, near, end)):
             inside = np.where(free, box.draw_inside(part, generator), box.clip(part))
             losses = repeat_objective(objective, len(part)).losses(inside, np.arange(len(part)))
@@ -468,6 +467,7 @@ class Multistart:
             passes = min(scanned, effort.scan_work // self._sample.rows)
             kernels = self._sample.kernels.compiled_for(self._sample.rows, passes, objective.threads)
             self._sample = copy_with(self._sample, kernels=kernels)
+        self._squares = self._sample.without_penalty() if self._sample.has_priors else self._sample
 
     @cached_property
     def _terms(self) -> list[tuple[list[int], list[int]]]:
@@ -648,7 +648,7 @@ class Multistart:
 
         The parts grow from few points to many, since the best of many points lie close together, often in one valley.
         """
-        every = repeat_objective(self._sample, len(drawn), self._box)
+        every = repeat_objective(self._squares, len(drawn), self._box)
         points, remaining = project_linear_each(every, np.arange(len(drawn)), drawn, adjusted)
         remaining = self._with_priors(points, remaining)
         best = minimization.best_of_parts(remaining, self._effort.descents)
@@ -756,7 +756,7 @@ class Multistart:
         chosen = [*columns, points.shape[1]]
         for part in block_slices(len(points), max(1, BATCH.rows // self._sample.rows)):
             count = part.stop - part.start
-            batch = repeat_objective(self._sample, count, self._box)
+            batch = repeat_objective(self._squares, count, self._box)
             matrices = batch.residual_matrices(points[part], np.arange(count))[:, :, chosen]
             grams = np.swapaxes(matrices, 1, 2) @ matrices
             grams[~np.isfinite(grams).all(axis=(1, 2))] = np.nan
@@ -769,7 +769,7 @@ class Multistart:
         return self._with_priors(points, np.where(np.isfinite(sums), np.maximum(sums, 0.0), np.inf))
 
     def _project(self, points: Array, adjusted: Mask) -> tuple[Array, Array]:
-        theta, remaining = minimization.project_linear(self._sample, points, adjusted, self._box)
+        theta, remaining = minimization.project_linear(self._squares, points, adjusted, self._box)
         return theta, self._with_priors(theta, remaining)
 
     def _with_priors(self, points: Array, sums: Array) -> Array:
