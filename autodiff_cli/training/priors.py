@@ -12,8 +12,6 @@ from functools import reduce
 from operator import add
 from typing import NamedTuple
 
-import numpy as np
-
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.op import ZERO
 from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
@@ -24,6 +22,8 @@ from autodiff_cli.ops.structural import sum_
 from autodiff_cli.options import OptionError, unknown_choice
 
 _LIKELY = 6.0  # standard deviations on both sides of the centre that have nearly all of a density
+_EDGE = 0.01  # distance from an end of the support, relative to that of the centre, where densities are not infinite
+_LARGEST_EXPONENT = 700.0  # of a number that a float represents
 
 
 class Prior(NamedTuple):
@@ -54,17 +54,25 @@ class Prior(NamedTuple):
 
     @property
     def likely_range(self) -> tuple[float, float]:
-        """The range that has nearly all of its density; its support if its arguments are not numbers."""
+        """The range that has nearly all of its density; its support if its arguments are not numbers.
+
+        It begins at a small distance from the ends of the support, where densities such as `gamma(0.1, 0.1)` are
+        infinite.
+        """
         numbers, (low, high) = [_number(node) for node in self.arguments], self.support
+        if None in numbers:
+            return self.support
         known = {name: number for name, number in zip(self.distribution.arguments, numbers, strict=True) if number}
         centre, spread = known.get("mu", 0.0), known.get("sigma", math.inf)
         if "rate" in known:  # of a gamma or an exponential distribution
             centre, spread = known.get("shape", 1.0) / known["rate"], known.get("shape", 1.0) ** 0.5 / known["rate"]
-        if None in numbers:
-            return self.support
-        ends = np.array([centre - _LIKELY * spread, centre + _LIKELY * spread])
-        first, last = np.exp(ends) if self.text.startswith("lognormal") else ends
-        return max(low, float(first)), min(high, float(last))
+        if math.isfinite(high):  # of a beta or a uniform distribution
+            centre = known["a"] / (known["a"] + known["b"]) if "a" in known else low / 2 + high / 2
+        first, last = centre - _LIKELY * spread, centre + _LIKELY * spread
+        if self.distribution is LOG_DENSITIES["lognormal"]:
+            first, centre, last = (math.exp(min(end, _LARGEST_EXPONENT)) for end in (first, centre, last))
+        first = max(first, low + _EDGE * (centre - low)) if math.isfinite(low) else first
+        return first, min(last, high - _EDGE * (high - centre)) if math.isfinite(high) else last
 
     def argument(self, name: str) -> str:
         """Return the text of the argument with this name; empty if its distribution has none."""

@@ -102,6 +102,15 @@ def test_the_mode_is_the_best_one(
     assert density(found) > max(density(mode), density(truth)) - 1e-6
 
 
+@each("prior", ["gamma(0.1, 0.1)", "gamma(0.5, 1)", "lognormal(0, 10)", "lognormal(0, 300)"])
+def test_an_infinite_density_at_0_is_no_mode(prior: str) -> None:
+    """These priors say little, except at 0: there is hardly any probability, but the density is infinite or huge."""
+    target = DECAY["y"] + np.random.default_rng(0).normal(0, 0.3, len(X))
+    plain, found = (ad.fit("y ~ a*exp(-b*x)", {"x": X, "y": target}, priors=p) for p in (None, {"a": prior}))
+    assert found.converged
+    assert found.parameters["a"] == pytest.approx(plain.parameters["a"], rel=0.1)
+
+
 def test_losses_of_steps_are_comparable() -> None:
     """The variance of the residuals is that of each step, so the last loss is that of the fit."""
     weights = GENERATOR.uniform(0.5, 2, len(X))

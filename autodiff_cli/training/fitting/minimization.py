@@ -23,7 +23,7 @@ from autodiff_cli.graph.node import Node, as_node
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.symmetries import Sinusoids
-from autodiff_cli.training.losses import L1_FACTOR, LOSSES, LossKind
+from autodiff_cli.training.losses import L1_FACTOR, LOSSES, PRIOR_FACTOR, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
@@ -294,7 +294,7 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
     objective, every = batch.objective, np.arange(len(theta))
     if objective.is_scale_estimated and objective.has_priors:
         # The variance that maximises the posterior density, times exp(-2/n·log prior).
-        factors = np.exp(-2 / batch.weighted_counts * objective.log_priors(theta))
+        factors = np.exp(-2 / batch.weighted_counts * objective.prior_ranks(theta))
         losses = np.square(estimated_scales(batch, theta, every)) * factors
     elif objective.kind is LossKind.ROBUST and objective.is_scale_estimated:
         losses = np.square(estimated_scales(batch, theta, every))
@@ -302,6 +302,10 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
         losses = np.array([_loss_at_best_theta(batch.objective_of(fit), theta[fit]) for fit in every.tolist()])
     else:
         losses = batch.losses(theta, every)
+        if objective.has_priors:
+            unit = objective.scale**2 if objective.kind is LossKind.SQUARES else 1.0
+            excess = objective.log_priors(theta) - objective.prior_ranks(theta)
+            losses += objective.settings[PRIOR_FACTOR] * unit * excess
     return np.where(np.isfinite(losses), losses, np.inf)
 
 

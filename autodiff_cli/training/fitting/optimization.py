@@ -274,7 +274,7 @@ class BatchedFit:
             unchecked = np.flatnonzero((is_inexact & ~(poor | doubtful) | is_broken) & is_defined)
             self._restart_sample_first(unchecked, self.theta, search.Multistart.points_of_other_valleys)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
-        if _has_alternative_minima(objective):
+        if symmetries.Sinusoids(objective).frequencies or search.exponents_of(objective) or objective.has_kinks:
             for strategy in _OTHER_MINIMA:
                 self.restart(np.flatnonzero(is_defined & is_inexact), self.theta, strategy)
 
@@ -452,14 +452,10 @@ def _least_penalised_image(objective: Objective, theta: Array) -> Array:
         canonical = symmetries.canonical_parameters(plain, theta)[0]
         points = np.vstack((canonical, symmetries.exchanged_terms(plain, theta)))
         losses, least = np.array([*map(objective.value, points)]), objective.value(theta)
-        is_better = [not search.is_equal_loss(least, loss) for loss in losses] & objective.bounds.contains(points)
+        is_better = objective.bounds.contains(points) & (losses < least)
+        is_better &= [not search.is_equal_loss(least, loss) for loss in losses]
         points = points[is_better][np.argsort(losses[is_better])]
     return theta
-
-
-def _has_alternative_minima(objective: Objective) -> bool:
-    """Whether the model has frequencies, exponents or kinks, so that a good fit may not be at the best minimum."""
-    return bool(symmetries.Sinusoids(objective).frequencies or search.exponents_of(objective)) or objective.has_kinks
 
 
 def _is_suspect(statistics: ComputedStatistics, loss: str) -> bool:
@@ -709,14 +705,6 @@ def optimize_multistart(method: str, objective: Objective, options: FitOptions, 
     return best.outcome
 
 
-def _warm_starts(batch: Batch, starts: Array) -> Array:
-    """Return starting points improved by steps of least squares, for any loss; points where it fails unchanged."""
-    if not batch.objective.has_residuals or starts.shape[1] > MAX_COVARIANCE_SIZE:
-        return starts
-    outcomes = fit_least_squares(batch, starts, stop=StoppingRule(evaluations=search.SETTINGS.descent_evaluations))
-    return np.array([end.theta for end in outcomes])
-
-
 def _screen_starts(
     method: str, objective: Objective, starts: Array, options: FitOptions, progress: Progress
 ) -> tuple[Array, list[float], Array]:
@@ -727,8 +715,9 @@ def _screen_starts(
         the end. For other methods than `lm`, least squares improve all starting points but the first.
     """
     batch = repeat_objective(objective, len(starts))
-    if method != "lm":
-        starts = np.vstack((starts[:1], _warm_starts(batch, starts)[1:]))
+    if method != "lm" and objective.has_residuals and starts.shape[1] <= MAX_COVARIANCE_SIZE:
+        stop = StoppingRule(evaluations=search.SETTINGS.descent_evaluations)
+        starts = np.vstack((starts[:1], [end.theta for end in fit_least_squares(batch, starts, stop=stop)[1:]]))
     tolerance = RESTARTS.screening_tolerance if options.tolerance is None else options.tolerance
     best = Epoch(0, math.inf, objective.start)
 

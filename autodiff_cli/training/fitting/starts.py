@@ -776,7 +776,7 @@ class Multistart:
         """Return sums of squares at points as they rank with the priors; see `comparison_losses`."""
         if not self._sample.has_priors:
             return sums
-        return np.asarray(sums * np.exp(-2 / self._sample.weighted_rows * self._sample.log_priors(points)))
+        return np.asarray(sums * np.exp(-2 / self._sample.weighted_rows * self._sample.prior_ranks(points)))
 
 
 def _lowest_valleys(losses: Array) -> NDArray[np.intp]:

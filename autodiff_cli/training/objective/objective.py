@@ -567,6 +567,16 @@ class Objective(ModelOverRows):
         kernel.write(kernel.prepare(self.fixed), columns, values)
         return np.asarray(values[0])
 
+    def prior_ranks(self, points: Array) -> Array:
+        """Return the log-densities of the priors as points are compared by them: at most those at the nearest likely
+        point, since densities that are infinite at an end of their support have no probability there.
+
+        >>> Objective("y ~ a", {"y": [1, 2]}).prior_ranks(np.ones((2, 1))).tolist()
+        [-0.0, -0.0]
+        """
+        likely = self.likely_box(self.bounds).clip(points)
+        return np.minimum(self.log_priors(points), self.log_priors(likely))
+
     def without_penalty(self) -> Self:
         """Return the objective without its penalties.
 
