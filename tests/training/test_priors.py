@@ -113,7 +113,7 @@ def test_an_infinite_density_at_0_is_no_mode(prior: str) -> None:
 
 def test_losses_of_steps_are_comparable() -> None:
     """The variance of the residuals is that of each step, so the last loss is that of the fit."""
-    weights = GENERATOR.uniform(0.5, 2, len(X))
+    weights = np.random.default_rng(1).uniform(0.5, 2, len(X))
     steps: list[Any] = []
     found = ad.fit(
         "y ~ a*exp(-b*x)", DECAY, weights=weights, priors={"b": "normal(2, 0.1)", "a": "normal(3, 0.2)"},
