@@ -8,11 +8,9 @@ from autodiff_cli.numbers.floats import CONSTANTS
 from autodiff_cli.numbers.translation import Statements, Target, TargetFunction
 from autodiff_cli.targets.translation import SOURCE, expand_small_power, language_notations, shortest_literal
 
-CHOICE, OR, AND, EQUALITY, ORDER = 1, 2, 3, 4, 5
-_LEVELS = {
-    "CHOICE": CHOICE, "OR": OR, "AND": AND, "EQUALITY": EQUALITY, "ORDER": ORDER,
-    "SUM": SUM, "PRODUCT": PRODUCT, "SIGN": SIGN,
-}  # fmt: skip
+CHOICE, OR, EQUALITY = 1, 2, 4
+_LEVELS = {"CHOICE": CHOICE, "OR": OR, "AND": 3, "EQUALITY": EQUALITY, "ORDER": 5}
+_LEVELS |= {"SUM": SUM, "PRODUCT": PRODUCT, "SIGN": SIGN}
 AS_NUMBER = Notation(("", " ? 1.0 : 0.0"), (OR,), CHOICE, conditions=(0,))
 
 

@@ -447,13 +447,13 @@ def _with_own_variance(batch: Batch, active: Fits, on_step: BatchCallback) -> Ba
     """Return a callback for losses with priors. They depend on the variance of the residuals, which is that of each
     step here, not the last estimate.
     """
-    if not batch.objective.has_priors:
+    objective = batch.objective
+    if not objective.has_priors:
         return on_step
 
     def report(some: Fits, numbers: Fits, losses: Array, theta: Array) -> None:
-        fits, priors = active[some], 2 * batch.objective.log_priors(theta)
-        weights = batch.total_weights(fits) * batch.objective.components
-        squares = losses + np.square(batch.scales[fits]) * priors / weights
+        fits, priors = active[some], 2 * objective.log_priors(theta)
+        squares = losses + np.square(batch.scales[fits]) * priors / batch.total_weights(fits) / objective.components
         on_step(some, numbers, squares * (1 - priors / batch.weighted_counts[fits]), theta)
 
     return report
@@ -692,10 +692,11 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
     is_mixture = has_several_minima(objective) and objective.rows > MINIMIZATION.few_rows_per_parameter * len(theta)
 
     def is_flat(point: Array) -> bool:
+        if not objective.bounds.contains(point):
+            return False
         value = objective.value(point)
-        rounding = abs(objective.value(point * (1 + MINIMIZATION.rounding_probe)) - value)
-        highest = loss + MINIMIZATION.likelihood_tolerance / objective.total_weight + rounding
-        return bool(objective.bounds.contains(point)) and value < highest
+        rise = value - loss - MINIMIZATION.likelihood_tolerance / objective.total_weight
+        return rise < 0 or rise < abs(objective.value(point * (1 + MINIMIZATION.rounding_probe)) - value)
 
     if not objective.value_and_grad(theta)[1].any() and not objective.hessian(theta).any():
         return "it is flat here: no parameter changes it"

@@ -268,8 +268,8 @@ class BatchedFit:
         self._restart_sample_first(np.flatnonzero(doubtful), self._origin)
         is_defined = self.select(lambda end: end.divergence is None)
         is_inexact = ~(self._r_squared() > RESTARTS.perfect_r_squared)
-        has_norm = objective.is_penalised and not objective.has_priors
-        if not (objective.is_generalised_linear or objective.is_linear or has_norm):
+        has_penalty = objective.is_penalised and not objective.has_priors
+        if not (objective.is_generalised_linear or objective.is_linear or has_penalty):
             is_broken = curve_warnings(self._batch, self.theta, self._all_fits) != ""
             unchecked = np.flatnonzero((is_inexact & ~(poor | doubtful) | is_broken) & is_defined)
             self._restart_sample_first(unchecked, self.theta, search.Multistart.points_of_other_valleys)
@@ -508,7 +508,7 @@ def _describe_alternatives(objective: Objective, ends: Array) -> tuple[list[str]
     rows = [objective.evaluate_rows(objective.kernels.row_loss, end) for end in ends]
     gains = minimization.likelihood_gains(ObjectiveBatch([objective]), losses, losses[0])
     dispersion, notes = search.dispersion_of(objective, ends[0]), list[str]()
-    is_other = [np.abs(each - rows[0]).sum() > RESTARTS.equal_curve_tolerance * np.abs(rows[0]).sum() for each in rows]
+    is_other = [_are_other_curves(each, rows[0]) for each in rows]
     for k in (k for k in np.argsort(losses) if is_other[k] and gains[k] < MINIMIZATION.exclusion * dispersion):
         if broken := curve_warning(objective, ends[k]):
             if gains[k] < -MINIMIZATION.clear_gain and not curve_warning(objective, ends[0]):
@@ -578,12 +578,17 @@ def _random_minima(sample: Objective, theta: Array, seed: int, components: Array
     return points
 
 
+def _are_other_curves(losses: Array, others: Array) -> bool:
+    """Whether the losses of all rows at two points differ by more than rounding, as those of two curves do."""
+    return bool(np.abs(losses - others).sum() > RESTARTS.equal_curve_tolerance * np.abs(others).sum())
+
+
 def _distinct_curves(objective: Objective, points: Iterable[Array]) -> Iterator[Array]:
     """Yield the points whose losses of rows differ from those of all points before, such as another minimum has."""
     curves = list[Array]()
     for point in points:
         curve = objective.evaluate_rows(objective.kernels.row_loss, point)
-        if all(np.abs(curve - each).sum() > RESTARTS.equal_curve_tolerance * np.abs(each).sum() for each in curves):
+        if all(_are_other_curves(curve, each) for each in curves):
             curves.append(curve)
             yield point
 

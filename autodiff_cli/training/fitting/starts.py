@@ -454,9 +454,8 @@ class Multistart:
     def __init__(
         self, objective: Objective, start: Array, free: Mask, seed: int, box: Bounds, effort: Effort = SETTINGS.thorough
     ) -> None:
-        self._objective, self._start, self._generator = objective, start, np.random.default_rng(seed)
+        self._objective, self._start, self._box, self._generator = objective, start, box, np.random.default_rng(seed)
         self._boxes = (objective.likely_box(box), box) if objective.has_priors else (box,)
-        self._box = box
         self._free, self._effort = free, effort
         self._sample, self._sinusoids = subsample(objective, SETTINGS.max_sample_rows), Sinusoids(objective)
         self.linear = linear_mask(objective, free)

@@ -175,6 +175,8 @@ class PreparedObjective:
         for name, value in start_values.items():
             _check_start(name, value, limits.get(name, (-np.inf, np.inf)), "its bounds,")
         self.user_starts = frozenset(start_values)
+        ranges = {name: prior.likely_range for name, prior in priors.items() if name in layout.slices}
+        self._likely_ranges = bounds_box(layout.slices, layout.size, ranges)
         theta = layout.flatten([values[name] for name in layout.names])
         is_given = layout.mask([name for name in layout.names if name in start_values])
         self.start = np.where(is_given, theta, self.likely_box(self.bounds).move_inside(theta))
@@ -198,9 +200,7 @@ class PreparedObjective:
 
     def likely_box(self, box: Bounds) -> Bounds:
         """Return bounds that are narrowed to the likely ranges of the parameters with priors."""
-        ranges = {name: prior.likely_range for name, prior in self.priors.items() if name in self.layout.slices}
-        likely = bounds_box(self.layout.slices, self.layout.size, ranges)
-        return Bounds(box.clip(likely.low), box.clip(likely.high))
+        return Bounds(box.clip(self._likely_ranges.low), box.clip(self._likely_ranges.high))
 
     @property
     def scalar_parameters(self) -> list[str]:
