@@ -89,6 +89,14 @@ def settle(page: Page) -> None:
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(null))))")
 
 
+def wait_for_layout(page: Page) -> None:
+    """Wait until the page has been laid out once more: what listens to its width or medium has then been called.
+
+    Unlike ``settle``, this works with a clock that stands still.
+    """
+    page.evaluate("() => new Promise((done) => new ResizeObserver(() => done(null)).observe(document.body))")
+
+
 def wait_for(page: Page, selector: str, count: int) -> None:
     """Wait until there are so many such elements; Playwright's own way of asking is evaluated text, which the page's
     policy forbids."""

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from tests.browser.support import resize, wait_until
+from tests.browser.support import resize, wait_for_layout, wait_until
 from tests.browser.test_page_model import CONDITIONS, Computed, Model, Reader, g, walk
 from tests.each import amount
 from tests.support import run_cli
@@ -768,6 +768,7 @@ class FitReader(Reader):
         self.page.emulate_media(color_scheme=self.chance.choice(["light", "dark"]), reduced_motion="reduce")
         resize(self.page, width, height)
         wait_until(self.page, f"innerWidth === {width}")
+        wait_for_layout(self.page)
         self.page.clock.run_for(200)
         self.model.is_narrow = self.page.evaluate("narrow.matches")
 
@@ -777,8 +778,10 @@ class FitReader(Reader):
     def do_print(self) -> None:
         if self.has_steps and not self.learned.is_other:
             self.page.emulate_media(media="print", reduced_motion="reduce")
+            wait_for_layout(self.page)
             assert self.page.evaluate("[playback.position === playback.length, byId('table').open]") == [True, True]
             self.page.emulate_media(media="null", reduced_motion="reduce")
+            wait_for_layout(self.page)
             self.page.evaluate("window.hadFocus = false")  # on paper there are no buttons
             self.model.go(self.model.position)
             if not self.model.position:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.support import opened, resize
+from tests.browser.support import opened, resize, settle
 from tests.browser.test_page_values import is_about_an_operation, of_operation
 from tests.each import amount
 from tests.support import run_cli
@@ -661,7 +661,7 @@ class Reader:
     def do_resize(self) -> None:
         self.model.is_narrow = not self.model.is_narrow
         resize(self.page, *((390, 844) if self.model.is_narrow else (1280, 800)))
-        self.page.evaluate("new Promise((done) => setTimeout(done, 60))")
+        settle(self.page)
 
     def do_link(self) -> None:
         """Open the link to this state in a page that was just opened."""
