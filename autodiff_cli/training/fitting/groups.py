@@ -173,7 +173,7 @@ _GROUP_RESTRICTIONS = (
 
 
 # The options that a batch of fits does not support.
-_SINGLE_OPTIONS = {"x_sigma", "epochs", "starts", "validation", "diagnosis", "plot", "priors", "posterior"}
+_SINGLE_OPTIONS = {"x_sigma", "epochs", "starts", "validation", "diagnosis", "plot", "posterior"}
 
 
 def _can_batch(objective: Objective, method: str, options: FitOptions, sizes: NDArray[np.intp]) -> bool:

@@ -23,7 +23,7 @@ from autodiff_cli.graph.node import Node, as_node
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.symmetries import Sinusoids
-from autodiff_cli.training.losses import L1_FACTOR, LOSSES, PRIOR_FACTOR, LossKind
+from autodiff_cli.training.losses import L1_FACTOR, LOSSES, LossKind
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,
@@ -268,14 +268,15 @@ def _fit_penalised_squares(batch: Batch, start: Array, on_step: BatchCallback, s
 
 
 def estimated_scales(batch: Batch, theta: Array, fits: Fits) -> Array:
-    """Return the robust standard deviation of the residuals of some fits, or theta of negative binomial counts; see
-    `robust_scale` and `estimate_theta`.
+    """Return the standard deviation of the residuals of some fits, which is robust unless there are priors, or theta of
+    negative binomial counts; see `robust_scale` and `estimate_theta`.
     """
+    if batch.objective.has_priors:
+        sums = batch.without_penalty().losses(theta, fits) * batch.total_weights(fits) * batch.objective.components
+        return np.asarray(np.sqrt(sums / batch.weighted_counts[fits]))
     if isinstance(batch, GroupBatch):
         return MAD_TO_STD * batch.median_magnitudes(theta, fits)
     estimate = estimate_theta if batch.objectives[0].has_theta else robust_scale
-    if batch.objective.has_priors:
-        estimate = root_mean_square
     return np.array([estimate(batch.objectives[fit], point) for fit, point in zip(fits.tolist(), theta, strict=True)])
 
 
@@ -303,9 +304,9 @@ def comparison_losses(batch: Batch, theta: Array) -> Array:
     else:
         losses = batch.losses(theta, every)
         if objective.has_priors:
-            unit = objective.scale**2 if objective.kind is LossKind.SQUARES else 1.0
+            unit = 2 * np.square(batch.scales) if objective.kind is LossKind.SQUARES else 1.0
             excess = objective.log_priors(theta) - objective.prior_ranks(theta)
-            losses += objective.settings[PRIOR_FACTOR] * unit * excess
+            losses = losses + unit * excess / batch.total_weights(every) / objective.components
     return np.where(np.isfinite(losses), losses, np.inf)
 
 
@@ -573,12 +574,6 @@ def project_linear(objective: Objective, points: Array, adjusted: Mask, box: Bou
     theta, remaining = project_linear_each(repeat_objective(objective, len(points), box), every, points, adjusted)
     is_usable = np.isfinite(remaining)
     return theta[is_usable], remaining[is_usable]
-
-
-def without_priors(batch: Batch) -> Batch:
-    """Return a batch of fits of one objective without its priors, whose sums of squares are evaluated together."""
-    objective = batch.objective.without_penalty()
-    return repeat_objective(objective, batch.count, batch.bounds) if batch.objective.has_priors else batch
 
 
 def with_stick_breaking(objective: Objective) -> Objective:

@@ -239,7 +239,7 @@ def _descend(samples: Batch, requests: dict[int, DescentRequest]) -> dict[int, l
     boxes = [(request.box or samples.bounds.select(k), request.points.shape) for k, request in requests.items()]
     ends_of_boxes = ([np.broadcast_to(end, shape) for end in (box.low, box.high)] for box, shape in boxes)
     batch = samples.take(fits, Bounds(*map(np.concatenate, zip(*ends_of_boxes, strict=True))))
-    outcomes = fit_least_squares(minimization.without_priors(batch), points, stop=_DESCENT)
+    outcomes = fit_least_squares(batch, points, stop=_DESCENT)
     ends = np.array([end.theta for end in outcomes]).reshape(points.shape)
     if batch.objective.kind is LossKind.LIKELIHOOD or batch.objective.has_priors:
         before, after = (minimization.comparison_losses(batch, each) for each in (points, ends))
@@ -466,7 +466,6 @@ class Multistart:
             passes = min(scanned, effort.scan_work // self._sample.rows)
             kernels = self._sample.kernels.compiled_for(self._sample.rows, passes, objective.threads)
             self._sample = copy_with(self._sample, kernels=kernels)
-        self._squares = self._sample.without_penalty() if self._sample.has_priors else self._sample
 
     @cached_property
     def _terms(self) -> list[tuple[list[int], list[int]]]:
@@ -647,7 +646,7 @@ class Multistart:
 
         The parts grow from few points to many, since the best of many points lie close together, often in one valley.
         """
-        every = repeat_objective(self._squares, len(drawn), self._box)
+        every = repeat_objective(self._sample, len(drawn), self._box)
         points, remaining = project_linear_each(every, np.arange(len(drawn)), drawn, adjusted)
         remaining = self._with_priors(points, remaining)
         best = minimization.best_of_parts(remaining, self._effort.descents)
@@ -755,7 +754,7 @@ class Multistart:
         chosen = [*columns, points.shape[1]]
         for part in block_slices(len(points), max(1, BATCH.rows // self._sample.rows)):
             count = part.stop - part.start
-            batch = repeat_objective(self._squares, count, self._box)
+            batch = repeat_objective(self._sample, count, self._box)
             matrices = batch.residual_matrices(points[part], np.arange(count))[:, :, chosen]
             grams = np.swapaxes(matrices, 1, 2) @ matrices
             grams[~np.isfinite(grams).all(axis=(1, 2))] = np.nan
@@ -768,7 +767,7 @@ class Multistart:
         return self._with_priors(points, np.where(np.isfinite(sums), np.maximum(sums, 0.0), np.inf))
 
     def _project(self, points: Array, adjusted: Mask) -> tuple[Array, Array]:
-        theta, remaining = minimization.project_linear(self._squares, points, adjusted, self._box)
+        theta, remaining = minimization.project_linear(self._sample, points, adjusted, self._box)
         return theta, self._with_priors(theta, remaining)
 
     def _with_priors(self, points: Array, sums: Array) -> Array:

@@ -258,9 +258,8 @@ class GroupBatch:
         self._rows = rows
         self._kernels = objective.kernels.by_row
         self._gathered_rows = dict[bytes, GatheredRows]()
-        # The weight of a prior depends on the rows.
-        own = [(name, value) for name, value in objective.settings.items() if name != PRIOR_FACTOR or not value]
-        self._settings = {name: np.full(len(rows), value) for name, value in own}
+        self._settings = {name: np.full(len(rows), value) for name, value in objective.settings.items()}
+        self._settings[PRIOR_FACTOR] *= objective.total_weight  # divided by that of the rows of each fit
 
     @property
     def count(self) -> int:
@@ -322,6 +321,7 @@ class GroupBatch:
             rows = np.isin(np.arange(self.objective.rows), rows)
         part = self.objective.select_rows(rows)
         part.settings.update({name: float(values[fit]) for name, values in self._settings.items()})
+        part.settings[PRIOR_FACTOR] /= part.total_weight or 1.0
         return part
 
     def parts(self, fits: Fits | None = None, most: int = BATCH.rows) -> list[Fits]:
@@ -373,7 +373,8 @@ class GroupBatch:
         by_row = rows.spread(theta.T)
         columns |= {name: by_row[k] for k, name in enumerate(objective.parameters) if name in kernel.names}
         for name in kernel.names.intersection(self._settings):
-            columns[name] = rows.spread(self._settings[name][fits])
+            values = self._settings[name][fits]
+            columns[name] = rows.spread(values / rows.total_weights if name == PRIOR_FACTOR else values)
         values = np.empty((kernel.value_count, rows.count))
         kernel.write(kernel.prepare(objective.fixed), columns, values)
         return values
@@ -559,7 +560,6 @@ def can_evaluate_together(objective: Objective) -> bool:
         and not (objective.model.shapes or any(objective.layout.shapes.values()))
         and objective.classes is None
         and not objective.has_theta  # theta is estimated for one fit at a time
-        and not objective.has_priors  # likewise the variance of the residuals
     )
 
 

@@ -22,6 +22,9 @@ from autodiff_cli.render.fit import fit_document
 from autodiff_cli.training.fitting import groups, minimization, optimization
 from autodiff_cli.training.fitting.groups import FittedGroups
 from autodiff_cli.training.objective.batch import Fits, GroupBatch
+from autodiff_cli.training.objective.loading import as_dataset
+from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import FittedModel
 from tests.each import each
 from tests.support import run_cli
@@ -479,6 +482,7 @@ def test_groups_that_no_batch_takes_are_fitted_as_alone(model: str, options: dic
 
 QUICK_OPTIONS: list[dict[str, Any]] = [
     {"family": "poisson", "weights": "w"},
+    {"weights": "w", "priors": {"b": "gamma(2, 2)"}},
     {"family": "gaussian"},
     {"bounds": {"b": (0.5, 1.0)}},
     {"derive": ["half = ln(2)/b"]},
@@ -494,6 +498,7 @@ COSTLY_OPTIONS: list[dict[str, Any]] = [
     {"loss": "mae"},
     {"l2": 0.01},
     {"l1": 0.01},
+    {"family": "poisson", "priors": {"b": "normal(0.8, 0.1)"}},
     {"loss": "huber", "l2": 0.01},
     {"family": "poisson", "bounds": {"b": (0.5, 1.0)}},
     {"profile": True},
@@ -758,7 +763,9 @@ def test_a_batch_of_groups_without_penalty_has_the_losses_of_each() -> None:
     theta, every = np.array([[1.0, 0.5], [2.0, 1.5], [3.0, 1.0]]), np.arange(3)
     model = "y ~ a*exp(-b*x)"
     plain = GroupBatch(ad.Objective(model, data), rows).losses(theta, every)
-    for options in ({"l2": 0.3}, {"l1": 0.3}):
-        batch = GroupBatch(ad.Objective(model, data, **options), rows)
-        assert (batch.losses(theta, every) > plain).all()
+    for options in ({"l2": 0.3}, {"l1": 0.3}, {"priors": {"a": "normal(1, 0.1)", "b": "exponential(9)"}}):
+        batch = GroupBatch(Objective.of(model, as_dataset(data), FitOptions(**options)), rows)
+        losses = batch.losses(theta, every)
+        np.testing.assert_allclose(losses, [batch.objective_of(fit).value(theta[fit]) for fit in every])
+        assert (losses > plain).all()
         np.testing.assert_array_equal(batch.without_penalty().losses(theta, every), plain)
