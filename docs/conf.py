@@ -8,10 +8,15 @@ of the commands, and runs the commands of the cookbook and the gallery for their
 from __future__ import annotations
 
 import contextlib
+import io
 import re
 import sys
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
+from rich.terminal_theme import SVG_EXPORT_THEME
+from rich.text import Text
 
 ROOT = Path(__file__).parents[1]
 GENERATED = ROOT / "docs" / "generated"
@@ -50,23 +55,58 @@ def commands_page() -> str:
     return "\n".join(parts)
 
 
-def run_examples(page: Path, folder: Path) -> None:
-    """Run the commands of a page's console blocks, in a folder from which the data can be reached."""
+def commands_of(text: str) -> list[str]:
+    """Return the commands in the console blocks of a text, without the name of the program."""
+    blocks = re.findall(r"^```console\n(.*?)^```", text, re.S | re.M)
+    return [command for block in blocks for command in re.findall(r"^\$ autodiff (.*)$", block, re.M)]
+
+
+def run_examples(page: Path, folder: Path) -> dict[str, str]:
+    """Run the commands of a page, in a folder from which the data can be reached, and return what each prints."""
     folder.mkdir(parents=True, exist_ok=True)
-    for block in re.findall(r"^```console\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M):
-        for command in re.findall(r"^\$ autodiff (.*)$", block, re.M):
-            command = re.sub(r"\b(docs|tests)/", rf"{ROOT}/\1/", command)
-            with contextlib.chdir(folder):
-                run_cli(command)
+    printed = {}
+    for command in commands_of(page.read_text(encoding="utf-8")):
+        with contextlib.chdir(folder):
+            line = re.sub(r"\b(docs|tests)/", rf"{ROOT}/\1/", command)
+            printed[command] = run_cli(line, terminal=WIDTH, colour=True).replace(f"{ROOT}/", "")
+    return printed
+
+
+def recipes_without_picture(text: str) -> dict[str, str]:
+    """Return the recipes of the cookbook without a figure or a page, each by the name of a picture for it."""
+    recipes = re.findall(r"^\*\*.*?(?=^\*\*|^## |\Z)", text, re.S | re.M)
+    bare = (recipe for recipe in recipes if "{figure}" not in recipe and "<iframe" not in recipe)
+    return {f"terminal-{number}.svg": recipe for number, recipe in enumerate(bare)}
+
+
+def add_pictures(app: Any, name: str, source: list[str]) -> None:  # noqa: ARG001 - Sphinx's signature
+    """Add a picture of a terminal with the whole output to each recipe of the cookbook that has no other one."""
+    for picture, recipe in recipes_without_picture(source[0]).items() if name == "cookbook" else ():
+        figure = f":::{{figure}} generated/files/cookbook/{picture}\n:alt: The commands and all they print\n:::\n\n"
+        source[0] = source[0].replace(recipe, recipe.rstrip() + "\n\n" + figure)
+
+
+def draw_terminal(text: str, path: Path) -> None:
+    """Write a picture of a terminal that shows a text with ANSI colours."""
+    console = Console(record=True, width=WIDTH, file=io.StringIO())
+    console.print(Text.from_ansi(text.rstrip()))
+    picture = console.export_svg(title="autodiff", theme=SVG_EXPORT_THEME)
+    # The fonts of the reader's system, not those of a server.
+    path.write_text(re.sub(r"@font-face \{.*?\}", "", picture, flags=re.S).replace("Fira Code", "monospace"), "utf-8")
 
 
 def generate(app: Any) -> None:  # noqa: ARG001 - Sphinx's signature
     """Write what is generated, before the pages are read."""
     (GENERATED / "commands.md").write_text(commands_page(), encoding="utf-8")
-    for name in ("cookbook", "gallery"):
-        run_examples(ROOT / "docs" / f"{name}.md", GENERATED / "files" / name)
+    printed = {
+        name: run_examples(ROOT / "docs" / f"{name}.md", GENERATED / "files" / name) for name in ("cookbook", "gallery")
+    }["cookbook"]
+    for picture, recipe in recipes_without_picture((ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8")).items():
+        lines = [f"$ autodiff {command}\n{printed[command]}" for command in commands_of(recipe)]
+        draw_terminal("\n".join(lines), GENERATED / "files" / "cookbook" / picture)
 
 
 def setup(app: Any) -> None:
-    """Connect `generate` to the build."""
+    """Connect the functions above to the build."""
     app.connect("builder-inited", generate)
+    app.connect("source-read", add_pictures)
