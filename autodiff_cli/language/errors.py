@@ -74,7 +74,8 @@ class ExpressionError(InputError):
             if self.text.strip():
                 lines += excerpt(self.text, self.start)
         if self.suggestion is not None:
-            lines.append(f"Did you mean `{escape_controls(self.suggestion)}`?")
+            shells = " (In a shell, put the formula in single quotes.)" if "`" in self.suggestion else ""
+            lines.append(f"Did you mean `{escape_controls(self.suggestion)}`?{shells}")
         return "\n".join(lines)
 
 

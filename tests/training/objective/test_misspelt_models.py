@@ -90,7 +90,7 @@ def test_columns_that_are_written_otherwise_are_suggested(target: str) -> None:
         if target != "Signal":
             assert refused.value.suggestion == "`Signal [mV]` ~ a*exp(-b*`Time (s)`) + c*flow_rate"
             assert fit(refused.value.suggestion, MEASURED).parameters.keys() == {"a", "b", "c"}
-    with pytest.raises(ExpressionError, match=r"Did you mean ``Signal \[mV\]``\?"):
+    with pytest.raises(ExpressionError, match=r"Did you mean ``Signal \[mV\]``\? \(In a shell, .* single quotes"):
         fit("Signal ~ a", MEASURED)
 
 
