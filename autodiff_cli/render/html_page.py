@@ -39,6 +39,7 @@ from autodiff_cli.render import formatting
 from autodiff_cli.render.drawing import SVG_STYLE, WHOLE_GRAPH, Drawing, View, build_drawing, graph_shapes, safe_label
 from autodiff_cli.render.javascript import evaluator, evaluators, optimizer_equations, optimizer_functions, page_file
 from autodiff_cli.render.layout import MAX_NODES
+from autodiff_cli.render.progress import step_noun
 from autodiff_cli.render.solution import latex_formula
 from autodiff_cli.system import read_tables
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
@@ -496,6 +497,7 @@ def _recording_document(recording: FitRecording) -> dict[str, Any]:
         "names": [*objective.layout.shapes],
         "shapes": [*objective.layout.shapes.values()],
         "fixed": to_json(fit.fixed),
+        "step": step_noun(fit.optimizer),
         "epochs": [
             pick(epoch, "number", "loss")
             | {"validation": to_json(epoch.validation_loss), "theta": epoch.theta.tolist()}

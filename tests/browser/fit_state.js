@@ -18,7 +18,7 @@
   const isSeen = (id) => byId(id).checkVisibility();
   const { value, max } = byId("epoch");
   return {
-    epoch: [value, max, byId("epoch").getAttribute("aria-valuetext"), textOf(byId("epoch-text")), isSeen("epoch")],
+    epoch: [value, max, byId("epoch").getAttribute("aria-valuetext"), textOf(byId("epoch-text")), isSeen("epoch"), byId("epoch").labels[0].textContent.trim()],
     draw: isSeen("draw") ? [byId("draw").value, byId("draw").max, byId("draw").getAttribute("aria-valuetext"), textOf(byId("draw-text"))] : null,
     row: [byId("row").value, byId("row").max, byId("row").getAttribute("aria-invalid"), textOf(byId("row-text"))],
     buttons: ["learn-play", "learn-pause"].map((id) => byId(id).disabled),

@@ -248,6 +248,7 @@ class FitModel:
         self.target = re.split(r" ~", self.case.text)[0]
         self.k, self.row, self.said = 0, "1", ""
         self.activation, self.is_other, self.digits = "", False, 1e-12
+        self.step = "iteration" if self.fit.optimizer in ("lm", "lbfgs") else "epoch"
         self.count = len(data["x"])
         self.rows = np.unique(np.linspace(0, self.count - 1, min(self.count, 500)).round().astype(int))
         self.data = {key: column[self.rows] for key, column in data.items()}
@@ -300,9 +301,9 @@ class FitModel:
 
     def check(self, shown: dict[str, Any]) -> None:
         last, epoch = len(self.epochs) - 1, self.shown
-        text = f"epoch {epoch.number}, loss {g(epoch.loss)}"
-        assert shown["epoch"][:4] == [str(self.k), str(last), f"epoch {epoch.number}", text]
-        assert shown["epoch"][4] == (last > 0)
+        text = f"{self.step} {epoch.number}, loss {g(epoch.loss)}"
+        assert shown["epoch"][:4] == [str(self.k), str(last), f"{self.step} {epoch.number}", text]
+        assert shown["epoch"][4:] == [last > 0, self.step.capitalize()]
         assert shown["buttons"] == [False, True]
         assert shown["said"] == self.said
         assert shown["isOther"] == [not self.is_other, self.is_other]
@@ -362,7 +363,7 @@ class FitModel:
         if not figure["isSeen"]:
             return
         chart, epoch = Chart(figure["charts"][0]), self.shown
-        assert chart.names == ("epoch", "loss, logarithmic" if chart.is_log else "loss")
+        assert chart.names == (self.step, "loss, logarithmic" if chart.is_log else "loss")
         numbers = [each.number for each in self.epochs]
         _close(chart.path("loss"), chart.at(numbers, [each.loss for each in self.epochs]))
         _close(chart.circles("here"), chart.at([epoch.number], [epoch.loss]))
@@ -705,7 +706,7 @@ class FitReader(Reader):
             is_own = (own_units, own) == (units, settings["again-activation"])
             text = text.replace(match[0], f"{units}, {settings['again-activation']})")
             learned.activation = settings["again-activation"]
-        learned.is_other = not is_own
+        learned.is_other, learned.step = not is_own, "epoch"
         original = {name: column[learned.rows] for name, column in all_rows(self.name).items()}
         data = {**original}
         self.fill("#epoch", "0")

@@ -39,7 +39,7 @@ def learned(page: Page, folder: Path, line: str) -> None:
 
 
 def scrub(page: Page, epoch: int) -> None:
-    page.get_by_label("Epoch", exact=True).fill(str(epoch))
+    page.locator("#epoch").fill(str(epoch))
 
 
 def parameter(page: Page, name: str) -> float:

@@ -121,7 +121,7 @@ function learnAgain() {
   let theta = startingParameters(byId("again-start").value === "random", normal);
   addNoise(Number(byId("again-noise").value), normal);
   let memory = theta.map(() => undefined);
-  recording.epochs = [];
+  Object.assign(recording, { epochs: [], step: "epoch" });
   isNewNetwork = true;
   const work = () => {
     const end = performance.now() + SLICE;
@@ -181,7 +181,7 @@ function showOriginal() {
   addNoise(0);
   if (original.networks) showNetwork();
   useNetwork({ units: original.hidden ?? [], activation: original.activation });
-  recording.epochs = original.epochs;
+  Object.assign(recording, { epochs: original.epochs, step: original.step });
   isNewNetwork = true;
   showLast();
   byId("again-text").textContent = "The fit with which this page was made.";

@@ -51,8 +51,8 @@ function showEpoch() {
   const { typed, isRow, selected } = rowShown();
   byId("row").setAttribute("aria-invalid", String(!isRow));
   const { number, loss } = recording.epochs[k];
-  setText(byId("epoch-text"), `epoch ${number}, loss ${brief(loss)}`);
-  byId("epoch").setAttribute("aria-valuetext", `epoch ${number}`);
+  setText(byId("epoch-text"), `${recording.step} ${number}, loss ${brief(loss)}`);
+  byId("epoch").setAttribute("aria-valuetext", `${recording.step} ${number}`);
   const row = rowPoints[selected];
   const cells = Object.entries(row).flatMap(([name, x]) => {
     const indicator = INDICATOR.exec(name);
@@ -180,6 +180,7 @@ function player(prefix, range, show) {
 function setEpoch(number) {
   const last = recording.epochs.length - 1;
   Object.assign(byId("epoch"), { max: last, value: number });
+  byId("step-noun").textContent = recording.step.replace(/^./, (letter) => letter.toUpperCase());
   for (const id of ["epochs", "loss-picture"]) byId(id).hidden = last < 1;
 }
 const stopPlaying = player("learn", byId("epoch"), showEpoch);

@@ -114,12 +114,12 @@ function logTicks([low, high]) {
 }
 
 function drawLoss(k) {
-  const { epochs } = recording;
+  const { epochs, step } = recording;
   const losses = epochs.flatMap(({ loss, validation }) => (validation === null ? [loss] : [loss, validation]));
   const isLog = losses.every((x) => x > 0) && Math.max(...losses) > 50 * Math.min(...losses);
   const height = (x) => (isLog ? Math.log10(x) : x);
   const range = around(losses.map(height), 0.05);
-  const { svg, toX, toY } = framed("The loss, epoch by epoch", ["epoch", [epochs[0].number, Math.max(1, epochs.at(-1).number)]],
+  const { svg, toX, toY } = framed(`The loss, ${step} by ${step}`, [step, [epochs[0].number, Math.max(1, epochs.at(-1).number)]],
     isLog ? ["loss, logarithmic", range, logTicks(range)] : ["loss", range]);
   const points = (key) => epochs.map((epoch) => [toX(epoch.number), epoch[key] === null ? NaN : toY(height(epoch[key]))]);
   svg.append(svgElement("path", { class: "loss", d: line(points("loss")) }));
