@@ -114,7 +114,7 @@ def parse_function(function: FunctionType) -> ast.FunctionDef:
     """Return the syntax tree of a function, without parsing the rest of its module."""
     lines = _source_lines(sys.modules[function.__module__])
     start = function.__code__.co_firstlineno - 1
-    stop = next((k for k in range(start + 1, len(lines)) if lines[k][0] not in " )\n"), len(lines))
+    stop = next(k for k in range(start + 1, len(lines)) if lines[k][0] not in " )\n")  # tables end each module
     return cast(ast.FunctionDef, ast.parse("".join(lines[start:stop])).body[0])
 
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
+import inspect
+from types import FunctionType
+
+import mpmath
+import numpy as np
 import pytest
 
+from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.codegen import Fragment
+from autodiff_cli.graph.node import variable
+from autodiff_cli.numbers import sources
 from autodiff_cli.numbers.translation import Library, Target
 from autodiff_cli.ops import all_ops
 from autodiff_cli.targets.c_family import JAVASCRIPT, C
 from autodiff_cli.targets.fortran import FORTRAN
+from autodiff_cli.targets.python import JAX
 
 X = Fragment("x")
 
@@ -51,3 +62,21 @@ def test_function_names_differ_not_only_in_case(target: Target) -> None:
     names = [text.lower() for text in library.texts]
     assert len(names) > 100
     assert len({*names}) == len(names)
+
+
+def test_each_function_of_a_module_is_parsed_by_itself_as_in_the_whole_module() -> None:
+    names = ("float_functions", "special_functions", "gamma_functions", "portable_functions", "floats")
+    for module in (importlib.import_module(f"autodiff_cli.numbers.{name}") for name in names):
+        tree = ast.parse(inspect.getsource(module))
+        parsed = {node.name: ast.dump(node) for node in tree.body if isinstance(node, ast.FunctionDef)}
+        for name, text in parsed.items():
+            function = getattr(module, name)
+            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+                assert ast.dump(sources.parse_function(function)) == text, name
+
+
+def test_the_beta_function_of_jax_is_right_for_small_large_and_negative_arguments() -> None:
+    points = {"a": np.array([0.3, 2.5, -0.7, 60, 150, -2.5]), "b": np.array([0.8, 3.0, 2.2, 55, 0.25, 180])}
+    (found,) = evaluate([JAX.definitions["beta"](*map(variable, points))], points)
+    wanted = [float(mpmath.beta(*pair)) for pair in zip(*points.values(), strict=True)]
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import random
 import re
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import isotonic_regression
 
+from autodiff_cli.render import character_layout
 from autodiff_cli.render.character_drawing import (
     BoxContent,
     CharacterDrawing,
@@ -230,3 +233,18 @@ def test_text_is_written_with_what_the_encoding_has() -> None:
     assert replace_unencodable("2 × 3 … ∂", "ascii") == "2 * 3 ... d"
     assert replace_unencodable("λ", "ascii") == "\\u03bb"
     assert replace_unencodable("λ × é", "utf-8") == "λ × é"
+
+
+def test_boxes_of_a_layer_are_as_near_to_their_ideal_rows_as_they_can_be() -> None:
+    chance = random.Random(7)
+    for _ in range(50):
+        layer = [
+            character_layout._Item(chance.choice([0, 5]), chance.randint(1, 6)) for _ in range(chance.randint(1, 9))
+        ]
+        ideal = [chance.uniform(0, 20) for _ in layer]
+        character_layout._fit_rows(layer, ideal)
+        above = [sum(item.height for item in layer[:k]) for k in range(len(layer))]
+        weights = [1 if item.width else character_layout._STRAIGHTNESS for item in layer]
+        exact = isotonic_regression([x - y for x, y in zip(ideal, above, strict=True)], weights=weights).x
+        for item, row, offset in zip(layer, exact, above, strict=True):
+            assert abs(item.row - (row + offset)) <= 0.5 + 1e-9
