@@ -173,6 +173,7 @@ def test_the_loss_of_a_quantile_converges_at_its_kink(model: str, quantile: floa
     ("(y - a - b*x)^2/2 + 30*abs(a)", "a", "b"),  # as in the lasso, b = sum(x*y)/sum(x²)
     ("abs(y - a) + (b - 1)^2", "a", "b"),
     ("abs(a - b) + 0.1*a^2 + abs(b - x)", "ab", ""),
+    ("abs(y - a - b*x) + 0.2*abs(a - b)", "ab", ""),
     ("max(0.7*(x - a), 0.3*(a - x)) + b^2", "a", "b"),  # the slope used at the kink is 0
 ])  # fmt: skip
 def test_parameters_at_kinks_are_determined_and_all_others_have_standard_errors(
