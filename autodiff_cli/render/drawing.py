@@ -68,12 +68,14 @@ class Arrow(NamedTuple):
     """An edge from a node to one of its users.
 
     Attributes:
+        position: the position of the source among the inputs of the target; None for a folded frame.
         local: the local derivative; None if no derivative passes or it is not a number. Into a folded frame it is the
             sum over all paths inside the frame.
     """
 
     source: int
     target: int
+    position: int | None
     local: Any
     is_highlighted: bool
 
@@ -127,7 +129,7 @@ def build_drawing(trace: Trace, view: View = WHOLE_GRAPH) -> Drawing:
     # The local derivatives by input; an input through which no derivative passes has none.
     locals_ = [{each.position: each.local for each in contributions} for contributions in trace.contributions]
     arrows = [
-        Arrow(j, i, locals_[i].get(k), highlighted[i] and highlighted[j])
+        Arrow(j, i, k, locals_[i].get(k), highlighted[i] and highlighted[j])
         for i in selected
         for k, j in enumerate(trace.tape.inputs[i])
         if shown[j]
@@ -241,7 +243,7 @@ def _fold_frames(drawing: Drawing) -> Drawing:
     }
     arrows = [arrow for arrow in drawing.arrows if arrow.target not in hidden]
     arrows += [
-        Arrow(j, i, rate, boxes[i].is_highlighted and boxes[j].is_highlighted)
+        Arrow(j, i, None, rate, boxes[i].is_highlighted and boxes[j].is_highlighted)
         for i, folded in last.items()
         for j, rate in frame_derivatives(trace, folded.members).items()
         if j in boxes

@@ -78,11 +78,13 @@ class Paper:
         width: columns available to a drawing.
         max_rows: the maximum number of rows or steps of one kind to show; None for all.
         max_formula_length: the maximum number of characters of one formula to show; None for all.
+        way_to_all: what shows all rows and steps.
     """
 
     width: int = 80
     max_rows: int | None = None
     max_formula_length: int | None = None
+    way_to_all: str = "a pipe (| less) or --json"
 
     def __init__(self, stream: TextIO, digits: int | None = None, guard: OutputGuard | None = None) -> None:
         self.stream, self.digits, self._guard = stream, digits, guard or nullcontext()
@@ -150,7 +152,7 @@ class Paper:
     def write_omitted(self, count: int, noun: str) -> None:
         """Write how many items are not shown and how to see them; nothing if `count` is 0."""
         if count:
-            self.line(f"  … {pluralize(count, noun)} omitted; a pipe (| less) or --json shows all", Style.FAINT)
+            self.line(f"  … {pluralize(count, noun)} omitted; {self.way_to_all} shows all", Style.FAINT)
 
 
 class TerminalPaper(Paper):
