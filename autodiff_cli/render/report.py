@@ -141,8 +141,14 @@ class Paper:
             return count, 0
         return self.max_rows // 2, self.max_rows // 2
 
-    def write_items(self, items: Sequence[T], write: Callable[[T], None], noun: str) -> None:
-        """Write all items, or on a short paper the first and the last ones and how many are omitted between them."""
+    def write_items(self, items: Sequence[T], write: Callable[[T], None], noun: str, title: str = "") -> None:
+        """Write all items, or on a short paper the first and the last ones and how many are omitted between them.
+
+        Args:
+            title: a heading, if there are any items; empty for none.
+        """
+        if items and title:
+            self.heading(title)
         first, last = self.head_and_tail(len(items))
         for item in items[:first]:
             write(item)
