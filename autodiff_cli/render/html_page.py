@@ -179,15 +179,12 @@ def _static_svg(drawn: Drawing, show: formatting.NumberFormat) -> str:
 
 
 def _drawing_document(drawing: Drawing) -> dict[str, Any]:
-    """Return the boxes, arrows and frames that the script lays out; an arrow knows its position at the target."""
-    inputs = drawing.trace.tape.inputs
-    next_positions: dict[int, int] = {}
-    arrows = []
-    for arrow in drawing.arrows:
-        position = inputs[arrow.target].index(arrow.source, next_positions.get(arrow.target, 0))
-        next_positions[arrow.target] = position + 1
-        ends = {"from": arrow.source, "to": arrow.target, "position": position}
-        arrows.append(ends | ({"isHighlighted": True} if arrow.is_highlighted else {}))
+    """Return the boxes, arrows and frames that the script lays out."""
+    arrows = [
+        {"from": arrow.source, "to": arrow.target, "position": arrow.position}
+        | ({"isHighlighted": True} if arrow.is_highlighted else {})
+        for arrow in drawing.arrows
+    ]
     naming = drawing.trace.naming
     boxes = [
         {
