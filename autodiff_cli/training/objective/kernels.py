@@ -461,7 +461,12 @@ class Kernels:
     @cached_property
     def loss(self) -> protocol.SumKernel:
         """The sum of the rows' losses, with the penalty for each row."""
-        return self.backend.sum_kernel(self._row_graphs([self.graphs.weighted_loss]))
+        return self.backend.sum_kernel(self.loss_graphs)
+
+    @cached_property
+    def loss_graphs(self) -> protocol.RowGraphs:
+        """The loss of a row with the penalty, as the graph that is evaluated."""
+        return self._row_graphs([self.graphs.weighted_loss])
 
     @cached_property
     def loss_and_gradient(self) -> protocol.SumKernel:
