@@ -29,6 +29,7 @@ from autodiff_cli.data.batches import (
     labels_of,
     numbers_of,
     select_rows,
+    without_dictionary,
 )
 from autodiff_cli.data.dialect import CellKind, CellParser, label_text
 from autodiff_cli.data.dialect import DataError as DataError
@@ -65,13 +66,8 @@ def named_columns(data: Any) -> dict[str, ArrayLike]:
         pairs = [(name, data.get_column(name)) for name in data.columns]
     else:
         raise TypeError(f"data must have named columns (a mapping, a data frame or a table), not {type(data).__name__}")
-    return canonical_names((str(name), _without_dictionary(column)) for name, column in pairs)
-
-
-def _without_dictionary(column: Any) -> Any:
-    """Return a column; NumPy would read other values for the missing cells of Arrow's dictionary-encoded chunks."""
-    arrow_type: Any = getattr(column, "type", None)
-    return column.cast(arrow_type.value_type) if hasattr(arrow_type, "index_type") else column
+    # NumPy would read other values for the missing cells of Arrow's dictionary-encoded chunks.
+    return canonical_names((str(name), without_dictionary(column)) for name, column in pairs)
 
 
 _NATIVE_TYPE_CODES = frozenset("?bBhHiIlLqQfd")  # NumPy type codes of numbers that every backend reads
@@ -203,14 +199,6 @@ def label_vector(values: ArrayLike, name: str) -> NDArray[Any]:
     return array
 
 
-def float_vector(values: ArrayLike, description: str) -> Array:
-    """Return values as a float64 array of shape (rows,).
-
-    Raises DataError, whose message begins with `description`, if they are not numbers.
-    """
-    return numeric_vector(values, description).astype(np.float64, copy=False)
-
-
 def float_array(values: ArrayLike, name: str) -> Array:
     """Return the values of a column as a float64 array of any shape. Raises DataError if they are not numbers."""
     try:
@@ -222,7 +210,7 @@ def float_array(values: ArrayLike, name: str) -> Array:
 def numeric_vector(values: ArrayLike, description: str) -> NDArray[Any]:
     """Return values as a contiguous array of shape (rows,), of their own numeric type or float64.
 
-    Raises DataError if they are not numbers.
+    Raises DataError, whose message begins with `description`, if they are not numbers.
     """
     try:
         array = as_real_array(values)
