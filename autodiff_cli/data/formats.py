@@ -162,8 +162,6 @@ class ArrowFormat(abc.ABC):
         with self._open_stream() as stream:
             try:
                 yield stream
-            except DataError:
-                raise
             except (OSError, EOFError, ValueError, OverflowError, pa.ArrowException) as error:
                 raise self._source.read_error(error) from None
 

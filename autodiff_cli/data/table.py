@@ -301,6 +301,31 @@ def format_numbers(column: NDArray[Any], format_number: Callable[[float], str]) 
 _EXACT_LIMIT = 2**53  # beyond, not every whole number is a float
 
 
+@dataclass
+class FilterCounts:
+    """The effect of a filter on a file, or on a part of it.
+
+    Attributes:
+        rows: the number of rows before filtering.
+        selected: the number of rows that the filter selects.
+        uncertain_count: the number of rows in which rounding to floats may decide the condition.
+        texts: the different texts of each text column that the filter reads, in order of occurrence.
+    """
+
+    rows: int = 0
+    selected: int = 0
+    uncertain_count: int = 0
+    texts: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def add(self, other: FilterCounts) -> None:
+        """Add the counts of further rows."""
+        self.rows += other.rows
+        self.selected += other.selected
+        self.uncertain_count += other.uncertain_count
+        for name, texts in other.texts.items():
+            self.texts.setdefault(name, {}).update(texts)
+
+
 class RowFilter:
     """A filter of rows by an expression of columns. A row is kept if the expression is neither 0 nor nan.
 
@@ -358,13 +383,14 @@ class RowFilter:
         """The columns that the expression reads."""
         return {*self.numeric_columns, *self.text_columns}
 
-    def mask(self, batch: RawBatch, parsers: Mapping[str, CellParser]) -> tuple[NDArray[np.bool_], int]:
-        """Return a mask of the rows of a batch that the filter keeps, and the number of uncertain rows.
+    def mask(self, batch: RawBatch, parsers: Mapping[str, CellParser], counts: FilterCounts) -> NDArray[np.bool_]:
+        """Return a mask of the rows of a batch that the filter keeps, and count them.
 
         A row is uncertain if the result would change with the last digit of a number beyond 2^53.
 
         Args:
             parsers: the parsers of the columns, which have read the batch.
+            counts: the counts so far.
 
         Raises:
             DataError: for quoted text that is not a date as its column has them.
@@ -391,7 +417,9 @@ class RowFilter:
             for end in (-np.inf, np.inf) * bool(beyond.any()):
                 neighbours = np.where(beyond, np.nextafter(values, end), values)
                 in_doubt |= holds != self._evaluate(point | {name: neighbours})
-        return holds, int(np.count_nonzero(in_doubt))
+        texts = {name: dict.fromkeys(labels_of(batch, name).values) for name in self.text_columns}
+        counts.add(FilterCounts(len(holds), int(np.count_nonzero(holds)), int(np.count_nonzero(in_doubt)), texts))
+        return holds
 
     def _evaluate(self, point: Mapping[str, Any]) -> NDArray[np.bool_]:
         """Return for which rows the expression is neither 0 nor nan."""

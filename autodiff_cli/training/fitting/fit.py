@@ -677,13 +677,10 @@ def _start_without_x_errors(objective: Objective, method: str, options: FitOptio
     with errors in x from the given start could end on a curve that is steep everywhere. Only the fit without these
     errors is searched for better minima.
     """
-    without_errors = objective.with_rows(objective.data)
-    without_errors.settings[X_ERROR_FACTOR] = 0.0
+    without_errors = copy_with(objective, settings={**objective.settings, X_ERROR_FACTOR: 0.0})
     search = Progress()
     outcome = optimization.optimize_multistart(method, without_errors, options, search)
     if outcome.failure:
         return objective
     progress.notes += search.notes
-    started = objective.with_rows(objective.data)
-    started.start = outcome.theta
-    return started
+    return copy_with(objective, start=outcome.theta)

@@ -29,9 +29,9 @@ from autodiff_cli.backends.protocol import CompilationError
 from autodiff_cli.backends.reductions import block_slices, fold
 from autodiff_cli.data.batches import CodeTable, ColumnQuery, FallbackRequired, LabelColumn, MissingCells
 from autodiff_cli.data.dialect import CellKind, DataError, FileOptions
-from autodiff_cli.data.files import DataFile, DataSource, FilterCounts
+from autodiff_cli.data.files import DataFile, DataSource
 from autodiff_cli.data.streaming import extend_checksum, label_key
-from autodiff_cli.data.table import Dataset, Table, check_has_rows
+from autodiff_cli.data.table import Dataset, FilterCounts, Table, check_has_rows
 from autodiff_cli.system import error_reason
 from autodiff_cli.training.objective.loading import ColumnRecipe, FitData, LoadedData, Weighting
 from autodiff_cli.training.objective.model import Model

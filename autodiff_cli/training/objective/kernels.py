@@ -621,17 +621,18 @@ class Kernels:
         Args:
             which: the index of the parameter. A number moves by 1, an array by the leaf `DIRECTION` of the same shape.
         """
-        return self.cached(f"Hessian rows {which}", lambda: self._hessian_kernel(which))
 
-    def _hessian_kernel(self, which: int) -> protocol.SumKernel:
-        leaves, slopes = self._slopes
-        leaf, shapes = leaves[which], dict(self.graphs.leaf_shapes)
-        direction = ONE
-        if leaf.text in shapes:
-            shapes[DIRECTION] = shapes[leaf.text]
-            direction = variable(DIRECTION)
-        outputs = simplify(tangents(slopes, {leaf: direction}, shapes))
-        return self.backend.sum_kernel(protocol.RowGraphs(outputs, self.columns, shapes, self._shapes))
+        def build() -> protocol.SumKernel:
+            leaves, slopes = self._slopes
+            leaf, shapes = leaves[which], dict(self.graphs.leaf_shapes)
+            direction = ONE
+            if leaf.text in shapes:
+                shapes[DIRECTION] = shapes[leaf.text]
+                direction = variable(DIRECTION)
+            outputs = simplify(tangents(slopes, {leaf: direction}, shapes))
+            return self.backend.sum_kernel(protocol.RowGraphs(outputs, self.columns, shapes, self._shapes))
+
+        return self.cached(f"Hessian rows {which}", build)
 
     @cached_property
     def _slopes(self) -> tuple[list[Node], list[Node]]:
