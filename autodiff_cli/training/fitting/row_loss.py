@@ -187,6 +187,9 @@ def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mappi
     values = {name: float(evaluate([graph], point)[0]) for name, graph in spreads.items()}
     point = {name: value for name, value in point.items() if name in model.columns or name not in further} | values
     formula, notes = _explained_loss(model, loss, options, classes, point)
+    errors = fit.settings.spread_graphs(file.names) or {}
+    if fit.settings.x_sigma or (errors and errors[""].op is stack):
+        notes = (*notes, "the fit divides residuals by errors of x, or of each target, which this loss leaves out")
     return TracedRow(formula, point, free, notes)
 
 
