@@ -510,14 +510,15 @@ def arrow_native(cells: Any) -> NDArray[Any] | None:
     return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, kind), *parts])
 
 
-def are_infinite(columns: Iterable[Array]) -> bool:
-    """Whether a column has an infinite number: Arrow does not report which ones overflowed."""
-    return any(np.isinf(column).any() for column in columns)
+def has_extremes(table: Any, text: Any = b"") -> bool:
+    """Return whether numbers of an Arrow table overflowed or may have underflowed: Arrow reports neither.
 
-
-def float_columns(table: Any) -> list[Array]:
-    """Return the columns of doubles of an Arrow table, with nan for missing values."""
-    return [arrow_floats(column) for column in table.columns if str(column.type) == "double"]
+    Args:
+        text: the text of the table, to tell numbers that underflowed from zeros.
+    """
+    numbers = [arrow_floats(column) for column in table.columns if str(column.type) == "double"]
+    has_zeros = not all(map(np.all, numbers))
+    return any(np.isinf(column).any() for column in numbers) or (has_zeros and MINUTE_NUMBER.search(text) is not None)
 
 
 def _fill_missing(number: float, cells: Any) -> NDArray[Any]:
@@ -535,6 +536,12 @@ def cell_text(cell: Any) -> str:
     return text.removesuffix(" 00:00:00") if isinstance(cell, datetime) else text
 
 
+def without_dictionary(cells: Any) -> Any:
+    """Return a column, as plain values if it is one of Arrow's that are encoded by dictionaries."""
+    arrow_type: Any = getattr(cells, "type", None)
+    return cells.cast(arrow_type.value_type) if hasattr(arrow_type, "index_type") else cells
+
+
 def with_python_values(cells: Any) -> Any:
     """Return an Arrow column whose values Python can represent: spans of time as seconds, and times as text if some
     have nanoseconds.
@@ -542,8 +549,7 @@ def with_python_values(cells: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(cells.type):
-        cells = cells.cast(cells.type.value_type)
+    cells = without_dictionary(cells)
     unit, is_time = getattr(cells.type, "unit", None), pa.types.is_time64(cells.type)
     if pa.types.is_duration(cells.type):
         rate = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[str(unit)]

@@ -282,9 +282,7 @@ def _within_floats(table: Any, lines: Any = b"") -> Any:
     Args:
         lines: the text of the table, to tell numbers that underflowed from zeros.
     """
-    numbers = batches.float_columns(table)
-    has_zeros = not all(map(np.all, numbers))
-    if batches.are_infinite(numbers) or (has_zeros and batches.MINUTE_NUMBER.search(lines)):
+    if batches.has_extremes(table, lines):
         raise batches.FallbackRequired
     return table
 

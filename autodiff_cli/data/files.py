@@ -14,7 +14,7 @@ import dataclasses
 import glob
 import itertools
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
@@ -47,7 +47,7 @@ from autodiff_cli.data.dialect import DEFAULT_FILE_OPTIONS, CellKind, DataError,
 from autodiff_cli.data.formats import detect_format
 from autodiff_cli.data.source import ByteSource
 from autodiff_cli.data.streaming import PassProgress, StreamedColumns
-from autodiff_cli.data.table import RowFilter, Table, TextBatch, check_has_rows
+from autodiff_cli.data.table import FilterCounts, RowFilter, Table, TextBatch, check_has_rows
 from autodiff_cli.graph.tape import group_pairs
 from autodiff_cli.language.errors import format_names, pluralize, spelling_hint
 from autodiff_cli.language.lexer import canonical_name, quote_name
@@ -69,31 +69,6 @@ class RowBlock(NamedTuple):
 
     columns: dict[str, Array]
     cells: CellRows
-
-
-@dataclass
-class FilterCounts:
-    """The effect of a filter on a file, or on a part of it.
-
-    Attributes:
-        rows: the number of rows before filtering.
-        selected: the number of rows that the filter selects.
-        uncertain_count: the number of rows in which rounding to floats may decide the condition.
-        texts: the different texts of each text column that the filter reads, in order of occurrence.
-    """
-
-    rows: int = 0
-    selected: int = 0
-    uncertain_count: int = 0
-    texts: dict[str, dict[str, None]] = field(default_factory=dict)
-
-    def add(self, other: FilterCounts) -> None:
-        """Add the counts of further rows."""
-        self.rows += other.rows
-        self.selected += other.selected
-        self.uncertain_count += other.uncertain_count
-        for name, texts in other.texts.items():
-            self.texts.setdefault(name, {}).update(texts)
 
 
 class DataFile:
@@ -199,7 +174,7 @@ class DataFile:
         with contextlib.closing(self.format.iter_batches(request)) as batches:
             for batch in batches:
                 count = len(next(iter(batch.values())))
-                mask = None if row_filter is None else self._apply_filter(row_filter, batch, counts)
+                mask = None if row_filter is None else row_filter.mask(batch, self.parsers, counts)
                 selected = count if mask is None else int(np.count_nonzero(mask))
                 if FILE_COLUMN not in names:
                     batch[FILE_COLUMN] = LabelColumn(np.zeros(count, np.int32), [self.label])
@@ -226,13 +201,6 @@ class DataFile:
                     yield ColumnBatch(columns, selected - dropped, mask, dropped)
         problems.raise_if_any()
         self.set_filter_counts(counts)
-
-    def _apply_filter(self, row_filter: RowFilter, batch: RawBatch, counts: FilterCounts) -> NDArray[np.bool_]:
-        """Return which rows of a batch the filter selects, and count them."""
-        mask, uncertain_count = row_filter.mask(batch, self.parsers)
-        levels = {name: dict.fromkeys(labels_of(batch, name).values) for name in row_filter.text_columns}
-        counts.add(FilterCounts(len(mask), int(np.count_nonzero(mask)), uncertain_count, levels))
-        return mask
 
     def set_filter_counts(self, counts: FilterCounts) -> None:
         """Set `filter_counts`. Raises DataError if the filter selects no row, unless the file is one of several."""
@@ -287,7 +255,7 @@ class DataFile:
                 cells = [[*map(to_plain_text, each.cells)] for each in block]
                 problems.raise_if_any()
                 if row_filter is not None:
-                    mask = self._apply_filter(row_filter, batch, counts)
+                    mask = row_filter.mask(batch, self.parsers, counts)
                     batch, cells = select_rows(batch, mask), [*itertools.compress(cells, mask.tolist())]
                 yield RowBlock({name: numbers_of(batch, name) for name in {*names} & batch.keys()}, cells)
         if row_filter is not None:

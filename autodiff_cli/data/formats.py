@@ -122,8 +122,7 @@ class ArrowFormat(abc.ABC):
         """Return an Arrow column as numbers, after the given number of rows. Raises DataError for other types."""
         import pyarrow as pa
 
-        if pa.types.is_dictionary(cells.type):
-            cells = cells.cast(cells.type.value_type)
+        cells = batches.without_dictionary(cells)
         if pa.types.is_decimal(cells.type):
             cells = cells.cast(pa.string())  # which is exact; Arrow's cast to floats errs in the last digit
         if pa.types.is_boolean(cells.type):
@@ -163,8 +162,6 @@ class ArrowFormat(abc.ABC):
         with self._open_stream() as stream:
             try:
                 yield stream
-            except DataError:
-                raise
             except (OSError, EOFError, ValueError, OverflowError, pa.ArrowException) as error:
                 raise self._source.read_error(error) from None
 
@@ -312,7 +309,7 @@ class JsonLines(ArrowFormat):
         except pa.ArrowInvalid:
             rows = list(self._parse_objects(content, before, kinds))
             table = pa.table({name: [row.get(name) for row in rows] for name in dict.fromkeys(itertools.chain(*rows))})
-        if batches.are_infinite(batches.float_columns(table)) or batches.MINUTE_NUMBER.search(content):
+        if batches.has_extremes(table, content):
             self._note_extremes(content)
         return table
 

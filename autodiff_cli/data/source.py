@@ -417,8 +417,6 @@ class ByteSource:
                 with self._path.open("rb") as pipe:  # a pipe can be read only once
                     self._bytes = read_all(pipe, self.name, spool_to_disk=spool_to_disk)
             self.first_bytes = self._peek()
-        except DataError:
-            raise
         except (OSError, ValueError) as error:  # ValueError: the path has a null character
             raise self.read_error(error) from None
         for magic, description in _UNSUPPORTED_FORMATS.items():
@@ -552,7 +550,9 @@ class ByteSource:
         return self._path.stat().st_size if self._bytes is None else len(self._bytes)
 
     def read_error(self, error: Exception, line: int | None = None) -> DataError:
-        """Return the error for bytes that cannot be read or parsed."""
+        """Return the error for bytes that cannot be read or parsed: a DataError as it is."""
+        if isinstance(error, DataError):
+            return error
         message = error_reason(error)
         reason = next(
             (explanation for start, explanation in _CSV_MESSAGES.items() if message.startswith(start)),

@@ -29,6 +29,7 @@ from autodiff_cli.data.batches import (
     labels_of,
     numbers_of,
     select_rows,
+    without_dictionary,
 )
 from autodiff_cli.data.dialect import CellKind, CellParser, label_text
 from autodiff_cli.data.dialect import DataError as DataError
@@ -65,13 +66,8 @@ def named_columns(data: Any) -> dict[str, ArrayLike]:
         pairs = [(name, data.get_column(name)) for name in data.columns]
     else:
         raise TypeError(f"data must have named columns (a mapping, a data frame or a table), not {type(data).__name__}")
-    return canonical_names((str(name), _without_dictionary(column)) for name, column in pairs)
-
-
-def _without_dictionary(column: Any) -> Any:
-    """Return a column; NumPy would read other values for the missing cells of Arrow's dictionary-encoded chunks."""
-    arrow_type: Any = getattr(column, "type", None)
-    return column.cast(arrow_type.value_type) if hasattr(arrow_type, "index_type") else column
+    # NumPy would read other values for the missing cells of Arrow's dictionary-encoded chunks.
+    return canonical_names((str(name), without_dictionary(column)) for name, column in pairs)
 
 
 _NATIVE_TYPE_CODES = frozenset("?bBhHiIlLqQfd")  # NumPy type codes of numbers that every backend reads
@@ -203,14 +199,6 @@ def label_vector(values: ArrayLike, name: str) -> NDArray[Any]:
     return array
 
 
-def float_vector(values: ArrayLike, description: str) -> Array:
-    """Return values as a float64 array of shape (rows,).
-
-    Raises DataError, whose message begins with `description`, if they are not numbers.
-    """
-    return numeric_vector(values, description).astype(np.float64, copy=False)
-
-
 def float_array(values: ArrayLike, name: str) -> Array:
     """Return the values of a column as a float64 array of any shape. Raises DataError if they are not numbers."""
     try:
@@ -222,7 +210,7 @@ def float_array(values: ArrayLike, name: str) -> Array:
 def numeric_vector(values: ArrayLike, description: str) -> NDArray[Any]:
     """Return values as a contiguous array of shape (rows,), of their own numeric type or float64.
 
-    Raises DataError if they are not numbers.
+    Raises DataError, whose message begins with `description`, if they are not numbers.
     """
     try:
         array = as_real_array(values)
@@ -313,6 +301,31 @@ def format_numbers(column: NDArray[Any], format_number: Callable[[float], str]) 
 _EXACT_LIMIT = 2**53  # beyond, not every whole number is a float
 
 
+@dataclass
+class FilterCounts:
+    """The effect of a filter on a file, or on a part of it.
+
+    Attributes:
+        rows: the number of rows before filtering.
+        selected: the number of rows that the filter selects.
+        uncertain_count: the number of rows in which rounding to floats may decide the condition.
+        texts: the different texts of each text column that the filter reads, in order of occurrence.
+    """
+
+    rows: int = 0
+    selected: int = 0
+    uncertain_count: int = 0
+    texts: dict[str, dict[str, None]] = field(default_factory=dict)
+
+    def add(self, other: FilterCounts) -> None:
+        """Add the counts of further rows."""
+        self.rows += other.rows
+        self.selected += other.selected
+        self.uncertain_count += other.uncertain_count
+        for name, texts in other.texts.items():
+            self.texts.setdefault(name, {}).update(texts)
+
+
 class RowFilter:
     """A filter of rows by an expression of columns. A row is kept if the expression is neither 0 nor nan.
 
@@ -370,13 +383,14 @@ class RowFilter:
         """The columns that the expression reads."""
         return {*self.numeric_columns, *self.text_columns}
 
-    def mask(self, batch: RawBatch, parsers: Mapping[str, CellParser]) -> tuple[NDArray[np.bool_], int]:
-        """Return a mask of the rows of a batch that the filter keeps, and the number of uncertain rows.
+    def mask(self, batch: RawBatch, parsers: Mapping[str, CellParser], counts: FilterCounts) -> NDArray[np.bool_]:
+        """Return a mask of the rows of a batch that the filter keeps, and count them.
 
         A row is uncertain if the result would change with the last digit of a number beyond 2^53.
 
         Args:
             parsers: the parsers of the columns, which have read the batch.
+            counts: the counts so far.
 
         Raises:
             DataError: for quoted text that is not a date as its column has them.
@@ -403,7 +417,9 @@ class RowFilter:
             for end in (-np.inf, np.inf) * bool(beyond.any()):
                 neighbours = np.where(beyond, np.nextafter(values, end), values)
                 in_doubt |= holds != self._evaluate(point | {name: neighbours})
-        return holds, int(np.count_nonzero(in_doubt))
+        texts = {name: dict.fromkeys(labels_of(batch, name).values) for name in self.text_columns}
+        counts.add(FilterCounts(len(holds), int(np.count_nonzero(holds)), int(np.count_nonzero(in_doubt)), texts))
+        return holds
 
     def _evaluate(self, point: Mapping[str, Any]) -> NDArray[np.bool_]:
         """Return for which rows the expression is neither 0 nor nan."""

@@ -207,10 +207,9 @@ class CheckpointFile:
                 raise CheckpointError(f"{path}: not a regular file, so a checkpoint cannot replace it")
             self._descriptor = os.open(self._target, os.O_RDWR)
             with open(self._descriptor, "rb", closefd=False) as stream:
-                if os.fstat(self._descriptor).st_size:  # an empty file may have been created to reserve the name
-                    if not _has_zip_header(stream):
-                        raise CheckpointError(f"{path}: the file exists and is not a checkpoint; it is not overwritten")
-                    stream.seek(0)
+                # An empty file may have been created to reserve the name.
+                if os.fstat(self._descriptor).st_size and not _has_zip_header(stream):
+                    raise CheckpointError(f"{path}: the file exists and is not a checkpoint; it is not overwritten")
             self._acquire_lock(self._descriptor)
 
     def write(self, identity: Mapping[str, Any], state: CheckpointState) -> None:

@@ -33,6 +33,8 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 
 ColumnArrays = Mapping[str, NDArray[Any]]
 T = TypeVar("T")
+# Some rows of an epoch: columns, the numbers of the rows in these (None for all of them), and the number of rows.
+EpochPart = tuple[ColumnArrays, NDArray[Any] | None, int]
 RowIndex = slice | NDArray[np.intp] | NDArray[np.bool_] | NDArray[np.uint8]
 
 WEIGHT = ""  # the name of the column of weights: empty, so no column of a model can have it
@@ -128,7 +130,7 @@ class Rows(abc.ABC):
         """Yield the rows of an epoch in the order of their batches."""
         for order in orders:
             assert order is not None, "a full batch"
-            yield EpochPart(self.gather(order), None, len(order))
+            yield self.gather(order), None, len(order)
 
     def _run_parts(self, kernel: EpochKernel, epoch: EpochRequest, parts: Generator[EpochPart]) -> float:
         """Run an epoch part by part and return the mean loss of the batches."""
@@ -147,20 +149,6 @@ class Rows(abc.ABC):
                     report(1.0, mean)
                 done += count
         return mean_loss(losses) if losses else mean
-
-
-class EpochPart(NamedTuple):
-    """Some rows of an epoch.
-
-    Attributes:
-        columns: the columns that hold the rows.
-        order: the numbers of the rows in these columns; None for all of them, in order.
-        rows: the number of rows.
-    """
-
-    columns: ColumnArrays
-    order: NDArray[Any] | None
-    rows: int
 
 
 def row_numbers(rows: RowIndex, count: int) -> NDArray[np.intp]:
@@ -603,7 +591,7 @@ class MemoryRows(ChunkedRows):
     def run_epoch(self, kernel: EpochKernel, epoch: EpochRequest, generator: np.random.Generator) -> float:
         """Run an epoch over the rows, in an order that the generator draws; return the mean loss of the batches."""
         orders = epoch_orders(generator, self.rows, epoch.batch_rows)
-        parts = (EpochPart(self._columns, order, self.rows if order is None else len(order)) for order in orders)
+        parts = ((self._columns, order, self.rows if order is None else len(order)) for order in orders)
         return self._run_parts(kernel, epoch, parts)
 
     def to_table(self) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,6 +86,49 @@ def test_a_parameter_on_a_bound_has_no_error_and_counts_as_fixed() -> None:
         "`b` ends on its upper bound, 1.1; the standard errors of the other parameters assume that it is fixed there"
     ]
     assert "on its bound" in fit.summary()
+
+
+COUNTS = np.random.default_rng(2).poisson(4 * np.exp(-0.9 * X) + 1)
+
+
+@each(
+    "options",
+    [
+        {"sigma": 0.02, "absolute_sigma": True},
+        {"loss": "huber"},
+        {"sigma": 0.02, "absolute_sigma": True, "l2": 0.01},
+        {"family": "poisson"},
+        {"family": "gamma"},
+        {"family": "poisson", "priors": {"a": "normal(4, 3)"}},
+    ],
+)
+def test_errors_beside_a_bound_are_those_of_a_fit_with_the_parameter_fixed_there(options: dict[str, Any]) -> None:
+    y = COUNTS + 0.5 * (options.get("family") == "gamma") if "family" in options else Y
+    bounded = ad.fit(MODEL, {"x": X, "y": y}, bounds={"b": (0, 0.5)}, start={"a": 3, "b": 0.4}, **options)
+    fixed = ad.fit(MODEL, {"x": X, "y": y}, fixed={"b": 0.5}, start={"a": 3}, **options)
+    assert bounded.on_bounds == ("b",)
+    is_scaled = options.get("loss") == "huber" or options.get("family") == "gamma"
+    scale = math.sqrt(fixed.dof / bounded.dof) if is_scaled else 1.0
+    expected = {name: error * scale for name, error in fixed.stderr.items()}
+    assert {name: bounded.stderr[name] for name in expected} == pytest.approx(expected, rel=1e-6)
+    assert bounded.correlation[0, 2] == pytest.approx(fixed.correlation[0, 1], rel=1e-6)
+
+
+def test_groups_with_different_parameters_on_bounds_have_the_errors_of_single_fits() -> None:
+    groups, slopes = np.repeat(np.arange(6), len(X)), np.repeat([0.4, 0.8, 1.2, 0.4, 0.9, 2.0], len(X))
+    x = np.tile(X, 6)
+    data = {
+        "g": groups,
+        "x": x,
+        "y": np.exp(-slopes * x) + np.repeat([0, 0.3, 0, 0.3, 0, 0.3], len(X)) + np.tile(Y, 6) / 9,
+    }
+    options: dict[str, Any] = {"bounds": {"b": (0.5, 1.3), "c": (0.1, None)}, "start": {"b": 0.7, "c": 0.2}}
+    fits = ad.fit_by(MODEL, data, "g", **options)
+    assert len({fits[group].on_bounds for group in range(6)}) > 2
+    for group in range(6):
+        alone = ad.fit(MODEL, {name: data[name][groups == group] for name in "xy"}, **options)
+        assert fits[group].on_bounds == alone.on_bounds
+        assert fits[group].errors == pytest.approx(alone.errors, rel=1e-6, nan_ok=True)
 
 
 def test_bounds_that_do_not_bind_change_nothing() -> None:

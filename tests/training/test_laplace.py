@@ -17,10 +17,12 @@ import scipy.stats
 from numpy.typing import NDArray
 
 import autodiff_cli as ad
-from autodiff_cli.data.table import DataError
+from autodiff_cli.data.files import open_data
+from autodiff_cli.data.table import DataError, csv_text
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import laplace as laplace_module
 from autodiff_cli.training.fitting.laplace import EffectIndex, MarginalLikelihood, check_laplace
+from autodiff_cli.training.fitting.row_loss import trace_fit_row
 from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import FitOptions
@@ -679,3 +681,21 @@ def test_classes_that_the_model_separates_have_no_fit() -> None:
             ad.fit("y ~ sigmoid(a + b*x + u[g])", data, **options)
     data["y"][[2, 8]] = 1, 0
     assert ad.fit("y ~ sigmoid(a + b*x + u[g])", data, **options).converged
+
+
+def test_the_trace_of_a_row_has_the_modes_of_its_levels(tmp_path: Path) -> None:
+    generator = np.random.default_rng(3)
+    plot, year = np.repeat([*"abcdef"], 8), np.tile([2001, 2002, 2003, 2004], 12)
+    x = generator.normal(size=48)
+    y = generator.poisson(np.exp(1 + 0.5 * x + np.repeat(generator.normal(0, 0.4, 6), 8)))
+    data: dict[str, Any] = {"plot": plot, "year": year, "x": x, "y": y}
+    priors = {"u[plot]": "normal(0, s)", "v[year]": "normal(0, r)"}
+    fit = ad.fit("y ~ exp(a + b*x + u[plot] + v[year])", data, family="poisson", priors=priors, laplace=["u", "v"])
+    (tmp_path / "rows.csv").write_text(
+        csv_text([[*data], *zip(*(each.tolist() for each in data.values()), strict=True)])
+    )
+    for number in (1, 20, 48):
+        row = trace_fit_row(fit, open_data([str(tmp_path / "rows.csv")]), number, {})
+        mean = fit.predict(data)[number - 1]
+        assert row.point["u[plot]"] == fit.random_effects["u"].modes[plot[number - 1]]
+        assert row.formula.value_and_grad(row.point)[0] == pytest.approx(mean - y[number - 1] * np.log(mean), rel=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -298,3 +299,16 @@ def test_an_array_has_the_prior_for_each_of_its_numbers() -> None:
     logpdf = scipy.stats.norm.logpdf
     wanted = -logpdf(0.5, 1, 2) - logpdf(point["v"], 0.7, 3).sum()
     assert float(evaluate([graph], point, {"v": (3,)})[0]) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_a_classifier_has_the_hierarchical_prior_of_its_arrays(tmp_path: Path) -> None:
+    generator = np.random.default_rng(4)
+    x = generator.normal(size=60)
+    data: dict[str, Any] = {"x": x, "kind": np.where(x + generator.normal(size=60) > 0, "a", "b")}
+    model, name = "kind ~ softmax(dense(x, 2))", "dense.0.weight"
+    plain = ad.fit(model, data, priors={name: "normal(0, 2)"})
+    fixed = ad.fit(model, data, priors={name: "normal(0, s)"}, fixed={"s": 2})
+    assert fixed.parameters[name] == pytest.approx(plain.parameters[name], rel=1e-6)
+    free = ad.fit(model, data, priors={name: "normal(0, s)", "s": "half_normal(1)"})
+    free.save(tmp_path / "model.json")
+    assert ad.load(tmp_path / "model.json").probabilities(data) == pytest.approx(free.probabilities(data), rel=1e-12)

@@ -13,7 +13,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import islice, permutations, product
 from typing import Any
 
 import numpy as np
@@ -300,10 +300,8 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     for one in objectives if scales else ():
         one.set_scale((max if one.has_theta else min)(scales))
     errors = [cross_validation_error(one, fit, options, folds) for one, fit in zip(objectives, fits, strict=True)]
-    fits = [
-        dataclasses.replace(fit, warnings=[*fit.warnings, reason]) if reason else fit
-        for fit, (_, reason) in zip(fits, errors, strict=True)
-    ]
+    for fit, (_, reason) in zip(fits, errors, strict=True):
+        fit.warnings += [reason] if reason else []
     criteria = [fit.aicc if not fit.failure and not math.isnan(fit.aicc or 0.0) else None for fit in fits]
     lowest = min((aicc for aicc in criteria if aicc is not None), default=math.nan)
     is_exact = any(fit.is_perfect for fit in fits)  # then the likelihoods have no maximum to compare
@@ -322,10 +320,9 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
         for objective, fit, (error, _), delta, weight in zip(objectives, fits, errors, deltas, weights, strict=True)
     ]
     tests = [
-        _nested_test(a, b, objectives[i], objectives[j])
-        for i, a in enumerate(compared)
-        for j, b in enumerate(compared)
-        if objectives[i].layout.size < objectives[j].layout.size
+        _nested_test(a, b, small, large)
+        for (a, small), (b, large) in permutations(zip(compared, objectives, strict=True), 2)
+        if small.layout.size < large.layout.size
     ]
     return Comparison(tuple(sorted(compared, key=_ranking_key)), tuple(tests), objectives[0].rows, folds)
 

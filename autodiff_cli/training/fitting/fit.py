@@ -170,15 +170,13 @@ def _fit_random_effects(objective: Objective, options: FitOptions, progress: Pro
     from autodiff_cli.training.fitting.laplace import fit_random_effects
 
     try:
-        fitted = fit_random_effects(objective, options, progress)
+        final, outcome, statistics, loss, effects = fit_random_effects(objective, options, progress)
     finally:
         progress.finish()
-    final = fitted.objective
     progress.notes += [*objective.notes, _RANDOM_EFFECTS]
     quantities = inference.DerivedQuantities(options.quantities, final.model, final.layout)
     run = FitRun(final, "lbfgs", progress, options, quantities)
-    result = build_fit(run, fitted.outcome, fitted.statistics, fitted.loss)
-    return dataclasses.replace(result, random_effects=fitted.effects)
+    return dataclasses.replace(build_fit(run, outcome, statistics, loss), random_effects=effects)
 
 
 def _chain_start(objective: Objective, options: FitOptions) -> Array:
@@ -355,17 +353,11 @@ def _compare_levels(run: FitRun, outcome: Outcome) -> Outcome:
         for others in positions.values():
             shared = others.keys() & values.keys()
             starts[-1][[others[name] for name in shared]] = outcome.theta[[values[name] for name in shared]]
-    best = _better_end(method, objective, np.array(starts))
+    first, *ends = minimization.minimize_and_check(method, repeat_objective(objective, len(starts)), np.array(starts))
+    best = minimization.best_alternative(objective, first, [end.theta for end in ends])
     if best is None:
         return outcome
-    return _refit(run, best.theta, "a better fit was found from the same starting values for all levels")
-
-
-def _better_end(method: str, objective: Objective, starts: Array) -> Outcome | None:
-    """Return the best end of fits from several starts if it ranks above the end from the first start; else None."""
-    first, *ends = minimization.minimize_and_check(method, repeat_objective(objective, len(starts)), starts)
-    best = minimization.best_alternative(objective, first, [end.theta for end in ends])
-    return next((end for end in ends if end.theta is best), None)
+    return _refit(run, best, "a better fit was found from the same starting values for all levels")
 
 
 def build_fit(
@@ -714,13 +706,10 @@ def _start_without_x_errors(objective: Objective, method: str, options: FitOptio
     with errors in x from the given start could end on a curve that is steep everywhere. Only the fit without these
     errors is searched for better minima.
     """
-    without_errors = objective.with_rows(objective.data)
-    without_errors.settings[X_ERROR_FACTOR] = 0.0
+    without_errors = copy_with(objective, settings={**objective.settings, X_ERROR_FACTOR: 0.0})
     search = Progress()
     outcome = optimization.optimize_multistart(method, without_errors, options, search)
     if outcome.failure:
         return objective
     progress.notes += search.notes
-    started = objective.with_rows(objective.data)
-    started.start = outcome.theta
-    return started
+    return copy_with(objective, start=outcome.theta)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.data.table import DataError
 from autodiff_cli.graph.tape import gc_paused
-from autodiff_cli.language.errors import InputError, format_names, suggest
+from autodiff_cli.language.errors import InputError, format_names, spelling_hint
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
@@ -124,9 +124,8 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
         name = JOINT_SEPARATOR.join(part.strip() for part in name.split(","))
     for column in joined_columns(name, dataset.names):
         if column not in dataset.names:
-            closest = suggest(column, dataset.names)
-            hint = f"; did you mean `{closest}`?" if closest else f" ({format_names(dataset.names)})"
-            raise DataError(f"by: the data have no column `{column}`{hint}")
+            hint = spelling_hint(column, dataset.names, f"the columns are {format_names(dataset.names)}")
+            raise DataError(f"by: the data have no column `{column}`; {hint}")
     if isinstance(model, str):
         text, options = tie_fixed_parameters(model, dataset.names, options)
         model = parse_model(text, tuple(dataset.names), frozenset(options.parameters.names), name)

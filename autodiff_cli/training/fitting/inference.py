@@ -369,12 +369,11 @@ class _Profile:
 
         Fits start from the nearest ones on both sides, and from where these lead.
         """
-        bounds = self._objective.bounds.with_fixed(self._element, value)
         sides = [x for x in self._solutions if x <= value], [x for x in self._solutions if x > value]
         nearest = [min(side, key=lambda x: abs(x - value)) for side in sides if side]
         points = np.array([self._predicted_start(nearest[0], value), *(self._solutions[x] for x in nearest)])
-        points = bounds.clip(points)
         if self._linear.any():
+            bounds = self._objective.bounds.with_fixed(self._element, value)
             projected, _ = project_linear(self._objective, points, self._linear, bounds)
             points = projected if len(projected) else points
             if np.count_nonzero(self._linear) == len(self._theta) - 1:  # all of them are the same
@@ -390,19 +389,19 @@ class _Profile:
         beyond = np.array([self._theta - share * (known - self._theta) for share in (0, 1, 4)])
         beyond[:, self._element], beyond[0] = value, known
         self._solutions = {float(self._theta[self._element]): self._theta}
-        return self._rise_of(value, self._objective.bounds.with_fixed(self._element, value).clip(beyond))
+        return self._rise_of(value, beyond)
 
     def _search(self, value: float) -> float:
         """Return the profile at a value where fits from the nearest ones failed, from starts all over the range."""
         self._is_searched = True
-        bounds = self._objective.bounds.with_fixed(self._element, value)
-        return self._rise_of(value, bounds.clip(self._theta)[None], SETTINGS.thorough)
+        return self._rise_of(value, self._theta[None], SETTINGS.thorough)
 
     def _rise_of(self, value: float, starts: Array, effort: Effort | None = None) -> float:
-        """Return the profile at a value, from some starts, and with an effort from others. Raises BetterFit for a fit
-        better than the estimate.
+        """Return the profile at a value, from some starts moved to it, and with an effort from others. Raises BetterFit
+        for a fit better than the estimate.
         """
         bounds = self._objective.bounds.with_fixed(self._element, value)
+        starts = bounds.clip(starts)
         batch = repeat_objective(self._objective, len(starts), bounds)
         stop = StoppingRule(evaluations=PROFILE.max_evaluations)
         outcomes = refit(batch, starts, effort, are_all_searched=True, stop=stop)

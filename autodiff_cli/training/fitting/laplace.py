@@ -437,33 +437,22 @@ def check_laplace(objective: Objective) -> None:
                 raise OptionError(f"laplace: the effects must be smooth in the model, and `{node.op.name}` is not")
 
 
-class RandomEffectsFit(NamedTuple):
-    """The end of a fit with random effects.
-
-    Attributes:
-        objective: the objective with the effects at their modes, and with all parameters.
-        outcome: the end of the method.
-        statistics: the statistics of the marginal likelihood.
-        loss: minus the marginal log-likelihood, divided by the number of rows.
-        effects: the random effects by name.
-    """
-
-    objective: Objective
-    outcome: Outcome
-    statistics: ComputedStatistics
-    loss: float
-    effects: dict[str, RandomEffect]
-
-
 @ignore_float_errors()
 @single_threaded_blas()  # its threads cost more than they save: factorizations are many and small
-def fit_random_effects(objective: Objective, options: FitOptions, progress: Progress) -> RandomEffectsFit:
+def fit_random_effects(
+    objective: Objective, options: FitOptions, progress: Progress
+) -> tuple[Objective, Outcome, ComputedStatistics, float, dict[str, RandomEffect]]:
     """Fit an objective with random effects by maximum marginal likelihood.
 
     The model with all effects at their means is fitted first, which gives the starting values.
 
     Args:
         progress: receives the steps.
+
+    Returns:
+        The objective with the effects at their modes and with all parameters, the end of the method, the statistics of
+        the marginal likelihood, minus that likelihood's logarithm divided by the number of rows, and the random effects
+        by name.
 
     Raises:
         OptionError: see `check_laplace`.
@@ -522,10 +511,9 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
         theta[-1] = math.exp(theta[-1])
         hessian[-1] /= theta[-1]
         hessian[:, -1] /= theta[-1]
-    chosen, covariance = np.flatnonzero(is_known), np.full(hessian.shape, math.nan)
-    of_chosen, chosen_names = hessian[np.ix_(chosen, chosen)], [names[k] for k in chosen]
-    found = inverse_hessians(of_chosen[None], chosen_names, _DIFFERENCE_TOLERANCE)
-    covariance[np.ix_(chosen, chosen)], reasons = math.nan if outcome.failure else found.inverses[0], found.reasons[0]
+    of_known = np.where(np.outer(is_known, is_known), hessian, 0.0)
+    found = inverse_hessians(of_known[None], names, is_known[None], _DIFFERENCE_TOLERANCE)
+    covariance, reasons = math.nan * found.inverses[0] if outcome.failure else found.inverses[0], found.reasons[0]
     model, table = objective.model.with_parameters(names), objective.table
     final = copy_with(
         objective.with_rows(MemoryRows(dataclasses.replace(table, columns={**table.columns, **columns}))),
@@ -540,10 +528,9 @@ def fit_random_effects(objective: Objective, options: FitOptions, progress: Prog
         for name, effect in effects.items()
         if effect.sd == 0
     ]
-    reasons += bound_text(ObjectiveBatch([final]), 0, theta, on_bound, bool(len(chosen)))
+    reasons += bound_text(ObjectiveBatch([final]), 0, theta, on_bound, bool(is_known.any()))
     statistics = _statistics(final, theta, covariance, log_likelihood, reasons, plain_statistics.non_integers)
-    outcome = dataclasses.replace(outcome, theta=theta)
-    return RandomEffectsFit(final, outcome, statistics, -log_likelihood / objective.rows, effects)
+    return final, dataclasses.replace(outcome, theta=theta), statistics, -log_likelihood / objective.rows, effects
 
 
 def fit_at_means(objective: Objective, means: Mapping[Node, Node], options: FitOptions) -> tuple[Objective, Array]:

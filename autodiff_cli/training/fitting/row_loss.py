@@ -87,7 +87,10 @@ def row_loss_formula(model: Model, loss: str, options: FitOptions, classes: int 
 
 
 def _formula_of_row(model: Model, output: Node, leaves: Mapping[str, Node]) -> Formula:
-    program = model.program
+    """Return a graph of a row as a formula, in which random effects have canonical names."""
+    program, effects = model.program, {leaves[name]: variable(canonical_name(name)) for name in model.effects}
+    [output] = substitute([output], effects)
+    leaves = {effects.get(leaf, leaf).text: effects.get(leaf, leaf) for leaf in leaves.values()}
     return Formula(output, leaves, text=model.text, source=program.source, notes=program.notes, shapes=model.shapes)
 
 
@@ -176,22 +179,34 @@ def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mappi
     if weighting is not None and fit.settings.weighting is not None:
         spreads[weighting] = weighting_graph(fit.settings.weighting, "weights or sigma", file.names)
     further = leaf_names([*spreads.values()])
-    point, classes = _read_row(file, number, model, fit.classes, further)
+    modes = {name: effect.modes for name, effect in fit.random_effects.items()}
+    point, classes = _read_row(file, number, model, fit.classes, further, modes)
     free = tuple(name for name in model.parameters if name not in fit.fixed)
     values = model.expand_values(ParameterValues(values, {}, {})).start
     point |= {**fit.parameters, **fit.fixed, **values}
     values = {name: float(evaluate([graph], point)[0]) for name, graph in spreads.items()}
     point = {name: value for name, value in point.items() if name in model.columns or name not in further} | values
     formula, notes = _explained_loss(model, loss, options, classes, point)
+    errors = fit.settings.spread_graphs(file.names) or {}
+    if fit.settings.x_sigma or (errors and errors[""].op is stack):
+        notes = (*notes, "the fit divides residuals by errors of x, or of each target, which this loss leaves out")
     return TracedRow(formula, point, free, notes)
 
 
 def _read_row(
-    file: DataSource, number: int, model: Model, classes: Classes | None, further: Collection[str] = ()
+    file: DataSource,
+    number: int,
+    model: Model,
+    classes: Classes | None,
+    further: Collection[str] = (),
+    modes: Mapping[str, Mapping[str, float]] = {},
 ) -> tuple[dict[str, Any], Classes | None]:
     """Return the values of a row in the columns of a model and in further columns of numbers, and the classes.
 
     The value of a class column is its position among the classes. If the classes are not known, all rows are read.
+
+    Args:
+        modes: the value of each random effect for each level.
     """
     class_columns = [] if model.class_column is None else [model.class_column]
     used = [name for name in model.columns if name in model.numeric and name not in class_columns]
@@ -210,6 +225,8 @@ def _read_row(
             place, listed = f"{file.name}: row {number}, column `{name}`", format_names([*map(str, levels)])
             raise DataError(f"{place}: {quoted_cell(str(label))} is not among {listed}")
         labels[name] = check_labels([label], name, None)
+        own = {leaf: modes[effect.parameter] for leaf, effect in model.effects.items() if effect.column == name}
+        point |= {canonical_name(leaf): by_level[str(label)] for leaf, by_level in own.items()}
         if name in class_columns:
             point[name] = float(levels.index(label))
     indicators = indicator_columns(model.matches, labels)

@@ -10,7 +10,6 @@ The fits of a batch take their steps together; a fit that has ended takes no mor
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -617,21 +616,6 @@ def _find_damping(along: Array, sizes: Array, radius: Array, guess: Array) -> Ar
         estimate = np.where(is_off, newton, estimate)
     damping[open_] = estimate
     return damping
-
-
-def distinct_masks(masks: Mask) -> Iterator[tuple[Fits, Fits]]:
-    """Yield each distinct row of a matrix of masks: the numbers of the rows that are equal to it, and its true columns.
-
-    >>> [(rows.tolist(), columns.tolist()) for rows, columns in distinct_masks(np.array([[1, 1], [0, 1], [1, 1]]) > 0)]
-    [([1], [1]), ([0, 2], [0, 1])]
-    """
-    if (masks == masks[:1]).all():
-        if len(masks):
-            yield np.arange(len(masks)), masks[0].nonzero()[0]
-        return
-    distinct, numbers = np.unique(masks, axis=0, return_inverse=True)
-    for number, mask in enumerate(distinct):
-        yield (numbers.ravel() == number).nonzero()[0], mask.nonzero()[0]
 
 
 def _apply(matrices: Array, vectors: Array) -> Array:

@@ -11,7 +11,7 @@ the method itself.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -90,8 +90,7 @@ class _NewtonSteps(NamedTuple):
 
     def select(self, chosen: Mask | Fits) -> _NewtonSteps:
         """Return the results of some fits."""
-        chosen_values: list[Any] = [values[chosen] for values in self]
-        return _NewtonSteps(*chosen_values)
+        return _NewtonSteps._make(values[chosen] for values in self)
 
 
 class _Iterates:

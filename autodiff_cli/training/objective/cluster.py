@@ -29,9 +29,9 @@ from autodiff_cli.backends.protocol import CompilationError
 from autodiff_cli.backends.reductions import block_slices, fold
 from autodiff_cli.data.batches import CodeTable, ColumnQuery, FallbackRequired, LabelColumn, MissingCells
 from autodiff_cli.data.dialect import CellKind, DataError, FileOptions
-from autodiff_cli.data.files import DataFile, DataSource, FilterCounts
+from autodiff_cli.data.files import DataFile, DataSource
 from autodiff_cli.data.streaming import extend_checksum, label_key
-from autodiff_cli.data.table import Dataset, Table
+from autodiff_cli.data.table import Dataset, FilterCounts, Table, check_has_rows
 from autodiff_cli.system import error_reason
 from autodiff_cli.training.objective.loading import ColumnRecipe, FitData, LoadedData, Weighting
 from autodiff_cli.training.objective.model import Model
@@ -41,14 +41,6 @@ from autodiff_cli.version import __version__
 
 if TYPE_CHECKING:
     from distributed import Client, Future
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """Some of the rows on a worker: 2^k maximal blocks, except for the last partition."""
-
-    columns: ColumnArrays
-    rows: int
 
 
 def current_installation() -> dict[str, Any]:
@@ -65,7 +57,7 @@ def current_installation() -> dict[str, Any]:
     return {"autodiff-cli": __version__, "NumPy": np.__version__, "vectors of width": width}
 
 
-def run_task(partition: Partition, content: bytes) -> bytes:
+def run_task(partition: Table, content: bytes) -> bytes:
     """Run a pickled task on a partition, and return the pickled result.
 
     Args:
@@ -85,7 +77,7 @@ def run_task(partition: Partition, content: bytes) -> bytes:
     return pickle.dumps(result, protocol=5)
 
 
-def _run_threaded(partition: Partition, content: bytes, threads: int, combine: Callable[[Any, Any], Any]) -> Any:
+def _run_threaded(partition: Table, content: bytes, threads: int, combine: Callable[[Any, Any], Any]) -> Any:
     """Run a task on several threads, each on pieces of the partition. The result has the same bits."""
 
     def of_piece(rows: slice) -> Any:
@@ -120,7 +112,7 @@ def combine_results(results: Sequence[bytes], combine: bytes) -> bytes:
     return pickle.dumps(fold(map(pickle.loads, results), joined), protocol=5)
 
 
-def take_rows(partition: Partition, rows: slice | NDArray[np.intp]) -> ColumnArrays:
+def take_rows(partition: Table, rows: slice | NDArray[np.intp]) -> ColumnArrays:
     """Return the columns of some rows of a partition, ready to be sent."""
     return {name: np.ascontiguousarray(column[..., rows]) for name, column in partition.columns.items()}
 
@@ -258,7 +250,7 @@ def assemble_partition(
     checks: Sequence[int],
     recipe: ColumnRecipe,
     codes: Mapping[str, Mapping[Any, int]],
-) -> Partition:
+) -> Table:
     """Assemble a partition from rows of consecutive shares.
 
     Args:
@@ -280,12 +272,7 @@ def assemble_partition(
             parts.append(np.array([code_of[value] for value in column.values], np.int32)[column.codes[part]])
         columns[label_key(name)] = np.concatenate(parts)
     count = sum(part.stop - part.start for part in rows)
-    return Partition(recipe.build(columns, recipe.names, count), count)
-
-
-def has_rows(partition: Partition) -> bool:
-    """Whether a partition has rows; as a task it forces the partition to be computed."""
-    return partition.rows > 0
+    return Table(recipe.build(columns, recipe.names, count), count)
 
 
 T = TypeVar("T")
@@ -300,13 +287,13 @@ _key_numbers = itertools.count()
 
 
 class Partitions:
-    """The partitions of some rows on a cluster.
+    """The partitions of some rows on a cluster. Each is a table of 2^k maximal blocks, except for the last one.
 
     Attributes:
         futures: Dask's future of each partition.
     """
 
-    def __init__(self, futures: list[Future], send: Callable[[int], Partition] | None) -> None:
+    def __init__(self, futures: list[Future], send: Callable[[int], Table] | None) -> None:
         self.futures = futures
         self._make_partition = send
 
@@ -338,7 +325,7 @@ class Cluster:
         self._client, self._name, self._worker_timeout = client, name, _WORKER_TIMEOUT_SECONDS
         self.workers, self.threads = workers, threads
 
-    def scatter_partitions(self, make_partition: Callable[[int], Partition], count: int) -> Partitions:
+    def scatter_partitions(self, make_partition: Callable[[int], Table], count: int) -> Partitions:
         """Send partitions to workers, and again if a worker dies.
 
         Args:
@@ -488,14 +475,9 @@ class ClusterRows(Rows):
     def from_table(cls, cluster: Cluster, table: Table) -> ClusterRows:
         """Send the rows of a table to a cluster."""
         size = partition_rows(table.rows, cluster.workers)
-        columns = table.columns
-
-        def part(k: int) -> Partition:
-            rows = slice(k * size, min((k + 1) * size, table.rows))
-            return Partition({name: column[..., rows] for name, column in columns.items()}, rows.stop - rows.start)
-
-        parts = cluster.scatter_partitions(part, -(-table.rows // size))
-        return cls(cluster, parts, table.rows, size, frozenset(columns), dropped=table.dropped)
+        count = -(-table.rows // size)
+        parts = cluster.scatter_partitions(lambda k: table.select_rows(slice(k * size, (k + 1) * size)), count)
+        return cls(cluster, parts, table.rows, size, frozenset(table.columns), dropped=table.dropped)
 
     def fold(self, task: Task[T]) -> T:
         """Return the combined results of a task for all partitions.
@@ -514,9 +496,8 @@ class ClusterRows(Rows):
         if isinstance(rows, slice) and rows.indices(self.rows) == (0, self.rows, 1):
             return self
         selected = super().select_rows(rows)
-        return (
-            selected if selected.rows <= _MAX_LOCAL_ROWS else ClusterRows.from_table(self._cluster, selected.to_table())
-        )
+        is_large = selected.rows > _MAX_LOCAL_ROWS
+        return ClusterRows.from_table(self._cluster, selected.to_table()) if is_large else selected
 
     def gather(self, numbers: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return all columns of the rows with these numbers."""
@@ -599,7 +580,7 @@ class ClusterData(FitData):
             checks.append([self._summaries[k].checksum for k in used])
         codes = {name: dict(table) for name, table in self._codes.items()}
         parts = self._cluster.create_partitions(assemble_partition, pieces, slices, checks, common=[recipe, codes])
-        self._cluster.apply(parts, has_rows)
+        self._cluster.apply(parts, check_has_rows)  # which computes the partitions
         return ClusterRows(self._cluster, parts, self.rows, size, recipe.names, dropped=self._dropped)
 
 

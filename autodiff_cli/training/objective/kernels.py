@@ -461,7 +461,12 @@ class Kernels:
     @cached_property
     def loss(self) -> protocol.SumKernel:
         """The sum of the rows' losses, with the penalty for each row."""
-        return self.backend.sum_kernel(self._row_graphs([self.graphs.weighted_loss]))
+        return self.backend.sum_kernel(self.loss_graphs)
+
+    @cached_property
+    def loss_graphs(self) -> protocol.RowGraphs:
+        """The loss of a row with the penalty, as the graph that is evaluated."""
+        return self._row_graphs([self.graphs.weighted_loss])
 
     @cached_property
     def loss_and_gradient(self) -> protocol.SumKernel:
@@ -616,17 +621,18 @@ class Kernels:
         Args:
             which: the index of the parameter. A number moves by 1, an array by the leaf `DIRECTION` of the same shape.
         """
-        return self.cached(f"Hessian rows {which}", lambda: self._hessian_kernel(which))
 
-    def _hessian_kernel(self, which: int) -> protocol.SumKernel:
-        leaves, slopes = self._slopes
-        leaf, shapes = leaves[which], dict(self.graphs.leaf_shapes)
-        direction = ONE
-        if leaf.text in shapes:
-            shapes[DIRECTION] = shapes[leaf.text]
-            direction = variable(DIRECTION)
-        outputs = simplify(tangents(slopes, {leaf: direction}, shapes))
-        return self.backend.sum_kernel(protocol.RowGraphs(outputs, self.columns, shapes, self._shapes))
+        def build() -> protocol.SumKernel:
+            leaves, slopes = self._slopes
+            leaf, shapes = leaves[which], dict(self.graphs.leaf_shapes)
+            direction = ONE
+            if leaf.text in shapes:
+                shapes[DIRECTION] = shapes[leaf.text]
+                direction = variable(DIRECTION)
+            outputs = simplify(tangents(slopes, {leaf: direction}, shapes))
+            return self.backend.sum_kernel(protocol.RowGraphs(outputs, self.columns, shapes, self._shapes))
+
+        return self.cached(f"Hessian rows {which}", build)
 
     @cached_property
     def _slopes(self) -> tuple[list[Node], list[Node]]:

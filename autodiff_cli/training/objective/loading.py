@@ -28,7 +28,7 @@ from autodiff_cli.data.dialect import DataError, label_text
 from autodiff_cli.data.files import DataSource, open_data
 from autodiff_cli.data.source import RESERVED_BYTES, available_memory
 from autodiff_cli.data.streaming import StreamedColumns, label_key
-from autodiff_cli.data.table import Dataset, MemoryDataset, Table, float_vector
+from autodiff_cli.data.table import Dataset, MemoryDataset, Table, numeric_vector
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.tape import ShapeInference, leaf_names
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, suggest
@@ -401,7 +401,7 @@ class LoadedData(FitData):
         self.rows, self._dropped = table.rows, table.dropped
         for weighting in self.weightings:
             if weighting.values is not None and weighting.graph.is_input:
-                values = float_vector(weighting.values, weighting.words)
+                values = numeric_vector(weighting.values, weighting.words).astype(np.float64, copy=False)
                 if table.row_mask is not None and len(values) == len(table.row_mask):
                     weighting.check(np.where(table.row_mask, values, 1))  # names rows as they were given
                     values = values[table.row_mask]
@@ -521,9 +521,8 @@ class StreamedData(FitData):
 def streaming_reason(dataset: DataSource, model: Model, options: FitOptions) -> str | None:
     """Return why the rows of a fit do not fit into memory, in words; None if they do."""
     numbers = len({*model.numeric, *weighting_columns(dataset.names, options)})
-    return memory_shortage(
-        dataset, numbers, len({*model.label_columns, model.class_column, model.group_column} - {None})
-    )
+    labels = {*model.label_columns, model.class_column, model.group_column} - {None}
+    return memory_shortage(dataset, numbers, len(labels))
 
 
 def memory_shortage(dataset: DataSource, numbers: int, labels: int) -> str | None:

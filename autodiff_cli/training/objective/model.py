@@ -518,6 +518,8 @@ class Model:
         program = self.program
         if classes is not None:
             program = expand_levels(self._reparse(classes), self.levels)
+            others = {name: self.program.leaves[name] for name in self.parameters if name not in program.leaves}
+            program = replace(program, leaves={**program.leaves, **others})  # those that priors alone read
         model = replace(self, program=program, shapes=program.shapes)
         shapes = {name: np.shape(value) for name, value in (values or {}).items()}
         for name, shape in shapes.items():

@@ -13,18 +13,18 @@ import threading
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import Backend, RowGraphs
-from autodiff_cli.backends.selection import choose_backend, passes_before_compiling
+from autodiff_cli.backends.selection import choose_backend, make_backend, passes_before_compiling
 from autodiff_cli.data.dialect import DataError
 from autodiff_cli.data.files import DataSource
 from autodiff_cli.data.source import reserve_blas_buffer
 from autodiff_cli.data.table import Dataset
-from autodiff_cli.language.errors import suggest
+from autodiff_cli.language.errors import format_names, spelling_hint, suggest
 from autodiff_cli.ops.special import LOG_DENSITIES
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
@@ -50,7 +50,7 @@ from autodiff_cli.training.objective.parameters import (
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
 from autodiff_cli.training.options import BoundPair, FitOptions, describe_bounds
 from autodiff_cli.training.priors import Prior
-from autodiff_cli.training.rows import GROUP, WEIGHT
+from autodiff_cli.training.rows import GROUP
 
 T = TypeVar("T")
 
@@ -153,11 +153,8 @@ class PreparedObjective:
         }
         fixed_values |= _convolution_values(parsed, data)
         known_values = start_values | {name: value for name, value in fixed_values.items() if value is not None}
-        compiled = _compile_model(
-            parsed, known_values, tuple(fixed_values), self.loss, options, self.classes, data, priors
-        )
-        self.model, self.layout = compiled.model, compiled.layout
-        resolved, layout = self.model, self.layout
+        _, resolved, layout, kernels = self._compile(parsed, known_values, tuple(fixed_values), options, data)
+        self.model, self.layout = resolved, layout
         if not options.no_columns:
             check_reads_data(resolved, dataset.names, loading.weighting_columns(dataset.names, options), named)
         values: dict[str, Any] = dict.fromkeys(resolved.parameters, INITIAL_VALUE)
@@ -180,23 +177,57 @@ class PreparedObjective:
         theta = layout.flatten([values[name] for name in layout.names])
         is_given = layout.mask([name for name in layout.names if name in start_values])
         self.start = np.where(is_given, theta, self.likely_box(self.bounds).move_inside(theta))
-        self.orders = _check_orders(parameters.orders, layout)
+        self.orders = parameters.orders
+        for name in itertools.chain(*self.orders):
+            if name not in layout.slices or layout.shapes.get(name):
+                raise OptionError(f"bounds: `{name}` must be a number that is fitted, to be compared with another one")
         self.shares = mixture_shares(resolved.program, layout) if options.likelihood else ()
-        self.data, self.is_weighted = data.build_rows(compiled.graphs), data.is_weighted
+        self.data, self.is_weighted = data.build_rows(kernels.graphs), data.is_weighted
         self.origins = dict(dataset.origins)
         loading.check_any_weight(self.data.total_weight > 0)
         notes: list[str] = []
-        chosen = choose_backend(options.backend, options.threads, compiled.loss, data.rows, notify=notes.append)
-        self.kernels = compiled.kernels(chosen, notes, _epoch_backend(options, compiled.loss, data.rows, chosen, notes))
+        loss = kernels.loss_graphs
+        chosen = choose_backend(options.backend, options.threads, loss, data.rows, notify=notes.append)
+        epoch_backend = _epoch_backend(options, loss, data.rows, chosen, notes)
+        has_changed = chosen.name != "numpy" or epoch_backend is not chosen or notes
+        self.kernels = kernels
+        if has_changed:
+            self.kernels = replace(kernels, backend=chosen, notes=notes, epoch_backend=epoch_backend)
         self.passes_before_compiling = math.inf
         if options.backend == "auto" and chosen.name == "numpy" and not notes:
-            self.passes_before_compiling = passes_before_compiling(compiled.loss, data.rows)
+            self.passes_before_compiling = passes_before_compiling(loss, data.rows)
         self.threads, self.family, self.is_likelihood = options.threads, options.family, options.likelihood
         self.is_absolute = options.absolute_sigma
         # The values of leaves that are neither columns nor parameters.
         self.settings = {L1_FACTOR: options.l1, L2_FACTOR: options.l2, PRIOR_FACTOR: 0.0}
         self.settings |= {X_ERROR_FACTOR: 1.0} if options.x_errors else {}
         self.effects = {name: effects[leaf.parameter] for name, leaf in resolved.effects.items()}
+
+    def _compile(
+        self,
+        parsed: Model,
+        known_values: Mapping[str, Any],
+        fixed_names: tuple[str, ...],
+        options: FitOptions,
+        data: loading.FitData,
+    ) -> _CompiledModel:
+        """Return the kernels of a model, from the cache if nothing in them depends on the data."""
+
+        def build() -> _CompiledModel:
+            count = None if self.classes is None else len(self.classes)
+            model = parsed.resolve(known_values, count)
+            layout = ParameterLayout([name for name in model.parameters if name not in fixed_names], model.shapes)
+            is_weighted, scales, free = data.is_weighted, data.target_scales, layout.names
+            graphs = build_graphs(model, self.loss, options, count, is_weighted, free, scales, self.priors)
+            leaves = [model.program.leaves[name] for name in free]
+            return _CompiledModel(parsed, model, layout, Kernels(graphs, {*model.row_leaves}, leaves, make_backend()))
+
+        has_arrays = bool(parsed.program.arrays) or any(map(np.ndim, known_values.values()))
+        if self.classes is not None or parsed.label_columns or has_arrays or self.priors:
+            return build()
+        settings = options.huber_delta, options.l1, options.l2, options.sigma is None, *options.x_errors
+        key = (id(parsed), fixed_names, self.loss, settings, data.is_weighted, data.target_scales)
+        return model_cache.get(key, build)
 
     def likely_box(self, box: Bounds) -> Bounds:
         """Return bounds that are narrowed to the likely ranges of the parameters with priors."""
@@ -213,47 +244,20 @@ class PreparedObjective:
         return [name for name in self.scalar_parameters if name not in self.user_starts]
 
 
-class _CompiledModel:
+class _CompiledModel(NamedTuple):
     """The part of an objective that depends on the model and the options, but not on the rows.
 
     Attributes:
+        parsed: the model as it was parsed. It is kept so that its id, which is in the key of the cache, is not reused.
         model: the model, with resolved shapes.
-        graphs: the graphs of the loss.
         layout: the positions of the free parameters.
-        loss: the loss of a row, with its weight.
+        kernels: the kernels of the loss, by NumPy.
     """
 
-    def __init__(
-        self,
-        parsed: Model,
-        known_values: Mapping[str, Any],
-        fixed_names: Collection[str],
-        loss: str,
-        options: FitOptions,
-        classes: loading.Classes | None,
-        data: loading.FitData,
-        priors: Mapping[str, Prior],
-    ) -> None:
-        self._parsed = parsed  # so that its id, which is in the key of the cache, is not reused
-        count = None if classes is None else len(classes)
-        self.model = parsed.resolve(known_values, count)
-        free = [name for name in self.model.parameters if name not in fixed_names]
-        self.layout = ParameterLayout(free, self.model.shapes)
-        self.graphs = build_graphs(self.model, loss, options, count, data.is_weighted, free, data.target_scales, priors)
-        columns = {*self.model.row_leaves, *self.graphs.vectors, *self.graphs.error_columns, WEIGHT}
-        self.loss = RowGraphs([self.graphs.weighted_loss], columns, self.graphs.leaf_shapes)
-        self._numpy_kernels: Kernels | None = None
-
-    def kernels(self, backend: Backend, notes: Sequence[str], epoch_backend: Backend) -> Kernels:
-        """Return the kernels of the graphs; kernels of the NumPy backend are cached."""
-        is_cached = backend.name == "numpy" and epoch_backend is backend and not notes
-        if is_cached and self._numpy_kernels is not None:
-            return self._numpy_kernels
-        leaves = [self.model.program.leaves[name] for name in self.layout.names]
-        kernels = Kernels(self.graphs, {*self.model.row_leaves}, leaves, backend, notes, epoch_backend)
-        if is_cached:
-            self._numpy_kernels = kernels
-        return kernels
+    parsed: Model
+    model: Model
+    layout: ParameterLayout
+    kernels: Kernels
 
 
 def _convolution_values(parsed: Model, data: loading.FitData) -> dict[str, Array]:
@@ -291,26 +295,6 @@ def parse_model(
 model_cache: ThreadLocalCache[_CompiledModel] = ThreadLocalCache(_CACHED_MODELS)
 
 
-def _compile_model(
-    parsed: Model,
-    known_values: Mapping[str, Any],
-    fixed_names: tuple[str, ...],
-    loss: str,
-    options: FitOptions,
-    classes: loading.Classes | None,
-    data: loading.FitData,
-    priors: Mapping[str, Prior],
-) -> _CompiledModel:
-    """Return the graphs of a model, from the cache if nothing in them depends on the data."""
-    build = functools.partial(_CompiledModel, parsed, known_values, fixed_names, loss, options, classes, data, priors)
-    has_arrays = bool(parsed.program.arrays) or any(map(np.ndim, known_values.values()))
-    if classes is not None or parsed.label_columns or has_arrays or priors:
-        return build()
-    settings = options.huber_delta, options.l1, options.l2, options.sigma is None, *options.x_errors
-    key = (id(parsed), fixed_names, loss, settings, data.is_weighted, data.target_scales)
-    return model_cache.get(key, build)
-
-
 def hyperparameters(priors: Mapping[str, Prior]) -> tuple[str, ...]:
     """Return the names of the parameters that the arguments of priors read."""
     return tuple(dict.fromkeys(name for prior in priors.values() for name in prior.parameters))
@@ -329,9 +313,8 @@ def _expand_priors(model: Model, priors: Mapping[str, Prior], fixed: Collection[
             own = own or [each for each in model.parameters if each.startswith(f"{base}[")]
         known = [each for each in own if each in model.parameters]
         if not known:
-            words = f"the prior of `{name}`: the model has no such parameter"
-            close = suggest(name, model.parameters)
-            raise OptionError(f"{words}; did you mean {close}?" if close else words)
+            hint = spelling_hint(name, model.parameters, f"there are {format_names(model.parameters)}", quote="")
+            raise OptionError(f"the prior of `{name}`: the model has no such parameter; {hint}")
         if name in fixed:
             raise OptionError(f"the prior of `{name}`: the parameter is fixed")
         _check_arguments(name, prior, model)
@@ -437,14 +420,6 @@ def _take_effects(model: Model, options: FitOptions, priors: dict[str, Prior]) -
             if other in leveled or other not in model.parameters:
                 raise OptionError(f"laplace: the prior of `{name}`, {prior.text}: `{other}` must be a single parameter")
     return effects
-
-
-def _check_orders(orders: tuple[tuple[str, str], ...], layout: ParameterLayout) -> tuple[tuple[str, str], ...]:
-    """Return ordered parameters. Raises OptionError unless each is a free number."""
-    for name in itertools.chain(*orders):
-        if name not in layout.slices or layout.shapes.get(name):
-            raise OptionError(f"bounds: `{name}` must be a number that is fitted, to be compared with another one")
-    return orders
 
 
 def _check_start(name: str, value: Any, limits: BoundPair, range_name: str) -> None:

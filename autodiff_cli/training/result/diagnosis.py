@@ -26,11 +26,12 @@ from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
 from autodiff_cli.graph.tape import Tape, group_pairs, leaf_names, topological_order
+from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.arithmetic import div, mul
 from autodiff_cli.training.losses import HUBER_DELTA, LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome
-from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE
+from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, norms
 from autodiff_cli.training.objective.batch import Batch, Fits, GatheredRows, GroupBatch
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective, find_undefined
@@ -87,19 +88,19 @@ def residual_structure(objective: Objective, theta: Array) -> float:
 
     Very many rows are represented by a random sample, in which neighbours are still close together.
     """
-    return objective.cached_at("structure", theta, lambda: _structure(objective, theta))
-
-
-def _structure(objective: Objective, theta: Array) -> float:
     predictor = _single_predictor(objective)
     if predictor is None:
         return 0.0
-    objective = subsample(objective, RESIDUALS.structure_rows)
-    columns, sizes = objective.table.columns, np.array([objective.rows])
-    rows = GatheredRows(columns.__getitem__, sizes, is_weighted=objective.is_weighted)
-    with ignore_float_errors():
-        scale = robust_scale(objective, theta) if objective.kind is LossKind.ROBUST else math.inf
-        return float(_structures(rows, unweighted_residuals(objective, theta), predictor, np.array([scale]))[0])
+
+    def of_sample() -> float:
+        sample = subsample(objective, RESIDUALS.structure_rows)
+        columns, sizes = sample.table.columns, np.array([sample.rows])
+        rows = GatheredRows(columns.__getitem__, sizes, is_weighted=sample.is_weighted)
+        with ignore_float_errors():
+            scale = robust_scale(sample, theta) if sample.kind is LossKind.ROBUST else math.inf
+            return float(_structures(rows, unweighted_residuals(sample, theta), predictor, np.array([scale]))[0])
+
+    return objective.cached_at("structure", theta, of_sample)
 
 
 def _structures(rows: GatheredRows, residuals: Array, predictor: str, scales: Array) -> Array:
@@ -340,7 +341,9 @@ class Diagnosis:
     @property
     def problems(self) -> list[Problem]:
         """All problems; empty for a healthy network."""
-        return [*_unit_problems(self.units), *_gradient_problems(self.gradients)]
+        kinds = ((layer, kind, getattr(layer, kind)) for layer in self.units for kind in ("dead", "saturated"))
+        of_units = [Problem(kind, layer.layer, count, layer.units, "end") for layer, kind, count in kinds if count]
+        return [*of_units, *_gradient_problems(self.gradients)]
 
 
 class Problem(NamedTuple):
@@ -367,7 +370,9 @@ def diagnose(objective: Objective, start: Array, end: Array) -> Diagnosis:
     Args:
         start, end: the free parameters before and after a fit, of shape (P,).
     """
-    return Diagnosis(tuple(_examine_units(objective, end)), _examine_gradients(objective, start, end))
+    first, last = (_layer_gradient_sizes(objective, theta) for theta in (start, end))
+    gradients = (LayerGradients(layer, size, last[layer]) for layer, size in first.items())
+    return Diagnosis(tuple(_examine_units(objective, end)), tuple(gradients))
 
 
 # --- Units of networks
@@ -436,21 +441,7 @@ def layer_name(name: str) -> str:
     return name if "[" in name else name.rpartition(".")[0] or name
 
 
-def _unit_problems(units: Sequence[LayerUnits]) -> Iterator[Problem]:
-    """Yield the problems of units."""
-    for layer in units:
-        for kind, count in (("dead", layer.dead), ("saturated", layer.saturated)):
-            if count:
-                yield Problem(kind, layer.layer, count, layer.units, "end")
-
-
 # --- Gradients of networks
-
-
-def _examine_gradients(objective: Objective, start: Array, end: Array) -> tuple[LayerGradients, ...]:
-    """Return the size of the gradient of each layer at the start and end."""
-    first, last = (_layer_gradient_sizes(objective, theta) for theta in (start, end))
-    return tuple(LayerGradients(layer, size, last[layer]) for layer, size in first.items())
 
 
 def _layer_gradient_sizes(objective: Objective, theta: Array) -> dict[str, float]:
@@ -461,15 +452,13 @@ def _layer_gradient_sizes(objective: Objective, theta: Array) -> dict[str, float
 
 
 def _root_mean_square(values: Array) -> float:
-    """Return the root mean square of values, scaled by the largest so that no square overflows or underflows.
+    """Return the root mean square of values, also where a square would overflow or underflow.
 
     >>> [_root_mean_square(unit * np.array([7.0, -1.0])) for unit in (0, 1, 2.0**700, 2.0**-700, np.inf, np.nan)]
     [0.0, 5.0, 2.6300679507741868e+211, 9.505457831475799e-211, inf, nan]
     """
-    largest = float(np.max(np.abs(values)))
-    if not 0 < largest < math.inf:
-        return largest
-    return largest * float(np.sqrt(np.mean(np.square(values / largest))))
+    with ignore_float_errors():
+        return float(norms(values[None])[0]) / math.sqrt(len(values))
 
 
 def _gradient_problems(gradients: Sequence[LayerGradients]) -> Iterator[Problem]:
@@ -616,7 +605,7 @@ def _describe_conditioning(objective: Objective, theta: Array) -> tuple[list[str
     ]
     sentence = f"the condition number at the last point is {condition:.0e} (with scaled parameters)"
     if len(dependent) > 1:
-        sentence += f": changing {_join_names(dependent, 'and')} together hardly changes the prediction"
+        sentence += f": changing {_join_names(dependent)} together hardly changes the prediction"
     return [sentence], dependent
 
 
@@ -636,15 +625,13 @@ def _array_name(number: str) -> str:
     return number.partition("[")[0]
 
 
-def _join_names(names: list[str], last: str = "and") -> str:
-    """Return a list of names in words.
+def _join_names(names: list[str]) -> str:
+    """Return the first of some names in words, and how many more there are.
 
     >>> names = [f"p{k}" for k in range(FAILURE_LIMITS.max_names + 2)]
     >>> _join_names(names[:-2]).endswith(f" and `{names[-3]}`"), _join_names(names).endswith(" and 2 more")
     (True, True)
     """
     quoted = [f"`{name}`" for name in names[: FAILURE_LIMITS.max_names]]
-    if len(names) > FAILURE_LIMITS.max_names:
-        return f"{', '.join(quoted)} {last} {len(names) - FAILURE_LIMITS.max_names} more"
-    *first_names, final = quoted
-    return f"{', '.join(first_names)} {last} {final}" if first_names else final
+    rest = len(names) - len(quoted)
+    return join_words([*quoted, *[f"{rest} more"] * (rest > 0)])

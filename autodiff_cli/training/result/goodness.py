@@ -193,7 +193,7 @@ def robust_scale(objective: Objective, theta: Array) -> float:
         return float(MAD_TO_STD * np.median(_absolute_residuals(objective, theta)))
     sample, margin = subsample(objective), RESIDUALS.median_margin
     low, high = np.quantile(_absolute_residuals(sample, theta), (0.5 - margin, 0.5 + margin))
-    return float(MAD_TO_STD * _median_between(objective, theta, ResidualsBetween(float(low), float(high))))
+    return float(MAD_TO_STD * _median_between(objective, theta, float(low), float(high)))
 
 
 def influence_norms(batch: Batch, theta: Array, ranks: NDArray[np.intp] | int) -> tuple[Array, Array]:
@@ -254,22 +254,13 @@ def _magnitudes(values: Array, weights: Array | None) -> Array:
     return np.abs(values if weights is None else (values * np.sqrt(weights))[:, weights > 0])
 
 
-@dataclass(frozen=True, slots=True)
-class ResidualsBetween:
-    """A reduction of a block to its absolute weighted residuals between two bounds.
-
-    The result has the number of all residuals, the number of residuals below the bounds, and the residuals between
-    them.
+def residuals_between(low: float, high: float, block: Array, columns: ColumnArrays) -> tuple[int, int, Array]:
+    """Return the number of residuals of a block, how many absolute weighted ones are below two bounds, and those
+    between them.
     """
-
-    low: float
-    high: float
-
-    def __call__(self, block: Array, columns: ColumnArrays) -> tuple[int, int, Array]:
-        """Return the counts and the residuals of a block."""
-        magnitudes = _magnitudes(block, columns.get(WEIGHT))
-        between = magnitudes[(magnitudes >= self.low) & (magnitudes <= self.high)]
-        return magnitudes.size, int(np.count_nonzero(magnitudes < self.low)), between
+    magnitudes = _magnitudes(block, columns.get(WEIGHT))
+    between = magnitudes[(magnitudes >= low) & (magnitudes <= high)]
+    return magnitudes.size, int(np.count_nonzero(magnitudes < low)), between
 
 
 def join_between(a: tuple[int, int, Array], b: tuple[int, int, Array]) -> tuple[int, int, Array]:
@@ -277,13 +268,14 @@ def join_between(a: tuple[int, int, Array], b: tuple[int, int, Array]) -> tuple[
     return a[0] + b[0], a[1] + b[1], np.concatenate((a[2], b[2]))
 
 
-def _median_between(objective: Objective, theta: Array, bracket: ResidualsBetween) -> float:
+def _median_between(objective: Objective, theta: Array, low: float, high: float) -> float:
     """Return the median absolute weighted residual, which lies between two bounds with a chance of error below 1e-15.
     Only residuals between them are kept in memory.
     """
-    if math.isnan(bracket.low):
+    if math.isnan(low):
         return math.nan
-    count, below, between = objective.fold_rows(objective.kernels.residuals, theta, bracket, join_between)
+    reduce = functools.partial(residuals_between, low, high)
+    count, below, between = objective.fold_rows(objective.kernels.residuals, theta, reduce, join_between)
     first, last = (count - 1) // 2 - below, count // 2 - below
     if first < 0 or last >= len(between):
         return float(np.median(_absolute_residuals(objective, theta)))

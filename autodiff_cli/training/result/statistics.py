@@ -8,7 +8,6 @@ complete separation of classes, and a fit that stopped before the minimum.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
 import math
@@ -24,17 +23,16 @@ from autodiff_cli.data.json_records import NAN_IS_NULL, NOT_IN_DOCUMENT
 from autodiff_cli.language.errors import format_names, pluralize
 from autodiff_cli.numbers.arrays import dots, ignore_float_errors
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
-from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, distinct_masks, fit_least_squares, norms
+from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, fit_least_squares, norms
 from autodiff_cli.training.objective.batch import (
     BATCH,
     Batch,
-    Fits,
     ObjectiveBatch,
     parameters_at_jumps,
     rounding_squares,
     softmax_null_space,
 )
-from autodiff_cli.training.objective.objective import Objective, copy_with
+from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.goodness import GoodnessOfFit, find_separation, goodness_of_fit, influence_norms
 from autodiff_cli.training.result.row_figures import figures_of_groups, fisher_factor, likelihood_sums
 
@@ -65,7 +63,7 @@ class Covariances(NamedTuple):
 
     Attributes:
         inverses: the inverse matrices, of shape (fits, P, P), for parameters in units of 1/units; nan for those that
-            the data do not determine.
+            are fixed, or that the data do not determine.
         reasons: for each fit a sentence for each reason for which elements are unknown.
         nullities: the number of directions that the data do not determine, for each fit.
         factors: the matrices R of inverses inv(RᵀR), of shape (fits, P, P); 0 for other inverses.
@@ -87,17 +85,6 @@ class Covariances(NamedTuple):
         """The standard errors, of shape (fits, P)."""
         return np.sqrt(np.diagonal(self.inverses, axis1=1, axis2=2)) * (self.scales[:, None] / self.units)
 
-    def placed_in(self, other: Covariances, fits: Fits, columns: Fits) -> Covariances:
-        """Return the covariances of all fits and parameters, with these filled in for some fits and parameters."""
-        placed = copy.deepcopy(other)
-        placed.inverses[np.ix_(fits, columns, columns)] = self.inverses
-        placed.factors[np.ix_(fits, np.arange(self.factors.shape[1]), columns)] = self.factors
-        placed.units[np.ix_(fits, columns)] = self.units
-        placed.nullities[fits], placed.scales[fits] = self.nullities, self.scales
-        for fit, sentences in zip(fits.tolist(), self.reasons, strict=True):
-            placed.reasons[fit] = sentences
-        return placed._replace(definition=self.definition)
-
     def partial_factor(self, fit: int) -> Array | None:
         """Return the factor R of the covariance inv(RᵀR) of a fit that determines only combinations of parameters."""
         is_known = self.nullities[fit] and self.scales[fit] > 0 and self.factors[fit].any()
@@ -105,7 +92,7 @@ class Covariances(NamedTuple):
 
 
 def inverse_hessians(
-    hessians: Array, names: Sequence[str], tolerance: float = COVARIANCE.hessian_tolerance
+    hessians: Array, names: Sequence[str], free: Mask | None = None, tolerance: float = COVARIANCE.hessian_tolerance
 ) -> Covariances:
     """Return the inverses of Hessians H = RᵀR, of shape (fits, P, P), scaled to unit diagonals; see `inverse_grams`.
 
@@ -118,10 +105,12 @@ def inverse_hessians(
     scaled = np.where(is_finite, hessians / (safe[:, :, None] * safe[:, None, :]), np.eye(len(names)))
     curvatures, directions = np.linalg.eigh(scaled)
     roots = np.sqrt(np.maximum(curvatures, 0.0))[:, :, None] * directions.swapaxes(1, 2) * scale[:, None, :]
-    return inverse_grams(np.where(is_finite, roots, np.nan), names, tolerance)
+    return inverse_grams(np.where(is_finite, roots, np.nan), names, free, tolerance)
 
 
-def inverse_grams(factors: Array, names: Sequence[str], tolerance: float = DEPENDENCE_TOLERANCE) -> Covariances:
+def inverse_grams(
+    factors: Array, names: Sequence[str], free: Mask | None = None, tolerance: float = DEPENDENCE_TOLERANCE
+) -> Covariances:
     """Return inv(RᵀR) for each fit.
 
     The columns of R are scaled to length 1 first, so that small parameters do not count as undetermined.
@@ -129,6 +118,8 @@ def inverse_grams(factors: Array, names: Sequence[str], tolerance: float = DEPEN
     Args:
         factors: R, of shape (fits, n, P) with n at least P.
         names: the names of the parameters.
+        free: the mask, of shape (fits, P), of the parameters that are not fixed, by default all. The columns of the
+            fixed ones are 0.
         tolerance: the singular value, relative to the largest, that counts as 0.
 
     >>> found = inverse_grams(np.array([[[1.0, 2.0], [0.0, 0.0]]]), ["a", "b"])
@@ -140,7 +131,9 @@ def inverse_grams(factors: Array, names: Sequence[str], tolerance: float = DEPEN
     scale, singular_values, directions, is_null = scaled_svd(known, tolerance)
     roots = directions / np.where(is_null, math.inf, singular_values)[:, :, None]
     inverses: Array = roots.swapaxes(1, 2) @ roots / (scale[:, :, None] * scale[:, None, :])
-    reasons, nullities = [list[str]() for _ in factors], np.where(is_finite, np.count_nonzero(is_null, axis=1), 0)
+    fixed = np.zeros(scale.shape, np.bool_) if free is None else ~free
+    nullities = np.where(is_finite, np.count_nonzero(is_null, axis=1) - np.count_nonzero(fixed, axis=1), 0)
+    reasons = [list[str]() for _ in factors]
     ones = np.ones(len(factors)), np.ones_like(scale)
     if not np.count_nonzero(is_null):
         return Covariances(inverses, reasons, nullities, known, *ones)
@@ -148,6 +141,7 @@ def inverse_grams(factors: Array, names: Sequence[str], tolerance: float = DEPEN
     is_in_null_space = is_null[:, :, None] & (np.abs(directions) > COVARIANCE.null_space_share)
     undetermined = is_in_null_space.any(axis=1) | has_no_effect
     inverses[undetermined[:, :, None] | undetermined[:, None, :]] = math.nan
+    undetermined, has_no_effect = undetermined & ~fixed, has_no_effect & ~fixed
     why = (
         "it has no effect on the prediction" if tolerance == DEPENDENCE_TOLERANCE else "the loss has no curvature in it"
     )
@@ -214,7 +208,7 @@ def undetermined(objective: Objective, theta: Array) -> Mask:
     >>> undetermined(Objective("y ~ a*b*x + c", {"x": [0, 1, 2], "y": [1, 2, 4]}), np.array([1.0, 2.0, 1.0])).tolist()
     [True, True, False]
     """
-    (inverse,) = _inverses_by_units(objective.slope_triangle(theta)[None], objective.layout.element_names).inverses
+    (inverse,) = _by_units(objective.slope_triangle(theta)[None], objective).inverses
     return np.asarray(np.isnan(inverse.diagonal()))
 
 
@@ -429,7 +423,9 @@ def batch_statistics(
     objective, size = batch.objective, theta.shape[1]
     reason = missing or _missing_errors_reason(objective)
     is_likelihood, has_residuals = objective.kind is LossKind.LIKELIHOOD, objective.has_residuals
-    matrices = _Matrices(batch, theta, has_residuals and size <= MAX_COVARIANCE_SIZE and not objective.is_network)
+    on_bound = batch.bounds.active(theta)
+    has_triangles = has_residuals and size <= MAX_COVARIANCE_SIZE and not objective.is_network
+    matrices = _Matrices(batch, theta, ~on_bound, has_triangles)
     lengths = rounding = np.zeros(len(theta))
     is_perfect, r_squared = np.zeros(len(theta), np.bool_), np.full(len(theta), math.nan)
     if has_residuals:
@@ -442,18 +438,12 @@ def batch_statistics(
         errors = np.finfo(np.float64).eps * batch.weighted_counts + 2 * np.sqrt(rounding / variations)
         r_squared[np.abs(r_squared) <= errors] = 0.0
     scatter = np.where(is_perfect, np.fmax(lengths, np.sqrt(rounding)), lengths)  # residuals may be 0 by chance
-    on_bound = batch.bounds.active(theta)
     unknown, zeros = np.broadcast_to([[[[math.nan]]], [[[0.0]]]], (2, len(theta), size, size))  # two floats in memory
     none, all_reasons = np.zeros(len(theta), np.intp), [[reason] if reason else [] for _ in theta]
     estimate = Covariances(unknown, all_reasons, none, zeros, np.ones(len(theta)), np.ones(theta.shape))
     distances = np.full(len(theta), math.nan)
     if not reason:
-        for some, columns in distinct_masks(~on_bound):
-            if len(columns):
-                part = matrices.take(some, columns)
-                part_estimate = _estimate_covariances(part, absolute_sigma, scatter[some])
-                is_whole = len(some) == len(theta) and len(columns) == size
-                estimate = part_estimate if is_whole else part_estimate.placed_in(estimate, some, columns)
+        estimate = _estimate_covariances(matrices, absolute_sigma, scatter)
         distances = np.where(is_perfect, math.nan, _minimum_distances(matrices, estimate))
         for fit in np.flatnonzero(distances > COVARIANCE.max_minimum_distance).tolist():
             sentence = f"the fit stopped {distances[fit]:.2g} standard errors away from the minimum"
@@ -515,27 +505,14 @@ class _Matrices:
     Attributes:
         batch: the fits.
         theta: their ends, of shape (fits, P).
-        columns: the positions of the parameters with respect to which derivatives are taken, by default all.
-        triangles: the triangular factors of [J | r]; None if there are none, or if they would be too large.
+        free: the mask of the parameters that are not on a bound. Derivatives towards all others are 0.
+        triangles: the triangular factors of [J | r], towards all parameters; None if there are none, or if they would
+            be too large.
     """
 
-    def __init__(self, batch: Batch, theta: Array, has_triangles: bool) -> None:
-        self.batch, self.theta = batch, theta
-        self.every, self.columns = map(np.arange, theta.shape)
+    def __init__(self, batch: Batch, theta: Array, free: Mask, has_triangles: bool) -> None:
+        self.batch, self.theta, self.free, self.every = batch, theta, free, np.arange(len(theta))
         self.triangles = batch.triangles(theta, self.every) if has_triangles else None
-
-    def take(self, fits: Fits, columns: Fits) -> _Matrices:
-        """Return the matrices of some fits, of derivatives with respect to some parameters."""
-        if len(fits) == len(self.theta):
-            return copy_with(self, columns=columns)
-        triangles = None if self.triangles is None else self.triangles[fits]
-        other = _Matrices(self.batch.take(fits), self.theta[fits], has_triangles=False)
-        return copy_with(other, triangles=triangles, columns=columns)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of these parameters."""
-        return [self.batch.objective.layout.element_names[k] for k in self.columns.tolist()]
 
     def residual_norms(self) -> Array:
         """Return the roots of the sums of squared residuals, without underflow of the squares."""
@@ -556,26 +533,34 @@ class _Matrices:
         columns = np.zeros((1, 2, 1)) if self.triangles is None else self.triangles.swapaxes(1, 2)
         return rounding_squares(self.batch, self.every, self.theta, norms(columns))
 
+    @functools.cached_property
+    def are_free(self) -> Mask:
+        """The mask of the pairs of parameters that are not on a bound."""
+        return self.free[:, :, None] & self.free[:, None, :]
+
     def hessians(self, batch: Batch) -> Array:
         """Return the Hessians of the summed losses of the same fits, with or without their penalty."""
         weights = batch.total_weights(self.every) * batch.objective.components
-        elements = (slice(None), self.columns[:, None], self.columns)
-        return batch.hessians(self.theta, self.every)[elements] * weights[:, None, None]
+        return np.where(self.are_free, batch.hessians(self.theta, self.every) * weights[:, None, None], 0.0)
 
     def gradients(self, batch: Batch) -> Array:
         """Return the gradients of the summed losses of the same fits, with or without their penalty."""
         weights = batch.total_weights(self.every) * batch.objective.components
-        return batch.values_and_gradients(self.theta, self.every)[1][:, self.columns] * weights[:, None]
+        return np.where(self.free, batch.values_and_gradients(self.theta, self.every)[1] * weights[:, None], 0.0)
+
+    def inverses_by_units(self, factors: Array) -> Covariances:
+        """Return `inverse_grams` of factors towards all parameters, without those on a bound; see `_by_units`."""
+        return _by_units(np.where(self.free[:, None, :], factors, 0.0), self.batch.objective, self.free)
 
 
 def _estimate_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Array) -> Covariances:
-    """Return the covariances of the parameters that the matrices contain, with all other parameters fixed.
+    """Return the covariances of the parameters, with those on a bound fixed.
 
     Args:
         lengths: the roots of the sums of squared residuals.
     """
     batch, objective = matrices.batch, matrices.batch.objective
-    size, kind, names = objective.layout.size, objective.kind, matrices.names
+    size, kind = objective.layout.size, objective.kind
     dofs = batch.weighted_counts - size
     if objective.has_priors:
         return _posterior_covariances(matrices)
@@ -583,9 +568,10 @@ def _estimate_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Ar
         return _penalised_covariances(matrices, absolute_sigma, lengths)
     if kind is LossKind.ROBUST or (kind is LossKind.SQUARES and (objective.family is None or objective.is_linear)):
         assert matrices.triangles is not None
-        found = _inverses_by_units(matrices.triangles[:, :size, matrices.columns], names)
+        found = matrices.inverses_by_units(matrices.triangles[:, :size, :size])
         if kind is LossKind.ROBUST:
-            lengths = np.divide(*influence_norms(batch, matrices.theta, len(names) - found.nullities))
+            ranks = np.count_nonzero(matrices.free, axis=1) - found.nullities
+            lengths = np.divide(*influence_norms(batch, matrices.theta, ranks))
             for fit in np.flatnonzero(np.isnan(lengths)).tolist():
                 words = "no standard errors: most residuals are so large that the loss curves downwards"
                 found.reasons[fit].append(words)
@@ -599,26 +585,26 @@ def _estimate_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Ar
         return _scaled_by_residuals(found, lengths, dofs, definition)
     if objective.has_dispersion or objective.has_theta:
         factors = np.array([fisher_factor(batch.objective_of(fit), at) for fit, at in enumerate(matrices.theta)])
-        found = _inverses_by_units(factors[:, :, matrices.columns], names)
+        found = matrices.inverses_by_units(factors)
         if objective.has_theta:
             return found._replace(definition=EXPECTED)
         return _scaled_by_residuals(found, _pearson_norms(batch, matrices.theta), dofs, DISPERSED)
-    if objective.loss == "cross_entropy" and len(names) == size:
+    if objective.loss == "cross_entropy" and matrices.free.all():
         null_space = softmax_null_space(batch.objective_of(0), matrices.theta[0])
         if null_space is not None and null_space.shape[1]:
             return _constrained_covariances(matrices.hessians(batch), null_space)
-    found = inverse_hessians(matrices.hessians(batch), names)
+    found = inverse_hessians(matrices.hessians(batch), objective.layout.element_names, matrices.free)
     if kind is LossKind.SQUARES:
         doubled = found._replace(inverses=2 * found.inverses, factors=found.factors / math.sqrt(2))
         return _scaled_by_residuals(doubled, lengths, dofs, GAUSSIAN)
     return found._replace(definition=LIKELIHOOD)
 
 
-def _inverses_by_units(factors: Array, names: Sequence[str]) -> Covariances:
+def _by_units(factors: Array, objective: Objective, free: Mask | None = None) -> Covariances:
     """Return `inverse_grams` for parameters in units of 1/units, which do not overflow or underflow."""
     sizes = np.abs(factors).max(axis=1)
     units = np.where((sizes > 0) & np.isfinite(sizes), sizes, 1.0)
-    return inverse_grams(factors / units[:, None, :], names)._replace(units=units)
+    return inverse_grams(factors / units[:, None, :], objective.layout.element_names, free)._replace(units=units)
 
 
 def _posterior_covariances(matrices: _Matrices) -> Covariances:
@@ -635,7 +621,8 @@ def _posterior_covariances(matrices: _Matrices) -> Covariances:
         slopes = matrices.gradients(batch.without_penalty()) / unit[:, None]
         hessians = hessians - 2 / batch.weighted_counts[:, None, None] * slopes[:, :, None] * slopes[:, None, :]
         definition = PROFILED_POSTERIOR
-    return inverse_hessians(hessians, matrices.names)._replace(definition=definition)
+    found = inverse_hessians(hessians, objective.layout.element_names, matrices.free)
+    return found._replace(definition=definition)
 
 
 def _penalised_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Array) -> Covariances:
@@ -650,7 +637,7 @@ def _penalised_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: A
     half = 0.5 if kind is LossKind.SQUARES else 1.0  # the Hessian of rss/2
     hessians = matrices.hessians(batch) * half
     if kind is LossKind.ROBUST or (kind is LossKind.SQUARES and objective.family is None):
-        factors = plain.triangles(theta, matrices.every)[:, :size, matrices.columns]
+        factors = np.where(matrices.free[:, None, :], plain.triangles(theta, matrices.every)[:, :size, :size], 0.0)
         data = factors.swapaxes(1, 2) @ factors
     else:
         data = matrices.hessians(plain) * half
@@ -658,9 +645,11 @@ def _penalised_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: A
         norms, means = influence_norms(plain, theta, size)
         data = means[:, None, None] * data
         hessians = hessians - matrices.hessians(plain) + data
-    found = inverse_hessians(hessians, matrices.names)
-    residual_dofs = counts - np.einsum("gij,gji->g", found.inverses, data)
-    sandwich = found._replace(inverses=found.inverses @ data @ found.inverses, factors=np.zeros_like(data))
+    found = inverse_hessians(hessians, objective.layout.element_names, matrices.free)
+    inverses = np.where(matrices.are_free, found.inverses, 0.0)
+    residual_dofs = counts - np.einsum("gij,gji->g", inverses, data)
+    inverses = np.where(matrices.are_free, inverses @ data @ inverses, math.nan)
+    sandwich = found._replace(inverses=inverses, factors=np.zeros_like(data))
     if kind is LossKind.ROBUST:
         return _scaled_by_residuals(sandwich, norms / np.sqrt(means), residual_dofs, PENALISED_ROBUST)
     if kind is LossKind.SQUARES and not absolute_sigma:
@@ -681,9 +670,8 @@ def _pearson_norms(batch: Batch, theta: Array) -> Array:
 
 def _unpenalised_norms(plain: Batch, theta: Array, lengths: Array) -> Array:
     """Return the roots of the sums of squares of fits without the penalty."""
-    outcomes = fit_least_squares(plain, theta)
-    ends = _Matrices(plain, np.array([end.theta for end in outcomes]), has_triangles=True)
-    return np.fmin(lengths, ends.residual_norms())
+    ends = np.array([end.theta for end in fit_least_squares(plain, theta)])
+    return np.fmin(lengths, norms(plain.triangles(ends, np.arange(len(ends)))[:, :, -1]))
 
 
 def _constrained_covariances(hessians: Array, null_space: Array) -> Covariances:

@@ -13,7 +13,7 @@ from autodiff_cli.backends.protocol import CompilationError
 from autodiff_cli.data.table import DataError, Table
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.objective import cluster as on_worker
-from autodiff_cli.training.objective.cluster import ClusterRows, Partition, partition_rows
+from autodiff_cli.training.objective.cluster import ClusterRows, partition_rows
 from autodiff_cli.training.objective.cluster_connection import connect_cluster
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.options import ClusterError
@@ -286,5 +286,5 @@ def test_workers_that_are_not_as_this_machine_are_refused(client: Any, monkeypat
 def test_a_part_pickles() -> None:
     import pickle
 
-    part = pickle.loads(pickle.dumps(Partition({"x": np.arange(3.0)}, 3)))
+    part = pickle.loads(pickle.dumps(Table({"x": np.arange(3.0)}, 3)))
     assert part.columns["x"].tolist() == [0, 1, 2]

@@ -565,7 +565,7 @@ def test_a_divergence_is_explained_by_infinite_parameters_or_undefined_values() 
     assert both == ": `a` and `b` diverged to infinity"
     assert "log" in explain_divergence(Diverged(3, math.nan, np.array([1.0, 2.5])), objective)
     assert explain_divergence(Diverged(3, math.nan, np.array([1.0, 0.5])), objective) == ""
-    assert diagnoses._join_names([*"abcdefg"], "or") == "`a`, `b`, `c`, `d`, `e` or 2 more"
+    assert diagnoses._join_names([*"abcdefg"]) == "`a`, `b`, `c`, `d`, `e` and 2 more"
     assert diagnoses._join_names(["a"]) == "`a`"
     assert diagnoses._join_names([*"abcde"]) == "`a`, `b`, `c`, `d` and `e`"
     assert diagnoses._advice(["a[3]"], []).count("--bounds a=LOW:HIGH") == 1
