@@ -142,12 +142,15 @@ class Expression(Formula):
         >>> parse("x^2/y")._repr_latex_()
         '$\\displaystyle \\frac{x^{2}}{y}$'
         """
-        from autodiff_cli.export.latex import latex_symbol
+        from autodiff_cli.export.latex import latex_symbols
         from autodiff_cli.graph.codegen import Fragment
         from autodiff_cli.render.solution import latex_formula
+        from autodiff_cli.targets.latex import LatexWriter
 
-        symbols = {leaf: Fragment(latex_symbol(name)) for name, leaf in self.leaves.items()}
-        count = itertools.count(1)
-        text, parts = latex_formula(self.output, symbols, lambda _: f"t_{{{next(count)}}}")
+        symbols = latex_symbols(self.leaves)
+        leaves = {leaf: Fragment(symbols[name]) for name, leaf in self.leaves.items()}
+        fresh = (symbol for k in itertools.count(1) if (symbol := f"t_{{{k}}}") not in symbols.values())
+        writer = LatexWriter(self.shapes, self.arrays)
+        text, parts = latex_formula(self.output, leaves, lambda _: next(fresh), writer=writer)
         definitions = "".join(rf",\quad {name} = {part}" for name, part in parts)
         return rf"$\displaystyle {text}{definitions}$"

@@ -96,7 +96,7 @@ def export(
         return _export_model(expression, language, options, wrt, output)
     if language == "onnx":
         raise BadInput("--to onnx needs a fitted model: give a file MODEL.json that `train --save` wrote")
-    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment), [])
+    formula = inputs.read_formula(call, expression)
     names = None if wrt is None else inputs.select_variables(formula, wrt)
     source = exporters.export(formula, language, replace(options, wrt=names))
     if language != "latex":  # LaTeX has numbers of any size

@@ -104,6 +104,7 @@ def grad(
     from autodiff_cli.cli import inputs
 
     value_texts, errors = inputs.split_uncertainties(call.values, uncertainty.sigma or ())
+    call = call._replace(values=value_texts)
     ranges = [f"--{name} {text}" for name, text in value_texts.items() if ":" in text]
     has_interval = any(map(inputs.split_interval, value_texts.values()))
     kinds = {
@@ -115,15 +116,13 @@ def grad(
     if request.at is not None or ranges:
         from autodiff_cli.cli.gradients import points_output
 
-        correlations, path = uncertainty.correlation or (), request.at
-        return points_output(call, expression, implicit, value_texts, errors, correlations, path, reading, wrt)
-    text = inputs.read_text(expression, call.environment, implicit)
-    formula = inputs.read_formula(call, text, value_texts, notes=request.outputs is None)
+        return points_output(call, expression, implicit, errors, uncertainty, request.at, reading, wrt)
+    formula = inputs.read_formula(call, expression, implicit, notes=request.outputs is None)
     names = inputs.select_variables(formula, wrt)
     if has_interval:
         from autodiff_cli.cli.gradients import interval_report
 
-        return Output(interval_report(call, formula, value_texts, names))
+        return Output(interval_report(call, formula, names))
     from autodiff_cli.render.gradient import formulas_report, gradient_report, uncertainty_report
     from autodiff_cli.render.report import combine_reports
 
@@ -131,7 +130,7 @@ def grad(
     if errors:
         from autodiff_cli.cli.gradients import propagated_uncertainty, select_outputs
 
-        point = inputs.read_point(call, formula, value_texts)
+        point = inputs.read_point(call, formula)
         sizes = formula.value_shapes(formula.at(point))
         outputs = select_outputs(formula, request, sizes) if request.jacobian else {"": formula}
         results = {name: propagated_uncertainty(one, point, errors, uncertainty)[0] for name, one in outputs.items()}
@@ -140,18 +139,18 @@ def grad(
     if replace(request, precision=None) != DerivativeRequest():
         from autodiff_cli.cli.gradients import higher_derivatives_report
 
-        report = higher_derivatives_report(call, formula, value_texts, names, request, nonlinear)
+        report = higher_derivatives_report(call, formula, names, request, nonlinear)
         return Output(combine_reports(report, *reports))
     from autodiff_cli.formula.derivatives import HigherDerivatives
 
     if request.precision is not None:
         from autodiff_cli.explain.precision import precise_trace
 
-        trace = precise_trace(formula, inputs.value_graphs(call, formula, value_texts), names, request.precision)
+        trace = precise_trace(formula, inputs.value_graphs(call, formula), names, request.precision)
     elif formula.variables and not value_texts:
         derivatives = HigherDerivatives(formulas={name: formula.derivative(name) for name in names})
         return Output(formulas_report(formula, derivatives, functools.partial(inputs.value_option, call)))
     else:
-        trace = inputs.trace_at(call, formula, value_texts, names)
+        trace = inputs.trace_at(call, formula, names)
     report = gradient_report(trace.with_warning("nonlinear", nonlinear))
     return Output(combine_reports(report, *reports) if reports else report)

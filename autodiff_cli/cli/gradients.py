@@ -41,12 +41,7 @@ _MAX_COUNT_LENGTH = 100  # digits of a count; valid counts are much shorter, and
 
 
 def higher_derivatives_report(
-    call: Call,
-    formula: Formula,
-    value_texts: Mapping[str, str],
-    names: Sequence[str],
-    request: DerivativeRequest,
-    nonlinear: str = "",
+    call: Call, formula: Formula, names: Sequence[str], request: DerivativeRequest, nonlinear: str = ""
 ) -> Report:
     """Return the report of higher derivatives: as formulas if no variable has a value, else as numbers.
 
@@ -61,12 +56,12 @@ def higher_derivatives_report(
 
     if request.order is not None and len(names) != 1:
         raise BadInput("--order differentiates with respect to one variable: choose it with --wrt, such as --wrt x")
-    if formula.variables and not value_texts and request.mode is PassMode.REVERSE and request.direction is None:
+    if formula.variables and not call.values and request.mode is PassMode.REVERSE and request.direction is None:
         format_option = functools.partial(inputs.value_option, call)
         return formulas_report(formula, _derivative_formulas(formula, names, request), format_option)
-    point = inputs.read_point(call, formula, value_texts)
+    point = inputs.read_point(call, formula)
     is_array = bool(formula.output_shape(formula.value_shapes(formula.at(point))))
-    unrepresentable = inputs.unrepresentable_values(formula, value_texts)
+    unrepresentable = inputs.unrepresentable_values(formula, call.values)
     trace_or_none = None if request.jacobian and is_array else trace(formula, point, names, unrepresentable)
     if trace_or_none is not None and request.mode is PassMode.FORWARD:
         trace_or_none = inputs.trace_of_elements(trace_or_none)
@@ -192,13 +187,12 @@ def propagated_uncertainty(
     return total, record
 
 
-def interval_report(call: Call, formula: Formula, value_texts: Mapping[str, str], names: Sequence[str]) -> Report:
+def interval_report(call: Call, formula: Formula, names: Sequence[str]) -> Report:
     """Return the report of proven bounds of value and gradient over intervals.
 
     Args:
         call: the inputs of the command.
         formula: the formula.
-        value_texts: the texts of the values.
         names: the variables to differentiate with respect to.
 
     Raises:
@@ -208,10 +202,10 @@ def interval_report(call: Call, formula: Formula, value_texts: Mapping[str, str]
     from autodiff_cli.explain.precision import enclosure
     from autodiff_cli.render.gradient import enclosure_report
 
-    inputs.check_all_have_values(call, formula, value_texts)
+    inputs.check_all_have_values(call, formula, call.values)
     if not formula.is_scalar:
         raise BadInput("intervals need scalar variables, but this expression has arrays")
-    intervals = {name: inputs.read_interval(name, value_texts[name]) for name in formula.variables}
+    intervals = {name: inputs.read_interval(name, call.values[name]) for name in formula.variables}
     return enclosure_report(formula, intervals, enclosure(formula, intervals, names))
 
 
@@ -219,9 +213,8 @@ def points_output(
     call: Call,
     argument: str,
     implicit: bool,
-    value_texts: Mapping[str, str],
     errors: Mapping[str, str],
-    correlations: Sequence[str],
+    uncertainty: UncertaintyRequest,
     path: str | None,
     reading: FileOptions,
     wrt: str | None,
@@ -232,9 +225,8 @@ def points_output(
         call: the inputs of the command.
         argument: the argument EXPR.
         implicit: whether to insert `*` between factors.
-        value_texts: the texts of the values.
         errors: the texts of the standard errors: numbers, or names of columns of the file.
-        correlations: the texts of `--correlation`.
+        uncertainty: the options for uncertain values.
         path: the file of points; None for a grid.
         reading: how to read the file.
         wrt: the list of `--wrt`.
@@ -251,28 +243,29 @@ def points_output(
     from autodiff_cli.render.rows import GradientTable
 
     environment = call.environment
-    text = inputs.read_text(argument, environment, implicit)
     stdin = binary_stdin(environment) if path == "-" else None  # its rows are read only once
     file = None if path is None else DataFile(path, stdin, options=reading, single_pass=path == "-")
-    ranges = {name: read_range(name, value) for name, value in value_texts.items() if file is None and ":" in value}
+    ranges = {name: read_range(name, value) for name, value in call.values.items() if file is None and ":" in value}
     count = math.prod(value_range.count for value_range in ranges.values())
     if count > MAX_POINTS:
         raise BadInput(f"the ranges give {count:,} points; at most {MAX_POINTS:,} are possible")
     names = () if file is None else file.names
-    formula = inputs.read_formula(call, text, value_texts, names)
+    formula = inputs.read_formula(call, argument, implicit, names)
     columns = [variable for variable in formula.variables if variable in names] if file else [*ranges]
     if file:
-        _check_columns(file, columns, value_texts, formula)
-    fixed = {name: value for name, value in value_texts.items() if name not in ranges}
+        _check_columns(file, columns, call.values, formula)
+    fixed = {name: value for name, value in call.values.items() if name not in ranges}
     inputs.check_all_have_values(call, formula, {*columns, *fixed})
-    row_errors = _row_errors(formula, errors, correlations, names)
+    row_errors = _row_errors(formula, errors, uncertainty.correlation or (), names)
     chosen = inputs.select_variables(formula, wrt)
     gradients = BatchedGradient(formula, columns, inputs.rounded_values(fixed), chosen, row_errors)
     accuracy = RowAccuracy(gradients, inputs.unrepresentable_values(formula, fixed))
     blocks = _file_blocks(file, gradients) if file else ((block, None) for block in grid(ranges))
     table = GradientTable(gradients, file.header if file else columns, blocks, accuracy)
-    if clashes := [name for name in table.result_columns if file and name in names]:
-        raise BadInput(f"{path}: there is already a column `{clashes[0]}`, which is also the name of a result")
+    if clashes := [name for name in table.result_columns if name in (names if file else columns)]:
+        raise BadInput(
+            f"{path or 'the grid'}: there is already a column `{clashes[0]}`, which is also the name of a result"
+        )
     if file and path != "-":  # a first pass over the file reports errors before anything is written
         count = sum(len(block.cells) for block in _checked_blocks(file, gradients))
     gradients.point_count = 0 if path == "-" else count

@@ -146,28 +146,27 @@ def rounded_values(texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_formula(
-    call: Call, text: str, names_with_values: Iterable[str], columns: Iterable[str] = (), notes: bool = True
+    call: Call, argument: str, implicit: bool = False, columns: Iterable[str] = (), notes: bool = True
 ) -> Formula:
-    """Parse an expression whose variables `names_with_values` have values.
+    """Read an expression, some variables of which have values in the call.
 
-    A given name that is also a constant of the language (`e`) is a variable.
+    A name with a value that is also a constant of the language (`e`) is a variable.
 
     Args:
         call: the inputs of the command.
-        text: the text of the expression.
-        names_with_values: the variables that have values.
+        argument, implicit: see `read_text`.
         columns: further names that replace constants; the expression need not contain them.
         notes: whether to print notes about the text.
 
     Raises:
-        ExpressionError: for a text that is not an expression, and for a given name that it does not contain.
+        ExpressionError: for a text that is not an expression, and for a value of a name that it does not contain.
+        BadInput: as `read_text` does.
     """
-    names = [*names_with_values]
-    expression = parse(text, [*names, *columns])
-    for name in names:
+    expression = parse(read_text(argument, call.environment, implicit), [*call.values, *columns])
+    for name in call.values:
         if name not in expression.leaves:
             for leaf in expression.variables:
-                meant = _joined_names_error(leaf, names)
+                meant = _joined_names_error(leaf, call.values)
                 if meant is not None:
                     raise meant
             raise unknown_name_error(name, expression.leaves, expression.bound, "expression has no variable", call)
@@ -225,7 +224,7 @@ def unknown_name_error(
     return UnknownNameError(explanation or f"{f'--{name} is not an option, and ' if is_option else ''}{message}{only}")
 
 
-def trace_at(call: Call, expression: Formula, value_texts: Mapping[str, str], wrt: Iterable[str]) -> Trace:
+def trace_at(call: Call, expression: Formula, wrt: Iterable[str]) -> Trace:
     """Trace both passes over an expression at the values given on the command line.
 
     Raises:
@@ -234,19 +233,19 @@ def trace_at(call: Call, expression: Formula, value_texts: Mapping[str, str], wr
     """
     from autodiff_cli.explain.tracing import trace
 
-    point = read_point(call, expression, value_texts)
-    return trace(expression, point, wrt, unrepresentable_values(expression, value_texts))
+    point = read_point(call, expression)
+    return trace(expression, point, wrt, unrepresentable_values(expression, call.values))
 
 
-def read_point(call: Call, expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Any]:
+def read_point(call: Call, expression: Formula) -> dict[str, Any]:
     """Return the value of every variable.
 
     Raises:
         MissingValueError: if variables have no value; it names all of them.
         BadInput: for a value that is not a constant expression.
     """
-    check_all_have_values(call, expression, value_texts)
-    values = rounded_values(value_texts)
+    check_all_have_values(call, expression, call.values)
+    values = rounded_values(call.values)
     return {name: values[name] for name in expression.variables}
 
 
@@ -258,15 +257,15 @@ def unrepresentable_values(expression: Formula, value_texts: Mapping[str, str]) 
     return unrepresentable_numbers({name: values[name] for name in expression.variables if name in values})
 
 
-def value_graphs(call: Call, expression: Formula, value_texts: Mapping[str, str]) -> dict[str, Node]:
+def value_graphs(call: Call, expression: Formula) -> dict[str, Node]:
     """Return the value of every variable as a constant graph, for evaluation with more digits than a float has.
 
     Raises:
         MissingValueError: if variables have no value; it names all of them.
         BadInput: for a value that is not a constant expression.
     """
-    check_all_have_values(call, expression, value_texts)
-    return {name: constant_expression(f"`{name}`", value_texts[name]).output for name in expression.variables}
+    check_all_have_values(call, expression, call.values)
+    return {name: constant_expression(f"`{name}`", call.values[name]).output for name in expression.variables}
 
 
 def split_uncertainties(texts: Mapping[str, str], sigmas: Iterable[str] = ()) -> tuple[dict[str, str], dict[str, str]]:

@@ -95,11 +95,11 @@ def check(
     from autodiff_cli.render.gradient import check_report
 
     inputs.check_single_values(call.values, "check")
-    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment, implicit), call.values)
+    formula = inputs.read_formula(call, expression, implicit)
     names = inputs.select_variables(formula, wrt)
     if not names:
         raise BadInput("nothing to check: the expression has no variables")
-    gradient_check = check_gradient(formula, inputs.value_graphs(call, formula, call.values), names)
+    gradient_check = check_gradient(formula, inputs.value_graphs(call, formula), names)
     reference = None
     if against is not None:
         from autodiff_cli.export.languages import framework_gradient

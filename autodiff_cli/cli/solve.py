@@ -115,7 +115,7 @@ def _read_problem(call: Call, expression: str, options: SearchOptions, with_star
     from autodiff_cli.solving.solutions import BoxProblem
 
     values = call.values
-    formula = inputs.read_formula(call, inputs.read_text(expression, call.environment, options.implicit), values)
+    formula = inputs.read_formula(call, expression, options.implicit)
     _check_values(call, formula)
     ranges = {name: inputs.read_interval(name, text) for name, text in values.items() if inputs.split_interval(text)}
     if not formula.variables:

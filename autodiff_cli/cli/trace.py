@@ -235,9 +235,8 @@ def trace(
             [expression], data = models, files
         trace_record = trace_row(call, expression, data or [], row, {"loss": loss, "family": family}, reading, wrt)
     else:
-        text = inputs.read_text(expression, call.environment, implicit)
-        formula = inputs.read_formula(call, text, call.values)
-        trace_record = inputs.trace_at(call, formula, call.values, inputs.select_variables(formula, wrt))
+        formula = inputs.read_formula(call, expression, implicit)
+        trace_record = inputs.trace_at(call, formula, inputs.select_variables(formula, wrt))
     from autodiff_cli.render.report import combine_reports, text_report
 
     warning = ""

@@ -7,7 +7,6 @@ formula. A question has its answer and two hints, the first without numbers.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -127,10 +126,7 @@ class _QuestionMaker:
         self._words = StepSentences(trace, show)
         self._forward_steps = {step.node: step for step in trace.forward}
         self._backward_steps = {step.node: step for step in trace.backward}
-        self._users: list[list[int]] = [[] for _ in trace.values]
-        for i in range(len(trace.tape) - 1, -1, -1):
-            for j in dict.fromkeys(trace.tape.inputs[i]):
-                self._users[j].append(i)
+        self._users = [[*dict.fromkeys(reversed(users))] for users in trace.users]
 
     def ask_value(self, of: str) -> Question:
         """Ask for the value of an operation."""
@@ -339,7 +335,7 @@ class _PlaceholderTexts:
             case "paths":
                 return str(PathNetwork(self._trace).from_variable(of, 0).total)
             case "uses":
-                return str(Counter(j for inputs in self._trace.tape.inputs for j in inputs)[_node(self._trace, of)])
+                return str(len(self._trace.users[_node(self._trace, of)]))
             case "rate":
                 return self._show(float(of))
             case "updated":

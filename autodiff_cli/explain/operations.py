@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -265,7 +264,7 @@ def cross_entropy_above_logsumexp(trace: Trace, i: int) -> tuple[int, int] | Non
     if _op_name(trace, i) != "logsumexp":
         return None
     (z,) = trace.tape.inputs[i]
-    users = [j for j, inputs in enumerate(trace.tape.inputs) for k in inputs if k == z]
+    users = trace.users[z]
     if len(users) != 2 or users[0] != i or _op_name(trace, users[1]) != "dot":
         return None
     total = next(_chain_of_single_users(trace, i), i)
@@ -279,10 +278,8 @@ def cross_entropy_above_logsumexp(trace: Trace, i: int) -> tuple[int, int] | Non
 
 def _chain_of_single_users(trace: Trace, i: int) -> Iterator[int]:
     """Yield the user of a node, the user of that user, and so on, while each node has a single use."""
-    uses = Counter(j for inputs in trace.tape.inputs for j in inputs)
-    users = {j: user for user, inputs in enumerate(trace.tape.inputs) for j in inputs}
-    while uses[i] == 1:
-        i = users[i]
+    while len(trace.users[i]) == 1:
+        (i,) = trace.users[i]
         yield i
 
 

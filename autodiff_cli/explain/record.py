@@ -166,6 +166,15 @@ class Trace:
         return replace(self, warnings=[*self.warnings, NodeWarning(output, kind, message)]) if message else self
 
     @cached_property
+    def users(self) -> list[list[int]]:
+        """For each node, the nodes that it is an input of, in order, once for each use."""
+        users: list[list[int]] = [[] for _ in self.tape.nodes]
+        for i, inputs in enumerate(self.tape.inputs):
+            for j in inputs:
+                users[j].append(i)
+        return users
+
+    @cached_property
     def naming(self) -> Labels:
         """The labels of nodes and of function calls."""
         return Labels(self.tape, self.expression.names, self.expression.source)

@@ -604,15 +604,8 @@ def _innermost_groups(trace: Trace) -> list[Group | None]:
         return [None] * len(trace.tape)
     nodes = trace.tape.nodes
     innermost = [None if node.is_input else source.groups.get(node) for node in nodes]
-    users: dict[int, set[Group | None]] = {
-        i: set() for i, node in enumerate(nodes) if node.is_constant and innermost[i] is None
-    }
-    for i, inputs in enumerate(trace.tape.inputs):
-        for j in inputs:
-            if j in users:
-                users[j].add(innermost[i])
-    for i, groups in users.items():
-        if len(groups) == 1:
+    for i, node in enumerate(nodes):
+        if node.is_constant and innermost[i] is None and len(groups := {innermost[j] for j in trace.users[i]}) == 1:
             (innermost[i],) = groups
     return innermost
 

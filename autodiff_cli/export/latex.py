@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
+from itertools import count
 
 from autodiff_cli.algebra.readable import readable, symbol_order
 from autodiff_cli.export.program import ExportProgram, NamingRules, comment_lines, transliterate
@@ -13,8 +14,7 @@ from autodiff_cli.graph.codegen import Fragment, straight_line_code
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import leaf_names, topological_order
-from autodiff_cli.targets.latex import LATEX, LatexLibrary
-from autodiff_cli.targets.translation import GraphWriter
+from autodiff_cli.targets.latex import LATEX, LatexWriter
 
 _MAX_EXPRESSION_LENGTH = 400  # characters of LaTeX; longer parts of an expression get a symbol and a line of their own
 _MAX_REPEATED_LENGTH = 60  # characters of LaTeX; shorter expressions are repeated wherever they are used
@@ -45,21 +45,25 @@ def readable_derivatives(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> 
 
 def latex_source(program: ExportProgram) -> str:
     """Return the aligned equations of a program."""
-    writer = GraphWriter(LatexLibrary(LATEX))
-    leaves = {leaf: Fragment(latex_symbol(leaf.text)) for variable in program.variables for leaf in variable.leaves}
-    fresh = (f"t_{{{k}}}" for k in range(1, 1_000_000))
-    names_of = {node: latex_symbol(name) for node, name in program.intermediates.items() if node.op is not None}
+    writer = LatexWriter(program.arrays)
+    function = latex_symbol(program.options.name)
+    variables = [variable.name for variable in program.variables]
+    leaves = {leaf: leaf.text for variable in program.variables for leaf in variable.leaves}
+    symbols = latex_symbols([*variables, *leaves.values(), *program.intermediates.values()], [function])
+    fragments = {leaf: Fragment(symbols[text]) for leaf, text in leaves.items()}
+    fresh = (symbol for k in count(1) if (symbol := f"t_{{{k}}}") not in symbols.values())
+    names_of = {node: symbols[name] for node, name in program.intermediates.items() if node.op is not None}
     lines = straight_line_code(
-        program.roots, leaves, writer.write, _MAX_EXPRESSION_LENGTH, names_of, fresh, _MAX_REPEATED_LENGTH
+        program.roots, fragments, writer.write, _MAX_EXPRESSION_LENGTH, names_of, fresh, _MAX_REPEATED_LENGTH
     )
     (value, *_), slopes, hessian = program.split_results([LATEX.coerce(part).text for part in lines.results])
-    name = latex_symbol(program.options.name)
-    variables = ", ".join(latex_symbol(variable.name) for variable in program.variables)
-    rows = [f"{name}\\left({variables}\\right) &= {value}" if variables else f"{name} &= {value}"]
-    towards = [latex_symbol(leaf.text) for variable in program.wrt for leaf in variable.leaves]
-    rows += [rf"\frac{{\partial {name}}}{{\partial {leaf}}} &= {x}" for leaf, x in zip(towards, slopes, strict=True)]
+    arguments = ", ".join(symbols[name] for name in variables)
+    rows = [f"{function}\\left({arguments}\\right) &= {value}" if arguments else f"{function} &= {value}"]
+    towards = [symbols[leaf.text] for variable in program.wrt for leaf in variable.leaves]
+    pairs = zip(towards, slopes, strict=True)
+    rows += [rf"\frac{{\partial {function}}}{{\partial {leaf}}} &= {slope}" for leaf, slope in pairs]
     for i, row in enumerate(hessian):
-        rows += [f"{_second_partial(name, towards[i], towards[j])} &= {row[j]}" for j in range(i, len(row))]
+        rows += [f"{_second_partial(function, towards[i], towards[j])} &= {row[j]}" for j in range(i, len(row))]
     rows += [f"{label} &= {part.text}" for label, part in lines.lines]
     notes = "".join(f"% {line}\n" for line in comment_lines(f"{program.text} (needs the package amsmath)"))
     return notes + "\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}\n"
@@ -91,16 +95,46 @@ def latex_symbol(name: str, *, has_all_letters: bool = False) -> str:
     return f"{text}_{{{below}}}" if below else text
 
 
+def latex_symbols(
+    names: Iterable[str], reserved: Iterable[str] = (), *, has_all_letters: bool = False
+) -> dict[str, str]:
+    r"""Return the LaTeX symbols of names; different names have different symbols, and none has that of the number e.
+
+    Args:
+        names: the names.
+        reserved: symbols of other things.
+        has_all_letters: whether letters of other scripts can be typeset, as browsers do; TeX's fonts lack them.
+
+    >>> latex_symbols(["x_1", "x₁", "rate", "f", "e"], ["f"])
+    {'x_1': 'x_{1}', 'x₁': '\mathrm{x1}', 'rate': '\mathrm{rate}', 'f': '\mathrm{f}', 'e': '\mathrm{e}'}
+    """
+    symbols: dict[str, str] = {}
+    used = {LATEX.numbers["e"], *reserved}
+    for name in dict.fromkeys(names):
+        symbol = latex_symbol(name, has_all_letters=has_all_letters)
+        if symbol in used:
+            symbol = _words(unicodedata.normalize("NFKD", name), has_all_letters)
+        while symbol in used:
+            symbol += "'"
+        used.add(symbol)
+        symbols[name] = symbol
+    return symbols
+
+
 def _stem(text: str, has_all_letters: bool) -> str:
     if text in _COMMANDS:
         return _COMMANDS[text]
     letters = _LETTER.findall(text)
     if len(letters) == 1 and set(letters[0][1]) <= _ACCENTS.keys() and (symbol := _symbol(letters[0][0])):
         return _accented(symbol, letters[0][1])
+    return _words(text, has_all_letters)
+
+
+def _words(text: str, has_all_letters: bool) -> str:
     if has_all_letters:
         return rf"\mathrm{{{_escape(unicodedata.normalize('NFC', text))}}}"
-    ascii_letters = [(base if base.isascii() else transliterate(base), accents) for base, accents in letters]
-    return rf"\mathrm{{{''.join(_accented(_escape(text), accents) for text, accents in ascii_letters)}}}"
+    letters = ((base if base.isascii() else transliterate(base), accents) for base, accents in _LETTER.findall(text))
+    return rf"\mathrm{{{''.join(_accented(_escape(text), accents) for text, accents in letters)}}}"
 
 
 def _symbol(letter: str) -> str | None:
@@ -114,7 +148,7 @@ def _accented(text: str, accents: str) -> str:
     return reduce(lambda inside, accent: rf"\{_ACCENTS[accent]}{{{inside}}}", filter(_ACCENTS.get, accents), text)
 
 
-_ESCAPES = {"\\": r"{\backslash}", "~": r"{\sim}", "^": r"{\wedge}"} | {mark: rf"\{mark}" for mark in "_%&#${}"}
+_ESCAPES = {"\\": r"{\backslash}", "~": r"{\sim}", "^": r"{\wedge}"} | {mark: rf"\{mark}" for mark in "_%&#${} "}
 
 
 def _escape(text: str) -> str:

@@ -422,6 +422,7 @@ class ExportProgram:
         variables: the variables, in order of first appearance.
         shape: the shape of the value if it is an unrolled array; else ().
         wrt: the variables of the derivatives.
+        arrays: the shapes of the variables that are arrays in the program.
         roots: the graphs of all results in one list; see `split_results`.
         intermediates: the names of named intermediates, by node.
 
@@ -453,7 +454,10 @@ class ExportProgram:
             name: ExportVariable(name, formula.shapes.get(name, ()), (leaf,)) for name, leaf in formula.leaves.items()
         }
         parts: list[tuple[Node, ...]] = [(graph,) for graph in graphs]
-        is_unrolled = has_array_operations(topological_order(graphs)) and (options.hessian or not has_arrays)
+        has_any = bool(formula.shapes) or has_array_operations(
+            topological_order(graphs)
+        )  # also arrays that are not used
+        is_unrolled = has_any and (options.hessian or not has_arrays)
         if is_unrolled:
             variables, parts = _unroll_arrays(variables, graphs)
         all_slopes = [*chain(*parts[1 : 1 + len(slopes)])]
@@ -465,8 +469,8 @@ class ExportProgram:
         roots = [*parts[0], *all_slopes, *chain(*hessian)]
         named_parts = zip(parts[1 + len(slopes) :], formula.names.values(), strict=True)
         intermediates = {part[0]: name for part, name in named_parts if len(part) == 1}
-        arrays = {each.name: each.shape for each in self.variables if each.shape and each.is_single_leaf}
-        graphs = graph_pass([*roots, *intermediates], arrays)
+        self.arrays = {each.name: each.shape for each in self.variables if each.shape and each.is_single_leaf}
+        graphs = graph_pass([*roots, *intermediates], self.arrays)
         self.roots = graphs[: len(roots)]
         needed = {*topological_order(self.roots)}
         if len(needed) > MAX_OPERATIONS:

@@ -186,7 +186,7 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
     if unavailable is not None:
         words, template = unavailable
         first = split_outside_brackets(inside, ",")[0].strip()
-        operand = first if template in ("{}", "({})", "not ({})") or first.isidentifier() else f"({first})"
+        operand = first if template in ("{}", "({})", "(not ({}))") or first.isidentifier() else f"({first})"
         template = template if first or "{}" not in (template or "") else None
         return words, template and template.replace("{}", operand)
     translation = FOREIGN_FUNCTIONS.get(name) or FOREIGN_FUNCTIONS.get(name.lower(), "")  # spreadsheets: `IF(…)`
@@ -223,7 +223,8 @@ def foreign_notation(mistake: Mistake) -> Message | None:
             begin, end = match.span("at" if "at" in parts else 0)
             if begin <= place <= end:
                 correction = suggestion.format_map(parts).strip()
-                return message.format_map(parts), correction if is_quotable(correction) else otherwise
+                is_whole = all(part.count("(") == part.count(")") for part in parts.values())
+                return message.format_map(parts), correction if is_whole and is_quotable(correction) else otherwise
     return None
 
 
@@ -519,8 +520,8 @@ def _missing_product(mistake: Mistake, product: str) -> Message:
         return f"{UNAVAILABLE_FUNCTIONS['complex'][0]}; a product with a variable is written `{product}`", None
     message = f"expected an operator before {_quoted_lexeme(lexeme)}; multiplication is written `*`"
     left = mistake.text[: last.start].rstrip()
-    if is_coefficient and left.endswith("/"):
-        return f"{message}: `/({product})` or `/{product}`", None
+    if is_coefficient and left.endswith(("/", "÷", "%")):
+        return f"{message}: `{left[-1]}({product})` or `{left[-1]}{product}`", None
     is_exponent = mistake.is_adjacent and _EXPONENTIAL.search(left) is not None
     return message, f"({product})" if is_exponent else product
 
@@ -545,7 +546,13 @@ _RULES: tuple[Callable[[Mistake], Message | None], ...] = (
 def _between(text: str, before: list[Lexeme], operator: str, after: list[Lexeme]) -> str:
     """Write an operator between the operands around it; `x` and `y` stand for operands that are missing."""
     left = quote_operand_before(text, before) if before else "x"
-    return operator.format(left, quote_operand(text, after[0], after[1:]) if after else "y")
+    right = quote_operand(text, after[0], after[1:]) if after else "y"
+    if "(" in operator and before and after:  # its operands may be more than the numbers and names next to it
+        signs = r"\^|\*\*|[⁺⁻¹²³⁰-⁹<>=≤≥]" if "!=" in operator else r"\^|\*\*|[⁺⁻¹²³⁰-⁹]"
+        beginning, end = text[: before[-1].end].removesuffix(left), text[after[0].start :].removeprefix(right)
+        if re.search(r"[-+*/%^@×·÷−<>=≤≥]\s*$", beginning) or re.match(rf"\s*({signs})", end) or left in ")]":
+            left, right = "x", "y"
+    return operator.format(left, right)
 
 
 def _is_function_defined(before: Iterable[Lexeme], name: str) -> bool:

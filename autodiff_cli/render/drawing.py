@@ -22,7 +22,7 @@ from autodiff_cli.graph.tape import group_pairs
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render import formatting, layout
 from autodiff_cli.render.formatting import NumberFormat, in_print
-from autodiff_cli.render.layout import FrameSpec, LayoutWithCopies, Point, Rectangle, Route, Size
+from autodiff_cli.render.layout import Point, Rectangle, Route, Size
 
 # --- Nodes, edges and frames ---
 
@@ -68,12 +68,14 @@ class Arrow(NamedTuple):
     """An edge from a node to one of its users.
 
     Attributes:
+        position: the position of the source among the inputs of the target; None for a folded frame.
         local: the local derivative; None if no derivative passes or it is not a number. Into a folded frame it is the
             sum over all paths inside the frame.
     """
 
     source: int
     target: int
+    position: int | None
     local: Any
     is_highlighted: bool
 
@@ -127,7 +129,7 @@ def build_drawing(trace: Trace, view: View = WHOLE_GRAPH) -> Drawing:
     # The local derivatives by input; an input through which no derivative passes has none.
     locals_ = [{each.position: each.local for each in contributions} for contributions in trace.contributions]
     arrows = [
-        Arrow(j, i, locals_[i].get(k), highlighted[i] and highlighted[j])
+        Arrow(j, i, k, locals_[i].get(k), highlighted[i] and highlighted[j])
         for i in selected
         for k, j in enumerate(trace.tape.inputs[i])
         if shown[j]
@@ -241,7 +243,7 @@ def _fold_frames(drawing: Drawing) -> Drawing:
     }
     arrows = [arrow for arrow in drawing.arrows if arrow.target not in hidden]
     arrows += [
-        Arrow(j, i, rate, boxes[i].is_highlighted and boxes[j].is_highlighted)
+        Arrow(j, i, None, rate, boxes[i].is_highlighted and boxes[j].is_highlighted)
         for i, folded in last.items()
         for j, rate in frame_derivatives(trace, folded.members).items()
         if j in boxes
@@ -417,22 +419,24 @@ def graph_shapes(drawing: Drawing, show: NumberFormat, min_number_width: int = 0
     texts, padded = lines(0), lines(min_number_width)
     sizes = [_box_size(box.role, lines) for box, lines in zip(drawing.boxes, padded, strict=True)]
     position = {box.id: k for k, box in enumerate(drawing.boxes)}
-    placed, there = _best_layout(
-        sizes,
-        [(position[arrow.source], position[arrow.target]) for arrow in drawing.arrows],
-        [
-            None if arrow.local is None else _label_size(_local_text(arrow.local, show).ljust(min_number_width))
-            for arrow in drawing.arrows
-        ],
-        [
-            FrameSpec(
-                [position[i] for i in frame.members],
-                frame.outer,
-                formatting.display_width(_fit_label(frame.label)) * _SMALL_CHARACTER_WIDTH + layout.TITLE_HEIGHT,
-            )
-            for frame in drawing.frames
-        ],
-    )
+    frame_of = {i: k for k, frame in enumerate(drawing.frames) for i in frame.members}
+    nodes = [layout.NodeSpec(size, frame_of.get(box.id)) for box, size in zip(drawing.boxes, sizes, strict=True)]
+    edges = [
+        layout.EdgeSpec(
+            position[arrow.source],
+            position[arrow.target],
+            None if arrow.local is None else _label_size(_local_text(arrow.local, show).ljust(min_number_width)),
+        )
+        for arrow in drawing.arrows
+    ]
+    around = [
+        layout.FrameSpec(
+            frame.outer,
+            formatting.display_width(_fit_label(frame.label)) * _SMALL_CHARACTER_WIDTH + layout.TITLE_HEIGHT,
+        )
+        for frame in drawing.frames
+    ]
+    placed, there = _best_layout(layout.GraphSpec(nodes, edges, around))
     shapes = [_frame_shape(frame, place) for frame, place in zip(drawing.frames, placed.frames, strict=True)]
     shapes += [_edge_shape(arrow, route, show) for arrow, route in zip(drawing.arrows, placed.routes, strict=True)]
     for at, (k, centre) in enumerate(zip(there, placed.centres, strict=True)):
@@ -440,14 +444,12 @@ def graph_shapes(drawing: Drawing, show: NumberFormat, min_number_width: int = 0
     return GraphShapes(placed.size, shapes, len(there) > len(drawing.boxes))
 
 
-def _best_layout(
-    nodes: Sequence[Size], edges: Sequence[tuple[int, int]], labels: Sequence[Size | None], frames: Sequence[FrameSpec]
-) -> LayoutWithCopies:
+def _best_layout(spec: layout.GraphSpec) -> layout.LayoutWithCopies:
     """Choose the layout that exceeds a page least. Raises GraphTooLargeError."""
-    single = layout.layout_with_copies(nodes, edges, labels, frames)
+    single = layout.layout_with_copies(spec)
     if layout.page_overflow(single.layout.size) <= _MAX_OVERFLOW:
         return single
-    parted = layout.layout_in_parts(nodes, edges, labels, frames)
+    parted = layout.layout_in_parts(spec)
     return single if parted is None else min(single, parted, key=lambda one: layout.page_overflow(one.layout.size))
 
 

@@ -161,7 +161,7 @@ def estimates_table(fit: FittedModel, names: Iterable[str], digits: int | None) 
         ratio_text = "{:.3g} ({:.3g} to {:.3g})".format(*ratio) if ratio else NO_VALUE
         rows.append((name, value, error, *cells, interval, ratio_text))
     shown = [k for k, cells in enumerate(zip(*rows, strict=True)) if k < 3 or {*cells} - {"", NO_VALUE}]
-    return TextTable(tuple(columns[k] for k in shown), [tuple(row[k] for k in shown) for row in rows])
+    return TextTable(tuple(columns), rows).pick_columns(shown)
 
 
 def p_value_text(p: float) -> str:
@@ -377,22 +377,11 @@ def write_confusion(paper: Paper, classes: Sequence[Any], confusion: NDArray[np.
     if len(classes) <= MAX_CLASSES and paper.has_room_for(table):
         paper.titled_table("confusion of the fitted rows (true classes down, predicted classes across)", table)
         return
-    mistakes = list(_worst_mistakes(classes, confusion))
+    mistakes = [(i, j) for i, j in np.argwhere(confusion).tolist() if i != j]
+    mistakes.sort(key=lambda pair: -confusion[pair])
     titles = (Column("class"), Column("predicted as"), Column("rows", is_number=True))
-    rows = [(str(true), str(predicted), str(count)) for count, true, predicted in mistakes[:MAX_MISTAKES]]
-    paper.titled_table("most frequent mistakes in the fitted rows", TextTable(titles, rows))
-    if len(mistakes) > MAX_MISTAKES:
-        paper.line(f"  … {pluralize(len(mistakes) - MAX_MISTAKES, 'pair')} more; --json has all", Style.FAINT)
-
-
-def _worst_mistakes(classes: Sequence[Any], confusion: NDArray[np.int64]) -> Iterator[tuple[int, Any, Any]]:
-    """Yield the number of rows, the true and the predicted class of each kind of mistake, most frequent first."""
-    wrong = confusion - np.diag(np.diag(confusion))
-    for index in np.argsort(-wrong, axis=None, kind="stable"):
-        true, predicted = divmod(int(index), len(classes))
-        if not wrong[true, predicted]:
-            return
-        yield int(wrong[true, predicted]), classes[true], classes[predicted]
+    rows = [(str(classes[i]), str(classes[j]), str(confusion[i, j])) for i, j in mistakes]
+    paper.titled_table("most frequent mistakes in the fitted rows", TextTable(titles, rows), MAX_MISTAKES)
 
 
 # --- Diagnosis ---

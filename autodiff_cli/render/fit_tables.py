@@ -7,7 +7,7 @@ by AICc, and nested models are tested against each other.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from autodiff_cli.render.fit import (
     write_posteriors,
 )
 from autodiff_cli.render.formatting import NumberFormat, shortest_text
-from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
+from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
 from autodiff_cli.training.fitting.comparison import NESTING_UNKNOWN, ComparedModel, Comparison, NestedTest
 from autodiff_cli.training.fitting.groups import FittedGroup, FittedGroups
 from autodiff_cli.training.fitting.posterior import LeaveOneOut
@@ -78,7 +78,7 @@ def estimates_text(fit: FittedModel, path: str, digits: int | None) -> str:
     """
     names = [*fit.parameters, *fit.fixed, *fit.derived]
     if path.lower().endswith(".csv"):
-        rows = [_estimate_row(fit, each, name) for name in names for each in _elements(name, _value_of(fit, name))]
+        rows = [row for name in names for row in _estimate_rows(fit, name)]
         return csv_text([rows[0], *(row.values() for row in rows)])
     table = estimates_table(fit, [name for name in names if name not in fit.fixed], digits)
     cells = [[column.title for column in table.columns], *table.rows]
@@ -93,24 +93,19 @@ def estimates_text(fit: FittedModel, path: str, digits: int | None) -> str:
 _LATEX_ESCAPES = str.maketrans({mark: rf"\{mark}" for mark in "&%$#_{}"} | {"^": r"\^{}", "\\": r"\textbackslash{}"})
 
 
-def _value_of(fit: FittedModel, name: str) -> Any:
-    return fit.fixed[name] if name in fit.fixed else fit.estimate(name)[0]
+def _estimate_rows(fit: FittedModel, name: str) -> Iterator[dict[str, str]]:
+    """Yield the cells of a parameter, or of each element of an array."""
+    value, error = _estimate(fit, name)
+    low, high = interval_ends(fit, CONFIDENCE).get(name) or (None, None)
+    test = {"z" if fit.interval_dof is None else "t": fit.t_values.get(name), "p": fit.p_values.get(name)}
+    columns = {"value": value, "stderr": error, **test, "low": low, "high": high}
+    for element, cells in _element_cells(name, value, columns):
+        yield {"name": element, **cells}
 
 
-def _estimate_row(fit: FittedModel, name: str, element: str) -> dict[str, str]:
-    """Return the cells of a parameter, or of an element of an array."""
-    value = _value_of(fit, name)
-    ends = interval_ends(fit, CONFIDENCE).get(name) or (None, None)
-    columns = {
-        "value": value,
-        "stderr": None if name in fit.fixed else fit.estimate(name)[1],
-        "z" if fit.interval_dof is None else "t": fit.t_values.get(name),
-        "p": fit.p_values.get(name),
-        "low": ends[0],
-        "high": ends[1],
-    }
-    cells = {title: _csv_cell(_elements(name, of, np.shape(value))[element]) for title, of in columns.items()}
-    return {"name": element, **cells}
+def _estimate(fit: FittedModel, name: str) -> tuple[Any, Any]:
+    """Return the value of a parameter or derived quantity and its error; None for an error that does not exist."""
+    return (fit.fixed[name], None) if name in fit.fixed else fit.estimate(name)
 
 
 _CSV_FIGURES = ("loss", "rss", "dof", "r_squared", "aicc", "bic")
@@ -118,21 +113,29 @@ _CSV_FIGURES = ("loss", "rss", "dof", "r_squared", "aicc", "bic")
 
 def _csv_cells(fit: FittedModel, kinds: Sequence[str]) -> dict[str, str]:
     """Return the numbers of a fit by the names of their columns: estimates with errors, intervals, and figures."""
-    values = {**fit.parameters, **fit.fixed, **dict.fromkeys(fit.derived)}
-    numbers: dict[str, Any] = {}
-    for name, fixed_value in values.items():
-        value, error = (fixed_value, None) if name in fit.fixed else fit.estimate(name)
-        elements, errors = _elements(name, value), _elements(name, error, np.shape(value))
-        for element in elements:
-            numbers |= {element: elements[element], f"{element}_stderr": errors[element]}
+    estimates = {name: _estimate(fit, name) for name in (*fit.parameters, *fit.fixed, *fit.derived)}
+    columns = [({"": value, "_stderr": error}, name) for name, (value, error) in estimates.items()]
     for kind in kinds:
         mark, intervals = "" if kind == CONFIDENCE else f"_{kind}", interval_ends(fit, kind)
-        for name, value in values.items():
-            ends = [_elements(name, end, np.shape(value)) for end in intervals.get(name) or (None, None)]
-            for element in ends[0]:
-                numbers |= {f"{element}{mark}_low": ends[0][element], f"{element}{mark}_high": ends[1][element]}
-    numbers |= {name: getattr(fit, name) for name in _CSV_FIGURES}
-    return {name: _csv_cell(number) for name, number in numbers.items()}
+        for name in estimates:
+            low, high = intervals.get(name) or (None, None)
+            columns.append(({f"{mark}_low": low, f"{mark}_high": high}, name))
+    return {
+        **{
+            f"{element}{title}": cell
+            for numbers, name in columns
+            for element, cells in _element_cells(name, estimates[name][0], numbers)
+            for title, cell in cells.items()
+        },
+        **{name: _csv_cell(getattr(fit, name)) for name in _CSV_FIGURES},
+    }
+
+
+def _element_cells(name: str, value: Any, columns: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the elements of a parameter by name, each with its cells by the titles of columns."""
+    parts = {title: _elements(name, of, np.shape(value)) for title, of in columns.items()}
+    for element in _elements(name, value):
+        yield element, {title: _csv_cell(of[element]) for title, of in parts.items()}
 
 
 def _elements(name: str, value: Any, shape: tuple[int, ...] = ()) -> dict[str, Any]:
@@ -274,22 +277,20 @@ def _comparison_table(comparison: Comparison, show: NumberFormat) -> TextTable:
     def cell(value: float | None, write: NumberFormat = show) -> str:
         return NO_VALUE if value is None or math.isnan(value) else write(value)
 
-    weight = Column("weight", is_number=True, is_optional=True)
-    columns = (*number_columns("", "k", "loss", "AICc", "ΔAICc"), weight, *number_columns("BIC"))
-    has_draws = any(compared.loo for compared in comparison.models)
-    columns += number_columns("elpd LOO", "± se", "max k") if has_draws else ()
-    if comparison.folds:
-        columns += number_columns("CV error")
-    rows = []
-    for place, compared in enumerate(comparison.models, 1):
-        fit = compared.fit
-        figures = [str(place), str(compared.k), cell(fit.loss), cell(fit.aicc), cell(compared.delta, "{:.2f}".format)]
-        figures += [cell(compared.weight, "{:.3f}".format), cell(fit.bic)]
+    def row(place: int, compared: ComparedModel) -> dict[str, str]:
+        fit, loo = compared.fit, compared.loo or LeaveOneOut(*[math.nan] * 4)
+        cells = {"": str(place), "k": str(compared.k), "loss": cell(fit.loss), "AICc": cell(fit.aicc)}
+        cells |= {"ΔAICc": cell(compared.delta, "{:.2f}".format), "weight": cell(compared.weight, "{:.3f}".format)}
+        cells["BIC"] = cell(fit.bic)
         if has_draws:
-            loo = compared.loo or LeaveOneOut(*[math.nan] * 4)
-            figures += [*(cell(x, "{:.1f}".format) for x in (loo.elpd, loo.se)), cell(loo.max_k, "{:.2f}".format)]
-        rows.append((*figures, cell(compared.cv_error)) if comparison.folds else (*figures,))
-    return TextTable(columns, rows)
+            cells |= {"elpd LOO": cell(loo.elpd, "{:.1f}".format), "± se": cell(loo.se, "{:.1f}".format)}
+            cells["max k"] = cell(loo.max_k, "{:.2f}".format)
+        return cells | ({"CV error": cell(compared.cv_error)} if comparison.folds else {})
+
+    has_draws = any(compared.loo for compared in comparison.models)
+    rows = [row(place, compared) for place, compared in enumerate(comparison.models, 1)]
+    columns = tuple(Column(title, is_number=True, is_optional=title == "weight") for title in rows[0])
+    return TextTable(columns, [tuple(cells.values()) for cells in rows])
 
 
 def _comparison_document(comparison: Comparison) -> dict[str, Any]:

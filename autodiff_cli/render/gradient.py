@@ -138,12 +138,11 @@ def write_result(paper: Paper, trace: Trace, gradient: Mapping[str, Any] | None 
 
 def write_warnings(paper: Paper, warnings: Sequence[NodeWarning]) -> None:
     """Write a section with warnings, if there are any."""
-    if not warnings:
-        return
-    paper.heading("warnings")
-    paper.write_items(
-        warnings, lambda warning: paper.line(f"  {warning.kind}: {warning.message}", Style.WARNING), "warning"
-    )
+
+    def write(warning: NodeWarning) -> None:
+        paper.line(f"  {warning.kind}: {warning.message}", Style.WARNING)
+
+    paper.write_items(warnings, write, "warning", "warnings")
 
 
 # --- Higher derivatives, directions, Jacobians ---
@@ -359,6 +358,10 @@ def check_report(check: GradientCheck, other: FrameworkGradient | None = None) -
 def _write_check(paper: Paper, check: GradientCheck, other: FrameworkGradient | None, agrees: bool) -> None:
     from autodiff_cli.explain.gradient_check import Verdict
 
+    def write_note(finding: Finding) -> None:
+        style = Style.WARNING if finding.verdict is Verdict.DIFFERS else Style.PLAIN
+        paper.line(f"  {finding.variable}: {finding.note}", style)
+
     write_title(paper, check.trace.expression, check.trace.point)
     paper.line()
     rows = [
@@ -374,7 +377,7 @@ def _write_check(paper: Paper, check: GradientCheck, other: FrameworkGradient | 
     ]
     paper.table(TextTable(_COLUMNS, rows))
     paper.line("  order: f(x + h) - f(x) - h*gradient shrinks like h^order; correct: 2 or exact")
-    _write_check_notes(paper, [finding for finding in check.findings if finding.note])
+    paper.write_items([finding for finding in check.findings if finding.note], write_note, "note", "notes")
     paper.section("numbers out of the range of floats", check.notes)
     paper.section("an equivalent formula that is more accurate here", [check.rewriting] if check.rewriting else [])
     if other is not None:
@@ -391,18 +394,6 @@ def _write_check(paper: Paper, check: GradientCheck, other: FrameworkGradient | 
     is_unknown = Verdict.UNKNOWN in verdicts and verdicts.isdisjoint((Verdict.INACCURATE, Verdict.DIFFERS))
     wrong = "not known completely" if is_unknown else "wrong"
     paper.line(f"The gradient is {correct if agrees else wrong}.", Style.STRONG)
-
-
-def _write_check_notes(paper: Paper, findings: Sequence[Finding]) -> None:
-    from autodiff_cli.explain.gradient_check import Verdict
-
-    def write(finding: Finding) -> None:
-        style = Style.WARNING if finding.verdict is Verdict.DIFFERS else Style.PLAIN
-        paper.line(f"  {finding.variable}: {finding.note}", style)
-
-    if findings:
-        paper.heading("notes")
-        paper.write_items(findings, write, "note")
 
 
 def _check_document(check: GradientCheck, other: FrameworkGradient | None, agrees: bool) -> dict[str, Any]:

@@ -24,11 +24,11 @@ from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.explain import sentences
 from autodiff_cli.explain.accuracy import INACCURATE
 from autodiff_cli.explain.operations import adjoint_formula, has_jacobian, is_at_kink, jacobian, readable_local_value
-from autodiff_cli.explain.record import ROUNDING_ERROR, BackwardStep, Trace
+from autodiff_cli.explain.record import ROUNDING_ERROR, BackwardStep, Trace, array_shape
 from autodiff_cli.explain.tracing import elementwise_trace
 from autodiff_cli.explain.views import forward_operations, reverse_operations
 from autodiff_cli.explain.warnings import FLOAT_DIGITS, LARGE_FLOAT, MAX_MAGNIFICATION, OPPOSITE_INFINITIES
-from autodiff_cli.export.latex import latex_symbol
+from autodiff_cli.export.latex import latex_symbols
 from autodiff_cli.graph.codegen import Fragment
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Gate
@@ -42,8 +42,7 @@ from autodiff_cli.render.layout import MAX_NODES
 from autodiff_cli.render.progress import step_noun
 from autodiff_cli.render.solution import latex_formula
 from autodiff_cli.system import read_tables
-from autodiff_cli.targets.latex import LATEX, LatexLibrary
-from autodiff_cli.targets.translation import GraphWriter
+from autodiff_cli.targets.latex import LATEX, LatexWriter
 
 if TYPE_CHECKING:
     import numpy as np
@@ -180,15 +179,12 @@ def _static_svg(drawn: Drawing, show: formatting.NumberFormat) -> str:
 
 
 def _drawing_document(drawing: Drawing) -> dict[str, Any]:
-    """Return the boxes, arrows and frames that the script lays out; an arrow knows its position at the target."""
-    inputs = drawing.trace.tape.inputs
-    next_positions: dict[int, int] = {}
-    arrows = []
-    for arrow in drawing.arrows:
-        position = inputs[arrow.target].index(arrow.source, next_positions.get(arrow.target, 0))
-        next_positions[arrow.target] = position + 1
-        ends = {"from": arrow.source, "to": arrow.target, "position": position}
-        arrows.append(ends | ({"isHighlighted": True} if arrow.is_highlighted else {}))
+    """Return the boxes, arrows and frames that the script lays out."""
+    arrows = [
+        {"from": arrow.source, "to": arrow.target, "position": arrow.position}
+        | ({"isHighlighted": True} if arrow.is_highlighted else {})
+        for arrow in drawing.arrows
+    ]
     naming = drawing.trace.naming
     boxes = [
         {
@@ -345,7 +341,7 @@ def panels_document(trace: Trace) -> dict[str, Any]:
 
 def _latex_document(trace: Trace) -> dict[str, Any]:
     """Return the formula, all nodes and local derivatives in LaTeX; null for derivatives of whole-array operations."""
-    writer = GraphWriter(LatexLibrary(LATEX))
+    writer = LatexWriter({name: array_shape(value) for name, value in trace.point.items()})
     formula = r", \quad ".join(_typeset_nodes(writer, trace, _MAX_FORMULA_LENGTH)[1])
     parts, _ = _typeset_nodes(writer, trace, _MAX_LATEX_LENGTH)
     slopes = [[*_local_formulas(trace, i, parts)] for i in range(len(trace.tape))]
@@ -353,7 +349,7 @@ def _latex_document(trace: Trace) -> dict[str, Any]:
     return {"formula": "" if "n_{" in formula else formula, "nodes": nodes, "slopes": slopes}
 
 
-def _typeset_nodes(writer: GraphWriter, trace: Trace, limit: int) -> tuple[dict[Node, Fragment], list[str]]:
+def _typeset_nodes(writer: LatexWriter, trace: Trace, limit: int) -> tuple[dict[Node, Fragment], list[str]]:
     """Return all nodes in LaTeX, and equations: the output, then a definition of each name.
 
     Args:
@@ -362,8 +358,9 @@ def _typeset_nodes(writer: GraphWriter, trace: Trace, limit: int) -> tuple[dict[
     output, names = trace.tape.nodes[trace.tape.outputs[0]], trace.expression.names
     parts: dict[Node, Fragment] = {}
     equations: list[str] = []
+    symbols = latex_symbols([*trace.expression.leaves, *names.values()], has_all_letters=True)
     for i, node in enumerate(trace.tape.nodes):
-        symbol = latex_symbol(node.text if node.is_input else names.get(node, ""), has_all_letters=True)
+        symbol = symbols.get(node.text if node.is_input else names.get(node, ""), "")
         latex = Fragment(symbol) if node.is_input else writer.write(node, [parts[child] for child in node.inputs])
         parts[node] = latex if len(latex.text) <= limit else Fragment(rf"n_{{{i}}}")
         text = LATEX.coerce(parts[node]).text
@@ -383,9 +380,11 @@ def _local_formulas(trace: Trace, i: int, parts: dict[Node, Fragment]) -> Iterat
         return
     rule = node.op.derivative_rule(len(node.inputs))
     places = rule.bind(parts[node], [parts[of] for of in node.inputs])
+    numbers = rule.bind(trace.values[i], [trace.values[j] for j in trace.tape.inputs[i]])
+    writer = LatexWriter({leaf.text: array_shape(number) for leaf, number in numbers.items()})
     for partial in rule.partials:
         local = expand_helpers([partial.local])[partial.local]
-        text, _ = latex_formula(local, places, lambda _: "", max_width=2 * _MAX_LATEX_LENGTH)
+        text, _ = latex_formula(local, places, lambda _: "", max_width=2 * _MAX_LATEX_LENGTH, writer=writer)
         yield text if len(text) <= 2 * _MAX_LATEX_LENGTH else None
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from autodiff_cli.graph.tape import group_pairs
 from autodiff_cli.language.errors import InputError
 
 P = TypeVar("P")
@@ -59,18 +60,39 @@ class Route(NamedTuple):
     label: Point | None
 
 
+class NodeSpec(NamedTuple):
+    """A node to lay out, and the index of the innermost frame around it; None for a node outside all frames."""
+
+    size: Size
+    frame: int | None = None
+
+
+class EdgeSpec(NamedTuple):
+    """An edge to lay out: the indices of its nodes, and the size of its label; None for an edge without a label."""
+
+    source: int
+    target: int
+    label: Size | None
+
+
 class FrameSpec(NamedTuple):
-    """A frame to lay out. It encloses nodes, and other frames that name it as their `outer` frame.
+    """A frame to lay out: the index of the frame around it (None for an outermost one), and the width of its title."""
 
-    Attributes:
-        nodes: the indices of the nodes directly inside.
-        outer: the index of the enclosing frame; None for an outermost frame.
-        title_width: the width of the title in pixels.
-    """
-
-    nodes: Sequence[int]
     outer: int | None
     title_width: float
+
+
+class GraphSpec(NamedTuple):
+    """An acyclic directed graph to lay out.
+
+    Attributes:
+        edges: a pair of nodes may occur several times.
+        frames: each after the one around it. No path may leave a frame and return to it.
+    """
+
+    nodes: Sequence[NodeSpec]
+    edges: Sequence[EdgeSpec]
+    frames: Sequence[FrameSpec] = ()
 
 
 class Rectangle(NamedTuple):
@@ -103,36 +125,22 @@ class GraphTooLargeError(InputError):
     """The graph has more nodes than a drawing can show."""
 
 
-def layered_layout(
-    nodes: Sequence[Size],
-    edges: Sequence[tuple[int, int]],
-    labels: Sequence[Size | None],
-    frames: Sequence[FrameSpec] = (),
-) -> Layout:
-    """Lay out an acyclic directed graph in layers; the result is deterministic.
+def layered_layout(spec: GraphSpec) -> Layout:
+    """Lay out a graph in layers; the result is deterministic.
 
     Layers are tried from left to right, from top to bottom, and both wrapped into several rows or columns. The first
     layout that fits a page is chosen, else the one that exceeds it least.
-
-    Args:
-        nodes: the sizes of the nodes.
-        edges: pairs of indices of nodes, source and target; a pair may occur several times.
-        labels: the size of the label of each edge; None for an edge without a label.
-        frames: frames, each after the one that encloses it. No path may leave a frame and return to it.
     """
     import graphlay
 
+    nodes, edges, frames = spec
     graph = graphlay.Graph()
-    parents: dict[int, dict[str, Any]] = {}
-    for k, frame in enumerate(frames):
-        outer: dict[str, Any] = {} if frame.outer is None else {"parent": frame.outer}
-        graph.node(width=max(frame.title_width, 1), height=TITLE_HEIGHT, **outer)
-        parents |= {i: {"parent": k} for i in frame.nodes}
-    for k, size in enumerate(nodes):
-        graph.node(width=size.width, height=size.height, **parents.get(k, {}))
-    for (source, target), label in zip(edges, labels, strict=True):
-        ends = source + len(frames), target + len(frames)
-        graph.edge(*ends, label_size=None if label is None else label._asdict())
+    titles = [NodeSpec(Size(max(frame.title_width, 1), TITLE_HEIGHT), frame.outer) for frame in frames]
+    for size, around in (*titles, *nodes):
+        graph.node(width=size.width, height=size.height, parent=around)
+    for edge in edges:
+        ends = edge.source + len(frames), edge.target + len(frames)
+        graph.edge(*ends, label_size=edge.label and edge.label._asdict())
     options = {**_OPTIONS, "effort": "balanced" if len(nodes) <= _MAX_BALANCED_NODES else "fast"}
     ways = _DIRECTIONS if len(nodes) <= _MAX_COMPARED_NODES else _DIRECTIONS[:1]
     result = min(
@@ -141,10 +149,9 @@ def layered_layout(
     )
     places = [Rectangle(Point(**node["center"]), Size(**node["size"])) for node in result.nodes]
     free, routes = _LabelPlacer(places[len(frames) :]), []
-    for edge, label in zip(result.edges, labels, strict=True):
-        points = tuple(Point(**place) for place in edge["points"])
-        centre = None if label is None else free.place(label, Point(**edge["label_anchor"]), points)
-        routes.append(Route(points, centre))
+    for edge, found in zip(edges, result.edges, strict=True):
+        points = tuple(Point(**place) for place in found["points"])
+        routes.append(Route(points, edge.label and free.place(edge.label, Point(**found["label_anchor"]), points)))
     bends = (Rectangle(point, Size(0, 0)) for route in routes for point in route.points)
     shapes = [*places, *itertools.chain(*free.occupied.values()), *bends]
     left, top = (min(place.centre[k] - place.size[k] / 2 for place in shapes) for k in (0, 1))
@@ -244,74 +251,64 @@ class LayoutWithCopies(NamedTuple):
     nodes: list[int]
 
 
-def layout_with_copies(
-    nodes: Sequence[Size], edges: Sequence[tuple[int, int]], labels: Sequence[Size | None], frames: Sequence[FrameSpec]
-) -> LayoutWithCopies:
+def layout_with_copies(spec: GraphSpec) -> LayoutWithCopies:
     """Lay out a graph like `layered_layout`, in reasonable time also for graphs with many long edges.
 
     Raises:
         GraphTooLargeError: for more than `MAX_NODES` nodes.
     """
+    nodes, edges, _ = spec
     if len(nodes) > MAX_NODES:
         raise GraphTooLargeError(f"a drawing can have at most {MAX_NODES} nodes, and this graph has {len(nodes)}")
-    there, ends, copies = _copy_sources(len(nodes), edges, {k: edges[k][1] for k in _longest_edges(len(nodes), edges)})
-    members = [[*frame.nodes] for frame in frames]
-    around = {i: inside for inside in members for i in inside}
-    for (_, target), copy in copies.items():
-        around.get(target, []).append(copy)
-    frames = [frame._replace(nodes=inside) for frame, inside in zip(frames, members, strict=True)]
-    return LayoutWithCopies(layered_layout([nodes[i] for i in there], ends, labels, frames), there)
+    copied, there = _copy_sources(
+        spec, {k: edges[k].target for k in _longest_edges(spec)}, lambda target: nodes[target].frame
+    )
+    return LayoutWithCopies(layered_layout(copied), there)
 
 
 def _copy_sources(
-    count: int, edges: Sequence[tuple[int, int]], places: Mapping[int, P]
-) -> tuple[list[int], list[tuple[int, int]], dict[tuple[int, P], int]]:
-    """Draw the sources of some edges again, once for each source and place.
+    spec: GraphSpec, places: Mapping[int, P], frame_at: Callable[[P], int | None]
+) -> tuple[GraphSpec, list[int]]:
+    """Draw the sources of some edges again, once for each source and place; return the node at each position too.
 
     Args:
-        count: the number of nodes.
-        edges: the edges.
         places: the place of the duplicate, by the index of the edge that leaves from it.
-
-    Returns:
-        The node at each position, the positions of the ends of all edges, and the position of each duplicate by its
-        node and place, in order.
+        frame_at: returns the frame around a duplicate from its place.
     """
-    there, ends = [*range(count)], list(edges)
+    nodes, edges, there = [*spec.nodes], [*spec.edges], [*range(len(spec.nodes))]
     copies: dict[tuple[int, P], int] = {}
     for k, place in places.items():
-        source, target = edges[k]
-        copy = copies.setdefault((source, place), len(there))
-        if copy == len(there):
+        source = edges[k].source
+        copy = copies.setdefault((source, place), len(nodes))
+        if copy == len(nodes):
+            nodes.append(NodeSpec(nodes[source].size, frame_at(place)))
             there.append(source)
-        ends[k] = copy, target
-    return there, ends, copies
+        edges[k] = edges[k]._replace(source=copy)
+    return spec._replace(nodes=nodes, edges=edges), there
 
 
-def _longest_edges(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+def _longest_edges(spec: GraphSpec) -> list[int]:
     """Return the indices of the longest edges, without which there are at most `_MAX_WAYPOINTS` waypoints."""
-    layers = _node_layers(count, edges)
-    lengths = sorted((layers[target] - layers[source] - 1, k) for k, (source, target) in enumerate(edges))
+    layers = _node_layers(spec)
+    lengths = sorted((layers[edge.target] - layers[edge.source] - 1, k) for k, edge in enumerate(spec.edges))
     waypoints = 0
-    for length, k in lengths:
+    for at, (length, _) in enumerate(lengths):
         waypoints += length
         if waypoints > _MAX_WAYPOINTS:
-            return sorted(other for longer, other in lengths if (longer, other) >= (length, k))
+            return sorted(k for _, k in lengths[at:])
     return []
 
 
-def _node_layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+def _node_layers(spec: GraphSpec) -> list[int]:
     """Return the layer of every node; the last layer is 0.
 
     A node stands right before the first of its users, so that edges from operations are short and edges from variables
     long. Nodes come after their inputs, as on a tape.
     """
-    users: list[list[int]] = [[] for _ in range(count)]
-    for source, target in edges:
-        users[source].append(target)
-    layers = [0] * count
-    for i in reversed(range(count)):
-        layers[i] = min((layers[j] for j in users[i]), default=1) - 1
+    users = group_pairs((edge.source, edge.target) for edge in spec.edges)
+    layers = [0] * len(spec.nodes)
+    for i in reversed(range(len(layers))):
+        layers[i] = min((layers[j] for j in users.get(i, ())), default=1) - 1
     return layers
 
 
@@ -328,40 +325,40 @@ class _Part(NamedTuple):
     margin: Size
 
 
-def layout_in_parts(
-    nodes: Sequence[Size], edges: Sequence[tuple[int, int]], labels: Sequence[Size | None], frames: Sequence[FrameSpec]
-) -> LayoutWithCopies | None:
-    """Lay out a graph part by part; return None if it has no frames. See `layered_layout` for the arguments."""
+def layout_in_parts(spec: GraphSpec) -> LayoutWithCopies | None:
+    """Lay out a graph part by part; return None if it has no frames."""
+    nodes, edges, frames = spec
     if not frames:
         return None
     outermost: list[int] = []
-    part_of: list[int | None] = [None] * len(nodes)  # the part of each position
     for k, frame in enumerate(frames):
         outermost.append(k if frame.outer is None else outermost[frame.outer])
-        for i in frame.nodes:
-            part_of[i] = outermost[k]
-    settled = {i for frame in frames for i in frame.nodes} | {target for _, target in edges}
-    for source, target in reversed(edges):
-        if source not in settled:
-            part_of[source] = part_of[target]  # variables and constants belong to the first part that uses them
-    between = {k: part_of[target] for k, (source, target) in enumerate(edges) if part_of[source] != part_of[target]}
-    there, ends, copies = _copy_sources(len(nodes), edges, between)
-    part_of += [part for _, part in copies]
+    part_of = [None if node.frame is None else outermost[node.frame] for node in nodes]
+    settled = {i for i, part in enumerate(part_of) if part is not None} | {edge.target for edge in edges}
+    for edge in reversed(edges):
+        if edge.source not in settled:
+            part_of[edge.source] = part_of[edge.target]  # variables and constants belong to the first part with a user
+    between = {k: part_of[edge.target] for k, edge in enumerate(edges) if part_of[edge.source] != part_of[edge.target]}
+    copied, there = _copy_sources(spec, between, lambda part: part)
+    part_of += [node.frame for node in copied.nodes[len(nodes) :]]
 
     def lay_out(unit: int | None) -> _Part:
         """Lay out an outermost frame, or the nodes outside all frames."""
         places = [i for i, where in enumerate(part_of) if where == unit]
         position = {i: k for k, i in enumerate(places)}
-        own = [k for k, (_, target) in enumerate(ends) if target in position]
+        own = [k for k, edge in enumerate(copied.edges) if edge.target in position]
         inner = [k for k, frame in enumerate(frames) if frame.outer is not None and outermost[k] == unit]
-        within = {k: at for at, k in enumerate(inner)}
-        enclosures = [
-            frames[k]._replace(nodes=[position[i] for i in frames[k].nodes], outer=within.get(frames[k].outer or 0))
-            for k in inner
-        ]
-        own_ends = [(position[ends[k][0]], position[ends[k][1]]) for k in own]
-        sizes = [nodes[there[i]] for i in places]
-        result = layered_layout(sizes, own_ends, [labels[k] for k in own], enclosures)
+        within: dict[int | None, int] = {k: at for at, k in enumerate(inner)}
+        result = layered_layout(
+            GraphSpec(
+                [NodeSpec(size, within.get(around)) for size, around in (copied.nodes[i] for i in places)],
+                [
+                    EdgeSpec(position[source], position[target], label)
+                    for source, target, label in (copied.edges[k] for k in own)
+                ],
+                [frames[k]._replace(outer=within.get(frames[k].outer)) for k in inner],
+            )
+        )
         if unit is None:
             return _Part(result, places, own, inner, Size(0, 0))
         title = Size(max(result.size.width, frames[unit].title_width), result.size.height)
@@ -369,10 +366,10 @@ def layout_in_parts(
 
     units: list[int | None] = [k for k, frame in enumerate(frames) if frame.outer is None]
     parts = [lay_out(unit) for unit in [*units, None] if unit in part_of]
-    return LayoutWithCopies(_join_parts(parts, len(there), len(edges), len(frames)), there)
+    return LayoutWithCopies(_join_parts(parts), there)
 
 
-def _join_parts(parts: Sequence[_Part], nodes: int, edges: int, frames: int) -> Layout:
+def _join_parts(parts: Sequence[_Part]) -> Layout:
     """Place the parts in rows of the width that fits a page best."""
     sizes = [_outer_size(part) for part in parts]
     ends = [0.0, *itertools.accumulate(size.width + _PART_GAP for size in sizes)]
@@ -391,9 +388,12 @@ def _join_parts(parts: Sequence[_Part], nodes: int, edges: int, frames: int) -> 
         routes |= zip(part.edges, layout.routes, strict=True)
         around = [Rectangle(Point(corner.x + outer.width / 2, corner.y + outer.height / 2), outer)]
         places |= zip(part.frames, [*(around if margin.width else ()), *layout.frames], strict=True)
-    return Layout(
-        size, [centres[k] for k in range(nodes)], [routes[k] for k in range(edges)], [places[k] for k in range(frames)]
-    )
+    return Layout(size, _in_order(centres), _in_order(routes), _in_order(places))
+
+
+def _in_order(items: Mapping[int, P]) -> list[P]:
+    """Return items in the order of their indices."""
+    return [items[k] for k in sorted(items)]
 
 
 def _outer_size(part: _Part) -> Size:

@@ -62,6 +62,15 @@ class TextTable(NamedTuple):
         titles = tuple(column._replace(title=single_line(column.title)) for column in self.columns)
         return TextTable(titles, [tuple(map(single_line, row)) for row in self.rows])
 
+    def widths(self) -> list[int]:
+        """Return the width of the title and the cells of each column."""
+        texts = [tuple(column.title for column in self.columns), *self.rows]
+        return [max(map(display_width, column)) for column in zip(*texts, strict=True)]
+
+    def pick_columns(self, shown: Sequence[int]) -> TextTable:
+        """Return the table with only these columns."""
+        return TextTable(tuple(self.columns[k] for k in shown), [tuple(row[k] for k in shown) for row in self.rows])
+
 
 class Paper:
     """Writes a report as plain lines to a stream.
@@ -78,11 +87,13 @@ class Paper:
         width: columns available to a drawing.
         max_rows: the maximum number of rows or steps of one kind to show; None for all.
         max_formula_length: the maximum number of characters of one formula to show; None for all.
+        way_to_all: what shows all rows and steps.
     """
 
     width: int = 80
     max_rows: int | None = None
     max_formula_length: int | None = None
+    way_to_all: str = "a pipe (| less) or --json"
 
     def __init__(self, stream: TextIO, digits: int | None = None, guard: OutputGuard | None = None) -> None:
         self.stream, self.digits, self._guard = stream, digits, guard or nullcontext()
@@ -113,11 +124,12 @@ class Paper:
         for row in aligned_lines(table):
             self.stream.write(row + "\n")
 
-    def titled_table(self, title: str, table: TextTable) -> None:
-        """Write a table with a heading, unless it has no rows."""
+    def titled_table(self, title: str, table: TextTable, limit: int | None = None) -> None:
+        """Write a table with a heading, unless it has no rows; `limit` as in `section`."""
         if table.rows:
             self.heading(title)
-            self.table(table)
+            self.table(table._replace(rows=table.rows[:limit]))
+            self._write_more(len(table.rows), limit)
 
     def has_room_for(self, table: TextTable) -> bool:  # noqa: ARG002 - a pipe has no edge
         """Whether all columns of a table fit side by side."""
@@ -129,8 +141,14 @@ class Paper:
             return count, 0
         return self.max_rows // 2, self.max_rows // 2
 
-    def write_items(self, items: Sequence[T], write: Callable[[T], None], noun: str) -> None:
-        """Write all items, or on a short paper the first and the last ones and how many are omitted between them."""
+    def write_items(self, items: Sequence[T], write: Callable[[T], None], noun: str, title: str = "") -> None:
+        """Write all items, or on a short paper the first and the last ones and how many are omitted between them.
+
+        Args:
+            title: a heading, if there are any items; empty for none.
+        """
+        if items and title:
+            self.heading(title)
         first, last = self.head_and_tail(len(items))
         for item in items[:first]:
             write(item)
@@ -144,13 +162,16 @@ class Paper:
             self.heading(title)
         for line in lines[:limit]:
             self.line(f"  {line}", style)
-        if limit is not None and len(lines) > limit:
-            self.line(f"  … {len(lines) - limit} more; --json has all", Style.FAINT)
+        self._write_more(len(lines), limit)
+
+    def _write_more(self, count: int, limit: int | None) -> None:
+        if limit is not None and count > limit:
+            self.line(f"  … {count - limit:,} more; --json has all", Style.FAINT)
 
     def write_omitted(self, count: int, noun: str) -> None:
         """Write how many items are not shown and how to see them; nothing if `count` is 0."""
         if count:
-            self.line(f"  … {pluralize(count, noun)} omitted; a pipe (| less) or --json shows all", Style.FAINT)
+            self.line(f"  … {pluralize(count, noun)} omitted; {self.way_to_all} shows all", Style.FAINT)
 
 
 class TerminalPaper(Paper):
@@ -185,32 +206,25 @@ class TerminalPaper(Paper):
     def table(self, table: TextTable) -> None:
         """Write a table. If it is too wide, optional columns are dropped, or each row becomes several lines."""
         first, last = self.head_and_tail(len(table.rows))
-        titles, rows = TextTable(table.columns, [*table.rows[:first], *table.rows[len(table.rows) - last :]]).escaped()
-        gap_after = first if first + last < len(table.rows) else None
-        if not self._has_room_for(titles, rows):
-            needed = [k for k, column in enumerate(titles) if not column.is_optional]
-            titles, rows = tuple(titles[k] for k in needed), [tuple(row[k] for k in needed) for row in rows]
-        write = self._write_columns if self._has_room_for(titles, rows) else self._write_stacked
-        write(titles, rows, gap_after)
+        shown = table._replace(rows=[*table.rows[:first], *table.rows[len(table.rows) - last :]]).escaped()
+        if not self.has_room_for(shown):
+            shown = shown.pick_columns([k for k, column in enumerate(shown.columns) if not column.is_optional])
+        write = self._write_columns if self.has_room_for(shown) else self._write_stacked
+        write(shown, first if first + last < len(table.rows) else None)
         self.write_omitted(len(table.rows) - first - last, "row")
 
     def has_room_for(self, table: TextTable) -> bool:
         """Whether all columns of a table fit side by side."""
-        return self._has_room_for(*table.escaped())
+        widths = zip(table.columns, table.escaped().widths(), strict=True)
+        needed = (widest if column.is_number else min(widest, MIN_TEXT_WIDTH) for column, widest in widths)
+        return sum(needed) + COLUMN_GAP * len(table.columns) <= self.width
 
-    def _has_room_for(self, titles: Sequence[Column], rows: Sequence[Sequence[str]]) -> bool:
-        needed = 0
-        for k, column in enumerate(titles):
-            widest = max(display_width(text) for text in (column.title, *(row[k] for row in rows)))
-            needed += COLUMN_GAP + (widest if column.is_number else min(widest, MIN_TEXT_WIDTH))
-        return needed <= self.width
-
-    def _write_columns(self, titles: Sequence[Column], rows: Sequence[Sequence[str]], gap_after: int | None) -> None:
+    def _write_columns(self, table: TextTable, gap_after: int | None) -> None:
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
         rich_table = Table(box=SIMPLE_HEAD, padding=(0, COLUMN_GAP // 2), show_edge=False)
-        for column in titles:
+        for column in table.columns:
             rich_table.add_column(
                 column.title,
                 justify="right" if column.is_number else "left",
@@ -218,16 +232,16 @@ class TerminalPaper(Paper):
                 overflow="fold",
                 style="" if column.is_number else "cyan",
             )
-        for count, row in enumerate(rows, 1):
+        for count, row in enumerate(table.rows, 1):
             rich_table.add_row(*row)
             if count == gap_after:
-                rich_table.add_row(*["…" for _ in titles], style=Style.FAINT.value)
+                rich_table.add_row(*["…" for _ in table.columns], style=Style.FAINT.value)
         self._console.print(rich_table)
 
-    def _write_stacked(self, titles: Sequence[Column], rows: Sequence[Sequence[str]], gap_after: int | None) -> None:
-        first, *others = titles
+    def _write_stacked(self, table: TextTable, gap_after: int | None) -> None:
+        first, *others = table.columns
         width = max((display_width(column.title) for column in others), default=0)
-        for count, (head, *cells) in enumerate(rows, 1):
+        for count, (head, *cells) in enumerate(table.rows, 1):
             self.line(f"  {first.title} {head}" if first.is_number else f"  {head}", Style.STRONG)
             for column, cell in zip(others, cells, strict=True):
                 self.line(f"    {column.title:<{width}} {cell}")
@@ -268,9 +282,8 @@ def discard_output(stream: TextIO) -> None:
 def aligned_lines(table: TextTable) -> Iterable[str]:
     """Yield the lines of a table, titles first, with every column as wide as its longest cell."""
     table = table.escaped()
-    rows = [tuple(column.title for column in table.columns), *table.rows]
-    widths = [max(display_width(row[k]) for row in rows) for k in range(len(table.columns))]
-    for row in rows:
+    widths = table.widths()
+    for row in (tuple(column.title for column in table.columns), *table.rows):
         cells = []
         for cell, width, column in zip(row, widths, table.columns, strict=True):
             blank = " " * (width - display_width(cell))

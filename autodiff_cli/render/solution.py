@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,14 @@ from autodiff_cli.algebra.simplify import simplify_text
 from autodiff_cli.explain.labels import is_constant_name
 from autodiff_cli.explain.operations import has_value_at, is_at_kink, is_readable_form_equal
 from autodiff_cli.explain.record import Contribution, Trace, array_shape
-from autodiff_cli.export.latex import latex_symbol, readable_derivatives
+from autodiff_cli.export.latex import latex_symbols, readable_derivatives
 from autodiff_cli.graph.codegen import ATOM_PRECEDENCE, Fragment
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Gate
-from autodiff_cli.graph.tape import Tape, expand_helpers, group_pairs, infer_shapes, substitute, topological_order
+from autodiff_cli.graph.tape import expand_helpers, group_pairs, substitute, topological_order
 from autodiff_cli.render.formatting import number_formats, shorten_middle, single_line
-from autodiff_cli.targets.latex import LATEX, NOTATIONS, POWER, PRODUCT, SIGN, SUM, LatexLibrary
-from autodiff_cli.targets.translation import GraphWriter
+from autodiff_cli.targets.latex import LATEX, PRODUCT, SIGN, SUM, LatexWriter
 
 # --- Names, numbers and operations in LaTeX ---
 
@@ -62,23 +61,6 @@ def _ascii_text(character: str) -> str:
         return character if character.isprintable() else " "
     plain = "".join(c for c in unicodedata.normalize("NFKD", character) if not unicodedata.combining(c))
     return plain if plain.isascii() and plain else f"[U+{ord(character):04X}]"
-
-
-def latex_symbols(names: Iterable[str]) -> dict[str, str]:
-    """Return the LaTeX symbols of names; different names have different symbols.
-
-    >>> latex_symbols(["x_1", "x₁", "rate"])
-    {'x_1': 'x_{1}', 'x₁': '\\\\mathrm{x1}', 'rate': '\\\\mathrm{rate}'}
-    """
-    symbols: dict[str, str] = {}
-    for name in names:
-        symbol = latex_symbol(name)
-        if symbol in symbols.values():
-            symbol = rf"\mathrm{{{latex_text(name).replace('$', '')}}}"
-        while symbol in symbols.values():
-            symbol += "'"
-        symbols[name] = symbol
-    return symbols
 
 
 def _free_letter(symbols: Mapping[str, str], choice: str) -> str:
@@ -147,23 +129,11 @@ def latex_product(factors: Sequence[Fragment]) -> str:
     return r" \cdot ".join(texts)
 
 
-_ELEMENTWISE_PRODUCT = NOTATIONS["mul"]._replace(texts=("", r" \odot ", ""))
-_WRITER = GraphWriter(LatexLibrary(LATEX))
-
-
-def latex_operation(node: Node, operands: Sequence[Fragment], arrays: Collection[Node] = ()) -> Fragment:
-    """Return an operation applied to operands; a long list of operands is abbreviated.
-
-    Args:
-        arrays: the nodes that are arrays, whose elementwise product is not written like the product of matrices.
-    """
-    if node.operation.symbol == "*" and all(child in arrays for child in node.inputs):
-        return LATEX.apply_notation(_ELEMENTWISE_PRODUCT, operands)
+def latex_operation(node: Node, operands: Sequence[Fragment], writer: LatexWriter) -> Fragment:
+    """Return a constant, or an operation applied to operands; a long list of operands is abbreviated."""
     if len(operands) > _MAX_OPERANDS:
         operands = [*operands[: _MAX_OPERANDS - 2], Fragment(r"\dots"), operands[-1]]
-    if node.operation.name == "index" and operands[0].text.endswith("}") and operands[0].precedence > POWER:
-        operands = [Fragment(rf"\left({operands[0].text}\right)"), *operands[1:]]  # TeX allows only one subscript
-    return _WRITER.write(node, operands)
+    return writer.write(node, operands)
 
 
 def latex_formula(
@@ -171,7 +141,7 @@ def latex_formula(
     known: Mapping[Node, Fragment],
     fresh: Callable[[Node], str],
     max_width: int = MAX_LINE_WIDTH,
-    arrays: Collection[Node] = (),
+    writer: LatexWriter | None = None,
 ) -> tuple[str, list[tuple[str, str]]]:
     """Return a graph as a formula, and pairs (name, formula) of parts that would not fit on its line.
 
@@ -179,15 +149,16 @@ def latex_formula(
         known: the LaTeX of leaves and of other nodes that are not to be expanded.
         fresh: returns a new name for a part.
         max_width: the width at which parts get names.
-        arrays: the nodes that are arrays.
+        writer: a writer that knows which leaves are arrays; by default, none is.
     """
+    writer = writer or LatexWriter()
     parts: list[tuple[str, str]] = []
     fragments = dict(known)
     for node in topological_order([root]):
         if node in fragments:
             continue
         operands = [fragments[child] for child in node.inputs]
-        piece = _WRITER.write(node, ()) if node.op is None else latex_operation(node, operands, arrays)
+        piece = latex_operation(node, operands, writer)
         if node.op is not None and latex_width(piece.text) > max_width:
             operands = []
             for child in node.inputs:
@@ -198,7 +169,7 @@ def latex_formula(
                     parts.append((name, LATEX.coerce(part).text))
                     part = fragments[child] = Fragment(name)
                 operands.append(part)
-            piece = latex_operation(node, operands, arrays)
+            piece = latex_operation(node, operands, writer)
         fragments[node] = piece
     return LATEX.coerce(fragments[root]).text, parts
 
@@ -279,8 +250,7 @@ class _Solution:
         self._output_letter = _free_letter(self._symbols, "LJfF" if is_loss else "fFgy")
         letter = self._node_letter = _free_letter(self._symbols, "vuzsq")
         self._node_symbols = [""] * len(self._nodes)
-        values = zip(self._nodes, trace.values, strict=True)
-        self._arrays = frozenset(node for node, value in values if array_shape(value))
+        self._writer = LatexWriter({name: array_shape(value) for name, value in trace.point.items()})
         steps = {step.node: step.step for step in trace.forward}
         for i, node in enumerate(self._nodes):
             if node.is_input:
@@ -328,27 +298,22 @@ class _Solution:
 
     def _formula_rows(self) -> Iterator[str]:
         """Yield the formula, and the formulas of the names in it."""
-        trace, index = self._trace, self._trace.tape.index
-        leaves = {node: Fragment(self._node_symbols[i]) for i, node in enumerate(self._nodes) if node.op is None}
+        trace = self._trace
+        symbols = dict(zip(self._nodes, self._node_symbols, strict=True))
+        leaves = {node: Fragment(symbol) for node, symbol in symbols.items() if node.op is None}
         constants = [node for node in leaves if node.is_constant and leaves[node].text != _constant_text(node)]
         yield from (f"{leaves[node].text} &= {_constant_text(node)}" for node in constants)
-        named = {
-            node: Fragment(self._node_symbols[index[node]]) for node in self._nodes if node in trace.expression.names
-        }
-
-        def fresh(node: Node) -> str:
-            return self._node_symbols[index[node]]
-
+        named = {node: Fragment(symbols[node]) for node in self._nodes if node in trace.expression.names}
         for node in dict.fromkeys((*named, self._nodes[trace.tape.outputs[0]])):
             others = {other: part for other, part in named.items() if other is not node}
             if node.op is None:
                 if node not in named:
-                    yield f"{self._output_letter} &= {self._node_symbols[index[node]]}"
+                    yield f"{self._output_letter} &= {symbols[node]}"
                 continue
-            text, parts = latex_formula(node, leaves | others, fresh, arrays=self._arrays)
+            text, parts = latex_formula(node, leaves | others, symbols.__getitem__, writer=self._writer)
             for name, part in parts:
                 yield f"{name} &= {part}"
-            yield f"{self._node_symbols[index[node]]} &= {text}"
+            yield f"{symbols[node]} &= {text}"
 
     def _forward_rows(self) -> Iterator[str]:
         """Yield each operation in symbols, then with numbers, then its result."""
@@ -357,12 +322,12 @@ class _Solution:
             symbols = [
                 Fragment(self._node_symbols[i]) if self._nodes[i].op else _leaf_fragment(self, i) for i in step.inputs
             ]
-            sides = [LATEX.coerce(latex_operation(node, symbols, self._arrays)).text]
+            sides = [LATEX.coerce(latex_operation(node, symbols, self._writer)).text]
             if self._are_scalars(step.inputs):
                 numbers = [self._number(self._trace.values[i]) for i in step.inputs]
                 is_product = node.operation.symbol == "*"  # its factors are separated by a dot
-                text = latex_product(numbers) if is_product else LATEX.coerce(latex_operation(node, numbers)).text
-                sides.append(text)
+                result = latex_operation(node, numbers, self._writer)
+                sides.append(latex_product(numbers) if is_product else LATEX.coerce(result).text)
             sides.append(self._number(step.value).text)
             yield from equation_rows(self._node_symbols[step.node], [[side] for side in sides])
 
@@ -431,7 +396,7 @@ class _Solution:
         }
         (local,) = readable(substitute([rule.partials[contribution.position].local], constants))
         known = rule.bind(Fragment(self._node_symbols[user]), [_leaf_fragment(self, j) for j in inputs])
-        text, parts = latex_formula(local, known, lambda _: "")
+        text, parts = latex_formula(local, known, lambda _: "", writer=self._writer_of(rule.bind(user, inputs)))
         if parts or latex_width(text) > MAX_LINE_WIDTH // 2:
             return as_number
         is_loose = " + " in text or " - " in text or text.startswith("-")
@@ -456,14 +421,15 @@ class _Solution:
         known = rule_graphs.bind(Fragment(self._node_symbols[user]), [_leaf_fragment(self, j) for j in inputs])
         known[rule_graphs.adjoint] = Fragment(self._adjoint_of(user))
         places[rule_graphs.adjoint] = user
-        sizes = {leaf.text: array_shape(self._trace.values[j]) for leaf, j in places.items()}
-        tape = Tape([graph])
-        arrays = [node for node, shape in zip(tape.nodes, infer_shapes(tape, sizes), strict=True) if shape]
-        text, parts = latex_formula(graph, known, lambda _: "", arrays=arrays)
+        text, parts = latex_formula(graph, known, lambda _: "", writer=self._writer_of(places))
         if parts:
             adjoint, source = self._adjoint_of(user), self._node_symbols[contribution.to]
             return rf"\text{{the part of }} {adjoint} \text{{ that comes from }} {source}"
         return text
+
+    def _writer_of(self, places: Mapping[Node, int]) -> LatexWriter:
+        """Return a writer of graphs whose leaves are the nodes at some places."""
+        return LatexWriter({leaf.text: array_shape(self._trace.values[j]) for leaf, j in places.items()})
 
     def _gradient_rows(self) -> Iterator[str]:
         """Yield the derivatives as formulas if these are short, and as numbers with all digits."""
@@ -474,7 +440,8 @@ class _Solution:
             output = trace.expression.output
             slopes = gradient_nodes(output, [leaves[name] for name in trace.wrt])
             known = {leaf: Fragment(self._symbols[name]) for name, leaf in leaves.items()}
-            fresh = (f"t_{{{k}}}" for k in itertools.count(1))
+            used = self._symbols.values()
+            fresh = (symbol for k in itertools.count(1) if (symbol := f"t_{{{k}}}") not in used)
             for name, slope in zip(trace.wrt, readable_derivatives([output, *slopes], {})[1:], strict=True):
                 text, parts = latex_formula(slope, known, lambda _: next(fresh), MAX_LINE_WIDTH - _WHERE_WIDTH)
                 if len(parts) <= _MAX_DERIVATIVE_PARTS and has_value_at(slope, trace.point, trace.gradient[name]):

@@ -116,11 +116,9 @@ def _write_title(paper: Paper, result: Solution | Optima) -> None:
 
 
 def _write_unresolved(paper: Paper, result: Solution | Optima) -> None:
-    show, names = paper.in_full, [*result.box]
+    show = paper.in_full
     rows = [tuple(f"{show(low)} .. {show(high)}" for low, high in box.values()) for box in result.unresolved]
-    paper.titled_table("unresolved", TextTable(tuple(map(Column, names)), rows[:_MAX_UNRESOLVED]))
-    if len(rows) > _MAX_UNRESOLVED:
-        paper.line(f"  … {len(rows) - _MAX_UNRESOLVED:,} more; --json has all", Style.FAINT)
+    paper.titled_table("unresolved", TextTable(tuple(map(Column, result.box)), rows), _MAX_UNRESOLVED)
     for point, error in result.nearly[:_MAX_UNRESOLVED] if isinstance(result, Solution) else ():
         place = ", ".join(f"{name} = {show(x) if isinstance(x, float) else x}" for name, x in point.items())
         paper.line(

@@ -67,10 +67,6 @@ class DrawingSelector:
             self._whole_drawing(_USUAL_TITLES)
         except TooManyItemsError:
             self.has_whole_graph = False
-            self._users: list[list[int]] = [[] for _ in trace.tape.nodes]
-            for i, inputs in enumerate(trace.tape.inputs):
-                for j in dict.fromkeys(inputs):
-                    self._users[j].append(i)
 
     def drawing_for(self, focus: int, width: int) -> CharacterDrawing:
         """Return the drawing for a node: the one with the longest titles that fits the width, if any fits."""
@@ -100,7 +96,7 @@ class DrawingSelector:
 
     def _neighbourhood(self, focus: int) -> CharacterDrawing:
         """Draw a node with some of its inputs and users, and the number of those that are omitted."""
-        inputs, users = self._trace.tape.inputs[focus], self._users[focus]
+        inputs, users = self._trace.tape.inputs[focus], [*dict.fromkeys(self._trace.users[focus])]
         near = sorted({*inputs[:_MAX_NEIGHBOURS], focus, *users[:_MAX_NEIGHBOURS]})
         contents: dict[int, BoxContent] = {}
         if len(inputs) > _MAX_NEIGHBOURS:

@@ -551,8 +551,4 @@ class NotebookPaper(Paper):
 
     max_rows = 60
     max_formula_length = 300
-
-    def write_omitted(self, count: int, noun: str) -> None:
-        """Write how many items are not shown and how to see them; nothing if `count` is 0."""
-        if count:
-            self.line(f"  … {pluralize(count, noun)} omitted; `print` shows all")
+    way_to_all = "`print`"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from autodiff_cli.graph.codegen import Fragment, Notation
-from autodiff_cli.graph.node import is_representable
+from autodiff_cli.graph.node import Node, is_representable
+from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.tape import ShapeInference
 from autodiff_cli.numbers.translation import Library, Target
-from autodiff_cli.targets.translation import language_notations, shortest_literal
+from autodiff_cli.targets.translation import GraphWriter, language_notations, shortest_literal
 
 _LEVELS = {"OR": 1, "AND": 2, "NOT": 3, "ORDER": 4, "SUM": 5, "SIGN": 6, "PRODUCT": 7, "POWER": 8}
 SUM, SIGN, PRODUCT, POWER = (_LEVELS[name] for name in ("SUM", "SIGN", "PRODUCT", "POWER"))
@@ -30,7 +32,6 @@ LATEX = Target(
     as_number=Notation(("[", "]"), (0,), conditions=(0,), brackets=_BRACKETS),  # Iverson brackets
     as_condition=NOTATIONS["ne"]._replace(texts=("", r" \ne 0"), operand_precedences=(SUM,)),
 )
-
 
 _VECTOR = re.compile(r"\\begin\{pmatrix\} ((?:(?!\\begin)[^&])*) \\end\{pmatrix\}")
 
@@ -67,3 +68,28 @@ class LatexLibrary(Library):
         subscript = ", ".join(fragment.text for fragment in index)
         ones = Fragment(rf"\mathbf{{{'e' if len(index) == 1 else 'E'}}}_{{{subscript}}}" if index else r"\mathbf{1}")
         return ones if factor.text == "1" else self.apply_notation("mul", [factor, ones])
+
+
+class LatexWriter(GraphWriter):
+    """Writes graphs in LaTeX. Elementwise products and powers are not written like products and powers of matrices.
+
+    Args:
+        shapes: the shapes of leaves by name; leaves without an entry are scalars.
+        unknown: the names of arrays with an unknown shape.
+    """
+
+    def __init__(self, shapes: Mapping[str, Shape] = {}, unknown: Set[str] = frozenset()) -> None:
+        super().__init__(LatexLibrary(LATEX))
+        self._inference = ShapeInference(shapes, unknown)
+
+    def write(self, node: Node, operands: Sequence[Fragment]) -> Fragment:
+        """Return the code of a constant, or of an operation on operands."""
+        name = node.op.name if node.op is not None else ""
+        if name == "index" and operands[0].text.endswith("}") and operands[0].precedence > POWER:
+            operands = [Fragment(rf"\left({operands[0].text}\right)"), *operands[1:]]  # TeX allows only one subscript
+        if f"{name}/arrays" in NOTATIONS:
+            factors, dimensions = (node.inputs, 1) if name == "mul" else (node.inputs[:1], 2)
+            shapes = [self._inference.infer(factor) for factor in factors]
+            if all(shape is None or len(shape) >= dimensions for shape in shapes):
+                return LATEX.apply_notation(NOTATIONS[f"{name}/arrays"], operands)
+        return super().write(node, operands)

@@ -31,6 +31,7 @@ from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.numbers import arrays
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import where
+from autodiff_cli.render.html_page import panels_document
 from tests.each import each, evenly_spread_part, part
 from tests.export.support import (
     STRICT,
@@ -324,6 +325,17 @@ def test_arrays_where_all_numbers_stand_in_a_row(tmp_path: Path, target: str) ->
         expected, gradient = parse(text).value_and_grad(point)
         assert value == pytest.approx(expected, rel=1e-13)
         np.testing.assert_allclose(slopes, np.concatenate([np.ravel(s) for s in gradient.values()]), 1e-13, 1e-15)
+
+
+@each(
+    "options",
+    [ExportOptions(), ExportOptions(gradient=False), ExportOptions(wrt=("z",)), ExportOptions(wrt=("z", "u"))],
+)
+def test_arrays_that_are_not_used_have_their_places_in_the_row(options: ExportOptions) -> None:
+    formula = parse("u: 2; W: 2x3; g(t) = sum(u @ W)*t; exp(z)*y")
+    assert "const double x[10]" in export(formula, "c", options)
+    assert "const double z = x[8];" in export(formula, "c", options)
+    assert "z = x(9)" in export(formula, "fortran", options)
 
 
 def test_numpy_takes_arrays_of_points() -> None:
@@ -623,6 +635,37 @@ def test_latex_is_balanced(text: str) -> None:
     assert source.count("{") == source.count("}")
     assert len(re.findall(r"\\left\b", source)) == len(re.findall(r"\\right\b", source))
     assert source.count(r"\begin{") == source.count(r"\end{")
+
+
+@each("seed", range(20))
+def test_different_names_are_different_symbols_in_latex(seed: int) -> None:
+    chance = Random(seed)
+    stems = ["t", "f", "x", "λ", "lambda", "Λ", "e", "rate", "a b", "ab", "é", "τ"]
+    names = {stem + place + digit for stem in stems for place in ("", "_", ".") for digit in ("", "1", "₁", " 1", "_b")}
+    chosen = [quote_name(name) for name in chance.sample(sorted(names), 40)]
+    sums = [" + ".join(chance.sample(chosen, 12)) for _ in range(2)]
+    product = f"({sums[0]})^2*sin({sums[0]})*cos({sums[1]})*exp({sums[1]}) + e*tau"  # its sums get symbols of their own
+    variables = ["e"] if chance.random() < 0.5 else []
+    source = export(parse(f"{product} + {' + '.join(chosen)}", variables=variables), "latex", ExportOptions(wrt=()))
+    arguments = source[source.index("(", source.index("f\\left")) + 1 : source.index(r"\right")].split(", ")
+    defined = re.findall(r"^(t_\{\d+\}) &=", source, re.MULTILINE)
+    symbols = [symbol.replace(" ", "") for symbol in ["f", "e", *arguments, *defined]]
+    assert defined
+    assert len({*symbols}) == len(symbols), source
+
+
+@each(
+    "texts",
+    [("A*B", "A @ B"), ("A^2", "A @ A"), ("A*A^2", "A @ A^2"), ("where(A > 1, A*B, A)", "where(A > 1, A @ B, A)")],
+)
+def test_products_of_matrices_and_of_their_elements_differ_in_latex(texts: tuple[str, str]) -> None:
+    formulas = [parse(f"A: 2x2; B: 2x2; sum({text}*B)") for text in texts]
+    point = {"A": np.array([[1.0, 2.0], [3.0, 4.0]]), "B": np.array([[2.0, 0.5], [1.0, 3.0]])}
+    exported = [export(formula, "latex", ExportOptions(wrt=())).partition("&=")[2] for formula in formulas]
+    typeset = [formula._repr_latex_() for formula in formulas]
+    on_pages = [panels_document(formula.trace(point))["latex"]["formula"] for formula in formulas]
+    for first, second in (exported, typeset, on_pages):
+        assert first != second
 
 
 @pytest.mark.slow

@@ -29,7 +29,7 @@ FORMULAS = (
     "y ~ a*x", "x + 1e400", "sin(", "2x", "", "@formula.txt", "@none", "-",
 )  # fmt: skip
 MODELS = (
-    "y ~ a + b*x", "y ~ a*exp(-b*x)", "t ~ sigmoid(a + b*x)", "n ~ exp(a + b*x)", "y ~ a[g] + b*x",
+    "y ~ a + b*x", "y ~ w@[x, n, 1]", "y ~ a*exp(-b*x)", "t ~ sigmoid(a + b*x)", "n ~ exp(a + b*x)", "y ~ a[g] + b*x",
     "y ~ a*sin(w*x + p)", "g ~ softmax(dense([x], 2))", "y ~ mlp([x, n], [3, 1])", "log(y) ~ a + b*x",
     "(y - a - b*x)^2", "[y, n] ~ [a*x, b]", "y ~ where(x < c, a, b)", "y ~ a", "y ~ a*x + b*x", "q ~ a", "y ~ a[x]",
     "y ~", "y ~ a ~ b",
@@ -38,7 +38,13 @@ DATA = (
     *("data.csv",) * 8,
     *("gaps.csv", "data.jsonl", "one.csv", "header.csv", "empty.csv", "bytes.csv", "none.csv", "*"),
 )
-SAVED = {"line.json": MODELS[0], "chances.json": MODELS[2], "levels.json": MODELS[4], "classes.json": MODELS[6]}
+SAVED = {
+    "line.json": MODELS[0],
+    "arrays.json": MODELS[1],
+    "chances.json": MODELS[3],
+    "levels.json": MODELS[5],
+    "classes.json": MODELS[7],
+}
 NUMBERS = ("2", "1", "0.5", "3", "0", "-1", "1e308", "nan", "-inf", "[1, 2]", "2+-0.1", "1..2", "0:1:3", "", "word")
 # Options whose values are no plain numbers, each with values for it.
 VALUES = {

@@ -187,9 +187,10 @@ BAD = [
     ("x => 2", 1, 4, "`=>` is not an operator", ">="),
     ("x <> 2", 1, 4, "`<>` is not an operator", "!="),
     ("x // 2", 1, 4, "`//` is not an operator", "floor(x/2)"),
-    ("2*f(x) div (y + 1)", 1, 8, "`div` is not an operator", "floor(f(x)/(y + 1))"),
+    ("2*f(x) div (y + 1)", 1, 8, "`div` is not an operator", "floor(x/y)"),
+    ("f(x) div (y + 1)", 1, 6, "`div` is not an operator", "floor(f(x)/(y + 1))"),
     ("x mod 2", 1, 3, "`mod` is not an operator", "x % 2"),
-    ("x xor y", 1, 3, "`xor` is not an operator", "x != y"),
+    ("x xor y", 1, 3, "`xor` is not an operator", "(x) != (y)"),
     # backticks and quotation marks
     ("`x", 1, 1, "this ` is never closed; a pair of them encloses a name", None),
     ("x + ``*2", 1, 5, "there is no name between these backticks", None),
@@ -363,7 +364,7 @@ BAD = [
     ("∇(x^2)", 1, 1, "`grad` differentiates", None),
     ("“x^2”", 1, 1, "leave out the quotation marks", "x^2"),
     ("'x^2'", 1, 1, "leave out the quotation marks", "x^2"),
-    ("x^2 // 3", 1, 6, "`//` is not an operator", "floor(2/3)"),
+    ("x^2 // 3", 1, 6, "`//` is not an operator", "floor(x/y)"),
     ("$x^2$", 1, 1, "not in LaTeX", None),
     ("Piecewise((x, x > 0), (0, True))", 1, 13, "use the function `where`", "where(condition, a, b)"),
     # the first of several mistakes
@@ -611,3 +612,55 @@ def test_a_suggestion_that_is_obeyed_means_what_its_author_meant(text: str) -> N
     f = ad.parse(corrected)
     values = {"x": 3, "y": 5, "x_1": 7, "n": 2}
     assert f({name: values[name] for name in f.variables}) == pytest.approx(HABITS[text])
+
+
+# A part of a formula with one habit from elsewhere, and its value there.
+PARTS = {
+    "int(-x/n)": -1.0, "trunc(y/n)": 2.0, "NOT(x > 4)": 1.0, "factorial(n)": 2.0, "len([x, y])": 2.0, "|x - y|": 2.0,
+    "√(x + y)": math.sqrt(8), "180°": math.pi, "∛x": math.cbrt(3), "2½": 2.5, "np.sin(x)": math.sin(3), "I(x + y)": 8.0,
+    "average([x, y])": 4.0,
+}  # fmt: skip
+PLACES = [
+    "y*{}", "y/{}", "{}^2", "-{}", "y - {}", "n^{}", "{}*y", "{} + y", "2*({})", "max({}, y)", "x % {}", "y/{}/n",
+    "-{}^2", "w = {}; w + y", "{}/n > y - 3",
+]  # fmt: skip
+
+
+@each(("part", "place"), [*itertools.product(PARTS, PLACES)])
+def test_a_suggestion_for_a_part_of_a_formula_leaves_the_rest_as_it_is(part: str, place: str) -> None:
+    error = refusal(part)
+    assert error is not None
+    assert error.suggestion is not None
+    correction, values = obeyed(part, error), {"x": 3, "y": 5, "n": 2}
+    assert correction is not None
+    try:
+        f = ad.parse(place.format(correction))
+    except ad.ExpressionError:
+        return  # which is said too
+    meant = ad.parse(place.format(f"({PARTS[part]})"))
+    assert f({name: values[name] for name in f.variables}) == pytest.approx(
+        meant({name: values[name] for name in meant.variables})
+    )
+
+
+@each(
+    ("text", "suggestion"),
+    [
+        ("x + 1 if x > 2 else y", "where(x > 2, x + 1, y)"),
+        ("z = x if x > 2 else y; z*x", "where(x > 2, x, y)"),
+        ("z = x == 2 ? x : y; z*x", "where(x == 2, x, y)"),
+        ("y ~ a*x if x >= c else b", "where(x >= c, a*x, b)"),
+        ("y*(x if x > 2 else y)", "where(condition, a, b)"),
+        ("y*(x > 2 ? x : y)", "where(condition, a, b)"),
+        ("-x // n", "floor(x/y)"),
+        ("x // n^2", "floor(x/y)"),
+        ("y + x // n*2 ", "floor(x/y)"),
+        ("x // n*2 ", "floor(x/n)"),
+        ("x > 1 xor y > 2", "(x) != (y)"),
+        ("y % 2x", None),
+    ],
+)
+def test_a_suggestion_has_whole_operands_or_other_names(text: str, suggestion: str | None) -> None:
+    error = refusal(text)
+    assert error is not None
+    assert error.suggestion == suggestion

@@ -308,3 +308,28 @@ def test_remainders_lie_between_0_and_the_divisor(divisor: float) -> None:
     ends = {"x": Intervals.between(low, high), "y": Intervals.between(np.array([divisor]), np.array([divisor]))}
     found = forward(f.tape, INTERVALS, ends)[-1]
     assert (found.lower, found.upper) == (min(divisor, 0.0), max(divisor, 0.0))
+
+
+@each("name, first, is_pole", [
+    ("tan", 0.5, True),
+    ("sec", 0.5, True),
+    ("cot", 1.0, True),
+    ("csc", 1.0, True),
+    ("sin", 0.5, False),
+    ("cos", 1.0, False),
+])  # fmt: skip
+def test_poles_and_maxima_between_two_neighbouring_floats_are_enclosed(name: str, first: float, is_pole: bool) -> None:
+    with mp.workdps(50):
+        places = [(mpf(first) + k) * mp.pi for k in range(-500, 500)]
+        nearest = [float(place) for place in places]
+        below = np.array(
+            [x if x < place else np.nextafter(x, -np.inf) for x, place in zip(nearest, places, strict=True)]
+        )
+    f = parse(f"{name}(x)")
+    found = forward(f.tape, INTERVALS, {"x": Intervals.between(below, np.nextafter(below, np.inf))})[-1]
+    if is_pole:
+        assert np.isneginf(found.lower).all()
+        assert np.isposinf(found.upper).all()
+        assert not found.is_continuous.any()
+    else:
+        assert ((found.lower == -1) | (found.upper == 1)).all()

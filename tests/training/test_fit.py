@@ -470,8 +470,3 @@ def test_a_perfect_fit_has_no_likelihood_and_a_separated_one_no_minimum() -> Non
     separated = verdict(separation_warning="the model separates classes")
     assert (separated.converged, separated.reasons) == (False, ["the model separates classes"])
     assert separated.statistics.null_test is not None
-    kinked = verdict(end={"kinks": (0,)}, minimum_distance=0.6, warnings=("no standard errors: it stopped", "another"))
-    assert kinked.warnings[0].startswith("no standard errors: the slope of the loss jumps where the fit ends")
-    assert kinked.warnings[1] == "another"
-    smooth = verdict(end={"kinks": (0,)}, minimum_distance=0.4, warnings=("no standard errors: it stopped",))
-    assert smooth.warnings == ["no standard errors: it stopped"]

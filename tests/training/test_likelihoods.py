@@ -161,6 +161,33 @@ def test_the_loss_of_a_quantile_converges_at_its_kink(model: str, quantile: floa
     assert found.converged
     assert not found.failure
     assert found.loss == pytest.approx(best.fun / 60, rel=1e-7)
+    if likelihood:  # the data determine both, although the loss has no curvature in them
+        assert found.aic == pytest.approx(2 * best.fun + 4, rel=1e-7)
+        assert (found.dof, found.stderr) == (58, {"a": None, "b": None})
+        assert found.warnings == [
+            "`a`, `b` end at kinks of the loss (from abs, max, relu or where); they have no standard errors"
+        ]
+
+
+@each(("model", "kinks", "errors"), [
+    ("(y - a - b*x)^2/2 + 30*abs(a)", "a", "b"),  # as in the lasso, b = sum(x*y)/sum(x²)
+    ("abs(y - a) + (b - 1)^2", "a", "b"),
+    ("abs(a - b) + 0.1*a^2 + abs(b - x)", "ab", ""),
+    ("abs(y - a - b*x) + 0.2*abs(a - b)", "ab", ""),
+    ("max(0.7*(x - a), 0.3*(a - x)) + b^2", "a", "b"),  # the slope used at the kink is 0
+])  # fmt: skip
+def test_parameters_at_kinks_are_determined_and_all_others_have_standard_errors(
+    model: str, kinks: str, errors: str
+) -> None:
+    x = np.array([1.0, 2.0, 3.0, 4.5, 6.0])
+    found = fit(model, {"x": x, "y": np.array([1.2, 1.9, 3.3, 4.1, 6.6])}, likelihood=True)
+    assert found.converged
+    assert (found.rank, found.dof) == (2, 3)
+    assert ["kink" in words and all(f"`{name}`" in words for name in kinks) for words in found.warnings] == [True]
+    assert [name for name, error in found.stderr.items() if error is not None] == [*errors]
+    curvatures = {"(y - a - b*x)^2/2 + 30*abs(a)": x @ x, "abs(y - a) + (b - 1)^2": 10.0}
+    if model in curvatures:
+        assert found.stderr["b"] == pytest.approx(curvatures[model] ** -0.5, rel=1e-9)
 
 
 def test_regular_likelihoods_have_no_warning() -> None:

@@ -481,7 +481,7 @@ def test_a_point_is_a_minimum_at_a_kink_if_gradients_around_it_cancel(
     objective = Objective(f"({model})*{unit}", {"x": np.array([1.0, 2.0, 3.0])}, start=theta)
     point = np.array([theta[name] for name in objective.parameters])
     radius = 1e-6 * np.maximum(np.abs(point), 1)
-    assert minimization._is_minimum_at_kink(objective, point, radius) is is_minimum
+    assert bool(minimization._kinks_around(objective, point, radius)) is is_minimum
 
 
 @each("end, words", [

@@ -57,8 +57,7 @@ function startingParameters(isRandom, normal) {
   const { theta } = original.epochs[0];
   if (!isRandom) return [...theta];
   const scales = recording.shapes.flatMap((shape, k) => {
-    const size = shape.reduce((a, b) => a * b, 1);
-    return Array(size).fill(recording.layers.includes(recording.names[k]) ? Math.sqrt(1 / shape.at(-1)) : 1);
+    return Array(countIn(shape)).fill(recording.layers.includes(recording.names[k]) ? Math.sqrt(1 / shape.at(-1)) : 1);
   });
   return scales.map((scale) => scale * normal());
 }
@@ -86,14 +85,11 @@ function lossAndGradient(theta) {
   for (const row of rowPoints) {
     const { values, adjoints } = recording.evaluator.run({ ...parameters, ...row });
     loss += values.at(-1) / rowPoints.length;
-    let begin = 0;
-    recording.shapes.forEach((shape, k) => {
-      const size = shape.reduce((a, b) => a * b, 1);
-      const adjoint = adjoints[nodes.get(recording.names[k])] ?? null;
-      const flat = adjoint === null ? [] : [nested(adjoint)].flat(Infinity);
-      flat.forEach((x, n) => { gradient[begin + n] += x / rowPoints.length; });
-      begin += size;
+    const slopes = recording.names.flatMap((name, k) => {
+      const adjoint = adjoints[nodes.get(name)] ?? null;
+      return adjoint === null ? Array(countIn(recording.shapes[k])).fill(0) : [nested(adjoint)].flat(Infinity);
     });
+    slopes.forEach((x, n) => { gradient[n] += x / rowPoints.length; });
   }
   return { loss, gradient };
 }

@@ -107,19 +107,12 @@ function mapsOf(layers, parameters) {
 function mapOf(numbers, left, top, side) {
   const largest = largestOf([numbers]) || 1;
   const cell = side / MAPPED.cells;
-  const paths = new Map();
-  numbers.forEach((x, k) => {
-    if (!Number.isFinite(x) || x === 0) return;
-    const key = `${x > 0 ? 1 : 0} ${Math.min(MAPPED.shades - 1, Math.floor((MAPPED.shades * Math.abs(x)) / largest))}`;
-    const corner = `M${(left + cell * (k % MAPPED.cells)).toFixed(1)} ${(top + cell * Math.floor(k / MAPPED.cells)).toFixed(1)}`;
-    paths.set(key, `${paths.get(key) ?? ""}${corner}h${cell.toFixed(2)}v${cell.toFixed(2)}h${(-cell).toFixed(2)}z`);
-  });
-  const shades = [...paths].map(([key, d]) => {
-    const [kind, shade] = key.split(" ").map(Number);
-    return svgElement("path", { class: `class-${kind}`, d, "fill-opacity": (0.15 + (0.7 * shade) / MAPPED.shades).toFixed(2) });
-  });
+  const cells = numbers.map((number, k) => ({
+    kind: Number(number > 0), share: number === 0 ? NaN : Math.abs(number) / largest,
+    x: left + cell * (k % MAPPED.cells), y: top + cell * Math.floor(k / MAPPED.cells),
+  }));
   const room = (name) => svgElement("rect", { class: name, x: left, y: top, width: side, height: side, rx: 2 });
-  return [room("unit"), ...shades, room("unit empty")];
+  return [room("unit"), ...shadedCells(cells, cell, cell, MAPPED.shades, [0.15, 0.7]), room("unit empty")];
 }
 
 /** The gradient of the row's loss with respect to a parameter. */

@@ -78,13 +78,17 @@ function parametersAt(k) {
   return parametersOf(recording.epochs[k].theta);
 }
 
+/** The number of elements of arrays in a shape. */
+function countIn(shape) {
+  return shape.reduce((a, b) => a * b, 1);
+}
+
 /** The parameters of a vector, by name, arrays as nested lists. */
 function parametersOf(theta) {
   let begin = 0;
   const free = recording.names.map((name, at) => {
     const shape = recording.shapes[at];
-    const size = shape.reduce((a, b) => a * b, 1);
-    const flat = theta.slice(begin, (begin += size));
+    const flat = theta.slice(begin, (begin += countIn(shape)));
     return [name, shape.length ? shape.reduceRight((list, length, axis) => (axis ? chunks(list, length) : list), flat) : flat[0]];
   });
   return { ...recording.fixed, ...Object.fromEntries(free) };
@@ -161,11 +165,25 @@ function heights() {
 function curveChart(name, what, selected) {
   const xs = recording.columns[name];
   const range = around(xs, 0.03);
-  const grid = Array.from({ length: SAMPLES }, (_, k) => range[0] + ((range[1] - range[0]) * k) / (SAMPLES - 1));
+  const grid = samplesOf(range);
   const { svg, plot, toX, toY } = framed(`${recording.targetName} over ${name}, and ${what}`, [withUnit(name), range], [withUnit(recording.targetName), heights()]);
   xs.forEach((x, k) => svg.append(svgElement("circle", { class: "point", cx: toX(x), cy: toY(targets[k]), r: 3 })));
   const curve = (parameters) => line(grid.map((x) => [toX(x), toY(predicted({ ...rowPoints[selected], ...parameters, [name]: x }))]));
   return { svg, plot, toX, toY, curve };
+}
+
+/** Cells as one path for each kind and shade: the `share` of a cell is from 0 to 1, and nan for one that is left out. */
+function shadedCells(cells, width, height, shades, [faintest, range]) {
+  const paths = new Map();
+  for (const { kind, share, x, y } of cells.filter((cell) => Number.isFinite(cell.share))) {
+    const key = `${kind} ${Math.min(shades - 1, Math.floor(share * shades))}`;
+    const cell = `M${x.toFixed(1)} ${y.toFixed(1)}h${width.toFixed(2)}v${height.toFixed(2)}h${(-width).toFixed(2)}z`;
+    paths.set(key, (paths.get(key) ?? "") + cell);
+  }
+  return [...paths].map(([key, d]) => {
+    const [kind, shade] = key.split(" ").map(Number);
+    return svgElement("path", { class: `class-${kind % KINDS}`, d, "fill-opacity": (faintest + (range * shade) / shades).toFixed(2) });
+  });
 }
 
 function drawRegions(parameters, [first, second], selected) {
@@ -174,21 +192,12 @@ function drawRegions(parameters, [first, second], selected) {
   const { svg, toX, toY } = framed(`Regions over ${first} and ${second}`, [withUnit(first), wide], [withUnit(second), high]);
   const at = ([low, top], k) => low + ((top - low) * (k + 0.5)) / CELLS;
   const [width, height] = [(toX(wide[1]) - toX(wide[0])) / CELLS, (toY(high[0]) - toY(high[1])) / CELLS];
-  const cells = new Map();
-  for (let j = 0; j < CELLS; j++) {
-    for (let i = 0; i < CELLS; i++) {
-      const [x, y] = [at(wide, i), at(high, j)];
-      const [kind, surety] = decided(predicted({ ...rowPoints[selected], ...parameters, [first]: x, [second]: y }));
-      if (!Number.isFinite(surety)) continue;
-      const key = `${kind} ${Math.min(SHADES - 1, Math.floor(surety * SHADES))}`;
-      const cell = `M${(toX(x) - width / 2).toFixed(1)} ${(toY(y) - height / 2).toFixed(1)}h${width.toFixed(2)}v${height.toFixed(2)}h${-width.toFixed(2)}z`;
-      cells.set(key, (cells.get(key) ?? "") + cell);
-    }
-  }
-  for (const [key, d] of cells) {
-    const [kind, shade] = key.split(" ").map(Number);
-    svg.append(svgElement("path", { class: `class-${kind % KINDS}`, d, "fill-opacity": (0.1 + (0.45 * shade) / SHADES).toFixed(2) }));
-  }
+  const cells = Array.from({ length: CELLS ** 2 }, (_, k) => {
+    const [x, y] = [at(wide, k % CELLS), at(high, Math.floor(k / CELLS))];
+    const [kind, share] = decided(predicted({ ...rowPoints[selected], ...parameters, [first]: x, [second]: y }));
+    return { kind, share, x: toX(x) - width / 2, y: toY(y) - height / 2 };
+  });
+  svg.append(...shadedCells(cells, width, height, SHADES, [0.1, 0.45]));
   let hits = 0;
   xs.forEach((x, k) => {
     const kind = classOf(k);

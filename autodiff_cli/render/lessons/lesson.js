@@ -64,13 +64,7 @@ function numberField(question, k, form) {
 
 /** A list to choose from; gives how to read the place of what is chosen. */
 function choiceField(question, k, form) {
-  const list = htmlElement("fieldset", question.choices.map((choice, place) => {
-    const input = htmlElement("input");
-    input.type = "radio";
-    input.name = `choice-${k}`;
-    input.value = place + 1;
-    return htmlElement("label", [input, withMath(` ${choice}`)]);
-  }));
+  const list = htmlElement("fieldset", question.choices.map((choice, place) => radio(`choice-${k}`, place + 1, withMath(` ${choice}`))));
   list.setAttribute("aria-label", `Answer ${k + 1}`);
   form.append(list);
   return () => form.querySelector("input:checked")?.value;

@@ -67,13 +67,19 @@ class Computation {
     return `${brief(contribution.local ?? NaN)} × ${factor(this.adjoints[i])}`;
   }
 
-  /** The contributions to a node as products, in the order of the backward pass. */
+  /** The contributions to a node, in the order of the backward pass, each with the user that makes it and the position of the node there. */
+  contributionsTo(i) {
+    return users[i].map(({ node, position }) => ({ node, position, contribution: this.contribution(node, position) })).filter(({ contribution }) => contribution);
+  }
+
+  /** The terms of an adjoint: the contributions to a node, without structural zeros. */
   termsOf(i) {
-    return users[i].flatMap(({ node, position }) => {
-      const contribution = this.contribution(node, position);
-      if (!contribution || contribution.nothing) return [];
-      return [contribution.local === null ? brief(contribution.amount) : `${this.product(node, contribution)} = ${brief(contribution.amount)}`];
-    });
+    return this.contributionsTo(i).filter(({ contribution }) => !contribution.nothing);
+  }
+
+  /** The terms of an adjoint as products. */
+  productsOf(i) {
+    return this.termsOf(i).map(({ node, contribution }) => (contribution.local === null ? "" : `${this.product(node, contribution)} = `) + brief(contribution.amount));
   }
 
   /** The stored formula or rule of the contribution of a node to an input. */
@@ -195,7 +201,7 @@ class Computation {
       const isPresent = this.#presence(i);
       const undefinedAt = numbers.findIndex((x, at) => isNan(x) && (isPresent(at) || isNan(this.values[record.output])) && areInputs((known) => !isNan(known), at));
       const infiniteAt = numbers.findIndex((x, at) => Math.abs(x) === Infinity && isPresent(at) && (isSingular(at) || areInputs(areFinite, at)));
-      const isOpposite = isNan(this.adjoints[i] ?? 0) && !users[i].some(({ node, position }) => isNan(this.contribution(node, position)?.amount ?? 0));
+      const isOpposite = isNan(this.adjoints[i] ?? 0) && !this.contributionsTo(i).some(({ contribution }) => isNan(contribution.amount));
       const found = isOpposite ? [["singular", "opposite"]] : [];
       if (undefinedAt >= 0) found.push(["domain", "undefined", undefinedAt]);
       if (infiniteAt >= 0) found.push(isSingular(infiniteAt) ? ["singular", "infinite", infiniteAt] : ["overflow", "overflow", infiniteAt]);

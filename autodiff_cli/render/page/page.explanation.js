@@ -31,7 +31,7 @@ class Explanation {
   #place(i) {
     const element = graph.element(i);
     const [app, node, outline] = [byId("app"), element.querySelector(".reach"), element.querySelector(".outline")].map((one) => one.getBoundingClientRect());
-    const isAboutTheStep = graph.isWhole && !playback.quiz && !byId("remark").hasChildNodes();
+    const isAboutTheStep = graph.overview.isWhole && !playback.quiz && !byId("remark").hasChildNodes();
     const parts = [outline, ...[...element.querySelectorAll("text")].map((text) => text.getBoundingClientRect())];
     const place = isAboutTheStep ? this.#freePlace(i, node, parts) : null;
     this.#element.classList.toggle("callout", place !== null);

@@ -150,12 +150,6 @@ class Graph {
     this.parts.state = this.#base;
   }
 
-  /** Whether the whole drawing is in view. */
-  get isWhole() {
-    const { scrollWidth, clientWidth, scrollHeight, clientHeight } = this.stage;
-    return scrollWidth <= clientWidth + 2 && scrollHeight <= clientHeight + 2;
-  }
-
   /** Where a place of the drawing is in the window. */
   onScreen({ x, y, width, height }) {
     const matrix = this.svg.getScreenCTM();

@@ -26,6 +26,11 @@ function inFull(x) {
   return String(x); // "0" also of a negative zero
 }
 
+/** Values by name as JSON, which has no numbers that are not finite. */
+function jsonOf(values) {
+  return JSON.stringify(values, (_, x) => (typeof x === "number" && !Number.isFinite(x) ? inFull(x) : x));
+}
+
 /** A number or an array as people read it: few digits, and of a large array its shape and range. */
 function brief(x, digits = Infinity) {
   if (!Array.isArray(x)) return toDigits(x, Math.min(digits, record.digits));

@@ -89,7 +89,7 @@ function beginQuiz() {
 /** Show a message and ask the next question. */
 function ask(message) {
   const { question, score, level } = playback.quiz;
-  const choices = question?.choices?.map(choice) ?? [];
+  const choices = question?.choices?.map((i) => radio("choice", i, mathOf(i))) ?? [];
   byId("score").textContent = level.questions.length ? score : "";
   byId("choices").replaceChildren(...choices);
   byId("choices").hidden = choices.length === 0;
@@ -107,11 +107,11 @@ function ask(message) {
   (choices.length ? byId("choices").querySelector("input") : byId("answer")).focus({ preventScroll: true });
 }
 
-/** A node that can be chosen. */
-function choice(i) {
+/** One of several answers, of which one can be chosen. */
+function radio(name, value, label) {
   const input = htmlElement("input");
-  Object.assign(input, { type: "radio", name: "choice", value: i });
-  return htmlElement("label", [input, mathOf(i)]);
+  Object.assign(input, { type: "radio", name, value });
+  return htmlElement("label", [input, label]);
 }
 
 function check(event) {

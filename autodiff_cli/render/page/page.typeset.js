@@ -3,7 +3,7 @@
 
 const MATH = "http://www.w3.org/1998/Math/MathML";
 const LATEX_SYMBOLS = {
-  cdot: "·", le: "≤", ge: "≥", ne: "≠", land: "∧", lor: "∨", lnot: "¬", bmod: "mod", infty: "∞", partial: "∂", sum: "∑",
+  cdot: "·", le: "≤", ge: "≥", ne: "≠", land: "∧", lor: "∨", lnot: "¬", bmod: "mod", infty: "∞", partial: "∂", sum: "∑", odot: "⊙",
   lfloor: "⌊", rfloor: "⌋", lceil: "⌈", rceil: "⌉", top: "⊤", "|": "‖",
 };
 const LETTERS = { "\\backslash": "\\", "\\sim": "~", "\\wedge": "^" }; // characters that LaTeX has as symbols

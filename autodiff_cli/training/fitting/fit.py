@@ -43,8 +43,10 @@ from autodiff_cli.training.result.statistics import (
     MAX_COVARIANCE_SIZE,
     ComputedStatistics,
     FitStatistics,
+    bound_text,
     compute_statistics,
     correlations,
+    flat_errors,
 )
 
 _MAX_COMPARED_LEVELS = 8  # levels; the values of each are tried as starting values of all levels
@@ -376,6 +378,7 @@ def build_fit(
         outcome, choices = _canonical_outcome(objective, method, outcome)
         reason = missing_errors_reason(outcome)
         statistics = compute_statistics(objective, outcome.theta, options.absolute_sigma, reason, with_goodness=True)
+    outcome, statistics = _with_kinks(objective, outcome, statistics, options.absolute_sigma)
     has_scale = objective.loss and LOSSES[objective.loss].has_scale and statistics.missing_error_reasons != (_NO_SCALE,)
     model, dropped_rows = objective.model, objective.data.dropped
     layout, first = objective.layout, progress.first
@@ -473,10 +476,8 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
     if statistics.is_perfect or (separation and objective.has_dispersion) or not is_at_minimum:
         statistics = dataclasses.replace(statistics, null_test=None)  # tests compare minima by a variance
     if outcome.kinks:
-        note = _kink_note(objective, outcome.kinks, bool(statistics.definition))
-        if distance > COVARIANCE.max_minimum_distance:
-            said = tuple(_KINK if each.startswith("no standard errors") else each for each in statistics.warnings)
-            statistics = dataclasses.replace(statistics, warnings=said)
+        errors = flat_errors(statistics.stderr, objective.layout.values(outcome.theta))[[*outcome.kinks]]
+        note = _kink_note(objective, outcome.kinks, bool(np.isfinite(errors).any()))
     hierarchical = _HIERARCHICAL if hyperparameters(objective.priors) else ""
     broken = curve_warning(objective, outcome.theta) if is_at_minimum else ""
     has_scatter = is_at_minimum and not doubt and not statistics.is_perfect
@@ -491,12 +492,41 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
     return FitVerdict(is_at_minimum, statistics, [*filter(None, warnings)], [*filter(None, reasons)])
 
 
+def _with_kinks(
+    objective: Objective, outcome: Outcome, statistics: ComputedStatistics, absolute_sigma: bool
+) -> tuple[Outcome, ComputedStatistics]:
+    """Return the end of a fit with the parameters at kinks of the loss, and its statistics.
+
+    In these statistics such parameters are fixed if not even one side of the kinks has any: if the fit stops off the
+    minimum of that side, or if the loss has no curvature there.
+    """
+    is_minimum = statistics.rank == objective.layout.size
+    is_minimum &= not statistics.minimum_distance > COVARIANCE.max_minimum_distance
+    if is_minimum or outcome.failure or not objective.has_kinks:
+        return outcome, statistics
+    theta, fixed = outcome.theta, objective.bounds
+    kinks = outcome.kinks
+    while more := minimization.kinks_at_minimum(objective, theta, kinks):  # random points miss some of many kinks
+        kinks = (*kinks, *more)
+    if not kinks:
+        return outcome, statistics
+    for k in kinks:
+        fixed = fixed.with_fixed(k, float(theta[k]))
+    single = copy_with(objective.with_rows(objective.data), bounds=fixed)
+    statistics = compute_statistics(single, theta, absolute_sigma, with_goodness=True)
+    on_bounds = bound_text(ObjectiveBatch([single]), 0, theta, fixed.active(theta), bool(statistics.definition))
+    others = tuple(each for each in statistics.warnings if each not in on_bounds)
+    return dataclasses.replace(outcome, kinks=tuple(sorted(kinks))), dataclasses.replace(statistics, warnings=others)
+
+
 def _kink_note(objective: Objective, kinks: Sequence[int], has_errors: bool) -> str:
-    """Return a sentence on the parameters that end at a kink of the loss."""
+    """Return a sentence on the parameters that end at a kink of the loss, and on whether they have standard errors."""
     listed = format_names([objective.layout.element_names[k] for k in kinks], "`")
-    verb = "ends at a kink" if len(kinks) == 1 else "end at kinks"
-    errors = "; standard errors hold on one side of it only" * has_errors
-    return f"{listed} {verb} of the loss (from abs, max, relu or where){errors}"
+    verb, no_errors = "ends at a kink", "it has no standard error"
+    if len(kinks) > 1:
+        verb, no_errors = "end at kinks", "they have no standard errors"
+    errors = "standard errors hold on one side of it only" if has_errors else no_errors
+    return f"{listed} {verb} of the loss (from abs, max, relu or where); {errors}"
 
 
 def _perfect_fit_warning(statistics: ComputedStatistics) -> str:
@@ -627,7 +657,6 @@ def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedSta
 _CANCELLATION = 1e6  # size of terms, relative to the variation of the target, above which they cancel each other
 _FLAT = "not converged: no parameter has an effect where the fit ended; choose other starting values or smaller steps"
 _RUNAWAY = "the terms of {} grow without bound and cancel each other"
-_KINK = "no standard errors: the slope of the loss jumps where the fit ends"
 
 
 def fit_settings(objective: Objective, options: FitOptions) -> FitSettings:

@@ -80,6 +80,7 @@ class MinimizationSettings(NamedTuple):
     kink_jump: float = 0.75  # share of the difference of slopes at twice the distance that a kink explains
     kink_radius: float = 1e-6  # distance of the points around it, relative to each parameter, or to 1 for smaller ones
     kink_samples: int = 20  # points for each parameter, and as many more
+    kink_nearer: float = 0.1  # share of the distance at which slopes differ as much if they jump
     kink_vanishing: float = 1e-3  # length of a combination of gradients, relative to the longest, that counts as 0
     kink_iterations: int = 2000  # iterations of the search for the combination
 
@@ -136,12 +137,9 @@ def _checked_end(method: str, batch: Batch, fit: int, end: Outcome) -> Outcome:
     objective = batch.objective_of(fit)
     if (at_kinks := _fit_at_kinks(method, batch, fit, end.theta)) is not None:
         return at_kinks
-    radius, theta = MINIMIZATION.kink_radius * np.abs(end.theta), end.theta
-    radii = (np.maximum(radius, MINIMIZATION.kink_radius), radius)
-    has_kinks = objective.has_kinks or objective.kernels.without_kinks
-    is_at_kink = has_kinks and any(_is_minimum_at_kink(objective, theta, each) for each in radii)
-    is_minimum = is_at_kink or find_separation(objective, theta)[0]  # best means of 0 are at the edge of the domain
-    return Outcome(theta, True) if is_minimum else end
+    # Best means of 0 are at the edge of the domain.
+    is_minimum = kinks_at_minimum(objective, end.theta) or find_separation(objective, end.theta)[0]
+    return Outcome(end.theta, True) if is_minimum else end
 
 
 def _fit_at_kinks(method: str, batch: Batch, fit: int, theta: Array) -> Outcome | None:
@@ -191,27 +189,43 @@ def _kink_sides(batch: Batch, fit: int, theta: Array) -> NDArray[np.intp]:
     return np.where(is_kink, np.where(above < -below, 1, -1), 0)
 
 
-def _is_minimum_at_kink(objective: Objective, theta: Array, radius: Array) -> bool:
-    """Whether a point is a minimum at a kink of a loss that the user wrote, such as the loss of a quantile.
+def kinks_at_minimum(objective: Objective, theta: Array, fixed: Sequence[int] = ()) -> tuple[int, ...]:
+    """Return the parameters whose slopes jump at a minimum; empty if a point is no minimum at a kink of the loss.
+
+    Args:
+        fixed: the indices of parameters that do not move.
+    """
+    if not (objective.has_kinks or objective.kernels.without_kinks):
+        return ()
+    radius = np.where(np.isin(np.arange(len(theta)), fixed), 0.0, MINIMIZATION.kink_radius)
+    wide = _kinks_around(objective, theta, radius * np.maximum(np.abs(theta), 1))
+    return wide or _kinks_around(objective, theta, radius * np.abs(theta))
+
+
+def _kinks_around(objective: Objective, theta: Array, radius: Array) -> tuple[int, ...]:
+    """Return the parameters whose slopes differ within a radius of a minimum; empty if a point is no minimum there.
 
     The gradients at random points nearby then have a convex combination that vanishes: gradient sampling, Burke, Lewis
     & Overton 2005. The combination of least length is found by the method of Gilbert 1966.
     """
     generator = np.random.default_rng(0)
     shifts = generator.uniform(-1, 1, (MINIMIZATION.kink_samples * (1 + len(theta)), len(theta)))
-    gradients = radius * np.array([objective.value_and_grad(point)[1] for point in theta + radius * shifts])
+    points = theta + radius * np.concatenate((shifts, MINIMIZATION.kink_nearer * shifts))
+    gradients, nearer = np.split(radius * np.array([objective.value_and_grad(point)[1] for point in points]), 2)
     if not np.isfinite(gradients).all():
-        return False
+        return ()
     nearest = gradients.mean(axis=0)
     limit = MINIMIZATION.kink_vanishing * float(np.max(np.linalg.norm(gradients, axis=1)))
     for _ in range(MINIMIZATION.kink_iterations):
         if not np.linalg.norm(nearest) > limit:
-            return bool(limit > 0)
+            jumps = np.ptp(nearer, axis=0)
+            is_kink = (jumps > limit) & (jumps > MINIMIZATION.kink_jump * np.ptp(gradients, axis=0))
+            return tuple(np.flatnonzero(is_kink).tolist())
         step = gradients[np.argmin(gradients @ nearest)] - nearest
         if not nearest @ step < 0:
-            return False
+            return ()
         nearest = nearest + min(max(float(-(nearest @ step) / (step @ step)), 0.0), 1.0) * step
-    return False
+    return ()
 
 
 def format_starts(objective: Objective, theta: Array, chosen: Sequence[int] | None = None) -> str:
@@ -693,7 +707,8 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
         rise = value - loss - MINIMIZATION.likelihood_tolerance / objective.total_weight
         return rise < 0 or rise < abs(objective.value(point * (1 + MINIMIZATION.rounding_probe)) - value)
 
-    if not objective.value_and_grad(theta)[1].any() and not objective.hessian(theta).any():
+    is_level = not objective.value_and_grad(theta)[1].any() and not objective.hessian(theta).any()
+    if is_level and not kinks_at_minimum(objective, theta):
         return "it is flat here: no parameter changes it"
     for name in objective.scalar_parameters:
         index = objective.layout.slices[name].start

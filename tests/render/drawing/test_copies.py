@@ -6,7 +6,6 @@ import pytest
 
 from autodiff_cli.render import layout
 from autodiff_cli.render.layout import (
-    FrameSpec,
     GraphTooLargeError,
     LayoutWithCopies,
     Point,
@@ -14,20 +13,20 @@ from autodiff_cli.render.layout import (
     layered_layout,
     layout_with_copies,
 )
+from tests.render.drawing.specs import Framed, graph_spec
 
 NODE, LABEL = Size(100, 40), Size(50, 12)
 
 
-def chain(count: int, sources: int) -> tuple[list[Size], list[tuple[int, int]]]:
-    """A chain of nodes, each of which uses a few variables too."""
+def chain(count: int, sources: int) -> list[tuple[int, int]]:
+    """The edges of a chain of nodes, each of which uses a few variables too."""
     edges = [(sources + k, sources + k + 1) for k in range(count - 1)]
-    edges += [(source, sources + k) for k in range(count) for source in range(sources)]
-    return [NODE] * (count + sources), edges
+    return edges + [(source, sources + k) for k in range(count) for source in range(sources)]
 
 
 def laid(count: int, sources: int) -> tuple[LayoutWithCopies, list[tuple[int, int]]]:
-    nodes, edges = chain(count, sources)
-    return layout_with_copies(nodes, edges, [LABEL] * len(edges), []), edges
+    edges = chain(count, sources)
+    return layout_with_copies(graph_spec(count + sources, NODE, edges, LABEL)), edges
 
 
 def is_on_border(point: Point, centre: Point) -> bool:
@@ -36,9 +35,8 @@ def is_on_border(point: Point, centre: Point) -> bool:
 
 
 def test_a_graph_without_long_edges_is_laid_out_as_it_is() -> None:
-    nodes, edges = chain(10, 2)
-    found = layout_with_copies(nodes, edges, [LABEL] * len(edges), [])
-    assert found == (layered_layout(nodes, edges, [LABEL] * len(edges)), [*range(12)])
+    spec = graph_spec(12, NODE, chain(10, 2), LABEL)
+    assert layout_with_copies(spec) == (layered_layout(spec), [*range(12)])
 
 
 @pytest.mark.parametrize(
@@ -89,12 +87,11 @@ def test_lines_stay_inside_the_drawing_and_go_up_down_and_sideways_only() -> Non
 
 def test_duplicates_are_in_the_frame_of_their_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "_MAX_WAYPOINTS", 300)
-    nodes, edges = chain(30, 2)
-    members = [*range(2, 20)]
-    (found, drawn), _ = layout_with_copies(nodes, edges, [None] * len(edges), [FrameSpec(members, None, 30)]), edges
+    edges, members = chain(30, 2), [*range(2, 20)]
+    found, drawn = layout_with_copies(graph_spec(32, NODE, edges, None, [Framed(members, None, 30)]))
     (frame,) = found.frames
     for (_, target), route in zip(edges, found.routes, strict=True):
-        starts = [k for k in range(len(nodes), len(drawn)) if is_on_border(route.points[0], found.centres[k])]
+        starts = [k for k in range(32, len(drawn)) if is_on_border(route.points[0], found.centres[k])]
         for i in (target, *starts) if target in members else ():
             assert abs(found.centres[i].x - frame.centre.x) <= (frame.size.width - NODE.width) / 2 + 1
             assert abs(found.centres[i].y - frame.centre.y) <= (frame.size.height - NODE.height) / 2 + 1

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from autodiff_cli.render.layout import (
     MAX_NODES,
     TITLE_HEIGHT,
-    FrameSpec,
     GraphTooLargeError,
     Layout,
     Point,
@@ -20,6 +19,7 @@ from autodiff_cli.render.layout import (
     layered_layout,
     layout_with_copies,
 )
+from tests.render.drawing.specs import Framed, graph_spec
 
 EDGES = st.integers(1, 25).flatmap(
     lambda count: st.tuples(
@@ -31,7 +31,7 @@ SIZE, LABEL = Size(80, 40), Size(60, 12)
 
 
 def laid_out(count: int, edges: list[tuple[int, int]], label: Size = LABEL) -> Layout:
-    return layered_layout([SIZE] * count, edges, [label] * len(edges))
+    return layered_layout(graph_spec(count, SIZE, edges, label))
 
 
 @settings(deadline=None)
@@ -66,14 +66,14 @@ def test_the_same_graph_always_looks_the_same(graph: tuple[int, list[tuple[int, 
 
 def test_a_graph_that_no_one_could_read_is_refused() -> None:
     with pytest.raises(GraphTooLargeError, match=str(MAX_NODES)):
-        layout_with_copies([SIZE] * (MAX_NODES + 1), [], [], [])
+        layout_with_copies(graph_spec(MAX_NODES + 1, SIZE, [], None))
 
 
 @st.composite
-def framed_graphs(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]], list[FrameSpec]]:
+def framed_graphs(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]], list[Framed]]:
     """A graph that is built part by part; a part may be framed, and is left only by its last node."""
     edges: list[tuple[int, int]] = []
-    frames: list[FrameSpec] = []
+    frames: list[Framed] = []
     nodes = [0, 1]
 
     def node(known: list[int]) -> int:
@@ -83,7 +83,7 @@ def framed_graphs(draw: st.DrawFn) -> tuple[int, list[tuple[int, int]], list[Fra
 
     def part(entering: list[int], outer: int | None, depth: int) -> int:
         k, members, inside = len(frames), list[int](), list[int]()
-        frames.append(FrameSpec(members, outer, draw(st.sampled_from([20.0, 400.0]))))
+        frames.append(Framed(members, outer, draw(st.sampled_from([20.0, 400.0]))))
         for _ in range(draw(st.integers(1, 3))):
             if depth < 3 and draw(st.booleans()):
                 inside.append(part([*entering, *inside], k, depth + 1))
@@ -119,10 +119,10 @@ def meet(place: Rectangle, other: Rectangle) -> bool:
 @settings(deadline=None)
 @given(framed_graphs())
 def test_a_frame_holds_what_stands_in_it_and_nothing_else(
-    graph: tuple[int, list[tuple[int, int]], list[FrameSpec]],
+    graph: tuple[int, list[tuple[int, int]], list[Framed]],
 ) -> None:
     count, edges, frames = graph
-    found = layered_layout([SIZE] * count, edges, [Size(30, 12)] * len(edges), frames)
+    found = layered_layout(graph_spec(count, SIZE, edges, Size(30, 12), frames))
     places = [Rectangle(centre, SIZE) for centre in found.centres]
     around: dict[int, set[int]] = {i: set() for i in range(count)}
     for k, frame in enumerate(frames):
@@ -140,12 +140,12 @@ def test_a_frame_holds_what_stands_in_it_and_nothing_else(
         assert any(found.centres[source][axis] < found.centres[target][axis] for axis in (0, 1))
 
 
-@pytest.mark.parametrize("frames", [[], [FrameSpec(range(k, k + 8), None, 20.0) for k in range(1, 57, 8)]])
-def test_a_long_graph_is_turned_or_goes_on_in_another_row(frames: list[FrameSpec]) -> None:
+@pytest.mark.parametrize("frames", [[], [Framed(range(k, k + 8), None, 20.0) for k in range(1, 57, 8)]])
+def test_a_long_graph_is_turned_or_goes_on_in_another_row(frames: list[Framed]) -> None:
     edges = [(k, k + 1) for k in range(63)]
-    found = layered_layout([SIZE] * 64, edges, [Size(30, 12)] * 63, frames)
+    found = layered_layout(graph_spec(64, SIZE, edges, Size(30, 12), frames))
     assert found.size.width <= 1200
-    assert layered_layout([SIZE] * 3, edges[:2], [None] * 2).size.height == SIZE.height
+    assert layered_layout(graph_spec(3, SIZE, edges[:2], None)).size.height == SIZE.height
 
 
 @settings(deadline=None)

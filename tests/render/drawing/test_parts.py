@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 import autodiff_cli as ad
 from autodiff_cli.render.drawing import build_drawing, to_svg
 from autodiff_cli.render.formatting import number_formats
-from autodiff_cli.render.layout import PAGE, TITLE_HEIGHT, FrameSpec, Point, Rectangle, Size, layout_in_parts
+from autodiff_cli.render.layout import PAGE, TITLE_HEIGHT, Point, Rectangle, Size, layout_in_parts
 from tests.each import examples
+from tests.render.drawing.specs import Framed, graph_spec
 
 XOR = (
     "n(a, b) = sigmoid(v1*tanh(w1*a + w2*b + b1) + v2*tanh(w3*a + w4*b + b2) + c); "
@@ -61,10 +62,10 @@ def test_parts_have_everything(data: st.DataObject) -> None:
     first = data.draw(st.integers(1, len(targets) - 1))
     second = data.draw(st.integers(first + 1, len(targets)))
     third = data.draw(st.integers(second, len(targets)))
-    inner = [FrameSpec(targets[second:third], 1, 70)] if second < third else []
-    frames = [FrameSpec(targets[:first], None, 30), FrameSpec(targets[first:second], None, 50), *inner]
+    inner = [Framed(targets[second:third], 1, 70)] if second < third else []
+    frames = [Framed(targets[:first], None, 30), Framed(targets[first:second], None, 50), *inner]
     size = Size(80, 40)
-    found = layout_in_parts([size] * count, edges, [Size(20, 10)] * len(edges), frames)
+    found = layout_in_parts(graph_spec(count, size, edges, Size(20, 10), frames))
     assert found is not None
     layout, there = found
     assert there[:count] == [*range(count)]
@@ -83,10 +84,9 @@ def test_parts_have_everything(data: st.DataObject) -> None:
 @examples(60)
 @given(st.integers(1, 12), st.integers(1, 8), st.integers(40, 500))
 def test_parts_of_one_size_stand_in_the_rows_that_fit_a_page_best(count: int, length: int, width: int) -> None:
-    nodes = [Size(width, 40)] * (count * length)
-    frames = [FrameSpec(range(k * length, (k + 1) * length), None, 30) for k in range(count)]
+    frames = [Framed(range(k * length, (k + 1) * length), None, 30) for k in range(count)]
     edges = [(i, i + 1) for frame in frames for i in frame.nodes[:-1]]
-    found = layout_in_parts(nodes, edges, [None] * len(edges), frames)
+    found = layout_in_parts(graph_spec(count * length, Size(width, 40), edges, None, frames))
     assert found is not None
     part, gap = found.layout.frames[0].size, 2 * TITLE_HEIGHT
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import math
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import autodiff_cli as ad
+from autodiff_cli.render.fit_tables import estimates_text
 from tests.support import run_cli
 
 
@@ -57,6 +60,26 @@ def test_a_table_of_estimates_says_what_the_document_says(tmp_path: Path) -> Non
     run_cli([*line, "-o", str(tmp_path / "t.tex")])
     escaped = r"a\textbackslash{}b\_c\^{}d\&\%\$\#\{\}"
     assert f"a[{escaped}] &" in (tmp_path / "t.tex").read_text()
+
+
+@pytest.mark.parametrize("powers", [1, 2, 3])
+def test_a_table_of_estimates_has_a_row_for_each_element_of_an_array(powers: int) -> None:
+    x = np.arange(9.0)
+    columns = ", ".join(f"x^{k}" for k in range(powers))
+    fit = ad.fit(f"y ~ w@[{columns}] + 0*c", {"x": x, "y": np.cos(x)}, fixed={"c": 2.0})
+    rows = [*csv.DictReader(io.StringIO(estimates_text(fit, "table.csv", None)))]
+    assert [row["name"] for row in rows] == [*(f"w[{k}]" for k in range(powers)), "c"]
+    low, high = fit.confidence()["w"]
+    for k, row in enumerate(rows[:-1]):
+        numbers = (
+            fit.parameters["w"][k],
+            fit.stderr["w"][k],
+            fit.t_values["w"][k],
+            fit.p_values["w"][k],
+            low[k],
+            high[k],
+        )
+        assert [*row.values()][1:] == [*map(repr, map(float, numbers))]
 
 
 def test_the_table_and_the_csv_of_groups_say_how_each_ended_and_fitted(tmp_path: Path) -> None:

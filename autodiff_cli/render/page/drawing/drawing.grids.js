@@ -79,10 +79,10 @@ function originOfValue(i, at) {
     { node: inputs[0], kind: "value", has: (r) => a === 1 || r === row },
     { node: inputs[1], kind: "value", has: (_, c) => b === 1 || c === column },
   ];
-  const terms = factors.map(([x, y]) => `${brief(x)} × ${inBrackets(y)}`).join(" + ");
+  const terms = factors.map(([x, y]) => `${brief(x)} × ${factor(y)}`).join(" + ");
   const parts = [a === 1 ? "all" : `row ${row}`, b === 1 ? "all" : `column ${column}`];
   const from = `${parts[0]} of ${mathOf(inputs[0])} with ${parts[1]} of ${mathOf(inputs[1])}`;
-  return { marks, text: `${indexable(i)}[${at.join(", ")}], ${from}: ${terms} = ${brief(element(playback.computation.values[i], at))}` };
+  return { marks, text: `${indexable(i)}[${at.join(", ")}], ${from}: ${terms} = ${brief(elementAt(playback.computation.values[i], at))}` };
 }
 
 /** An element of the adjoint of a factor in a product of arrays: of a matrix times a vector, of an outer product. */
@@ -93,11 +93,11 @@ function originOfAdjoint(i, at) {
   const label = indexable(user.node);
   const isLeft = user.position === 0;
   const other = inputs[isLeft ? 1 : 0];
-  const [adjoint, factor] = [playback.computation.adjoints[user.node], playback.computation.values[other]];
-  const [d, f] = [shape(adjoint).length, shape(factor).length];
+  const [adjoint, multiplier] = [playback.computation.adjoints[user.node], playback.computation.values[other]];
+  const [d, f] = [shape(adjoint).length, shape(multiplier).length];
   if (d !== 1 || f > 2) return null;
   const name = `∂${indexable(i)}[${at.join(", ")}]`;
-  const result = brief(element(playback.computation.adjoints[i], at));
+  const result = brief(elementAt(playback.computation.adjoints[i], at));
   const one = (text, place) => `${text}[${place}]`;
   if (isLeft && f === 1 && at.length === 2) {
     const [row, column] = at;
@@ -105,7 +105,7 @@ function originOfAdjoint(i, at) {
       { node: user.node, kind: "adjoint", has: (_, c) => c === row },
       { node: other, kind: "value", has: (_, c) => c === column },
     ];
-    const product = `${brief(adjoint[row])} × ${inBrackets(factor[column])}`;
+    const product = `${brief(adjoint[row])} × ${factor(multiplier[column])}`;
     return { marks, text: `${name}, outer product: ${one(`∂${label}`, row)} × ${one(indexable(other), column)} = ${product} = ${result}` };
   }
   if (!isLeft && f === 2 && at.length === 1) {
@@ -113,7 +113,7 @@ function originOfAdjoint(i, at) {
       { node: user.node, kind: "adjoint", has: () => true },
       { node: other, kind: "value", has: (_, c) => c === at[0] },
     ];
-    const terms = adjoint.map((y, k) => `${brief(factor[k][at[0]])} × ${inBrackets(y)}`).join(" + ");
+    const terms = adjoint.map((y, k) => `${brief(multiplier[k][at[0]])} × ${factor(y)}`).join(" + ");
     return { marks, text: `${name}, column ${at[0]} of ${mathOf(other)} with all of ∂${label}: ${terms} = ${result}` };
   }
   return null;
@@ -133,14 +133,6 @@ function indexable(i) {
   return /^[\p{L}\p{M}\p{N}_.]+(\([^()]*\))?$/u.test(label) ? label : `(${label})`;
 }
 
-function element(x, at) {
-  return at.reduce((part, k) => part[k], x);
-}
-
-function inBrackets(x) {
-  return x < 0 ? `(${brief(x)})` : brief(x);
-}
-
 /** Select a cell: highlight the cells it comes from, and describe it below the drawing. */
 function showOrigin(target) {
   for (const cell of graph.svg.querySelectorAll(".origin")) cell.classList.remove("origin");
@@ -151,7 +143,7 @@ function showOrigin(target) {
   const isThere = cell && (kind === "value" ? playback.isComputed(node) : playback.isKnown(node));
   const [row, column] = cell ? [Number(cell.dataset.row), Number(cell.dataset.column)] : [];
   const origin = isThere ? originOf(node, kind, row, column, grid.grid.isVector) : null;
-  const number = isThere && element(rowsOf((kind === "value" ? playback.computation.values : playback.computation.adjoints)[node]), [row, column]);
+  const number = isThere && elementAt(rowsOf((kind === "value" ? playback.computation.values : playback.computation.adjoints)[node]), [row, column]);
   const place = cell ? (grid.grid.isVector ? column : `${row}, ${column}`) : "";
   const missing = cell ? `${indexable(node)}[${place}]: its ${kind} is not known yet` : "";
   const plain = !isThere ? missing : `${kind === "value" ? "" : "∂"}${indexable(node)}[${place}] = ${inFull(number)}`;

@@ -12,6 +12,12 @@ class Overview {
     element.addEventListener("pointermove", (event) => { if (event.buttons === 1) this.#go(event); });
   }
 
+  /** Whether the whole drawing is in view. */
+  get isWhole() {
+    const { scrollWidth, clientWidth, scrollHeight, clientHeight } = this.stage;
+    return scrollWidth <= clientWidth + 2 && scrollHeight <= clientHeight + 2;
+  }
+
   /** Show another drawing. */
   use({ boxes, places, width, height }) {
     this.size = { width, height };
@@ -29,9 +35,8 @@ class Overview {
    * is free. */
   refresh() {
     const { stage, element } = this;
-    const isWhole = stage.scrollWidth <= stage.clientWidth + 2 && stage.scrollHeight <= stage.clientHeight + 2;
-    element.toggleAttribute("hidden", isWhole);
-    if (isWhole) return;
+    element.toggleAttribute("hidden", this.isWhole);
+    if (this.isWhole) return;
     const scale = this.size.width / stage.scrollWidth;
     const down = this.size.height / stage.scrollHeight;
     const place = {

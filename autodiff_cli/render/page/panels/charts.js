@@ -110,17 +110,27 @@ function trailOf(svg, points) {
   return svg;
 }
 
+/** The range of the values of a trail's k-th element, and at least 1 on both sides of the last one. */
+function rangeOf(trail, k) {
+  const visited = trail.map(({ xs }) => xs[k]);
+  const reach = Math.max(1, Math.abs(visited.at(-1)));
+  return around([...visited, visited.at(-1) - reach, visited.at(-1) + reach], 0.08);
+}
+
+/** Numbers at equal distances from one end of a range to the other. */
+function samplesOf([low, high]) {
+  return Array.from({ length: SAMPLES }, (_, k) => low + ((high - low) * k) / (SAMPLES - 1));
+}
+
 /** The output along one element, its slope here, and the trail. */
 function curveOf(element, trail) {
-  const visited = trail.map(({ xs }) => xs[0]);
-  const reach = Math.max(1, Math.abs(visited.at(-1)));
-  const range = around([...visited, visited.at(-1) - reach, visited.at(-1) + reach], 0.08);
-  const xs = Array.from({ length: SAMPLES }, (_, k) => range[0] + ((range[1] - range[0]) * k) / (SAMPLES - 1));
+  const range = rangeOf(trail, 0);
+  const xs = samplesOf(range);
   const at = (x) => outputAt([element], [x]);
   const ys = xs.map(at);
   const height = around([...middle(ys), ...trail.map(({ value }) => value)], 0.05);
   const { svg, plot, toX, toY } = chart(`The output as ${element.name} changes, with the trail`, [element.name, range], [OUTPUT, height]);
-  const [here, value] = [visited.at(-1), trail.at(-1).value];
+  const { xs: [here], value } = trail.at(-1);
   const slope = elementAt(playback.computation.adjoints[element.variable.node], element.at);
   const reachOfTangent = (range[1] - range[0]) / 6;
   const tangent = [-1, 1].map((side) => [toX(here + side * reachOfTangent), toY(value + side * reachOfTangent * slope)]);
@@ -140,11 +150,7 @@ function middle(numbers, isTwoSided) {
 
 /** Contours of the output over two elements, and the trail. A level is left out if the grid is too coarse for its lines. */
 function contoursOf(elements, trail) {
-  const sides = elements.map((_, k) => {
-    const visited = trail.map(({ xs }) => xs[k]);
-    const reach = Math.max(1, Math.abs(visited.at(-1)));
-    return around([...visited, visited.at(-1) - reach, visited.at(-1) + reach], 0.08);
-  });
+  const sides = elements.map((_, k) => rangeOf(trail, k));
   const count = Math.max(9, Math.min(GRID, Math.floor(Math.sqrt(MOST_WORK / record.nodes.length))));
   const at = ([low, high], k) => low + ((high - low) * k) / (count - 1);
   const indices = [...Array(count).keys()];

@@ -5,8 +5,7 @@ const shownOfFit = () => document.querySelectorAll("#epoch, #draw, #row");
 
 /** The state of the page as the fragment of an address. */
 function fragment() {
-  const values = JSON.stringify(playback.point, (_, x) => (typeof x === "number" && !Number.isFinite(x) ? inFull(x) : x));
-  const state = new URLSearchParams({ formula: record.text, values, step: String(playback.position) });
+  const state = new URLSearchParams({ formula: record.text, values: jsonOf(playback.point), step: String(playback.position) });
   if (isInScalars) state.set("view", "scalars");
   if (playback.tangents) state.set("forward", forwardMode.seed.name);
   for (const { id, value } of shownOfFit()) state.set(id, value);

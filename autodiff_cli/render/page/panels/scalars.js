@@ -12,7 +12,7 @@ function valuesElsewhere() {
       else {
         values[name] ??= structuredClone(whole.value);
         const at = place.split(", ").map(Number);
-        element(values[name], at.slice(0, -1))[at.at(-1)] = value;
+        elementAt(values[name], at.slice(0, -1))[at.at(-1)] = value;
       }
     } else spreadOut(values, key, value);
   }
@@ -28,9 +28,8 @@ byId("scalars").hidden = !records.scalars;
 showTypeset(); // beside all buttons
 byId("scalars").setAttribute("aria-pressed", String(isInScalars));
 byId("scalars").addEventListener("click", () => {
-  const text = JSON.stringify(valuesElsewhere(), (_, x) => (typeof x === "number" && !Number.isFinite(x) ? inFull(x) : x));
   const formula = (isInScalars ? records : records.scalars).text;
-  const state = new URLSearchParams({ ...(isInScalars ? {} : { view: "scalars" }), formula, values: text });
+  const state = new URLSearchParams({ ...(isInScalars ? {} : { view: "scalars" }), formula, values: jsonOf(valuesElsewhere()) });
   location.hash = String(state);
   location.reload();
 });

@@ -21,14 +21,6 @@ class Why {
     this.show();
   }
 
-  /** The terms of the sum: the nodes that contribute to the adjoint, with their contributions. */
-  get #terms() {
-    const terms = users[this.#node].map(({ node, position }) => {
-      return { node, position, contribution: playback.computation.contribution(node, position) };
-    });
-    return terms.filter(({ node, contribution }) => contribution && takesGradient(node));
-  }
-
   /** Explain the selected node, unless a question is about its numbers. */
   show() {
     const i = this.#node;
@@ -55,8 +47,8 @@ class Why {
       );
       return;
     }
-    const terms = this.#terms.filter(({ contribution }) => !contribution.nothing);
-    const left = this.#terms.filter(({ contribution }) => contribution.nothing);
+    const terms = playback.computation.termsOf(i);
+    const left = playback.computation.contributionsTo(i).filter(({ contribution }) => contribution.nothing);
     const why = (node) => (playback.computation.arrived.has(node) ? "derivative is a structural zero" : "adjoint is 0");
     const notes = left.map(({ node }) => htmlElement("p", `${mathOf(node)} contributes nothing: its ${why(node)}.`));
     if (terms.length === 0) {
@@ -142,7 +134,7 @@ class Why {
     };
     const part = (j) => (/^\\?\w+(_\{\w+\})?$/.test(nameOf(j)) ? nameOf(j) : `\\left(${nameOf(j)}\\right)`);
     const towards = (j) => `\\frac{\\partial ${OUTPUT}}{\\partial ${part(j)}}`;
-    const terms = i === record.output ? [] : this.#terms.filter(({ contribution }) => !contribution.nothing);
+    const terms = i === record.output ? [] : playback.computation.termsOf(i);
     const inSymbols = terms.map(({ node, position, contribution }) => {
       if (contribution.local === null) return ruleInLatex(playback.computation.rule(node, position), towards(node));
       const slope = slopes[node][position] ?? `\\frac{\\partial ${part(node)}}{\\partial ${part(i)}}`;
@@ -197,8 +189,7 @@ function latexNumber(x) {
 function pathsFrom(start) {
   const counts = new Map([[record.output, 1n]]);
   const best = new Map([[record.output, 1]]);
-  const onward = (i) => users[i].map(({ node, position }) => ({ node, contribution: playback.computation.contribution(node, position) }))
-    .filter(({ node, contribution }) => counts.has(node) && contribution && !contribution.nothing);
+  const onward = (i) => playback.computation.termsOf(i).filter(({ node }) => counts.has(node));
   for (let i = record.output - 1; i >= start; i--) {
     const ways = onward(i);
     if (ways.length === 0) continue;

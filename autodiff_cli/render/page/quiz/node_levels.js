@@ -55,11 +55,11 @@ function bugLevel() {
       hint: () => "only a node with several users adds anything up. Go from the output down to the first adjoint that is not "
         + "the sum of the node's contributions.",
       hintWithNumbers: (chosen) => {
-        const terms = computation.termsOf(chosen);
+        const terms = computation.productsOf(chosen);
         return `${mathOf(chosen)} receives ${terms.length ? terms.join(" and ") : "nothing"}, and its adjoint is `
           + `${brief(computation.adjoints[chosen])}: nothing is lost there.`;
       },
-      confirmation: () => `${mathOf(i)} receives ${computation.termsOf(i).join(" and ")}, in total `
+      confirmation: () => `${mathOf(i)} receives ${computation.productsOf(i).join(" and ")}, in total `
         + `${brief(correct.adjoints[i])}, but has only the last, ${brief(computation.adjoints[i])}`,
       reveal: () => show(k + 1),
     };

@@ -72,18 +72,12 @@ function adjointLevel() {
   };
 }
 
-/** The terms of an adjoint: users with their contributions, without structural zeros. */
-function termsOfAdjoint(i) {
-  return users[i].map(({ node, position }) => ({ node, position, contribution: playback.computation.contribution(node, position) }))
-    .filter(({ contribution }) => contribution && !contribution.nothing);
-}
-
 /** Likely wrong answers for an adjoint. */
 function adjointMistakes(i) {
   const { computation } = playback;
   const label = mathOf(i);
   const adjoint = computation.adjoints[i];
-  const terms = termsOfAdjoint(i);
+  const terms = playback.computation.termsOf(i);
   const one = terms.length > 1 ? terms.map(({ node, contribution }) => ({
     number: contribution.amount,
     words: `that is the contribution of ${mathOf(node)} alone, and ${label} has ${terms.length} uses; add up all of them`,
@@ -104,7 +98,7 @@ function adjointMistakes(i) {
 function sumHint(i, { ofOutput, termOf, ofNone }) {
   const label = mathOf(i);
   if (i === record.output) return ofOutput;
-  const found = termsOfAdjoint(i);
+  const found = playback.computation.termsOf(i);
   const terms = found.map(({ node, position }) => `from ${mathOf(node)}: ${termOf(node, position)}`);
   if (terms.length === 0) return `${label} receives no contribution: ${ofNone}.`;
   const idle = [...new Set(users[i].map(({ node }) => node))].filter((node) => !found.some((term) => term.node === node));
