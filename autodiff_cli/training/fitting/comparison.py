@@ -301,7 +301,7 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
         one.set_scale((max if one.has_theta else min)(scales))
     errors = [cross_validation_error(one, fit, options, folds) for one, fit in zip(objectives, fits, strict=True)]
     for fit, (_, reason) in zip(fits, errors, strict=True):
-        fit.warnings += [reason] if reason else []
+        fit.warnings.extend([reason] if reason else [])
     criteria = [fit.aicc if not fit.failure and not math.isnan(fit.aicc or 0.0) else None for fit in fits]
     lowest = min((aicc for aicc in criteria if aicc is not None), default=math.nan)
     is_exact = any(fit.is_perfect for fit in fits)  # then the likelihoods have no maximum to compare
