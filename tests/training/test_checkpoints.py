@@ -518,4 +518,4 @@ def test_archives_of_other_programs_are_no_checkpoints(tmp_path: Path, head: Any
     path = tmp_path / "state.npz"
     np.savez(path, head=np.frombuffer(json.dumps(head).encode(), np.uint8), theta=np.zeros(2))
     with pytest.raises(CheckpointError, match="not a checkpoint; `train --checkpoint` writes one"):
-        read_checkpoint(path)
+        fit(MODEL, decay(), optimizer="adam", epochs=3, resume=path)
