@@ -262,8 +262,10 @@ def points_output(
     accuracy = RowAccuracy(gradients, inputs.unrepresentable_values(formula, fixed))
     blocks = _file_blocks(file, gradients) if file else ((block, None) for block in grid(ranges))
     table = GradientTable(gradients, file.header if file else columns, blocks, accuracy)
-    if clashes := [name for name in table.result_columns if file and name in names]:
-        raise BadInput(f"{path}: there is already a column `{clashes[0]}`, which is also the name of a result")
+    if clashes := [name for name in table.result_columns if name in (names if file else columns)]:
+        raise BadInput(
+            f"{path or 'the grid'}: there is already a column `{clashes[0]}`, which is also the name of a result"
+        )
     if file and path != "-":  # a first pass over the file reports errors before anything is written
         count = sum(len(block.cells) for block in _checked_blocks(file, gradients))
     gradients.point_count = 0 if path == "-" else count

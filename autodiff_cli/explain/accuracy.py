@@ -191,11 +191,11 @@ def inaccurate_numbers(
     Args:
         expression: the formula, of numbers.
         point: a value for every variable.
-        numbers: the value (`VALUE`) and derivatives (by variable) as floats give them.
+        numbers: the value (`VALUE`) and derivatives (by `derivative_key`) as floats give them.
         unrepresentable: exact values of variables that no float represents.
     """
     names = [name for name in numbers if name != VALUE]
-    slopes = gradient_nodes(expression.output, [expression.leaves[name] for name in names])
+    slopes = gradient_nodes(expression.output, [expression.leaves[name.strip("`")] for name in names])
     graphs = {VALUE: expression.output, **dict(zip(names, slopes, strict=True))}
     return correct_digits(numbers, point, exact_evaluator(graphs), unrepresentable)
 

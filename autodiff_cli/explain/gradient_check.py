@@ -27,6 +27,7 @@ from autodiff_cli.explain.tracing import trace
 from autodiff_cli.explain.warnings import unrepresentable_warnings
 from autodiff_cli.formula.derivatives import GradientElement, UnrolledFunction, unroll_function
 from autodiff_cli.formula.formula import Formula
+from autodiff_cli.graph.gradient import derivative_key
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.tape import substitute
 from autodiff_cli.numbers import ball_arithmetic as ball
@@ -355,7 +356,8 @@ def _inaccurate_names(trace: Trace, formula: Formula) -> frozenset[str]:
     """Return the names of the inaccurate numbers among value and gradient if the formula is written in this way."""
     point = {name: trace.point[name] for name in formula.leaves}
     value, gradient = formula.value_and_grad(point)
-    numbers = {VALUE: float(value), **{name: float(gradient[name]) for name in trace.wrt if name in point}}
+    slopes = {derivative_key(name): float(gradient[name]) for name in trace.wrt if name in point}
+    numbers = {VALUE: float(value), **slopes}
     return frozenset(inaccurate_numbers(trace.expression, point, numbers))
 
 

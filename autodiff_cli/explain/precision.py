@@ -32,7 +32,7 @@ from autodiff_cli.explain.tracing import SweepGraphs
 from autodiff_cli.explain.warnings import find_warnings
 from autodiff_cli.formula.derivatives import has_arrays
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.gradient import derivative_key, gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import Tape, substitute
 from autodiff_cli.language.errors import ExpressionError
@@ -191,8 +191,8 @@ class ProvenBounds(NamedTuple):
     """Proven bounds of value and gradient over intervals.
 
     Attributes:
-        bounds: the bounds of the value (`VALUE`) and of the derivative with respect to each variable, by name; infinite
-            if it may be unbounded or undefined.
+        bounds: the bounds of the value (`VALUE`) and of the derivative with respect to each variable (by
+            `derivative_key`); infinite if it may be unbounded or undefined.
         undefined: whether the value or a derivative may be unbounded or undefined somewhere in the intervals.
     """
 
@@ -226,7 +226,9 @@ def enclosure(formula: Formula, intervals: Mapping[str, Interval], wrt: Sequence
         ends = zip(*(_output_ends(tape, evaluate, box) for box in boxes), strict=True)
         bounds = {
             name: _extremes(formula, output, varying, kind, boxes, own)
-            for name, output, own in zip([VALUE, *wrt], [formula.output, *slopes], ends, strict=True)
+            for name, output, own in zip(
+                [VALUE, *map(derivative_key, wrt)], [formula.output, *slopes], ends, strict=True
+            )
         }
     return ProvenBounds(bounds, any(math.isinf(end) for interval in bounds.values() for end in interval))
 

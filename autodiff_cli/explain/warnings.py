@@ -20,6 +20,7 @@ from autodiff_cli.explain.labels import format_operation_on_numbers
 from autodiff_cli.explain.record import NodeWarning, Trace, any_true, array_shape
 from autodiff_cli.formula.derivatives import HigherDerivatives
 from autodiff_cli.formula.formula import Formula
+from autodiff_cli.graph.gradient import derivative_key
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.op import Gate, Op
 from autodiff_cli.graph.tape import Tape, substitute
@@ -440,8 +441,8 @@ def check_accuracy(trace: Trace, slopes: Mapping[str, Node] = MappingProxyType({
     else:
         from autodiff_cli.explain.array_accuracy import inaccurate_elements
 
-        graphs = {accuracy.VALUE: trace.expression.output, **slopes}
-        numbers = {name: trace.value if name == accuracy.VALUE else trace.gradient[name] for name in graphs}
+        graphs = {accuracy.VALUE: trace.expression.output, **{derivative_key(name): x for name, x in slopes.items()}}
+        numbers = {accuracy.VALUE: trace.value, **{derivative_key(name): trace.gradient[name] for name in slopes}}
         inaccurate = inaccurate_elements(graphs, numbers, trace.point, trace.expression.leaves, trace.unrepresentable)
     if any(warning.kind in ("singular", "domain") for warning in warnings):
         inaccurate = inaccurate.without_nan()
@@ -457,7 +458,8 @@ def check_accuracy(trace: Trace, slopes: Mapping[str, Node] = MappingProxyType({
 def _inaccurate_scalars(trace: Trace) -> InaccurateDigits:
     """Return the inaccurate numbers among value and gradient of a trace of numbers."""
     point = _scalars(trace.point)
-    numbers = {accuracy.VALUE: trace.value, **{name: slope for name, slope in trace.gradient.items() if name in point}}
+    slopes = {derivative_key(name): slope for name, slope in trace.gradient.items() if name in point}
+    numbers = {accuracy.VALUE: trace.value, **slopes}
     doubtful = [*numbers] if trace.unrepresentable else accuracy.doubtful_numbers(numbers, _recomputation(trace))
     if not doubtful:
         return InaccurateDigits({})
@@ -473,7 +475,7 @@ def _scalars(point: Mapping[str, Any]) -> dict[str, float]:
 def _recomputation(trace: Trace) -> Callable[[Kind[float]], Numbers]:
     """Return a function that computes the value and the gradient of a trace with a kind of float."""
     tape = trace.tape
-    places = {name: tape.index.get(trace.expression.leaves[name]) for name in trace.wrt}
+    places = {derivative_key(name): tape.index.get(trace.expression.leaves[name]) for name in trace.wrt}
     back: ReversePass[float] | None = None
 
     def compute(kind: Kind[float]) -> Numbers:

@@ -25,7 +25,7 @@ from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import choose_backend
-from autodiff_cli.graph.gradient import gradient_nodes, tangents
+from autodiff_cli.graph.gradient import derivative_key, gradient_nodes, tangents
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.op import ZERO, Partial, Shape
 from autodiff_cli.graph.tape import Tape, broadcast_shapes, format_shape
@@ -309,7 +309,7 @@ class BatchedGradient:
             names = [*dict.fromkeys([*wrt, *uncertain])]
             leaves = [expression.leaves[name] for name in names]
             slopes = dict(zip(names, gradient_nodes(output, leaves, sizes), strict=True))
-        self.graphs = {VALUE: output, **{name: slopes[name] for name in wrt}}
+        self.graphs = {VALUE: output, **{derivative_key(name): slopes[name] for name in wrt}}
         if errors:
             self.leaves = errors.leaves | self.leaves
             self.graphs[STDERR], condition = errors.graphs(slopes, self.leaves, sizes)

@@ -26,7 +26,7 @@ from autodiff_cli.array_types import Array
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.autodiff.unrolling import element_names
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.graph.gradient import gradient_nodes
+from autodiff_cli.graph.gradient import derivative_key, gradient_nodes
 from autodiff_cli.graph.node import Node, as_node, constant, is_exactly, variable
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError, format_names
@@ -233,11 +233,11 @@ class UncertainPoint:
         value = correct.get("value", value)
         slopes = self._flatten(gradient)
         for k, name in enumerate(self.names):
-            slopes[k] = correct.get(name, slopes[k])
+            slopes[k] = correct.get(derivative_key(name), slopes[k])
         changes = self._weight(slopes)
         amounts = self._correlate(changes, self.correlations.factor)
         stderr = math.hypot(*amounts)
-        has_slope = (slopes != 0) | [_is_tiny(right, name) for name in self.names]
+        has_slope = (slopes != 0) | [_is_tiny(right, derivative_key(name)) for name in self.names]
         is_lost = ((changes == 0) & (self.deviations > 0) & has_slope).any()
         rates = np.zeros_like(changes)
         if stderr != 0:

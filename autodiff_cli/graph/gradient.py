@@ -202,6 +202,15 @@ def gradient(
     return [sweep.adjoints[sweep.tape.index[node]] if node in sweep.tape.index else None for node in wrt]
 
 
+def derivative_key(name: str) -> str:
+    """Return the key of a derivative among the numbers at a point: the variable, in backticks if another has its name.
+
+    >>> derivative_key("x"), derivative_key("value")
+    ('x', '`value`')
+    """
+    return f"`{name}`" if name in ("value", "stderr", "derivative", "directional") else name
+
+
 def gradient_nodes(
     output: Node, wrt: Sequence[Node], leaves: Mapping[str, Shape] | None = None, seed: Partial = _UNIT_ADJOINT
 ) -> list[Node]:

@@ -226,3 +226,28 @@ def test_numbers_belong_to_the_same_names_whichever_variable_comes_first(texts: 
         reports.append(sorted(line for line in report.splitlines() if re.fullmatch(r" *d.* = [^a-z]*", line)))
     assert documents[0] == documents[1]
     assert reports[0] == reports[1]
+
+
+@each("name", ["value", "stderr", "derivative", "directional"])
+def test_a_variable_has_the_numbers_of_any_other_if_it_has_the_name_of_a_result(name: str) -> None:
+    """Only its keys among other numbers have backticks."""
+    commands = [
+        "{}^2*y --{} 1..2 --y 3",
+        "(1 - cos({}))/{}^2 + y --{} 1e-8 --y 0",
+        "(1 - cos({}))/{}^2*y --{} 1e-8+-1e-9 --y 2+-0.1 --hessian --order 2 --wrt {} --direction {}=1",
+        "y*sum(({} + [1, y]) - {}) --{} 1e17 --y 2",
+    ]
+    for command in commands:
+        text, _, options = command.partition(" --")
+        words = ["grad", text, *f"--{options}".split(), "--json"]
+        own, other = (
+            re.sub(r'"(message|label)": ".*?"', "", run_cli([w.format(*[v] * 3) for w in words])) for v in (name, "x")
+        )
+        keyed = re.sub(r'"(right|enclosure)": \{.*?\}', lambda part: part[0].replace('"x"', f'"`{name}`"'), other)
+        assert own == re.sub(r"\bx\b", name, keyed)
+
+
+def test_a_grid_has_no_two_columns_of_one_name() -> None:
+    found = run_cli("grad value^2+x --value 0:1:3 --x 2")
+    assert found.status == 2
+    assert "there is already a column `value`" in found.stderr
