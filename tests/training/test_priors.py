@@ -213,6 +213,22 @@ def test_levels_bounds_and_priors_of_priors() -> None:
 
 
 @each(
+    ("priors", "fixed", "words"),
+    [
+        (["a ~ normal(0, 1)", "a[g] ~ normal(9, 1)"], {}, "`a` has two priors: leave one of them out"),
+        (["a[A] ~ normal(9, 1)", "a[g] ~ normal(0, 1)", "a ~ normal(0, 1)"], {"a[B]": 1}, "`a` has two priors"),
+        (["a[g] ~ normal(0, 1)"], {"a": 2}, r"the prior of `a\[g\]`: the parameter is fixed"),
+        (["a ~ normal(m, 1)"], {"a[A]": 2, "a[B]": 2}, "the prior of `a`: the parameter is fixed"),
+        (["a[Z] ~ normal(0, 1)"], {}, r"the prior of `a\[Z\]`: the model has no such parameter"),
+    ],
+)
+def test_a_prior_of_all_levels_that_would_be_left_out_is_refused(priors: list[str], fixed: dict, words: str) -> None:
+    data = {"y": [1.0, 2.0, 3.0, 4.5], "g": ["A", "A", "B", "B"]}
+    with pytest.raises(OptionError, match=words):
+        ad.fit("y ~ a[g]", data, priors=priors, fixed=fixed)
+
+
+@each(
     ("options", "words"),
     [
         ({"priors": ["a ~ normall(0, 1)"]}, "no distribution normall; did you mean normal"),

@@ -300,23 +300,24 @@ def hyperparameters(priors: Mapping[str, Prior]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for prior in priors.values() for name in prior.parameters))
 
 
-def _expand_priors(model: Model, priors: Mapping[str, Prior], fixed: Collection[str]) -> dict[str, Prior]:
+def _expand_priors(model: Model, priors: Mapping[str, Prior], fixed: Mapping[str, Any]) -> dict[str, Prior]:
     """Return the priors of free parameters, with `a[group]` copied to each level of the column. Raises OptionError
-    for a parameter that does not exist, or that is fixed.
+    for a parameter that does not exist, that is fixed, or that has two priors for all levels.
     """
     expanded: dict[str, Prior] = {}
     for name, prior in sorted(priors.items(), key=lambda pair: pair[0] in model.parameters):  # single levels last
         base, _, column = name.removesuffix("]").partition("[")
-        own = [name] if name in model.parameters else []
-        if not own and (not column or column in model.levels):
-            own = [level_parameter(base, level) for level in model.levels.get(column, ())] if column else []
-            own = own or [each for each in model.parameters if each.startswith(f"{base}[")]
+        is_single = name in model.parameters
+        levels = model.levels.get(column, ()) if column else itertools.chain(*model.levels.values())
+        own = [name] if is_single else [level_parameter(base, level) for level in levels]
         known = [each for each in own if each in model.parameters]
         if not known:
             hint = spelling_hint(name, model.parameters, f"there are {format_names(model.parameters)}", quote="")
             raise OptionError(f"the prior of `{name}`: the model has no such parameter; {hint}")
-        if name in fixed:
+        if fixed.keys() >= {*known}:
             raise OptionError(f"the prior of `{name}`: the parameter is fixed")
+        if not (is_single or expanded.keys().isdisjoint(known)):
+            raise OptionError(f"`{base}` has two priors: leave one of them out")
         _check_arguments(name, prior, model)
         expanded |= {each: prior for each in known if each not in fixed}
     try:
