@@ -106,7 +106,7 @@ def latex_symbols(
         has_all_letters: whether letters of other scripts can be typeset, as browsers do; TeX's fonts lack them.
 
     >>> latex_symbols(["x_1", "x₁", "rate", "f", "e"], ["f"])
-    {'x_1': 'x_{1}', 'x₁': '\mathrm{x1}', 'rate': '\mathrm{rate}', 'f': '\mathrm{f}', 'e': '\mathrm{e}'}
+    {'x_1': 'x_{1}', 'x₁': '\\mathrm{x1}', 'rate': '\\mathrm{rate}', 'f': '\\mathrm{f}', 'e': '\\mathrm{e}'}
     """
     symbols: dict[str, str] = {}
     used = {LATEX.numbers["e"], *reserved}
