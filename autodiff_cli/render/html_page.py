@@ -28,7 +28,7 @@ from autodiff_cli.explain.record import ROUNDING_ERROR, BackwardStep, Trace, arr
 from autodiff_cli.explain.tracing import elementwise_trace
 from autodiff_cli.explain.views import forward_operations, reverse_operations
 from autodiff_cli.explain.warnings import FLOAT_DIGITS, LARGE_FLOAT, MAX_MAGNIFICATION, OPPOSITE_INFINITIES
-from autodiff_cli.export.latex import latex_symbols
+from autodiff_cli.export.latex import latex_symbol, latex_symbols
 from autodiff_cli.graph.codegen import Fragment
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Gate
@@ -325,8 +325,11 @@ _MAX_LATEX_NODES = 400  # larger formulas have no LaTeX on the page
 
 
 def panels_document(trace: Trace) -> dict[str, Any]:
-    """Return the data of the panels: operation counts of both modes, equations of gradient methods, LaTeX."""
+    """Return the data of the panels: operation counts of both modes, equations of gradient methods, names, LaTeX."""
     document: dict[str, Any] = {"methods": optimizer_equations(), "wrt": [*trace.wrt]}
+    symbols = latex_symbols([*trace.expression.leaves, *trace.expression.names.values()], has_all_letters=True)
+    if alike := [name for name, text in symbols.items() if text != latex_symbol(name, has_all_letters=True)]:
+        document["alike"] = alike
     if trace.is_scalar:
         document["work"] = {
             "forward": {name: forward_operations(trace, [name]) for name in trace.wrt},

@@ -160,3 +160,12 @@ def test_long_names_leave_room_for_sliders(page: Page) -> None:
             page.get_by_role("tab", name="Values").click()
         widths = measure(page, "[...document.querySelectorAll('.variable input')].map((each) => each.offsetWidth)")
         assert min(widths) >= 60, width  # pixels
+
+
+def test_different_names_look_different_in_nodes_and_in_the_formula(page: Page) -> None:
+    names = ["x1", "x_1", "x₁", "λ", "lambda"]
+    opened(page, [" + ".join(f"sin({name})" for name in names), *(f"--{name}=1.25" for name in names)])
+    labels = "[...document.querySelectorAll('.node.input .name')].map((name) => name.innerHTML)"
+    typeset = "[...document.querySelectorAll('#typeset mi, #typeset msub')].map((part) => part.outerHTML)"
+    assert len(set(page.evaluate(labels))) == len(names)
+    assert sum("sin" not in part for part in set(page.evaluate(typeset))) >= len(names)

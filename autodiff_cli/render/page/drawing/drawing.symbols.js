@@ -23,6 +23,7 @@ function symbolOf({ op, inputs }) {
 const LETTERS_AND_INDEX = /^((?:\p{L}\p{M}*)+)([_.]?)([\p{L}\p{M}\p{Nd}₀-₉_.]*)$/u; // letters and an index, perhaps behind a separator
 const TOKEN_OF_FORMULA = /^(?:`[^`]*`|[\p{L}…][\p{L}\p{M}\p{N}_.…]*|\d+\.?\d*(?:e[-+]?\d+)?|[<>!]=|.)/su;
 const LITERAL_NAMES = new Set(record.variables.map(({ name }) => name).filter((name) => !/^[\p{L}_][\p{L}\p{M}\p{N}_.]*(\[[\d, ]+\])?$/u.test(name))); // such as `my-col`
+const ALIKE = new Set(record.alike); // names that would look like others, such as `x_1` beside `x1`
 const RIGHT_TO_LEFT = /((?:[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]\p{M}*)+)/u;
 const MINUS = /((?<![\p{L}\p{M}\p{N}_)])-(?=[\d.]|inf)|(?<=\de)-(?=\d))/u; // of a number or its exponent: lines break after hyphens
 const ROOT = "√"; // in fonts of mathematics it hangs below the line
@@ -40,7 +41,7 @@ function partsOf(formula) {
     const power = token === "^" ? rest.slice(1, exponentEnd(rest)) : "";
     rest = rest.slice(token.length + power.length);
     if (power) parts.push(hidden(token), { tag: "sup", parts: unbracketed(power) });
-    else if (LETTERS_AND_INDEX.test(token) && rest[0] !== "(") parts.push(...partsOfName(token));
+    else if (LETTERS_AND_INDEX.test(token) && !ALIKE.has(token) && rest[0] !== "(") parts.push(...partsOfName(token));
     else if (/^\d/.test(token)) parts.push(...partsOfNumbers(token));
     else parts.push(isolated(signFor(SIGNS, token)));
   }
