@@ -168,7 +168,7 @@ def _write_groups(paper: Paper, groups: FittedGroups) -> None:
     paper.line()
     first, last = paper.head_and_tail(len(groups))
     shown = [*groups.groups[:first], *(groups.groups[-last:] if last else ())]
-    paper.table(_groups_table(paper, groups, shown))
+    paper.table(_groups_table(paper, groups, shown), first if last else None)
     paper.write_omitted(len(groups) - len(shown), "group")
     fits = [group.fit for group in groups if group.fit is not None]
     if fits and fits[0].definition:

@@ -119,8 +119,12 @@ class Paper:
         self.line()
         self.line(text, Style.STRONG)
 
-    def table(self, table: TextTable) -> None:
-        """Write a table under the titles of its columns."""
+    def table(self, table: TextTable, gap_after: int | None = None) -> None:  # noqa: ARG002 - a pipe has all rows
+        """Write a table under the titles of its columns.
+
+        Args:
+            gap_after: the row after which rows were left out to suit `head_and_tail`; None if none were.
+        """
         for row in aligned_lines(table):
             self.stream.write(row + "\n")
 
@@ -203,14 +207,14 @@ class TerminalPaper(Paper):
             for piece in wrap_line(line, self.width):
                 self._console.print(self._text(piece, style=style.value), soft_wrap=True)
 
-    def table(self, table: TextTable) -> None:
+    def table(self, table: TextTable, gap_after: int | None = None) -> None:
         """Write a table. If it is too wide, optional columns are dropped, or each row becomes several lines."""
         first, last = self.head_and_tail(len(table.rows))
         shown = table._replace(rows=[*table.rows[:first], *table.rows[len(table.rows) - last :]]).escaped()
         if not self.has_room_for(shown):
             shown = shown.pick_columns([k for k, column in enumerate(shown.columns) if not column.is_optional])
         write = self._write_columns if self.has_room_for(shown) else self._write_stacked
-        write(shown, first if first + last < len(table.rows) else None)
+        write(shown, first if first + last < len(table.rows) else gap_after)
         self.write_omitted(len(table.rows) - first - last, "row")
 
     def has_room_for(self, table: TextTable) -> bool:

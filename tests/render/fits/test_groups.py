@@ -6,13 +6,16 @@ import csv
 import io
 import itertools
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.render.fit_tables import estimates_text
+from autodiff_cli.render.fit_tables import estimates_text, groups_report
+from autodiff_cli.render.report import TerminalPaper
+from tests.each import each
 from tests.support import run_cli
 
 
@@ -59,7 +62,29 @@ def test_a_table_of_estimates_says_what_the_document_says(tmp_path: Path) -> Non
     assert (cells["c"]["value"], cells["c"]["stderr"]) == ("2", "")
     run_cli([*line, "-o", str(tmp_path / "t.tex")])
     escaped = r"a\textbackslash{}b\_c\^{}d\&\%\$\#\{\}"
-    assert f"a[{escaped}] &" in (tmp_path / "t.tex").read_text()
+    written = (tmp_path / "t.tex").read_text()
+    assert f"a[{escaped}] &" in written
+    (columns,) = re.findall(r"\\begin\{tabular\}\{(\w+)\}", written)
+    assert {len(re.split(r"(?<!\\)&", row)) for row in written.splitlines() if row.endswith(r"\\")} == {len(columns)}
+    run_cli([*line, "-o", str(tmp_path / "t.md")])
+    rows = (tmp_path / "t.md").read_text().splitlines()
+    assert len({row.count(" |") for row in rows}) == 1
+    assert {row.split(" | ")[0][2:] for row in rows[2:]} == {*cells} - {"c"}
+
+
+@each("count", [59, 60, 61, 75])
+def test_of_many_groups_a_terminal_shows_both_ends_and_says_what_is_left_out(count: int) -> None:
+    x, groups, stream = np.tile([0.0, 1.0], count), np.repeat(np.arange(count), 2), io.StringIO()
+    groups_report(ad.fit_by("y ~ a*x", {"x": x, "y": x, "g": groups}, by="g")).write(
+        TerminalPaper(stream, 90, colour=False)
+    )
+    lines = [line.split() for line in stream.getvalue().splitlines()]
+    start = next(k for k, cells in enumerate(lines) if cells[:1] == ["0"])
+    half = TerminalPaper.max_rows // 2
+    left_out = [*map(str, range(half)), "…", *map(str, range(count - half, count)), "…"]
+    expected = left_out if count > 2 * half else [*map(str, range(count))]
+    assert [cells[0] for cells in lines[start : start + len(expected)]] == expected
+    assert (f"… {count - 2 * half} group" in stream.getvalue()) == (count > 2 * half)
 
 
 @pytest.mark.parametrize("powers", [1, 2, 3])
@@ -89,7 +114,11 @@ def test_the_table_and_the_csv_of_groups_say_how_each_ended_and_fitted(tmp_path:
     line = ["train", "y ~ a*log(x) + k", str(path), "--by", "g"]
     groups = run_cli([*line, "--json"]).json["groups"]
     assert [group["r_squared"] is None for group in groups] == [False, True, True]
-    lines = {cells[0]: cells[1:] for cells in map(str.split, str(run_cli(line)).splitlines()) if cells}
+    text = str(run_cli(line))
+    warnings = [f"{group['by']}: {warning}" for group in groups for warning in group["warnings"]]
+    assert warnings
+    assert all(warning in text for warning in warnings)
+    lines = {cells[0]: cells[1:] for cells in map(str.split, text.splitlines()) if cells}
     run_cli([*line, "-o", str(table)])
     with table.open(newline="") as stream:
         rows = list(csv.DictReader(stream))
