@@ -217,13 +217,15 @@ class Formula:
         """Return the shapes of the variables that are arrays at a point: the declared shapes, or the values' shapes.
 
         A variable may be a number or an array where an elementwise operation combines it with an array, as it does `b`
-        in `W @ x + b`. An array for such a variable is one point if its shape fits, else a batch.
+        in `W @ x + b`. An array for such a variable is one point if its shape fits, else a batch. It is refused if it
+        may also have a number for each point of a batch of another array.
 
         Args:
             point_values: the values by name, from `at`.
 
         Raises:
-            ExpressionError: for a value that does not have the declared shape, and for an empty array.
+            ExpressionError: for a value that does not have the declared shape, an empty array, and an array that may be
+                read in two ways.
         """
         if self.is_scalar:
             return {}
@@ -240,6 +242,13 @@ class Formula:
         if len(with_possible) > len(certain):
             with contextlib.suppress(ShapeError):
                 infer_shapes(self.tape, with_possible)
+                numbers = {name: shape for name, shape in value_shapes.items() if name not in with_possible}
+                declared = {name: value_shapes[name][: -len(shape)] for name, shape in self.shapes.items()}
+                batches = {*numbers.values(), *declared.values()}
+                if either := [name for name in with_possible if name not in certain and value_shapes[name] in batches]:
+                    words = "may be an array, or a number for each point: declare its shape, or give points one by one"
+                    suggestion = self.with_declarations({either[0]: value_shapes[either[0]]})
+                    raise ExpressionError(f"`{either[0]}` {words}", suggestion=suggestion)
                 return with_possible
         return certain
 

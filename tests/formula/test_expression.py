@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import copy
+import itertools
 import math
 import pickle
 from typing import Any
@@ -141,6 +142,29 @@ def test_an_array_beside_an_array_is_one_point_if_it_fits() -> None:
     w = np.eye(2)
     assert f.grad(W=w, x=[1.0, 2.0], b=[1.0, -5.0])["b"].tolist() == [1.0, 0.0]
     assert f(W=w, x=[1.0, 2.0], b=np.arange(5.0)).tolist() == [3.0, 5.0, 7.0, 9.0, 11.0]
+
+
+@each(
+    ("text", "count"),
+    itertools.product(
+        ["w: 2; min(z - w)", "w: 2; sum(w*z)", "w: 2; z*sum(w)", "w: 2; sum(w*[z, 1])/z", "A: 2x3; max(A/z) - z"],
+        [1, 2, 3, 4],
+    ),
+)
+def test_a_batch_of_arrays_and_numbers_has_the_numbers_of_its_points_or_is_refused(text: str, count: int) -> None:
+    f, random = ad.parse(text), np.random.default_rng(count)
+    batch = {name: random.normal(size=(count, *f.shapes.get(name, ()))) for name in f.variables}
+    points = [{name: numbers[k] for name, numbers in batch.items()} for k in range(count)]
+    try:
+        value, gradient = f.value_and_grad(batch)
+    except ad.ExpressionError:  # as many as an axis of the array has
+        with pytest.raises(ad.ExpressionError, match="`z` may be an array, or a number for each point") as refused:
+            f(batch)
+        assert refused.value.suggestion == f"z: {count}; {text}"
+        return
+    np.testing.assert_allclose(value, [f(point) for point in points])
+    for name, slopes in gradient.items():
+        np.testing.assert_allclose(slopes, [f.grad(point)[name] for point in points])
 
 
 def test_a_batch_inside_an_array() -> None:

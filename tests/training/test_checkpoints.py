@@ -511,3 +511,11 @@ def test_long_values_are_shortened_in_messages() -> None:
     for length, text in ((60, "x" * 60), (61, "x" * 59 + "…")):
         assert checkpoint._abbreviate("x" * length) == f"`{text}`"
     assert checkpoint._abbreviate([1, "é"]) == '`[1, "é"]`'
+
+
+@pytest.mark.parametrize("head", [{"format": "another", "identity": {}}, {"format": "autodiff checkpoint"}, [], "text"])
+def test_archives_of_other_programs_are_no_checkpoints(tmp_path: Path, head: Any) -> None:
+    path = tmp_path / "state.npz"
+    np.savez(path, head=np.frombuffer(json.dumps(head).encode(), np.uint8), theta=np.zeros(2))
+    with pytest.raises(CheckpointError, match="not a checkpoint; `train --checkpoint` writes one"):
+        fit(MODEL, decay(), optimizer="adam", epochs=3, resume=path)
