@@ -406,6 +406,8 @@ def _take_effects(model: Model, options: FitOptions, priors: dict[str, Prior]) -
             raise OptionError(f"laplace: levels of `{name}` have one prior, but `{(single or own)[-1]}` has its own")
         effects[name] = prior = priors.pop(own[0])
         _check_arguments(name, prior, model)
+        if other := next(filter(leveled.__contains__, prior.parameters), ""):
+            raise OptionError(f"laplace: the prior of `{name}`, {prior.text}: `{other}` must be a single parameter")
         if prior.distribution is not LOG_DENSITIES["normal"]:
             raise OptionError(
                 f"laplace: the prior of `{name}` must be normal, not {prior.text}; "
@@ -416,10 +418,6 @@ def _take_effects(model: Model, options: FitOptions, priors: dict[str, Prior]) -
                 raise OptionError(f"laplace: `{name}` is integrated out; `{other}` has no start, bounds or fixed value")
     if effects and priors:
         raise OptionError(f"laplace: only the effects can have priors, but `{next(iter(priors))}` has one")
-    for name, prior in effects.items():
-        for other in prior.parameters:
-            if other in leveled or other not in model.parameters:
-                raise OptionError(f"laplace: the prior of `{name}`, {prior.text}: `{other}` must be a single parameter")
     return effects
 
 
