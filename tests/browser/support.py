@@ -26,7 +26,7 @@ def wait_until(page: Page, expression: str) -> None:
     """Wait until an expression is true. Playwright's own wait compiles it in the page, whose policy forbids that."""
     from playwright.sync_api import Error
 
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while time.monotonic() < end:
         with contextlib.suppress(Error):  # while another page is being loaded
             if page.evaluate(expression):
