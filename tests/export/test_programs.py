@@ -240,6 +240,20 @@ def test_variables_are_called_like_everything_that_fortran_code_calls(tmp_path: 
     assert slopes[: len(names)] == [k + 2 for k in range(len(names))]
 
 
+@pytest.mark.parametrize("target", ["python", "numpy"])
+def test_a_function_called_like_a_word_of_its_module_computes_the_same_or_is_refused(target: str) -> None:
+    f = parse("digamma(z)")
+    words = identifiers(export(f, target, ExportOptions(wrt=())))
+    allowed = 0
+    for name in sorted(word for word in words if word.isidentifier()):
+        with contextlib.suppress(ExportError):
+            source, scope = export(f, target, ExportOptions(name, wrt=())), {}
+            exec(source, scope)
+            assert [float(scope[name](z)[0]) for z in (0.3, -2.5, 1e9)] == [f(z=z) for z in (0.3, -2.5, 1e9)], name
+            allowed += 1
+    assert allowed > 10
+
+
 @pytest.mark.parametrize("name", ["INF", "ieee_value", "IEEE_Quiet_NaN"])
 def test_a_subroutine_is_not_called_like_what_it_calls_in_any_case(name: str) -> None:
     with pytest.raises(ExportError, match="choose another"):
