@@ -144,10 +144,11 @@ class Expression(Formula):
         """
         from autodiff_cli.export.latex import latex_symbols
         from autodiff_cli.graph.codegen import Fragment
+        from autodiff_cli.graph.tape import topological_order
         from autodiff_cli.render.solution import latex_formula
         from autodiff_cli.targets.latex import LatexWriter
 
-        symbols = latex_symbols(self.leaves)
+        symbols = latex_symbols(self.leaves, topological_order([self.output]))
         leaves = {leaf: Fragment(symbols[name]) for name, leaf in self.leaves.items()}
         fresh = (symbol for k in itertools.count(1) if (symbol := f"t_{{{k}}}") not in symbols.values())
         writer = LatexWriter(self.shapes, self.arrays)

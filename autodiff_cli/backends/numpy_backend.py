@@ -344,7 +344,7 @@ class FallbackBackend:
     ) -> None:
         self._plain = plain
         self._notify = notify
-        self._compiled: protocol.Backend | None = None
+        self._compiled: protocol.Backend | None = plain  # None after an error, so that later ones are not notified
         try:
             with keep_memory_free(_RUNNING_BYTES):
                 self._compiled = compiled()

@@ -228,11 +228,10 @@ def _finding(function: UnrolledFunction, part: GradientElement, trace: Trace, ex
 
 
 def _relative_error(number: float, exact: Number) -> float | None:
-    """Return the relative error of a float, or the absolute error if the exact number is 0; None if not finite."""
-    if not (math.isfinite(number) and ball.is_finite(exact)):
+    """Return the relative error of a float; None if a number is not finite, or if only the exact one is 0."""
+    if not (math.isfinite(number) and ball.is_finite(exact)) or (ball.is_zero(exact) and number):
         return None
-    distance = abs(ball.from_float(number) - exact)
-    return ball.nearest_float(distance if ball.is_zero(exact) else distance / abs(exact))
+    return 0.0 if ball.is_zero(exact) else ball.nearest_float(abs(ball.from_float(number) - exact) / abs(exact))
 
 
 def _count_correct_digits(number: float, exact: Number) -> float:

@@ -129,17 +129,17 @@ def _array_results(layout: SourceLayout, index: str, pair: str, first: int) -> I
 
 _FORTRAN_INDENT = "    "
 _FORTRAN_MAX_NAME = 63  # characters of a name in Fortran 2008
-# No word of the language is reserved.
+# The last three are intrinsics that `inf()` and `nan()` call. No word of the language is reserved.
+_FORTRAN_RESERVED = frozenset({"x", "gradient", "hessian", "ieee_value", "ieee_positive_inf", "ieee_quiet_nan"})
 FORTRAN_NAMES = NamingRules(
     frozenset({"dp", RESULT}),
     is_plain_name,
     is_case_insensitive=True,
-    function_keywords=frozenset({"x", "value", "gradient", "hessian"}).union(
-        *(identifiers(text) for notation in FORTRAN.notations.values() for text in notation.texts)
+    function_keywords=_FORTRAN_RESERVED.union(
+        {"value"}, *(identifiers(text) for notation in FORTRAN.notations.values() for text in notation.texts)
     ),
     max_length=_FORTRAN_MAX_NAME,
 )
-_FORTRAN_RESERVED = frozenset({"x", "gradient", "hessian"})
 
 
 def fortran_source(program: ExportProgram) -> str:
@@ -150,8 +150,10 @@ def fortran_source(program: ExportProgram) -> str:
     declared, contained = split_declarations(layout.library.texts.values())
     parameters = ["x", "value", *["gradient"] * program.options.gradient, *["hessian"] * program.options.hessian]
     body = [*_fortran_statements(program, layout)]
+    words = layout.library.used_words.union(*map(identifiers, contained))
+    intrinsics = sorted(word for word in words if word.startswith("ieee_"))
     lines = [
-        *(["use, intrinsic :: ieee_arithmetic"] if "ieee_" in "\n".join([*body, *contained]) else []),
+        *(f"use, intrinsic :: ieee_arithmetic, only: {word}" for word in intrinsics),
         "use, intrinsic :: iso_c_binding, only: dp => c_double",
         "implicit none",
         *_fortran_arguments(program),

@@ -49,7 +49,8 @@ def latex_source(program: ExportProgram) -> str:
     function = latex_symbol(program.options.name)
     variables = [variable.name for variable in program.variables]
     leaves = {leaf: leaf.text for variable in program.variables for leaf in variable.leaves}
-    symbols = latex_symbols([*variables, *leaves.values(), *program.intermediates.values()], [function])
+    nodes = topological_order(program.roots)
+    symbols = latex_symbols([*variables, *leaves.values(), *program.intermediates.values()], nodes, [function])
     fragments = {leaf: Fragment(symbols[text]) for leaf, text in leaves.items()}
     fresh = (symbol for k in count(1) if (symbol := f"t_{{{k}}}") not in symbols.values())
     names_of = {node: symbols[name] for node, name in program.intermediates.items() if node.op is not None}
@@ -96,20 +97,22 @@ def latex_symbol(name: str, *, has_all_letters: bool = False) -> str:
 
 
 def latex_symbols(
-    names: Iterable[str], reserved: Iterable[str] = (), *, has_all_letters: bool = False
+    names: Iterable[str], nodes: Iterable[Node], reserved: Iterable[str] = (), *, has_all_letters: bool = False
 ) -> dict[str, str]:
-    r"""Return the LaTeX symbols of names; different names have different symbols, and none has that of the number e.
+    r"""Return the LaTeX symbols of names; different names have different symbols, and none has that of a constant.
 
     Args:
         names: the names.
+        nodes: the nodes of the formula, for its constants. `e` and `pi` also occur in derivatives.
         reserved: symbols of other things.
         has_all_letters: whether letters of other scripts can be typeset, as browsers do; TeX's fonts lack them.
 
-    >>> latex_symbols(["x_1", "x₁", "rate", "f", "e"], ["f"])
+    >>> latex_symbols(["x_1", "x₁", "rate", "f", "e"], [], ["f"])
     {'x_1': 'x_{1}', 'x₁': '\\mathrm{x1}', 'rate': '\\mathrm{rate}', 'f': '\\mathrm{f}', 'e': '\\mathrm{e}'}
     """
     symbols: dict[str, str] = {}
-    used = {LATEX.numbers["e"], *reserved}
+    constants = {"e", "pi", *(node.text for node in nodes if node.is_constant)}
+    used = {*reserved, *(symbol for name, symbol in LATEX.numbers.items() if name in constants)}
     for name in dict.fromkeys(names):
         symbol = latex_symbol(name, has_all_letters=has_all_letters)
         if symbol in used:

@@ -95,22 +95,22 @@ class NamingRules:
         >>> NamingRules(frozenset(), is_plain_name, max_length=12).legalize(["twelve_chars", "thirteen_char"], set())
         {'twelve_chars': 'twelve_chars', 'thirteen_char': 'thir_'}
         """
-        used = {self._fold_case(name) for name in reserved | self.keywords}
+        used = {self.fold_case(name) for name in reserved | self.keywords}
         legal_names: dict[str, str] = {}
         for name in names:
             stem = name if self._is_name(name) else transliterate(name)
             short = stem if self.max_length is None else stem[: self.max_length - _MAX_SUFFIX]
             candidates = chain([stem, f"{short}_"], (f"{short}_{k}" for k in count(2)))
             legal_names[name] = legal = next(
-                text for text in candidates if self._fold_case(text) not in used and self._fits(text)
+                text for text in candidates if self.fold_case(text) not in used and self._fits(text)
             )
-            used.add(self._fold_case(legal))
+            used.add(self.fold_case(legal))
         return legal_names
 
     def allows(self, name: str) -> bool:
         """Whether a text is a legal name."""
         keywords = self.keywords | self.function_keywords
-        return self._is_name(name) and self._fold_case(name) not in map(self._fold_case, keywords)
+        return self._is_name(name) and self.fold_case(name) not in map(self.fold_case, keywords)
 
     def _is_name(self, text: str) -> bool:
         return self.is_legal(text) and self._fits(text)
@@ -120,10 +120,11 @@ class NamingRules:
 
     def fresh_names(self, reserved: Set[str]) -> Iterator[str]:
         """Yield names for intermediate results, `t1`, `t2` and so on, without reserved names."""
-        used = {self._fold_case(name) for name in reserved | self.keywords}
+        used = {self.fold_case(name) for name in reserved | self.keywords}
         return (name for name in (f"t{k}" for k in count(1)) if name not in used)
 
-    def _fold_case(self, name: str) -> str:
+    def fold_case(self, name: str) -> str:
+        """Return a name in lower case if the language does not distinguish the cases."""
         return name.lower() if self.is_case_insensitive else name
 
 
@@ -593,7 +594,7 @@ class SourceLayout:
         draft = _write_lines(writer, roots, any_name)
         name = program.options.name
         reserved_names = reserved | {VALUE_NAME, name} | set(library.texts) | library.used_words
-        if name in library.texts:
+        if {name, rules.fold_case(name)} & library.texts.keys():
             raise ExportError(f"the code needs another function called `{name}`: choose another name with --name")
         legal = rules.legalize([*(variable.name for variable in program.variables)], reserved_names)
         intermediate_names = rules.legalize(program.intermediates.values(), reserved_names | {*legal.values()})

@@ -6,9 +6,11 @@ these frameworks differentiate by themselves.
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from autodiff_cli.export.program import (
@@ -24,7 +26,7 @@ from autodiff_cli.export.program import (
 )
 from autodiff_cli.graph.tape import has_array_operations, topological_order
 from autodiff_cli.ops.structural import stack
-from autodiff_cli.targets.python import LIBRARIES, NumpyLibrary, PythonLibrary
+from autodiff_cli.targets.python import IMPORTED, LIBRARIES, NumpyLibrary, PythonLibrary
 from autodiff_cli.version import __version__
 
 # --- Dictionaries of results, in Python and in JavaScript
@@ -95,7 +97,9 @@ def is_python_name(text: str) -> bool:
 
 
 PYTHON_NAMES = NamingRules(
-    frozenset({*keyword.kwlist, "math", "abs", "float", "max", "min", "any", "round"}), is_python_name
+    frozenset({*keyword.kwlist, "math", "abs", "float", "max", "min", "any", "round"}),
+    is_python_name,
+    function_keywords=frozenset({*dir(builtins), *IMPORTED}),  # the functions that a module contains use them
 )
 _PYTHON_RESERVED = frozenset({"gradient", "hessian"})
 
@@ -156,7 +160,7 @@ _DICT = DictSyntax(_entry, ("{", "}"), INDENT)
 
 # --- NumPy
 
-NUMPY_NAMES = NamingRules(PYTHON_NAMES.keywords | {"np"}, PYTHON_NAMES.is_legal)
+NUMPY_NAMES = replace(PYTHON_NAMES, keywords=PYTHON_NAMES.keywords | {"np"})
 _NUMPY_RESERVED = frozenset({"gradient", "hessian", "zeros"})
 
 

@@ -153,6 +153,7 @@ FOREIGN_OPERATORS = {
     operator: ours for ours, operators in _TABLES["operators"].items() for operator in operators.split()
 }
 FOREIGN_WORDS = {word: ours for ours, words in _TABLES["words"].items() for word in words.split()}
+_LIBRARIES = frozenset(_TABLES["libraries"].split())
 FOREIGN_FUNCTIONS = {name: ours for ours, names in _TABLES["functions"].items() for name in names.split()}
 UNAVAILABLE_FUNCTIONS: dict[str, Message] = {
     name: (row["message"], row.get("suggestion")) for row in _TABLES["unavailable"] for name in row["names"].split()
@@ -174,13 +175,20 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
     >>> calls = (("σ", "(x)"), ("np.sin", "(x)"), ("factorial", "(n)"), ("linear", "(x)"))
     >>> [translate_call(*call, count=1)[1] for call in calls]
     ['sigmoid(x)', 'sin(x)', 'gamma(n + 1)', 'a + b*x']
-    >>> translate_call("x.sin", "()", 0)
-    ('', 'sin(x)')
+    >>> translate_call("x.sin", "()", 0), translate_call("x.pow", "(2)", 1), translate_call("x.round", "(2)", 1)[1]
+    (('', 'sin(x)'), ('', 'pow(x, 2)'), None)
     """
     inside = arguments[1:].removesuffix(")").strip()
     before, _, last = name.rpartition(".")
-    if before and ops.overloads(last):
-        return "", f"{last}{arguments}" if inside else f"{last}({before})"
+    if before and (overloads := ops.overloads(last)):
+        is_method = before.partition(".")[0] not in _LIBRARIES
+        operands = count + is_method
+        # The second operand of `max` and `min` may be an axis, except in JavaScript.
+        if not any(op.accepts(operands) for op in overloads) or (
+            last in ("max", "min") and before != "Math" and operands > 1
+        ):
+            return f"there is no function `{name}`; `{last}` has other arguments here", None
+        return "", f"{last}({', '.join(filter(None, [before, inside]))})" if is_method else f"{last}{arguments}"
     name = "normal" if name == "N" and count > 1 else name  # `N(x)` is a value of its distribution function
     unavailable = UNAVAILABLE_FUNCTIONS.get(name) or UNAVAILABLE_FUNCTIONS.get(name.lower() if len(name) > 1 else "")
     if unavailable is not None:

@@ -328,7 +328,7 @@ _MAX_LATEX_NODES = 400  # larger formulas have no LaTeX on the page
 def panels_document(trace: Trace) -> dict[str, Any]:
     """Return the data of the panels: operation counts of both modes, equations of gradient methods, names, LaTeX."""
     document: dict[str, Any] = {"methods": optimizer_equations(), "wrt": [*trace.wrt]}
-    symbols = latex_symbols([*trace.expression.leaves, *trace.expression.names.values()], has_all_letters=True)
+    symbols = _symbols(trace)
     if alike := [name for name, text in symbols.items() if text != latex_symbol(name, has_all_letters=True)]:
         document["alike"] = alike
     if trace.is_scalar:
@@ -340,6 +340,11 @@ def panels_document(trace: Trace) -> dict[str, Any]:
     if len(trace.tape) <= _MAX_LATEX_NODES:
         document["latex"] = _latex_document(trace)
     return document
+
+
+def _symbols(trace: Trace) -> dict[str, str]:
+    names = [*trace.expression.leaves, *trace.expression.names.values()]
+    return latex_symbols(names, trace.tape.nodes, has_all_letters=True)
 
 
 def _latex_document(trace: Trace) -> dict[str, Any]:
@@ -361,7 +366,7 @@ def _typeset_nodes(writer: LatexWriter, trace: Trace, limit: int) -> tuple[dict[
     output, names = trace.tape.nodes[trace.tape.outputs[0]], trace.expression.names
     parts: dict[Node, Fragment] = {}
     equations: list[str] = []
-    symbols = latex_symbols([*trace.expression.leaves, *names.values()], has_all_letters=True)
+    symbols = _symbols(trace)
     for i, node in enumerate(trace.tape.nodes):
         symbol = symbols.get(node.text if node.is_input else names.get(node, ""), "")
         latex = Fragment(symbol) if node.is_input else writer.write(node, [parts[child] for child in node.inputs])

@@ -244,7 +244,7 @@ class _Solution:
         self._nodes = trace.tape.nodes
         names = trace.expression.names
         named = {names[node]: node for node in self._nodes if node in names}
-        self._symbols = latex_symbols([*trace.expression.leaves, *named])
+        self._symbols = latex_symbols([*trace.expression.leaves, *named], self._nodes)
         output = trace.tape.outputs[0]
         is_loss = "~" in trace.expression.text
         self._output_letter = _free_letter(self._symbols, "LJfF" if is_loss else "fFgy")

@@ -275,8 +275,10 @@ def read_problem(
     Raises:
         UnknownNameError: for a name that is not a variable.
         MissingValueError: for a variable without a value.
-        ExpressionError: for a range that is empty or infinite.
+        ExpressionError: for a range that is empty or infinite, and for a number of digits below 1.
     """
+    if digits is not None and digits < 1:
+        raise ExpressionError(f"`precision` is a number of digits, from 1, not {digits}")
     ranges, fixed = {}, {}
     for name, value in formula.by_names({**as_mapping(box), **values}, "range or value").items():
         if hasattr(value, "__len__") and not isinstance(value, str):

@@ -63,7 +63,7 @@ class PythonLibrary(Library):
         assert definition is not None, name
         self._in_progress.add(name)
         for other in dict.fromkeys(part.id for part in ast.walk(definition.node) if isinstance(part, ast.Name)):
-            if other not in _IMPORTED + _TYPES and find_definition(other, prefer_portable=False) is not None:
+            if other not in IMPORTED + _TYPES and find_definition(other, prefer_portable=False) is not None:
                 self.require(other)
         text = self._text(name, definition)
         self.texts[name] = "" if text in self.texts.values() else text
@@ -86,7 +86,7 @@ class PythonLibrary(Library):
     def imports(self) -> str:
         """The import statement that the included functions need; empty if they need none."""
         words = {word for text in self.texts.values() for word in re.findall(r"(?<![.\w])\w+", text)}
-        names = [name for name in _IMPORTED if name in words]
+        names = [name for name in IMPORTED if name in words]
         return f"from math import {', '.join(names)}\n" if names else ""
 
     def _text(self, name: str, definition: Definition) -> str:
@@ -104,7 +104,7 @@ class PythonLibrary(Library):
         return text
 
 
-_IMPORTED = ("copysign", "inf", "nan", "pi")
+IMPORTED = ("copysign", "inf", "nan", "pi")
 _TYPES = ("Function", "Callable")  # names in annotations, which are removed
 _INDENT = "    "
 

@@ -7,7 +7,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.backends import selection
-from autodiff_cli.backends.protocol import Backend, RowGraphs
+from autodiff_cli.backends.protocol import Backend, CompilationError, RowGraphs
 from autodiff_cli.backends.selection import choose_backend
 from autodiff_cli.data.table import MemoryDataset
 from autodiff_cli.language.program import read
@@ -51,6 +51,17 @@ def test_many_evaluations_of_few_rows_are_compiled_by_their_number() -> None:
     assert {*runs[0][0]} == {"numpy", "llvm"}
     assert {*runs[2][0]} == {"numpy"}
     np.testing.assert_allclose(runs[0][1], runs[2][1], rtol=1e-14)
+
+
+@pytest.mark.parametrize("error", [OSError, CompilationError, RuntimeError])
+def test_a_backend_that_cannot_be_made_is_reported(monkeypatch: pytest.MonkeyPatch, error: type[Exception]) -> None:
+    def broken(_: int | None) -> Backend:
+        raise error("no library")
+
+    monkeypatch.setitem(selection.BACKEND_FACTORIES, "llvm", broken)
+    notes: list[str] = []
+    assert choose_backend("llvm", None, GRAPHS, 1000, notify=notes.append).name == "numpy"
+    assert ["no library" in note for note in notes] == [True]
 
 
 @pytest.mark.slow

@@ -30,8 +30,10 @@ from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.numbers import arrays
 from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.numbers.translation import identifiers
 from autodiff_cli.ops.arithmetic import where
 from autodiff_cli.render.html_page import panels_document
+from autodiff_cli.targets.fortran import FORTRAN
 from tests.each import each, evenly_spread_part, part
 from tests.export.support import (
     STRICT,
@@ -222,6 +224,40 @@ def test_names_of_objects_in_javascript_and_long_names(tmp_path: Path, target: s
     case = Case(export(f, target, ExportOptions("f0")), "f0", f.variables, [tuple(range(len(names)))])
     ((_, slopes),) = RUNNERS[target]([case], tmp_path)[0]
     assert slopes == [k + 2 for k in range(len(names))]
+
+
+@pytest.mark.slow
+def test_variables_are_called_like_everything_that_fortran_code_calls(tmp_path: Path) -> None:
+    texts = [text for notation in FORTRAN.notations.values() for text in notation.texts]
+    words = identifiers(" ".join([*texts, *FORTRAN.snippets.values(), "ieee_class ieee_rem"]))
+    names = sorted(word for word in words if not word[0].isdigit() and word not in ("x", "y"))
+    sums = " + ".join(f"{k + 2}*{quote_name(name)}" for k, name in enumerate(names))
+    calls = "round(x)/max(x, inf) + digamma(x) + lgamma(y) + erfinv(y) + expm1(x) + where(x > y, log(x), y)"
+    f = parse(f"{sums} + {calls}", variables=names)
+    case = Case(export(f, "fortran", ExportOptions("f0")), "f0", f.variables, [(0.5,) * len(f.variables)])
+    ((value, slopes),) = in_fortran([case], tmp_path)[0]
+    assert value == pytest.approx(f(dict.fromkeys(f.variables, 0.5)), rel=1e-13)
+    assert slopes[: len(names)] == [k + 2 for k in range(len(names))]
+
+
+@pytest.mark.parametrize("target", ["python", "numpy"])
+def test_a_function_called_like_a_word_of_its_module_computes_the_same_or_is_refused(target: str) -> None:
+    f = parse("digamma(z)")
+    words = identifiers(export(f, target, ExportOptions(wrt=())))
+    allowed = 0
+    for name in sorted(word for word in words if word.isidentifier()):
+        with contextlib.suppress(ExportError):
+            source, scope = export(f, target, ExportOptions(name, wrt=())), {}
+            exec(source, scope)
+            assert [float(scope[name](z)[0]) for z in (0.3, -2.5, 1e9)] == [f(z=z) for z in (0.3, -2.5, 1e9)], name
+            allowed += 1
+    assert allowed > 10
+
+
+@pytest.mark.parametrize("name", ["INF", "ieee_value", "IEEE_Quiet_NaN"])
+def test_a_subroutine_is_not_called_like_what_it_calls_in_any_case(name: str) -> None:
+    with pytest.raises(ExportError, match="choose another"):
+        export(parse("x + inf"), "fortran", ExportOptions(name))
 
 
 @each("target", ["c", "fortran", "js", "python"])
@@ -649,7 +685,7 @@ def test_different_names_are_different_symbols_in_latex(seed: int) -> None:
     source = export(parse(f"{product} + {' + '.join(chosen)}", variables=variables), "latex", ExportOptions(wrt=()))
     arguments = source[source.index("(", source.index("f\\left")) + 1 : source.index(r"\right")].split(", ")
     defined = re.findall(r"^(t_\{\d+\}) &=", source, re.MULTILINE)
-    symbols = [symbol.replace(" ", "") for symbol in ["f", "e", *arguments, *defined]]
+    symbols = [symbol.replace(" ", "") for symbol in ["f", "e", r"\tau", *arguments, *defined]]
     assert defined
     assert len({*symbols}) == len(symbols), source
 

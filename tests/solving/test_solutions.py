@@ -311,6 +311,12 @@ def test_where_rounding_hides_a_flat_function_around_0_the_search_soon_ends() ->
     assert len(found.roots) == 3
 
 
+@pytest.mark.parametrize("digits", [0, -5])
+def test_numbers_of_digits_below_1_are_refused(digits: int) -> None:
+    with pytest.raises(ad.ExpressionError, match="from 1"):
+        ad.parse("sin(x)").solve(x=(0, 10), precision=digits)
+
+
 def test_a_search_that_is_cut_short_loses_no_zero() -> None:
     assert ad.parse("x - 1").solve(x=(0, 3)).boxes == 1
     found = ad.parse("sin(x)").solve(x=(0.5, 100), max_boxes=7)
