@@ -250,7 +250,7 @@ def _place_rows(layers: list[list[_Item]]) -> None:
     for _ in range(_SWEEP_COUNT):
         for layer, rows_of in sweeps:
             rows = {item: _weighted_mean(rows_of(item), item.row) for item in layer}
-            layer.sort(key=rows.__getitem__)
+            layer.sort(key=lambda item: rows[item] + item.exit_row - item.row)  # by lines: boxes differ in height
             _fit_rows(layer, [rows[item] for item in layer])
         crossings = _count_crossings(layers)
         if crossings < fewest_crossings:
