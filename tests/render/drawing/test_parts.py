@@ -161,7 +161,8 @@ def test_parts_stand_in_rows_like_words() -> None:
             [size.width + 2 * pad for size in sizes[i:j]] for i in range(count) for j in range(i + 1, count + 1)
         ]
         limits = [max(sum(each) for each in neighbours if len(each) == n) for n in range(1, count + 1)]
-        shares = [max(size.width / PAGE.width, size.height / PAGE.height) for size, *_ in (*ways, [layout.size])]
+        totals = [*(way[0] for way in ways), layout.size]
+        shares = [max(size.width / PAGE.width, size.height / PAGE.height) for size in totals]
         fitting = [
             share
             for share, (size, _, longer) in zip(shares, ways, strict=False)

@@ -353,3 +353,29 @@ def test_a_tree_has_no_crossings_and_other_graphs_have_fewer_than_in_the_order_o
         counts.append([crossings(BoxLayout([Extent(3, 4)] * 8, inputs)) for inputs in graphs])
     assert all(count <= unsorted for count, unsorted in zip(*counts, strict=True))
     assert sum(counts[0]) < 0.4 * sum(counts[1])
+
+
+def test_where_lines_change_places_the_next_layers_move_as_little_as_they_can() -> None:
+    chance, moves = random.Random(1), 0
+    for _ in range(60):
+        rows = [sorted(chance.sample(range(7), 3)) for _ in range(3)]
+        layers = [[character_layout._Item(3, 1, row=row) for row in each] for each in rows]
+        wirings = [chance.sample(range(3), 3) for _ in range(2)]
+        for layer, after, wiring in zip(layers, layers[1:], wirings, strict=False):
+            for item, k in zip(layer, wiring, strict=True):
+                character_layout._link(item, after[k], 0)
+        character_layout._route_lines(layers)
+        assert [item.row - layers[0][0].row for item in layers[0]] == [row - rows[0][0] for row in rows[0]]
+        for before, after, wiring in zip(layers, layers[1:], wirings, strict=False):
+            known, old = rows[layers.index(before)], rows[layers.index(after)]
+            moved = {(b.row - y) - (a.row - x) for a, x, b, y in zip(before, known, after, old, strict=True)}
+            (move,) = moved
+            possible = {
+                by
+                for by in range(-abs(move), abs(move) + 1)
+                if assign_tracks([ChannelLine(x, (old[k] + by,)) for x, k in zip(known, wiring, strict=True)])
+                is not None
+            }
+            assert move in possible <= {move, -move}
+            moves += move != 0
+    assert moves > 5
