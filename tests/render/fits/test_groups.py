@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from autodiff_cli.render.fit_tables import estimates_text, groups_report
+from autodiff_cli.render.fit_tables import comparison_report, estimates_text, groups_report
 from autodiff_cli.render.report import TerminalPaper
 from tests.each import each
 from tests.support import run_cli
@@ -130,3 +130,23 @@ def test_the_table_and_the_csv_of_groups_say_how_each_ended_and_fitted(tmp_path:
         assert row["converged"] == str(group["converged"]).lower()
     assert [group["loss"] == "nan" for group in groups] == [False, True, False]
     assert lines["converged:"] == ["2", "of", "3"]
+
+
+def test_a_terminal_that_is_too_narrow_leaves_out_weights_and_errors_first() -> None:
+    x = np.arange(6.0)
+    data = {"x": np.tile(x, 2), "y": np.tile(x + np.cos(x), 2), "g": np.repeat(["u", "v"], 6)}
+    compared = comparison_report(ad.compare(["y ~ a + b*x", "y ~ c"], data, folds=0))
+    grouped = groups_report(ad.fit_by("y ~ a + b*x", data, by="g"))
+    for report, last, optional in ((compared, "BIC", ["weight"]), (grouped, "R²", ["±", "95 % interval"])):
+        titles: list[list[str]] = []
+        while len(titles) < 2 or titles[-1] == titles[0]:
+            stream = io.StringIO()
+            report.write(TerminalPaper(stream, 110 - len(titles), colour=False))
+            lines = stream.getvalue().splitlines()
+            at = next(k for k, line in enumerate(lines) if line.split()[-1:] == [last])
+            found, cells = ([*re.finditer(r"\S+(?: \S+)*", lines[k])] for k in (at, at + 2))
+            numbers = [title.end() for title in found if title[0] not in ("g", *optional)]
+            assert {*numbers} <= {cell.end() for cell in cells}
+            titles.append([title[0] for title in found])
+        assert {*optional} < {*titles[0]}
+        assert titles[-1] == [title for title in titles[0] if title not in optional]
