@@ -208,7 +208,7 @@ class _Link(NamedTuple):
 def _assign_layers(boxes: list[_Item], inputs: Sequence[Sequence[int]]) -> list[list[_Item]]:
     """Put every box into the last possible layer before its users; return the layers."""
     distances = [0] * len(boxes)
-    for i in range(len(boxes) - 1, -1, -1):
+    for i in reversed(range(len(boxes))):
         for j in inputs[i]:
             distances[j] = max(distances[j], distances[i] + 1)
     last = max(distances)
@@ -250,7 +250,7 @@ def _place_rows(layers: list[list[_Item]]) -> None:
     for _ in range(_SWEEP_COUNT):
         for layer, rows_of in sweeps:
             rows = {item: _weighted_mean(rows_of(item), item.row) for item in layer}
-            layer.sort(key=rows.__getitem__)
+            layer.sort(key=lambda item: rows[item] + item.exit_row - item.row)  # by lines: boxes differ in height
             _fit_rows(layer, [rows[item] for item in layer])
         crossings = _count_crossings(layers)
         if crossings < fewest_crossings:
@@ -328,12 +328,11 @@ def _route_lines(layers: list[list[_Item]]) -> None:
         for item in layer:
             item.column = column
         column += max(item.width for item in layer)
-        if k + 1 < len(layers):
-            tracks = _channel_tracks(layer, layers[k + 1 :])
-            for item, track in tracks.items():
-                item.track = column + _WIDTH_BEFORE_TRACKS + _TRACK_WIDTH * track
-            count = 1 + max(tracks.values(), default=-1)
-            column += _WIDTH_BEFORE_TRACKS + _TRACK_WIDTH * count + _WIDTH_AFTER_TRACKS
+        tracks = _channel_tracks(layer, layers[k + 1 :])
+        for item, track in tracks.items():
+            item.track = column + _WIDTH_BEFORE_TRACKS + _TRACK_WIDTH * track
+        count = 1 + max(tracks.values(), default=-1)
+        column += _WIDTH_BEFORE_TRACKS + _TRACK_WIDTH * count + _WIDTH_AFTER_TRACKS
     top = min(item.row for layer in layers for item in layer)
     for item in itertools.chain.from_iterable(layers):
         item.row -= top
@@ -353,9 +352,7 @@ def _channel_tracks(layer: list[_Item], after: list[list[_Item]]) -> dict[_Item,
 
 def _channel_lines(layer: list[_Item]) -> dict[ChannelLine, _Item]:
     """Return the lines through the channel after a layer, each with the item that it leaves."""
-    return {
-        ChannelLine(item.exit_row, tuple(link.entry_row for link in item.users)): item for item in layer if item.users
-    }
+    return {ChannelLine(item.exit_row, tuple(link.entry_row for link in item.users)): item for item in layer}
 
 
 def _line_segments(boxes: list[_Item]) -> tuple[list[Segment], list[list[int]]]:

@@ -406,7 +406,7 @@ def _pack_rows(sizes: Sequence[Size], max_width: float) -> tuple[Size, list[Poin
     """Place rectangles in rows; return the total size and the upper left corner of each."""
     corners, left, top, width, height = [], 0.0, 0.0, 0.0, 0.0
     for size in sizes:
-        if left and left + size.width > max_width:
+        if left + size.width > max_width:
             left, top, height = 0.0, top + height + _PART_GAP, 0.0
         corners.append(Point(left, top))
         width, height = max(width, left + size.width), max(height, size.height)

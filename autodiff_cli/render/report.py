@@ -19,7 +19,7 @@ from autodiff_cli.language.errors import escape_controls, pluralize
 from autodiff_cli.render.formatting import display_width, number_formats, single_line, wrap_line
 
 MIN_TEXT_WIDTH = 12  # a narrower column of wrapped text is unreadable
-COLUMN_GAP = 2  # spaces between the columns of a table
+COLUMN_GAP = 3  # spaces between the columns of a table: one is the divider
 T = TypeVar("T")
 NO_VALUE = "-"  # a table cell for a number that does not exist or is not known
 
@@ -221,7 +221,7 @@ class TerminalPaper(Paper):
         """Whether all columns of a table fit side by side."""
         widths = zip(table.columns, table.escaped().widths(), strict=True)
         needed = (widest if column.is_number else min(widest, MIN_TEXT_WIDTH) for column, widest in widths)
-        return sum(needed) + COLUMN_GAP * len(table.columns) <= self.width
+        return sum(needed) + COLUMN_GAP * len(table.columns) - 1 <= self.width  # a blank at each end
 
     def _write_columns(self, table: TextTable, gap_after: int | None) -> None:
         from rich.box import SIMPLE_HEAD

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +48,21 @@ def test_a_terminal_shows_every_number_whole_within_its_width(rows: list[tuple[s
     assert all(display_width(line.rstrip()) <= width for line in drawn.splitlines())
     words = drawn.split()
     assert all(row[2] in words for row in rows)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_no_number_of_any_column_is_cut_at_any_width(count: int) -> None:
+    numbers = [f"{10.0**-k / 7:.5e}" for k in range(count)]
+    for texts in (0, 1, 2):
+        columns = [
+            *(Column(f"text {k}") for k in range(texts)),
+            *(Column(f"n{k}", is_number=True) for k in range(count)),
+        ]
+        table = TextTable(tuple(columns), [(*["word"] * texts, *numbers)])
+        for width in range(30, 14 * (count + texts)):
+            lines = in_terminal(table, width).splitlines()
+            assert {*numbers} <= {*" ".join(lines).split()}
+            assert all(display_width(line) <= width for line in lines)
 
 
 def test_a_dispensable_column_goes_first_and_then_rows_are_stacked() -> None:

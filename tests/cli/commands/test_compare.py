@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from autodiff_cli.render.formatting import number_formats
 from tests.support import expect_refusal, run_cli
 
 DECAY = "docs/data/decay.csv"
@@ -84,3 +86,52 @@ def test_warnings_and_pairs_without_a_test_are_told(tmp_path: Path) -> None:
     warnings = other.partition("\nwarnings\n")[2]
     assert "the data determine only a combination of `q`, `r`" in warnings
     assert "no test for other pairs: it is not known whether one is a special case of the other" in other
+
+
+BRIEF = number_formats(None)[1]
+UNKNOWN = "it is not known whether one is a special case of the other"
+
+
+def cell(number: float | str | None, form: Callable[[float], str] = BRIEF) -> str:
+    return "-" if number in (None, "nan") else form(float(number))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("models", "options"),
+    [
+        (["y ~ a + b*x", "y ~ c", "y ~ p + q*x + r*x", "y ~ c*x^d", "y ~ a*log(x - 9) + b"], []),
+        (["y ~ c*x^d", "y ~ a*exp(b*x)"], ["--folds", "3"]),
+        (["y ~ a + b*x", "y ~ a"], ["--folds", "0"]),
+    ],
+)
+def test_the_report_says_what_the_document_says(models: list[str], options: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("x,y\n1,2.5\n2,3.9\n3,6.2\n4,8\n5,9.9\n6,12.3\n", encoding="utf-8")
+    words = ["compare", str(path), *models, *options]
+    report, document = str(run_cli(words)), run_cli([*words, "--json"]).json
+    found, places = document["models"], {one["model"]: k for k, one in enumerate(document["models"], 1)}
+    lines = report.splitlines()
+    titles = next(k for k, line in enumerate(lines) if line.split()[:2] == ["k", "loss"])
+    assert lines[2 : 2 + len(found)] == [f"  {place}  {model}" for model, place in places.items()]
+    for one, line in zip(found, lines[titles + 1 :], strict=False):
+        figures = [cell(one["loss"]), cell(one["aicc"])]
+        figures += [cell(one["delta_aicc"], "{:.2f}".format), cell(one["weight"], "{:.3f}".format), cell(one["bic"])]
+        figures += [cell(one["cv_error"])] * (document["folds"] > 0)
+        assert line.split() == [str(places[one["model"]]), str(one["k"]), *figures]
+    assert (f"1/{document['folds']} of the rows" in report) == (document["folds"] > 0)
+    wanted, unknown = [], 0
+    for test in document["tests"]:
+        pair = f"  {places[test['smaller']]} within {places[test['larger']]}: "
+        if test["test"]:
+            dof = ", ".join(map(str, test["dof"]))
+            wanted.append(f"{pair}{test['test']}({dof}) = {cell(test['statistic'])}, p = {test['p']:.3g}")
+        elif test["reason"] == UNKNOWN:
+            unknown += 1
+        else:
+            wanted.append(f"{pair}not tested: {test['reason']}")
+    wanted += [f"  no test for {'other' if wanted else 'these'} pairs: {UNKNOWN}"] * (unknown > 0)
+    assert [line for line in lines if " within " in line or "no test for" in line] == wanted
+    warnings = [f"{places[one['model']]}  {text}" for one in found for text in one["warnings"]]
+    shown = report.partition("\nwarnings\n")[2]
+    assert all(text in shown for text in warnings)
+    assert len(shown.splitlines()) == len(warnings)

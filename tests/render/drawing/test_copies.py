@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+from collections.abc import Sequence
+
 import pytest
 
 from autodiff_cli.render import layout
 from autodiff_cli.render.layout import (
+    EdgeSpec,
+    FrameSpec,
+    GraphSpec,
     GraphTooLargeError,
     LayoutWithCopies,
+    NodeSpec,
     Point,
     Size,
     layered_layout,
@@ -95,6 +103,42 @@ def test_duplicates_are_in_the_frame_of_their_user(monkeypatch: pytest.MonkeyPat
         for i in (target, *starts) if target in members else ():
             assert abs(found.centres[i].x - frame.centre.x) <= (frame.size.width - NODE.width) / 2 + 1
             assert abs(found.centres[i].y - frame.centre.y) <= (frame.size.height - NODE.height) / 2 + 1
+
+
+def test_only_the_longest_edges_leave_from_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "layered_layout", lambda spec: spec)
+    chance = random.Random(5)
+    for most in range(40):
+        monkeypatch.setattr(layout, "_MAX_WAYPOINTS", most)
+        count = chance.randint(2, 12)
+        edges = [edge for edge in itertools.combinations(range(count), 2) if chance.random() < 0.4]
+        sizes = [Size(chance.randint(1, 9), chance.randint(1, 9)) for _ in range(count)]
+        frames = [chance.choice([None, 0]) for _ in range(count)]
+        labels = [chance.choice([None, LABEL]) for _ in edges]
+        spec = GraphSpec(
+            [*map(NodeSpec, sizes, frames)],
+            [EdgeSpec(*edge, label) for edge, label in zip(edges, labels, strict=True)],
+            [FrameSpec(None, 30)],
+        )
+        found, there = layout_with_copies(spec)
+
+        def steps_below(node: int, edges: Sequence[tuple[int, int]] = edges) -> int:
+            """The length of the longest path to the last layer."""
+            return max((1 + steps_below(target) for source, target in edges if source == node), default=0)
+
+        assert isinstance(found, GraphSpec)
+        assert [(there[edge.source], edge.target, edge.label) for edge in found.edges] == [*spec.edges]
+        copied = {edge.source: edge.target for edge in found.edges if edge.source >= count}
+        assert [*found.nodes] == [*spec.nodes] + [
+            NodeSpec(sizes[there[copy]], frames[target]) for copy, target in sorted(copied.items())
+        ]
+        assert len({(there[copy], target) for copy, target in copied.items()}) == len(found.nodes) - count
+        passed = [steps_below(source) - steps_below(target) - 1 for source, target in edges]
+        is_copied = [edge.source >= count for edge in found.edges]
+        kept, drawn_again = (sorted(n for n, copy in zip(passed, is_copied, strict=True) if copy == x) for x in (0, 1))
+        assert kept + drawn_again == sorted(passed)
+        assert sum(kept) <= most
+        assert not drawn_again or sum(kept) + drawn_again[0] > most
 
 
 def test_too_many_nodes_are_refused_but_duplicates_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
+import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autodiff_cli.render import layout
 from autodiff_cli.render.layout import (
     MAX_NODES,
     TITLE_HEIGHT,
@@ -47,7 +50,7 @@ def test_nodes_keep_apart_and_edges_go_right(graph: tuple[int, list[tuple[int, i
 
 @settings(deadline=None)
 @given(EDGES)
-def test_everything_is_inside_the_drawing(graph: tuple[int, list[tuple[int, int]]]) -> None:
+def test_everything_is_inside_the_drawing_which_has_no_margin(graph: tuple[int, list[tuple[int, int]]]) -> None:
     count, edges = graph
     found = laid_out(count, edges)
     places = [Rectangle(centre, SIZE) for centre in found.centres]
@@ -55,6 +58,9 @@ def test_everything_is_inside_the_drawing(graph: tuple[int, list[tuple[int, int]
     places += [Rectangle(point, Size(0, 0)) for route in found.routes for point in route.points]
     whole = Rectangle(Point(found.size.width / 2, found.size.height / 2), found.size)
     assert all(holds(whole, place) for place in places)
+    for k in (0, 1):
+        assert min(place.centre[k] - place.size[k] / 2 for place in places) == pytest.approx(0, abs=1e-6)
+        assert max(place.centre[k] + place.size[k] / 2 for place in places) == pytest.approx(found.size[k])
     assert all(len(route.points) >= 2 for route in found.routes)
 
 
@@ -168,3 +174,67 @@ def test_labels_keep_off_nodes_and_each_other() -> None:
     places += [Rectangle(route.label, label) for route in found.routes if route.label is not None]
     assert len(places) == 8 + len(edges)
     assert not any(meet(place, other) for place, other in itertools.combinations(places, 2))
+
+
+def test_a_label_covers_something_only_if_every_position_on_its_line_does() -> None:
+    chance = random.Random(3)
+
+    def point() -> Point:
+        return Point(chance.uniform(-300, 500), chance.uniform(-300, 500))
+
+    covering = 0
+    for _ in range(100):
+        taken = [Rectangle(point(), Size(chance.uniform(5, 250), chance.uniform(5, 250))) for _ in range(8)]
+        placer = layout._LabelPlacer(taken)
+        for _ in range(6):
+            start, size = point(), Size(chance.uniform(5, 150), chance.uniform(5, 60))
+            end = Point(start.x + chance.choice([-1, 1]) * chance.uniform(20, 400), point().y)
+            corners = (start, Point(end.x, start.y), end)
+            lines = sorted(itertools.pairwise(corners), key=lambda line: math.dist(*line), reverse=True)
+            shift = chance.choice([0.9, -0.9, 1.1, -1.1, 60])
+            anchor = Point(start.x + chance.uniform(0.2, 0.8) * (end.x - start.x), start.y + shift)
+            allowed = [anchor] if abs(shift) < 1 else []
+            allowed += [
+                Point(a.x + share * (b.x - a.x), a.y + share * (b.y - a.y))
+                for share in layout._LABEL_POSITIONS
+                for a, b in lines
+            ]
+            free = [at for at in allowed if not any(overlap(Rectangle(at, size), other) for other in taken)]
+            found = placer.place(size, anchor, corners)
+            assert found == (free or allowed)[0]
+            taken.append(Rectangle(found, size))
+            covering += not free
+    assert covering > 20
+
+
+def overlap(place: Rectangle, other: Rectangle) -> bool:
+    """Whether two rectangles have a part in common, by their edges."""
+    (left, top), (right, bottom) = (
+        [f(place.centre[k] + sign * place.size[k] / 2, other.centre[k] + sign * other.size[k] / 2) for k in (0, 1)]
+        for f, sign in ((max, -1), (min, 1))
+    )
+    return bool(left < right and top < bottom)
+
+
+def test_excess_width_counts_twice() -> None:
+    width, height = layout.PAGE
+    for share in (0.1, 0.5, 1.0):
+        assert (
+            layout.page_overflow(Size(share * width, height)) == 1 == layout.page_overflow(Size(width, share * height))
+        )
+    for times in (1.5, 2.0, 4.0):
+        assert layout.page_overflow(Size(times * width, height)) == layout.page_overflow(Size(width, times**2 * height))
+        assert layout.page_overflow(Size(width, times * height)) == times
+
+
+def test_of_all_directions_the_one_that_fits_a_page_best_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance, ways = random.Random(2), layout._DIRECTIONS
+    for count in (12, 20, 30):
+        edges = [(chance.randrange(max(0, i - 6), i), i) for i in range(1, count) for _ in range(chance.randint(1, 2))]
+        spec = graph_spec(count, Size(chance.randint(200, 400), chance.randint(50, 200)), edges, None)
+        chosen, alone = layered_layout(spec), []
+        for way in ways:
+            monkeypatch.setattr(layout, "_DIRECTIONS", (way,))
+            alone.append(layered_layout(spec))
+        monkeypatch.setattr(layout, "_DIRECTIONS", ways)
+        assert chosen == min(alone, key=lambda each: layout.page_overflow(each.size))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
+import random
 import re
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +14,17 @@ from hypothesis import strategies as st
 import autodiff_cli as ad
 from autodiff_cli.render.drawing import build_drawing, to_svg
 from autodiff_cli.render.formatting import number_formats
-from autodiff_cli.render.layout import PAGE, TITLE_HEIGHT, Point, Rectangle, Size, layout_in_parts
+from autodiff_cli.render.layout import (
+    PAGE,
+    TITLE_HEIGHT,
+    FrameSpec,
+    GraphSpec,
+    NodeSpec,
+    Point,
+    Rectangle,
+    Size,
+    layout_in_parts,
+)
 from tests.each import examples
 from tests.render.drawing.specs import Framed, graph_spec
 
@@ -69,6 +82,10 @@ def test_parts_have_everything(data: st.DataObject) -> None:
     assert found is not None
     layout, there = found
     assert there[:count] == [*range(count)]
+    part = {i: min(k, 1) for k, frame in enumerate(frames) for i in frame.nodes}
+    for i in range(count):  # once where it is computed, and in each part with a user; a variable has the first user's
+        users = [part.get(target) for source, target in edges if source == i]
+        assert there.count(i) == len({part.get(i) if i in targets or not users else users[0], *users})
     places = [Rectangle(centre, size) for centre in layout.centres]
     assert all(_apart(a, b) for a, b in itertools.combinations(places, 2))
     whole = Rectangle(Point(layout.size.width / 2, layout.size.height / 2), layout.size)
@@ -97,6 +114,61 @@ def test_parts_of_one_size_stand_in_the_rows_that_fit_a_page_best(count: int, le
         rows = -(-count // columns)
         size = Size(columns * (part.width + gap) - gap, rows * (part.height + gap) - gap)
         assert share_of_page(found.layout.size) <= share_of_page(size) + 0.01
+
+
+def in_rows(sizes: Sequence[Size], breaks: Sequence[bool], gap: float) -> tuple[Size, list[Point], float]:
+    """Return the size and the centres for one choice of rows, and the width at which a part more would fit a row."""
+    rows = [[0]]
+    for k, is_new in enumerate(breaks, 1):
+        rows = [*rows, [k]] if is_new else [*rows[:-1], [*rows[-1], k]]
+    widths = [sum(sizes[k].width + gap for k in row) - gap for row in rows]
+    heights = [max(sizes[k].height for k in row) for row in rows]
+    centres = [
+        Point(
+            sum(sizes[i].width + gap for i in row if i < k) + sizes[k].width / 2,
+            sum(heights[:at]) + at * gap + sizes[k].height / 2,
+        )
+        for at, row in enumerate(rows)
+        for k in row
+    ]
+    longer = [width + gap + sizes[row[0]].width for width, row in zip(widths, rows[1:], strict=False)]
+    size = Size(max(widths), sum(heights) + (len(rows) - 1) * gap)
+    return size, centres, min(longer, default=math.inf)
+
+
+def test_parts_stand_in_rows_like_words() -> None:
+    """Of the rows as wide as the widest 1, 2, ... neighbours, those that fit a page best."""
+    chance = random.Random(4)
+    for count in [1, 2, 3, 4, 5, 6, 7] * 3:
+        drawn = [[chance.randrange(10, 900) for _ in range(3)] for _ in range(count)]
+        found = layout_in_parts(
+            GraphSpec(
+                [NodeSpec(Size(width, height), k) for k, (width, height, _) in enumerate(drawn)],
+                [],
+                [FrameSpec(None, title) for *_, title in drawn],
+            )
+        )
+        assert found is not None
+        layout, pad = found.layout, TITLE_HEIGHT
+        sizes = [Size(max(width, title) + 2 * pad, height + 3 * pad) for width, height, title in drawn]
+        assert [frame.size for frame in layout.frames] == sizes
+        for frame, centre, (width, height, _) in zip(layout.frames, layout.centres, drawn, strict=True):
+            assert centre.x - width / 2 == frame.centre.x - frame.size.width / 2 + pad
+            assert centre.y + height / 2 == frame.centre.y + frame.size.height / 2 - pad
+        ways = [in_rows(sizes, breaks, 2 * pad) for breaks in itertools.product([False, True], repeat=count - 1)]
+        assert (layout.size, [frame.centre for frame in layout.frames]) in [way[:2] for way in ways]
+        neighbours = [
+            [size.width + 2 * pad for size in sizes[i:j]] for i in range(count) for j in range(i + 1, count + 1)
+        ]
+        limits = [max(sum(each) for each in neighbours if len(each) == n) for n in range(1, count + 1)]
+        totals = [*(way[0] for way in ways), layout.size]
+        shares = [max(size.width / PAGE.width, size.height / PAGE.height) for size in totals]
+        fitting = [
+            share
+            for share, (size, _, longer) in zip(shares, ways, strict=False)
+            if any(size.width <= limit < longer for limit in limits)
+        ]
+        assert shares[-1] == min(fitting)
 
 
 def test_a_call_within_a_call_keeps_its_frame() -> None:

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import autodiff_cli as ad
-from autodiff_cli.render.fit_tables import estimates_text, groups_report
-from autodiff_cli.render.report import TerminalPaper
+from autodiff_cli.render.fit_tables import _model_document, comparison_report, estimates_text, groups_csv, groups_report
+from autodiff_cli.render.report import Paper, TerminalPaper
+from autodiff_cli.training.fitting.comparison import ComparedModel
+from autodiff_cli.training.fitting.posterior import LeaveOneOut
 from tests.each import each
 from tests.support import run_cli
 
@@ -128,5 +131,85 @@ def test_the_table_and_the_csv_of_groups_say_how_each_ended_and_fitted(tmp_path:
         assert lines[name][-1] == ("-" if r_squared is None else f"{r_squared:.6g}")
         assert (lines[name][1] == "-") == (group["loss"] == "nan")
         assert row["converged"] == str(group["converged"]).lower()
+        assert "nan" not in row.values()
     assert [group["loss"] == "nan" for group in groups] == [False, True, False]
     assert lines["converged:"] == ["2", "of", "3"]
+
+
+def test_a_terminal_that_is_too_narrow_leaves_out_weights_and_errors_first() -> None:
+    x = np.arange(6.0)
+    data = {"x": np.tile(x, 2), "y": np.tile(x + np.cos(x), 2), "g": np.repeat(["u", "v"], 6)}
+    compared = comparison_report(ad.compare(["y ~ a + b*x", "y ~ c"], data, folds=0))
+    grouped = groups_report(ad.fit_by("y ~ a + b*x", data, by="g"))
+    for report, last, optional in ((compared, "BIC", ["weight"]), (grouped, "R²", ["±", "95 % interval"])):
+        titles: list[list[str]] = []
+        while len(titles) < 2 or titles[-1] == titles[0]:
+            stream = io.StringIO()
+            report.write(TerminalPaper(stream, 110 - len(titles), colour=False))
+            lines = stream.getvalue().splitlines()
+            at = next(k for k, line in enumerate(lines) if line.split()[-1:] == [last])
+            found, cells = ([*re.finditer(r"\S+(?: \S+)*", lines[k])] for k in (at, at + 2))
+            numbers = [title.end() for title in found if title[0] not in ("g", *optional)]
+            assert {*numbers} <= {cell.end() for cell in cells}
+            titles.append([title[0] for title in found])
+        assert {*optional} < {*titles[0]}
+        assert titles[-1] == [title for title in titles[0] if title not in optional]
+
+
+@pytest.mark.parametrize("good", [1, 2])
+def test_a_group_without_a_fit_has_its_reason_and_no_numbers(good: int) -> None:
+    names = ["none", "one", "two"][: good + 1]
+    x, y = np.arange(4.0), np.array([1.0, 3, 2, 5])
+    data = {"x": np.tile(x, good + 1), "y": np.tile(y, good + 1), "g": np.repeat(names, 4), "w": np.ones(4 * good + 4)}
+    data["w"][:4], data["x"][-1] = 0, np.nan
+    found = ad.fit_by("y ~ a*x", data, by="g", weights="w", drop_missing=True)
+    reason = "weights: all weights are 0"
+    assert [group.error for group in found] == [reason] + [""] * good
+    shown, table = io.StringIO(), io.StringIO()
+    groups_report(found).write(Paper(shown))
+    groups_csv(found).write(Paper(table))
+    text = shown.getvalue()
+    assert text.startswith(f"y ~ a*x, by `g`: {good + 1} groups, {4 * good + 3} rows\n")
+    assert "  rows left out because of missing cells: 1\n" in text
+    assert f"  none: {reason}\n" in text
+    cells = {line.split()[0]: line.split()[1:] for line in text.splitlines()[2:] if line}
+    assert cells["g"][-1] == "R²"
+    assert {*cells["none"]} == {"-"}
+    rows = {row["g"]: row for row in csv.DictReader(io.StringIO(table.getvalue()))}
+    assert [*rows] == names
+    assert {name: cell for name, cell in rows["none"].items() if cell} == {
+        "g": "none",
+        "converged": "false",
+        "warnings": reason,
+    }
+    for group in found.groups[1:]:
+        row, fit = rows[str(group.by)], group.fit
+        assert fit is not None
+        numbers = (fit.parameters["a"], fit.loss, fit.rss, fit.r_squared)
+        assert tuple(float(row[name]) for name in ("a", "loss", "rss", "r_squared")) == numbers
+        for suffix, mark in (("csv", ","), ("tex", "&")):
+            lines = estimates_text(fit, f"fit.{suffix}", None).splitlines()
+            titles, numbers_of_a = ([x.strip(" \\") for x in line.split(mark)] for line in lines if mark in line)
+            assert (titles[0], numbers_of_a[0]) == ("name", "a")
+            assert float(numbers_of_a[1]) == pytest.approx(fit.parameters["a"], rel=1e-2)
+
+
+@each("sigma, title", [(None, "t"), (1.0, "z")])
+def test_a_table_of_estimates_names_the_statistic(sigma: float | None, title: str) -> None:
+    """Errors that are known in absolute units leave nothing to estimate, so that the statistic is normal."""
+    data = {"x": np.arange(5.0), "y": np.array([1.0, 3, 2, 5, 4])}
+    fit = ad.fit("y ~ a*x + b", data, sigma=sigma, absolute_sigma=sigma is not None)
+    rows = [*csv.DictReader(io.StringIO(estimates_text(fit, "fit.csv", None)))]
+    assert [*rows[0]] == ["name", "value", "stderr", title, "p", "low", "high"]
+    distribution = stats.norm() if title == "z" else stats.t(fit.dof)
+    for row in rows:
+        statistic = float(row["value"]) / float(row["stderr"])
+        assert float(row[title]) == pytest.approx(statistic)
+        assert float(row["p"]) == pytest.approx(2 * distribution.sf(abs(statistic)), rel=1e-6)
+
+
+@each("largest, is_doubtful", [(0.69, False), (0.71, True)])
+def test_a_leave_one_out_estimate_that_depends_on_single_rows_is_doubtful(largest: float, is_doubtful: bool) -> None:
+    fit = ad.fit("y ~ a*x", {"x": [1.0, 2, 3, 4], "y": [1.0, 3, 2, 5]})
+    found = _model_document(ComparedModel(fit, 2, None, None, None, LeaveOneOut(-3.0, 1.0, 2.0, largest)))["warnings"]
+    assert any("Pareto k is above 0.7" in text for text in found) is is_doubtful

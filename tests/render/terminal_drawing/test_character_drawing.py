@@ -248,3 +248,138 @@ def test_boxes_of_a_layer_are_as_near_to_their_ideal_rows_as_they_can_be() -> No
         exact = isotonic_regression([x - y for x, y in zip(ideal, above, strict=True)], weights=weights).x
         for item, row, offset in zip(layer, exact, above, strict=True):
             assert abs(item.row - (row + offset)) <= 0.5 + 1e-9
+
+
+def random_graph(chance: random.Random, most: int = 12) -> tuple[list[Extent], list[list[int]]]:
+    """Sizes and inputs of boxes."""
+    inputs = [
+        [chance.randrange(i) for _ in range(chance.randint(0, min(i, 3)))] for i in range(chance.randint(1, most))
+    ]
+    return [Extent(chance.randint(1, 9), max(1, len(of) + chance.randint(0, 4))) for of in inputs], inputs
+
+
+def test_layers_are_as_late_and_as_near_as_they_can_be() -> None:
+    chance = random.Random(2)
+    for _ in range(60):
+        extents, inputs = random_graph(chance)
+        found = BoxLayout(extents, inputs)
+
+        def steps_below(i: int, inputs: list[list[int]] = inputs) -> int:
+            """The length of the longest path to the last layer."""
+            return max((1 + steps_below(k) for k in range(i, len(inputs)) if i in inputs[k]), default=0)
+
+        columns = sorted({corner.column for corner in found.origins})
+        assert [corner.column for corner in found.origins] == [columns[-1 - steps_below(i)] for i in range(len(inputs))]
+        ends = [
+            column
+            + max(extent.width for corner, extent in zip(found.origins, extents, strict=True) if corner[0] == column)
+            for column in columns
+        ]
+        turns = {piece.points[1].column for piece in found.segments if len(piece.points) == 4}
+        for end, after in itertools.pairwise([*itertools.chain(*zip(columns, ends, strict=True))][1:]):
+            if end in ends:  # a blank, the lines that turn with a blank after each, and two columns for the arrow
+                tracks = sorted(turn for turn in turns if end <= turn < after)
+                assert tracks == [*range(end + 1, after - 2, 2)]
+        for piece in found.segments:  # the pieces of a line adjoin
+            if piece.previous is not None:
+                before = found.segments[piece.previous].points[-1]
+                assert piece.points[0] == Cell(before.column + 1, before.row)
+        rows = [row for piece in found.segments for _, row in piece.points]
+        rows += [
+            row
+            for corner, extent in zip(found.origins, extents, strict=True)
+            for row in range(corner.row, corner.row + extent.height)
+        ]
+        assert (min(rows), max(rows) + 1, ends[-1]) == (0, found.extent.height, found.extent.width)
+        for i, sources in enumerate(inputs):
+            entries = [found.segments[end].points[-1].row - found.origins[i].row for end in found.last_segments[i]]
+            above, below = (entries or [0])[0], extents[i].height - 1 - (entries or [extents[i].height - 1])[-1]
+            assert entries == [*range(above, above + len(sources))]
+            assert not entries or 0 <= below - above <= 1
+
+
+def test_lines_of_a_channel_turn_as_soon_as_they_can() -> None:
+    chance = random.Random(5)
+    for _ in range(150):
+        rows, count = [*range(9)], chance.randint(1, 5)
+        entries, exits = chance.sample(rows, count), chance.sample(rows, len(rows))
+        leaving = (
+            [exits[2 * k : 2 * k + chance.randint(1, 2)] for k in range(count)]
+            if count < 5
+            else [[x] for x in exits[:5]]
+        )
+        lines = [ChannelLine(entry, tuple(each)) for entry, each in zip(entries, leaving, strict=True)]
+        bent = [line for line in lines if {*line.exit_rows} != {line.entry_row}]
+        pairs = [(a, b) for a, b in itertools.permutations(bent, 2) if a.entry_row in b.exit_rows]  # a turns first
+        tracks = assign_tracks(lines)
+        orders = ({line: k for k, line in enumerate(order)} for order in itertools.permutations(bent))
+        assert (tracks is not None) == any(all(order[a] < order[b] for a, b in pairs) for order in orders)
+        if tracks is None:
+            continue
+        assert {*tracks} == {*bent}
+        assert all(tracks[a] < tracks[b] for a, b in pairs)
+        spans = {
+            line: range(min(line.entry_row, *line.exit_rows), max(line.entry_row, *line.exit_rows) + 1) for line in bent
+        }
+        meeting = [(a, b) for a, b in itertools.permutations(bent, 2) if {*spans[a]} & {*spans[b]}]
+        assert all(tracks[a] != tracks[b] for a, b in meeting)
+        for line, track in tracks.items():
+            earliest = max((tracks[a] + 1 for a, b in pairs if b == line), default=0)
+            taken = {tracks[a] for a, b in meeting if b == line}
+            assert {*range(earliest, track)} <= taken
+
+
+def crossings(found: BoxLayout) -> int:
+    """The number of pairs of lines between two layers that end in another order than they begin."""
+    ends = [(piece.points[0], piece.points[-1]) for piece in found.segments]
+    return sum(
+        start.column == other_start.column and start.row < other_start.row and end.row > other_end.row
+        for (start, end), (other_start, other_end) in itertools.permutations(ends, 2)
+    )
+
+
+def test_a_tree_has_no_crossings_and_other_graphs_have_fewer_than_in_the_order_of_their_boxes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    chance, counts = random.Random(3), []
+    for _ in range(40):
+        inputs: list[list[int]] = [[] for _ in range(chance.randint(2, 14))]
+        unused = [0]
+        for i in range(1, len(inputs)):
+            chance.shuffle(unused)
+            inputs[i] = [unused.pop() for _ in range(chance.randint(0, min(3, len(unused))))]
+            unused.append(i)
+        found = BoxLayout([Extent(3, 3 + len(of)) for of in inputs], inputs)
+        assert crossings(found) == 0
+    graphs = [[*([[]] * 4), *(chance.sample(range(4), chance.randint(1, 2)) for _ in range(4))] for _ in range(20)]
+    for sweeps in (character_layout._SWEEP_COUNT, 0):
+        monkeypatch.setattr(character_layout, "_SWEEP_COUNT", sweeps)
+        counts.append([crossings(BoxLayout([Extent(3, 4)] * 8, inputs)) for inputs in graphs])
+    assert all(count <= unsorted for count, unsorted in zip(*counts, strict=True))
+    assert sum(counts[0]) < 0.4 * sum(counts[1])
+
+
+def test_where_lines_change_places_the_next_layers_move_as_little_as_they_can() -> None:
+    chance, moves = random.Random(1), set[int]()
+    for _ in range(60):
+        rows = [sorted(chance.sample(range(5), 4)) for _ in range(3)]
+        layers = [[character_layout._Item(3, 1, row=row) for row in each] for each in rows]
+        wirings = [chance.sample(range(4), 4) for _ in range(2)]
+        for layer, after, wiring in zip(layers, layers[1:], wirings, strict=False):
+            for item, k in zip(layer, wiring, strict=True):
+                character_layout._link(item, after[k], 0)
+        character_layout._route_lines(layers)
+        assert [item.row - layers[0][0].row for item in layers[0]] == [row - rows[0][0] for row in rows[0]]
+        for before, after, wiring in zip(layers, layers[1:], wirings, strict=False):
+            known, old = rows[layers.index(before)], rows[layers.index(after)]
+            moved = {(b.row - y) - (a.row - x) for a, x, b, y in zip(before, known, after, old, strict=True)}
+            (move,) = moved
+            possible = {
+                by
+                for by in range(-abs(move), abs(move) + 1)
+                if assign_tracks([ChannelLine(x, (old[k] + by,)) for x, k in zip(known, wiring, strict=True)])
+                is not None
+            }
+            assert move in possible <= {move, -move}
+            moves.add(move)
+    assert min(moves) < 0 < max(moves)
