@@ -89,3 +89,10 @@ def test_a_phrase_is_data() -> None:
         ["sides", 40, [["value", 0, 0]]],
         ["cases", "use", 1, [], ["b"]],
     ]
+
+
+def test_sides_of_an_equation_that_are_too_long_are_left_out_except_for_the_last() -> None:
+    for length in range(1, 9):
+        for most in range(9):
+            said = fill((Sides((("a" * length,), ("b" * 6,)), most),), Known())
+            assert said == ("a" * length + " = " if not most or length <= most else "") + "b" * 6

@@ -373,6 +373,14 @@ def test_structural_zeros_are_not_products_with_infinity() -> None:
     assert "3*x: 1 × inf = inf" in lines
 
 
+def test_the_derivatives_of_a_backward_pass_are_counted() -> None:
+    for count in (1, 2, 3):
+        names = "xyz"[:count]
+        found = trace(parse("*".join(names)), dict.fromkeys(names, 2.0))
+        first = StepSentences(found, repr).fill(closing_phrases(found)[0])
+        assert f"gave {f'all {count} derivatives at once' if count > 1 else 'the derivative of the output'}." in first
+
+
 def test_uses_are_counted_to_the_last() -> None:
     lines = backward("where(x > 0, x^2, 3*x)*x", x=2)
     assert [line for line in lines if "use" in line] == [

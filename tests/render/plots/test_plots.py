@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import itertools
 import json
@@ -20,6 +21,7 @@ from matplotlib.figure import Figure
 
 from autodiff_cli import fit_by
 from autodiff_cli.array_types import Array
+from autodiff_cli.data.dialect import NO_DATE
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.options import OptionError
 from autodiff_cli.render import plots
@@ -339,6 +341,7 @@ def test_the_figure_of_a_posterior_grows_with_its_numbers() -> None:
         shown, (width, height) = min(count, 6), figure.get_size_inches()
         places = [axes.get_window_extent().extents / figure.dpi for axes in figure.axes if axes.get_visible()]
         assert len(places) == shown + shown * (shown + 1) // 2
+        assert width >= 1.5 * shown
         for left, bottom, right, top in places:
             assert -0.01 <= left < right <= width + 0.01
             assert -0.01 <= bottom < top <= height + 0.01
@@ -403,7 +406,9 @@ def test_doses_stand_by_their_ratios() -> None:
     assert residuals.is_x_logarithmic
     assert data.points is not None
     np.testing.assert_allclose(10 ** data.points[0], dose)
-    assert axes_of(fit)[0].get_xscale() == "log"
+    above, below = axes_of(fit)
+    assert above.get_xscale() == "log"
+    assert "0" not in [text.get_text() for text in below.get_xticklabels()]  # no dose is 0
     assert any("1.85e-05" in line or "e-07" in line for line in in_characters(fit))
     assert not fit_panels(drawn("y ~ a*exp(-b*x)", decay()))[0].is_x_logarithmic
 
@@ -475,3 +480,26 @@ def test_figures_have_no_frames() -> None:
         legends += [legend for legend in (axes.get_legend(),) if legend is not None]
     assert legends
     assert not any(legend.get_frame_on() for legend in legends)
+
+
+@each("span, has_dates", [(9.0, False), (11.0, True)])
+@each("start", [-1000.0, 0.0, 1000.0])
+def test_an_axis_has_dates_if_it_spans_ten_seconds_wherever_it_begins(
+    span: float, has_dates: bool, start: float
+) -> None:
+    t = start + np.linspace(0, span, 12)
+    found = drawn("y ~ a + b*t", {"t": t, "y": np.cos(t)})
+    panel, *_ = fit_panels(dataclasses.replace(found, origins={"t": datetime(2024, 1, 1)}))
+    assert panel.x_name == ("t, from 2024-01-01 on" if has_dates else "t")
+    panel, *_ = fit_panels(dataclasses.replace(found, origins={"t": NO_DATE}))
+    assert panel.x_name == "t"
+
+
+def test_draws_are_shown_of_a_single_fit_that_has_some() -> None:
+    plain = drawn("y ~ a*x", decay(9))
+    sampled = dataclasses.replace(plain, draws={"a": np.sin(np.arange(40.0).reshape(2, 20))})
+    posterior = FigureOptions(panels="posterior")
+    assert draw_figure({"": sampled}, posterior).subfigs
+    for fits in ({"": plain}, {"u": sampled, "v": sampled}):
+        with pytest.raises(OptionError, match="needs a single fit with draws"):
+            draw_figure(fits, posterior)
