@@ -153,7 +153,7 @@ def fortran_source(program: ExportProgram) -> str:
     words = layout.library.used_words.union(*map(identifiers, contained))
     intrinsics = sorted(word for word in words if word.startswith("ieee_"))
     lines = [
-        *(f"use, intrinsic :: ieee_arithmetic, only: {word}" for word in intrinsics),
+        *[f"use, intrinsic :: ieee_arithmetic, only: {', '.join(intrinsics)}"] * bool(intrinsics),
         "use, intrinsic :: iso_c_binding, only: dp => c_double",
         "implicit none",
         *_fortran_arguments(program),
