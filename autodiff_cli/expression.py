@@ -13,7 +13,6 @@ y + cos(x)
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -142,7 +141,7 @@ class Expression(Formula):
         >>> parse("x^2/y")._repr_latex_()
         '$\\displaystyle \\frac{x^{2}}{y}$'
         """
-        from autodiff_cli.export.latex import latex_symbols
+        from autodiff_cli.export.latex import fresh_symbols, latex_symbols
         from autodiff_cli.graph.codegen import Fragment
         from autodiff_cli.graph.tape import topological_order
         from autodiff_cli.render.solution import latex_formula
@@ -150,7 +149,7 @@ class Expression(Formula):
 
         symbols = latex_symbols(self.leaves, topological_order([self.output]))
         leaves = {leaf: Fragment(symbols[name]) for name, leaf in self.leaves.items()}
-        fresh = (symbol for k in itertools.count(1) if (symbol := f"t_{{{k}}}") not in symbols.values())
+        fresh = fresh_symbols(symbols.values())
         writer = LatexWriter(self.shapes, self.arrays)
         text, parts = latex_formula(self.output, leaves, lambda _: next(fresh), writer=writer)
         definitions = "".join(rf",\quad {name} = {part}" for name, part in parts)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.terminal_theme import SVG_EXPORT_THEME
 from rich.text import Text
 
 ROOT = Path(__file__).parents[1]
@@ -61,11 +60,11 @@ def commands_of(text: str) -> list[str]:
     return [command for block in blocks for command in re.findall(r"^\$ autodiff (.*)$", block, re.M)]
 
 
-def run_examples(page: Path, folder: Path) -> dict[str, str]:
+def run_examples(text: str, folder: Path) -> dict[str, str]:
     """Run the commands of a page, in a folder from which the data can be reached, and return what each prints."""
     folder.mkdir(parents=True, exist_ok=True)
     printed = {}
-    for command in commands_of(page.read_text(encoding="utf-8")):
+    for command in commands_of(text):
         with contextlib.chdir(folder):
             line = re.sub(r"\b(docs|tests)/", rf"{ROOT}/\1/", command)
             printed[command] = run_cli(line, terminal=WIDTH, colour=True).replace(f"{ROOT}/", "")
@@ -90,7 +89,7 @@ def draw_terminal(text: str, path: Path) -> None:
     """Write a picture of a terminal that shows a text with ANSI colours."""
     console = Console(record=True, width=WIDTH, file=io.StringIO())
     console.print(Text.from_ansi(text.rstrip()))
-    picture = console.export_svg(title="autodiff", theme=SVG_EXPORT_THEME)
+    picture = console.export_svg(title="autodiff")
     # The fonts of the reader's system, not those of a server.
     path.write_text(re.sub(r"@font-face \{.*?\}", "", picture, flags=re.S).replace("Fira Code", "monospace"), "utf-8")
 
@@ -98,12 +97,12 @@ def draw_terminal(text: str, path: Path) -> None:
 def generate(app: Any) -> None:  # noqa: ARG001 - Sphinx's signature
     """Write what is generated, before the pages are read."""
     (GENERATED / "commands.md").write_text(commands_page(), encoding="utf-8")
-    printed = {
-        name: run_examples(ROOT / "docs" / f"{name}.md", GENERATED / "files" / name) for name in ("cookbook", "gallery")
-    }["cookbook"]
-    for picture, recipe in recipes_without_picture((ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8")).items():
-        lines = [f"$ autodiff {command}\n{printed[command]}" for command in commands_of(recipe)]
-        draw_terminal("\n".join(lines), GENERATED / "files" / "cookbook" / picture)
+    for name in ("gallery", "cookbook"):
+        text, folder = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8"), GENERATED / "files" / name
+        printed = run_examples(text, folder)
+        for picture, recipe in recipes_without_picture(text).items() if name == "cookbook" else ():
+            lines = [f"$ autodiff {command}\n{printed[command]}" for command in commands_of(recipe)]
+            draw_terminal("\n".join(lines), folder / picture)
 
 
 def setup(app: Any) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import count
 
 from autodiff_cli.algebra.readable import readable, symbol_order
 from autodiff_cli.export.program import ExportProgram, NamingRules, comment_lines, transliterate
@@ -52,8 +52,8 @@ def latex_source(program: ExportProgram) -> str:
     nodes = topological_order(program.roots)
     symbols = latex_symbols([*variables, *leaves.values(), *program.intermediates.values()], nodes, [function])
     fragments = {leaf: Fragment(symbols[text]) for leaf, text in leaves.items()}
-    fresh = (symbol for k in count(1) if (symbol := f"t_{{{k}}}") not in symbols.values())
     names_of = {node: symbols[name] for node, name in program.intermediates.items() if node.op is not None}
+    fresh = fresh_symbols(symbols.values())
     lines = straight_line_code(
         program.roots, fragments, writer.write, _MAX_EXPRESSION_LENGTH, names_of, fresh, _MAX_REPEATED_LENGTH
     )
@@ -122,6 +122,15 @@ def latex_symbols(
         used.add(symbol)
         symbols[name] = symbol
     return symbols
+
+
+def fresh_symbols(used: Collection[str]) -> Iterator[str]:
+    r"""Yield LaTeX symbols for parts of a formula that have no name, without those that are used.
+
+    >>> list(itertools.islice(fresh_symbols(["x", "t_{1}"]), 2))
+    ['t_{2}', 't_{3}']
+    """
+    return (symbol for k in itertools.count(1) if (symbol := f"t_{{{k}}}") not in used)
 
 
 def _stem(text: str, has_all_letters: bool) -> str:

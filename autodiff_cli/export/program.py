@@ -455,9 +455,8 @@ class ExportProgram:
             name: ExportVariable(name, formula.shapes.get(name, ()), (leaf,)) for name, leaf in formula.leaves.items()
         }
         parts: list[tuple[Node, ...]] = [(graph,) for graph in graphs]
-        has_any = bool(formula.shapes) or has_array_operations(
-            topological_order(graphs)
-        )  # also arrays that are not used
+        # Arrays that no graph uses have their places in the arguments, too.
+        has_any = bool(formula.shapes) or has_array_operations(topological_order(graphs))
         is_unrolled = has_any and (options.hessian or not has_arrays)
         if is_unrolled:
             variables, parts = _unroll_arrays(variables, graphs)

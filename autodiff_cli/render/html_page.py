@@ -328,7 +328,8 @@ _MAX_LATEX_NODES = 400  # larger formulas have no LaTeX on the page
 def panels_document(trace: Trace) -> dict[str, Any]:
     """Return the data of the panels: operation counts of both modes, equations of gradient methods, names, LaTeX."""
     document: dict[str, Any] = {"methods": optimizer_equations(), "wrt": [*trace.wrt]}
-    symbols = _symbols(trace)
+    names = [*trace.expression.leaves, *trace.expression.names.values()]
+    symbols = latex_symbols(names, trace.tape.nodes, has_all_letters=True)
     if alike := [name for name, text in symbols.items() if text != latex_symbol(name, has_all_letters=True)]:
         document["alike"] = alike
     if trace.is_scalar:
@@ -338,35 +339,36 @@ def panels_document(trace: Trace) -> dict[str, Any]:
             "reverse": reverse_operations(trace),
         }
     if len(trace.tape) <= _MAX_LATEX_NODES:
-        document["latex"] = _latex_document(trace)
+        document["latex"] = _latex_document(trace, symbols)
     return document
 
 
-def _symbols(trace: Trace) -> dict[str, str]:
-    names = [*trace.expression.leaves, *trace.expression.names.values()]
-    return latex_symbols(names, trace.tape.nodes, has_all_letters=True)
+def _latex_document(trace: Trace, symbols: Mapping[str, str]) -> dict[str, Any]:
+    """Return the formula, all nodes and local derivatives in LaTeX; null for derivatives of whole-array operations.
 
-
-def _latex_document(trace: Trace) -> dict[str, Any]:
-    """Return the formula, all nodes and local derivatives in LaTeX; null for derivatives of whole-array operations."""
+    Args:
+        symbols: the LaTeX symbols of names; see `latex_symbols`.
+    """
     writer = LatexWriter({name: array_shape(value) for name, value in trace.point.items()})
-    formula = r", \quad ".join(_typeset_nodes(writer, trace, _MAX_FORMULA_LENGTH)[1])
-    parts, _ = _typeset_nodes(writer, trace, _MAX_LATEX_LENGTH)
+    formula = r", \quad ".join(_typeset_nodes(writer, trace, symbols, _MAX_FORMULA_LENGTH)[1])
+    parts, _ = _typeset_nodes(writer, trace, symbols, _MAX_LATEX_LENGTH)
     slopes = [[*_local_formulas(trace, i, parts)] for i in range(len(trace.tape))]
     nodes = [LATEX.coerce(parts[node]).text for node in trace.tape.nodes]
     return {"formula": "" if "n_{" in formula else formula, "nodes": nodes, "slopes": slopes}
 
 
-def _typeset_nodes(writer: LatexWriter, trace: Trace, limit: int) -> tuple[dict[Node, Fragment], list[str]]:
+def _typeset_nodes(
+    writer: LatexWriter, trace: Trace, symbols: Mapping[str, str], limit: int
+) -> tuple[dict[Node, Fragment], list[str]]:
     """Return all nodes in LaTeX, and equations: the output, then a definition of each name.
 
     Args:
+        symbols: the LaTeX symbols of names.
         limit: the most characters of a node; a longer one is abbreviated as `n_i`.
     """
     output, names = trace.tape.nodes[trace.tape.outputs[0]], trace.expression.names
     parts: dict[Node, Fragment] = {}
     equations: list[str] = []
-    symbols = _symbols(trace)
     for i, node in enumerate(trace.tape.nodes):
         symbol = symbols.get(node.text if node.is_input else names.get(node, ""), "")
         latex = Fragment(symbol) if node.is_input else writer.write(node, [parts[child] for child in node.inputs])

@@ -19,7 +19,7 @@ from autodiff_cli.algebra.simplify import simplify_text
 from autodiff_cli.explain.labels import is_constant_name
 from autodiff_cli.explain.operations import has_value_at, is_at_kink, is_readable_form_equal
 from autodiff_cli.explain.record import Contribution, Trace, array_shape
-from autodiff_cli.export.latex import latex_symbols, readable_derivatives
+from autodiff_cli.export.latex import fresh_symbols, latex_symbols, readable_derivatives
 from autodiff_cli.graph.codegen import ATOM_PRECEDENCE, Fragment
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
@@ -440,8 +440,7 @@ class _Solution:
             output = trace.expression.output
             slopes = gradient_nodes(output, [leaves[name] for name in trace.wrt])
             known = {leaf: Fragment(self._symbols[name]) for name, leaf in leaves.items()}
-            used = self._symbols.values()
-            fresh = (symbol for k in itertools.count(1) if (symbol := f"t_{{{k}}}") not in used)
+            fresh = fresh_symbols(self._symbols.values())
             for name, slope in zip(trace.wrt, readable_derivatives([output, *slopes], {})[1:], strict=True):
                 text, parts = latex_formula(slope, known, lambda _: next(fresh), MAX_LINE_WIDTH - _WHERE_WIDTH)
                 if len(parts) <= _MAX_DERIVATIVE_PARTS and has_value_at(slope, trace.point, trace.gradient[name]):
