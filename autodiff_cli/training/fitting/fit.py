@@ -502,7 +502,7 @@ def _with_kinks(
     """
     is_minimum = statistics.rank == objective.layout.size
     is_minimum &= not statistics.minimum_distance > COVARIANCE.max_minimum_distance
-    if is_minimum or outcome.failure or not objective.has_kinks:
+    if is_minimum or not outcome.converged or not objective.has_kinks:
         return outcome, statistics
     theta, fixed = outcome.theta, objective.bounds
     kinks = outcome.kinks
