@@ -170,7 +170,7 @@ def test_a_page_of_the_largest_graph_stays_under_three_megabytes() -> None:
 
 
 def test_formulas_of_steps_and_their_derivatives() -> None:
-    found = html_page._latex_document(trace(parse("d = sin(x)*y; d/x + sum([x, y])"), {"x": 1.0, "y": 2.0}))
+    found = html_page.panels_document(trace(parse("d = sin(x)*y; d/x + sum([x, y])"), {"x": 1.0, "y": 2.0}))["latex"]
     vector = r"\begin{pmatrix} x \\ y \end{pmatrix}"
     product = r"\sin\left(x\right) \, y"
     assert found["formula"] == rf"\frac{{d}}{{x}} + \sum {vector}, \quad d = {product}"
@@ -190,7 +190,7 @@ def test_formulas_of_steps_and_their_derivatives() -> None:
 @pytest.mark.parametrize("count", [2, 3, 12, 60])
 def test_a_long_formula_of_a_step_is_the_number_of_the_step(count: int) -> None:
     text = " + ".join(f"sin(x{k})*cos(x{k})" for k in range(count))
-    found = html_page._latex_document(trace(parse(text), {f"x{k}": 1.0 for k in range(count)}))
+    found = html_page.panels_document(trace(parse(text), {f"x{k}": 1.0 for k in range(count)}))["latex"]
     whole = " + ".join(rf"\sin\left(x_{{{k}}}\right) \, \cos\left(x_{{{k}}}\right)" for k in range(count))
     assert found["formula"] == (whole if len(whole) <= 2400 else "")
     assert max(map(len, found["nodes"])) <= 120
@@ -204,7 +204,7 @@ def test_a_long_formula_of_a_step_is_the_number_of_the_step(count: int) -> None:
 def test_formulas_are_as_long_as_they_may_be(size: int, limit: int) -> None:
     names = ["x" * 900, "y" * 900, "z"][-limit // 900 :]
     names[-1] *= size - len(" + ".join(rf"\mathrm{{{name}}}" for name in names)) + 1
-    found = html_page._latex_document(trace(parse(" + ".join(names)), dict.fromkeys(names, 1.0)))
+    found = html_page.panels_document(trace(parse(" + ".join(names)), dict.fromkeys(names, 1.0)))["latex"]
     text = " + ".join(rf"\mathrm{{{name}}}" for name in names)
     assert len(text) == size
     whole = {120: found["nodes"][-1], 2400: found["formula"]}[limit]
