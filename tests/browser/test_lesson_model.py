@@ -93,12 +93,7 @@ class LessonReader(Reader):
     def check(self) -> None:
         shown = self.page.evaluate(SHOWN)
         if self.at_index:
-            wanted = []
-            for each in lessons():
-                count, all_ = len(self.answered.get(each["name"], ())), len(lesson(each["name"])["questions"])
-                some = f"{count} of {all_} questions answered" if count else ""
-                wanted.append([each["name"], "all questions answered" if count == all_ else some])
-            assert shown["progress"] == wanted
+            assert shown["progress"] == [list(each) for each in self._progress().items()]
             assert shown["links"] == [[each["title"], f"{each['name']}.html"] for each in lessons()]
         elif self.model.has_steps:
             super().check()
@@ -106,6 +101,15 @@ class LessonReader(Reader):
             self.model.check_questions(shown)
             assert shown["links"] == self._links()
         assert self.page.evaluate(CONDITIONS) == []
+
+    def _progress(self) -> dict[str, str]:
+        """What the index says of each lesson."""
+        progress = {}
+        for name in (each["name"] for each in lessons()):
+            count, all_ = len(self.answered.get(name, ())), len(lesson(name)["questions"])
+            some = f"{count} of {all_} questions answered" if count else ""
+            progress[name] = "all questions answered" if count == all_ else some
+        return progress
 
     def _links(self) -> list[list[str]]:
         names = [each["name"] for each in lessons()]
@@ -238,6 +242,10 @@ class LessonReader(Reader):
                 self.model.seed = self.linked.seed
                 self.model.go(self.linked.position)
             self.model.is_narrow = self.page.viewport_size["width"] < 900  # type: ignore[index]
+        # Another process of the browser may tell this page late what is remembered.
+        remembered = [*self._progress().values()] if self.at_index else [words for words, _ in self.model.verdicts]
+        texts = "[...document.querySelectorAll('[data-lesson], .verdict')].map((place) => place.textContent)"
+        wait_until(self.page, f"{texts}.join('|') === {'|'.join(remembered)!r}")
 
     def do_reload(self) -> None:
         self.page.reload()

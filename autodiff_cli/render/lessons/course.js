@@ -1,14 +1,18 @@
 // The index of a course: how many questions of each lesson are answered, as this browser remembers.
 
-// Also a page that comes back by the browser's Back button, as it was, shows what was answered since.
-addEventListener("pageshow", () => {
+// Also a page that comes back by the browser's Back button, as it was, shows what was answered since; and a
+// page that is open shows what is answered in another window.
+for (const event of ["pageshow", "storage"]) addEventListener(event, showProgress);
+
+function showProgress() {
   for (const place of document.querySelectorAll("[data-lesson]")) {
     const { lesson, count } = place.dataset;
     try {
       const answered = JSON.parse(localStorage.getItem(`autodiff lesson ${lesson}`) ?? "[]").length;
-      if (answered) place.textContent = answered >= Number(count) ? "all questions answered" : `${answered} of ${count} questions answered`;
+      const progress = answered >= Number(count) ? "all questions answered" : `${answered} of ${count} questions answered`;
+      place.textContent = answered ? progress : "";
     } catch {
       // a browser that remembers nothing
     }
   }
-});
+}

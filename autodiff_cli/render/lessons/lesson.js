@@ -1,9 +1,8 @@
 // The questions of a lesson: answers are checked; there are two hints, the first without numbers, and then the answer.
 
 const storageKey = `autodiff lesson ${record.addition.lesson}`;
-const answeredBefore = record.addition.isInCourse ? remembered() : new Set();
 
-record.addition.questions.forEach((question, k) => {
+const verdicts = record.addition.questions.map((question, k) => {
   const form = htmlElement("form");
   const verdict = htmlElement("span", "", "verdict");
   verdict.setAttribute("aria-live", "polite");
@@ -30,9 +29,20 @@ record.addition.questions.forEach((question, k) => {
     if (hints === question.hints.length) hint.textContent = "Show the answer";
     disable(hint, hints === help.length, check);
   });
-  if (answeredBefore.has(k)) Object.assign(verdict, { className: "verdict right", textContent: "You answered this correctly before." });
   byId("lesson-questions").append(htmlElement("li", [htmlElement("div", withMath(question.question)), form]));
+  return verdict;
 });
+if (record.addition.isInCourse) {
+  showRemembered();
+  addEventListener("storage", showRemembered); // answered in another window, or in a process that tells it late
+}
+
+/** Say which questions were answered before. */
+function showRemembered() {
+  for (const k of remembered()) {
+    if (verdicts[k]?.textContent === "") Object.assign(verdicts[k], { className: "verdict right", textContent: "You answered this correctly before." });
+  }
+}
 
 /** The questions of this lesson that this browser remembers as answered. */
 function remembered() {
