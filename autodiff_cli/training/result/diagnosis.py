@@ -196,8 +196,8 @@ def curve_warnings(batch: Batch, theta: Array, fits: Fits) -> NDArray[Any]:
 def _breakable_predictor(objective: Objective) -> str | None:
     """Return the only predictor if the curve over it can have a pole, or an edge of its domain; else None."""
     predictor = _single_predictor(objective)
-    is_found = predictor is not None and objective.kernels.cached("can break", lambda: _can_break(objective, predictor))
-    return predictor if is_found else None
+    can_break = objective.kernels.cached("can break", lambda: _can_break(objective, predictor))
+    return predictor if can_break else None
 
 
 def _curve_warnings(
@@ -212,8 +212,7 @@ def _curve_warnings(
     begins = np.append(True, (np.diff(rows[:-1], axis=1) != 0).any(axis=0))
     curves, is_gap, firsts = np.cumsum(begins) - 1, ~begins[1:] & (np.diff(rows[-1]) > 0), rows[:, begins]
     owners = firsts[0].astype(np.intp)
-    constants = {**objective.fixed, **objective.settings}
-    point = {name: np.full(len(owners), value) for name, value in constants.items() if not np.ndim(value)}
+    point = {name: np.full(len(owners), value) for name, value in objective.fixed.items()}
     point |= dict(zip((*objective.layout.names, *labels), (*theta[owners].T, *firsts[1:-1]), strict=True))
     low, high = rows[-1, :-1][is_gap], rows[-1, 1:][is_gap]
     for part in unroll([prediction], is_exact=False)[0].ravel().tolist():
@@ -222,7 +221,7 @@ def _curve_warnings(
     return warnings
 
 
-def _can_break(objective: Objective, predictor: str) -> bool:
+def _can_break(objective: Objective, predictor: str | None) -> bool:
     """Whether parameters can move a pole, or an edge of the domain, of the prediction; False if it reads arrays."""
     if objective.model.shapes:
         return False

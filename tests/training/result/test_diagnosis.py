@@ -142,11 +142,12 @@ NOISE = 0.01 * np.cos(37 * ROWS)
 BROKEN, POLE, UNDEFINED = "the fitted curve", "has a pole at", "is undefined at"
 
 
-@each("sizes", [[201, 30, 401], [500], [10, 9, 11]])
-def test_slow_variation_is_seen_in_means_of_neighbours(sizes: list[int]) -> None:
+@each("sizes", [[201, 30, 401], [500], [10, 9, 11], [1999, 30, 701]])
+@each("height", [0.3, 2.0])  # a low wave shows in the means only
+def test_slow_variation_is_seen_in_means_of_neighbours(sizes: list[int], height: float) -> None:
     """Of more than 200 values, the means of 200 blocks of neighbours are tested too."""
     ordered = np.random.default_rng(2).normal(size=sum(sizes))
-    ordered += 2 * np.sin(np.linspace(0, 6, len(ordered)))
+    ordered += height * np.sin(np.linspace(0, 6, len(ordered)))
     wanted = []
     for n, values in zip(sizes, np.split(ordered, np.cumsum(sizes)[:-1]), strict=True):
         blocks = np.arange(n) * min(n, 200) // n
@@ -527,6 +528,8 @@ def test_a_failure_is_explained_by_what_is_known() -> None:
     assert edge.startswith("the loss falls towards the edge of the model's domain")
     assert failed("y ~ sqrt(a - 1)*x", LINE, [1 + 1e-9], [2.0, 1.0], start={"a": 2}) == [plain]
     assert failed("y ~ sqrt(a - 1)*x", falling, [1 + 1e-5], [2.0, 1.0], start={"a": 2}) == [plain]
+    exact = {**LINE, "y": LINE["x"]}  # where the gradient is 0, the loss falls towards no edge
+    assert failed("y ~ sqrt(a)*x", exact, [1], [2.0, 1.0]) == [plain]
 
 
 @each("factor, is_reported", [(5e-6, False), (2e-7, True)])
