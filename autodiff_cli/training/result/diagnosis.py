@@ -196,8 +196,8 @@ def curve_warnings(batch: Batch, theta: Array, fits: Fits) -> NDArray[Any]:
 def _breakable_predictor(objective: Objective) -> str | None:
     """Return the only predictor if the curve over it can have a pole, or an edge of its domain; else None."""
     predictor = _single_predictor(objective)
-    can_break = objective.kernels.cached("can break", lambda: _can_break(objective, predictor))
-    return predictor if can_break else None
+    is_found = predictor is not None and objective.kernels.cached("can break", lambda: _can_break(objective, predictor))
+    return predictor if is_found else None
 
 
 def _curve_warnings(
@@ -221,7 +221,7 @@ def _curve_warnings(
     return warnings
 
 
-def _can_break(objective: Objective, predictor: str | None) -> bool:
+def _can_break(objective: Objective, predictor: str) -> bool:
     """Whether parameters can move a pole, or an edge of the domain, of the prediction; False if it reads arrays."""
     if objective.model.shapes:
         return False
