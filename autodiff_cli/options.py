@@ -19,9 +19,10 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
+from pathlib import PurePath
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, overload
 
-from autodiff_cli.language.errors import InputError, spelling_hint
+from autodiff_cli.language.errors import InputError, join_words, spelling_hint
 
 
 class OptionError(InputError):
@@ -40,6 +41,11 @@ class Check(NamedTuple):
     holds: Callable[[Any], bool]
     explain: Callable[[str, Any], str]
     choices: tuple[str, ...] = ()
+
+    def require(self, name: str, value: Any) -> None:
+        """Raise OptionError, which names the option, if a value does not pass."""
+        if not self.holds(value):
+            raise OptionError(self.explain(name, value))
 
 
 def must_be(words: str, holds: Callable[[Any], bool]) -> Check:
@@ -68,6 +74,19 @@ def one_of(choices: Iterable[str]) -> Check:
     """Return the check that a text is one of several choices; the error suggests the closest one."""
     known = (*choices,)
     return Check(lambda value: value in known, lambda name, value: unknown_choice(name, value, known), known)
+
+
+def suffix(*suffixes: str, hint: str = "") -> Check:
+    """Return the check that the name of a file has one of several suffixes, in upper or lower case.
+
+    Args:
+        suffixes: the suffixes; `""` stands for a name without a suffix, or `-`.
+        hint: what to say after the valid suffixes.
+    """
+    words = f"takes a FILE that ends in {join_words([*filter(None, suffixes)], 'or')}"
+    return Check(
+        lambda path: PurePath(path).suffix.lower() in suffixes, lambda name, path: f"{name} {words}, not `{path}`{hint}"
+    )
 
 
 # Names of choices in other programs, and ours.
@@ -240,8 +259,8 @@ def check_fields(record: Any) -> dict[str, Any]:
             continue
         if len(kinds) == 1 and kinds[0] in _PLAIN_TYPES:
             value = convert_plain_value(value, kinds[0], name)
-            if option.check is not None and value != default and not option.check.holds(value):
-                raise OptionError(option.check.explain(name, value))
+            if option.check is not None and value != default:
+                option.check.require(name, value)
         values[name] = value
         if is_explicit(value, default):
             explicit[name] = value

@@ -31,7 +31,6 @@ from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, 
 from autodiff_cli.options import (
     CheckedOptions,
     Option,
-    OptionError,
     OptionField,
     Restriction,
     all_need,
@@ -302,9 +301,8 @@ class Command:
     def _check(self, explicit: Mapping[str, Any]) -> None:
         """Raise OptionError for a value or a combination of options that is refused."""
         for each in self.parameters:
-            check = each.option.check
-            if each.name in explicit and check is not None and not check.holds(explicit[each.name]):
-                raise OptionError(check.explain(each.option.flags[0], explicit[each.name]))
+            if each.name in explicit and each.option.check is not None:
+                each.option.check.require(each.option.flags[0], explicit[each.name])
         check_restrictions(self.restrictions, explicit)
 
     def help(self, width: int) -> str:

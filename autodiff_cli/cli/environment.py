@@ -192,7 +192,7 @@ class Output(NamedTuple):
         after_write: work that is left once the report is written, such as saving files. A failure there does not lose
             the report, and it runs even if standard output was closed early or is full.
         guard: the guard of standard output during the command; a new one by default.
-        json: whether to write JSON documents although the environment writes text.
+        json: whether to write JSON documents unless the environment says so; by default to a path that ends in .json.
     """
 
     report: Report | None
@@ -200,7 +200,7 @@ class Output(NamedTuple):
     path: str | None = None
     after_write: Callable[[], None] | None = None
     guard: OutputGuard | None = None
-    json: bool = False
+    json: bool | None = None
 
     def write(self, environment: Environment) -> ExitStatus:
         """Write the report, then run `after_write`.
@@ -224,7 +224,8 @@ class Output(NamedTuple):
 
     def _write_report(self, environment: Environment) -> None:
         if self.report is not None:
-            json = self.json or environment.json
+            is_json_file = (self.path or "").lower().endswith(".json")
+            json = environment.json or (is_json_file if self.json is None else self.json)
             with _paper_for(self.report, json, self.path, environment) as paper:
                 if json:
                     from autodiff_cli.render.report import dumps

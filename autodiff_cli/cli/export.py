@@ -143,11 +143,9 @@ def _select_language(to: str | None, output: str | None) -> str:
     """
     if to is not None:
         return str(to)
-    choices = "|".join(LANGUAGES)
-    if output in (None, "-"):
-        raise BadInput(f"choose a language: --to {choices}")
-    ending = PurePath(output).suffix.lower()
+    ending = PurePath(output or "").suffix.lower()
     for language, suffixes in LANGUAGES.items():
         if ending in suffixes:
             return language
-    raise BadInput(f"-o {output}: its suffix belongs to no language; choose one with --to {choices}")
+    reason = f"-o {output}: its suffix belongs to no language; choose one with" if ending else "choose a language:"
+    raise BadInput(f"{reason} --to {'|'.join(LANGUAGES)}")

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 from autodiff_cli.cli.command_line import Call, command
 from autodiff_cli.cli.environment import BadInput, Environment, Output, errors_as_failure
 from autodiff_cli.language.errors import spelling_hint
-from autodiff_cli.options import between, option
+from autodiff_cli.options import between, option, suffix
 
 if TYPE_CHECKING:
     from autodiff_cli.explain.lessons import Lesson
     from autodiff_cli.render.report import Report
 
 
-_PAGE_SUFFIXES = (".html", ".htm")
-_QUIT = ("q", "quit")
+_FILE = suffix(".html", ".htm", ".json", ".txt", "")
 
 
 _COURSE_HELP = "Write all lessons, an index and the answers to the folder given by -o."
@@ -67,13 +66,13 @@ def lesson(
         hint = spelling_hint(name, titles, f"the lessons are {', '.join(titles)}")
         raise BadInput(f"there is no lesson `{name}`; {hint}")
     lesson_record = lessons.load_lesson(name, number_formats(digits)[1])
-    json = environment.json or (output or "").lower().endswith(".json")
-    if output is not None and not json and output.lower().endswith(_PAGE_SUFFIXES):
+    _FILE.require("-o", output or "")
+    if output is not None and not environment.json and output.lower().endswith((".html", ".htm")):
         return Output(text_report(lesson_page(lesson_record, digits)), path=output)
-    is_interactive = output is None and not json and environment.terminal and environment.stdin.isatty()
+    is_interactive = output is None and not environment.json and environment.terminal and environment.stdin.isatty()
     report = lesson_report(lesson_record, not is_interactive)
     ask = (lambda: _ask_questions(lesson_record, environment)) if is_interactive else None
-    return Output(report, path=output, after_write=ask, json=json)
+    return Output(report, path=output, after_write=ask)
 
 
 def _write_course(pages: Iterable[tuple[str, str]], folder: Path) -> Report:
@@ -109,7 +108,7 @@ def _ask_questions(lesson: Lesson, environment: Environment) -> None:
             environment.stdout.flush()
             line = environment.stdin.readline()
             typed = line.strip()
-            if not line or typed.lower() in _QUIT:
+            if not line or typed.lower() in ("q", "quit"):
                 paper.line()
                 return
             if typed and not question.is_valid(typed):

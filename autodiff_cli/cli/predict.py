@@ -9,14 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli import inputs
-from autodiff_cli.cli.command_line import DATA_HELP, OUTPUT_FILE, Call, command, is_model
+from autodiff_cli.cli.command_line import DATA_HELP, Call, command, is_model, output_option
 from autodiff_cli.cli.environment import BadInput, Output, hint_about_missing_cells, open_data_files
 from autodiff_cli.data.dialect import CellParser, FileOptions, parse_datetime, time_text
 from autodiff_cli.graph.tape import leaf_names
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name, is_name, is_signed_number
 from autodiff_cli.language.names import joined_columns
-from autodiff_cli.options import Restriction, all_need, argument, exclusive, option, option_fields
+from autodiff_cli.options import Restriction, all_need, argument, exclusive, option, option_fields, suffix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _prediction = partial(option, group="Prediction")
+_FILE = suffix(".csv", ".txt", ".json", "")
 _PREDICTION_COLUMNS = 6  # estimated columns in memory besides the data: predictions and their text
 
 _RESTRICTIONS = (
@@ -52,7 +53,7 @@ def predict(
     residuals: bool = _prediction("--residuals", "Also write target minus prediction; DATA needs the target."),
     inverse: str | None = _prediction("--inverse NAME", "Find NAME for a new reading of the target, --y 3.2+-0.1."),
     drop_missing: bool = option("--drop-missing", "Leave out rows with empty, nan or infinite cells."),
-    output: str | None = OUTPUT_FILE,
+    output: str | None = output_option("-o, --output FILE", "Write to FILE (.csv, .json) instead.", _FILE),
 ) -> Output:
     """Predict with a model that `train --save` wrote.
 

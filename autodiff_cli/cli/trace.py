@@ -31,6 +31,7 @@ from autodiff_cli.options import (
     needs,
     option,
     option_fields,
+    suffix,
 )
 from autodiff_cli.render.formatting import number_formats
 
@@ -275,12 +276,9 @@ def _select_format(requested: FormatName | None, json: bool, output: str | None)
         raise BadInput(f"--json cannot be combined with --format {requested}")
     if json or requested is not None:
         return requested or "json"
-    suffix = PurePath(output or "").suffix.lower()
-    by_suffix = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
-    if suffix and suffix not in by_suffix:
-        kinds = ", ".join(by_suffix)
-        raise BadInput(f"-o {output}: trace cannot write {suffix} files; it can write {kinds}, others with --format")
-    return by_suffix.get(suffix, "text")
+    formats = {ending: name for name, form in FORMATS.items() for ending in form.suffixes} | {"": "text"}
+    suffix(*formats, hint="; --format chooses a format for other names").require("-o", output or "")
+    return formats[PurePath(output or "").suffix.lower()]
 
 
 def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:

@@ -28,7 +28,7 @@ from autodiff_cli.cli.environment import (
 )
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
-from autodiff_cli.options import Restriction, argument, at_least, command_words, excludes, needs, option, option_fields
+from autodiff_cli.options import Restriction, argument, at_least, command_words, excludes, option, option_fields, suffix
 from autodiff_cli.system import check_writable, write_text
 from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOption, FitOptions
 
@@ -44,13 +44,17 @@ if TYPE_CHECKING:
 
 _MODEL_HELP = "Model `target ~ prediction`, or the loss of a row; - reads it from standard input, @FILE from a file."
 
+_DRAWS = suffix(".csv", ".parquet", ".nc")
+_PAGE = suffix(".html", ".htm", "")
+_GROUPS = suffix(".csv", "", hint="; --by writes a row for each group")
+_ESTIMATES = suffix(".csv", ".tex", ".md", hint="; --save saves the model")
 _SINGLE_FIT = "it fits every group, and the other option needs a single fit"
 
 # The options that need a single fit on this machine, or a table of several fits.
 _TRAIN_RESTRICTIONS = (
     *excludes("by", dict.fromkeys(("save", "page", "every", "draws"), _SINGLE_FIT), command_words),
     *excludes("page", {"laplace": "it shows single curves", "cluster": "it needs rows on this machine"}, command_words),
-    needs("draws", "posterior", "--draws needs --posterior N, the number of draws"),
+    Restriction("draws", lambda given: "posterior" not in given, "--draws needs --posterior N, the number of draws"),
     *(Restriction(k, lambda x: not x.get("plot"), f"--{k} needs --plot FILE") for k in option_fields(FigureOptions)),
 )
 
@@ -69,8 +73,8 @@ def train(
     derive: list[str] | None = None,
     x_sigma: list[str] | None = None,
     save: str | None = output_option("--save MODEL.json", "Save the fitted model to a file for `predict`."),
-    draws: str | None = output_option("--draws FILE", "Write the draws of --posterior to FILE (.csv, .parquet, .nc)."),
-    page: str | None = output_option("--page FILE.html", "Write a page that shows the fit learning."),
+    draws: str | None = output_option("--draws FILE", "Write the draws of --posterior (.csv, .parquet, .nc).", _DRAWS),
+    page: str | None = output_option("--page FILE.html", "Write a page that shows the fit learning.", _PAGE),
     plot: str | None = output_option("--plot [FILE]", "Plot in the terminal, or to FILE (.svg, .pdf, .png, .html)."),
     by: str | None = option("--by COLUMN", "Fit each group of rows separately, by labels in COLUMN.", group="Model"),
     output: str | None = output_option("-o, --output FILE", "Write the table of parameters to FILE (.csv, .tex, .md)."),
@@ -178,22 +182,17 @@ class _FitFiles:
 
     def check(self, *, has_groups: bool) -> None:
         """Raise an error if a file cannot be written, before the fit begins."""
-        from autodiff_cli.render.fit_tables import ESTIMATE_FORMATS
-
-        draws, output = self.draws, self.output
         if has_groups and self.plot == "":
             raise BadInput("--by draws every group, so --plot needs a file, such as --plot groups.pdf")
         if self.plot:
-            from autodiff_cli.render.plots import check_plot_path
+            from autodiff_cli.render.plots import PLOT_FILE
 
-            check_plot_path(self.plot)
-        if draws is not None and not draws.lower().endswith((".csv", ".parquet", ".nc")):
-            raise BadInput(f"--draws takes a FILE that ends in .csv, .parquet or .nc, not `{draws}`")
-        if draws is not None and draws[-3:].lower() == ".nc" and not all(map(find_spec, ("arviz", "h5netcdf", "h5py"))):
+            PLOT_FILE.require("--plot", self.plot)
+        if (self.draws or "").lower().endswith(".nc") and not all(map(find_spec, ("arviz", "h5netcdf", "h5py"))):
             words = "--draws FILE.nc needs ArviZ: pip install arviz h5netcdf h5py"
             raise BadInput(f"{words}; FILE.csv and FILE.parquet do not")
-        if output is not None and not has_groups and not output.lower().endswith(ESTIMATE_FORMATS):
-            raise BadInput(f"-o takes a FILE that ends in .csv, .tex or .md, not `{output}`; --save saves the model")
+        if self.output is not None:
+            (_GROUPS if has_groups else _ESTIMATES).require("-o", self.output)
         for path in self.paths:
             with errors_as_failure(path):
                 check_writable(path)

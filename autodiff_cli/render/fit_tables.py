@@ -61,9 +61,6 @@ def groups_csv(groups: FittedGroups) -> Report:
     return Report(write, lambda: [_groups_document(groups)], is_data=True)
 
 
-ESTIMATE_FORMATS = (".csv", ".tex", ".md")  # files that a table of parameters can be written to
-
-
 def estimates_text(fit: FittedModel, path: str, digits: int | None) -> str:
     """Return the table of all parameters and derived quantities, in the format of a file's suffix.
 

@@ -25,7 +25,7 @@ from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.data.dialect import NO_DATE
 from autodiff_cli.language.errors import pluralize
 from autodiff_cli.language.lexer import is_level_name
-from autodiff_cli.options import OptionError
+from autodiff_cli.options import OptionError, suffix
 from autodiff_cli.render.fit import estimate_cells, has_short_formula
 from autodiff_cli.render.formatting import drop_double_negations, markup, shorten_middle, single_line
 from autodiff_cli.render.progress import step_noun
@@ -252,7 +252,7 @@ def _legend_entries(panel: Panel) -> list[str]:
 
 # --- As files ---
 
-_FORMATS = ("svg", "pdf", "png", "html")
+PLOT_FILE = suffix(".svg", ".pdf", ".png", ".html", hint="; without FILE, plots are printed")
 _MAX_COLOURED_CURVES = 8  # curves on common axes; more have axes of their own
 _MAX_COLUMNS = 6  # axes in a row
 _MAX_SHARP_POINTS = 300  # with more points, each is smaller and paler, so that their density shows
@@ -568,12 +568,6 @@ def _draw_losses(axes: Any, fit: FittedModel) -> list[Any]:
     return lines if len(lines) > 1 else []
 
 
-def check_plot_path(path: str) -> None:
-    """Raise OptionError if a plot cannot be written to this path; call it before a fit that may take long."""
-    if PurePath(path).suffix.lower().removeprefix(".") not in _FORMATS:
-        raise OptionError(f"--plot {path}: the file must end in .svg, .pdf, .png or .html; without one, it is printed")
-
-
 def save_plot(
     fits: Mapping[str, FittedModel], path: str | os.PathLike[str], options: FigureOptions = DEFAULT_FIGURE
 ) -> None:
@@ -586,7 +580,7 @@ def save_plot(
         OSError: if the file cannot be written.
         OptionError: if the suffix is unknown.
     """
-    check_plot_path(os.fspath(path))
+    PLOT_FILE.require("--plot", os.fspath(path))
     format_name = PurePath(path).suffix.lower().removeprefix(".")
     content = _plot_page(fits, options) if format_name == "html" else _figure_bytes(fits, options, format_name)
     with open_atomic_bytes(path) as stream:

@@ -240,7 +240,7 @@ def needed(command: Command) -> list[str]:
 
 def sample(option: Parameter) -> list[str]:
     """A value that an option accepts, as words."""
-    texts = [*option.choices[:1], "a=0:1", "0.5", "2", "100", "x"]
+    texts = [*option.choices[:1], "a=0:1", "0.5", "2", "100", "x", "x.csv"]
     return [] if option.is_flag else [next(text for text in texts if option.accepts(text))]
 
 

@@ -231,16 +231,6 @@ def test_folding_is_for_drawings_and_draws_calls_as_one_node() -> None:
     assert "--fold needs a drawing" in output.stderr
 
 
-@pytest.mark.parametrize("name", ["graph.png", "graph.PDF", "page.xhtml", "trace.ipynb"])
-def test_a_file_that_cannot_be_written_is_refused(name: str, tmp_path: Path) -> None:
-    output = run_cli([*LINE, "-o", str(tmp_path / name)])
-    assert (output.status, output) == (2, "")
-    assert (
-        f"{name}: trace cannot write .{name.partition('.')[2].lower()} files; it can write .txt, .json" in output.stderr
-    )
-    assert not [*tmp_path.iterdir()]
-
-
 def test_a_limit_is_for_paths() -> None:
     output = run_cli([*LINE, "--limit", "3"])
     assert output.status == 2

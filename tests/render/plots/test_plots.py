@@ -26,10 +26,10 @@ from autodiff_cli.data.table import Dataset
 from autodiff_cli.options import OptionError
 from autodiff_cli.render import plots
 from autodiff_cli.render.plots import (
+    PLOT_FILE,
     Panel,
     _draw_posterior,
     _Scales,
-    check_plot_path,
     draw_figure,
     fit_panels,
     plot_html,
@@ -239,7 +239,7 @@ def test_the_same_fit_gives_the_same_file(suffix: str, magic: bytes, tmp_path: P
 
 def test_other_files_axes_and_panels_are_refused() -> None:
     with pytest.raises(OptionError, match=r"\.svg, \.pdf, \.png or \.html"):
-        check_plot_path("fit.gif")
+        PLOT_FILE.require("--plot", "fit.gif")
     with pytest.raises(OptionError, match="log"):
         FigureOptions(log="z")
     with pytest.raises(OptionError, match="panels"):
