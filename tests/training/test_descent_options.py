@@ -345,6 +345,7 @@ def test_a_resumed_fit_has_the_same_scales(batch_size: int | None, tmp_path: Pat
     assert (resumed.scale, resumed.parameters, resumed.history) == (whole.scale, whole.parameters, whole.history)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(3))
 def test_of_equal_curves_that_with_the_least_penalty_is_found(seed: int) -> None:
     """Half turns of `p` with another sign of `a` change the penalty alone, which is least near 0."""

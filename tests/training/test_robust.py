@@ -402,7 +402,7 @@ def test_a_slope_of_a_smooth_loss_is_no_minimum_at_a_kink(theta: list[float]) ->
     assert not minimization._checked_end("lbfgs", ObjectiveBatch([objective]), 0, stuck).converged
 
 
-@pytest.mark.parametrize("seed", [39, 70])
+@pytest.mark.parametrize("seed", [39, pytest.param(70, marks=pytest.mark.slow)])
 def test_a_minimum_at_a_kink_of_the_model_is_found_and_said_whatever_the_order_of_the_rows(seed: int) -> None:
     generator = np.random.default_rng(seed)
     x = generator.uniform(0.1, 5, 12)
