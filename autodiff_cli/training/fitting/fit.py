@@ -467,7 +467,7 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
     if is_at_minimum and (words := _no_minimum_note(objective, outcome.theta, statistics)):
         is_at_minimum, note = False, words
     outcome = dataclasses.replace(outcome, converged=is_at_minimum)
-    has_several_ends = method not in OPTIMIZERS and not objective.effects and not hyperparameters(objective.priors)
+    has_several_ends = method not in OPTIMIZERS and statistics.definition != goodness.DRAWN
     doubt = doubt_warning(objective, outcome, statistics) if has_several_ends else ""
     exact, separation = _perfect_fit_warning(statistics), statistics.separation_warning
     if statistics.is_perfect:  # the likelihood has no maximum
