@@ -20,17 +20,7 @@ import numpy as np
 from autodiff_cli.array_types import Array
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import Op
-from autodiff_cli.numbers import floats
-from autodiff_cli.numbers.array_functions import (
-    ARITHMETIC,
-    ELEMENTARY,
-    LOGICAL_UFUNCS,
-    NUMPY_FUNCTIONS,
-    SPECIAL,
-    ArrayForm,
-    parse_constant,
-    product_error,
-)
+from autodiff_cli.numbers import array_functions, floats
 from autodiff_cli.numbers.floats import Operation
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
 from autodiff_cli.numbers.kind import Kind
@@ -108,7 +98,7 @@ _STRUCTURAL: dict[str, Callable[..., Any]] = {
     "matmul": _matmul,
     "outer": lambda a, b: a[:, None, :] * b[None, :, :],
     "prod": lambda x: _flat(x).prod(axis=0),
-    **{op.name: ArrayForm(definition, lambda: ARRAYS) for op, definition in ARRAY_DEFINITIONS.items()},
+    **{op.name: array_functions.ArrayForm(definition, lambda: ARRAYS) for op, definition in ARRAY_DEFINITIONS.items()},
     "stack": lambda *xs: np.stack(_broadcast_rows(xs)),
     "index": _index,
     "place": _place,
@@ -143,13 +133,13 @@ def _as_float(compare: np.ufunc) -> Callable[..., Array]:
 ARRAYS: Kind[Any] = Kind(
     "arrays",
     {
-        **ELEMENTARY,
-        **SPECIAL,
-        **{name: _as_float(truth) for name, truth in LOGICAL_UFUNCS.items()},
+        **array_functions.ELEMENTARY,
+        **array_functions.SPECIAL,
+        **{name: _as_float(truth) for name, truth in array_functions.LOGICAL_UFUNCS.items()},
         "where": lambda condition, a, b: np.where(condition != 0, a, b),
         **STRUCTURAL,
     },
-    parse_constant,
+    array_functions.parse_constant,
 )
 
 
@@ -160,7 +150,8 @@ ARRAYS: Kind[Any] = Kind(
 LONGDOUBLE_EPS_RATIO = float(np.finfo(np.longdouble).eps / np.finfo(np.float64).eps)
 
 _PRECISION_GENERIC_OPS = (
-    *ARITHMETIC, *LOGICAL_UFUNCS, *(name for name in NUMPY_FUNCTIONS if not name.startswith("erf")), *STRUCTURAL,
+    *array_functions.ARITHMETIC, *array_functions.LOGICAL_UFUNCS, *STRUCTURAL,
+    *(name for name in array_functions.NUMPY_FUNCTIONS if not name.startswith("erf")),
     "where", "pow", "quotient_slope", "pow_slope_base", "times_log", "vanishing_product", "vanishing_quotient",
     "edge_distance", "direction", "atan_slope", "sech", "csch", "sech_square", "csch_square",
     "sigmoid", "sigmoid_slope", "silu", "silu_slope", "softplus", "logsigmoid", "softsign",
@@ -372,7 +363,7 @@ def _perturbed_operations() -> dict[str, Callable[..., Any]]:
         compared=ARRAY_FACTORS.compared,
         lift_underflow=_lift_underflow,
         perturb_if_rounded=_perturb_if_rounded,
-        is_product=lambda x, y: product_error(x, y) == 0,
+        is_product=lambda x, y: array_functions.product_error(x, y) == 0,
     )
     functions = perturbation.functions()
     return {**functions, **_perturbed_structural(functions)}

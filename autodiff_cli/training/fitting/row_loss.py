@@ -26,16 +26,8 @@ from autodiff_cli.ops.elementary import hypot
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES, RESIDUAL_SCALE, textbook_form
+from autodiff_cli.training.objective import loading
 from autodiff_cli.training.objective.kernels import choose_loss, row_loss_graph, weight_root
-from autodiff_cli.training.objective.loading import (
-    Classes,
-    check_classes,
-    check_labels,
-    check_parameter_names,
-    distinct_levels,
-    indicator_columns,
-    weighting_graph,
-)
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions, ParameterValues
 from autodiff_cli.training.result.fitted_model import FittedModel
@@ -107,7 +99,7 @@ def row_weighting(loss: str, options: FitOptions) -> str | None:
 
 
 def _explained_loss(
-    model: Model, loss: str, options: FitOptions, classes: Classes | None, point: Mapping[str, Any]
+    model: Model, loss: str, options: FitOptions, classes: loading.Classes | None, point: Mapping[str, Any]
 ) -> tuple[Formula, tuple[str, ...]]:
     """Return the loss of a row as textbooks write it if that keeps its digits, else as fits compute it; and notes."""
     formula = row_loss_formula(model, loss, options, None if classes is None else len(classes))
@@ -145,11 +137,13 @@ def trace_model_row(
     model = Model.parse(text, file.names, values)
     if model.program.convolutions:
         raise OptionError("`convolve` reads all rows, so a row alone has no loss; save the fit, and trace that")
-    check_parameter_names(values, model)
+    loading.check_parameter_names(values, model)
     loss = choose_loss(model, options)
     if model.level_columns:
         labels = file.load((), drop_missing=True, labels=model.level_columns).labels
-        model = model.with_levels({name: distinct_levels(column.levels(name)) for name, column in labels.items()})
+        model = model.with_levels(
+            {name: loading.distinct_levels(column.levels(name)) for name, column in labels.items()}
+        )
         values = model.expand_values(ParameterValues(values, {}, {})).start
     point, classes = _read_row(file, number, model, None)
     model = model.resolve(values, None if classes is None else len(classes))
@@ -168,7 +162,7 @@ def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mappi
     Raises the exceptions of `trace_model_row`.
     """
     model = fit.parsed_model
-    check_parameter_names(values, model)
+    loading.check_parameter_names(values, model)
     if fit.loss_name is None and fit.scale is not None:
         raise DataError("the model file lacks the loss of the fit: save the model again with `train --save`")
     options = FitOptions(loss=fit.loss_name or None, scale=fit.scale, huber_delta=fit.huber_delta)
@@ -177,7 +171,7 @@ def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mappi
     weighting = row_weighting(loss, options)
     spreads = {}
     if weighting is not None and fit.settings.weighting is not None:
-        spreads[weighting] = weighting_graph(fit.settings.weighting, "weights or sigma", file.names)
+        spreads[weighting] = loading.weighting_graph(fit.settings.weighting, "weights or sigma", file.names)
     further = leaf_names([*spreads.values()])
     modes = {name: effect.modes for name, effect in fit.random_effects.items()}
     point, classes = _read_row(file, number, model, fit.classes, further, modes)
@@ -197,10 +191,10 @@ def _read_row(
     file: DataSource,
     number: int,
     model: Model,
-    classes: Classes | None,
+    classes: loading.Classes | None,
     further: Collection[str] = (),
     modes: Mapping[str, Mapping[str, float]] = {},
-) -> tuple[dict[str, Any], Classes | None]:
+) -> tuple[dict[str, Any], loading.Classes | None]:
     """Return the values of a row in the columns of a model and in further columns of numbers, and the classes.
 
     The value of a class column is its position among the classes. If the classes are not known, all rows are read.
@@ -217,23 +211,23 @@ def _read_row(
     if model.class_column is not None and classes is None:
         name = model.class_column
         table = file.load((), drop_missing=True, labels=[name])
-        classes = check_classes(np.unique(table.labels[name].levels(name)), table.rows, name)
+        classes = loading.check_classes(np.unique(table.labels[name].levels(name)), table.rows, name)
     for name in [*model.label_columns, *class_columns]:
         levels = classes if classes and name in class_columns else model.levels.get(name, ())
         label = labels_of(row, name).parsed(levels).values[0]
         if levels and label not in levels:
             place, listed = f"{file.name}: row {number}, column `{name}`", format_names([*map(str, levels)])
             raise DataError(f"{place}: {quoted_cell(str(label))} is not among {listed}")
-        labels[name] = check_labels([label], name, None)
+        labels[name] = loading.check_labels([label], name, None)
         own = {leaf: modes[effect.parameter] for leaf, effect in model.effects.items() if effect.column == name}
         point |= {canonical_name(leaf): by_level[str(label)] for leaf, by_level in own.items()}
         if name in class_columns:
             point[name] = float(levels.index(label))
-    indicators = indicator_columns(model.matches, labels)
+    indicators = loading.indicator_columns(model.matches, labels)
     return point | {name: float(indicator[0]) for name, indicator in indicators.items()}, classes
 
 
-def _class_notes(model: Model, classes: Classes | None) -> tuple[str, ...]:
+def _class_notes(model: Model, classes: loading.Classes | None) -> tuple[str, ...]:
     if classes is None or model.class_column is None:
         return ()
     listed = ", ".join(f"{label} = {k}" for k, label in enumerate(classes))

@@ -19,17 +19,9 @@ from autodiff_cli.array_types import Array, Mask
 from autodiff_cli.backends.gradient_descent import Stepper, clip_gradient
 from autodiff_cli.backends.protocol import OptimizerState, Update
 from autodiff_cli.backends.selection import make_backend
+from autodiff_cli.training import optimizers
 from autodiff_cli.training.checkpoint import CheckpointState
 from autodiff_cli.training.objective.objective import Objective
-from autodiff_cli.training.optimizers import (
-    LOWER_BOUND,
-    UPPER_BOUND,
-    Epoch,
-    EpochCallback,
-    LearningRateSchedule,
-    divide_gradients,
-    project_onto_bounds,
-)
 
 # Called with the numbers of some fits of a batch, the number of the epoch of each, its loss, and its parameters.
 BatchCallback = Callable[[NDArray[np.intp], NDArray[np.intp], Array, Array], None]
@@ -59,11 +51,11 @@ def renumber(on_step: BatchCallback, active: NDArray[np.intp], epoch_counts: NDA
     return report
 
 
-def report_single_fit(on_epoch: EpochCallback) -> BatchCallback:
+def report_single_fit(on_epoch: optimizers.EpochCallback) -> BatchCallback:
     """Return the callback of a batch of one fit, which reports its epochs."""
 
     def report(_: NDArray[np.intp], numbers: NDArray[np.intp], losses: Array, theta: Array) -> None:
-        on_epoch(Epoch(int(numbers[0]), float(losses[0]), theta[0].copy()))
+        on_epoch(optimizers.Epoch(int(numbers[0]), float(losses[0]), theta[0].copy()))
 
     return report
 
@@ -277,7 +269,7 @@ class GradientMethod:
 
     objective: Objective
     update: Update
-    rates: LearningRateSchedule
+    rates: optimizers.LearningRateSchedule
     batch_size: int | None = None
     clip_norm: float | None = None
     seed: int = 0
@@ -289,7 +281,7 @@ class GradientMethod:
     def __post_init__(self) -> None:
         if self.objective.has_relative_gradients:
             self._estimate_scale(self.objective.start)
-            self.update = divide_gradients(self.update, self.objective.value(self.objective.start))
+            self.update = optimizers.divide_gradients(self.update, self.objective.value(self.objective.start))
         self.update, self.state = _initial_state(self.objective, self.update)
         self.generator = np.random.default_rng(self.seed)
 
@@ -306,7 +298,7 @@ class GradientMethod:
         self.generator.bit_generator.state = checkpoint.generator_state
         self.number, self._resumed_loss = int(checkpoint.history[-1, 0]), float(checkpoint.history[-1, 1])
 
-    def epochs(self, losses: Sequence[float]) -> Iterator[Epoch]:
+    def epochs(self, losses: Sequence[float]) -> Iterator[optimizers.Epoch]:
         """Yield the start (or the epoch from which the method resumes) and every epoch after it. Raises Diverged.
 
         Args:
@@ -315,7 +307,7 @@ class GradientMethod:
         self._estimate_scale(self.state.theta)
         return self._by_epoch(losses) if self.batch_size is None else self._by_batch(self.batch_size, losses)
 
-    def _by_epoch(self, losses: Sequence[float]) -> Iterator[Epoch]:
+    def _by_epoch(self, losses: Sequence[float]) -> Iterator[optimizers.Epoch]:
         """Take one step per epoch, with the gradient over all rows."""
         state, stepper = self.state, Stepper(make_backend(), self.update)
         loss, gradient = self.objective.value_and_grad(state.theta)
@@ -328,7 +320,7 @@ class GradientMethod:
             self.number += 1
             yield self._current_epoch(loss)
 
-    def _by_batch(self, size: int, losses: Sequence[float]) -> Iterator[Epoch]:
+    def _by_batch(self, size: int, losses: Sequence[float]) -> Iterator[optimizers.Epoch]:
         """Take one step per batch."""
         run = self.objective.epoch_runner(self.update, self.clip_norm)
         yield self._current_epoch(
@@ -350,8 +342,8 @@ class GradientMethod:
         assert self.on_progress is not None
         self.on_progress(EpochProgress(self.number + 1, fraction, loss))
 
-    def _current_epoch(self, loss: float) -> Epoch:
-        epoch = Epoch(self.number, loss, self.state.theta.copy())
+    def _current_epoch(self, loss: float) -> optimizers.Epoch:
+        epoch = optimizers.Epoch(self.number, loss, self.state.theta.copy())
         if not (math.isfinite(epoch.loss) and np.isfinite(epoch.theta).all()):
             raise Diverged(epoch.number, epoch.loss, epoch.theta)
         return epoch
@@ -362,9 +354,9 @@ def _initial_state(objective: Objective, update: Update) -> tuple[Update, Optimi
     bounds = objective.bounds
     if not bounds.has_bounds:
         return update, OptimizerState.initial(objective.start, update)
-    update = project_onto_bounds(update)
+    update = optimizers.project_onto_bounds(update)
     state = OptimizerState.initial(objective.start, update)
     names = [*update.accumulators]
-    state.values[1 + names.index(LOWER_BOUND)] = bounds.low
-    state.values[1 + names.index(UPPER_BOUND)] = bounds.high
+    state.values[1 + names.index(optimizers.LOWER_BOUND)] = bounds.low
+    state.values[1 + names.index(optimizers.UPPER_BOUND)] = bounds.high
     return update, state
