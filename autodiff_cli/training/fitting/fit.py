@@ -542,20 +542,24 @@ def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedSt
     """Return the warning that a fit is doubtful; empty if it is not.
 
     It is doubtful if another frequency explains far more, if the residuals are not random, or if the best frequency of
-    pure noise would explain as much.
+    pure noise would explain as much. Families and likelihoods have only the first of these tests.
     """
-    if objective.kind not in (LossKind.SQUARES, LossKind.ROBUST) or outcome.failure:
-        return ""
-    explained = optimization.explained_variance(objective, outcome.theta, statistics)
+    explained, share = 0.0, "this fit is doubtful:"
+    if has_r_squared := objective.kind in (LossKind.SQUARES, LossKind.ROBUST):
+        known = optimization.explained_variance(objective, outcome.theta, statistics)
+        explained = math.inf if known is None else known
+        share += f" it explains {float(f'{100 * max(explained, 0):.2g}'):g} % of the target's variation, and"
     enough = optimization.RESTARTS.poor_r_squared if objective.is_network else optimization.RESTARTS.perfect_r_squared
-    if explained is None or not explained < enough:
+    if outcome.failure or not explained < enough:
         return ""
-    share = f"this fit is doubtful: it explains {float(f'{100 * max(explained, 0):.2g}'):g} % of the target's variation"
     better = _better_frequency_fit(objective, outcome)
     if better is not None:
         starts = minimization.format_starts(objective, better, symmetries.Sinusoids(objective).frequencies)
-        return f"{share}, and another frequency explains far more; start from {starts}"
-    structure = residual_structure(objective, outcome.theta)
+        return f"{share} another frequency explains far more; start from {starts}"
+    if not has_r_squared:
+        return ""
+    is_equal = not abs(statistics.scatter_trend) > goodness.RESIDUALS.systematic_sigmas
+    structure = residual_structure(objective, outcome.theta, has_equal_scatter=is_equal)
     if structure > goodness.RESIDUALS.systematic_sigmas:
         other = "another model" if objective.is_linear else "other starting values, or another model,"
         return (
@@ -567,8 +571,8 @@ def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedSt
     if not chance > optimization.RESTARTS.chance_of_noise:
         return ""
     if _is_frequency_ambiguous(objective):
-        return f"{share}, and so few rows do not determine the frequency"
-    return f"{share}; the best of {count} frequencies does so in pure noise with probability {chance:.1g}"
+        return f"{share} so few rows do not determine the frequency"
+    return f"{share} the best of {count} frequencies does so in pure noise with probability {chance:.1g}"
 
 
 def _is_frequency_ambiguous(objective: Objective) -> bool:
@@ -588,15 +592,19 @@ def _scanned_frequencies(objective: Objective) -> int:
 
 def _better_frequency_fit(objective: Objective, outcome: Outcome) -> Array | None:
     """Return a fit with other frequencies that is far better than the fit from the user's frequencies; else None."""
-    names = objective.layout.element_names
-    if objective.user_starts.isdisjoint([names[k] for k in symmetries.Sinusoids(objective).frequencies]):
+    names, given = objective.layout.element_names, objective.user_starts
+    if not (given and objective.has_residuals):
+        return None
+    if given.isdisjoint([names[k] for k in symmetries.Sinusoids(objective).frequencies]):
         return None
     every = objective.layout.mask(objective.scalar_parameters)
-    batch, start = ObjectiveBatch([objective]), outcome.theta[None]
+    # A steep curve makes effective variances large, so that its residuals look small.
+    without_errors = copy_with(objective, settings={**objective.settings, X_ERROR_FACTOR: 0.0})
+    batch, start = ObjectiveBatch([without_errors]), outcome.theta[None]
     (candidate,) = multistart(batch, start, every, 0, SETTINGS.check, Multistart.frequency_points)
     if candidate is None:
         return None
-    gain = objective.rows / 2 * math.log(objective.rss(outcome.theta) / max(objective.rss(candidate.end), 1e-300))
+    (gain,) = minimization.rank_gains(batch, start, candidate.end[None])
     return candidate.end if gain > optimization.RESTARTS.frequency_gain else None
 
 

@@ -41,12 +41,14 @@ from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 from autodiff_cli.training.rows import ColumnArrays
 
 
-def von_neumann_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
+def von_neumann_scores(ordered: Array, sizes: NDArray[np.intp], *, has_equal_scatter: bool = True) -> Array:
     """Return by how many standard errors neighbours are more alike than in a random order (von Neumann 1941).
 
     Args:
         ordered: values of groups, one group after the other along the last axis.
         sizes: the number of values of each group.
+        has_equal_scatter: whether the values have the same variance; else standard errors are those of products of
+            neighbours with any variances, as White's (1980).
 
     >>> import numpy as np
     >>> von_neumann_scores(np.array([1.0, 2, 3, 4, 3, 2, 1, -1, -2, -3, -4, -3]), np.array([12])).round(1)
@@ -55,22 +57,26 @@ def von_neumann_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
     starts = np.cumsum(sizes) - sizes
     centred = ordered - np.repeat(np.add.reduceat(ordered, starts, axis=-1) / sizes, sizes, axis=-1)
     totals = np.add.reduceat(np.square(centred), starts, axis=-1)
-    steps = np.square(differences(ordered, starts))
+    steps = differences(ordered, starts)
     counts = np.maximum(sizes, RESIDUALS.min_rows)
     deviations = 2 * np.sqrt((counts - 2) / (counts * counts - 1))
     with ignore_float_errors():
-        scores = (2 - np.add.reduceat(steps, starts, axis=-1) / totals) / deviations
+        if not has_equal_scatter:
+            products = np.square(centred * (centred - steps))
+            products[..., starts] = 0.0
+            deviations = np.maximum(deviations, 2 * np.sqrt(np.add.reduceat(products, starts, axis=-1)) / totals)
+        scores = (2 - np.add.reduceat(np.square(steps), starts, axis=-1) / totals) / deviations
     return np.where((sizes >= RESIDUALS.min_rows) & (totals > 0) & (totals < math.inf), scores, 0.0)
 
 
-def structure_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
+def structure_scores(ordered: Array, sizes: NDArray[np.intp], *, has_equal_scatter: bool = True) -> Array:
     """Return by how many standard errors neighbours are more alike than in a random order, by the larger of two tests.
 
     One test compares single values; the other compares means of many, which show slow variation in spite of noise.
 
     See `von_neumann_scores` for the arguments.
     """
-    scores = von_neumann_scores(ordered, sizes)
+    scores = von_neumann_scores(ordered, sizes, has_equal_scatter=has_equal_scatter)
     counts = np.minimum(sizes, RESIDUALS.structure_blocks)
     if (counts == sizes).all():
         return scores
@@ -78,10 +84,10 @@ def structure_scores(ordered: Array, sizes: NDArray[np.intp]) -> Array:
     blocks = positions * np.repeat(counts, sizes) // np.repeat(sizes, sizes)
     starts = np.flatnonzero((positions == 0) | (np.diff(blocks, prepend=0) != 0))
     means = np.add.reduceat(ordered, starts, axis=-1) / np.diff(starts, append=ordered.shape[-1])
-    return np.maximum(scores, von_neumann_scores(means, counts))
+    return np.maximum(scores, von_neumann_scores(means, counts, has_equal_scatter=has_equal_scatter))
 
 
-def residual_structure(objective: Objective, theta: Array) -> float:
+def residual_structure(objective: Objective, theta: Array, *, has_equal_scatter: bool = True) -> float:
     """Return by how many standard errors the residuals differ from a random order along the only predictor.
 
     The result is 0 for a model with no predictor or several. See `structure_scores`.
@@ -97,13 +103,16 @@ def residual_structure(objective: Objective, theta: Array) -> float:
         columns, sizes = sample.table.columns, np.array([sample.rows])
         rows = GatheredRows(columns.__getitem__, sizes, is_weighted=sample.is_weighted)
         with ignore_float_errors():
-            scale = robust_scale(sample, theta) if sample.kind is LossKind.ROBUST else math.inf
-            return float(_structures(rows, unweighted_residuals(sample, theta), predictor, np.array([scale]))[0])
+            scale = np.array([robust_scale(sample, theta) if sample.kind is LossKind.ROBUST else math.inf])
+            residuals = unweighted_residuals(sample, theta)
+            return float(_structures(rows, residuals, predictor, scale, has_equal_scatter=has_equal_scatter)[0])
 
-    return objective.cached_at("structure", theta, of_sample)
+    return objective.cached_at(f"structure {has_equal_scatter}", theta, of_sample)
 
 
-def _structures(rows: GatheredRows, residuals: Array, predictor: str, scales: Array) -> Array:
+def _structures(
+    rows: GatheredRows, residuals: Array, predictor: str, scales: Array, *, has_equal_scatter: bool = True
+) -> Array:
     """Return the `structure_scores` of the residuals of groups of rows.
 
     Large residuals are clipped, because an outlier would hide the pattern of the other rows.
@@ -118,7 +127,8 @@ def _structures(rows: GatheredRows, residuals: Array, predictor: str, scales: Ar
     order = np.lexsort((places, rows.column(predictor), groups))
     order = order[rows.weights[order] > 0]  # residuals of weight 0 are 0, as if in a random order
     sizes = np.bincount(groups[order], minlength=len(scales))
-    return np.asarray(structure_scores(residuals[:, order], sizes).max(axis=0))
+    scores = structure_scores(residuals[:, order], sizes, has_equal_scatter=has_equal_scatter)
+    return np.asarray(scores.max(axis=0))
 
 
 @functools.lru_cache(8)

@@ -109,20 +109,28 @@ def test_frequencies_are_scanned_within_their_bounds() -> None:
     assert found.parameters["f"] == pytest.approx(55.5, rel=1e-4)
 
 
-@each(("terms", "options"), [
-    ("", {}),
-    ("", {"loss": "huber"}),
-    ("", {"l2": 1e-6}),
-    ("", {"priors": {"P": "normal(1, 5)"}}),
-    ("", {"priors": {"P": "normal(m, 5)", "m": "normal(1, 1)"}}),
-    (" + u[g]", {"priors": {"u[g]": "normal(0, s)"}, "laplace": "u"}),
+_WAVE = "a*sin(2*pi*t/P + p)"
+
+
+@each(("model", "options"), [
+    (f"y ~ {_WAVE}", {}),
+    (f"y ~ {_WAVE}", {"loss": "huber"}),
+    (f"y ~ {_WAVE}", {"l2": 1e-6}),
+    (f"y ~ {_WAVE}", {"sigma": "e", "x_sigma": {"t": "e"}}),
+    (f"y ~ {_WAVE}", {"priors": {"P": "normal(1, 5)"}}),
+    (f"y ~ {_WAVE}", {"priors": {"P": "normal(m, 5)", "m": "normal(1, 1)"}}),
+    (f"y ~ {_WAVE} + u[g]", {"priors": {"u[g]": "normal(0, s)"}, "laplace": "u"}),
+    (f"n ~ exp({_WAVE})", {"family": "poisson"}),
+    (f"k ~ sigmoid({_WAVE})", {"family": "binomial"}),
 ])  # fmt: skip
-def test_a_given_period_that_explains_little_is_doubtful(terms: str, options: dict[str, Any]) -> None:
+def test_a_given_period_that_explains_little_is_doubtful(model: str, options: dict[str, Any]) -> None:
+    """The warning says where the best period is."""
     generator = np.random.default_rng(5)
     t = np.sort(generator.uniform(0, 100, 80))
     y = 2 * np.sin(2 * np.pi * t / 0.73) + generator.normal(0, 0.3, 80)
-    data = {"t": t, "y": y, "g": np.arange(80) % 8}
-    found = fit("y ~ a*sin(2*pi*t/P + p)" + terms, data, start={"a": 1, "P": 5, "p": 0}, **options)
+    data = {"t": t, "y": y, "g": np.arange(80) % 8, "e": np.full(80, 0.01)}
+    data |= {"n": generator.poisson(np.exp(y)), "k": generator.uniform(size=80) < 1 / (1 + np.exp(-3 * y))}
+    found = fit(model, data, start={"a": 1, "P": 5, "p": 0}, **options)
     assert any("doubtful" in warning and "P = 0.73" in warning for warning in found.warnings)
 
 

@@ -442,6 +442,22 @@ def test_rows_sorted_by_the_target_do_not_make_a_fit_doubtful() -> None:
     assert doubtful == {"as measured": 0, "sorted": 0}
 
 
+def test_unequal_scatter_alone_makes_no_fit_doubtful() -> None:
+    """The few largest residuals decide whether residuals are alike, but chance decides whether they are neighbours."""
+    alike = 0
+    for seed in range(40):
+        generator = np.random.default_rng(seed)
+        x = np.linspace(0, 3, 150)
+        scatter = np.exp(3 * x) * generator.normal(size=150)
+        found = ad.fit("y ~ a + b*x", {"x": x, "y": 1 + x + scatter})
+        objective = ad.Objective("y ~ a + b*x", {"x": x, "y": 1 + x + scatter})
+        alike += residual_structure(objective, np.array([*found.parameters.values()])) > 3.5
+        assert not [warning for warning in found.warnings if "doubtful" in warning]
+        curved = ad.fit("y ~ a + b*x", {"x": x, "y": 1 + x + 0.002 * scatter + 20 * np.cos(4 * x)})
+        assert [warning for warning in curved.warnings if "doubtful" in warning]
+    assert alike
+
+
 @each("last", [1.0, 1e-2, 0.0])
 @each("size", [1.0, 1.01e-3, 0.99e-3, 0.99e3, 1.01e3, 1.01e-5, 0.99e-5, 9.9, 10.1, math.nan, math.inf])
 @each("when", ["start", "end"])
