@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import linprog
 
 from autodiff_cli import Objective, fit
+from autodiff_cli.training.fitting import optimization
 from autodiff_cli.training.fitting.minimization import rows_of_component, stick_breaking_shares, with_stick_breaking
 from autodiff_cli.training.objective.parameters import mixture_shares, natural_bounds
 from tests.each import each
@@ -298,3 +299,23 @@ def test_ranges_that_the_model_needs_are_noted_but_not_those_that_are_given(boun
     note = "parameters are kept in the ranges where the model is meaningful: `s` at least 0"
     assert (note in found.notes) is has_note
     assert not any("meaningful" in each for each in found.notes if each != note)
+
+
+@pytest.mark.parametrize(("better", "searches"), [(None, 2), (0, 3), (1, 4)])
+def test_a_mixture_is_searched_until_two_searches_find_nothing_better(
+    better: int | None, searches: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator, seeds = np.random.default_rng(0), list[int]()
+    x = generator.normal(np.repeat([0, 9, 40], 15), 1)
+    start = {"m1": 0.0, "s1": 1.0, "m2": 25.0, "s2": 16.0}  # the fit from it has one wide component, at 9 and 40
+    best = {"w": 0.67, "m1": 4.5, "s1": 4.6, "m2": 40.0, "s2": 1.0}
+
+    def minima(sample: Objective, _: Any, seed: int, __: Any) -> Any:
+        seeds.append(seed)
+        found = [best[name] for name in sample.parameters]
+        return np.array([found] * (len(seeds) - 1 == better)).reshape(-1, len(found))
+
+    monkeypatch.setattr(optimization, "_random_minima", minima)
+    found = fit(MIXTURE, {"x": x}, likelihood=True, seed=7, start=start)
+    assert seeds == [*range(7, 7 + searches)]  # each search draws other points
+    assert found.parameters["m2"] == pytest.approx(24 if better is None else 40, abs=1)

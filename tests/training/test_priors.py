@@ -73,6 +73,7 @@ def _decay(x: np.ndarray, q: dict[str, float]) -> np.ndarray:
     [
         # evenly spaced rows also fit frequencies that are lower by whole turns per row
         ("a*sin(w*x + p)", _wave, np.arange(20.0), {"a": 2.0, "w": 6.9, "p": 0.5}, {"w": 6.92}, 0.02),
+        ("a*sin(w*x + p)", _wave, np.arange(20.0), {"a": 2.0, "w": 8.3, "p": 0.5}, {"w": 7.7}, 0.05),
         # either peak may come first, and the prior says which does
         (
             "a*exp(-((x - m)/s)^2) + b*exp(-((x - n)/t)^2)",

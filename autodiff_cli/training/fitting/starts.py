@@ -648,7 +648,6 @@ class Multistart:
         """
         every = repeat_objective(self._sample, len(drawn), self._box)
         points, remaining = project_linear_each(every, np.arange(len(drawn)), drawn, adjusted)
-        remaining = self._with_priors(points, remaining)
         best = minimization.best_of_parts(remaining, self._effort.descents)
         best = best[np.argsort(remaining[best], kind="stable")][: np.count_nonzero(np.isfinite(remaining[best]))]
         return points[best], remaining[best]
@@ -764,17 +763,10 @@ class Multistart:
             grams[:, range(len(columns)), range(len(columns))] += _RIDGE
             steps = np.linalg.solve(grams[:, :-1, :-1], grams[:, :-1, -1:])
             sums[part] = (1 - np.sum(grams[:, :-1, -1:] * steps, axis=(1, 2))) * np.square(scale[:, -1])
-        return self._with_priors(points, np.where(np.isfinite(sums), np.maximum(sums, 0.0), np.inf))
+        return np.where(np.isfinite(sums), np.maximum(sums, 0.0), np.inf)
 
     def _project(self, points: Array, adjusted: Mask) -> tuple[Array, Array]:
-        theta, remaining = minimization.project_linear(self._sample, points, adjusted, self._box)
-        return theta, self._with_priors(theta, remaining)
-
-    def _with_priors(self, points: Array, sums: Array) -> Array:
-        """Return sums of squares at points as they rank with the priors; see `comparison_losses`."""
-        if not self._sample.has_priors:
-            return sums
-        return np.asarray(sums * np.exp(-2 / self._sample.weighted_rows * self._sample.prior_ranks(points)))
+        return minimization.project_linear(self._sample, points, adjusted, self._box)
 
 
 def _lowest_valleys(losses: Array) -> NDArray[np.intp]:

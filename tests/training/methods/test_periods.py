@@ -189,3 +189,13 @@ def test_an_alias_at_evenly_spaced_places_is_no_doubt() -> None:
     found = fit("y ~ a*exp(-g*t)*cos(w*t+p)+c", {"t": t, "y": y + 0.05 * np.ptp(y) * generator.normal(size=90)})
     assert found.parameters["w"] == pytest.approx(66.27, abs=0.01)  # 345.9 is the same at these places
     assert not found.warnings
+
+
+def test_two_frequencies_that_multiply_are_found_together() -> None:
+    """The best of one, whatever the other, is far from both."""
+    generator = np.random.default_rng(3)
+    t, v, w = np.linspace(0, 10, 12), generator.uniform(2, 4), generator.uniform(0.3, 1.5)
+    noise = generator.normal(0, 0.1, 12)
+    found = fit("y ~ a*sin(v*t)*cos(w*t) + c", {"t": t, "y": 2 * np.sin(v * t) * np.cos(w * t) + 1 + noise})
+    assert found.rss is not None
+    assert found.rss < noise @ noise
