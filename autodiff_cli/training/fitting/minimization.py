@@ -250,7 +250,7 @@ def minimize_batch(
     """Fit a batch once, each from one start.
 
     Args:
-        method: `lm` or `lbfgs`.
+        method: `lm`, `lbfgs`, or `newton`: L-BFGS after Newton's method, for starts near minima.
         start: the starting points, of shape (fits, P), which are moved into the bounds.
         on_step: is called with the starts and with every step.
         stop: when the fits stop.
@@ -259,10 +259,10 @@ def minimize_batch(
     if method == "lm":
         is_refined = objective.is_penalised and not objective.has_kinks and stop == CONVERGENCE
         return (_fit_penalised_squares if is_refined else fit_least_squares)(batch, start, on_step, stop)
-    unit = 1.0 if objective.kind is LossKind.LIKELIHOOD else None
+    unit, is_near = 1.0 if objective.kind is LossKind.LIKELIHOOD else None, method == "newton"
     if objective.is_scale_estimated:
-        return _fit_with_scale(batch, start, on_step, stop, unit)
-    outcomes = fit_smooth_loss(batch, start, on_step, stop, unit)
+        return _fit_with_scale(batch, start, on_step, stop, unit, is_near=is_near)
+    outcomes = fit_smooth_loss(batch, start, on_step, stop, unit, is_near=is_near)
     return _with_exact_zeros(batch, outcomes) if objective.settings[L1_FACTOR] else outcomes
 
 
@@ -414,7 +414,7 @@ def best_alternative(objective: Objective, end: Outcome, others: Sequence[Array]
 
 
 def _fit_with_scale(
-    batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None
+    batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None, *, is_near: bool
 ) -> list[Outcome]:
     """Alternate fits with estimates of their scales until the scales converge.
 
@@ -450,11 +450,11 @@ def _fit_with_scale(
         batch.set_scales(active, _next_scales(batch.scales[active], scales, gaps, active) if number else scales)
         report = _with_own_variance(batch, active, renumber(on_step, active, epochs_done))
         remaining = stop.after(int(epochs_done[active].max()))
-        near = number > 0  # a slightly different scale moves the minimum little
-        ends = fit_smooth_loss(batch.take(active), theta[active], report, remaining, unit, is_near=near)
+        ends = fit_smooth_loss(batch.take(active), theta[active], report, remaining, unit, is_near=is_near)
         for fit, end in zip(active.tolist(), ends, strict=True):
             outcomes[fit], theta[fit] = end, end.theta
         active = np.array([fit for fit in active.tolist() if outcomes[fit].converged], np.intp)
+        is_near = True  # a slightly different scale moves the minimum little
     return outcomes
 
 
