@@ -56,7 +56,7 @@ class MinimizationSettings(NamedTuple):
     rows_of_narrow_component: float = 4.0  # the limit for narrow components, which are more often artefacts
     narrow_component: float = 0.05  # share of the largest width below which a component is narrow
     wide_component: float = 0.25  # share of the largest width above which a component of few rows is not an artefact
-    max_rounds: int = 200  # rounds of fitting and estimating the scale in turn
+    max_rounds: int = 100  # rounds of fitting and estimating the scale in turn; more than 10 are rare
     tolerance: float = 1e-9  # relative change of the scale at which it has converged
     near: float = 0.1  # relative change of the scale below which the secant method is used
     max_acceleration: float = 50.0  # ratio of a step of the secant method to the plain step to the estimate
@@ -95,6 +95,7 @@ class MinimizationSettings(NamedTuple):
 MINIMIZATION = MinimizationSettings()
 _EXACT_FIT = "the model fits the rows exactly, so the posterior density of the residuals' variance has no maximum"
 NO_SCALE = "at least half of the rows are fitted exactly, to 1e-9 of their spread: there is no scale; use --scale"
+_UNSETTLED = "the residual scale does not settle: the fit with each estimate leads to another estimate; use --scale"
 
 
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
@@ -413,6 +414,7 @@ def best_alternative(objective: Objective, end: Outcome, others: Sequence[Array]
     return others[int(np.argmax(gains))] if gains.max() > MINIMIZATION.clear_gain * end.converged else None
 
 
+@ignore_float_errors()
 def _fit_with_scale(
     batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None, *, is_near: bool
 ) -> list[Outcome]:
@@ -422,11 +424,10 @@ def _fit_with_scale(
     batch keeps the estimated scales. If they converge slowly or oscillate, and near the end, the secant method finds
     the logarithm of the scale at which the estimate is equal to the scale.
     """
-    every, objective = np.arange(len(start)), batch.objective
+    active, objective = np.arange(len(start)), batch.objective
     theta, epochs_done = start.copy(), np.zeros(len(start), np.intp)
-    outcomes: list[Outcome] = [Outcome(point, False) for point in start]
-    spreads = np.sqrt(batch.mean_squares(batch.target_variations(every), every))
-    active = every
+    outcomes = [Outcome(point, True) for point in start]
+    spreads = np.sqrt(batch.mean_squares(batch.target_variations(active), active))
     gaps = np.full((2, len(start)), np.nan)  # logarithms of the last scale of each fit, and of estimate / scale there
     for number in range(MINIMIZATION.max_rounds):
         # Theta is estimated from counts about their means, not from a start.
@@ -438,10 +439,8 @@ def _fit_with_scale(
         least = MINIMIZATION.zero_scale if objective.has_priors else MINIMIZATION.zero_robust_scale
         is_exact = scales <= least * spreads[active]
         for fit in active[is_exact].tolist():
-            outcome = outcomes[fit] if epochs_done[fit] else Outcome(theta[fit], True)
-            outcomes[fit] = dataclasses.replace(outcome, note=_EXACT_FIT if objective.has_priors else NO_SCALE)
-        with np.errstate(invalid="ignore"):
-            is_settled = (number > 0) & (np.abs(scales / batch.scales[active] - 1) <= MINIMIZATION.tolerance)
+            outcomes[fit] = dataclasses.replace(outcomes[fit], note=_EXACT_FIT if objective.has_priors else NO_SCALE)
+        is_settled = (number > 0) & (np.abs(scales / batch.scales[active] - 1) <= MINIMIZATION.tolerance)
         is_open: Mask = ~is_exact & ~is_settled
         active = active[is_open]
         if not len(active):
@@ -455,6 +454,8 @@ def _fit_with_scale(
             outcomes[fit], theta[fit] = end, end.theta
         active = np.array([fit for fit in active.tolist() if outcomes[fit].converged], np.intp)
         is_near = True  # a slightly different scale moves the minimum little
+    for fit in active.tolist():
+        outcomes[fit] = Outcome(theta[fit], False, _UNSETTLED)
     return outcomes
 
 
@@ -477,10 +478,9 @@ def _with_own_variance(batch: Batch, active: Fits, on_step: BatchCallback) -> Ba
 def _next_scales(scales: Array, estimates: Array, gaps: Array, fits: Fits) -> Array:
     """Return the scales of the next round, from the scales of the last round and the estimates at its ends."""
     last, gap = np.log(scales), np.log(estimates / scales)
-    with np.errstate(all="ignore"):
-        slopes = (gap - gaps[1, fits]) / (last - gaps[0, fits])
-        is_close = (np.abs(gap) < MINIMIZATION.near) | (gap * gaps[1, fits] < 0)
-        is_usable = is_close & (slopes < -1 / MINIMIZATION.max_acceleration)
+    slopes = (gap - gaps[1, fits]) / (last - gaps[0, fits])
+    is_close = (np.abs(gap) < MINIMIZATION.near) | (gap * gaps[1, fits] < 0)
+    is_usable = is_close & (slopes < -1 / MINIMIZATION.max_acceleration)
     gaps[:, fits] = last, gap
     return np.exp(last - gap / np.where(is_usable, slopes, -1.0))
 
