@@ -56,7 +56,7 @@ class MinimizationSettings(NamedTuple):
     rows_of_narrow_component: float = 4.0  # the limit for narrow components, which are more often artefacts
     narrow_component: float = 0.05  # share of the largest width below which a component is narrow
     wide_component: float = 0.25  # share of the largest width above which a component of few rows is not an artefact
-    max_rounds: int = 200  # rounds of fitting and estimating the scale in turn
+    max_rounds: int = 100  # rounds of fitting and estimating the scale in turn; more than 10 are rare
     tolerance: float = 1e-9  # relative change of the scale at which it has converged
     near: float = 0.1  # relative change of the scale below which the secant method is used
     max_acceleration: float = 50.0  # ratio of a step of the secant method to the plain step to the estimate
@@ -95,6 +95,7 @@ class MinimizationSettings(NamedTuple):
 MINIMIZATION = MinimizationSettings()
 _EXACT_FIT = "the model fits the rows exactly, so the posterior density of the residuals' variance has no maximum"
 NO_SCALE = "at least half of the rows are fitted exactly, to 1e-9 of their spread: there is no scale; use --scale"
+_UNSETTLED = "the residual scale does not settle: the fit with each estimate leads to another estimate; use --scale"
 
 
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
@@ -250,7 +251,7 @@ def minimize_batch(
     """Fit a batch once, each from one start.
 
     Args:
-        method: `lm` or `lbfgs`.
+        method: `lm`, `lbfgs`, or `newton`: L-BFGS after Newton's method, for starts near minima.
         start: the starting points, of shape (fits, P), which are moved into the bounds.
         on_step: is called with the starts and with every step.
         stop: when the fits stop.
@@ -259,10 +260,10 @@ def minimize_batch(
     if method == "lm":
         is_refined = objective.is_penalised and not objective.has_kinks and stop == CONVERGENCE
         return (_fit_penalised_squares if is_refined else fit_least_squares)(batch, start, on_step, stop)
-    unit = 1.0 if objective.kind is LossKind.LIKELIHOOD else None
+    unit, is_near = 1.0 if objective.kind is LossKind.LIKELIHOOD else None, method == "newton"
     if objective.is_scale_estimated:
-        return _fit_with_scale(batch, start, on_step, stop, unit)
-    outcomes = fit_smooth_loss(batch, start, on_step, stop, unit)
+        return _fit_with_scale(batch, start, on_step, stop, unit, is_near=is_near)
+    outcomes = fit_smooth_loss(batch, start, on_step, stop, unit, is_near=is_near)
     return _with_exact_zeros(batch, outcomes) if objective.settings[L1_FACTOR] else outcomes
 
 
@@ -413,8 +414,9 @@ def best_alternative(objective: Objective, end: Outcome, others: Sequence[Array]
     return others[int(np.argmax(gains))] if gains.max() > MINIMIZATION.clear_gain * end.converged else None
 
 
+@ignore_float_errors()
 def _fit_with_scale(
-    batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None
+    batch: Batch, start: Array, on_step: BatchCallback, stop: StoppingRule, unit: float | None, *, is_near: bool
 ) -> list[Outcome]:
     """Alternate fits with estimates of their scales until the scales converge.
 
@@ -422,11 +424,10 @@ def _fit_with_scale(
     batch keeps the estimated scales. If they converge slowly or oscillate, and near the end, the secant method finds
     the logarithm of the scale at which the estimate is equal to the scale.
     """
-    every, objective = np.arange(len(start)), batch.objective
+    active, objective = np.arange(len(start)), batch.objective
     theta, epochs_done = start.copy(), np.zeros(len(start), np.intp)
-    outcomes: list[Outcome] = [Outcome(point, False) for point in start]
-    spreads = np.sqrt(batch.mean_squares(batch.target_variations(every), every))
-    active = every
+    outcomes = [Outcome(point, True) for point in start]
+    spreads = np.sqrt(batch.mean_squares(batch.target_variations(active), active))
     gaps = np.full((2, len(start)), np.nan)  # logarithms of the last scale of each fit, and of estimate / scale there
     for number in range(MINIMIZATION.max_rounds):
         # Theta is estimated from counts about their means, not from a start.
@@ -438,10 +439,8 @@ def _fit_with_scale(
         least = MINIMIZATION.zero_scale if objective.has_priors else MINIMIZATION.zero_robust_scale
         is_exact = scales <= least * spreads[active]
         for fit in active[is_exact].tolist():
-            outcome = outcomes[fit] if epochs_done[fit] else Outcome(theta[fit], True)
-            outcomes[fit] = dataclasses.replace(outcome, note=_EXACT_FIT if objective.has_priors else NO_SCALE)
-        with np.errstate(invalid="ignore"):
-            is_settled = (number > 0) & (np.abs(scales / batch.scales[active] - 1) <= MINIMIZATION.tolerance)
+            outcomes[fit] = dataclasses.replace(outcomes[fit], note=_EXACT_FIT if objective.has_priors else NO_SCALE)
+        is_settled = (number > 0) & (np.abs(scales / batch.scales[active] - 1) <= MINIMIZATION.tolerance)
         is_open: Mask = ~is_exact & ~is_settled
         active = active[is_open]
         if not len(active):
@@ -450,11 +449,13 @@ def _fit_with_scale(
         batch.set_scales(active, _next_scales(batch.scales[active], scales, gaps, active) if number else scales)
         report = _with_own_variance(batch, active, renumber(on_step, active, epochs_done))
         remaining = stop.after(int(epochs_done[active].max()))
-        near = number > 0  # a slightly different scale moves the minimum little
-        ends = fit_smooth_loss(batch.take(active), theta[active], report, remaining, unit, is_near=near)
+        ends = fit_smooth_loss(batch.take(active), theta[active], report, remaining, unit, is_near=is_near)
         for fit, end in zip(active.tolist(), ends, strict=True):
             outcomes[fit], theta[fit] = end, end.theta
         active = np.array([fit for fit in active.tolist() if outcomes[fit].converged], np.intp)
+        is_near = True  # a slightly different scale moves the minimum little
+    for fit in active.tolist():
+        outcomes[fit] = Outcome(theta[fit], False, _UNSETTLED)
     return outcomes
 
 
@@ -477,10 +478,9 @@ def _with_own_variance(batch: Batch, active: Fits, on_step: BatchCallback) -> Ba
 def _next_scales(scales: Array, estimates: Array, gaps: Array, fits: Fits) -> Array:
     """Return the scales of the next round, from the scales of the last round and the estimates at its ends."""
     last, gap = np.log(scales), np.log(estimates / scales)
-    with np.errstate(all="ignore"):
-        slopes = (gap - gaps[1, fits]) / (last - gaps[0, fits])
-        is_close = (np.abs(gap) < MINIMIZATION.near) | (gap * gaps[1, fits] < 0)
-        is_usable = is_close & (slopes < -1 / MINIMIZATION.max_acceleration)
+    slopes = (gap - gaps[1, fits]) / (last - gaps[0, fits])
+    is_close = (np.abs(gap) < MINIMIZATION.near) | (gap * gaps[1, fits] < 0)
+    is_usable = is_close & (slopes < -1 / MINIMIZATION.max_acceleration)
     gaps[:, fits] = last, gap
     return np.exp(last - gap / np.where(is_usable, slopes, -1.0))
 

@@ -102,7 +102,7 @@ class BatchedFit:
 
     Args:
         batch: the fits.
-        method: `lm` or `lbfgs`.
+        method: `lm`, `lbfgs` or `newton`; see `minimize_batch`.
         options: the options of the fits.
         on_step: is called with the start and each step of the fits; a repeated fit begins with epoch 0 again.
         notes: lists to which notes about each fit are added.
@@ -489,7 +489,7 @@ def refit(
         are_all_searched: whether all fits are searched again, for better ends.
         stop: when the fits stop.
     """
-    method = minimization.converging_method(batch.objective)
+    method = "lm" if minimization.converging_method(batch.objective) == "lm" else "newton"
     fitted = BatchedFit(batch, method, FitOptions(), starts=starts, stop=stop)
     if effort and batch.objective.has_residuals:
         fits = np.flatnonzero(fitted.select(lambda end: are_all_searched or not end.converged))

@@ -592,9 +592,10 @@ class Multistart:
         if self._searched.any() and not self._sinusoids.frequencies:
             drawn = np.concatenate((self._start[None], self.random_draws()))
             points, remaining = self._project(drawn, self.linear)
-            ranks = np.argsort(np.argsort(points[:, self._searched], axis=0), axis=0)
-            distances = np.abs(ranks[:, None] - ranks).max(axis=2)
-            neighbours = np.argsort(distances, axis=1, kind="stable")[:, : SETTINGS.neighbours]
+            ranks, count = np.argsort(np.argsort(points[:, self._searched].T)), len(points)
+            distances = np.abs(ranks[:, :, None] - ranks[:, None]).max(axis=0)
+            # As a stable sort of the distances, but several times faster.
+            neighbours = np.sort(distances * count + np.arange(count))[:, : SETTINGS.neighbours] % count
             is_lowest = np.all(remaining[neighbours] >= remaining[:, None], axis=1)
             valleys = 1 + np.flatnonzero(is_lowest[1:])
             lowest = valleys[np.argsort(remaining[valleys], kind="stable")[: self._effort.descents]]
