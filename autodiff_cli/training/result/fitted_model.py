@@ -230,8 +230,7 @@ class FittedModel(FitStatistics):
             empty.
         element_names: the names of the rows of `correlation`, such as `a` and `W[0, 1]`; empty if there are very many.
         confidence_level: the probability of the intervals in reports.
-        loss_name: the name of the loss in `losses.LOSSES`; empty if the model is its own loss, None if a file does not
-            say.
+        loss_name: the name of the loss in `losses.LOSSES`; empty if the model is its own loss.
         huber_delta: the threshold of the Huber loss; None for its default.
         settings: the settings of the fit that matter for predictions.
         levels: the sorted levels of each column that selects parameters (`a[group]`).
@@ -283,7 +282,7 @@ class FittedModel(FitStatistics):
     draws: dict[str, Any] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT, repr=False)
     element_names: tuple[str, ...] = field(default=(), metadata=NOT_IN_DOCUMENT | NOT_SAVED)
     confidence_level: float = field(default=0.95, metadata=NOT_IN_DOCUMENT)
-    loss_name: str | None = field(default=None, metadata=NOT_IN_DOCUMENT)
+    loss_name: str = field(metadata=NOT_IN_DOCUMENT)
     huber_delta: float | None = field(default=None, metadata=NOT_IN_DOCUMENT)
     settings: FitSettings = field(default_factory=FitSettings, metadata=NOT_IN_DOCUMENT)
     levels: dict[str, tuple[int | str, ...]] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
@@ -688,7 +687,7 @@ def _possible_fields(fit: FittedModel, layout: ParameterLayout) -> Iterator[tupl
     yield "draws", len(heads) <= 1 and {*map(len, heads)} <= {2} and fit.draws.keys() >= {*drawn}
     yield "draws", all(np.shape(values)[2:] == shapes.get(name, ()) for name, values in fit.draws.items())
     yield "confidence_level", 0 < fit.confidence_level < 1
-    yield "loss_name", (fit.loss_name or "mse") in LOSSES
+    yield "loss_name", fit.loss_name in {"", *LOSSES}
     yield "scale", fit.scale is None or not fit.scale < 0
     yield "null_test", fit.null_test is None or len(fit.null_test.dof) == (2 if fit.null_test.name == "F" else 1)
     yield "random_effects", {name: {*each.modes} for name, each in fit.random_effects.items()} == levels
