@@ -659,9 +659,9 @@ def _fit_from_document(document: dict[str, Any]) -> FittedModel:
         attributes["correlation"] = np.broadcast_to(np.nan, (layout.size, layout.size))
     element_names = layout.element_names if layout.size <= MAX_COVARIANCE_SIZE else ()
     fit = FittedModel(**attributes, element_names=element_names, parsed_model=model)
-    wrong = [name for name, is_possible in _possible_fields(fit, layout) if not is_possible]
-    if wrong:
-        raise _impossible_value(document, wrong[0])
+    for name, is_possible in _possible_fields(fit, layout):
+        if not is_possible:
+            raise _impossible_value(document, name)
     return fit
 
 
@@ -669,8 +669,7 @@ def _possible_fields(fit: FittedModel, layout: ParameterLayout) -> Iterator[tupl
     """Yield the name of each field that must match others or has a range, and whether it does."""
     shapes = {**layout.shapes, **dict.fromkeys(fit.derived, ())}
     ends = [(name, end) for each in fit.intervals.values() for name, pair in each.items() for end in pair or ()]
-    effects = {effect.parameter: effect.column for effect in fit.parsed_model.effects.values()}
-    levels = {name: {*map(str, fit.levels[column])} for name, column in effects.items()}
+    levels = {each.parameter: {*map(str, fit.levels[each.column])} for each in fit.parsed_model.effects.values()}
     heads = {np.shape(values)[:2] for values in fit.draws.values()}
     drawn = shapes if fit.definition == DRAWN else layout.shapes if fit.draws else ()
     labels = len(fit.classes or ())
@@ -690,8 +689,8 @@ def _possible_fields(fit: FittedModel, layout: ParameterLayout) -> Iterator[tupl
     yield "loss_name", fit.loss_name in {"", *LOSSES}
     yield "scale", fit.scale is None or not fit.scale < 0
     yield "null_test", fit.null_test is None or len(fit.null_test.dof) == (2 if fit.null_test.name == "F" else 1)
-    yield "random_effects", {name: {*each.modes} for name, each in fit.random_effects.items()} == levels
-    yield "random_effects", all(each.errors.keys() == each.modes.keys() for each in fit.random_effects.values())
+    for kind in ("modes", "errors"):
+        yield "random_effects", {k: {*getattr(each, kind)} for k, each in fit.random_effects.items()} == levels
 
 
 def _have_shapes(values: Iterable[tuple[str, Any]], shapes: Mapping[str, Shape]) -> bool:
