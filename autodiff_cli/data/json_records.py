@@ -140,6 +140,8 @@ def _read_scalar(kind: Any, value: Any) -> Any:
         return float(value)
     if type(value) is not kind:
         raise TypeError
+    if kind is int:
+        float(value)  # raises for one that no computation can use
     if kind is str:
         value.encode()  # raises for half of a surrogate pair
     return value

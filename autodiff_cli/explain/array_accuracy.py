@@ -28,7 +28,7 @@ from autodiff_cli.formula.derivatives import DerivativeMatrix, HigherDerivatives
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.tape import Tape
+from autodiff_cli.graph.tape import Tape, has_array_operations
 from autodiff_cli.numbers import arrays
 from autodiff_cli.numbers.floats import PERTURBED_RUNS, SMALLEST_NORMAL, UNPERTURBED
 from autodiff_cli.numbers.kind import Kind
@@ -279,7 +279,7 @@ class RowAccuracy:
     @cached_property
     def _unrolled(self) -> tuple[dict[str, Node], dict[str, float]]:
         """The graphs element by element, and the value of every number; both empty if there are too many operations."""
-        if not any(map(np.ndim, self._point.values())):
+        if not has_array_operations(self._tape.nodes):
             return self._graphs, self._point
         try:
             unrolled = unroll_at([*self._graphs.values()], self._point, self._leaves, accuracy.SETTINGS.max_operations)

@@ -163,8 +163,6 @@ def trace_fit_row(fit: FittedModel, file: DataSource, number: int, values: Mappi
     """
     model = fit.parsed_model
     loading.check_parameter_names(values, model)
-    if fit.loss_name is None and fit.scale is not None:
-        raise DataError("the model file lacks the loss of the fit: save the model again with `train --save`")
     options = FitOptions(loss=fit.loss_name or None, scale=fit.scale, huber_delta=fit.huber_delta)
     options = replace(options, weights=fit.settings.weights, sigma=fit.settings.sigma)
     loss = choose_loss(model, options)

@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +34,7 @@ from autodiff_cli.data.json_records import (
 )
 from autodiff_cli.data.table import DataError, float_array, label_vector, named_columns
 from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.op import Shape
 from autodiff_cli.graph.tape import ShapeError, broadcast_shapes, format_shape
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
@@ -41,6 +42,7 @@ from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.options import OptionError
 from autodiff_cli.system import error_reason, open_atomic_text
+from autodiff_cli.training.losses import LOSSES
 from autodiff_cli.training.objective.kernels import is_generalised_linear
 from autodiff_cli.training.objective.loading import Classes, check_labels, indicator_columns, weighting_graph
 from autodiff_cli.training.objective.model import Model
@@ -228,8 +230,7 @@ class FittedModel(FitStatistics):
             empty.
         element_names: the names of the rows of `correlation`, such as `a` and `W[0, 1]`; empty if there are very many.
         confidence_level: the probability of the intervals in reports.
-        loss_name: the name of the loss in `losses.LOSSES`; empty if the model is its own loss, None if a file does not
-            say.
+        loss_name: the name of the loss in `losses.LOSSES`; empty if the model is its own loss.
         huber_delta: the threshold of the Huber loss; None for its default.
         settings: the settings of the fit that matter for predictions.
         levels: the sorted levels of each column that selects parameters (`a[group]`).
@@ -281,7 +282,7 @@ class FittedModel(FitStatistics):
     draws: dict[str, Any] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT, repr=False)
     element_names: tuple[str, ...] = field(default=(), metadata=NOT_IN_DOCUMENT | NOT_SAVED)
     confidence_level: float = field(default=0.95, metadata=NOT_IN_DOCUMENT)
-    loss_name: str | None = field(default=None, metadata=NOT_IN_DOCUMENT)
+    loss_name: str = field(metadata=NOT_IN_DOCUMENT)
     huber_delta: float | None = field(default=None, metadata=NOT_IN_DOCUMENT)
     settings: FitSettings = field(default_factory=FitSettings, metadata=NOT_IN_DOCUMENT)
     levels: dict[str, tuple[int | str, ...]] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
@@ -657,7 +658,44 @@ def _fit_from_document(document: dict[str, Any]) -> FittedModel:
     if attributes["correlation"] is None:
         attributes["correlation"] = np.broadcast_to(np.nan, (layout.size, layout.size))
     element_names = layout.element_names if layout.size <= MAX_COVARIANCE_SIZE else ()
-    return FittedModel(**attributes, element_names=element_names, parsed_model=model)
+    fit = FittedModel(**attributes, element_names=element_names, parsed_model=model)
+    for name, is_possible in _possible_fields(fit, layout):
+        if not is_possible:
+            raise _impossible_value(document, name)
+    return fit
+
+
+def _possible_fields(fit: FittedModel, layout: ParameterLayout) -> Iterator[tuple[str, bool]]:
+    """Yield the name of each field that must match others or has a range, and whether it does."""
+    shapes = {**layout.shapes, **dict.fromkeys(fit.derived, ())}
+    ends = [(name, end) for each in fit.intervals.values() for name, pair in each.items() for end in pair or ()]
+    levels = {each.parameter: {*map(str, fit.levels[each.column])} for each in fit.parsed_model.effects.values()}
+    heads = {np.shape(values)[:2] for values in fit.draws.values()}
+    drawn = shapes if fit.definition == DRAWN else layout.shapes if fit.draws else ()
+    labels = len(fit.classes or ())
+
+    yield "rows", fit.rows > 0
+    yield "stderr", fit.stderr.keys() == layout.shapes.keys() and _have_shapes(fit.stderr.items(), shapes)
+    yield "correlation", np.shape(fit.correlation) == (layout.size, layout.size)
+    factor = np.zeros((0, layout.size)) if fit.partial_factor is None else fit.partial_factor
+    yield "partial_factor", np.shape(factor)[1:] == (layout.size,) and bool(np.isfinite(factor).all())
+    yield "intervals", _have_shapes(ends, shapes)
+    yield "bounds", fit.bounds.keys() <= layout.shapes.keys()
+    yield "classes", fit.classes is None or fit.parsed_model.class_column is not None
+    yield "confusion", fit.confusion is None or np.shape(fit.confusion) == (labels, labels)
+    yield "draws", len(heads) <= 1 and {*map(len, heads)} <= {2} and fit.draws.keys() >= {*drawn}
+    yield "draws", all(np.shape(values)[2:] == shapes.get(name, ()) for name, values in fit.draws.items())
+    yield "confidence_level", 0 < fit.confidence_level < 1
+    yield "loss_name", fit.loss_name in {"", *LOSSES}
+    yield "scale", fit.scale is None or not fit.scale < 0
+    yield "null_test", fit.null_test is None or len(fit.null_test.dof) == (2 if fit.null_test.name == "F" else 1)
+    for kind in ("modes", "errors"):
+        yield "random_effects", {k: {*getattr(each, kind)} for k, each in fit.random_effects.items()} == levels
+
+
+def _have_shapes(values: Iterable[tuple[str, Any]], shapes: Mapping[str, Shape]) -> bool:
+    """Whether all named values, except None, have the shape of their name."""
+    return all(name in shapes and (value is None or np.shape(value) == shapes[name]) for name, value in values)
 
 
 def _checksum(document: Mapping[str, Any]) -> str:
@@ -670,6 +708,8 @@ def _model_from_document(attributes: Mapping[str, Any], columns: Sequence[str], 
     """Return the model of a document. Raises ExpressionError if its text or shapes are invalid."""
     classes, effects = attributes["classes"], attributes["random_effects"]
     model = Model.parse(attributes["model"], columns, (*values, *effects), is_saved=True)
+    if not all(map(attributes["levels"].get, model.level_columns)):
+        raise _InvalidModelFile("its `levels` do not match its model")
     priors = parse_priors(attributes["priors"] | {name: effect.distribution for name, effect in effects.items()})
     arguments = {other for prior in priors.values() for other in prior.parameters}
     own = [name for name in values if name in arguments or (effects and name.startswith("sigma"))]
@@ -686,7 +726,12 @@ def _read_value(document: Mapping[str, Any], name: str, kind: Any) -> Any:
     try:
         return read_json(kind, document[name])
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError):
-        raise _InvalidModelFile(f"`{name}` cannot be {_abbreviated_json(document[name])}") from None
+        raise _impossible_value(document, name) from None
+
+
+def _impossible_value(document: Mapping[str, Any], name: str) -> _InvalidModelFile:
+    """Return the error for a value of a document that is of another type, out of range or at odds with others."""
+    return _InvalidModelFile(f"`{name}` cannot be {_abbreviated_json(document[name])}")
 
 
 def _abbreviated_json(value: Any) -> str:

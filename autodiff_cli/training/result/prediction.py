@@ -320,7 +320,7 @@ def _loss_kind(fit: FittedModel) -> LossKind:
     """Return the kind of the loss of a fit."""
     if fit.loss_name == "":
         return LossKind.LIKELIHOOD if fit.settings.likelihood else LossKind.OTHER
-    return LOSSES[fit.loss_name or "mse"].kind
+    return LOSSES[fit.loss_name].kind
 
 
 def _residual_std(fit: FittedModel) -> float | None:
@@ -334,7 +334,7 @@ def _missing_band_reason(fit: FittedModel, bands: Bands, names: Collection[str])
     Args:
         names: the columns of the data.
     """
-    is_known = ~np.isnan(bands.prediction)
+    is_known = np.isfinite(bands.prediction)
     lacks_error = is_known & np.isnan(bands.confidence_low)
     if not (is_known & ~lacks_error & np.isnan(bands.prediction_low)).any():
         reason = "no bands where the prediction depends on a parameter without a standard error"
@@ -348,6 +348,8 @@ def _missing_band_reason(fit: FittedModel, bands: Bands, names: Collection[str])
         sources = [source for source in (settings.weighting, *settings.x_sigma.values()) if source is not None]
         columns = f" by {format_names(sources, '`')}, whose columns these data lack" if sources else ""
         return f"no prediction band: the fit weighted the rows{columns}, so the spread of new rows is unknown"
+    if settings.weighting is not None and _residual_std(fit) is not None:
+        return f"no prediction band where `{settings.weighting}` gives no standard deviation, as a negative weight"
     return "no prediction band where the spread of new rows is unknown, as after an l2 penalty"
 
 

@@ -107,6 +107,17 @@ def test_inaccurate_rows_are_named() -> None:
     assert lines[0]["warnings"][0]["right"]["value"] == "0.5"
 
 
+@pytest.mark.parametrize(
+    ("arrays", "numbers"), [("sum([x, -x, y])", "x + -x + y"), ("norm([x, y]) - x", "sqrt(x^2 + y^2) - x")]
+)
+def test_rows_with_arrays_of_numbers_have_the_digits_of_those_without(arrays: str, numbers: str) -> None:
+    """Such a formula has no array among its values; its inaccurate rows ended in a traceback."""
+    points = "x,y\n1e17,0.5\n1e17,3\nnan,1\n2,nan\n"
+    found, expected = (run_cli(["grad", formula, "--at", "-", "--json"], stdin=points) for formula in (arrays, numbers))
+    assert (found, found.stderr) == (expected, expected.stderr)
+    assert found.status == 0
+
+
 def test_only_the_first_of_many_inaccurate_rows_are_named() -> None:
     gradients = BatchedGradient(parse("(1 + x) - 1"), ["x"], {}, ["x"])
     blocks = [({"x": np.full(3, 1e-20)}, None)] * 4

@@ -175,6 +175,22 @@ def test_a_parameter_of_no_known_error_spoils_only_what_it_has_a_part_in() -> No
         assert note == expected * has_note
 
 
+def test_missing_bands_have_the_reason_that_is_theirs() -> None:
+    """Overflow and negative weights were put down to standard errors and to a penalty."""
+    data = {"x": X, "y": Y, "w": np.ones_like(X)}
+    weighted, penalised = ad.fit("y ~ a + b*x", data, weights="w"), ad.fit("y ~ a + b*x", data, l2=1)
+    cases = [
+        (weighted, -1.7e308, 1, ""),
+        (weighted, 1.7e308, 1, ""),
+        (weighted, 1, 1, ""),
+        (weighted, 1, -1, "`w`"),
+        (penalised, 1, 1, "l2 penalty"),
+    ]
+    for fit, x, weight, reason in cases:
+        note = prediction_columns(fit, {"x": [x], "w": [weight]}, PredictionRequest(0.95)).note
+        assert (reason in note) if reason else not note, (x, weight, note)
+
+
 def test_a_fit_from_a_file_has_the_same_bands(tmp_path: Path) -> None:
     fit = ad.fit("y ~ a + b*x", {"x": X, "y": Y, "s": S}, sigma="s", absolute_sigma=True)
     fit.save(tmp_path / "m.json")

@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
+from autodiff_cli.options import OptionError
 from autodiff_cli.render.fit import fit_report
 from tests.each import evenly_spread_part, examples
 
@@ -285,6 +286,43 @@ def test_a_model_file_with_one_value_changed_is_refused(document: dict[str, Any]
             bad = json.dumps(damaged(document, place, change))
             if bad != json.dumps(document):
                 refused(bad, tmp_path)
+
+
+FORGED: list[tuple[str, dict[str, Any]]] = [
+    ("y ~ a[g] + b*u", {"sigma": "s", "absolute_sigma": True, "derive": ["c = 2*b"], "bootstrap": 5}),
+    ("y ~ v @ [1, u, w]", {"bounds": {"v": (0, None)}}),
+    ("g ~ softmax(dense([u, w], 4))", {"epochs": 3}),
+    ("n ~ exp(a + b*u)", {"family": "negative_binomial"}),
+    ("y ~ a + m[g] + b*x", {"laplace": "m", "priors": ["m[g] ~ normal(0, s0)"]}),
+    ("y ~ a + b*u + c*2*u", {}),
+]
+
+
+def assign(value: Any, parent: Any, key: Any) -> None:
+    parent[key] = value
+
+
+@pytest.mark.parametrize(("model", "options"), FORGED, ids=[model for model, _ in FORGED])
+def test_a_forged_value_is_refused_or_gives_a_model_that_predicts_and_reports(
+    model: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """The checksum of such a file is right, but its fields may contradict each other."""
+    ad.fit(model, MANY, **options).save(tmp_path / "good.json")
+    document = json.loads((tmp_path / "good.json").read_text())
+    random = np.random.default_rng(2)
+    forged = [0, 1e300, 10**400, "", [1.0, 2.0], [[1.0, 2.0], [3.0, 4.0]], {"a": 1.0}, {"u": [0, 1]}, *VALUES]
+    unused = {"format", "version", "checksum", "history", "notes", "warnings"}
+    spots = [place for place in places(document) if place[0] not in unused]
+    for _ in range(48):
+        place, value = spots[random.integers(len(spots))], forged[random.integers(len(forged))]
+        forge = operator.delitem if random.random() < 0.2 else functools.partial(assign, value)
+        (tmp_path / "bad.json").write_text(signed(damaged(document, place, forge)))
+        with contextlib.suppress(ad.ModelFileError):
+            fit = ad.load(tmp_path / "bad.json")
+            fit.summary()
+            with contextlib.suppress(OptionError, ad.DataError):  # levels and classes have other names
+                fit.predict(MANY)
+                fit.predict(MANY, interval=0.9)
 
 
 def test_a_model_file_may_be_indented(document: dict[str, Any], tmp_path: Path) -> None:
