@@ -16,16 +16,7 @@ from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.data.table import csv_text
 from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import pluralize
-from autodiff_cli.render.fit import (
-    CONFIDENCE,
-    estimate_cells,
-    estimates_table,
-    fit_document,
-    interval_ends,
-    interval_title,
-    test_text,
-    write_posteriors,
-)
+from autodiff_cli.render import fit as fit_report
 from autodiff_cli.render.formatting import NumberFormat, shortest_text
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable
 from autodiff_cli.training.fitting.comparison import NESTING_UNKNOWN, ComparedModel, Comparison, NestedTest
@@ -77,7 +68,7 @@ def estimates_text(fit: FittedModel, path: str, digits: int | None) -> str:
     if path.lower().endswith(".csv"):
         rows = [row for name in names for row in _estimate_rows(fit, name)]
         return csv_text([rows[0], *(row.values() for row in rows)])
-    table = estimates_table(fit, [name for name in names if name not in fit.fixed], digits)
+    table = fit_report.estimates_table(fit, [name for name in names if name not in fit.fixed], digits)
     cells = [[column.title for column in table.columns], *table.rows]
     if path.lower().endswith(".md"):
         lines = ["| " + " | ".join(row) + " |" for row in cells]
@@ -93,7 +84,7 @@ _LATEX_ESCAPES = str.maketrans({mark: rf"\{mark}" for mark in "&%$#_{}"} | {"^":
 def _estimate_rows(fit: FittedModel, name: str) -> Iterator[dict[str, str]]:
     """Yield the cells of a parameter, or of each element of an array."""
     value, error = _estimate(fit, name)
-    low, high = interval_ends(fit, CONFIDENCE).get(name) or (None, None)
+    low, high = fit_report.interval_ends(fit, fit_report.CONFIDENCE).get(name) or (None, None)
     test = {"z" if fit.interval_dof is None else "t": fit.t_values.get(name), "p": fit.p_values.get(name)}
     columns = {"value": value, "stderr": error, **test, "low": low, "high": high}
     for element, cells in _element_cells(name, value, columns):
@@ -113,7 +104,7 @@ def _csv_cells(fit: FittedModel, kinds: Sequence[str]) -> dict[str, str]:
     estimates = {name: _estimate(fit, name) for name in (*fit.parameters, *fit.fixed, *fit.derived)}
     columns = [({"": value, "_stderr": error}, name) for name, (value, error) in estimates.items()]
     for kind in kinds:
-        mark, intervals = "" if kind == CONFIDENCE else f"_{kind}", interval_ends(fit, kind)
+        mark, intervals = "" if kind == fit_report.CONFIDENCE else f"_{kind}", fit_report.interval_ends(fit, kind)
         for name in estimates:
             low, high = intervals.get(name) or (None, None)
             columns.append(({f"{mark}_low": low, f"{mark}_high": high}, name))
@@ -146,7 +137,7 @@ def _elements(name: str, value: Any, shape: tuple[int, ...] = ()) -> dict[str, A
 def _interval_kinds(groups: FittedGroups) -> list[str]:
     """Return the kinds of intervals that the fits have."""
     kinds = dict.fromkeys(kind for group in groups if group.fit is not None for kind in group.fit.intervals)
-    return [CONFIDENCE, *kinds]
+    return [fit_report.CONFIDENCE, *kinds]
 
 
 def _group_label(group: FittedGroup) -> str:
@@ -171,7 +162,7 @@ def _write_groups(paper: Paper, groups: FittedGroups) -> None:
     if fits and fits[0].definition:
         paper.line(f"  standard errors: {fits[0].definition}", Style.FAINT)
     drawn = [((_group_label(group),), group.fit) for group in shown if group.fit is not None]
-    write_posteriors(paper, drawn, Column(groups.column))
+    fit_report.write_posteriors(paper, drawn, Column(groups.column))
     paper.line()
     paper.line(f"  converged: {sum(fit.converged for fit in fits)} of {len(groups)}")
     warnings = [f"{_group_label(group)}: {text}" for group in groups for text in _group_warnings(group)]
@@ -193,7 +184,7 @@ def _groups_table(paper: Paper, groups: FittedGroups, shown: Sequence[FittedGrou
     columns = [Column(groups.column), Column("rows", is_number=True)]
     for name in names:
         columns += [Column(name, is_number=True), Column("± ", is_number=True, is_optional=True)]
-        columns += [Column(interval_title(fits[0], kind), True, is_optional=True) for kind in kinds if fits]
+        columns += [Column(fit_report.interval_title(fits[0], kind), True, is_optional=True) for kind in kinds if fits]
     columns.append(Column("R²" if any(fit.r_squared is not None for fit in fits) else "loss", is_number=True))
     rows = []
     for group in shown:
@@ -202,10 +193,10 @@ def _groups_table(paper: Paper, groups: FittedGroups, shown: Sequence[FittedGrou
             row = [_group_label(group), "" if fit is None else str(fit.rows)]
             row += [NO_VALUE] * (len(columns) - 2)
         else:
-            intervals = [interval_ends(fit, kind) for kind in kinds]
+            intervals = [fit_report.interval_ends(fit, kind) for kind in kinds]
             quality = fit.loss if fit.r_squared is None else fit.r_squared
             row = [_group_label(group), str(fit.rows)]
-            row += [cell for name in names for cell in estimate_cells(fit, name, paper.digits, intervals)]
+            row += [cell for name in names for cell in fit_report.estimate_cells(fit, name, paper.digits, intervals)]
             row.append(NO_VALUE if math.isnan(quality) else paper.brief(quality))
         rows.append(tuple(row))
     return TextTable(tuple(columns), rows)
@@ -221,7 +212,7 @@ def _group_document(group: FittedGroup) -> dict[str, Any]:
     label = to_json(group.by)
     if group.fit is None:
         return {"by": label, "error": group.error, "converged": False, "warnings": [group.error]}
-    return {"by": label, **fit_document(group.fit)}
+    return {"by": label, **fit_report.fit_document(group.fit)}
 
 
 # --- Compared models ---
@@ -251,7 +242,7 @@ def _write_comparison(paper: Paper, comparison: Comparison) -> None:
         paper.heading("tests of nested models: is the larger one significantly better?")
         tested = [test for test in comparison.tests if test.reason != NESTING_UNKNOWN]
         for test in tested:
-            sentence = test_text(test, paper.brief) if test.name else f"not tested: {test.reason}"
+            sentence = fit_report.test_text(test, paper.brief) if test.name else f"not tested: {test.reason}"
             paper.line(f"  {places[test.smaller]} within {places[test.larger]}: {sentence}")
         if len(tested) < len(comparison.tests):
             paper.line(f"  no test for {'other' if tested else 'these'} pairs: {NESTING_UNKNOWN}", Style.FAINT)

@@ -21,15 +21,7 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
-from autodiff_cli.training.fitting.fit import (
-    RANGES,
-    FitRun,
-    checked_method,
-    conclude,
-    fit_objective,
-    missing_errors_reason,
-    numeric_predictors,
-)
+from autodiff_cli.training.fitting import fit as single_fit
 from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import judge_end
 from autodiff_cli.training.fitting.optimization import BatchedFit
@@ -135,7 +127,7 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
         raise OptionError("by: the response of `convolve` is one series; select each group by itself, with --where")
     with connected(options) as options:
         objective = Objective.of(model, dataset, options)
-        method = checked_method(objective, options)
+        method = single_fit.checked_method(objective, options)
         assert objective.groups is not None
         labels = objective.groups.tolist()
         rows = GroupBatch(objective, rows_by_group(objective.column(GROUP).astype(np.int32, copy=False), len(labels)))
@@ -160,7 +152,7 @@ def fit_groups(model: str | Model, data: Data, by: str, options: FitOptions) -> 
 def _fit_alone(objective: Objective, options: FitOptions) -> FittedModel:
     """Fit one group by itself. Raises DataError if all of its weights are 0, and as `fit_objective` does."""
     check_any_weight(objective.total_weight > 0)
-    return fit_objective(objective, options)
+    return single_fit.fit_objective(objective, options)
 
 
 # The options that only apply to a single fit.
@@ -222,7 +214,7 @@ class GroupFits:
             self._notes[group].append(TERMS_NOTE)
         self._theta, self._outcomes = fitted.theta, fitted.outcomes
         self._end_losses = None if method == "lm" else batch.losses(self._theta, every)
-        names = numeric_predictors(objective.model)
+        names = single_fit.numeric_predictors(objective.model)
         self._ranges = {name: batch.ranges(name) for name in names}
         self._structures = residual_structures(batch, self._theta, every)
         self._breaks = curve_warnings(batch, self._theta, every)
@@ -241,7 +233,7 @@ class GroupFits:
         check_any_weight(group in self._positions)
         group = self._positions[group]
         part, theta, losses = self._batch.objective_of(group), self._theta[group].copy(), self._histories[group]
-        part.cached(RANGES, lambda: {name: ends[group] for name, ends in self._ranges.items()})
+        part.cached(single_fit.RANGES, lambda: {name: ends[group] for name, ends in self._ranges.items()})
         part.cached_at("structure", theta, lambda: float(self._structures[group]))
         part.cached_at("break", theta, lambda: str(self._breaks[group]))
         progress = Progress()
@@ -249,11 +241,12 @@ class GroupFits:
         progress.warnings += self._alternative_warnings[group]
         progress.history += [{"epoch": number, "loss": loss} for number, loss in enumerate(losses)]
         progress.last = Epoch(len(losses) - 1, losses[-1], theta) if losses else None
-        run = FitRun(part, self._method, progress, self._options, self._quantities)
+        run = single_fit.FitRun(part, self._method, progress, self._options, self._quantities)
         outcome = judge_end(part, self._outcomes[group])
         end_loss = None if self._end_losses is None else float(self._end_losses[group])
         # The known statistics hold at a minimum; they are not used for an end that failed after all.
-        return conclude(run, outcome, None if missing_errors_reason(outcome) else self._known.get(group), end_loss)
+        known = None if single_fit.missing_errors_reason(outcome) else self._known.get(group)
+        return single_fit.conclude(run, outcome, known, end_loss)
 
     def _has_equivalent_points(self, fits: Fits) -> bool:
         """Return whether other signs or phases of the parameters may give the same predictions, so that each group has

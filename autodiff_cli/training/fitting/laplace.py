@@ -52,16 +52,10 @@ from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout
 from autodiff_cli.training.objective.preparation import check_likelihood
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
+from autodiff_cli.training.result import statistics as fit_statistics
 from autodiff_cli.training.result.fitted_model import RandomEffect
 from autodiff_cli.training.result.goodness import find_separation, information_criteria
 from autodiff_cli.training.result.prediction import residual_sigma_name
-from autodiff_cli.training.result.statistics import (
-    ComputedStatistics,
-    bound_text,
-    compute_statistics,
-    correlations,
-    inverse_hessians,
-)
 from autodiff_cli.training.rows import WEIGHT, MemoryRows
 
 _LOG_SIGMA = "log sigma"  # the logarithm of the residuals' standard deviation; no name in a text has a blank
@@ -441,7 +435,7 @@ def check_laplace(objective: Objective) -> None:
 @single_threaded_blas()  # its threads cost more than they save: factorizations are many and small
 def fit_random_effects(
     objective: Objective, options: FitOptions, progress: Progress
-) -> tuple[Objective, Outcome, ComputedStatistics, float, dict[str, RandomEffect]]:
+) -> tuple[Objective, Outcome, fit_statistics.ComputedStatistics, float, dict[str, RandomEffect]]:
     """Fit an objective with random effects by maximum marginal likelihood.
 
     The model with all effects at their means is fitted first, which gives the starting values.
@@ -468,7 +462,7 @@ def fit_random_effects(
         fixed = np.append(fixed, math.log(sigma))
     if separation := find_separation(plain, plain.start)[0]:  # then no effects prevent it
         raise OptionError(f"laplace: without random effects, {separation}")
-    plain_statistics = compute_statistics(plain, plain.start, options.absolute_sigma, with_goodness=True)
+    plain_statistics = fit_statistics.compute_statistics(plain, plain.start, options.absolute_sigma, with_goodness=True)
     # The marginal likelihood of the program's graphs lacks terms that depend on no parameter.
     constant = -(plain_statistics.log_likelihood or 0.0) - marginal.loss_at_means(fixed)
 
@@ -512,7 +506,7 @@ def fit_random_effects(
         hessian[-1] /= theta[-1]
         hessian[:, -1] /= theta[-1]
     of_known = np.where(np.outer(is_known, is_known), hessian, 0.0)
-    found = inverse_hessians(of_known[None], names, is_known[None], _DIFFERENCE_TOLERANCE)
+    found = fit_statistics.inverse_hessians(of_known[None], names, is_known[None], _DIFFERENCE_TOLERANCE)
     covariance, reasons = math.nan * found.inverses[0] if outcome.failure else found.inverses[0], found.reasons[0]
     model, table = objective.model.with_parameters(names), objective.table
     final = copy_with(
@@ -528,7 +522,7 @@ def fit_random_effects(
         for name, effect in effects.items()
         if effect.sd == 0
     ]
-    reasons += bound_text(ObjectiveBatch([final]), 0, theta, on_bound, bool(is_known.any()))
+    reasons += fit_statistics.bound_text(ObjectiveBatch([final]), 0, theta, on_bound, bool(is_known.any()))
     statistics = _statistics(final, theta, covariance, log_likelihood, reasons, plain_statistics.non_integers)
     return final, dataclasses.replace(outcome, theta=theta), statistics, -log_likelihood / objective.rows, effects
 
@@ -573,7 +567,7 @@ def fit_at_means(objective: Objective, means: Mapping[Node, Node], options: FitO
 
 def _statistics(
     final: Objective, theta: Array, covariance: Array, log_likelihood: float, reasons: Sequence[str], non_integers: int
-) -> ComputedStatistics:
+) -> fit_statistics.ComputedStatistics:
     """Return the statistics of the marginal likelihood, with residuals at the modes of the effects."""
     count = final.weighted_rows * final.components
     errors = final.layout.values(np.sqrt(np.diag(covariance)))
@@ -584,9 +578,9 @@ def _statistics(
         figures |= {"rmse": math.sqrt(rss / count), "residual_std": theta[-1] if final.has_unknown_variance else None}
     else:
         figures |= {"rss": None, "r_squared": None, "deviance": None if non_integers else -2 * log_likelihood}
-    return ComputedStatistics(
+    return fit_statistics.ComputedStatistics(
         stderr={name: None if np.isnan(error) else error for name, error in errors.items()},
-        correlation=correlations(covariance),
+        correlation=fit_statistics.correlations(covariance),
         dof=count - len(theta),
         rank=len(theta),
         definition="" if np.isnan(covariance).all() else _DEFINITION,
