@@ -356,7 +356,6 @@ def _missing_band_reason(fit: FittedModel, bands: Bands, names: Collection[str])
 # --- Inverse prediction
 
 _INVERSE_POINTS = 4001  # points of the range at which the prediction is compared with a reading
-_ROOT_STEPS = 70  # bisections, more than floats have bits between two points
 
 
 class InversePrediction(NamedTuple):
@@ -418,7 +417,7 @@ def inverse(
         raise OptionError("an inverse prediction needs least squares or a robust loss, and one target column")
     if column not in fit.predictors or column in fit.label_columns:
         raise OptionError(f"the prediction does not read numbers from `{column}`")
-    if not -math.inf < low < high < math.inf:
+    if not 0 < high - low < math.inf:
         raise OptionError(f"the range of `{column}` is two numbers, the lower one first, not {low:g} to {high:g}")
     if error is not None and not 0 <= error < math.inf:
         raise OptionError(f"the error of a reading must be 0 or positive, not {error:g}")
@@ -444,19 +443,24 @@ def inverse(
     def solve(function: Callable[[Array], Array], start: Array, end: Array) -> Array:
         """Return where a function changes its sign between points."""
         is_positive = function(start) > 0
-        for _ in range(_ROOT_STEPS):
-            middle = (start + end) / 2
+        middle = start / 2 + end / 2
+        while ((middle != start) & (middle != end)).any():
             is_before = (function(middle) > 0) == is_positive
             start, end = np.where(is_before, middle, start), np.where(is_before, end, middle)
-        return (start + end) / 2
+            middle = start / 2 + end / 2
+        return middle
 
     points = np.linspace(low, high, _INVERSE_POINTS)
     with ignore_float_errors():
         distances, is_outside = difference(points)[0], excess(points) > 0
-        places = np.flatnonzero(np.diff(distances > 0) & np.isfinite(distances[1:]) & np.isfinite(distances[:-1]))
+        signs = np.where(np.isfinite(distances), np.sign(distances), np.nan)
+        crossings = np.flatnonzero(signs[:-1] * signs[1:] < 0)
+        exact = np.flatnonzero(np.diff(signs == 0, prepend=False) & (signs == 0))  # such as an end of the range
+        places = np.concatenate((crossings, np.minimum(exact, len(points) - 2)))
         roots, left, spreads = points[places], distances[places], distances[places]
         if len(places):
-            roots = solve(lambda x: difference(x)[0], points[places], points[places + 1])
+            before, after = (np.concatenate((points[crossings + k], points[exact])) for k in (0, 1))
+            roots = solve(lambda x: difference(x)[0], before, after)
             left, spreads = difference(roots)
         is_root = np.abs(left) < np.abs(distances[places]) + np.abs(distances[places + 1])  # not a pole
         places, roots, spreads = places[is_root], roots[is_root], spreads[is_root]

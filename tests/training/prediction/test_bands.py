@@ -601,3 +601,25 @@ def test_bands_of_no_rows_are_empty_and_columns_of_different_lengths_are_refused
             call({"x": [1, 2, 3], "z": [1, 2], "y": [1, 2, 3]})
     with pytest.raises(ad.DataError, match="an array of shape 2x2"):
         found.predict({"x": np.ones((2, 2)), "z": [1, 2]}, interval=0.9)
+
+
+@pytest.mark.parametrize("limits", [(0.0, 7.0), (-3.0, 7.0), (-1e12, 1e25)])
+@pytest.mark.parametrize("slope", [-2.0, 0.5])
+def test_the_inverse_of_a_predicted_value_is_where_it_was_predicted(slope: float, limits: tuple[float, float]) -> None:
+    """Values at the upper end of the range were not found, and in wide ranges they were far off."""
+    x = np.linspace(0, 7, 8)
+    fit = ad.fit("y ~ a + b*x", {"x": x, "y": 1 + slope * x + 0.2 * np.cos(40 * x)})
+    for place in (0.3, 2.5, 7.0):
+        reading = float(fit.predict({"x": [place]})[0])
+        (found,) = fit.inverse("x", reading, limits=limits)
+        assert found.value == pytest.approx(place, rel=1e-12), place
+
+
+def test_a_reading_at_the_extremum_of_a_curve_has_one_inverse_and_one_on_a_plateau_none() -> None:
+    x = np.linspace(-2, 2, 12)
+    noise = 0.1 * np.cos(40 * x)
+    for sign in (-1, 1):
+        curve = ad.fit(f"y ~ {sign}*c*x^2", {"x": x, "y": sign * x**2 + noise})
+        assert [each.value for each in curve.inverse("x", 0.0, limits=(-1, 1))] == [0.0]
+    plateau = ad.fit("y ~ where(x < 0, 0, a*x)", {"x": x, "y": np.maximum(x, 0) + noise})
+    assert [each.value for each in plateau.inverse("x", 0.0)] == [None]
