@@ -9,8 +9,11 @@ from random import Random
 
 import numpy as np
 
+from autodiff_cli.explain import sentences
 from autodiff_cli.explain.tracing import trace
+from autodiff_cli.explain.warnings import predicate_holds
 from autodiff_cli.expression import parse
+from autodiff_cli.render.formatting import shortest_text
 from tests.each import each, is_exhaustive
 from tests.fuzz.__main__ import made
 from tests.support import run_cli
@@ -85,6 +88,40 @@ def test_warnings(text: str, point: dict[str, float], expected: list[tuple[str, 
         message = found.warnings[at.index((kind, label))].message
         assert label in message
         assert words in message
+
+
+class PageFacts(sentences._StepFacts):
+    """The facts of a step, with the one that only the page decides by itself."""
+
+    def case(self, by: str, of: int) -> int:
+        if by != "singular":
+            return super().case(by, of)
+        inputs = [self.trace.values[j] for j in self.trace.tape.inputs[self.node]]
+        return int(predicate_holds(self.trace.tape.nodes[self.node].operation, "singular", inputs))
+
+
+@each(("text", "point"), [row[:2] for row in TABLE])
+def test_a_page_has_the_words_of_a_warning(text: str, point: dict[str, float]) -> None:
+    """The page fills phrases in with its numbers. It names no place and no correct digits, and says less of slopes."""
+    found = trace(parse(text), {name: float(value) for name, value in point.items()})
+    steps = {step.node: step for step in found.backward}
+    for warning in found.warnings:
+        words = warning.message.split(": ", 1)[1].split("; correct: ")[0]
+        is_slope = re.match("the slope .* so nan|slope times adjoint", words)
+        if warning.kind not in {"kink", "domain", "singular", "overflow"} or is_slope or warning.node not in steps:
+            continue
+        op, facts = found.tape.nodes[warning.node].operation, PageFacts(found, shortest_text, steps[warning.node])
+        if op.uncomputed is not None:  # the page does not know which
+            why = " is not defined for real numbers or cannot be computed, so nan"
+            words = re.sub(" is not defined.*| cannot be.*", why, words)
+        used = {str(contribution.position) for contribution in steps[warning.node].contributions}
+        phrases = sentences.warning_phrases(op, len(found.tape.inputs[warning.node])).items()
+        shown = [
+            sentences.fill(phrase, facts).split(": ", 1)[1]
+            for name, phrase in phrases
+            if name != "cancellation" and (not name[-1].isdigit() or name[-1] in used)
+        ]
+        assert words in shown
 
 
 GUARDED = ["where(x > 0 and log(x) > 1, x, 2*x)", "where(x <= 0 or sqrt(x) > 1, x, 2*x)", "where(log(x) > 0, x, 1)"]
