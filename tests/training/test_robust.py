@@ -19,8 +19,10 @@ from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting.row_loss import row_loss_formula
 from autodiff_cli.training.methods.gradient_descent import Outcome
-from autodiff_cli.training.objective.batch import ObjectiveBatch
+from autodiff_cli.training.objective.batch import GroupBatch, ObjectiveBatch
+from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.model import Model
+from autodiff_cli.training.objective.preparation import parse_model
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.goodness import MAD_TO_STD, robust_scale
 from tests.each import amount, each
@@ -328,13 +330,34 @@ def test_the_scale_is_that_of_the_residuals_where_the_fit_ends(seed: int) -> Non
     assert robust_scale(objective, np.array([*found.parameters.values()])) == pytest.approx(found.scale, rel=1e-8)
 
 
+@each("seed", [0, 1, 2, 3])
+def test_the_scale_is_found_where_residuals_are_proportional_to_it(seed: int) -> None:
+    """In some resamples the ratio of the estimate to the scale is constant over a wide range of scales."""
+    generator = np.random.default_rng(seed)
+    group, x = np.repeat([0.0, 1, 2], [9, 9, 2]), generator.normal(size=20)
+    y = 1 + 2 * x + 0.5 * generator.normal(size=20)
+    model = parse_model("y ~ a + b*x + c*(g == 1) + d*(g == 2)", ("x", "y", "g"), frozenset())
+    objective = Objective.of(model, as_dataset({"x": x, "y": y, "g": group}), FitOptions(loss="huber"))
+    rows = generator.integers(20, size=(200, 20))
+    batch = GroupBatch(objective, [*rows])
+    ends = minimization.minimize_batch("lbfgs", batch, np.tile(objective.start, (200, 1)))
+    a, b, c, d = np.array([end.theta for end in ends]).T[:, :, None]
+    residuals = y[rows] - (a + b * x[rows] + c * (group[rows] == 1) + d * (group[rows] == 2))
+    estimates = MAD_TO_STD * np.median(np.abs(residuals), axis=1)
+    has_scale = np.array([end.note == "" for end in ends])
+    assert all(end.converged for end in ends)
+    assert np.count_nonzero(has_scale) > 190
+    assert batch.scales[has_scale] == pytest.approx(estimates[has_scale], rel=1e-8)
+
+
 @pytest.mark.slow
-def test_a_fit_whose_scale_leads_to_other_scales_for_ever_has_not_converged() -> None:
+def test_a_fit_whose_scale_leads_to_other_scales_for_ever_has_not_converged(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a small scale the penalty outweighs the rows, whose residuals then lead to a large one."""
     generator = np.random.default_rng(5)
     x = np.linspace(0, 3, 24)
     y = 3 * np.exp(-1.1 * x) + 0.03 * generator.normal(size=24) + 3 * (generator.random(24) < 0.05)
     options: dict[str, Any] = {"loss": "cauchy", "l1": 0.01}
+    monkeypatch.setattr(minimization, "MINIMIZATION", minimization.MINIMIZATION._replace(max_rounds=40))
     found = fit("y ~ a*exp(-b*x)", {"x": x, "y": y}, **options)
     objective = Objective("y ~ a*exp(-b*x)", {"x": x, "y": y}, **options)
     estimate = robust_scale(objective, np.array([*found.parameters.values()]))

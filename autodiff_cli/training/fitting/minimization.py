@@ -56,10 +56,10 @@ class MinimizationSettings(NamedTuple):
     rows_of_narrow_component: float = 4.0  # the limit for narrow components, which are more often artefacts
     narrow_component: float = 0.05  # share of the largest width below which a component is narrow
     wide_component: float = 0.25  # share of the largest width above which a component of few rows is not an artefact
-    max_rounds: int = 100  # rounds of fitting and estimating the scale in turn; more than 10 are rare
+    max_rounds: int = 200  # rounds of fitting and estimating the scale in turn; more than 15 are rare
     tolerance: float = 1e-9  # relative change of the scale at which it has converged
-    near: float = 0.1  # relative change of the scale below which the secant method is used
-    max_acceleration: float = 50.0  # ratio of a step of the secant method to the plain step to the estimate
+    near: float = 0.1  # relative change of the scale below which the secant method is used, and the most it changes it
+    rising: float = 0.02  # slope of the logarithm of estimate / scale above which the secant method leads away
     zero_scale: float = 1e-12  # relative to the spread of the target: a smaller scale counts as 0
     zero_robust_scale: float = 1e-9  # limit with outliers, next to whose loss smaller residuals are negligible
     poor_scale: float = 0.7  # larger scales at the start of a fit with priors, relative to the spread of the target,
@@ -442,10 +442,9 @@ def _fit_with_scale(
             outcomes[fit] = dataclasses.replace(outcomes[fit], note=_EXACT_FIT if objective.has_priors else NO_SCALE)
         is_settled = (number > 0) & (np.abs(scales / batch.scales[active] - 1) <= MINIMIZATION.tolerance)
         is_open: Mask = ~is_exact & ~is_settled
-        active = active[is_open]
+        active, scales = active[is_open], scales[is_open]
         if not len(active):
             break
-        scales = scales[is_open]
         batch.set_scales(active, _next_scales(batch.scales[active], scales, gaps, active) if number else scales)
         report = _with_own_variance(batch, active, renumber(on_step, active, epochs_done))
         remaining = stop.after(int(epochs_done[active].max()))
@@ -480,9 +479,10 @@ def _next_scales(scales: Array, estimates: Array, gaps: Array, fits: Fits) -> Ar
     last, gap = np.log(scales), np.log(estimates / scales)
     slopes = (gap - gaps[1, fits]) / (last - gaps[0, fits])
     is_close = (np.abs(gap) < MINIMIZATION.near) | (gap * gaps[1, fits] < 0)
-    is_usable = is_close & (slopes < -1 / MINIMIZATION.max_acceleration)
+    largest = np.maximum(1.0, MINIMIZATION.near / np.abs(gap))  # the residuals may be proportional to the scale
     gaps[:, fits] = last, gap
-    return np.exp(last - gap / np.where(is_usable, slopes, -1.0))
+    factors = np.where(is_close & (slopes < MINIMIZATION.rising), np.minimum(1 / np.abs(slopes), largest), 1.0)
+    return np.exp(last + gap * factors)
 
 
 def _with_exact_zeros(batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:
