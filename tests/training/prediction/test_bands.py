@@ -183,7 +183,7 @@ def test_missing_bands_have_the_reason_that_is_theirs() -> None:
         (weighted, -1.7e308, 1, ""),
         (weighted, 1.7e308, 1, ""),
         (weighted, 1, 1, ""),
-        (weighted, 1, -1, "`w`"),
+        (weighted, 1, -1, "weight is out of range"),
         (penalised, 1, 1, "l2 penalty"),
     ]
     for fit, x, weight, reason in cases:
@@ -623,3 +623,20 @@ def test_a_reading_at_the_extremum_of_a_curve_has_one_inverse_and_one_on_a_plate
         assert [each.value for each in curve.inverse("x", 0.0, limits=(-1, 1))] == [0.0]
     plateau = ad.fit("y ~ where(x < 0, 0, a*x)", {"x": x, "y": np.maximum(x, 0) + noise})
     assert [each.value for each in plateau.inverse("x", 0.0)] == [None]
+
+
+@pytest.mark.parametrize("x", [-100.0, 100.0, 200.0])
+@pytest.mark.parametrize("model", ["n ~ a + b*x", "n ~ exp(a + b*x)"])
+def test_means_that_counts_cannot_have_have_no_prediction_band(model: str, x: float) -> None:
+    """The band of a negative mean was at 1e24, and draws for such means ended in a traceback."""
+    rows = np.linspace(0, 3, 24)
+    fit = ad.fit(model, {"x": rows, "n": np.round(4 + 3 * rows + np.cos(40 * rows))}, family="poisson")
+    draws = {name: value + 0.001 * np.ones((4, 5)) for name, value in fit.parameters.items()}
+    for bands in (
+        fit.predict({"x": [x]}, interval=0.9),
+        dataclasses.replace(fit, draws=draws).predict_posterior({"x": [x]}),
+    ):
+        is_possible = 0 <= bands.prediction[0] <= 2.0**53
+        limits = bands.prediction_low[0], bands.prediction_high[0]
+        assert np.isfinite(limits).all() == is_possible, (bands, is_possible)
+        assert not is_possible or limits[0] <= bands.prediction[0] <= limits[1] + 1
