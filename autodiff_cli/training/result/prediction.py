@@ -287,6 +287,11 @@ def _component_bands(
             prediction, low, high = (evaluate([slope], {"eta": values})[0] for values in (middle, low, high))
             error = _delta_method(fit, output, point)[1]
         below, above = _prediction_limits(fit, prediction, error, spread, width, level)
+        if link is not None:
+            # Where the mean is very uncertain, its band is wider than a distribution with its standard error.
+            unit = np.square(spread) if spread is not None and fit.loss_name in COUNT_LOSSES else None
+            least, most = (low, high) if unit is None else (np.ceil(low / unit) * unit, np.floor(high / unit) * unit)
+            below, above = np.minimum(below, least), np.maximum(above, most)
     return Bands(prediction, low, high, below, above)
 
 

@@ -640,3 +640,21 @@ def test_means_that_counts_cannot_have_have_no_prediction_band(model: str, x: fl
         limits = bands.prediction_low[0], bands.prediction_high[0]
         assert np.isfinite(limits).all() == is_possible, (bands, is_possible)
         assert not is_possible or limits[0] <= bands.prediction[0] <= limits[1] + 1
+
+
+@pytest.mark.parametrize("family", ["poisson", "gamma"])
+def test_prediction_bands_far_from_the_rows_are_the_quantiles_of_simulated_rows(family: str) -> None:
+    """They were narrower than the confidence band of the mean."""
+    random = np.random.default_rng(3)
+    x, error = np.linspace(0, 3, 30), 0.1 * np.cos(40 * np.linspace(0, 3, 30))
+    target = np.exp(1 + 0.3 * x + 3 * error)
+    fit = ad.fit("y ~ exp(a + b*x)", {"x": x, "y": np.round(target) if family == "poisson" else target}, family=family)
+    for far in (3.0, 15.0, 30.0):
+        bands = fit.predict({"x": [far]}, interval=0.9)
+        middle, wide = np.log(bands.prediction[0]), np.log(bands.confidence_high[0] / bands.prediction[0])
+        means = np.exp(middle + wide / 1.645 * random.normal(size=200_000))
+        dispersion = fit.dispersion or 1.0
+        rows = random.poisson(means) if family == "poisson" else random.gamma(1 / dispersion, means * dispersion)
+        low, high = np.quantile(rows, [0.05, 0.95])
+        assert bands.prediction_high[0] == pytest.approx(high, rel=0.25), far
+        assert bands.prediction_low[0] <= max(1.25 * low, low + 1), far
