@@ -92,8 +92,7 @@ def _draw_counts(generator: np.random.Generator, means: Array, weight: Array, th
         drawn = generator.poisson(np.where(is_possible, counts, 0.0))
     else:
         size = np.where(is_possible, weight * theta, 1.0)
-        probability = np.where(is_possible, theta / (theta + means), 1.0)
-        drawn = generator.negative_binomial(size, probability)
+        drawn = generator.negative_binomial(size, np.where(is_possible, theta / (theta + means), 1.0))
     return np.where(is_possible, drawn, np.nan) / weight
 
 
