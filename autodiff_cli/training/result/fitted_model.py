@@ -687,7 +687,7 @@ def _possible_fields(fit: FittedModel, layout: ParameterLayout) -> Iterator[tupl
     yield "draws", all(np.shape(values)[2:] == shapes.get(name, ()) for name, values in fit.draws.items())
     yield "confidence_level", 0 < fit.confidence_level < 1
     yield "loss_name", fit.loss_name in {"", *LOSSES}
-    yield "scale", fit.scale is None or not fit.scale < 0
+    yield "scale", fit.loss_name != "negative_binomial" or (fit.scale or 0.0) > 0
     yield "null_test", fit.null_test is None or len(fit.null_test.dof) == (2 if fit.null_test.name == "F" else 1)
     for kind in ("modes", "errors"):
         yield "random_effects", {k: {*getattr(each, kind)} for k, each in fit.random_effects.items()} == levels

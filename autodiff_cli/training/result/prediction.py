@@ -44,6 +44,7 @@ from autodiff_cli.training.rows import WEIGHT
 
 _INVERTIBLE_LOSSES = tuple(name for name, loss in LOSSES.items() if loss.kind in (LossKind.SQUARES, LossKind.ROBUST))
 _NEGLIGIBLE_ERROR = 1e-9  # relative error of a mean that counts as exact
+_MAX_COUNT = 2.0**53  # mean of counts: floats are not exact integers beyond
 _MAX_BISECTIONS = 80  # steps, enough for counts up to 2^80
 _BETA_CDF, _POISSON_CDF, _GAMMA_QUANTILE = Elementwise(betainc), Elementwise(gammaincc), Elementwise(gammaincinv)
 
@@ -76,7 +77,23 @@ def count_quantiles(mean: Array, error: Array, share: float) -> Array:
         middle = np.floor((low + high) / 2)
         is_below = below(middle) < share
         low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
-    return np.where(np.isfinite(mean + error), high, np.nan)
+    return np.where((mean >= 0) & (mean <= _MAX_COUNT) & np.isfinite(error), high, np.nan)
+
+
+def _draw_counts(generator: np.random.Generator, means: Array, weight: Array, theta: float | None) -> Array:
+    """Return for each mean the random mean of `weight` counts; nan where counts cannot have it.
+
+    Args:
+        theta: the theta of negative binomial counts; None for Poisson counts.
+    """
+    counts = weight * means
+    is_possible = (counts >= 0) & (counts <= _MAX_COUNT) & (weight > 0)
+    if theta is None:
+        drawn = generator.poisson(np.where(is_possible, counts, 0.0))
+    else:
+        size = np.where(is_possible, weight * theta, 1.0)
+        drawn = generator.negative_binomial(size, np.where(is_possible, theta / (theta + means), 1.0))
+    return np.where(is_possible, drawn, np.nan) / weight
 
 
 def gamma_quantiles(mean: Array, variance: Array, share: float) -> Array:
@@ -210,10 +227,8 @@ def predict_posterior(fit: FittedModel, data: Mapping[str, ArrayLike], interval:
                 own = spread if spread.ndim == 1 else spread[rows]
                 own = own if rank == 2 else own[..., 0]
                 weight = 1 / np.square(own)
-                if fit.loss_name == "poisson":
-                    noise = generator.poisson(weight * means) / weight
-                elif fit.scale is not None:  # theta of negative binomial counts
-                    noise = generator.negative_binomial(weight * fit.scale, fit.scale / (fit.scale + means)) / weight
+                if fit.loss_name in COUNT_LOSSES:
+                    noise = _draw_counts(generator, means, weight, fit.scale)
                 else:
                     noise = means + generator.normal(0, 1, means.shape) * sigma.reshape(-1, *[1] * rank) * own
                 observed = np.quantile(noise, shares, axis=0)
@@ -271,6 +286,11 @@ def _component_bands(
             prediction, low, high = (evaluate([slope], {"eta": values})[0] for values in (middle, low, high))
             error = _delta_method(fit, output, point)[1]
         below, above = _prediction_limits(fit, prediction, error, spread, width, level)
+        if link is not None:
+            # Where the mean is very uncertain, its band is wider than a distribution with its standard error.
+            unit = np.square(spread) if spread is not None and fit.loss_name in COUNT_LOSSES else None
+            least, most = (low, high) if unit is None else (np.ceil(low / unit) * unit, np.floor(high / unit) * unit)
+            below, above = np.minimum(below, least), np.maximum(above, most)
     return Bands(prediction, low, high, below, above)
 
 
@@ -348,8 +368,8 @@ def _missing_band_reason(fit: FittedModel, bands: Bands, names: Collection[str])
         sources = [source for source in (settings.weighting, *settings.x_sigma.values()) if source is not None]
         columns = f" by {format_names(sources, '`')}, whose columns these data lack" if sources else ""
         return f"no prediction band: the fit weighted the rows{columns}, so the spread of new rows is unknown"
-    if settings.weighting is not None and _residual_std(fit) is not None:
-        return f"no prediction band where `{settings.weighting}` gives no standard deviation, as a negative weight"
+    if fit.penalty is None or fit.loss_name in COUNT_LOSSES:
+        return "no prediction band where the predicted mean or a weight is out of range, as a negative mean of counts"
     return "no prediction band where the spread of new rows is unknown, as after an l2 penalty"
 
 

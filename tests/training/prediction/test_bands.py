@@ -183,7 +183,7 @@ def test_missing_bands_have_the_reason_that_is_theirs() -> None:
         (weighted, -1.7e308, 1, ""),
         (weighted, 1.7e308, 1, ""),
         (weighted, 1, 1, ""),
-        (weighted, 1, -1, "`w`"),
+        (weighted, 1, -1, "weight is out of range"),
         (penalised, 1, 1, "l2 penalty"),
     ]
     for fit, x, weight, reason in cases:
@@ -623,3 +623,38 @@ def test_a_reading_at_the_extremum_of_a_curve_has_one_inverse_and_one_on_a_plate
         assert [each.value for each in curve.inverse("x", 0.0, limits=(-1, 1))] == [0.0]
     plateau = ad.fit("y ~ where(x < 0, 0, a*x)", {"x": x, "y": np.maximum(x, 0) + noise})
     assert [each.value for each in plateau.inverse("x", 0.0)] == [None]
+
+
+@pytest.mark.parametrize("x", [-100.0, 100.0, 200.0])
+@pytest.mark.parametrize("model", ["n ~ a + b*x", "n ~ exp(a + b*x)"])
+def test_means_that_counts_cannot_have_have_no_prediction_band(model: str, x: float) -> None:
+    """The band of a negative mean was at 1e24, and draws for such means ended in a traceback."""
+    rows = np.linspace(0, 3, 24)
+    fit = ad.fit(model, {"x": rows, "n": np.round(4 + 3 * rows + np.cos(40 * rows))}, family="poisson")
+    draws = {name: value + 0.001 * np.ones((4, 5)) for name, value in fit.parameters.items()}
+    for bands in (
+        fit.predict({"x": [x]}, interval=0.9),
+        dataclasses.replace(fit, draws=draws).predict_posterior({"x": [x]}),
+    ):
+        is_possible = 0 <= bands.prediction[0] <= 2.0**53
+        limits = bands.prediction_low[0], bands.prediction_high[0]
+        assert np.isfinite(limits).all() == is_possible, (bands, is_possible)
+        assert not is_possible or limits[0] <= bands.prediction[0] <= limits[1] + 1
+
+
+@pytest.mark.parametrize("family", ["poisson", "gamma"])
+def test_prediction_bands_far_from_the_rows_are_the_quantiles_of_simulated_rows(family: str) -> None:
+    """They were narrower than the confidence band of the mean."""
+    random = np.random.default_rng(3)
+    x, error = np.linspace(0, 3, 30), 0.1 * np.cos(40 * np.linspace(0, 3, 30))
+    target = np.exp(1 + 0.3 * x + 3 * error)
+    fit = ad.fit("y ~ exp(a + b*x)", {"x": x, "y": np.round(target) if family == "poisson" else target}, family=family)
+    for far in (3.0, 15.0, 30.0):
+        bands = fit.predict({"x": [far]}, interval=0.9)
+        middle, wide = np.log(bands.prediction[0]), np.log(bands.confidence_high[0] / bands.prediction[0])
+        means = np.exp(middle + wide / 1.645 * random.normal(size=200_000))
+        dispersion = fit.dispersion or 1.0
+        rows = random.poisson(means) if family == "poisson" else random.gamma(1 / dispersion, means * dispersion)
+        low, high = np.quantile(rows, [0.05, 0.95])
+        assert bands.prediction_high[0] == pytest.approx(high, rel=0.25), far
+        assert bands.prediction_low[0] <= max(1.25 * low, low + 1), far
