@@ -24,20 +24,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from autodiff_cli.autodiff.sweeps import ForwardPass, ReversePass, tangents
+from autodiff_cli.graph import tape as tapes
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.op import ZERO, Shape
-from autodiff_cli.graph.tape import (
-    PackedGraph,
-    ShapeError,
-    Tape,
-    format_shape,
-    has_array_operations,
-    infer_shapes,
-    pack,
-    topological_order,
-    unpack,
-)
 from autodiff_cli.language import errors
 from autodiff_cli.language.errors import ExpressionError, MissingValueError
 from autodiff_cli.language.lexer import canonical_name, canonical_names, quote_name
@@ -172,14 +162,14 @@ class Formula:
         return tuple(self.leaves)
 
     @cached_property
-    def tape(self) -> Tape:
+    def tape(self) -> tapes.Tape:
         """The graph's nodes in topological order."""
-        return Tape((self.output,))
+        return tapes.Tape((self.output,))
 
     @cached_property
     def is_scalar(self) -> bool:
         """Whether every node is a number if all variables are numbers."""
-        return not self.shapes and not has_array_operations(self.tape.nodes)
+        return not self.shapes and not tapes.has_array_operations(self.tape.nodes)
 
     def at(self, point: Point | None = None, /, **values: ArrayLike) -> dict[str, Any]:
         """Return the values of a point by canonical names, as floats and arrays of floats.
@@ -240,8 +230,8 @@ class Formula:
         certain = {name: value_shapes[name] for name in self.arrays & value_shapes.keys()} | self.shapes
         with_possible = {name: value_shapes[name] for name in self._possible_arrays & value_shapes.keys()} | certain
         if len(with_possible) > len(certain):
-            with contextlib.suppress(ShapeError):
-                infer_shapes(self.tape, with_possible)
+            with contextlib.suppress(tapes.ShapeError):
+                tapes.infer_shapes(self.tape, with_possible)
                 numbers = {name: shape for name, shape in value_shapes.items() if name not in with_possible}
                 declared = {name: value_shapes[name][: -len(shape)] for name, shape in self.shapes.items()}
                 batches = {*numbers.values(), *declared.values()}
@@ -307,8 +297,8 @@ class Formula:
                 raise self.unexpected_array_error(name, shape)
 
     def _declared_shape_error(self, name: str, shape: Shape) -> ExpressionError:
-        actual = f"has the shape {format_shape(shape)}" if shape else "is a number"
-        declared = format_shape(self.shapes[name])
+        actual = f"has the shape {tapes.format_shape(shape)}" if shape else "is a number"
+        declared = tapes.format_shape(self.shapes[name])
         return ExpressionError(f"`{name}` is declared with the shape {declared}, but its value {actual}")
 
     def unexpected_array_error(self, name: str, shape: Shape) -> ExpressionError:
@@ -322,7 +312,7 @@ class Formula:
 
     def with_declarations(self, shapes: Mapping[str, Shape]) -> str:
         """Return the text with declarations of shapes before it; the declarations alone if the text is long."""
-        declared = "; ".join(f"{quote_name(name)}: {format_shape(shape)}" for name, shape in shapes.items())
+        declared = "; ".join(f"{quote_name(name)}: {tapes.format_shape(shape)}" for name, shape in shapes.items())
         corrected = declared if self.source is None else f"{declared}; {self.source.text.strip()}"
         return corrected if errors.is_quotable(corrected) else declared
 
@@ -335,13 +325,13 @@ class Formula:
         if self.is_scalar and not sizes:
             return ()
         with self.locate_errors():
-            return infer_shapes(self.tape, sizes)[-1]
+            return tapes.infer_shapes(self.tape, sizes)[-1]
 
     def check_scalar_output(self, sizes: Mapping[str, Shape]) -> None:
         """Raise ExpressionError if the output is an array, given the shapes of the variables that are arrays."""
         shape = self.output_shape(sizes)
         if shape:
-            reason = f"the output is an array of shape {format_shape(shape)}"
+            reason = f"the output is an array of shape {tapes.format_shape(shape)}"
             raise ExpressionError(
                 f"{reason}; only a number has a gradient: take the `sum(…)` of the array or one of its elements, "
                 "or ask for the Jacobian (`grad --jacobian`)"
@@ -371,7 +361,7 @@ class Formula:
         """Return a context manager that turns errors of shapes into ExpressionErrors with their place in the text."""
         try:
             yield
-        except ShapeError as error:
+        except tapes.ShapeError as error:
             raise errors.shape_error(error, self.source) from None
 
     @property
@@ -403,7 +393,7 @@ class Formula:
     def __reduce__(self) -> tuple[Any, ...]:
         if self.source is not None and self._text is not None:
             return type(self).read, (self._text, self.variables)
-        packed = pack((self.output, *self.leaves.values()))
+        packed = tapes.pack((self.output, *self.leaves.values()))
         options = {"text": self._text, "notes": self.notes, "shapes": self.shapes, "arrays": self.arrays}
         return _unpickle, (type(self), packed, self.variables, options)
 
@@ -554,7 +544,7 @@ class Formula:
 
             return derivatives_with_arrays(self, name, order, point_values)
         leaf = self.leaves[name]
-        return derivatives(Tape((self.output,), [leaf]), leaf, FLOATS, point_values, order)
+        return derivatives(tapes.Tape((self.output,), [leaf]), leaf, FLOATS, point_values, order)
 
     def with_output(self, output: Node) -> Self:
         """Return another node of the text, such as a named intermediate (see `bound`), as a formula of all variables.
@@ -593,7 +583,7 @@ class Formula:
             )
         self.check_scalar_output(self.shapes)
         slope = self._slopes[name]
-        used = {node.text: node for node in topological_order([slope]) if node.is_input}
+        used = {node.text: node for node in tapes.topological_order([slope]) if node.is_input}
         leaves = {name: used[name] for name in self.leaves if name in used}
         declared = {name: shape for name, shape in self.shapes.items() if name in leaves}
         derived = type(self)(slope, leaves, shapes=declared)
@@ -646,6 +636,8 @@ class Formula:
         return _as_numbers(rates, "direction")
 
 
-def _unpickle(kind: type[Formula], packed: PackedGraph, names: Sequence[str], options: Mapping[str, Any]) -> Formula:
-    output, *leaves = unpack(packed)
+def _unpickle(
+    kind: type[Formula], packed: tapes.PackedGraph, names: Sequence[str], options: Mapping[str, Any]
+) -> Formula:
+    output, *leaves = tapes.unpack(packed)
     return kind(output, dict(zip(names, leaves, strict=True)), **options)

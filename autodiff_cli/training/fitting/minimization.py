@@ -482,7 +482,7 @@ def _next_scales(scales: Array, estimates: Array, gaps: Array, fits: Fits) -> Ar
     largest = np.maximum(1.0, MINIMIZATION.near / np.abs(gap))  # the residuals may be proportional to the scale
     gaps[:, fits] = last, gap
     factors = np.where(is_close & (slopes < MINIMIZATION.rising), np.minimum(1 / np.abs(slopes), largest), 1.0)
-    return np.exp(last + gap * factors)
+    return np.asarray(np.exp(last + gap * factors))
 
 
 def _with_exact_zeros(batch: Batch, outcomes: list[Outcome]) -> list[Outcome]:

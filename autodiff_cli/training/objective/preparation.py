@@ -29,6 +29,7 @@ from autodiff_cli.ops.special import LOG_DENSITIES
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
 from autodiff_cli.training.objective import loading
+from autodiff_cli.training.objective import parameters as layouts
 from autodiff_cli.training.objective.kernels import Kernels, build_graphs, choose_loss
 from autodiff_cli.training.objective.model import (
     Model,
@@ -36,16 +37,6 @@ from autodiff_cli.training.objective.model import (
     check_levels,
     check_reads_data,
     level_parameter,
-)
-from autodiff_cli.training.objective.parameters import (
-    INITIAL_VALUE,
-    Bounds,
-    ParameterLayout,
-    bounds_box,
-    check_value,
-    initial_arrays,
-    mixture_shares,
-    natural_bounds,
 )
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
 from autodiff_cli.training.options import BoundPair, FitOptions, describe_bounds
@@ -147,9 +138,10 @@ class PreparedObjective:
         self.priors = priors = _expand_priors(parsed, user_priors, parameters.fixed)
         if priors:
             check_likelihood("a prior", self.loss, options.family, options.likelihood, options.scale is None)
-        start_values = {name: check_value(name, value) for name, value in parameters.start.items()}
+        start_values = {name: layouts.check_value(name, value) for name, value in parameters.start.items()}
         fixed_values = {
-            name: value if value is None else check_value(name, value) for name, value in parameters.fixed.items()
+            name: value if value is None else layouts.check_value(name, value)
+            for name, value in parameters.fixed.items()
         }
         fixed_values |= _convolution_values(parsed, data)
         known_values = start_values | {name: value for name, value in fixed_values.items() if value is not None}
@@ -157,23 +149,23 @@ class PreparedObjective:
         self.model, self.layout = resolved, layout
         if not options.no_columns:
             check_reads_data(resolved, dataset.names, loading.weighting_columns(dataset.names, options), named)
-        values: dict[str, Any] = dict.fromkeys(resolved.parameters, INITIAL_VALUE)
-        values |= initial_arrays(resolved.array_parameters, resolved.program.layer_parameters, options.seed)
+        values: dict[str, Any] = dict.fromkeys(resolved.parameters, layouts.INITIAL_VALUE)
+        values |= layouts.initial_arrays(resolved.array_parameters, resolved.program.layer_parameters, options.seed)
         values |= known_values
         self.fixed = {name: values[name] for name in resolved.parameters if name in fixed_values}
         self.bounds_by_name, limits = dict(parameters.bounds), dict(parameters.bounds)
-        natural = natural_bounds(resolved.program, layout.names) if options.likelihood else {}
+        natural = layouts.natural_bounds(resolved.program, layout.names) if options.likelihood else {}
         for name, (low, high) in (*natural.items(), *_supports(priors, layout.names, start_values)):
             own_low, own_high = limits.get(name, (-math.inf, math.inf))
             low, high = limits[name] = max(low, own_low), min(high, own_high)
             if not low < high:
                 raise OptionError(f"`{name}`: no number is within its bounds and has a density above 0")
-        self.bounds = bounds_box(layout.slices, layout.size, limits)
+        self.bounds = layouts.bounds_box(layout.slices, layout.size, limits)
         for name, value in start_values.items():
             _check_start(name, value, limits.get(name, (-np.inf, np.inf)), "its bounds,")
         self.user_starts = frozenset(start_values)
         ranges = {name: prior.likely_range for name, prior in priors.items() if name in layout.slices}
-        self._likely_ranges = bounds_box(layout.slices, layout.size, ranges)
+        self._likely_ranges = layouts.bounds_box(layout.slices, layout.size, ranges)
         theta = layout.flatten([values[name] for name in layout.names])
         is_given = layout.mask([name for name in layout.names if name in start_values])
         self.start = np.where(is_given, theta, self.likely_box(self.bounds).move_inside(theta))
@@ -181,7 +173,7 @@ class PreparedObjective:
         for name in itertools.chain(*self.orders):
             if name not in layout.slices or layout.shapes.get(name):
                 raise OptionError(f"bounds: `{name}` must be a number that is fitted, to be compared with another one")
-        self.shares = mixture_shares(resolved.program, layout) if options.likelihood else ()
+        self.shares = layouts.mixture_shares(resolved.program, layout) if options.likelihood else ()
         self.data, self.is_weighted = data.build_rows(kernels.graphs), data.is_weighted
         self.origins = dict(dataset.origins)
         loading.check_any_weight(self.data.total_weight > 0)
@@ -216,7 +208,9 @@ class PreparedObjective:
         def build() -> _CompiledModel:
             count = None if self.classes is None else len(self.classes)
             model = parsed.resolve(known_values, count)
-            layout = ParameterLayout([name for name in model.parameters if name not in fixed_names], model.shapes)
+            layout = layouts.ParameterLayout(
+                [name for name in model.parameters if name not in fixed_names], model.shapes
+            )
             is_weighted, scales, free = data.is_weighted, data.target_scales, layout.names
             graphs = build_graphs(model, self.loss, options, count, is_weighted, free, scales, self.priors)
             leaves = [model.program.leaves[name] for name in free]
@@ -229,9 +223,9 @@ class PreparedObjective:
         key = (id(parsed), fixed_names, self.loss, settings, data.is_weighted, data.target_scales)
         return model_cache.get(key, build)
 
-    def likely_box(self, box: Bounds) -> Bounds:
+    def likely_box(self, box: layouts.Bounds) -> layouts.Bounds:
         """Return bounds that are narrowed to the likely ranges of the parameters with priors."""
-        return Bounds(box.clip(self._likely_ranges.low), box.clip(self._likely_ranges.high))
+        return layouts.Bounds(box.clip(self._likely_ranges.low), box.clip(self._likely_ranges.high))
 
     @property
     def scalar_parameters(self) -> list[str]:
@@ -256,7 +250,7 @@ class _CompiledModel(NamedTuple):
 
     parsed: Model
     model: Model
-    layout: ParameterLayout
+    layout: layouts.ParameterLayout
     kernels: Kernels
 
 

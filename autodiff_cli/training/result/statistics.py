@@ -24,14 +24,7 @@ from autodiff_cli.language.errors import format_names, pluralize
 from autodiff_cli.numbers.arrays import dots, ignore_float_errors
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, fit_least_squares, norms
-from autodiff_cli.training.objective.batch import (
-    BATCH,
-    Batch,
-    ObjectiveBatch,
-    parameters_at_jumps,
-    rounding_squares,
-    softmax_null_space,
-)
+from autodiff_cli.training.objective import batch as batches
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.result.goodness import GoodnessOfFit, find_separation, goodness_of_fit, influence_norms
 from autodiff_cli.training.result.row_figures import figures_of_groups, fisher_factor, likelihood_sums
@@ -398,7 +391,7 @@ def _constrained_statistics(
     slopes = None
     if objective.constraints.active(theta):
         objective, slopes = objective.on_constraints(theta)
-    statistics = batch_statistics(ObjectiveBatch([objective]), theta[None], absolute_sigma, missing)[0]
+    statistics = batch_statistics(batches.ObjectiveBatch([objective]), theta[None], absolute_sigma, missing)[0]
     if slopes is None:
         return statistics
     errors = flat_errors(statistics.stderr, objective.layout.values(theta))
@@ -413,7 +406,7 @@ def _constrained_statistics(
 
 @ignore_float_errors()
 def batch_statistics(
-    batch: Batch, theta: Array, absolute_sigma: bool, missing: str = "", *, with_goodness: bool = False
+    batch: batches.Batch, theta: Array, absolute_sigma: bool, missing: str = "", *, with_goodness: bool = False
 ) -> list[ComputedStatistics]:
     """Return the statistics of the fits of a batch; see `compute_statistics`.
 
@@ -449,7 +442,7 @@ def batch_statistics(
             sentence = f"the fit stopped {distances[fit]:.2g} standard errors away from the minimum"
             estimate.reasons[fit] = [f"no standard errors: {sentence}"]
             estimate.inverses[fit] = math.nan
-        for fit, k in np.argwhere(parameters_at_jumps(batch, theta, estimate.standard_errors)).tolist():
+        for fit, k in np.argwhere(batches.parameters_at_jumps(batch, theta, estimate.standard_errors)).tolist():
             name = objective.layout.element_names[k]
             estimate.reasons[fit] = [f"no standard errors: `{name}` converges to 0, where the loss jumps"]
             estimate.inverses[fit] = math.nan
@@ -510,7 +503,7 @@ class _Matrices:
             be too large.
     """
 
-    def __init__(self, batch: Batch, theta: Array, free: Mask, has_triangles: bool) -> None:
+    def __init__(self, batch: batches.Batch, theta: Array, free: Mask, has_triangles: bool) -> None:
         self.batch, self.theta, self.free, self.every = batch, theta, free, np.arange(len(theta))
         self.triangles = batch.triangles(theta, self.every) if has_triangles else None
 
@@ -531,19 +524,19 @@ class _Matrices:
     def rounding(self) -> Array:
         """The sums of squares that rounding errors may leave of residuals."""
         columns = np.zeros((1, 2, 1)) if self.triangles is None else self.triangles.swapaxes(1, 2)
-        return rounding_squares(self.batch, self.every, self.theta, norms(columns))
+        return batches.rounding_squares(self.batch, self.every, self.theta, norms(columns))
 
     @functools.cached_property
     def are_free(self) -> Mask:
         """The mask of the pairs of parameters that are not on a bound."""
         return self.free[:, :, None] & self.free[:, None, :]
 
-    def hessians(self, batch: Batch) -> Array:
+    def hessians(self, batch: batches.Batch) -> Array:
         """Return the Hessians of the summed losses of the same fits, with or without their penalty."""
         weights = batch.total_weights(self.every) * batch.objective.components
         return np.where(self.are_free, batch.hessians(self.theta, self.every) * weights[:, None, None], 0.0)
 
-    def gradients(self, batch: Batch) -> Array:
+    def gradients(self, batch: batches.Batch) -> Array:
         """Return the gradients of the summed losses of the same fits, with or without their penalty."""
         weights = batch.total_weights(self.every) * batch.objective.components
         return np.where(self.free, batch.values_and_gradients(self.theta, self.every)[1] * weights[:, None], 0.0)
@@ -590,7 +583,7 @@ def _estimate_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: Ar
             return found._replace(definition=EXPECTED)
         return _scaled_by_residuals(found, _pearson_norms(batch, matrices.theta), dofs, DISPERSED)
     if objective.loss == "cross_entropy" and matrices.free.all():
-        null_space = softmax_null_space(batch.objective_of(0), matrices.theta[0])
+        null_space = batches.softmax_null_space(batch.objective_of(0), matrices.theta[0])
         if null_space is not None and null_space.shape[1]:
             return _constrained_covariances(matrices.hessians(batch), null_space)
     found = inverse_hessians(matrices.hessians(batch), objective.layout.element_names, matrices.free)
@@ -663,12 +656,12 @@ def _penalised_covariances(matrices: _Matrices, absolute_sigma: bool, lengths: A
     return sandwich._replace(definition=PENALISED)
 
 
-def _pearson_norms(batch: Batch, theta: Array) -> Array:
+def _pearson_norms(batch: batches.Batch, theta: Array) -> Array:
     """Return the roots of Pearson's chi-squared, the norms of residuals in units of their standard deviations."""
     return np.sqrt([likelihood_sums(batch.objective_of(fit), point).pearson for fit, point in enumerate(theta)])
 
 
-def _unpenalised_norms(plain: Batch, theta: Array, lengths: Array) -> Array:
+def _unpenalised_norms(plain: batches.Batch, theta: Array, lengths: Array) -> Array:
     """Return the roots of the sums of squares of fits without the penalty."""
     ends = np.array([end.theta for end in fit_least_squares(plain, theta)])
     return np.fmin(lengths, norms(plain.triangles(ends, np.arange(len(ends)))[:, :, -1]))
@@ -724,7 +717,7 @@ def _minimum_distances(matrices: _Matrices, estimate: Covariances) -> Array:
     if objective.kind is LossKind.SQUARES:
         assert matrices.triangles is not None
         residuals = matrices.triangles[:, :, -1]
-        is_known &= dots(residuals, residuals) > matrices.rounding + BATCH.rounding_share * matrices.variations
+        is_known &= dots(residuals, residuals) > matrices.rounding + batches.BATCH.rounding_share * matrices.variations
         jacobians = matrices.triangles[:, :, :-1].swapaxes(1, 2)
         slopes = (jacobians @ (residuals / scales)[:, :, None])[:, :, 0]
     else:
@@ -751,7 +744,7 @@ def _correlation_warnings(
     return warnings
 
 
-def bound_text(batch: Batch, fit: int, theta: Array, on_bound: Mask, has_errors: bool) -> tuple[str, ...]:
+def bound_text(batch: batches.Batch, fit: int, theta: Array, on_bound: Mask, has_errors: bool) -> tuple[str, ...]:
     """Return a sentence for each of the first elements on a bound, and one that counts the rest."""
     names, bounds, on_bound = batch.objective.layout.element_names, batch.bounds.select(fit), on_bound.copy()
     for tied in batch.objective.constraints.active(theta):
