@@ -605,7 +605,8 @@ def _better_frequency_fit(objective: Objective, outcome: Outcome) -> Array | Non
     if candidate is None:
         return None
     (gain,) = minimization.rank_gains(batch, start, candidate.end[None])
-    return candidate.end if gain > optimization.RESTARTS.frequency_gain else None
+    dispersion = compute_statistics(without_errors, candidate.end, with_goodness=True).dispersion or 1.0
+    return candidate.end if gain > optimization.RESTARTS.frequency_gain * max(dispersion, 1.0) else None
 
 
 def _prior_notes(objective: Objective) -> list[str]:

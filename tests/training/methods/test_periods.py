@@ -134,6 +134,16 @@ def test_a_given_period_that_explains_little_is_doubtful(model: str, options: di
     assert any("doubtful" in warning and "P = 0.73" in warning for warning in found.warnings)
 
 
+def test_counts_that_scatter_more_than_poisson_ones_have_no_doubtful_period() -> None:
+    for seed in range(6):
+        generator = np.random.default_rng(seed)
+        t = np.sort(generator.uniform(0, 100, 80))
+        mean = 20 * np.exp(0.3 * np.sin(2 * np.pi * t / 7))
+        data = {"t": t, "n": generator.negative_binomial(2, 2 / (2 + mean))}
+        found = fit(f"n ~ exp(c + {_WAVE})", data, start={"a": 0.3, "P": 7, "p": 0, "c": 3}, family="poisson")
+        assert not [warning for warning in found.warnings if "doubtful" in warning]
+
+
 def test_noise_has_no_doubtful_period() -> None:
     generator = np.random.default_rng(6)
     data = {"t": np.sort(generator.uniform(0, 100, 80)), "y": generator.normal(0, 1, 80)}
