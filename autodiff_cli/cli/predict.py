@@ -53,7 +53,7 @@ def predict(
     residuals: bool = _prediction("--residuals", "Also write target minus prediction; DATA needs the target."),
     inverse: str | None = _prediction("--inverse NAME", "Find NAME for a new reading of the target, --y 3.2+-0.1."),
     drop_missing: bool = option("--drop-missing", "Leave out rows with empty, nan or infinite cells."),
-    output: str | None = output_option("-o, --output FILE", "Write to FILE (.csv, .json) instead.", _FILE),
+    output: str | None = output_option("-o, --output FILE", "Write to FILE (.csv, .json), not standard output.", _FILE),
 ) -> Output:
     """Predict with a model that `train --save` wrote.
 
