@@ -221,7 +221,10 @@ def test_inverses_of_matrices_leave_out_what_they_do_not_determine() -> None:
     assert np.isnan(inverses[3]).all()
     assert reasons == [
         [],
-        ["the data determine only a combination of `b`, `c`, not each of them; fix one of them with --fix"],
+        [
+            "the data determine only a combination of `b`, `c`, not each of them; fix one of them with "
+            "`train --fix`, or leave one out"
+        ],
         ["`a` is not determined: it has no effect on the prediction at the solution"],
         ["no standard errors: the derivatives are not finite at the solution"],
     ]
@@ -490,7 +493,7 @@ def test_a_bound_that_a_redundant_parameter_can_leave_changes_nothing(model: str
 
 def test_a_saved_fit_knows_the_combinations_that_the_data_determine(tmp_path: Path) -> None:
     fit = ad.fit("y ~ a[g] + b[h] + c*x", {**DATA, "g": [*"uv"] * 7, "h": [*"kkllkkllkkllkk"]})
-    assert any("; fix one of them with --fix" in warning for warning in fit.warnings)
+    assert any("; fix one of them with `train --fix`, or leave one out" in warning for warning in fit.warnings)
     fit.save(tmp_path / "model.json")
     loaded = ad.load(tmp_path / "model.json")
     rows = {"x": [0.5, 0.5], "g": ["u", "v"], "h": ["l", "k"]}
