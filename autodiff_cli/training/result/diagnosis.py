@@ -107,7 +107,8 @@ def residual_structure(objective: Objective, theta: Array, *, has_equal_scatter:
             residuals = unweighted_residuals(sample, theta)
             return float(_structures(rows, residuals, predictor, scale, has_equal_scatter=has_equal_scatter)[0])
 
-    return objective.cached_at(f"structure {has_equal_scatter}", theta, of_sample)
+    key = "structure" if has_equal_scatter else "structure of unequal scatter"  # groups store the first
+    return objective.cached_at(key, theta, of_sample)
 
 
 def _structures(
