@@ -322,9 +322,9 @@ def excludes(option: str, reasons: Mapping[str, str], words: Callable[[str], str
     return tuple(map(excluded, reasons))
 
 
-def exclusive(option: str, others: Iterable[str]) -> tuple[Restriction, ...]:
+def exclusive(option: str, others: Iterable[str], reason: str = "leave one of them out") -> tuple[Restriction, ...]:
     """Return the restrictions that an option of a command cannot be combined with any of several others."""
-    return excludes(option, dict.fromkeys(others, "leave one of them out"), command_words)
+    return excludes(option, dict.fromkeys(others, reason), command_words)
 
 
 def command_words(name: str) -> str:

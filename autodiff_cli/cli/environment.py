@@ -224,8 +224,7 @@ class Output(NamedTuple):
 
     def _write_report(self, environment: Environment) -> None:
         if self.report is not None:
-            is_json_file = (self.path or "").lower().endswith(".json")
-            json = environment.json or (is_json_file if self.json is None else self.json)
+            json = environment.json or ((self.path or "").lower().endswith(".json") if self.json is None else self.json)
             with _paper_for(self.report, json, self.path, environment) as paper:
                 if json:
                     from autodiff_cli.render.report import dumps

@@ -28,7 +28,7 @@ from autodiff_cli.cli.environment import (
 )
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
-from autodiff_cli.options import Restriction, argument, at_least, command_words, excludes, option, option_fields, suffix
+from autodiff_cli.options import Restriction, argument, at_least, exclusive, needs, option, option_fields, suffix
 from autodiff_cli.system import check_writable, write_text
 from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOption, FitOptions
 
@@ -52,9 +52,10 @@ _SINGLE_FIT = "it fits every group, and the other option needs a single fit"
 
 # The options that need a single fit on this machine, or a table of several fits.
 _TRAIN_RESTRICTIONS = (
-    *excludes("by", dict.fromkeys(("save", "page", "every", "draws"), _SINGLE_FIT), command_words),
-    *excludes("page", {"laplace": "it shows single curves", "cluster": "it needs rows on this machine"}, command_words),
-    Restriction("draws", lambda given: "posterior" not in given, "--draws needs --posterior N, the number of draws"),
+    *exclusive("by", ("save", "page", "every", "draws"), _SINGLE_FIT),
+    *exclusive("page", ["laplace"], "it shows single curves"),
+    *exclusive("page", ["cluster"], "it needs rows on this machine"),
+    needs("draws", "posterior", "--draws needs --posterior N, the number of draws"),
     *(Restriction(k, lambda x: not x.get("plot"), f"--{k} needs --plot FILE") for k in option_fields(FigureOptions)),
 )
 

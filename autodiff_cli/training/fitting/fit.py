@@ -467,7 +467,7 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
     if is_at_minimum and (words := _no_minimum_note(objective, outcome.theta, statistics)):
         is_at_minimum, note = False, words
     outcome = dataclasses.replace(outcome, converged=is_at_minimum)
-    has_several_ends = method not in OPTIMIZERS and statistics.definition != goodness.DRAWN
+    has_several_ends = not outcome.failure and method not in OPTIMIZERS and statistics.definition != goodness.DRAWN
     doubt = doubt_warning(objective, outcome, statistics) if has_several_ends else ""
     exact, separation = _perfect_fit_warning(statistics), statistics.separation_warning
     if statistics.is_perfect:  # the likelihood has no maximum
@@ -550,7 +550,7 @@ def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedSt
         explained = math.inf if known is None else known
         share += f" it explains {float(f'{100 * max(explained, 0):.2g}'):g} % of the target's variation, and"
     enough = optimization.RESTARTS.poor_r_squared if objective.is_network else optimization.RESTARTS.perfect_r_squared
-    if outcome.failure or not explained < enough:
+    if not explained < enough:
         return ""
     better = _better_frequency_fit(objective, outcome)
     if better is not None:
@@ -599,13 +599,12 @@ def _better_frequency_fit(objective: Objective, outcome: Outcome) -> Array | Non
         return None
     every = objective.layout.mask(objective.scalar_parameters)
     # A steep curve makes effective variances large, so that its residuals look small.
-    without_errors = copy_with(objective, settings={**objective.settings, X_ERROR_FACTOR: 0.0})
-    batch, start = ObjectiveBatch([without_errors]), outcome.theta[None]
+    batch, start = ObjectiveBatch([_without_x_errors(objective)]), outcome.theta[None]
     (candidate,) = multistart(batch, start, every, 0, SETTINGS.check, Multistart.frequency_points)
     if candidate is None:
         return None
     (gain,) = minimization.rank_gains(batch, start, candidate.end[None])
-    dispersion = compute_statistics(without_errors, candidate.end, with_goodness=True).dispersion or 1.0
+    dispersion = compute_statistics(batch.objective, candidate.end, with_goodness=True).dispersion or 1.0
     return candidate.end if gain > optimization.RESTARTS.frequency_gain * max(dispersion, 1.0) else None
 
 
@@ -708,6 +707,11 @@ def _loss_value(objective: Objective, method: str, outcome: Outcome, statistics:
     return objective.value(outcome.theta)
 
 
+def _without_x_errors(objective: Objective) -> Objective:
+    """Return an objective without the variance that errors in x cause."""
+    return copy_with(objective, settings={**objective.settings, X_ERROR_FACTOR: 0.0})
+
+
 def _start_without_x_errors(objective: Objective, method: str, options: FitOptions, progress: Progress) -> Objective:
     """Return the objective with the start at the end of a fit without errors in x, if that fit succeeds.
 
@@ -715,9 +719,8 @@ def _start_without_x_errors(objective: Objective, method: str, options: FitOptio
     with errors in x from the given start could end on a curve that is steep everywhere. Only the fit without these
     errors is searched for better minima.
     """
-    without_errors = copy_with(objective, settings={**objective.settings, X_ERROR_FACTOR: 0.0})
     search = Progress()
-    outcome = optimization.optimize_multistart(method, without_errors, options, search)
+    outcome = optimization.optimize_multistart(method, _without_x_errors(objective), options, search)
     if outcome.failure:
         return objective
     progress.notes += search.notes

@@ -35,7 +35,7 @@ from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.preparation import parse_model
 from autodiff_cli.training.optimizers import Epoch
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result.diagnosis import curve_warnings, residual_structures
+from autodiff_cli.training.result.diagnosis import STRUCTURE, curve_warnings, residual_structures
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.statistics import ComputedStatistics
 from autodiff_cli.training.rows import GROUP, MAX_COPIED_ROWS
@@ -234,7 +234,7 @@ class GroupFits:
         group = self._positions[group]
         part, theta, losses = self._batch.objective_of(group), self._theta[group].copy(), self._histories[group]
         part.cached(single_fit.RANGES, lambda: {name: ends[group] for name, ends in self._ranges.items()})
-        part.cached_at("structure", theta, lambda: float(self._structures[group]))
+        part.cached_at(STRUCTURE, theta, lambda: float(self._structures[group]))
         part.cached_at("break", theta, lambda: str(self._breaks[group]))
         progress = Progress()
         progress.notes += self._notes[group]

@@ -87,6 +87,9 @@ def structure_scores(ordered: Array, sizes: NDArray[np.intp], *, has_equal_scatt
     return np.maximum(scores, von_neumann_scores(means, counts, has_equal_scatter=has_equal_scatter))
 
 
+STRUCTURE = "structure of residuals"  # the key of the structure in an objective's cache; see `Objective.cached_at`
+
+
 def residual_structure(objective: Objective, theta: Array, *, has_equal_scatter: bool = True) -> float:
     """Return by how many standard errors the residuals differ from a random order along the only predictor.
 
@@ -107,8 +110,7 @@ def residual_structure(objective: Objective, theta: Array, *, has_equal_scatter:
             residuals = unweighted_residuals(sample, theta)
             return float(_structures(rows, residuals, predictor, scale, has_equal_scatter=has_equal_scatter)[0])
 
-    key = "structure" if has_equal_scatter else "structure of unequal scatter"  # groups store the first
-    return objective.cached_at(key, theta, of_sample)
+    return objective.cached_at(STRUCTURE if has_equal_scatter else f"unequal {STRUCTURE}", theta, of_sample)
 
 
 def _structures(
