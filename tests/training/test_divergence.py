@@ -179,7 +179,9 @@ def path(curve: Callable[[float], float], loss: Callable[[float], float], start:
     (lambda n: 1 / (1.0 + n**1.2), lambda n: 1 + 10 / (1 + n), 1.0, True),  # to 0
     (lambda n: 2.0 + 0 * n, lambda n: 1 + 10 / (1 + n), 1.0, False),
     (lambda n: 1.0 + n**1.2, lambda n: 100 - n / 3, 1.0, False),  # falls as fast as before
-    (lambda n: 1.0 + n**1.2, lambda n: 1 + 1e-5 / (1 + n), 1.0, False),  # is about to converge
+    (lambda n: 1.0 + n**1.2, lambda n: 1 + 1e-5 / (1 + n), 1.0, True),
+    (lambda n: 1 / (1.0 + n**1.2), lambda n: 1 + 1e-5 / (1 + n), 1.0, False),  # is about to converge
+    (lambda n: 1.0 + n**1.2, lambda n: 1 - 1e-5 / (1 + n), 1.0, False),  # rises
     (lambda n: 1.0 + n**1.2, lambda n: 1 + 1e4 / (1 + n), 1.0, False),  # still falls by much
     (lambda n: 1e6 / (1.0 + n**1.2) + 1, lambda n: 1 + 10 / (1 + n), 1e6, True),
     (lambda n: -1.0 - n**1.2, lambda n: 1 + 10 / (1 + n), 0.0, True),

@@ -145,7 +145,7 @@ class RunawayDetector:
     STEPS_PER_PARAMETER = 48  # steps before the first verdict, for each parameter and one more
     GROWTH = 2.0  # least factor by which a parameter changes while the number of steps doubles, twice
     MOST_FALL = 0.1  # decrease of the loss meanwhile, relative to its size, above which a fit may still turn
-    LEAST_FALL = 1e-6  # decrease of the loss meanwhile, relative to its size, below which a fit is about to converge
+    LEAST_FALL = 1e-6  # the same, below which a fit is about to converge, unless parameters run to infinity
     REASON = "the loss falls ever more slowly, as if it had no minimum, while parameters run to infinity or to 0"
 
     def __init__(self, start: Array) -> None:
@@ -170,10 +170,12 @@ class RunawayDetector:
             self._next[some] *= 2
             self._logs[:, some] = [*self._logs[1:, some], np.log(np.abs(theta[due]))]
             self._losses[:, some] = [*self._losses[1:, some], losses[due]]
-            moves = np.diff(self._logs[:, some], axis=0) * np.sign(self._logs[-1, some] - self._origin[some])
+            growth = np.diff(self._logs[:, some], axis=0)
+            moves = growth * np.sign(self._logs[-1, some] - self._origin[some])
+            runs, runs_up = ((each > math.log(self.GROWTH)).all(axis=0).any(axis=1) for each in (moves, growth))
             first, second = -np.diff(self._losses[:, some], axis=0)
-            is_slower = (second < np.fmin(first, self.MOST_FALL * unit[due])) & (second > self.LEAST_FALL * unit[due])
-            self.is_found[some] = is_slower & (moves > math.log(self.GROWTH)).all(axis=0).any(axis=1)
+            is_slower = (second > 0) & (second < np.fmin(first, self.MOST_FALL * unit[due]))
+            self.is_found[some] = is_slower & runs & (runs_up | (second > self.LEAST_FALL * unit[due]))
         return self.is_found[fits]
 
 
