@@ -206,6 +206,22 @@ def _incomplete_gamma_series(
     return None
 
 
+def _at_tiny(x: Ball, value: Ball, slope: Callable[[Ball], Ball]) -> Ball:
+    """Return the value of a function that is 0 at 0, also with all digits at tiny x, where its terms cancel: there it is
+    x times a slope of the function between 0 and x."""
+    return value.intersection(x * slope(x.union(arb(0)))) if x.abs_upper() < 2.0**-64 else value
+
+
+def _orders_of_even(function: Callable[[int, Ball], Ball]) -> Callable[[Ball, Ball], Ball]:
+    """Return the derivatives of an even function as a function of their order, also a ball; see `of_order`."""
+
+    def value(order: int, x: Ball) -> Ball:
+        at_x = function(order, x)
+        return _at_tiny(x, at_x, partial(function, order + 1)) if order % 2 else at_x
+
+    return of_order(value)
+
+
 def sinc_derivative(order: int, x: Ball) -> Ball:
     """Return the derivative of sin(x)/x of order n: the real part of iⁿ ∫ tⁿ exp(ixt) dt over t from 0 to 1.
 
@@ -258,6 +274,30 @@ def faddeeva(x: Ball, y: Ball) -> acb:
 def faddeeva_slope(x: Ball, y: Ball) -> acb:
     """Return the derivative of the Faddeeva function."""
     return acb(0, 2 / arb.pi().sqrt()) - 2 * acb(x, y) * faddeeva(x, y)
+
+
+def faddeeva_curvature(x: Ball, y: Ball) -> acb:
+    """Return the second derivative of the Faddeeva function."""
+    return -2 * (faddeeva(x, y) + acb(x, y) * faddeeva_slope(x, y))
+
+
+def _part(
+    part: str, of: Callable[[Ball, Ball], acb], slope: Callable[[Ball, Ball], acb] | None = None
+) -> Callable[[Ball, Ball], Ball]:
+    """Return the real or imaginary part of a function of x + iy. That of its slope is given if it is 0 at x = 0."""
+
+    def value(x: Ball, y: Ball) -> Ball:
+        if not _is_from_zero(y):
+            return ball.NAN
+        at_x = getattr(of(x, y), part)
+        return at_x if slope is None else _at_tiny(x, at_x, lambda x: getattr(slope(x, y), part))
+
+    return value
+
+
+def fresnels(x: Ball) -> Ball:
+    """Return the integral of sin(πt²/2) over t from 0 to x. Between 0 and u < π, sin(u)/u decreases from 1."""
+    return _at_tiny(x, x.fresnel_s(), lambda _: arb.pi() / 6 * x * x * (arb.pi() / 2 * x * x).sinc().union(arb(1)))
 
 
 def softplus(x: Ball) -> Ball:
@@ -349,13 +389,13 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "besselj": bessel("j", lambda n, x: x.bessel_j(n)), "bessely": bessel("y", lambda n, x: x.bessel_y(n)),
     "besseli": bessel("i", _bessel_i),
     "besselk": bessel("k", lambda n, x: _at_corners(_bessel_k, abs(n), x)),  # it rises with the size of the order
-    **{f"wofz_{kind}{part}": lambda x, y, of=of, part=part: getattr(of(x, y), part) if _is_from_zero(y) else ball.NAN
-       for kind, of in (("", faddeeva), ("slope_", faddeeva_slope)) for part in ("real", "imag")},
-    "sinc": arb.sinc, "sinc_derivative": of_order(sinc_derivative),
+    "wofz_real": _part("real", faddeeva), "wofz_imag": _part("imag", faddeeva, faddeeva_slope),
+    "wofz_slope_real": _part("real", faddeeva_slope, faddeeva_curvature), "wofz_slope_imag": _part("imag", faddeeva_slope),
+    "sinc": arb.sinc, "sinc_derivative": _orders_of_even(sinc_derivative),
     "exp_over_x": lambda x: x.exp() / x, "cosh_over_x": lambda x: x.cosh() / x,
-    "sinhc": lambda x: sinhc_derivative(0, x), "sinhc_derivative": of_order(sinhc_derivative),
+    "sinhc": lambda x: sinhc_derivative(0, x), "sinhc_derivative": _orders_of_even(sinhc_derivative),
     "Ei": arb.ei, "Si": arb.si, "Ci": arb.ci, "Shi": arb.shi, "Chi": arb.chi,
-    "fresnels": arb.fresnel_s, "fresnelc": arb.fresnel_c,
+    "fresnels": fresnels, "fresnelc": arb.fresnel_c,
 }
 # These grow no faster than their arguments and are not periodic, so they can be computed for arguments of any size.
 UNLIMITED_ARGUMENT = frozenset((

@@ -497,6 +497,17 @@ def _density_slope(density: Node, a: Node, x: Node) -> Node:
     return where(equal(a, 0), exp(-x) / x, _times_log_ratio(density, a, x))
 
 
+def _density_curvature(density: Node, a: Node, x: Node) -> Node:
+    """Return the second derivative of `gamma_density` with respect to a.
+
+    It is density·((log(x) - digamma(a))² - polygamma(1, a)). Of these, the terms with 1/a and 1/a² cancel near a = 0, so
+    the functions are taken at a + 1.
+    """
+    log_ratio = log(x) - digamma(a + 1)
+    share = where(a < 1, x ** (a - 1) * exp(-x) / gamma(a + 1), density / a)  # density/a, which is 0/0 at a = 0
+    return vanishing_product(density, square(log_ratio) - polygamma(1, a + 1)) + vanishing_product(share, 2 * log_ratio)
+
+
 gammainc_slope: Op
 gammainc_curvature: Op
 gammainc = elementary(
@@ -511,19 +522,12 @@ gammaincc = elementary(
 )  # fmt: skip
 gammainc_slope = elementary(
     "gammainc_slope",
-    lambda z, a, x: (gammainc_curvature(a, x), _density_slope(gamma_density(a, x), a, x)),
+    lambda z, a, x: (gammainc_curvature(a, x), where_defined(z, _density_slope(gamma_density(a, x), a, x))),
     summary="the derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
 )  # fmt: skip
 gammainc_curvature = elementary(
     "gammainc_curvature",
-    lambda z, a, x: (
-        _unknown_slope(z),
-        where(
-            equal(a, 0),
-            2 * (log(x) - digamma(constant("1"))) * exp(-x) / x,
-            _times_log_ratio(_times_log_ratio(gamma_density(a, x), a, x), a, x) - gamma_density(a, x) * polygamma(1, a),
-        ),
-    ),
+    lambda z, a, x: (_unknown_slope(z), where_defined(z, _density_curvature(gamma_density(a, x), a, x))),
     unavailable_inputs=(0,), argument_ulps=64, perturbed_input=-2, summary="the second derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
 )  # fmt: skip
 

@@ -28,11 +28,13 @@ from autodiff_cli.language.program import read
 from autodiff_cli.numbers.ball_arithmetic import (
     MAX_ARGUMENT,
     Undecided,
+    accurate_bits,
     as_ball,
     decided_arithmetic,
     format_digits,
     from_float,
     interval_between,
+    is_exact,
     is_finite,
     is_nan,
     nearest_float,
@@ -219,6 +221,21 @@ def test_functions_agree_with_floats_at_huge_and_tiny_arguments(op: Op) -> None:
             found,
             float_value,
         )
+
+
+@each("op", [op for op in ELEMENTWISE if op.name in FUNCTIONS], ids=lambda op: op.name)
+def test_tiny_values_at_tiny_arguments_have_their_digits(op: Op) -> None:
+    """Underflows have such arguments. Digits that cancelled there would be taken for a 0."""
+    tiny = arb(10) ** -5000
+    with precision(128) as kind:
+        for count in filter(op.accepts, (1, 2, 3)):
+            for others in itertools.product((1, 2, 0.5), repeat=count - 1):
+                for place, x in itertools.product(range(count), (tiny, -tiny)):
+                    arguments = [*map(arb, others[:place]), x, *map(arb, others[place:])]
+                    with contextlib.suppress(Undecided):
+                        value = as_ball(kind.function(op, count)(*arguments))
+                        is_known = is_exact(value) or accurate_bits(value) > 40
+                        assert is_known or not value.abs_upper() < 1e-300, (arguments, value.str(10))
 
 
 SIZES = (1.0, 3.0, 1e9, 1e-9, 1e108, -0.5, -1e30)

@@ -709,9 +709,9 @@ ROWS: tuple[Row, ...] = (
             lambda a, x, n=n: shape_derivative(n, a, x),
             ((lambda a, x: shape_derivative(2, a, x)) if n == 1 else None, lambda a, x, n=n: shape_slope(n, a, x)),
             ((0.05, 60.0), (1e-2, 100.0)),
-            points=((1.0, 1.0), (2.5, 100.0), (0.5, 1e-9), (100.0, 100.0), (110.0, 70.0)),
+            points=((1.0, 1.0), (2.5, 100.0), (0.5, 1e-9), (1e-12, 1.5), (100.0, 100.0), (110.0, 70.0)),
             terms=lambda a, x: gamma_density(a, x) * x / a,
-            slope_terms=lambda a, x, n=n: gamma_density(a, x) * (1 + abs(mp.log(x))) ** n * (1 + 1 / a) ** n,
+            slope_terms=lambda a, x, n=n: gamma_density(a, x) * (1 + abs(mp.log(x))) ** n * (1 + 1 / a),
         )
         for n, name in ((1, "gammainc_slope"), (2, "gammainc_curvature"))
     ),
