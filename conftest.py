@@ -27,7 +27,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
-from tests.each import chosen_cases
+from tests import each
 
 pytest.register_assert_rewrite("tests.support")
 
@@ -46,6 +46,7 @@ vars(providers)["_get_local_constants"] = lambda: providers._local_constants
 
 CACHE = Path(__file__).parent / ".pytest_cache" / "home"  # in place of ~/.cache
 FRAMEWORKS = re.compile(r"\b(torch|jax)\b")  # too large for continuous integration; `.ci/run` has JAX where it installs
+MORE_CASES = "has more cases with --slow"  # a property of reports
 PASSED = "autodiff/passed"  # the key in pytest's cache under which a whole run without --slow stores what passed
 
 R = TypeVar("R", pytest.TestReport, pytest.CollectReport)
@@ -111,14 +112,23 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out tests that need an option, and of tests that are marked `sampled` all but a part of the cases. With
-    `--skip-passed`, leave out tests that passed before, unless `--slow` has more cases of them."""
+    `--skip-passed`, leave out tests that passed before with all cases that `--slow` has."""
     cache, missing = getattr(config, "cache", None), missing_options(config)
-    chosen = [*chosen_cases([item for item in items if not any(map(item.get_closest_marker, missing))])]
+    chosen = [*each.chosen_cases([item for item in items if not any(map(item.get_closest_marker, missing))])]
     if config.getoption("--slow") and config.getoption("--skip-passed") and cache is not None:
         passed = set(cache.get(PASSED, []))
-        chosen = [item for item in chosen if item.nodeid not in passed or has_more_cases(getattr(item, "obj", None))]
+        chosen = [item for item in chosen if item.nodeid not in passed]
     config.hook.pytest_deselected(items=[*set(items).difference(chosen)])
     items[:] = chosen
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Note whether a test has more cases with `--slow`."""
+    before = each.asked
+    yield
+    if each.asked > before:
+        item.user_properties.append((MORE_CASES, True))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -153,20 +163,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"`.venv/bin/python -m pytest --{name}` runs {name} tests too")
 
 
-def has_more_cases(test: object) -> bool:
-    """Whether `--slow` tries a test on more cases. More examples of a property that held are no reason to repeat it."""
-    return getattr(test, "is_sampled", False)
-
-
 class PassedTests:
-    """Stores the names of the tests that passed in a whole run without `--slow`, for `--skip-passed`."""
+    """Stores the names of the tests that passed in a whole run without `--slow`, and have no more cases with it, for
+    `--skip-passed`. More examples of a property that held are no reason to repeat it."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add a test that passed."""
-        if report.when == "call" and report.passed:
+        if report.when == "call" and report.passed and MORE_CASES not in dict(report.user_properties):
             self.names.append(report.nodeid)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

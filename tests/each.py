@@ -13,6 +13,7 @@ from _pytest.mark import ParameterSet
 from hypothesis import settings
 
 T = TypeVar("T")
+asked = 0  # how often something had more cases with `--slow` so far
 
 # Fixtures whose state would pass from case to case.
 STATEFUL = {"monkeypatch", "tmp_path", "capsys", "capfd", "caplog", "recwarn"}
@@ -34,11 +35,13 @@ def part(count: int) -> int:
 def amount(quick: int, slow: int, exhaustive: int) -> int:
     """Return the number of points, or whatever a test repeats, for this run: without options, with `--slow`, or with
     `--exhaustive`."""
-    return exhaustive if is_exhaustive() else slow if is_slow() else quick
+    return exhaustive if is_exhaustive() else slow if quick != slow and is_slow() else quick
 
 
 def is_slow() -> bool:
-    """Whether tests run with `--slow` or `--exhaustive`."""
+    """Whether tests run with `--slow` or `--exhaustive`. A test that asks has more cases then; see `--skip-passed`."""
+    global asked
+    asked += 1
     return settings.get_current_profile_name() in ("slow", "exhaustive")
 
 
@@ -108,7 +111,6 @@ def each(
             if failures:
                 raise ExceptionGroup(f"{len(failures)} of {len(table)} cases fail", failures)
 
-        run.is_sampled = bool(sampled or quick) or getattr(test, "is_sampled", False)  # type: ignore[attr-defined]
         parameters = [parameter for name, parameter in signature.parameters.items() if name not in keys]
         run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         return run

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.each import chosen_cases, each, evenly_spread_part, is_slow, part
+import tests.each
+from tests.each import amount, chosen_cases, each, evenly_spread_part, is_exhaustive, is_slow, part
 
 
 def test_every_case_runs_and_each_that_fails_is_named() -> None:
@@ -54,6 +55,15 @@ def test_without_slow_a_part_of_the_cases_that_a_function_allows_runs() -> None:
     seen: list[int] = []
     each("number", range(30), sampled=lambda number: number % 2 == 0)(lambda number: seen.append(number))()
     assert seen == evenly_spread_part(range(30) if is_slow() else range(0, 30, 2))
+
+
+def test_who_asks_for_an_amount_has_more_cases_with_slow_if_the_amount_differs() -> None:
+    before = tests.each.asked
+    assert amount(3, 3, 3) == 3
+    assert part(1) == 1
+    assert tests.each.asked == before
+    part(30)
+    assert tests.each.asked > before or is_exhaustive()
 
 
 def test_all_cases_that_are_quick_run_without_slow_and_all_cases_with_it() -> None:
