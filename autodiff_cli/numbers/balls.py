@@ -207,8 +207,8 @@ def _incomplete_gamma_series(
 
 
 def _at_tiny(x: Ball, value: Ball, slope: Callable[[Ball], Ball]) -> Ball:
-    """Return the value of a function that is 0 at 0, also with all digits at tiny x, where its terms cancel: there it is
-    x times a slope of the function between 0 and x."""
+    """Return the value of a function that is 0 at 0 with all digits also at tiny x, where its terms cancel: there it is x
+    times a slope of the function between 0 and x."""
     return value.intersection(x * slope(x.union(arb(0)))) if x.abs_upper() < 2.0**-64 else value
 
 
@@ -390,7 +390,8 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "besseli": bessel("i", _bessel_i),
     "besselk": bessel("k", lambda n, x: _at_corners(_bessel_k, abs(n), x)),  # it rises with the size of the order
     "wofz_real": _part("real", faddeeva), "wofz_imag": _part("imag", faddeeva, faddeeva_slope),
-    "wofz_slope_real": _part("real", faddeeva_slope, faddeeva_curvature), "wofz_slope_imag": _part("imag", faddeeva_slope),
+    "wofz_slope_real": _part("real", faddeeva_slope, faddeeva_curvature),
+    "wofz_slope_imag": _part("imag", faddeeva_slope),
     "sinc": arb.sinc, "sinc_derivative": _orders_of_even(sinc_derivative),
     "exp_over_x": lambda x: x.exp() / x, "cosh_over_x": lambda x: x.cosh() / x,
     "sinhc": lambda x: sinhc_derivative(0, x), "sinhc_derivative": _orders_of_even(sinhc_derivative),

@@ -172,7 +172,7 @@ class RunawayDetector:
             self._losses[:, some] = [*self._losses[1:, some], losses[due]]
             growth = np.diff(self._logs[:, some], axis=0)
             moves = growth * np.sign(self._logs[-1, some] - self._origin[some])
-            runs, runs_up = ((each > math.log(self.GROWTH)).all(axis=0).any(axis=1) for each in (moves, growth))
+            runs, runs_up = np.any(np.stack((moves, growth)).min(axis=1) > math.log(self.GROWTH), axis=2)
             first, second = -np.diff(self._losses[:, some], axis=0)
             is_slower = (second > 0) & (second < np.fmin(first, self.MOST_FALL * unit[due]))
             self.is_found[some] = is_slower & runs & (runs_up | (second > self.LEAST_FALL * unit[due]))
