@@ -207,7 +207,7 @@ def _incomplete_gamma_series(
 
 
 def _at_tiny(x: Ball, value: Ball, slope: Callable[[Ball], Ball]) -> Ball:
-    """Return the value of a function that is 0 at 0 with all digits also at tiny x, where its terms cancel: there it is x
+    """Return the value of a function that is 0 at 0, with all digits also at tiny x, where terms cancel: there it is x
     times a slope of the function between 0 and x."""
     return value.intersection(x * slope(x.union(arb(0)))) if x.abs_upper() < 2.0**-64 else value
 
