@@ -17,8 +17,7 @@ from typing import Any
 from autodiff_cli.algebra.exact import Product, literal_value
 from autodiff_cli.algebra.forms import FormTable
 from autodiff_cli.algebra.simplify import Sign, sign_of
-from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import ONE, ZERO, Op
+from autodiff_cli.graph.node import ONE, ZERO, Node, Op, is_literal
 from autodiff_cli.graph.tape import expand_helpers, rebuild, substitute, topological_order, with_inputs
 from autodiff_cli.numbers.floats import CONSTANTS, FLOATS
 from autodiff_cli.ops.arithmetic import (

@@ -15,8 +15,7 @@ from fractions import Fraction
 from autodiff_cli.algebra.exact import exact_number, literal_value
 from autodiff_cli.algebra.table import NodeTable, Row, a, b, c, rewrite_by
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, constant, get_op, variable
-from autodiff_cli.graph.op import ONE, ZERO, Op
+from autodiff_cli.graph.node import ONE, ZERO, Node, Op, constant, get_op, variable
 from autodiff_cli.graph.tape import infer
 from autodiff_cli.numbers.floats import CONSTANTS, FLOATS
 from autodiff_cli.ops.arithmetic import abs_, add, div, max_, min_, mul, neg, sub

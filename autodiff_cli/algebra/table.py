@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from autodiff_cli.graph.node import Node, is_literal, variable
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op, is_literal, variable
 from autodiff_cli.graph.tape import group_pairs, rebuild, with_inputs
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.export import latex, python
 from autodiff_cli.export import program as programs
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Op
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.translation import Library, identifiers
 from autodiff_cli.system import read_tables

@@ -10,8 +10,8 @@ from functools import reduce
 
 from autodiff_cli.algebra.readable import readable, symbol_order
 from autodiff_cli.export.program import ExportProgram, NamingRules, comment_lines, transliterate
-from autodiff_cli.graph import codegen, op, tape
-from autodiff_cli.graph.node import Node
+from autodiff_cli.graph import codegen, tape
+from autodiff_cli.graph.node import Node, Shape
 from autodiff_cli.targets.latex import LATEX, LatexWriter
 
 _MAX_EXPRESSION_LENGTH = 400  # characters of LaTeX; longer parts of an expression get a symbol and a line of their own
@@ -35,7 +35,7 @@ _NAME = re.compile(rf"((?:[^\W\d_]{_MARKS})+)[_.]?((?:[\w.]{_MARKS})*)(?:\[([\d,
 LATEX_NAMES = NamingRules(frozenset(), lambda name: name.replace("_", "").isalnum())
 
 
-def readable_derivatives(roots: Sequence[Node], shapes: Mapping[str, op.Shape]) -> list[Node]:
+def readable_derivatives(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
     """Rewrite derivatives in readable form; the first graph, the value, stays as it was written."""
     symbols = symbol_order(tape.topological_order(roots[:1]), tape.leaf_names(roots[:1]))
     return [roots[0], *readable(roots[1:], symbols, shapes)]

@@ -22,8 +22,7 @@ from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph import tape as tapes
 from autodiff_cli.graph.codegen import Fragment, StraightLineCode, straight_line_code
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Node, Shape, constant, variable
 from autodiff_cli.language.errors import ExpressionError, InputError, join_words
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text

@@ -25,8 +25,7 @@ from autodiff_cli.algebra.exact import exact_number
 from autodiff_cli.algebra.readable import readable
 from autodiff_cli.algebra.simplify import TEXT_RULES, Sign, sign_of
 from autodiff_cli.algebra.table import NodeTable, Row, rewrite_by
-from autodiff_cli.graph.node import Node, constant, is_literal, variable
-from autodiff_cli.graph.op import ONE, Op
+from autodiff_cli.graph.node import ONE, Node, Op, constant, is_literal, variable
 from autodiff_cli.graph.tape import has_array_operations, substitute, topological_order
 from autodiff_cli.language.program import read
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub, where

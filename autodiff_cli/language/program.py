@@ -17,8 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli import ops
-from autodiff_cli.graph.node import Node, constant, get_op, is_representable, variable
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Node, Shape, constant, get_op, is_representable, variable
 from autodiff_cli.graph.tape import LazyTable, ShapeError, ShapeInference, gc_paused, substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError, format_names, if_quotable, shape_error, suggest
 from autodiff_cli.language.lexer import Lexemes, canonical_name

@@ -23,8 +23,7 @@ from functools import cache, cached_property, partial
 from math import copysign, inf, nan
 from typing import Any, TypeAlias
 
-from autodiff_cli.graph.node import get_op, is_exactly
-from autodiff_cli.graph.op import Gate
+from autodiff_cli.graph.node import Gate, get_op, is_exactly
 from autodiff_cli.numbers import float_functions
 from autodiff_cli.numbers.float_functions import Function, divide, guard, product_error
 from autodiff_cli.numbers.kind import Kind

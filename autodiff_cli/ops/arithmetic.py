@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from math import inf
 
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Gate, Op, Precedence
+from autodiff_cli.graph.node import Gate, Node, Op, Precedence
 from autodiff_cli.ops.declaration import OpFields, chooser, elementary, helper, operator
 
 # Forward declarations: rules may use operations that are declared further down.

@@ -7,8 +7,7 @@ derivative is infinite, the rule returns an infinity, not nan.
 
 from __future__ import annotations
 
-from autodiff_cli.graph.node import constant
-from autodiff_cli.graph.op import Op, Precedence
+from autodiff_cli.graph.node import Op, Precedence, constant
 from autodiff_cli.ops.arithmetic import abs_, and_, equal, floor, not_equal, or_, quotient_slope, where
 from autodiff_cli.ops.declaration import OpFields, composite, elementary, helper, operator
 

@@ -20,8 +20,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, Operand, as_node, constant
-from autodiff_cli.graph.op import Gate, Op
+from autodiff_cli.graph.node import Gate, Node, Op, Operand, as_node, constant
 from autodiff_cli.ops.arithmetic import abs_, and_, clip, equal, floor, not_, not_equal, or_, quotient_slope, where
 from autodiff_cli.ops.declaration import OpFields, composite, elementary, helper
 from autodiff_cli.ops.elementary import (

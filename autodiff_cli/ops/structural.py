@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from autodiff_cli.graph.node import Node, as_node, constant
-from autodiff_cli.graph.op import Gate, Op, Partial, Precedence, Shape
+from autodiff_cli.graph.node import Gate, Node, Op, Partial, Precedence, Shape, as_node, constant
 from autodiff_cli.graph.tape import ShapeError, broadcast_shapes, format_shape
 from autodiff_cli.ops.arithmetic import abs_, equal, greater, less, not_, where
 from autodiff_cli.ops.declaration import composite, structural

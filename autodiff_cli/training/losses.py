@@ -14,8 +14,7 @@ from functools import reduce
 from operator import add
 from typing import NamedTuple
 
-from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op, variable
 from autodiff_cli.ops.arithmetic import abs_, where
 from autodiff_cli.ops.elementary import exp, hypot, log, log1p, sinh, sqrt, square
 from autodiff_cli.ops.special import sigmoid, softplus

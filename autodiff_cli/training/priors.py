@@ -12,8 +12,7 @@ from functools import reduce
 from operator import add
 from typing import NamedTuple
 
-from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.op import ZERO
+from autodiff_cli.graph.node import ZERO, Node, constant
 from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError, pluralize
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, quote_name, split_assignment

@@ -19,14 +19,13 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.array_types import Array, as_float_array
+from autodiff_cli.array_types import Array, as_float_array, ignore_float_errors
 from autodiff_cli.backends import protocol
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.data.table import DataError, Dataset, Table
 from autodiff_cli.graph.node import Node, as_node
 from autodiff_cli.graph.tape import Tape, leaf_names, topological_order
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import explicit_options, takes_options
 from autodiff_cli.training import rows as folds
 from autodiff_cli.training.checkpoint import EvaluationLog

@@ -20,17 +20,15 @@ from typing import Any, NamedTuple, TypedDict, get_type_hints
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data import json_records as records
 from autodiff_cli.data.batches import LabelColumn, join_labels
 from autodiff_cli.data.table import DataError, float_array, label_vector, named_columns
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Node, Shape
 from autodiff_cli.graph.tape import ShapeError, broadcast_shapes, format_shape
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.options import OptionError
 from autodiff_cli.system import error_reason, open_atomic_text

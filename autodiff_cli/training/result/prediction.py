@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.algebra.simplify import is_increasing, simplify
 from autodiff_cli.algebra.table import share
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.streaming import StreamedColumns, label_key
@@ -28,7 +28,6 @@ from autodiff_cli.graph.tape import group_pairs, leaf_names
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_names
 from autodiff_cli.numbers.array_functions import Elementwise
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError

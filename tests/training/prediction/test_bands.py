@@ -16,7 +16,7 @@ import pytest
 from scipy import optimize, stats
 
 import autodiff_cli as ad
-from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.result import prediction
 from autodiff_cli.training.result.goodness import DRAWN
