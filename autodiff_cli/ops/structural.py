@@ -19,24 +19,6 @@ from autodiff_cli.ops.elementary import direction, exp, log
 NodeContributions = Sequence[Node | None]
 MaskedContributions = Sequence[Partial | None]  # contributions with masks of the elements that they reach
 
-# Forward declarations: rules may use operations that are declared further down.
-broadcast_like: Op
-sum_like: Op
-sum_: Op
-largest: Op
-norm: Op
-smallest: Op
-matmul: Op
-transpose: Op
-outer: Op
-dot: Op
-index: Op
-place: Op
-part: Op
-pad: Op
-softmax: Op
-stack: Op
-
 
 def _always(*_: Shape | None) -> bool:
     return True
