@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, count, islice
 from typing import TYPE_CHECKING, TypeVar
 
-from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.algebra.table import share
+from autodiff_cli.algebra.simplify import share, simplify
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph import tape as tapes
 from autodiff_cli.graph.codegen import Fragment, StraightLineCode, straight_line_code

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.algebra.table import share
+from autodiff_cli.algebra.simplify import share
 from autodiff_cli.array_types import Array
 from autodiff_cli.autodiff.taylor import derivatives
 from autodiff_cli.autodiff.unrolling import unroll_at

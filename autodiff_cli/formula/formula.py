@@ -621,7 +621,7 @@ class Formula:
         return symbol_order(self.tape.nodes, self.variables)
 
     def _gradient(self, sizes: Mapping[str, Shape]) -> list[Node]:
-        from autodiff_cli.algebra.table import share
+        from autodiff_cli.algebra.simplify import share
 
         key = tuple(sorted(sizes.items()))
         if key not in self._gradients:

@@ -6,8 +6,7 @@ import pickle
 
 import pytest
 
-from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.algebra.table import share
+from autodiff_cli.algebra.simplify import share, simplify
 from autodiff_cli.autodiff.sweeps import forward, reverse, tangents
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.gradient import tangents as tangent_graphs

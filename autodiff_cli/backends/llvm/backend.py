@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.algebra.table import share
+from autodiff_cli.algebra.simplify import share
 from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends import protocol
 from autodiff_cli.backends.gradient_descent import EpochLoop, mean_loss

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-from autodiff_cli.algebra.table import NodeTable, share
+from autodiff_cli.algebra.simplify import NodeTable, share
 from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.backends.llvm.functions import ARITHMETIC, apply_rounded, apply_to_vectors
 from autodiff_cli.backends.llvm.vectors import Vector

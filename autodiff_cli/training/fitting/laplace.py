@@ -26,8 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.algebra.table import share
+from autodiff_cli.algebra.simplify import share, simplify
 from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.reductions import single_threaded_blas

@@ -19,8 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.algebra.table import share
+from autodiff_cli.algebra.simplify import share, simplify
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends import protocol
 from autodiff_cli.backends.selection import choose_backend, compiling_backend, make_backend

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from autodiff_cli.algebra.table import with_subtraction
+from autodiff_cli.algebra.simplify import with_subtraction
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Gate, Node, Shape, constant, variable
 from autodiff_cli.graph.tape import ShapeError, ShapeInference, format_shape, leaf_names, substitute, topological_order

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.algebra.simplify import is_increasing, simplify
-from autodiff_cli.algebra.table import share
+from autodiff_cli.algebra.simplify import is_increasing, share, simplify
 from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import evaluate
