@@ -40,13 +40,9 @@ from autodiff_cli.ops.elementary import exp, log, vanishing_product
 from autodiff_cli.ops.special import digamma, gamma_density, lgamma
 
 COMPARISONS: Mapping[Op, Callable[[Any, Any], bool]] = {
-    equal: operator.eq,
-    not_equal: operator.ne,
-    less: operator.lt,
-    less_equal: operator.le,
-    greater: operator.gt,
-    greater_equal: operator.ge,
-}
+    equal: operator.eq, not_equal: operator.ne,
+    less: operator.lt, less_equal: operator.le, greater: operator.gt, greater_equal: operator.ge,
+}  # fmt: skip
 # The comparison with its operands exchanged.
 FLIPPED_COMPARISONS = {less: greater, less_equal: greater_equal, greater: less, greater_equal: less_equal}
 LOGICAL_OPS = (and_, or_, not_)

@@ -41,13 +41,8 @@ T = TypeVar("T")
 
 # Suffixes for accents, which plain letters cannot express.
 _ACCENT_SUFFIXES = {
-    "\u0302": "_hat",
-    "\u0303": "_tilde",
-    "\u0304": "_bar",
-    "\u0307": "_dot",
-    "\u0308": "_ddot",
-    "\u20d7": "_vec",
-}
+    "\u0302": "_hat", "\u0303": "_tilde", "\u0304": "_bar", "\u0307": "_dot", "\u0308": "_ddot", "\u20d7": "_vec",
+}  # fmt: skip
 
 _MAX_SUFFIX = 8  # characters that make a shortened name different from all others
 

@@ -531,19 +531,10 @@ def _missing_product(mistake: Mistake, product: str) -> Message:
 
 # Functions that explain a mistake, or return None; the first message is shown.
 _RULES: tuple[Callable[[Mistake], Message | None], ...] = (
-    _quotation_mark,
-    foreign_notation,
-    _power_of_function,
-    lambda mistake: _percentage(mistake.before),
-    _unknown_character,
-    _foreign_operator,
-    _missing_operator,
-    _misplaced_sign,
-    _misplaced_separator,
-    _brackets_without_partner,
-    _reserved_word,
-    _missing_operand,
-)
+    _quotation_mark, foreign_notation, _power_of_function, lambda mistake: _percentage(mistake.before),
+    _unknown_character, _foreign_operator, _missing_operator, _misplaced_sign, _misplaced_separator,
+    _brackets_without_partner, _reserved_word, _missing_operand,
+)  # fmt: skip
 
 
 def _between(text: str, before: list[Lexeme], operator: str, after: list[Lexeme]) -> str:
