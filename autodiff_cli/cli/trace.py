@@ -33,7 +33,7 @@ from autodiff_cli.options import (
     option_fields,
     suffix,
 )
-from autodiff_cli.render.formatting import number_formats
+from autodiff_cli.render.formatting import LOOKALIKE_ERRORS, number_formats
 
 if TYPE_CHECKING:
     from autodiff_cli.cli.terminal import Terminal
@@ -452,7 +452,6 @@ def _run(step_view: StepView, terminal: Terminal, environment: Environment) -> N
     from autodiff_cli.cli.terminal import Key
     from autodiff_cli.render.character_drawing import ansi_text
     from autodiff_cli.render.character_layout import Extent
-    from autodiff_cli.render.formatting import LOOKALIKE_ERRORS
     from autodiff_cli.render.step_view import ViewState
 
     last = len(step_view.steps) - 1

@@ -30,7 +30,7 @@ from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.options import Restriction, argument, at_least, exclusive, needs, option, option_fields, suffix
 from autodiff_cli.system import check_writable, write_text
-from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOption, FitOptions
+from autodiff_cli.training.options import ClusterError, ComparisonOptions, FigureOptions, FitOption, FitOptions
 
 if TYPE_CHECKING:
     from autodiff_cli.data.files import DataSource
@@ -235,7 +235,6 @@ def _run_fit(
     from autodiff_cli.training.fitting.progress import Recorder
     from autodiff_cli.training.objective.cluster_connection import connected
     from autodiff_cli.training.objective.objective import Objective
-    from autodiff_cli.training.options import ClusterError
 
     title = model.text, f"data: {source.name}, columns {format_names(model.columns)}", *model.notes, *model.warnings
     guard = OutputGuard(environment.stdout) if files.paths or options.checkpoint else None
