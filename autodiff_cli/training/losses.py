@@ -162,14 +162,10 @@ class Family(NamedTuple):
 
 
 FAMILIES = {
-    "gaussian": Family("mse"),
-    "poisson": Family("poisson"),
-    "binomial": Family("bce"),
-    "gamma": Family("gamma"),
-    "quasipoisson": Family("poisson", is_quasi=True),
-    "quasibinomial": Family("bce", is_quasi=True),
+    "gaussian": Family("mse"), "poisson": Family("poisson"), "binomial": Family("bce"), "gamma": Family("gamma"),
+    "quasipoisson": Family("poisson", is_quasi=True), "quasibinomial": Family("bce", is_quasi=True),
     "negative_binomial": Family("negative_binomial"),
-}
+}  # fmt: skip
 
 LOSSES: dict[str, Loss] = {
     "mse": Loss(lambda target, prediction, _: square(target - prediction), LossKind.SQUARES),
