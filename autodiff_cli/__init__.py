@@ -31,26 +31,19 @@ if TYPE_CHECKING:
     from autodiff_cli.training.options import FitOptions as FitOptions
     from autodiff_cli.training.result.fitted_model import ModelFileError as ModelFileError
 
-# The module of each public name. Names are imported when they are first used, so that `import autodiff_cli` is fast.
-_MODULES = {
-    "Expression": "autodiff_cli.expression",
-    "parse": "autodiff_cli.expression",
-    "ExpressionError": "autodiff_cli.language.errors",
-    "MissingValueError": "autodiff_cli.language.errors",
-    "UnknownNameError": "autodiff_cli.language.errors",
-    "Value": "autodiff_cli.nn",
-    "DataError": "autodiff_cli.data.table",
-    "FileOptions": "autodiff_cli.data.dialect",
-    "Fit": "autodiff_cli.fitting",
-    "FitOptions": "autodiff_cli.training.options",
-    "compare": "autodiff_cli.fitting",
-    "fit": "autodiff_cli.fitting",
-    "fit_by": "autodiff_cli.fitting",
-    "load": "autodiff_cli.fitting",
-    "read_data": "autodiff_cli.fitting",
-    "ModelFileError": "autodiff_cli.training.result.fitted_model",
-    "Objective": "autodiff_cli.training.objective.objective",
+# The public names of each module. They are imported when they are first used, so that `import autodiff_cli` is fast.
+_NAMES = {
+    "expression": "Expression parse",
+    "language.errors": "ExpressionError MissingValueError UnknownNameError",
+    "nn": "Value",
+    "data.table": "DataError",
+    "data.dialect": "FileOptions",
+    "fitting": "Fit compare fit fit_by load read_data",
+    "training.options": "FitOptions",
+    "training.result.fitted_model": "ModelFileError",
+    "training.objective.objective": "Objective",
 }
+_MODULES = {name: f"autodiff_cli.{module}" for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [*sorted(_MODULES), "__version__"]
 

@@ -14,6 +14,11 @@ Array: TypeAlias = NDArray[np.float64]  # real numbers of any shape
 Mask: TypeAlias = NDArray[np.bool_]  # which elements are selected
 
 
+def ignore_float_errors() -> np.errstate:
+    """Return a context in which NumPy does not warn about what IEEE arithmetic defines."""
+    return np.errstate(all="ignore")
+
+
 def as_real_array(value: Any) -> NDArray[Any]:
     """Return a value as an array, without a copy if possible. Masked elements become nan.
 

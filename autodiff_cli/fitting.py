@@ -19,11 +19,8 @@ from typing import Any, cast
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import DataSource, open_data
 from autodiff_cli.options import takes_options
+from autodiff_cli.render import formatting, plots, report, trace
 from autodiff_cli.render.fit import fit_report
-from autodiff_cli.render.formatting import shorten_middle, single_line
-from autodiff_cli.render.plots import plot_html, save_plot
-from autodiff_cli.render.report import Paper
-from autodiff_cli.render.trace import MAX_NAME_LENGTH
 from autodiff_cli.training.fitting.comparison import Comparison, compare_models
 from autodiff_cli.training.fitting.fit import Interrupted, fit_dataset
 from autodiff_cli.training.fitting.groups import FittedGroups, fit_groups
@@ -57,7 +54,7 @@ class Fit(fitted_model.FittedModel):
         a     2.129           0.068  31.41  0.001  1.837 to 2.420
         """
         stream = io.StringIO()
-        fit_report(self, is_saved=True).write(Paper(stream, digits))
+        fit_report(self, is_saved=True).write(report.Paper(stream, digits))
         return stream.getvalue().lstrip("\n")
 
     def __repr__(self) -> str:
@@ -70,9 +67,9 @@ class Fit(fitted_model.FittedModel):
             f"{name} = {value:.6g}" if isinstance(value, float) else f"{name} of {'x'.join(map(str, value.shape))}"
             for name, value in self.parameters.items()
         )
-        model = shorten_middle(self.model, MAX_NAME_LENGTH)
-        parameters = shorten_middle(", ".join(numbers), MAX_NAME_LENGTH)
-        return single_line(f"<Fit of {model}: {parameters}>")
+        model = formatting.shorten_middle(self.model, trace.MAX_NAME_LENGTH)
+        parameters = formatting.shorten_middle(", ".join(numbers), trace.MAX_NAME_LENGTH)
+        return formatting.single_line(f"<Fit of {model}: {parameters}>")
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - a fit never contains itself
         """Print the summary, for IPython in a terminal."""
@@ -84,7 +81,7 @@ class Fit(fitted_model.FittedModel):
         >>> fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6.6]})._repr_html_().count("<svg")
         1
         """
-        return plot_html({"": self})
+        return plots.plot_html({"": self})
 
     def save_plot(self, path: str | os.PathLike[str], log: str | None = None, panels: str = "data,residuals") -> None:
         """Write a plot of the fit as an SVG, PDF, PNG or HTML file. The fit needs the option `plot=True`.
@@ -104,7 +101,7 @@ class Fit(fitted_model.FittedModel):
         ...     os.listdir(folder)
         ['fit.svg']
         """
-        save_plot({"": self}, path, FigureOptions(log=log, panels=panels))
+        plots.save_plot({"": self}, path, FigureOptions(log=log, panels=panels))
 
 
 def _public_fit(model: fitted_model.FittedModel) -> Fit:

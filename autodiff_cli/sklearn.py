@@ -20,9 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from autodiff_cli.fitting import Fit, fit
-from autodiff_cli.language.lexer import canonical_names, quote_name
-from autodiff_cli.language.parser import parse
-from autodiff_cli.language.program import read
+from autodiff_cli.language import lexer, parser, program
 from autodiff_cli.ops.structural import softmax
 from autodiff_cli.options import option_fields
 from autodiff_cli.training.options import FitOptions
@@ -63,12 +61,12 @@ def _model(formula: str, target: str) -> str:
     >>> _model("u = b*x0; a*exp(-u)  # 1; 2", "y"), _model("p = a*x0", "y")
     ('u = b*x0; y ~ a*exp(-u)  # 1; 2', 'p = a*x0\\ny ~ p')
     """
-    parsed = parse(formula)
+    parsed = parser.parse(formula)
     if parsed.error is not None:
         raise parsed.error
     last = parsed.statements[-1]
     if last.name is not None:
-        return f"{formula}\n{target} ~ {quote_name(parsed.lexemes.words[last.name])}"
+        return f"{formula}\n{target} ~ {lexer.quote_name(parsed.lexemes.words[last.name])}"
     start = min(map(parsed.lexemes.start, last.code.numbers))
     return f"{formula[:start]}{target} ~ {formula[start:]}"
 
@@ -94,7 +92,7 @@ class _FormulaEstimator(BaseEstimator):  # type: ignore[misc]
         return self.fit_.stderr
 
     def _columns(self, X: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        return canonical_names(zip(self._column_names, X.T.copy(), strict=True))
+        return lexer.canonical_names(zip(self._column_names, X.T.copy(), strict=True))
 
     def _weighted_rows(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, **checks: Any) -> Any:
         """Return the rows whose weight is not 0, with their targets, and their weights, or None without weights."""
@@ -198,7 +196,7 @@ class FormulaClassifier(ClassifierMixin, _FormulaEstimator):  # type: ignore[mis
         formula = self.formula
         if formula is None:
             formula = f"softmax(dense([{', '.join(self._columns(rows))}], {len(self.classes_)}))"
-        is_softmax = read(formula).output.op is softmax
+        is_softmax = program.read(formula).output.op is softmax
         if not is_softmax and len(self.classes_) > 2:
             raise ValueError(f"the formula gives one number for {len(self.classes_)} classes: use softmax(…)")
         loss = self.loss or (None if is_softmax or self.family else "bce")

@@ -7,8 +7,7 @@ from math import prod
 
 from hypothesis import strategies as st
 
-from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.node import Node, Op, Shape, constant, variable
 from autodiff_cli.graph.tape import ShapeError, shape_of
 from autodiff_cli.ops import all_ops
 

@@ -17,37 +17,18 @@ from typing import Any
 from autodiff_cli.algebra.exact import Product, literal_value
 from autodiff_cli.algebra.forms import FormTable
 from autodiff_cli.algebra.simplify import Sign, sign_of
-from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import ONE, ZERO, Op
+from autodiff_cli.graph.node import ONE, ZERO, Node, Op, is_literal
 from autodiff_cli.graph.tape import expand_helpers, rebuild, substitute, topological_order, with_inputs
 from autodiff_cli.numbers.floats import CONSTANTS, FLOATS
-from autodiff_cli.ops.arithmetic import (
-    abs_,
-    and_,
-    equal,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    max_,
-    min_,
-    not_,
-    not_equal,
-    or_,
-    sub,
-    where,
-)
+from autodiff_cli.ops import arithmetic
+from autodiff_cli.ops.arithmetic import and_, equal, greater, greater_equal, less, less_equal, max_, not_, or_, where
 from autodiff_cli.ops.elementary import exp, log, vanishing_product
 from autodiff_cli.ops.special import digamma, gamma_density, lgamma
 
 COMPARISONS: Mapping[Op, Callable[[Any, Any], bool]] = {
-    equal: operator.eq,
-    not_equal: operator.ne,
-    less: operator.lt,
-    less_equal: operator.le,
-    greater: operator.gt,
-    greater_equal: operator.ge,
-}
+    equal: operator.eq, arithmetic.not_equal: operator.ne,
+    less: operator.lt, less_equal: operator.le, greater: operator.gt, greater_equal: operator.ge,
+}  # fmt: skip
 # The comparison with its operands exchanged.
 FLIPPED_COMPARISONS = {less: greater, less_equal: greater_equal, greater: less, greater_equal: less_equal}
 LOGICAL_OPS = (and_, or_, not_)
@@ -195,7 +176,7 @@ def add_guards(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
     signs: dict[Node, Sign] = {}
 
     def finish(op: Op, inputs: tuple[Node, ...], definition: Node) -> Node:
-        if op is gamma_density and inputs[0].op is not sub:
+        if op is gamma_density and inputs[0].op is not arithmetic.sub:
             return _gamma_density_form(inputs, definition)  # the slope of gammainc, which has a value from a = 0 on
         predicate = op.predicate("vanishes", len(inputs))
         condition = _edge_condition(*inputs) if op is vanishing_product else None
@@ -285,12 +266,12 @@ def with_pairwise_choices(root: Node) -> Node:
     """
 
     def choose(node: Node, inputs: tuple[Node, ...]) -> Node:
-        if node.op not in (max_, min_):
+        if node.op not in (max_, arithmetic.min_):
             return with_inputs(node, inputs)
         best = inputs[0]
         for x in inputs[1:]:
             lead = best - x if node.op is max_ else x - best
-            best = where(lead / abs_(lead) > 0, best, x)
+            best = where(lead / arithmetic.abs_(lead) > 0, best, x)
         return best
 
     return rebuild([root], choose)[root]

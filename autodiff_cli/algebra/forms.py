@@ -14,9 +14,8 @@ from functools import reduce
 from autodiff_cli.algebra import exact
 from autodiff_cli.algebra.collection import collect_terms, combine_factors, expand_terms
 from autodiff_cli.algebra.exact import ExactNumber, Factors, Guard, Product, Terms
-from autodiff_cli.algebra.table import NodeTable, Rewrite
-from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import ONE, ZERO
+from autodiff_cli.algebra.simplify import NodeTable, Rewrite
+from autodiff_cli.graph.node import ONE, ZERO, Node, is_literal
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub, where
 from autodiff_cli.ops.elementary import hypot, pow_, sqrt
 

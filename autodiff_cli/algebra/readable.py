@@ -14,9 +14,8 @@ from autodiff_cli.algebra.collection import power_product, root_product
 from autodiff_cli.algebra.conditions import BOOLEAN_OPS, add_guards, truth_value, write_condition, write_guard
 from autodiff_cli.algebra.exact import UNIT, ExactNumber, Factors, Product, Terms, add_terms
 from autodiff_cli.algebra.forms import FormTable
-from autodiff_cli.algebra.table import Row, a, b, c, rewrite_by
-from autodiff_cli.graph.node import Node, constant, is_literal
-from autodiff_cli.graph.op import ONE, ZERO, Op, Shape
+from autodiff_cli.algebra.simplify import Row, a, b, c, rewrite_by
+from autodiff_cli.graph.node import ONE, ZERO, Node, Op, Shape, constant, is_literal
 from autodiff_cli.graph.tape import ShapeInference, gc_paused, has_array_operations, topological_order
 from autodiff_cli.ops.arithmetic import add, div, mod, mul, neg, not_, round_, sub, where
 from autodiff_cli.ops.elementary import cos, cosh, exp, hypot, log, pow_, sin, sinh, sqrt, square, tan, tanh

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from flint import arb
 
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Gate
+from autodiff_cli.graph.node import Gate, Node
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers.ball_arithmetic import Number, Undecided

@@ -22,10 +22,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.algebra.table import NodeTable
-from autodiff_cli.graph.node import Node, constant, is_literal
-from autodiff_cli.graph.op import ONE, Op
+from autodiff_cli.algebra.simplify import NodeTable, simplify
+from autodiff_cli.graph.node import ONE, Node, Op, constant, is_literal
 from autodiff_cli.graph.tape import Tape, infer, substitute
 from autodiff_cli.numbers.kind import Kind
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.graph.node import Node, as_node, get_op, variable
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Node, Shape, as_node, get_op, variable
 from autodiff_cli.graph.tape import shape_of, topological_order
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers.arrays import STRUCTURAL

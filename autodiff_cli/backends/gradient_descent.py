@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends import protocol
 from autodiff_cli.backends.protocol import BatchLosses, EpochRequest, RowOrder
 from autodiff_cli.backends.reductions import block_slices, fold
-from autodiff_cli.graph.op import Shape
-from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.graph.node import Shape
 
 MAX_FULL_SHUFFLE_ROWS = 2**18  # a full permutation of more rows reads memory in random order, which is slow
 ORDER_ROWS = 2**18  # rows of an order that are in memory at a time

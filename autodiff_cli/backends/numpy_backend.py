@@ -18,16 +18,15 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from autodiff_cli.algebra.table import share
-from autodiff_cli.array_types import Array
+from autodiff_cli.algebra.simplify import share
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends import protocol
 from autodiff_cli.backends.gradient_descent import EpochLoop
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, block_slices, fold, totals
-from autodiff_cli.graph.node import is_literal
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Shape, is_literal
 from autodiff_cli.graph.tape import Tape, infer_shapes
 from autodiff_cli.numbers.array_functions import LOGICAL_UFUNCS
-from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.ops.arithmetic import where
 from autodiff_cli.ops.elementary import pow_
 from autodiff_cli.ops.structural import matmul

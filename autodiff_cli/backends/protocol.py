@@ -23,8 +23,7 @@ from functools import cached_property, lru_cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Node, Shape
 from autodiff_cli.graph.tape import PackedGraph, Tape, infer_shapes, pack, unpack
 
 if TYPE_CHECKING:

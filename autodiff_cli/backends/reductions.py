@@ -26,8 +26,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.node import Node, Op, Shape, variable
 from autodiff_cli.graph.tape import Tape, infer_shapes
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub, where
 from autodiff_cli.ops.structural import is_gathered, matmul, outer, place, transpose

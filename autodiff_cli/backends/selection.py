@@ -15,8 +15,7 @@ if TYPE_CHECKING:  # command-line options list the backends and start without Nu
     from autodiff_cli.array_types import Array
     from autodiff_cli.backends.numpy_backend import Notify
     from autodiff_cli.backends.protocol import Backend, RowGraphs
-    from autodiff_cli.graph.node import Node
-    from autodiff_cli.graph.op import Shape
+    from autodiff_cli.graph.node import Node, Shape
 
 
 # Limits within which `auto` compiles, because compiled kernels save time. Work is the number of computed values: values

@@ -24,26 +24,12 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from autodiff_cli import options as schema
 from autodiff_cli.cli.environment import BadInput, Environment, check_not_replaced
 from autodiff_cli.language import lexer
 from autodiff_cli.language.errors import join_words, suggest
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, is_signed_number, split_assignment
-from autodiff_cli.options import (
-    CheckedOptions,
-    Option,
-    OptionField,
-    Restriction,
-    all_need,
-    argument,
-    at_least,
-    between,
-    check_restrictions,
-    is_explicit,
-    needs,
-    option,
-    option_field,
-    option_fields,
-)
+from autodiff_cli.options import Option, OptionField, Restriction, at_least, between, option
 from autodiff_cli.system import read_tables
 
 if TYPE_CHECKING:
@@ -229,13 +215,13 @@ class Command:
         fields = {
             name: Parameter.of(name, field)
             for record in self.records.values()
-            for name, field in option_fields(record).items()
+            for name, field in schema.option_fields(record).items()
             if field.option.usage and self.is_included(field.option)
         }
         own: tuple[list[Parameter], list[Parameter]] = [], []  # before the options of the records, and after them
         for name, parameter in self._own_parameters.items():
             if isinstance(parameter.default, dataclasses.Field):
-                field = option_field(parameter.annotation, parameter.default)
+                field = schema.option_field(parameter.annotation, parameter.default)
                 own[parameter.kind is inspect.Parameter.KEYWORD_ONLY].append(Parameter.of(name, field))
         shared = {
             _DIGITS: self.name in _COMMANDS_WITH_DIGITS,
@@ -289,10 +275,10 @@ class Command:
                 converted = [each.convert(text, f"autodiff {self.name}") for text in own]
                 values[each.name] = converted if each.repeats else converted[0]
         texts = merge_assignments(arguments.values, values.pop(_SET.name, None) or ())
-        explicit = {name: value for name, value in values.items() if is_explicit(value, defaults[name])}
+        explicit = {name: value for name, value in values.items() if schema.is_explicit(value, defaults[name])}
         self._check(explicit)
         for name, record in self.records.items():
-            fields = option_fields(record).keys() - self._own_parameters
+            fields = schema.option_fields(record).keys() - self._own_parameters
             values[name] = record(**{field: values[field] for field in fields if field in values})
         environment = environment._replace(digits=values.get(_DIGITS.name), json=values.get(_JSON.name, False))
         values |= {"call": Call(environment, texts, self), "explicit": explicit}
@@ -303,7 +289,7 @@ class Command:
         for each in self.parameters:
             if each.name in explicit and each.option.check is not None:
                 each.option.check.require(each.option.flags[0], explicit[each.name])
-        check_restrictions(self.restrictions, explicit)
+        schema.check_restrictions(self.restrictions, explicit)
 
     def help(self, width: int) -> str:
         """Return the help of the command, for lines of at most `width` columns."""
@@ -743,7 +729,7 @@ class PassMode(StrEnum):
 
 output_option = partial(option, group="Output")
 
-EXPR: str = argument("EXPR", "Expression, in quotes; - reads it from standard input, @FILE from a file.")
+EXPR: str = schema.argument("EXPR", "Expression, in quotes; - reads it from standard input, @FILE from a file.")
 IMPLICIT: bool = option("--implicit", "Read 2x and 3(x + 1) as products.")
 WRT: str | None = option("--wrt x,y", "Differentiate with respect to these variables only.")
 OUTPUT_FILE: str | None = output_option("-o, --output FILE", "Write to FILE instead of standard output.")
@@ -756,7 +742,7 @@ _MONTE_CARLO_HELP = "Also draw N random inputs, and show the distribution of the
 
 
 @dataclass(frozen=True)
-class UncertaintyRequest(CheckedOptions):
+class UncertaintyRequest(schema.CheckedOptions):
     """The options for values with standard errors, besides the values themselves."""
 
     sigma: list[str] | None = uncertainty_option("--sigma x=0.1", "Standard error (number or column).", repeats=True)
@@ -767,8 +753,10 @@ class UncertaintyRequest(CheckedOptions):
 
 UNCERTAIN = "an uncertain value"  # stands for uncertain values in tables of restrictions
 UNCERTAINTY_RESTRICTIONS = (
-    *all_need(("correlation", "monte_carlo"), UNCERTAIN, "uncertain values, such as --x 2+-0.1"),
-    needs("seed", "monte_carlo", "--seed needs --monte-carlo N; for a variable of this name, use --set seed={seed}"),
+    *schema.all_need(("correlation", "monte_carlo"), UNCERTAIN, "uncertain values, such as --x 2+-0.1"),
+    schema.needs(
+        "seed", "monte_carlo", "--seed needs --monte-carlo N; for a variable of this name, use --set seed={seed}"
+    ),
 )
 
 

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TextIO
 
 from autodiff_cli.language.errors import InputError, escape_controls
-from autodiff_cli.system import error_reason
+from autodiff_cli.system import error_reason, open_atomic_text
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -240,8 +240,6 @@ def _paper_for(report: Report, json: bool, path: str | None, environment: Enviro
     from autodiff_cli.render.report import Paper
 
     if path not in (None, "-"):
-        from autodiff_cli.system import open_atomic_text
-
         with errors_as_failure(path), open_atomic_text(path) as stream:
             yield Paper(stream, environment.digits)
     elif json or report.is_data:

@@ -19,16 +19,9 @@ if TYPE_CHECKING:
 
 # The languages, and the suffixes of their files.
 LANGUAGES: dict[str, tuple[str, ...]] = {
-    "c": (".c",),
-    "fortran": (".f90",),
-    "python": (".py",),
-    "numpy": (),
-    "jax": (),
-    "torch": (),
-    "js": (".js", ".mjs"),
-    "latex": (".tex",),
-    "onnx": (".onnx",),
-}
+    "c": (".c",), "fortran": (".f90",), "python": (".py",), "numpy": (), "jax": (), "torch": (),
+    "js": (".js", ".mjs"), "latex": (".tex",), "onnx": (".onnx",),
+}  # fmt: skip
 Language = StrEnum("Language", [(name.upper(), name) for name in LANGUAGES])  # type: ignore[misc]
 
 _RESTRICTIONS = (

@@ -23,6 +23,7 @@ from autodiff_cli.cli.environment import BadInput, Failure, Output, binary_stdin
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.explain.record import NodeWarning, Trace
 from autodiff_cli.explain.tracing import trace
+from autodiff_cli.explain.warnings import check_higher_derivatives
 from autodiff_cli.formula import derivatives
 from autodiff_cli.formula.derivatives import HigherDerivatives
 from autodiff_cli.formula.formula import Formula
@@ -76,7 +77,6 @@ def higher_derivatives_report(
             warnings = [*warnings, NodeWarning(formula.tape.outputs[0], "nonlinear", nonlinear)]
         return derivatives_report(formula, point, trace_or_none, results, warnings)
     from autodiff_cli.explain.accuracy import unrepresentable_numbers
-    from autodiff_cli.explain.warnings import check_higher_derivatives
 
     assert trace_or_none is not None
     output = trace_or_none.tape.outputs[0]
@@ -169,7 +169,6 @@ def propagated_uncertainty(
         BadInput: for texts that are not numbers.
         ExpressionError: for impossible errors and correlations.
     """
-    from autodiff_cli.explain.warnings import check_higher_derivatives
     from autodiff_cli.formula.uncertainty import MAX_ELEMENTS, Correlations, UncertainPoint
 
     for name in errors:

@@ -20,15 +20,7 @@ from autodiff_cli.cli.environment import BadInput, Environment
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node
-from autodiff_cli.language.errors import (
-    MAX_LISTED,
-    ExpressionError,
-    MissingValueError,
-    UnknownNameError,
-    check_known,
-    format_names,
-    suggest,
-)
+from autodiff_cli.language import errors as messages
 from autodiff_cli.language.lexer import canonical_name, quote_name
 from autodiff_cli.language.parser import MAX_TEXT_LENGTH
 from autodiff_cli.language.program import read
@@ -83,7 +75,7 @@ def insert_products(text: str) -> str:
         try:
             read(text)
             break
-        except ExpressionError as error:
+        except messages.ExpressionError as error:
             if error.start is None or "multiplication is written `*`" not in error.message:
                 break
             at = text.index("(", error.start) if "not a function" in error.message else error.start
@@ -109,7 +101,7 @@ def constant_expression(name: str, text: str) -> Formula:
         raise BadInput(f"the value of {name} cannot be a range here: `{text}`")
     try:
         expression = parse(text)
-    except ExpressionError as error:
+    except messages.ExpressionError as error:
         raise BadInput(f"the value of {name}: {error}") from error
     if expression.variables:
         raise BadInput(f"the value of {name} must be a number or a constant expression, not `{text}`")
@@ -174,7 +166,7 @@ def read_formula(
     return expression
 
 
-def _joined_names_error(leaf: str, names_with_values: Collection[str]) -> UnknownNameError | None:
+def _joined_names_error(leaf: str, names_with_values: Collection[str]) -> messages.UnknownNameError | None:
     """Return the error for a name that is made of names with values, such as `xy` if `x` and `y` have values.
 
     Returns None for another name.
@@ -183,22 +175,22 @@ def _joined_names_error(leaf: str, names_with_values: Collection[str]) -> Unknow
         return None
     if leaf.endswith("ᵀ") and leaf[:-1] in names_with_values:
         words = f"`{leaf}` is one name; to transpose, call a function"
-        return UnknownNameError(words, suggestion=f"transpose({leaf[:-1]})")
+        return messages.UnknownNameError(words, suggestion=f"transpose({leaf[:-1]})")
     for name in names_with_values:
         function = leaf.removesuffix(name)
         if name and ops.overloads(function):
             words = f"`{leaf}` is one name; the arguments of a function go in brackets"
-            return UnknownNameError(words, suggestion=f"{function}({name})")
+            return messages.UnknownNameError(words, suggestion=f"{function}({name})")
     longest_first = sorted({*names_with_values, "π", "pi"} - {""}, key=len, reverse=True)
     parts = re.findall("|".join(map(re.escape, longest_first)) or "$", leaf)
     if "".join(parts) != leaf or len({*parts}) < len(parts):
         return None
-    return UnknownNameError(f"`{leaf}` is one name; multiplication is written `*`", suggestion="*".join(parts))
+    return messages.UnknownNameError(f"`{leaf}` is one name; multiplication is written `*`", suggestion="*".join(parts))
 
 
 def unknown_name_error(
     name: str, names: Collection[str], bound: Iterable[str], missing: str, call: Call
-) -> UnknownNameError:
+) -> messages.UnknownNameError:
     """Return the error for a value of a name that does not exist, which may also be a misspelt option.
 
     Args:
@@ -209,19 +201,21 @@ def unknown_name_error(
         call: the inputs of the command.
     """
     if name in bound:
-        return UnknownNameError(f"`{name}` is defined in the expression, so it takes no value")
+        return messages.UnknownNameError(f"`{name}` is defined in the expression, so it takes no value")
     message = f"the {missing} `{name}`"
-    only = f", only {format_names(names, '`')}" if names else ""
+    only = f", only {messages.format_names(names, '`')}" if names else ""
     if declared := call.command.options.get(f"--{name}"):
-        return UnknownNameError(f"{message}; the option is written {declared.option.usage}")
+        return messages.UnknownNameError(f"{message}; the option is written {declared.option.usage}")
     is_option = name in call.values  # else the value of an option such as `--fix` names it
     explanation = explain_option(call.command, f"--{name}", call.values[name]) if is_option else None
     if explanation and commands_with_option(f"--{name}"):
-        return UnknownNameError(f"{message}{only}; {explanation}")
-    close = suggest(name, [each for each in names if each not in call.values])
+        return messages.UnknownNameError(f"{message}{only}; {explanation}")
+    close = messages.suggest(name, [each for each in names if each not in call.values])
     if close is not None:
-        return UnknownNameError(message, suggestion=f"--{close}" if is_option else close)
-    return UnknownNameError(explanation or f"{f'--{name} is not an option, and ' if is_option else ''}{message}{only}")
+        return messages.UnknownNameError(message, suggestion=f"--{close}" if is_option else close)
+    return messages.UnknownNameError(
+        explanation or f"{f'--{name} is not an option, and ' if is_option else ''}{message}{only}"
+    )
 
 
 def trace_at(call: Call, expression: Formula, wrt: Iterable[str]) -> Trace:
@@ -399,11 +393,13 @@ def check_all_have_values(call: Call, expression: Formula, valued_names: Contain
         known_shapes = {name: getattr(x, "shape", ()) for name, x in known_values.items()}
         expression.check_no_arrays(known_shapes)
         shapes = expression.example_shapes(known_shapes)
-        values = {name: example_value(shapes.get(name, ())) for name in missing[:MAX_LISTED]}
+        values = {name: example_value(shapes.get(name, ())) for name in missing[: messages.MAX_LISTED]}
         example = " ".join(value_option(call, name, value) for name, value in values.items())
-        more = " …" if len(missing) > MAX_LISTED else ""
+        more = " …" if len(missing) > messages.MAX_LISTED else ""
         hints = [f"; {hint}" for hint in map(_constant_or_function_hint, missing) if hint]
-        raise MissingValueError(f"no value for {format_names(missing, '`')}; add {example}{more}{''.join(hints[:1])}")
+        raise messages.MissingValueError(
+            f"no value for {messages.format_names(missing, '`')}; add {example}{more}{''.join(hints[:1])}"
+        )
 
 
 def _constant_or_function_hint(name: str) -> str | None:
@@ -451,7 +447,7 @@ def select_variables(expression: Formula, names: str | None) -> tuple[str, ...]:
 
 def check_variable(option: str, name: str, names: Collection[str]) -> None:
     """Raise UnknownNameError if an option names a variable that the expression does not contain."""
-    check_known(name, names, f"{option}: the expression has no variable")
+    messages.check_known(name, names, f"{option}: the expression has no variable")
 
 
 def _read_utf8(source_name: str, read: Callable[[], str]) -> str:

@@ -85,7 +85,12 @@ def predict(
     from autodiff_cli.training.objective.loading import memory_shortage
     from autodiff_cli.training.options import check_confidence_level
     from autodiff_cli.training.result.fitted_model import load
-    from autodiff_cli.training.result.prediction import PredictionRequest, Predictions, column_chunks, streamed_chunks
+    from autodiff_cli.training.result.prediction import (
+        PredictionRequest,
+        column_chunks,
+        prediction_chunks,
+        streamed_chunks,
+    )
 
     environment = call.environment
     if inverse is not None:
@@ -114,13 +119,13 @@ def predict(
         if reason is None:
             missing = MissingCells.DROP if drop_missing else MissingCells.REFUSE
             table, columns = _read_columns(file, ColumnQuery(numbers, labels, missing, levels=fit.levels))
-            chunks = Predictions(fit, lambda: column_chunks(columns), request).iter_chunks
+            chunks = prediction_chunks(fit, table.rows, lambda: column_chunks(columns), request)
         else:
             streamed = file.streamed = StreamedColumns(
                 file, sorted(numbers), labels, reason, levels=fit.levels, on_progress=file.on_progress
             )
             table = Table({}, streamed.rows)
-            chunks = Predictions(fit, lambda: streamed_chunks(streamed), request).iter_chunks
+            chunks = prediction_chunks(fit, table.rows, lambda: streamed_chunks(streamed), request)
         count, names, note = 0, [""], ""
         for chunk in chunks():  # errors in the data appear before anything is written
             count, names, note = count + count_undefined(chunk.columns), [*chunk.columns], note or chunk.note

@@ -15,25 +15,13 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from autodiff_cli import options
 from autodiff_cli.cli import command_line as cli
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.environment import BadInput, Environment, Output, hint_about_missing_cells, open_data_files
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.lexer import canonical_name
-from autodiff_cli.options import (
-    CheckedOptions,
-    Restriction,
-    all_need,
-    at_least,
-    check_restrictions,
-    command_words,
-    exclusive,
-    needs,
-    option,
-    option_fields,
-    suffix,
-)
-from autodiff_cli.render.formatting import number_formats
+from autodiff_cli.render.formatting import LOOKALIKE_ERRORS, number_formats
 
 if TYPE_CHECKING:
     from autodiff_cli.cli.terminal import Terminal
@@ -107,57 +95,63 @@ _DEFAULT_LIMIT = 10  # paths listed per variable
 
 # The options that need others, or a format of the output; `format name` stands for the format that was found.
 _RESTRICTIONS = (
-    Restriction(
+    options.Restriction(
         "limit",
         lambda explicit: explicit.keys().isdisjoint(("paths", cli.UNCERTAIN)),
         "--limit needs --paths: add --paths",
     ),
-    Restriction(
+    options.Restriction(
         cli.UNCERTAIN,
         lambda explicit: explicit["format name"] not in ("text", "json"),
         "--format {format name} shows no "
         f"{cli.UNCERTAIN.removeprefix('an ')}: leave the errors out, or use text or json",
     ),
     *cli.UNCERTAINTY_RESTRICTIONS,
-    *all_need(("loss", "family", *option_fields(FileOptions)), "row", "a row of data: add DATA and --row N"),
-    needs("row", "data", "--row {row} needs a data file after the model: autodiff trace MODEL DATA --row {row}"),
-    *(
-        Restriction(
-            option,
-            lambda explicit, option=option: option not in FORMATS[explicit["format name"]].views,  # type: ignore[misc]
-            f"--format {{format name}} cannot show --{option}; use "
-            + ", ".join(name for name, form in FORMATS.items() if option in form.views),
-        )
-        for option in _VIEWS
+    *options.all_need(
+        ("loss", "family", *options.option_fields(FileOptions)), "row", "a row of data: add DATA and --row N"
+    ),
+    options.needs(
+        "row", "data", "--row {row} needs a data file after the model: autodiff trace MODEL DATA --row {row}"
     ),
     *(
-        Restriction(
-            option,
+        options.Restriction(
+            view,
+            lambda explicit, view=view: view not in FORMATS[explicit["format name"]].views,  # type: ignore[misc]
+            f"--format {{format name}} cannot show --{view}; use "
+            + ", ".join(name for name, form in FORMATS.items() if view in form.views),
+        )
+        for view in _VIEWS
+    ),
+    *(
+        options.Restriction(
+            name,
             lambda explicit: explicit["format name"] not in _DRAWINGS,
-            f"{command_words(option)} needs a drawing; add --format, one of {', '.join(_DRAWINGS)}",
+            f"{options.command_words(name)} needs a drawing; add --format, one of {', '.join(_DRAWINGS)}",
         )
-        for option in ("highlight", "only", "hide_constants", "fold")
+        for name in ("highlight", "only", "hide_constants", "fold")
     ),
-    Restriction(
+    options.Restriction(
         "exercise",
         lambda explicit: explicit["format name"] != "html" or "mode" in explicit,
         "--exercise writes HTML in reverse mode: use -o sheet.html or --format html",
     ),
-    *exclusive("row", ("implicit",)),
-    *exclusive("step", ("paths", "tape", "mode", "format_", "json", "output")),
+    *options.exclusive("row", ("implicit",)),
+    *options.exclusive("step", ("paths", "tape", "mode", "format_", "json", "output")),
 )
 
 
-view_option, drawing_option = partial(option, group="Views"), partial(option, group="Drawings")
+view_option, drawing_option = partial(options.option, group="Views"), partial(options.option, group="Drawings")
 
 
 @dataclass(frozen=True)
-class ViewRequest(CheckedOptions):
+class ViewRequest(options.CheckedOptions):
     """The views of a trace that replace the steps of reverse mode."""
 
     mode: cli.PassMode = cli.mode_option(group="Views")
     paths: str | None = view_option("--paths [VAR]", "List the paths from VAR (default: every variable) to the output.")
-    limit: int = view_option("--limit N", "List at most N paths per variable.", at_least(0), default=_DEFAULT_LIMIT)
+    limit: int = view_option(
+        "--limit N", "List at most N paths per variable.", options.at_least(0), default=_DEFAULT_LIMIT
+    )
     tape: bool = view_option("--tape", "Show what each operation stores for the backward pass.")
 
 
@@ -168,8 +162,8 @@ _ROW_HELP = "Trace the loss of model EXPR (or MODEL.json) at row N of DATA, coun
 def trace(
     call: cli.Call,
     expression: str = cli.EXPR,
-    data: list[str] | None = option("[DATA]...", "Data files for --row, as for `train`."),
-    row: int | None = view_option("--row N", _ROW_HELP, at_least(1)),
+    data: list[str] | None = options.option("[DATA]...", "Data files for --row, as for `train`."),
+    row: int | None = view_option("--row N", _ROW_HELP, options.at_least(1)),
     loss: str | None = view_option("--loss NAME", "Loss function for --row, as for `train`."),
     family: str | None = view_option("--family NAME", "Distribution of the target for --row, as for `train`."),
     *,
@@ -180,7 +174,7 @@ def trace(
     wrt: str | None = cli.WRT,
     implicit: bool = cli.IMPLICIT,
     step: bool = view_option("--step", "Step through both passes with the keyboard, in a terminal."),
-    format_: FormatName | None = option(
+    format_: FormatName | None = options.option(
         "--format", "Output format (default: by the suffix of -o FILE, else text).", group="Output", default=None
     ),
     output: str | None = cli.OUTPUT_FILE,
@@ -228,7 +222,7 @@ def trace(
     value_texts, errors = inputs.split_uncertainties(call.values, uncertainty.sigma or ())
     call = call._replace(values=value_texts)
     uncertain = {cli.UNCERTAIN: cli.UNCERTAIN} if errors else {}
-    check_restrictions(_RESTRICTIONS, {**explicit, **uncertain, "format name": format_name})
+    options.check_restrictions(_RESTRICTIONS, {**explicit, **uncertain, "format name": format_name})
     inputs.check_single_values(value_texts, "trace")
     if row is not None:
         models, files = cli.split_models([expression, *(data or [])])
@@ -277,7 +271,7 @@ def _select_format(requested: FormatName | None, json: bool, output: str | None)
     if json or requested is not None:
         return requested or "json"
     formats = {ending: name for name, form in FORMATS.items() for ending in form.suffixes} | {"": "text"}
-    suffix(*formats, hint="; --format chooses a format for other names").require("-o", output or "")
+    options.suffix(*formats, hint="; --format chooses a format for other names").require("-o", output or "")
     return formats[PurePath(output or "").suffix.lower()]
 
 
@@ -385,9 +379,9 @@ def trace_row(
     with hint_about_missing_cells("choose a row without missing cells"):
         values = inputs.constant_values(call.values)
         is_fitted = model.endswith(inputs.MODEL_SUFFIX)
-        for option, text in losses.items():
+        for name, text in losses.items():
             if is_fitted and text is not None:
-                raise BadInput(f"--{option} {text}: {model} already has the loss of its fit")
+                raise BadInput(f"--{name} {text}: {model} already has the loss of its fit")
         fit = load(model) if is_fitted else None
         file = open_data_files(data, environment, reading, fit.column_origins if fit else {})
         if fit:
@@ -452,7 +446,6 @@ def _run(step_view: StepView, terminal: Terminal, environment: Environment) -> N
     from autodiff_cli.cli.terminal import Key
     from autodiff_cli.render.character_drawing import ansi_text
     from autodiff_cli.render.character_layout import Extent
-    from autodiff_cli.render.formatting import LOOKALIKE_ERRORS
     from autodiff_cli.render.step_view import ViewState
 
     last = len(step_view.steps) - 1

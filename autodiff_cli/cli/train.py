@@ -14,23 +14,15 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from autodiff_cli.cli import environment as environments
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import DATA_HELP, Call, command, merge_assignments, output_option, split_models
-from autodiff_cli.cli.environment import (
-    BadInput,
-    Environment,
-    ExitStatus,
-    Failure,
-    Output,
-    errors_as_failure,
-    hint_about_missing_cells,
-    open_data_files,
-)
+from autodiff_cli.cli.environment import BadInput, Environment, ExitStatus, Output, errors_as_failure, open_data_files
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.options import Restriction, argument, at_least, exclusive, needs, option, option_fields, suffix
 from autodiff_cli.system import check_writable, write_text
-from autodiff_cli.training.options import ComparisonOptions, FigureOptions, FitOption, FitOptions
+from autodiff_cli.training.options import ClusterError, ComparisonOptions, FigureOptions, FitOption, FitOptions
 
 if TYPE_CHECKING:
     from autodiff_cli.data.files import DataSource
@@ -126,7 +118,7 @@ def train(
     if figure.panels == "posterior" and (options.posterior is None or by is not None):
         raise BadInput("--panels posterior needs --posterior N, the number of draws, and a single fit")
     files.check(has_groups=by is not None)
-    with hint_about_missing_cells("use --drop-missing to leave such rows out"):
+    with environments.hint_about_missing_cells("use --drop-missing to leave such rows out"):
         written = [*files.paths, options.checkpoint]
         source = open_data_files(data, environment, reading, on_disk=options.stream, outputs=written)
         text, options = tie_fixed_parameters(inputs.read_text(model, environment), source.names, options)
@@ -208,7 +200,7 @@ class _FitFiles:
             _write_file(environment, self.page, "page of the fit written to", lambda path: write_text(path, text))
         if fit.failure and run.status is ExitStatus.DONE:
             missing = [f"{path} was not written" for path in self.paths if path != self.page]
-            raise Failure(". ".join([fit.failure, *missing]))
+            raise environments.Failure(". ".join([fit.failure, *missing]))
         if self.save is not None:
             _write_file(environment, self.save, "model saved to", fit.save)
         if self.draws is not None and draws:
@@ -235,7 +227,6 @@ def _run_fit(
     from autodiff_cli.training.fitting.progress import Recorder
     from autodiff_cli.training.objective.cluster_connection import connected
     from autodiff_cli.training.objective.objective import Objective
-    from autodiff_cli.training.options import ClusterError
 
     title = model.text, f"data: {source.name}, columns {format_names(model.columns)}", *model.notes, *model.warnings
     guard = OutputGuard(environment.stdout) if files.paths or options.checkpoint else None
@@ -262,7 +253,7 @@ def _run_fit(
             table.end()
             environment.note("interrupted; the report has the best parameters so far")
         except ClusterError as error:
-            raise Failure(str(error)) from error
+            raise environments.Failure(str(error)) from error
         finally:
             table.end()
     fit = dataclasses.replace(fit, units=source.files[0].units)
@@ -439,7 +430,7 @@ def compare(
         [data], models = files, texts
     if [data, *models].count("-") > 1:
         raise BadInput("only one of DATA and the models can be standard input")
-    with hint_about_missing_cells("use --drop-missing to leave such rows out"):
+    with environments.hint_about_missing_cells("use --drop-missing to leave such rows out"):
         texts = [inputs.read_text(model, environment) for model in models]
         source = open_data_files([data], environment, reading)
         names = tuple(source.names), frozenset(call.values)

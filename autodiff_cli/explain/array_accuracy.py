@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.autodiff.sweeps import forward, tangents
 from autodiff_cli.autodiff.unrolling import TooManyOperationsError, element_leaves, element_names, unroll_at
 from autodiff_cli.explain import accuracy
@@ -117,7 +117,7 @@ def _distances_of_elements(
     for name, inputs in factors.items():
         if is_product[name]:
             sizes, changes = [np.abs(values[part]) for part in inputs], [distances[part] for part in inputs]
-            with arrays.ignore_float_errors():
+            with ignore_float_errors():
                 distances[graphs[name]] = (
                     np.outer(changes[0], sizes[1] + changes[1]) + np.outer(sizes[0], changes[1])
                     if len(inputs) > 1
@@ -129,7 +129,7 @@ def _distances_of_elements(
 def _evaluate(kind: Kind[Any], graphs: Sequence[Node], leaf_values: Mapping[str, Any]) -> list[Array]:
     """Return the values of graphs at one point, which is a single row."""
     tape = Tape(graphs)
-    with arrays.ignore_float_errors():
+    with ignore_float_errors():
         values = forward(tape, kind, leaf_values)
     # except for constants, the last axis is the axis of rows
     return [np.asarray(values[i])[(..., 0) if np.ndim(values[i]) else ...] for i in tape.outputs]
@@ -158,7 +158,7 @@ def perturbation_distances(
     sizes = [np.abs(x) for x in numbers]
     is_normal = [(size == 0) | ((size >= SMALLEST_NORMAL) & (size < math.inf)) for size in sizes]
     farthest = [np.where(mask, 0.0, math.inf) for mask in is_normal]
-    with arrays.ignore_float_errors():
+    with ignore_float_errors():
         for runs in [PERTURBED_RUNS] if at_once else [(run,) for run in PERTURBED_RUNS]:
             values = forward(tape, arrays.start_perturbed_array_run(*runs), leaf_values)
             for k, i in enumerate(tape.outputs):
@@ -208,7 +208,7 @@ def _longdouble_error(extended: Any, distance: Any) -> Any:
 
 def _is_certainly_correct(number: Any, extended: Any, distance: Any) -> Mask:
     """Return where doubles certainly have 12 correct digits: longdouble agrees, and its own error is negligible."""
-    with arrays.ignore_float_errors():
+    with ignore_float_errors():
         close = np.abs(number - extended) <= 0.9 * 10.0**-accuracy.SETTINGS.correct_digits * np.abs(extended)
         error = _longdouble_error(extended, distance)
         return np.asarray(close & (error < 0.1 * 10.0**-accuracy.SETTINGS.correct_digits))
@@ -221,7 +221,7 @@ def _longdouble_digits(name: str, mask: Mask, extended: Any, distance: Any) -> d
     from autodiff_cli.numbers.ball_arithmetic import format_shortest
 
     labels, correct = element_leaves(name, mask.shape), {}
-    with arrays.ignore_float_errors():
+    with ignore_float_errors():
         error = np.broadcast_to(_longdouble_error(extended, distance), mask.shape)
     for position in map(tuple, np.argwhere(mask & (error < 10.0**-accuracy.SETTINGS.correct_digits))):
         digits = min(accuracy.SETTINGS.shown_digits, math.floor(-math.log10(error[position])))

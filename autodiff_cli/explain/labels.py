@@ -17,8 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 
 from autodiff_cli.graph.codegen import Fragment, Notation
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Op, Precedence
+from autodiff_cli.graph.node import Node, Op, Precedence
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.language.printer import comparison_chains, node_notation, node_precedence, op_notation

@@ -18,7 +18,7 @@ from autodiff_cli.explain.sentences import StepSentences, label_with_definition
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.explain.views import PathNetwork, forward_operations, reverse_operations
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.graph.op import Gate
+from autodiff_cli.graph.node import Gate
 from autodiff_cli.system import read_tables
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?", re.IGNORECASE)

@@ -24,8 +24,19 @@ from autodiff_cli.explain.labels import MAX_LABEL_LENGTH
 from autodiff_cli.explain.record import Contribution, Trace, array_shape
 from autodiff_cli.explain.warnings import is_kink_of_arrays, predicate_holds
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.graph.node import Node, as_node, constant, is_literal, variable
-from autodiff_cli.graph.op import ZERO, Gate, Op, Precedence, Shape, StructuralRule
+from autodiff_cli.graph.node import (
+    ZERO,
+    Gate,
+    Node,
+    Op,
+    Precedence,
+    Shape,
+    StructuralRule,
+    as_node,
+    constant,
+    is_literal,
+    variable,
+)
 from autodiff_cli.graph.tape import ShapeError, Tape, expand_helpers, shape_of, substitute, topological_order
 from autodiff_cli.language.parser import OPERATOR_ALIASES
 from autodiff_cli.language.printer import Gap, to_pieces, to_text
@@ -200,7 +211,8 @@ def jacobian(trace: Trace, i: int) -> Any:
     """Return the Jacobian of an operation on one array, of the output's shape followed by the input's shape."""
     import numpy as np
 
-    from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+    from autodiff_cli.array_types import ignore_float_errors
+    from autodiff_cli.numbers.arrays import ARRAYS
 
     op, x = trace.tape.nodes[i].operation, trace.values[trace.tape.inputs[i][0]]
     output_shape, shape = array_shape(trace.values[i]), array_shape(x)

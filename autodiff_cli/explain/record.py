@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from autodiff_cli.explain.labels import Labels
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Op
 from autodiff_cli.graph.tape import Tape, has_array_operations
 
 ROUNDING_ERROR = 2 * sys.float_info.epsilon  # relative, of a contribution: of the local derivative and of the product

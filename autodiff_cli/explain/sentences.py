@@ -21,8 +21,7 @@ from autodiff_cli.explain.labels import blackboard_notation, is_constant_name, n
 from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace, any_true, array_shape
 from autodiff_cli.explain.warnings import CANCELLATION, UNDEFINED_ELEMENTS, UNDEFINED_SLOPES
 from autodiff_cli.graph.codegen import Fragment
-from autodiff_cli.graph.node import Node, as_node, get_op
-from autodiff_cli.graph.op import Gate, Op, Precedence
+from autodiff_cli.graph.node import Gate, Node, Op, Precedence, as_node, get_op
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.language.printer import Gap, to_pieces
 

@@ -22,8 +22,7 @@ from autodiff_cli.explain.record import EdgeAmounts, Trace, accumulate_contribut
 from autodiff_cli.explain.warnings import check_accuracy, find_warnings, unrepresentable_warnings
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import ReverseSweep, partials_at, reverse_sweep
-from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import ZERO, Partial, Shape
+from autodiff_cli.graph.node import ZERO, Node, Partial, Shape, is_literal
 from autodiff_cli.graph.tape import Tape, gc_paused, infer_shapes
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers.floats import FLOATS
@@ -116,7 +115,7 @@ def _without_numpy_warnings(values: Iterable[Any]) -> AbstractContextManager[Non
     """
     if not any(map(array_shape, values)):
         return nullcontext()
-    from autodiff_cli.numbers.arrays import ignore_float_errors
+    from autodiff_cli.array_types import ignore_float_errors
 
     return ignore_float_errors()
 

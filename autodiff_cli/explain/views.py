@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from autodiff_cli.autodiff.sweeps import tangents
 from autodiff_cli.explain.record import ForwardStep, Trace, array_shape
-from autodiff_cli.graph.node import Node, as_node
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op, as_node
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.language.program import Group

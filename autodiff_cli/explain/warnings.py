@@ -21,8 +21,7 @@ from autodiff_cli.explain.record import NodeWarning, Trace, any_true, array_shap
 from autodiff_cli.formula.derivatives import HigherDerivatives
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import derivative_key
-from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import Gate, Op
+from autodiff_cli.graph.node import Gate, Node, Op, is_literal
 from autodiff_cli.graph.tape import Tape, substitute
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.kind import Kind
@@ -77,7 +76,8 @@ def _suspect_elements(trace: Trace, i: int, op: Op, contributing: Any, slopes: C
     """Yield the indices of the elements that are not finite, or at which a predicate of the operation holds."""
     import numpy as np
 
-    from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+    from autodiff_cli.array_types import ignore_float_errors
+    from autodiff_cli.numbers.arrays import ARRAYS
 
     inputs = _input_values(trace, i)
     suspect = np.zeros(trace.values[i].shape, dtype=bool)
@@ -99,7 +99,8 @@ def is_kink_of_arrays(trace: Trace, i: int) -> bool:
     """Whether an operation on whole arrays has a one-sided derivative at its inputs."""
     import numpy as np
 
-    from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+    from autodiff_cli.array_types import ignore_float_errors
+    from autodiff_cli.numbers.arrays import ARRAYS
 
     op = trace.tape.nodes[i].operation
     inputs = [np.asarray(x)[..., None] for x in _input_values(trace, i)]
@@ -196,7 +197,8 @@ def _evaluate_tape(tape: Tape, point: Mapping[str, Any]) -> list[Any]:
     """Return the value of every node of a tape of elementwise operations."""
     if all(isinstance(value, float) for value in point.values()):
         return forward(tape, FLOATS, point)
-    from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+    from autodiff_cli.array_types import ignore_float_errors
+    from autodiff_cli.numbers.arrays import ARRAYS
 
     with ignore_float_errors():
         return forward(tape, ARRAYS, point)

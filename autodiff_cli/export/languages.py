@@ -18,24 +18,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli.export import latex, python
-from autodiff_cli.export.program import (
-    VALUE_NAME,
-    ElementNotation,
-    ExportError,
-    ExportOptions,
-    ExportProgram,
-    GraphPass,
-    NamingRules,
-    SourceLayout,
-    indent_lines,
-    indexed_element,
-    is_plain_name,
-    is_singular,
-    simplify_for_code,
-    simplify_for_framework,
-    wrap_statement,
-)
-from autodiff_cli.graph.op import Op
+from autodiff_cli.export import program as programs
+from autodiff_cli.graph.node import Op
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.translation import Library, identifiers
 from autodiff_cli.system import read_tables
@@ -54,9 +38,9 @@ _C_INDENT = "    "
 _RESERVED_NAMES = read_tables(__file__, "reserved_names.toml")
 _C_WORDS = {kind: names.split() for kind, names in _RESERVED_NAMES["c"].items()}
 _C_NUMBER_SUFFIXES = ("", "f", "l", "f32", "f64", "f128", "f32x", "f64x", "F32", "F64", "F128", "F32X", "F64X")
-C_NAMES = NamingRules(
+C_NAMES = programs.NamingRules(
     frozenset([*_C_WORDS["keywords"], *map("".join, product(_C_WORDS["numbers"], _C_NUMBER_SUFFIXES))]),
-    is_plain_name,
+    programs.is_plain_name,
     function_keywords=frozenset(
         [*_C_WORDS["functions"], *map("".join, product(_C_WORDS["math"], ("", "f", "l", "_r")))]
     ),
@@ -64,26 +48,26 @@ C_NAMES = NamingRules(
 _C_RESERVED = frozenset({"x", "gradient", "hessian"})
 
 
-def c_source(program: ExportProgram) -> str:
+def c_source(program: programs.ExportProgram) -> str:
     """Return a C file with the function, and with all functions that it calls beyond C's own library."""
-    layout = SourceLayout(program, Library(C), C_NAMES, _vector_element("[{}]", 0), _C_RESERVED)
-    body = [part for line in _c_body(program, layout) for part in wrap_statement(line, _C_INDENT)]
+    layout = programs.SourceLayout(program, Library(C), C_NAMES, _vector_element("[{}]", 0), _C_RESERVED)
+    body = [part for line in _c_body(program, layout) for part in programs.wrap_statement(line, _C_INDENT)]
     parts = [
-        indent_lines(layout.array_comment(), "// "),
+        programs.indent_lines(layout.array_comment(), "// "),
         "#include <math.h>\n",
         *[forward_declaration(function) for function in layout.library.forward_declared.values()],
         *layout.library.texts.values(),
-        f"{_c_signature(program)}\n{{\n{indent_lines(body, _C_INDENT)}}}\n",
+        f"{_c_signature(program)}\n{{\n{programs.indent_lines(body, _C_INDENT)}}}\n",
     ]
     return "\n".join(parts)
 
 
-def _vector_element(form: str, first: int) -> ElementNotation:
+def _vector_element(form: str, first: int) -> programs.ElementNotation:
     """Return the notation of elements of arrays that are stored as vectors, numbered from `first`."""
     return lambda variable, name, k: name + form.format(k + first) if variable.shape else name
 
 
-def _c_signature(program: ExportProgram) -> str:
+def _c_signature(program: programs.ExportProgram) -> str:
     inputs = sum(variable.size for variable in program.variables)
     outputs = program.slope_count
     parameters = [f"const double {_c_array('x', inputs)}"]
@@ -100,7 +84,7 @@ def _c_array(name: str, count: int) -> str:
     return f"{name}[{count}]" if count else f"*{name}"
 
 
-def _c_body(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
+def _c_body(program: programs.ExportProgram, layout: programs.SourceLayout) -> Iterator[str]:
     for name, variable, start in layout.used_slices:
         place = f"x + {start}" if start else "x"
         yield f"const double *const {name} = {place};" if variable.shape else f"const double {name} = x[{start}];"
@@ -115,7 +99,7 @@ def _c_body(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
         yield f"return {layout.value};"
 
 
-def _array_results(layout: SourceLayout, index: str, pair: str, first: int) -> Iterator[str]:
+def _array_results(layout: programs.SourceLayout, index: str, pair: str, first: int) -> Iterator[str]:
     """Yield the assignments of results that are arrays, whose elements are numbered from `first`."""
     values, slopes, hessian = layout.program.split_results(layout.results)
     for name, parts in (("value", values if layout.program.shape else ()), ("gradient", slopes)):
@@ -131,9 +115,9 @@ _FORTRAN_INDENT = "    "
 _FORTRAN_MAX_NAME = 63  # characters of a name in Fortran 2008
 # The last three are intrinsics that `inf()` and `nan()` call. No word of the language is reserved.
 _FORTRAN_RESERVED = frozenset({"x", "gradient", "hessian", "ieee_value", "ieee_positive_inf", "ieee_quiet_nan"})
-FORTRAN_NAMES = NamingRules(
+FORTRAN_NAMES = programs.NamingRules(
     frozenset({"dp", RESULT}),
-    is_plain_name,
+    programs.is_plain_name,
     is_case_insensitive=True,
     function_keywords=_FORTRAN_RESERVED.union(
         {"value"}, *(identifiers(text) for notation in FORTRAN.notations.values() for text in notation.texts)
@@ -142,9 +126,9 @@ FORTRAN_NAMES = NamingRules(
 )
 
 
-def fortran_source(program: ExportProgram) -> str:
+def fortran_source(program: programs.ExportProgram) -> str:
     """Return a Fortran file with the subroutine, which contains all functions that it calls."""
-    layout = SourceLayout(
+    layout = programs.SourceLayout(
         program, FortranLibrary(FORTRAN), FORTRAN_NAMES, _vector_element("({})", 1), _FORTRAN_RESERVED
     )
     declared, contained = split_declarations(layout.library.texts.values())
@@ -165,16 +149,16 @@ def fortran_source(program: ExportProgram) -> str:
     functions = [f"\n{textwrap.indent(part, _FORTRAN_INDENT)}" for part in contained]
     return "".join(
         [
-            indent_lines(layout.array_comment(), "! "),
+            programs.indent_lines(layout.array_comment(), "! "),
             f"subroutine {program.options.name}({', '.join(parameters)})\n",
-            indent_lines(lines, _FORTRAN_INDENT),
+            programs.indent_lines(lines, _FORTRAN_INDENT),
             *(["contains\n", *functions] if functions else []),
             f"end subroutine {program.options.name}\n",
         ]
     )
 
 
-def _fortran_arguments(program: ExportProgram) -> Iterator[str]:
+def _fortran_arguments(program: programs.ExportProgram) -> Iterator[str]:
     inputs = sum(variable.size for variable in program.variables)
     outputs = program.slope_count
     yield f"real(dp), intent(in) :: x({inputs})"
@@ -185,19 +169,19 @@ def _fortran_arguments(program: ExportProgram) -> Iterator[str]:
         yield f"real(dp), intent(out) :: hessian({outputs}, {outputs})"
 
 
-def _fortran_variables(layout: SourceLayout) -> Iterator[str]:
+def _fortran_variables(layout: programs.SourceLayout) -> Iterator[str]:
     names = [
         layout.names[variable.name] + (f"({variable.size})" if variable.shape else "")
         for variable in layout.used_variables
     ]
-    numbers = [*names, *(name for name, part in layout.lines if not part.is_condition and name != VALUE_NAME)]
+    numbers = [*names, *(name for name, part in layout.lines if not part.is_condition and name != programs.VALUE_NAME)]
     conditions = [name for name, part in layout.lines if part.is_condition]
     for kind, group in (("real(dp)", numbers), ("logical", conditions)):
         for line in textwrap.wrap(", ".join(group), 84):
             yield f"{kind} :: {line.rstrip(',')}"
 
 
-def _fortran_statements(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
+def _fortran_statements(program: programs.ExportProgram, layout: programs.SourceLayout) -> Iterator[str]:
     if not layout.used_variables:
         yield "if (size(x) < 0) return  ! x is not used"
     if program.options.gradient and not program.wrt:
@@ -206,7 +190,7 @@ def _fortran_statements(program: ExportProgram, layout: SourceLayout) -> Iterato
         yield f"{name} = x({f'{start + 1}:{start + variable.size}' if variable.shape else start + 1})"
     for name, part in layout.lines:
         yield f"{name} = {part.text}"
-    if not program.shape and layout.value != VALUE_NAME:
+    if not program.shape and layout.value != programs.VALUE_NAME:
         yield f"value = {layout.value}"
     yield from _array_results(layout, "({})", "({}, {})", 1)
 
@@ -221,20 +205,24 @@ def _is_javascript_name(text: str) -> bool:
     return text.isidentifier() and re.fullmatch(r"[\w$]+", text) is not None
 
 
-JAVASCRIPT_NAMES = NamingRules(frozenset(_RESERVED_NAMES["javascript"]["keywords"].split()), _is_javascript_name)
+JAVASCRIPT_NAMES = programs.NamingRules(
+    frozenset(_RESERVED_NAMES["javascript"]["keywords"].split()), _is_javascript_name
+)
 _JAVASCRIPT_RESERVED = frozenset({"gradient", "hessian"})
 
 
-def javascript_source(program: ExportProgram) -> str:
+def javascript_source(program: programs.ExportProgram) -> str:
     """Return a JavaScript module with the function, and with all functions that it calls."""
-    layout = SourceLayout(program, Library(JAVASCRIPT), JAVASCRIPT_NAMES, indexed_element, _JAVASCRIPT_RESERVED)
+    layout = programs.SourceLayout(
+        program, Library(JAVASCRIPT), JAVASCRIPT_NAMES, programs.indexed_element, _JAVASCRIPT_RESERVED
+    )
     legal = {variable.name: layout.names[variable.name] for variable in layout.used_variables}
     parameters = ", ".join(name if name == text else f"{_object_key(name)}: {text}" for name, text in legal.items())
     head = f"export function {program.options.name}({f'{{ {parameters} }}' if parameters else ''}) {{\n"
     parts = [
-        indent_lines(layout.comment(program.origin), "// "),
+        programs.indent_lines(layout.comment(program.origin), "// "),
         *layout.library.texts.values(),
-        f"{head}{indent_lines(_javascript_body(program, layout), _JAVASCRIPT_INDENT)}}}\n",
+        f"{head}{programs.indent_lines(_javascript_body(program, layout), _JAVASCRIPT_INDENT)}}}\n",
     ]
     return "\n".join(parts)
 
@@ -246,10 +234,10 @@ def _object_key(name: str) -> str:
     return name if _is_javascript_name(name) else json.dumps(name, ensure_ascii=False)
 
 
-def _javascript_body(program: ExportProgram, layout: SourceLayout) -> Iterator[str]:
+def _javascript_body(program: programs.ExportProgram, layout: programs.SourceLayout) -> Iterator[str]:
     for name, part in layout.lines:
-        yield from wrap_statement(f"const {name} = {part.text};", _JAVASCRIPT_INDENT)
-    results = [VALUE_NAME if layout.value == VALUE_NAME else f"value: {layout.value}"]
+        yield from programs.wrap_statement(f"const {name} = {part.text};", _JAVASCRIPT_INDENT)
+    results = [programs.VALUE_NAME if layout.value == programs.VALUE_NAME else f"value: {layout.value}"]
     if program.options.gradient:
         yield from _OBJECT.statement("const gradient = ", layout.derivatives(), ";")
         results.append("gradient")
@@ -284,12 +272,12 @@ class Exporter:
     """
 
     title: str
-    source: Callable[[ExportProgram], str]
+    source: Callable[[programs.ExportProgram], str]
     library: Callable[[], Library]
-    names: NamingRules
+    names: programs.NamingRules
     has_arrays: bool = False
     has_autodiff: bool = False
-    graph_pass: GraphPass = simplify_for_code
+    graph_pass: programs.GraphPass = programs.simplify_for_code
 
     def supports(self, op: Op) -> bool:
         """Whether the language has an operation."""
@@ -302,19 +290,19 @@ class Exporter:
         return True
 
 
-_DEFAULT_OPTIONS = ExportOptions()
+_DEFAULT_OPTIONS = programs.ExportOptions()
 EXPORTERS: Mapping[str, Exporter] = {
     "c": Exporter("C", c_source, lambda: Library(C), C_NAMES),
     "fortran": Exporter("Fortran", fortran_source, lambda: FortranLibrary(FORTRAN), FORTRAN_NAMES),
     "python": Exporter("Python", python.python_source, LIBRARIES["python"], python.PYTHON_NAMES),
     "numpy": Exporter("NumPy", python.numpy_source, LIBRARIES["numpy"], python.NUMPY_NAMES, has_arrays=True),
     "jax": Exporter(
-        "JAX", python.jax_source, LIBRARIES["jax"], python.JAX_NAMES,
-        has_arrays=True, has_autodiff=True, graph_pass=partial(simplify_for_framework, JAX, is_singular),
+        "JAX", python.jax_source, LIBRARIES["jax"], python.JAX_NAMES, has_arrays=True, has_autodiff=True,
+        graph_pass=partial(programs.simplify_for_framework, JAX, programs.is_singular),
     ),
     "torch": Exporter(
-        "PyTorch", python.torch_source, LIBRARIES["torch"], python.TORCH_NAMES,
-        has_arrays=True, has_autodiff=True, graph_pass=partial(simplify_for_framework, TORCH, lambda _: True),
+        "PyTorch", python.torch_source, LIBRARIES["torch"], python.TORCH_NAMES, has_arrays=True, has_autodiff=True,
+        graph_pass=partial(programs.simplify_for_framework, TORCH, lambda _: True),
     ),
     "js": Exporter("JavaScript", javascript_source, lambda: Library(JAVASCRIPT), JAVASCRIPT_NAMES),
     "latex": Exporter(
@@ -324,7 +312,7 @@ EXPORTERS: Mapping[str, Exporter] = {
 }  # fmt: skip
 
 
-def export(formula: Formula, target: str, options: ExportOptions = _DEFAULT_OPTIONS) -> str:
+def export(formula: Formula, target: str, options: programs.ExportOptions = _DEFAULT_OPTIONS) -> str:
     """Write a formula and its derivatives as the source of a function in a language.
 
     >>> from autodiff_cli import parse
@@ -352,25 +340,29 @@ def export(formula: Formula, target: str, options: ExportOptions = _DEFAULT_OPTI
     """
     exporter = EXPORTERS[target]
     if not exporter.names.allows(options.name):
-        raise ExportError(f"`{options.name}` is not a legal name in {exporter.title}: choose another one with --name")
+        raise programs.ExportError(
+            f"`{options.name}` is not a legal name in {exporter.title}: choose another one with --name"
+        )
     if exporter.has_autodiff and (options.hessian or options.wrt is not None):
         option = "--hessian" if options.hessian else "--wrt"
-        raise ExportError(f"{exporter.title} differentiates by itself, so its code has the value only: omit {option}")
+        raise programs.ExportError(
+            f"{exporter.title} differentiates by itself, so its code has the value only: omit {option}"
+        )
     if exporter.has_autodiff:
         options = replace(options, wrt=(), gradient=False)
-    program = ExportProgram(formula, options, exporter.has_arrays, exporter.graph_pass)
+    program = programs.ExportProgram(formula, options, exporter.has_arrays, exporter.graph_pass)
     try:
         return exporter.source(program)
     except UnsupportedOperationError as error:
         raise unsupported_error(exporter.title, error) from None
 
 
-def unsupported_error(title: str, error: UnsupportedOperationError) -> ExportError:
+def unsupported_error(title: str, error: UnsupportedOperationError) -> programs.ExportError:
     """Return the error for operations that a language lacks, with the languages that have them."""
     names = [f"`{op.spelling or op.symbol or op.name}`" for op in error.ops]
     others = [name for name, other in EXPORTERS.items() if all(map(other.supports, error.ops))]
     supported = f"{join_words(others)} {'have' if len(others) > 1 else 'has'} {'it' if len(names) == 1 else 'them'}"
-    return ExportError(f"{title} has no {' and no '.join(names)}; {supported}: choose with --to")
+    return programs.ExportError(f"{title} has no {' and no '.join(names)}; {supported}: choose with --to")
 
 
 # --- Gradients by other frameworks
@@ -411,7 +403,10 @@ def framework_gradient(
     """
     import numpy as np
 
-    source, library = export(formula, framework, ExportOptions("f", gradient=False)), importlib.import_module(framework)
+    source, library = (
+        export(formula, framework, programs.ExportOptions("f", gradient=False)),
+        importlib.import_module(framework),
+    )
     namespace: dict[str, Any] = {}
     exec(source, namespace)  # the source is our own
     values = [np.asarray(point[name], dtype=np.float64) for name in formula.variables]

@@ -10,10 +10,8 @@ from functools import reduce
 
 from autodiff_cli.algebra.readable import readable, symbol_order
 from autodiff_cli.export.program import ExportProgram, NamingRules, comment_lines, transliterate
-from autodiff_cli.graph.codegen import Fragment, straight_line_code
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.tape import leaf_names, topological_order
+from autodiff_cli.graph import codegen, tape
+from autodiff_cli.graph.node import Node, Shape
 from autodiff_cli.targets.latex import LATEX, LatexWriter
 
 _MAX_EXPRESSION_LENGTH = 400  # characters of LaTeX; longer parts of an expression get a symbol and a line of their own
@@ -39,7 +37,7 @@ LATEX_NAMES = NamingRules(frozenset(), lambda name: name.replace("_", "").isalnu
 
 def readable_derivatives(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[Node]:
     """Rewrite derivatives in readable form; the first graph, the value, stays as it was written."""
-    symbols = symbol_order(topological_order(roots[:1]), leaf_names(roots[:1]))
+    symbols = symbol_order(tape.topological_order(roots[:1]), tape.leaf_names(roots[:1]))
     return [roots[0], *readable(roots[1:], symbols, shapes)]
 
 
@@ -49,12 +47,12 @@ def latex_source(program: ExportProgram) -> str:
     function = latex_symbol(program.options.name)
     variables = [variable.name for variable in program.variables]
     leaves = {leaf: leaf.text for variable in program.variables for leaf in variable.leaves}
-    nodes = topological_order(program.roots)
+    nodes = tape.topological_order(program.roots)
     symbols = latex_symbols([*variables, *leaves.values(), *program.intermediates.values()], nodes, [function])
-    fragments = {leaf: Fragment(symbols[text]) for leaf, text in leaves.items()}
+    fragments = {leaf: codegen.Fragment(symbols[text]) for leaf, text in leaves.items()}
     names_of = {node: symbols[name] for node, name in program.intermediates.items() if node.op is not None}
     fresh = fresh_symbols(symbols.values())
-    lines = straight_line_code(
+    lines = codegen.straight_line_code(
         program.roots, fragments, writer.write, _MAX_EXPRESSION_LENGTH, names_of, fresh, _MAX_REPEATED_LENGTH
     )
     (value, *_), slopes, hessian = program.split_results([LATEX.coerce(part).text for part in lines.results])

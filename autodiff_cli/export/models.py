@@ -20,8 +20,7 @@ from autodiff_cli.export.languages import EXPORTERS, export, unsupported_error
 from autodiff_cli.export.program import ExportError, ExportOptions
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.codegen import call_notation
-from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Node, Shape, constant
 from autodiff_cli.graph.tape import ShapeInference, substitute, topological_order
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.floats import FLOATS

@@ -16,24 +16,12 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, count, islice
 from typing import TYPE_CHECKING, TypeVar
 
-from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.algebra.table import share
+from autodiff_cli.algebra.simplify import share, simplify
 from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.graph import tape as tapes
 from autodiff_cli.graph.codegen import Fragment, StraightLineCode, straight_line_code
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.op import Shape
-from autodiff_cli.graph.tape import (
-    ShapeInference,
-    Tape,
-    format_shape,
-    has_array_operations,
-    infer,
-    rebuild,
-    substitute,
-    topological_order,
-    with_inputs,
-)
+from autodiff_cli.graph.node import Node, Shape, constant, variable
 from autodiff_cli.language.errors import ExpressionError, InputError, join_words
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text
@@ -53,13 +41,8 @@ T = TypeVar("T")
 
 # Suffixes for accents, which plain letters cannot express.
 _ACCENT_SUFFIXES = {
-    "\u0302": "_hat",
-    "\u0303": "_tilde",
-    "\u0304": "_bar",
-    "\u0307": "_dot",
-    "\u0308": "_ddot",
-    "\u20d7": "_vec",
-}
+    "\u0302": "_hat", "\u0303": "_tilde", "\u0304": "_bar", "\u0307": "_dot", "\u0308": "_ddot", "\u20d7": "_vec",
+}  # fmt: skip
 
 _MAX_SUFFIX = 8  # characters that make a shortened name different from all others
 
@@ -256,12 +239,14 @@ def simplify_for_framework(
     def expand(node: Node, inputs: tuple[Node, ...]) -> Node:
         op = node.op
         if op is None or op.expansion is None or op.name in target.notations or op.name in target.definitions:
-            return with_inputs(node, inputs)
+            return tapes.with_inputs(node, inputs)
         known = {each: each for each in inputs}
-        return infer(op.expansion(*inputs), known, lambda each: expand(each, tuple(known[i] for i in each.inputs)))
+        return tapes.infer(
+            op.expansion(*inputs), known, lambda each: expand(each, tuple(known[i] for i in each.inputs))
+        )
 
     simplified = fold_constants(simplify(roots), folds)
-    expanded = rebuild(simplified, expand)
+    expanded = tapes.rebuild(simplified, expand)
     return guard_branches([expanded[root] for root in simplified], shapes)
 
 
@@ -289,11 +274,11 @@ def guard_branches(roots: Sequence[Node], shapes: Mapping[str, Shape]) -> list[N
     """
 
     def guard(node: Node, inputs: tuple[Node, ...]) -> Node:
-        graph = with_inputs(node, inputs)
+        graph = tapes.with_inputs(node, inputs)
         is_guarded = node.op is not None and node.op.name in _CHOICES.split() and not all(map(_is_smooth, inputs))
         return _guard_choice(graph, shapes) if is_guarded else graph
 
-    guarded = rebuild(roots, guard)
+    guarded = tapes.rebuild(roots, guard)
     return [guarded[root] for root in roots]
 
 
@@ -329,7 +314,7 @@ def _guard(branch: Node, condition: Node, shapes: Mapping[str, Shape]) -> Node:
     """Return a branch with other numbers as its inputs where a condition is false, if derivatives may be infinite."""
     if _is_smooth(branch):
         return branch
-    inference = ShapeInference(shapes)
+    inference = tapes.ShapeInference(shapes)
     # A condition for each element cannot select elements of arrays that are combined below.
     is_scalar = not inference.infer(condition)
     ends: list[Node] = []
@@ -345,13 +330,13 @@ def _guard(branch: Node, condition: Node, shapes: Mapping[str, Shape]) -> Node:
         else:
             pending += node.inputs
     leaves = [variable(f"x{k}") for k in range(len(ends))]
-    (probe,) = substitute([branch], dict(zip(ends, leaves, strict=True)))
+    (probe,) = tapes.substitute([branch], dict(zip(ends, leaves, strict=True)))
     sizes = {leaf.text: inference.infer(end) if is_scalar else () for leaf, end in zip(leaves, ends, strict=True)}
     for start, step in _GUARDS:
         numbers = [start + step * k for k in range(len(ends))]
         if _is_regular(probe, leaves, sizes, numbers):
             guards = {end: where(condition, end, constant(x)) for end, x in zip(ends, numbers, strict=True)}
-            return substitute([branch], guards)[0]
+            return tapes.substitute([branch], guards)[0]
     return branch
 
 
@@ -361,7 +346,7 @@ def _is_smooth(graph: Node) -> bool:
         node.op is None
         or node.op.name in _SMOOTH_OPS.split()
         or (node.op.name == "pow" and node.inputs[1].text in ("2", "3", "4") and node.inputs[1].is_constant)
-        for node in topological_order([graph])
+        for node in tapes.topological_order([graph])
     )
 
 
@@ -370,7 +355,7 @@ def _is_regular(
 ) -> bool:
     """Whether a graph and its derivatives are finite where each leaf, or all its elements, is a number."""
     shapes = {name: shape for name, shape in sizes.items() if shape}
-    tape = Tape([graph, *gradient_nodes(graph, leaves, shapes)])
+    tape = tapes.Tape([graph, *gradient_nodes(graph, leaves, shapes)])
     point = {leaf.text: x for leaf, x in zip(leaves, numbers, strict=True)}
     if not shapes:
         values = forward(tape, FLOATS, point)
@@ -405,7 +390,7 @@ def fold_constants(roots: Sequence[Node], predicate: Callable[[float], bool]) ->
             or any(predicate(values[each]) for each in (node, *node.inputs))
         )
     }
-    return substitute(roots, folded)
+    return tapes.substitute(roots, folded)
 
 
 class ExportProgram:
@@ -456,14 +441,14 @@ class ExportProgram:
         }
         parts: list[tuple[Node, ...]] = [(graph,) for graph in graphs]
         # Arrays that no graph uses have their places in the arguments, too.
-        has_any = bool(formula.shapes) or has_array_operations(topological_order(graphs))
+        has_any = bool(formula.shapes) or tapes.has_array_operations(tapes.topological_order(graphs))
         is_unrolled = has_any and (options.hessian or not has_arrays)
         if is_unrolled:
             variables, parts = _unroll_arrays(variables, graphs)
         all_slopes = [*chain(*parts[1 : 1 + len(slopes)])]
         self.options, self.text = options, to_text(formula.output, formula.names, shapes=formula.shapes)
         self.variables = tuple(variables.values())
-        self.shape: Shape = (ShapeInference(formula.shapes).infer(output) or ()) if is_unrolled else ()
+        self.shape: Shape = (tapes.ShapeInference(formula.shapes).infer(output) or ()) if is_unrolled else ()
         self.wrt = tuple(variables[name] for name in names)
         hessian = _hessian(self.wrt, all_slopes) if options.hessian else []
         roots = [*parts[0], *all_slopes, *chain(*hessian)]
@@ -472,7 +457,7 @@ class ExportProgram:
         self.arrays = {each.name: each.shape for each in self.variables if each.shape and each.is_single_leaf}
         graphs = graph_pass([*roots, *intermediates], self.arrays)
         self.roots = graphs[: len(roots)]
-        needed = {*topological_order(self.roots)}
+        needed = {*tapes.topological_order(self.roots)}
         if len(needed) > MAX_OPERATIONS:
             raise ExportError(f"the code would have more than {MAX_OPERATIONS:,} operations")
         named_graphs = zip(graphs[len(roots) :], intermediates.values(), strict=True)
@@ -531,7 +516,7 @@ def _hessian(wrt: Sequence[ExportVariable], slopes: Sequence[Node]) -> list[list
             f"a Hessian of {len(leaves)} numbers has {len(leaves) ** 2:,} entries; code can be exported for at most "
             f"{MAX_HESSIAN_SIZE} numbers: choose some with --wrt"
         )
-    if len(leaves) * len(topological_order(slopes)) > MAX_OPERATIONS:
+    if len(leaves) * len(tapes.topological_order(slopes)) > MAX_OPERATIONS:
         raise ExportError(
             f"the Hessian of {len(leaves)} numbers has more than {MAX_OPERATIONS:,} operations: choose fewer with --wrt"
         )
@@ -670,7 +655,7 @@ class SourceLayout:
         """Yield a comment on a function of arrays: the formula, its origin, and the contents of each array."""
         program = self.program
         inputs = array_description("x", program.variables, self.names)
-        value = f"In value: {format_shape(program.shape)}, row by row." if len(program.shape) > 1 else ""
+        value = f"In value: {tapes.format_shape(program.shape)}, row by row." if len(program.shape) > 1 else ""
         is_partial = program.options.gradient and program.wrt != program.variables
         slopes = array_description("gradient", program.wrt, self.names) if is_partial else ""
         return self._comment(program.origin, inputs, value, slopes)
@@ -727,6 +712,6 @@ def array_description(array: str, variables: Sequence[ExportVariable], names: Ma
     for each in variables:
         legal = names[each.name]
         note = "" if legal == each.name else f" (here {legal})"
-        shape = f", {format_shape(each.shape)}, row by row" if each.shape else ""
+        shape = f", {tapes.format_shape(each.shape)}, row by row" if each.shape else ""
         parts.append(f"{each.name}{note}{shape}")
     return f"In {array}, in this order: {'; '.join(parts)}." if parts else f"The array {array} is empty."

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.algebra.table import share
+from autodiff_cli.algebra.simplify import share
 from autodiff_cli.array_types import Array
 from autodiff_cli.autodiff.taylor import derivatives
 from autodiff_cli.autodiff.unrolling import unroll_at
@@ -26,8 +26,7 @@ from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import choose_backend
 from autodiff_cli.graph.gradient import derivative_key, gradient_nodes, tangents
-from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import ZERO, Partial, Shape
+from autodiff_cli.graph.node import ZERO, Node, Partial, Shape, variable
 from autodiff_cli.graph.tape import Tape, broadcast_shapes, format_shape
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers.floats import FLOATS

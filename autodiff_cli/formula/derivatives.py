@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Node, Shape, constant
 from autodiff_cli.language.errors import ExpressionError, check_known
 from autodiff_cli.ops.structural import index, stack
 

@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from autodiff_cli.autodiff.sweeps import ForwardPass, ReversePass, tangents
 from autodiff_cli.graph import tape as tapes
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import ZERO, Shape
+from autodiff_cli.graph.node import ZERO, Node, Shape
 from autodiff_cli.language import errors
 from autodiff_cli.language.errors import ExpressionError, MissingValueError
 from autodiff_cli.language.lexer import canonical_name, canonical_names, quote_name
@@ -622,7 +621,7 @@ class Formula:
         return symbol_order(self.tape.nodes, self.variables)
 
     def _gradient(self, sizes: Mapping[str, Shape]) -> list[Node]:
-        from autodiff_cli.algebra.table import share
+        from autodiff_cli.algebra.simplify import share
 
         key = tuple(sorted(sizes.items()))
         if key not in self._gradients:

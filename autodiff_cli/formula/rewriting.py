@@ -23,10 +23,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from autodiff_cli.algebra.exact import exact_number
 from autodiff_cli.algebra.readable import readable
-from autodiff_cli.algebra.simplify import TEXT_RULES, Sign, sign_of
-from autodiff_cli.algebra.table import NodeTable, Row, rewrite_by
-from autodiff_cli.graph.node import Node, constant, is_literal, variable
-from autodiff_cli.graph.op import ONE, Op
+from autodiff_cli.algebra.simplify import TEXT_RULES, NodeTable, Row, Sign, rewrite_by, sign_of
+from autodiff_cli.graph.node import ONE, Node, Op, constant, is_literal, variable
 from autodiff_cli.graph.tape import has_array_operations, substitute, topological_order
 from autodiff_cli.language.program import read
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub, where
@@ -268,7 +266,7 @@ def sum_of(table: NodeTable, terms: Sequence[Operand]) -> Node:
     """Return the sum of terms, in their order.
 
     >>> from autodiff_cli.graph.node import variable
-    >>> from autodiff_cli.algebra.table import NodeTable, Rewrite
+    >>> from autodiff_cli.algebra.simplify import NodeTable, Rewrite
     >>> x, y = variable("x"), variable("y")
     >>> sum_of(NodeTable(), [Operand(x, False), Operand(y, True)])
     <sub of 2>

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import NamedTuple
 
-from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import Partial
+from autodiff_cli.graph.node import Node, Partial, is_literal
 from autodiff_cli.graph.tape import topological_order
 
 ATOM_PRECEDENCE = 99  # precedence of a name, a number or a call, which never need brackets

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from autodiff_cli.graph.node import Node, get_op, is_literal, variable
-from autodiff_cli.graph.op import ONE, ZERO, Op, Partial, Shape, StructuralRule
+from autodiff_cli.graph.node import ONE, ZERO, Node, Op, Partial, Shape, StructuralRule, get_op, is_literal, variable
 from autodiff_cli.graph.tape import ShapeInference, Tape, Template, has_array_operations, infer_shapes, substitute
 
 LinearMap = Callable[[Node], Node]  # instantiates a graph that depends linearly on its placeholder

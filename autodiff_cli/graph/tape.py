@@ -13,8 +13,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Protocol, TypeVar
 
-from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.node import Node, Op, Shape, is_literal
 
 
 class LazyTable(dict[Any, Any]):

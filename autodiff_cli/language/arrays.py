@@ -13,8 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from autodiff_cli import ops
-from autodiff_cli.graph.node import Node, constant, get_op, variable
-from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.node import Node, Op, Shape, constant, get_op, variable
 from autodiff_cli.graph.tape import ShapeError, ShapeInference, format_shape, shape_of, topological_order
 from autodiff_cli.language.errors import ExpressionError, suggest
 from autodiff_cli.language.lexer import Lexemes

@@ -15,14 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from autodiff_cli import ops
-from autodiff_cli.language.errors import (
-    MAX_QUOTE,
-    ExpressionError,
-    if_quotable,
-    is_quotable,
-    join_words,
-    line_and_column,
-)
+from autodiff_cli.language import errors
 from autodiff_cli.language.lexer import BUILT_FUNCTIONS, Lexeme, Lexemes, is_signed_number, split_outside_brackets
 from autodiff_cli.system import read_tables
 
@@ -36,13 +29,13 @@ _PARTS_OF_FACTORS = {"NUMBER", "NAME", "POWER", "SUPERSCRIPT"}
 
 def quote_operand(text: str, first: Lexeme, after: list[Lexeme]) -> str:
     """Return the operand that begins with the lexeme `first`; that lexeme alone if the operand is long."""
-    lexemes = [first, *after[:MAX_QUOTE]]
+    lexemes = [first, *after[: errors.MAX_QUOTE]]
     depth = 0
     for lexeme, following in zip(lexemes, [*lexemes[1:], None], strict=True):
         depth += (lexeme.type in CLOSING_BRACKETS) - (lexeme.type in CLOSING_BRACKETS.values())
         is_called = lexeme.type == "NAME" and following is not None and following.type == "LPAR"
         if depth == 0 and not is_called:
-            return if_quotable(text[first.start : lexeme.end], first.text)
+            return errors.if_quotable(text[first.start : lexeme.end], first.text)
     return first.text
 
 
@@ -57,7 +50,7 @@ def quote_argument(text: str, first: Lexeme, after: list[Lexeme]) -> str:
     for last, lexeme in itertools.pairwise(factors):
         is_factor = last.type != "POWER" and lexeme.type in ("NUMBER", "NAME")
         argument += f"*{lexeme.text}" if is_factor else lexeme.text
-    return if_quotable(_NAME_AFTER_PI.sub("π*", argument), first.text)
+    return errors.if_quotable(_NAME_AFTER_PI.sub("π*", argument), first.text)
 
 
 def quote_operand_before(text: str, before: list[Lexeme]) -> str:
@@ -70,7 +63,7 @@ def quote_operand_before(text: str, before: list[Lexeme]) -> str:
         applied = lexeme.type in CLOSING_BRACKETS and before[start - 1].type in ENDS_OPERAND
         if depth == 0 and lexeme.type != "SUPERSCRIPT" and not applied:
             break
-    return if_quotable(text[before[start].start : before[-1].end], before[-1].text)
+    return errors.if_quotable(text[before[start].start : before[-1].end], before[-1].text)
 
 
 # --- Mistakes
@@ -232,7 +225,9 @@ def foreign_notation(mistake: Mistake) -> Message | None:
             if begin <= place <= end:
                 correction = suggestion.format_map(parts).strip()
                 is_whole = all(part.count("(") == part.count(")") for part in parts.values())
-                return message.format_map(parts), correction if is_whole and is_quotable(correction) else otherwise
+                return message.format_map(parts), correction if is_whole and errors.is_quotable(
+                    correction
+                ) else otherwise
     return None
 
 
@@ -306,7 +301,7 @@ ENDS_EXPRESSION = {"RPAR", "RSQB", "SEPARATOR", "COMMA"}
 OPERATORS = {"OR", "AND", "NOT", "COMPARE", "SIGN", "TIMES", "POWER", "EQUAL", "TILDE"}
 
 
-def syntax_error(lexemes: Lexemes, number: int, accepts: Set[str]) -> ExpressionError:
+def syntax_error(lexemes: Lexemes, number: int, accepts: Set[str]) -> errors.ExpressionError:
     """Return the error for a lexeme that the grammar does not allow.
 
     Args:
@@ -319,7 +314,7 @@ def syntax_error(lexemes: Lexemes, number: int, accepts: Set[str]) -> Expression
         return _at_end(text, all_lexemes, accepts)
     mistake = Mistake(text, all_lexemes[:number], all_lexemes[number], all_lexemes[number + 1 :], accepts)
     message, suggestion = next(reply for rule in _RULES if (reply := rule(mistake)) is not None)
-    return ExpressionError(message, text, mistake.lexeme.start, suggestion)
+    return errors.ExpressionError(message, text, mistake.lexeme.start, suggestion)
 
 
 def expected_terminals(accepts: Set[str]) -> str:
@@ -335,22 +330,22 @@ def expected_terminals(accepts: Set[str]) -> str:
         "`]`": "RSQB" in accepts,
         "the end of the statement": "$END" in accepts,
     }
-    return join_words([word for word, fits in words.items() if fits] or ["another statement"], "or")
+    return errors.join_words([word for word, fits in words.items() if fits] or ["another statement"], "or")
 
 
-def _at_end(text: str, lexemes: list[Lexeme], accepts: Set[str]) -> ExpressionError:
+def _at_end(text: str, lexemes: list[Lexeme], accepts: Set[str]) -> errors.ExpressionError:
     if not lexemes:
         reason = "the text has no statements" if text.strip() else "the text is empty"
-        return ExpressionError(f"{reason}; expected an expression", text, 0)
+        return errors.ExpressionError(f"{reason}; expected an expression", text, 0)
     last = lexemes[-1]
     opening = _open_bracket(lexemes)
     if opening is not None and CLOSING_BRACKETS[opening.type] in accepts:
         message = f"{_bracket_position(text, opening)} is never closed; expected {expected_terminals(accepts)}"
     elif percentage := _percentage(lexemes):
-        return ExpressionError(percentage[0], text, last.end, percentage[1])
+        return errors.ExpressionError(percentage[0], text, last.end, percentage[1])
     else:
         message = f"something must follow {_quoted_lexeme(last)}; expected {expected_terminals(accepts)}"
-    return ExpressionError(message, text, last.end)
+    return errors.ExpressionError(message, text, last.end)
 
 
 def _percentage(lexemes: list[Lexeme]) -> Message | None:
@@ -454,7 +449,7 @@ def _comma_outside_brackets(mistake: Mistake) -> Message:
         if whole.isdigit() and "." not in decimals:
             return "numbers have a decimal point, not a comma", f"{whole}.{decimals}"
     is_list = mistake.before and "~" not in text and ";" not in text
-    row = if_quotable(f"[{text.strip()}]", None) if is_list else None
+    row = errors.if_quotable(f"[{text.strip()}]", None) if is_list else None
     return "several formulas are one list, in square brackets", row
 
 
@@ -471,7 +466,7 @@ def _array_literal(mistake: Mistake) -> str | None:
             return None
     numbers = _BETWEEN.split(inside.strip())
     is_row = len(numbers) > (2 if opening is None and "," in inside else 1) and all(map(is_signed_number, numbers))
-    return if_quotable(f"[{', '.join(numbers)}]", None) if is_row else None
+    return errors.if_quotable(f"[{', '.join(numbers)}]", None) if is_row else None
 
 
 def _missing_operator(mistake: Mistake) -> Message | None:
@@ -536,19 +531,10 @@ def _missing_product(mistake: Mistake, product: str) -> Message:
 
 # Functions that explain a mistake, or return None; the first message is shown.
 _RULES: tuple[Callable[[Mistake], Message | None], ...] = (
-    _quotation_mark,
-    foreign_notation,
-    _power_of_function,
-    lambda mistake: _percentage(mistake.before),
-    _unknown_character,
-    _foreign_operator,
-    _missing_operator,
-    _misplaced_sign,
-    _misplaced_separator,
-    _brackets_without_partner,
-    _reserved_word,
-    _missing_operand,
-)
+    _quotation_mark, foreign_notation, _power_of_function, lambda mistake: _percentage(mistake.before),
+    _unknown_character, _foreign_operator, _missing_operator, _misplaced_sign, _misplaced_separator,
+    _brackets_without_partner, _reserved_word, _missing_operand,
+)  # fmt: skip
 
 
 def _between(text: str, before: list[Lexeme], operator: str, after: list[Lexeme]) -> str:
@@ -583,9 +569,9 @@ def _quoted_lexeme(lexeme: Lexeme) -> str:
     if lexeme.type == "SEPARATOR":
         return "`;`" if lexeme.text == ";" else "the end of the line"
     text = lexeme.text
-    return f"`{text}`" if len(text) <= MAX_QUOTE else f"`{text[:MAX_QUOTE]}…`"
+    return f"`{text}`" if len(text) <= errors.MAX_QUOTE else f"`{text[: errors.MAX_QUOTE]}…`"
 
 
 def _bracket_position(text: str, opening: Lexeme) -> str:
-    line, column = line_and_column(text, opening.start)
+    line, column = errors.line_and_column(text, opening.start)
     return f"the `{opening.text}` at line {line}, column {column}"

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from autodiff_cli import ops
-from autodiff_cli.graph.node import get_op
-from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.node import Op, Shape, get_op
 from autodiff_cli.language import parser
 from autodiff_cli.language.errors import ExpressionError, if_quotable, is_quotable, suggest
 from autodiff_cli.language.lexer import BACKTICK, BUILT_FUNCTIONS, TRANSPOSE_SUFFIX, Lexemes, is_level_name, quote_name

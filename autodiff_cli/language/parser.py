@@ -299,19 +299,11 @@ def parse(text: str) -> ParsedText:
 # The rules that append an instruction with a fixed number of operands: the instruction's type, the index of its lexeme
 # among the rule's symbols, and the number of operands.
 FIXED_ARITY_RULES = {
-    "name": ("NAME", -1, 0),
-    "number": ("NUMBER", -1, 0),
-    "text": ("TEXT", -1, 0),
-    "infix": ("INFIX", -2, 2),
-    "link": ("LINK", -2, 2),
-    "prefix": ("PREFIX", -2, 1),
-    "postfix": ("POSTFIX", -1, 1),
-    "group": ("GROUP", -3, 1),
-    "call_of_none": ("CALL", -3, 0),
-    "call_of_one": ("CALL", -4, 1),
-    "array_of_one": ("ARRAY", -3, 1),
+    "name": ("NAME", -1, 0), "number": ("NUMBER", -1, 0), "text": ("TEXT", -1, 0), "infix": ("INFIX", -2, 2),
+    "link": ("LINK", -2, 2), "prefix": ("PREFIX", -2, 1), "postfix": ("POSTFIX", -1, 1), "group": ("GROUP", -3, 1),
+    "call_of_none": ("CALL", -3, 0), "call_of_one": ("CALL", -4, 1), "array_of_one": ("ARRAY", -3, 1),
     "element_by_one": ("INDEX", -3, 2),
-}
+}  # fmt: skip
 
 
 class _Emitter:

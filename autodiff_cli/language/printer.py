@@ -9,8 +9,7 @@ from itertools import count
 from typing import NamedTuple
 
 from autodiff_cli.graph.codegen import Notation
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Op, Precedence, Shape
+from autodiff_cli.graph.node import Node, Op, Precedence, Shape
 from autodiff_cli.graph.tape import expand_helpers, format_shape, topological_order
 from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.language.names import CONSTANTS

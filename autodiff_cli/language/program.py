@@ -17,21 +17,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autodiff_cli import ops
-from autodiff_cli.graph.node import Node, constant, get_op, is_representable, variable
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Node, Shape, constant, get_op, is_representable, variable
 from autodiff_cli.graph.tape import LazyTable, ShapeError, ShapeInference, gc_paused, substitute, topological_order
+from autodiff_cli.language import names as naming
 from autodiff_cli.language.errors import ExpressionError, format_names, if_quotable, shape_error, suggest
 from autodiff_cli.language.lexer import Lexemes, canonical_name
-from autodiff_cli.language.names import (
-    NO_COLUMNS,
-    ColumnNames,
-    FunctionDefinition,
-    LevelEffect,
-    LevelParameter,
-    ResolvedNames,
-    TextMatch,
-    resolve,
-)
 from autodiff_cli.language.parser import OPERATOR_ALIASES, Code, Instruction, LayerCall, Span, Statement, parse, spans
 from autodiff_cli.ops.structural import literal_index
 
@@ -205,7 +195,7 @@ class Graph:
     error: ExpressionError | None = None
 
 
-def build_graph(names: ResolvedNames, outputs: int | None = None) -> Graph:
+def build_graph(names: naming.ResolvedNames, outputs: int | None = None) -> Graph:
     """Build the graph of a text.
 
     Args:
@@ -228,7 +218,7 @@ def build_graph(names: ResolvedNames, outputs: int | None = None) -> Graph:
     return graph
 
 
-def _target_length(names: ResolvedNames) -> int | None:
+def _target_length(names: naming.ResolvedNames) -> int | None:
     """Return the length of the target of a model with an `mlp`; None if it is a number, or missing.
 
     The length must be known before the graph is built, since a network may stand before the target. So a graph of the
@@ -262,14 +252,14 @@ _Frame = tuple[Iterator[tuple[Any, int]], tuple[Node, ...], Group | None]
 class _Body(NamedTuple):
     """A function of the text with the actions of its code looked up, ready to be expanded."""
 
-    function: FunctionDefinition
+    function: naming.FunctionDefinition
     steps: list[Any]
 
 
 class _Builder:
     """Builds the graph of one text."""
 
-    def __init__(self, names: ResolvedNames, outputs: int | None) -> None:
+    def __init__(self, names: naming.ResolvedNames, outputs: int | None) -> None:
         self.names = names
         self.outputs = outputs
         self.actions = LazyTable(self.action)  # an action is looked up when it first runs: names must be bound by then
@@ -312,7 +302,7 @@ class _Builder:
         if not node.is_input:
             self.named.setdefault(node, name)
 
-    def define(self, function: FunctionDefinition) -> None:
+    def define(self, function: naming.FunctionDefinition) -> None:
         """Prepare the code of a function: the action of each instruction. A parameter's action is its position."""
         positions = {name: position for position, name in enumerate(function.parameters)}
         steps = []
@@ -544,7 +534,7 @@ class _Builder:
 # --- Shapes
 
 
-def check_shapes(names: ResolvedNames, graph: Graph) -> frozenset[str]:
+def check_shapes(names: naming.ResolvedNames, graph: Graph) -> frozenset[str]:
     """Check that the shapes in a graph are compatible, as far as they are known.
 
     Returns:
@@ -572,7 +562,7 @@ def check_shapes(names: ResolvedNames, graph: Graph) -> frozenset[str]:
     return arrays
 
 
-def _check_layers(names: ResolvedNames, graph: Graph, arrays: frozenset[str]) -> None:
+def _check_layers(names: naming.ResolvedNames, graph: Graph, arrays: frozenset[str]) -> None:
     """Check the names of layers' parameters, and the shapes that layers assumed for their inputs.
 
     Raises:
@@ -625,12 +615,14 @@ class Program:
     layer_parameters: dict[str, LayerParameter]
     convolutions: dict[tuple[str, str], tuple[str, str]]
     bound: dict[str, Node]
-    column_leaves: dict[str, TextMatch | LevelParameter | LevelEffect]
+    column_leaves: dict[str, naming.TextMatch | naming.LevelParameter | naming.LevelEffect]
     notes: tuple[str, ...]
     source: Source
 
 
-def read_for_floats(text: str, variables: Iterable[str] = (), columns: ColumnNames = NO_COLUMNS) -> Program:
+def read_for_floats(
+    text: str, variables: Iterable[str] = (), columns: naming.ColumnNames = naming.NO_COLUMNS
+) -> Program:
     """Read a text whose numbers must be representable as floats. See `read` for the arguments and errors."""
     program = read(text, variables, columns=columns)
     for node in topological_order([program.output]):
@@ -641,7 +633,10 @@ def read_for_floats(text: str, variables: Iterable[str] = (), columns: ColumnNam
 
 
 def read(
-    text: str, variables: Iterable[str] = (), outputs: int | None = None, columns: ColumnNames = NO_COLUMNS
+    text: str,
+    variables: Iterable[str] = (),
+    outputs: int | None = None,
+    columns: naming.ColumnNames = naming.NO_COLUMNS,
 ) -> Program:
     """Read a text in the expression language.
 
@@ -657,7 +652,7 @@ def read(
     """
     with gc_paused():
         variables = frozenset(map(canonical_name, variables))
-        names = resolve(parse(text), variables, columns)
+        names = naming.resolve(parse(text), variables, columns)
         graph = build_graph(names, outputs)
         if graph.error is not None:
             raise graph.error

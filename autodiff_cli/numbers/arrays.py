@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from autodiff_cli.array_types import Array
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op
 from autodiff_cli.numbers import array_functions, floats
 from autodiff_cli.numbers.floats import Operation
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
@@ -109,11 +108,6 @@ _STRUCTURAL: dict[str, Callable[..., Any]] = {
 }
 
 STRUCTURAL = {name: _with_rows(function) for name, function in _STRUCTURAL.items()}
-
-
-def ignore_float_errors() -> np.errstate:
-    """Return a context in which NumPy does not warn about what IEEE arithmetic defines."""
-    return np.errstate(all="ignore")
 
 
 def dots(a: Array, b: Array) -> Array:

@@ -23,8 +23,7 @@ from functools import cache, cached_property, partial
 from math import copysign, inf, nan
 from typing import Any, TypeAlias
 
-from autodiff_cli.graph.node import get_op, is_exactly
-from autodiff_cli.graph.op import Gate
+from autodiff_cli.graph.node import Gate, get_op, is_exactly
 from autodiff_cli.numbers import float_functions
 from autodiff_cli.numbers.float_functions import Function, divide, guard, product_error
 from autodiff_cli.numbers.kind import Kind
@@ -110,20 +109,17 @@ _LAZY_OPERATIONS = {
 # fmt: off
 OPERATIONS: dict[str, Callable[..., float]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": divide, "neg": operator.neg,
-    "quotient_slope": lambda x, y: divide(divide(x, y), y),
-    "mod": modulus,
+    "quotient_slope": lambda x, y: divide(divide(x, y), y), "mod": modulus,
     "eq": _comparison(operator.eq), "ne": _comparison(operator.ne), "lt": _comparison(operator.lt),
     "le": _comparison(operator.le), "gt": _comparison(operator.gt), "ge": _comparison(operator.ge),
     "and": _comparison(lambda x, y: x != 0 and y != 0), "or": _comparison(lambda x, y: x != 0 or y != 0),
     "not": lambda x: 0.0 if x else 1.0,
     "abs": abs, "sign": signum, "floor": floor, "ceil": ceil, "round": nearest,
-    "where": lambda condition, a, b: a if condition else b,
-    "max": largest, "min": smallest, "clip": clip,
-    "relu": lambda x: 0.0 if x <= 0 else x,
-    "where_defined": lambda z, slope: slope if z == z else nan,
+    "where": lambda condition, a, b: a if condition else b, "max": largest, "min": smallest, "clip": clip,
+    "relu": lambda x: 0.0 if x <= 0 else x, "where_defined": lambda z, slope: slope if z == z else nan,
     **float_functions.OPERATIONS,
     **{op: _lazy_operation(module, op) for module, ops in _LAZY_OPERATIONS.items() for op in ops},
-}
+}  # fmt: skip
 # fmt: on
 
 FLOATS: Kind[float] = Kind("floats", OPERATIONS, parse_constant)

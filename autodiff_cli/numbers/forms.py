@@ -19,8 +19,7 @@ from math import copysign
 from types import FunctionType
 from typing import Any, TypeAlias, cast
 
-from autodiff_cli.graph.node import Node, Operand, all_ops, as_node, constant, get_op
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op, Operand, all_ops, as_node, constant, get_op
 from autodiff_cli.numbers import float_functions, portable_functions, special_functions
 from autodiff_cli.numbers.float_functions import RARELY_NEEDED, divide, product_error, sum_error
 from autodiff_cli.numbers.floats import OPERATIONS

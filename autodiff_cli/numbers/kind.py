@@ -13,8 +13,7 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from autodiff_cli.graph.codegen import INFIX, Fragment, FunctionSyntax, Notation, call_notation, straight_line_code
-from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op, variable
 from autodiff_cli.graph.tape import topological_order
 
 N = TypeVar("N")

@@ -10,16 +10,8 @@ from __future__ import annotations
 
 from math import inf
 
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Gate, Op, Precedence
+from autodiff_cli.graph.node import Gate, Node, Op, Precedence
 from autodiff_cli.ops.declaration import OpFields, chooser, elementary, helper, operator
-
-# Forward declarations: rules may use operations that are declared further down.
-equal: Op
-round_: Op
-abs_: Op
-floor: Op
-ceil: Op
 
 SUM, PRODUCT, SIGN, COMPARISON = Precedence.SUM, Precedence.PRODUCT, Precedence.SIGN, Precedence.COMPARISON
 
@@ -86,10 +78,6 @@ where = chooser(
     "where", lambda z, c, a, b: ((0, 0), (c, 1), (not_(c), 1)), gate=Gate.ROUTE, is_exact=True,
     summary="a where the condition holds (is not 0), else b",
 )  # fmt: skip
-
-
-max_: Op
-min_: Op
 
 
 def _tie_indicators(z: Node, inputs: tuple[Node, ...]) -> tuple[list[Node], Node]:

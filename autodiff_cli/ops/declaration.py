@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from autodiff_cli.graph.gradient import gradient
-from autodiff_cli.graph.node import Node, Operand, as_node, register, variable
-from autodiff_cli.graph.op import Op, Partial, Precedence, Shape
+from autodiff_cli.graph.node import Node, Op, Operand, Partial, Precedence, Shape, as_node, register, variable
 from autodiff_cli.graph.tape import ShapeError, Tape, infer_shapes
 
 OpFields: TypeAlias = dict[str, Any]  # some fields of an `Op`, shared by several operations

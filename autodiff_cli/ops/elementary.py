@@ -7,27 +7,9 @@ derivative is infinite, the rule returns an infinity, not nan.
 
 from __future__ import annotations
 
-from autodiff_cli.graph.node import constant
-from autodiff_cli.graph.op import Op, Precedence
+from autodiff_cli.graph.node import Precedence, constant
 from autodiff_cli.ops.arithmetic import abs_, and_, equal, floor, not_equal, or_, quotient_slope, where
 from autodiff_cli.ops.declaration import OpFields, composite, elementary, helper, operator
-
-# Forward declarations: rules may use operations that are declared further down.
-where_defined: Op
-sqrt: Op
-times_log: Op
-scaled_slope_base: Op
-vanishing_product: Op
-vanishing_quotient: Op
-log: Op
-cos: Op
-cot: Op
-cosh: Op
-coth: Op
-sinh: Op
-tanh: Op
-hypot: Op
-root: Op
 
 pi = constant("pi")
 

@@ -20,8 +20,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, Operand, as_node, constant
-from autodiff_cli.graph.op import Gate, Op
+from autodiff_cli.graph.node import Gate, Node, Op, Operand, as_node, constant
 from autodiff_cli.ops.arithmetic import abs_, and_, clip, equal, floor, not_, not_equal, or_, quotient_slope, where
 from autodiff_cli.ops.declaration import OpFields, composite, elementary, helper
 from autodiff_cli.ops.elementary import (
@@ -224,8 +223,6 @@ bessely = _bessel("bessely", 1, False, False, "Bessel function of the second kin
 besseli = _bessel("besseli", 1, True, True, "modified Bessel function of the first kind, I")
 besselk = _bessel("besselk", -1, True, False, "modified Bessel function of the second kind, K")
 
-wofz_slope_real: Op
-wofz_slope_imag: Op
 _FADDEEVA: OpFields = {"domain": lambda x, y: y >= 0, "uncomputed": lambda x, y: y < 0, "ulp_bound": 128}
 
 # The parts of the Faddeeva function w(z) = exp(-z²)·erfc(-iz) at z = x + iy: w' = 2i/√π - 2·z·w.
@@ -281,8 +278,6 @@ voigt = elementary(
     "half width gamma; either may be 0",
 )  # fmt: skip
 
-sinc_derivative: Op
-
 
 def _is_order(n: Node, _: Node) -> Node:
     """Return the condition that n can be the order of a derivative: an integer from 0."""
@@ -301,8 +296,6 @@ sinc_derivative = elementary(
     summary="the n-th derivative of sinc at x",
 )  # fmt: skip
 
-lambertw: Op
-lambertw_slope: Op
 # 1 + W(x) and the derivative of W, computed accurately also near the branch point, where they are 0 and infinite.
 lambertw_plus_1 = helper("lambertw_plus_1", lambda z, x: lambertw_slope(x), lambda x: 1 + lambertw(x))
 lambertw_slope = helper("lambertw_slope", None, lambda x: 1 / (exp(lambertw(x)) * lambertw_plus_1(x)))
@@ -358,9 +351,6 @@ spline = composite(
 SELU_ALPHA = constant("1.6732632423543772848170429916717")
 SELU_SCALE = constant("1.0507009873554804934193349852946")
 
-sigmoid: Op
-softplus: Op
-binary_softmax: Op
 
 # exp(x)/(exp(x) + exp(y)). The tables of numbers correct for the rounding error of x - y, which exp amplifies.
 binary_softmax = helper(
@@ -408,11 +398,6 @@ relu6 = composite(
     "relu6", lambda x: clip(x, 0, 6), gate=Gate.ROUTE, is_rectifier=True, saturation_values=(0, 6),
     kink=lambda x: or_(equal(x, 0), equal(x, 6)), kink_note="the slopes are 0 and 1; 0 is used",
 )  # fmt: skip
-
-
-# Forward declarations: rules may use operations that are declared further down.
-digamma: Op
-polygamma: Op
 
 
 def _unknown_slope(z: Node) -> Node:
@@ -508,8 +493,6 @@ def _density_curvature(density: Node, a: Node, x: Node) -> Node:
     return vanishing_product(density, square(log_ratio) - polygamma(1, a + 1)) + vanishing_product(share, 2 * log_ratio)
 
 
-gammainc_slope: Op
-gammainc_curvature: Op
 gammainc = elementary(
     "gammainc", lambda z, a, x: (gammainc_slope(a, x), where_defined(z, gamma_density(a, x))),
     domain=lambda a, x: and_(a >= 0, x >= 0), singular=lambda a, x: and_(equal(x, 0), a < 1),
@@ -631,10 +614,6 @@ _declare_log_density("beta", lambda x, a, b: times_log(a - 1, x) + times_log(b -
 _declare_log_density("uniform", lambda x, low, high: x - x - log(high - low), "", None, lambda x, low, high: or_(x < low, x > high))  # nan propagates
 # fmt: on
 
-
-# Forward declarations: rules may use operations that are declared further down.
-chirp_cosine: Op
-sinhc_derivative: Op
 
 # sinh(x)/x and its derivatives, and cosh(x)/x: the hyperbolic counterparts of sinc. The textbook derivative,
 # (cosh(x) - sinhc(x))/x, cancels near 0, so the n-th derivative is a separate operation.

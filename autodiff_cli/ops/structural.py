@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from autodiff_cli.graph.node import Node, as_node, constant
-from autodiff_cli.graph.op import Gate, Op, Partial, Precedence, Shape
+from autodiff_cli.graph.node import Gate, Node, Op, Partial, Precedence, Shape, as_node, constant
 from autodiff_cli.graph.tape import ShapeError, broadcast_shapes, format_shape
 from autodiff_cli.ops.arithmetic import abs_, equal, greater, less, not_, where
 from autodiff_cli.ops.declaration import composite, structural
@@ -19,24 +18,6 @@ from autodiff_cli.ops.elementary import direction, exp, log
 
 NodeContributions = Sequence[Node | None]
 MaskedContributions = Sequence[Partial | None]  # contributions with masks of the elements that they reach
-
-# Forward declarations: rules may use operations that are declared further down.
-broadcast_like: Op
-sum_like: Op
-sum_: Op
-largest: Op
-norm: Op
-smallest: Op
-matmul: Op
-transpose: Op
-outer: Op
-dot: Op
-index: Op
-place: Op
-part: Op
-pad: Op
-softmax: Op
-stack: Op
 
 
 def _always(*_: Shape | None) -> bool:

@@ -16,7 +16,7 @@ from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.explain.record import NodeWarning, Trace
 from autodiff_cli.formula.derivatives import DerivativeMatrix, HigherDerivatives
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Shape
 from autodiff_cli.render.formatting import NumberFormat, display_width, shorten_middle, single_line
 from autodiff_cli.render.report import NO_VALUE, Column, Paper, Report, Style, TextTable, number_columns
 

@@ -30,8 +30,7 @@ from autodiff_cli.explain.views import forward_operations, reverse_operations
 from autodiff_cli.explain.warnings import FLOAT_DIGITS, LARGE_FLOAT, MAX_MAGNIFICATION, OPPOSITE_INFINITIES
 from autodiff_cli.export.latex import latex_symbol, latex_symbols
 from autodiff_cli.graph.codegen import Fragment
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Gate
+from autodiff_cli.graph.node import Gate, Node
 from autodiff_cli.graph.tape import expand_helpers
 from autodiff_cli.language.errors import escape_controls
 from autodiff_cli.language.printer import to_text

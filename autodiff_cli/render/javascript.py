@@ -45,8 +45,7 @@ from autodiff_cli.explain.operations import has_jacobian, readable_local_derivat
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.sentences import Phrase, Slot, phrase_json
 from autodiff_cli.graph.codegen import Fragment, FunctionSyntax, StraightLineCode, call_notation, straight_line_code
-from autodiff_cli.graph.node import Node, get_op, variable
-from autodiff_cli.graph.op import Gate, Op, Partial, Shape
+from autodiff_cli.graph.node import Gate, Node, Op, Partial, Shape, get_op, variable
 from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.printer import to_pieces
 from autodiff_cli.numbers.translation import Library

@@ -17,7 +17,7 @@ from autodiff_cli.data.json_records import pick, to_json
 from autodiff_cli.explain.lessons import Lesson, Question, is_session
 from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace
 from autodiff_cli.explain.sentences import NEGLIGIBLE, StepSentences, label_with_definition
-from autodiff_cli.graph.op import Gate
+from autodiff_cli.graph.node import Gate
 from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.render.drawing import SVG_STYLE, Drawing, View, build_drawing, graph_shapes, safe_label
 from autodiff_cli.render.formatting import NumberFormat, in_print, markup, number_formats, shortest_text

@@ -22,8 +22,7 @@ from autodiff_cli.explain.record import Contribution, Trace, array_shape
 from autodiff_cli.export.latex import fresh_symbols, latex_symbols, readable_derivatives
 from autodiff_cli.graph.codegen import ATOM_PRECEDENCE, Fragment
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Gate
+from autodiff_cli.graph.node import Gate, Node
 from autodiff_cli.graph.tape import expand_helpers, group_pairs, substitute, topological_order
 from autodiff_cli.render.formatting import number_formats, shorten_middle, single_line
 from autodiff_cli.targets.latex import LATEX, PRODUCT, SIGN, SUM, LatexWriter

@@ -25,8 +25,7 @@ from autodiff_cli.algebra.simplify import simplify
 from autodiff_cli.array_types import Array
 from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, constant, is_literal, variable
-from autodiff_cli.graph.op import ONE, ZERO, Op
+from autodiff_cli.graph.node import ONE, ZERO, Node, Op, constant, is_literal, variable
 from autodiff_cli.graph.tape import LazyTable, Tape, substitute, topological_order
 from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.numbers import balls

@@ -21,8 +21,7 @@ from autodiff_cli.autodiff.arbitrary_precision import bits_for_digits
 from autodiff_cli.autodiff.unrolling import unroll
 from autodiff_cli.data.json_records import NOT_IN_DOCUMENT
 from autodiff_cli.formula.formula import Formula, as_mapping
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import ZERO
+from autodiff_cli.graph.node import ZERO, Node
 from autodiff_cli.graph.tape import substitute
 from autodiff_cli.language.errors import ExpressionError, format_names, pluralize
 from autodiff_cli.numbers import ball_arithmetic as ball

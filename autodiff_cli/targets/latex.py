@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping, Sequence, Set
 
 from autodiff_cli.graph.codegen import Fragment, Notation
-from autodiff_cli.graph.node import Node, is_representable
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Node, Shape, is_representable
 from autodiff_cli.graph.tape import ShapeInference
 from autodiff_cli.numbers.translation import Library, Target
 from autodiff_cli.targets.translation import GraphWriter, language_notations, shortest_literal

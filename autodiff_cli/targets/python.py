@@ -16,8 +16,7 @@ from textwrap import fill
 from types import MappingProxyType
 
 from autodiff_cli.graph.codegen import ATOM_PRECEDENCE, PRODUCT, SIGN, SUM, Fragment, Notation, call_notation
-from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op, constant
 from autodiff_cli.numbers.float_functions import product_error, sum_error
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, DEFINITIONS, careful_form, function_form

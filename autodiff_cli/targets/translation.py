@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 
 from autodiff_cli.graph.codegen import Fragment, Notation, read_notations
-from autodiff_cli.graph.node import Node, is_literal
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op, is_literal
 from autodiff_cli.graph.tape import infer, topological_order
 from autodiff_cli.numbers.forms import DEFINITIONS
 from autodiff_cli.numbers.translation import Library

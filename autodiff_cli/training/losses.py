@@ -14,8 +14,7 @@ from functools import reduce
 from operator import add
 from typing import NamedTuple
 
-from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op, variable
 from autodiff_cli.ops.arithmetic import abs_, where
 from autodiff_cli.ops.elementary import exp, hypot, log, log1p, sinh, sqrt, square
 from autodiff_cli.ops.special import sigmoid, softplus
@@ -163,14 +162,10 @@ class Family(NamedTuple):
 
 
 FAMILIES = {
-    "gaussian": Family("mse"),
-    "poisson": Family("poisson"),
-    "binomial": Family("bce"),
-    "gamma": Family("gamma"),
-    "quasipoisson": Family("poisson", is_quasi=True),
-    "quasibinomial": Family("bce", is_quasi=True),
+    "gaussian": Family("mse"), "poisson": Family("poisson"), "binomial": Family("bce"), "gamma": Family("gamma"),
+    "quasipoisson": Family("poisson", is_quasi=True), "quasibinomial": Family("bce", is_quasi=True),
     "negative_binomial": Family("negative_binomial"),
-}
+}  # fmt: skip
 
 LOSSES: dict[str, Loss] = {
     "mse": Loss(lambda target, prediction, _: square(target - prediction), LossKind.SQUARES),

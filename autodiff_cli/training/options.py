@@ -18,30 +18,11 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from autodiff_cli import options as schema
 from autodiff_cli.backends.selection import BACKEND_NAMES, has_compiler
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.language.lexer import canonical_name, canonical_names, is_name, split_assignment
-from autodiff_cli.options import (
-    FRACTION,
-    NOT_NEGATIVE,
-    POSITIVE,
-    Check,
-    CheckedOptions,
-    Option,
-    OptionError,
-    Restriction,
-    at_least,
-    check_fields,
-    check_restrictions,
-    convert_plain_value,
-    declared,
-    excludes,
-    explicit_options,
-    must_be,
-    needs,
-    one_of,
-    option_fields,
-)
+from autodiff_cli.options import FRACTION, NOT_NEGATIVE, POSITIVE, OptionError, at_least, excludes, needs, one_of
 from autodiff_cli.training.losses import FAMILIES, HUBER_DELTA, LOSSES
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, METHODS, OPTIMIZERS, SCHEDULES, Epoch, parse_schedule
 
@@ -132,7 +113,7 @@ def check_confidence_level(level: float) -> float:
     >>> check_confidence_level(95)
     0.95
     """
-    level = convert_plain_value(level, float, "a confidence level")
+    level = schema.convert_plain_value(level, float, "a confidence level")
     share = level / 100 if 1 < level < 100 else level
     if not 0 < share < 1:
         raise OptionError(f"a confidence level must be between 0 and 1 (or 0 and 100 %), not {level:g}")
@@ -160,8 +141,8 @@ def parse_quantities(source: Mapping[str, str] | Iterable[str]) -> dict[str, str
     texts = [source] if isinstance(source, str) or not isinstance(source, Iterable) else source
     pairs = source.items() if isinstance(source, Mapping) else map(_parse_quantity, texts)
     for name, text in pairs:
-        convert_plain_value(name, str, "the name of a derived quantity")
-        if not convert_plain_value(text, str, "a derived quantity").strip():
+        schema.convert_plain_value(name, str, "the name of a derived quantity")
+        if not schema.convert_plain_value(text, str, "a derived quantity").strip():
             raise OptionError(f"derive takes NAME=EXPR, such as half=ln(2)/b: `{name}` has no expression")
         if name in quantities:
             raise OptionError(f"the derived quantity `{name}` is defined twice")
@@ -171,7 +152,7 @@ def parse_quantities(source: Mapping[str, str] | Iterable[str]) -> dict[str, str
 
 def _parse_quantity(text: str) -> tuple[str, str]:
     """Return the name and the expression of a quantity."""
-    name, equals, rest = split_assignment(str(convert_plain_value(text, str, "a derived quantity")))
+    name, equals, rest = split_assignment(str(schema.convert_plain_value(text, str, "a derived quantity")))
     if equals and is_name(name):
         return canonical_name(name), rest.strip()
     return text.strip(), text.strip()
@@ -199,7 +180,7 @@ class ParameterValues(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class FitOption(Option):
+class FitOption(schema.Option):
     """An option of a fit.
 
     Attributes:
@@ -211,9 +192,11 @@ class FitOption(Option):
     compared: bool = False
 
 
-def _fit_option(usage: str = "", help: str = "", check: Check | None = None, *, default: Any = ..., **more: Any) -> Any:
+def _fit_option(
+    usage: str = "", help: str = "", check: schema.Check | None = None, *, default: Any = ..., **more: Any
+) -> Any:
     """Return the field that is an option of a fit; see `option`."""
-    return declared(FitOption(usage, help, check, **more), default)
+    return schema.declared(FitOption(usage, help, check, **more), default)
 
 
 _model = partial(_fit_option, group="Model")
@@ -327,9 +310,9 @@ class ObjectiveOptions:
     threads: int | None = _method("--threads N", "Maximum threads (default: all cores).", at_least(1), compared=True)
 
     def __post_init__(self) -> None:
-        explicit = check_fields(self)
+        explicit = schema.check_fields(self)
         _ = self.parameters, self.x_errors
-        check_restrictions(COMBINATIONS, explicit)
+        schema.check_restrictions(COMBINATIONS, explicit)
 
     @cached_property
     def parameters(self) -> ParameterValues:
@@ -459,7 +442,7 @@ class FitOptions(ObjectiveOptions):
     bootstrap: int | None = _statistics(
         "--bootstrap N",
         "Also compute intervals from N bootstrap samples, such as 1000.",
-        must_be("at least 2 resamples", lambda count: count >= 2),
+        schema.must_be("at least 2 resamples", lambda count: count >= 2),
     )
     bootstrap_method: str = _statistics(
         "--bootstrap-method NAME",
@@ -506,7 +489,7 @@ class FitOptions(ObjectiveOptions):
         >>> FitOptions(seed=3).identity()["seed"]
         3
         """
-        options = {name: field.option for name, field in option_fields(FitOptions).items()}
+        options = {name: field.option for name, field in schema.option_fields(FitOptions).items()}
         chosen = (name for name, option in options.items() if isinstance(option, FitOption) and option.identifies)
         return {name: getattr(self, name) for name in chosen}
 
@@ -515,14 +498,14 @@ class FitOptions(ObjectiveOptions):
 
         >>> FitOptions(learning_rate=0.1).check_method("adam")
         """
-        check_restrictions(_METHOD_RESTRICTIONS, explicit_options(self) | {"method": method})
+        schema.check_restrictions(_METHOD_RESTRICTIONS, schema.explicit_options(self) | {"method": method})
 
 
 _PANELS = ("data", "residuals", "loss", "data,residuals", "data,loss", "data,residuals,loss", "posterior")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FigureOptions(CheckedOptions):
+class FigureOptions(schema.CheckedOptions):
     """The options of a plot in a file.
 
     Attributes:
@@ -553,7 +536,7 @@ class ComparisonOptions(FitOptions):
     folds: int = _statistics(
         "--folds N",
         "Number of random folds of cross-validation; 0 for none.",
-        must_be("at least 2, or 0 for none", lambda count: count == 0 or count >= 2),
+        schema.must_be("at least 2, or 0 for none", lambda count: count == 0 or count >= 2),
         compared=True,
         default=5,
     )
@@ -570,12 +553,12 @@ COMBINATIONS = (
     needs("absolute_sigma", "sigma", "absolute_sigma needs sigma"),
     *excludes("family", {"loss": "a family determines its loss"}),
     *excludes("likelihood", dict.fromkeys(("family", "loss"), "the model itself is the negative log-likelihood")),
-    Restriction(
+    schema.Restriction(
         "backend",
         lambda explicit: explicit["backend"] == "llvm" and not has_compiler(),
         "the backend llvm needs llvmlite, which is not installed; choose numpy instead",
     ),
-    Restriction(
+    schema.Restriction(
         "batch_size",
         lambda explicit: explicit.get("optimizer") in ("lm", "lbfgs"),
         f"{{optimizer}} uses all rows at every step; for mini-batches choose {_GRADIENT_METHODS}",
@@ -591,7 +574,7 @@ COMBINATIONS = (
             "batch_size": "the posterior mode needs all rows at every step",
         },
     ),
-    Restriction(
+    schema.Restriction(
         "priors",
         lambda explicit: explicit.get("optimizer", "lbfgs") != "lbfgs",
         "the posterior mode is found by lbfgs; leave out the optimizer, {optimizer}",
@@ -640,7 +623,7 @@ COMBINATIONS = (
 
 # The options that only gradient methods use.
 _METHOD_RESTRICTIONS = tuple(
-    Restriction(
+    schema.Restriction(
         option,
         lambda explicit: explicit["method"] not in OPTIMIZERS,
         f"{{method}} chooses its own step sizes; {words} is for {_GRADIENT_METHODS}",

@@ -12,9 +12,8 @@ from functools import reduce
 from operator import add
 from typing import NamedTuple
 
-from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.op import ZERO
-from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
+from autodiff_cli.graph.node import ZERO, Node, constant
+from autodiff_cli.graph.tape import Tape, leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError, pluralize
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, quote_name, split_assignment
 from autodiff_cli.ops.special import LOG_DENSITIES, LogDensity
@@ -153,7 +152,6 @@ def _parse_prior(name: str, text: str) -> Prior:
 def _number(node: Node) -> float | None:
     """Return the value of a constant expression; None if it reads a parameter."""
     from autodiff_cli.autodiff.sweeps import forward
-    from autodiff_cli.graph.tape import Tape
     from autodiff_cli.numbers.floats import FLOATS
 
     if any(below.is_input for below in topological_order([node])):

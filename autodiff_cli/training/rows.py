@@ -23,13 +23,12 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends.gradient_descent import MAX_FULL_SHUFFLE_ROWS, ORDER_ROWS, epoch_orders, mean_loss
 from autodiff_cli.backends.protocol import EpochKernel, EpochRequest, Point, RowKernel, SumKernel
 from autodiff_cli.backends.reductions import block_slices, fold, single_threaded_blas
 from autodiff_cli.data.streaming import Rechunker, prefetch
 from autodiff_cli.data.table import Table
-from autodiff_cli.numbers.arrays import ignore_float_errors
 
 ColumnArrays = Mapping[str, NDArray[Any]]
 T = TypeVar("T")

@@ -15,8 +15,7 @@ import autodiff_cli as ad
 from autodiff_cli.algebra.readable import readable
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op, variable
 from autodiff_cli.graph.tape import Tape, expand_helpers, infer_shapes, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read

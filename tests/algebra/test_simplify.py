@@ -10,8 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from autodiff_cli.algebra.simplify import Sign, sign_of, simplify
-from autodiff_cli.algebra.table import share
+from autodiff_cli.algebra.simplify import Sign, share, sign_of, simplify
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.gradient import gradient_nodes

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
-from autodiff_cli.algebra.table import with_subtraction
+from autodiff_cli.algebra.simplify import with_subtraction
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 

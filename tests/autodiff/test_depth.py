@@ -6,13 +6,11 @@ import pickle
 
 import pytest
 
-from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.algebra.table import share
+from autodiff_cli.algebra.simplify import share, simplify
 from autodiff_cli.autodiff.sweeps import forward, reverse, tangents
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.gradient import tangents as tangent_graphs
-from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import ONE
+from autodiff_cli.graph.node import ONE, Node, variable
 from autodiff_cli.graph.tape import Tape, substitute, topological_order
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.elementary import sin

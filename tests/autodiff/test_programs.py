@@ -12,8 +12,7 @@ from mpmath import mp
 from autodiff_cli.autodiff.sweeps import forward, reverse, tangents
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.gradient import tangents as tangent_graphs
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import ONE
+from autodiff_cli.graph.node import ONE, Node
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.floats import FLOATS
 from tests.each import examples

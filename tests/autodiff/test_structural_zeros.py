@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.autodiff.sweeps import forward, reverse, tangents
 from autodiff_cli.expression import parse
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.gradient import tangents as tangent_graphs
-from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.op import ONE
+from autodiff_cli.graph.node import ONE, Node, constant, variable
 from autodiff_cli.graph.tape import Tape
-from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import clip, floor, max_, min_, relu, where
 from autodiff_cli.ops.elementary import exp, log, sqrt

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.autodiff.unrolling import NodeArray, TooManyOperationsError, unroll
 from autodiff_cli.backends.selection import evaluate
@@ -21,7 +22,6 @@ from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import ShapeError, Tape, infer_shapes
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers import arrays
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import mul
 from autodiff_cli.ops.elementary import exp, sin

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.backends import numpy_backend
 from autodiff_cli.backends.numpy_backend import BLOCK_ROWS, BlockEvaluator, NumpyBackend
@@ -18,7 +19,6 @@ from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.program import read
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.elementary import exp, sin
 

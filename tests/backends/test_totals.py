@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from autodiff_cli.algebra.simplify import simplify
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.backends import reductions
 from autodiff_cli.backends.numpy_backend import BlockEvaluator
 from autodiff_cli.backends.protocol import RowGraphs
@@ -20,7 +21,6 @@ from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.gradient import gradient_nodes, tangents
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.language.program import read
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.arithmetic import equal, where
 from autodiff_cli.ops.elementary import exp, square
 from autodiff_cli.ops.structural import dot, index, stack, sum_

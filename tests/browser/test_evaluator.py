@@ -20,8 +20,7 @@ from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.explain.views import all_tangents
 from autodiff_cli.expression import Expression
-from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import Op, Shape
+from autodiff_cli.graph.node import Node, Op, Shape, variable
 from autodiff_cli.graph.tape import Tape, infer_shapes
 from autodiff_cli.language.lexer import quote_name
 from autodiff_cli.ops import all_ops, get_op

@@ -14,8 +14,7 @@ from autodiff_cli.explain.sentences import NEGLIGIBLE, StepSentences, closing_ph
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.formula import Formula
-from autodiff_cli.graph.node import Node, all_ops, as_node, variable
-from autodiff_cli.graph.op import Gate, Op
+from autodiff_cli.graph.node import Gate, Node, Op, all_ops, as_node, variable
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from autodiff_cli.render.formatting import number_formats, shortest_text

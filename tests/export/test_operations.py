@@ -14,8 +14,7 @@ import pytest
 from autodiff_cli.export.languages import EXPORTERS, export
 from autodiff_cli.export.program import ExportOptions
 from autodiff_cli.expression import Expression
-from autodiff_cli.graph.node import variable
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Op, variable
 from tests.each import amount
 from tests.export.support import Case, Found, close, in_c, in_fortran, in_javascript, in_jax, in_python, in_torch
 from tests.numbers.test_arrays import ELEMENTWISE, inputs_of

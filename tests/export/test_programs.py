@@ -21,8 +21,8 @@ import pytest
 
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.export.languages import EXPORTERS, ExportError, export
-from autodiff_cli.export.program import MAX_HESSIAN_SIZE, ExportOptions, transliterate
+from autodiff_cli.export.languages import EXPORTERS, export
+from autodiff_cli.export.program import MAX_HESSIAN_SIZE, ExportError, ExportOptions, transliterate
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import constant, is_literal, variable

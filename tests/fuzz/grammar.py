@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from autodiff_cli import parse
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Shape
 from autodiff_cli.ops import all_ops
 
 CALLED = [op for op in all_ops() if op.spelling and not op.is_structural and not op.is_helper]

@@ -21,8 +21,7 @@ from mpmath import mp, mpf
 
 from autodiff_cli.autodiff.arbitrary_precision import MAX_CANCELLED_DIGITS, evaluate_to_digits, refine
 from autodiff_cli.autodiff.sweeps import forward, reverse
-from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op, variable
 from autodiff_cli.graph.tape import Tape, substitute
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.ball_arithmetic import (

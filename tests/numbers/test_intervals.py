@@ -9,11 +9,12 @@ import numpy as np
 from mpmath import mp, mpf
 
 from autodiff_cli import parse
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.autodiff.sweeps import forward
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Op
 from autodiff_cli.numbers import ball_arithmetic as ball
-from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.intervals import INTERVALS, INVERSES, Intervals
 from autodiff_cli.ops import all_ops, get_op

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from flint import fmpq
 
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.graph.node import variable
-from autodiff_cli.numbers.arrays import LONGDOUBLE, LONGDOUBLE_EPS_RATIO, STRUCTURAL, ignore_float_errors
+from autodiff_cli.numbers.arrays import LONGDOUBLE, LONGDOUBLE_EPS_RATIO, STRUCTURAL
 from autodiff_cli.numbers.ball_arithmetic import from_float, is_finite, log10_relative_size, working_precision
 from autodiff_cli.ops import get_op
 from tests.each import each

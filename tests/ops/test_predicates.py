@@ -18,16 +18,16 @@ import pytest
 from mpmath import mp, mpc, mpf
 
 from autodiff_cli import Objective
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import constant, variable
-from autodiff_cli.graph.op import Gate, Op
+from autodiff_cli.graph.node import Gate, Op, constant, variable
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
-from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
 from tests.each import amount, each, evenly_spread_part, is_exhaustive, is_slow

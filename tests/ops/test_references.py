@@ -11,12 +11,11 @@ import pytest
 from flint import arb
 from mpmath import mpf
 
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.backends.numpy_backend import BlockEvaluator
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import get_op, variable
-from autodiff_cli.graph.op import Op
-from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.graph.node import Op, get_op, variable
 from autodiff_cli.numbers.ball_arithmetic import Number, Undecided, as_ball, from_float, nearest_float
 from autodiff_cli.numbers.balls import precision
 from autodiff_cli.numbers.floats import FLOATS

@@ -13,18 +13,17 @@ import pytest
 from mpmath import mp, mpf
 
 from autodiff_cli.algebra.readable import readable
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.autodiff.sweeps import forward, reverse, tangents
 from autodiff_cli.backends.numpy_backend import BlockEvaluator
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op, variable
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.ball_arithmetic import Undecided, as_ball, from_float
 from autodiff_cli.numbers.balls import precision
 from autodiff_cli.numbers.floats import FLOATS

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.gradient import gradient_nodes, tangents
-from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Node, Shape, constant, variable
 from autodiff_cli.graph.tape import ShapeError, Tape, infer_shapes
-from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops import all_ops, get_op
 from autodiff_cli.ops.declaration import _structural_fields

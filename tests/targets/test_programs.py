@@ -18,8 +18,7 @@ import pytest
 
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.codegen import Fragment, StraightLineCode, straight_line_code
-from autodiff_cli.graph.node import Node, constant, get_op, variable
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op, constant, get_op, variable
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.translation import Library, Target

@@ -60,7 +60,7 @@ def test_methods_pass_on_what_they_are_given(tmp_path: Path, monkeypatch: pytest
     assert "rss = 0.0193\n" in found.summary(3)
     assert "rss = 0.0192857\n" in found.summary()
     drawn: list[FigureOptions] = []
-    monkeypatch.setattr("autodiff_cli.fitting.save_plot", lambda _fits, _path, options: drawn.append(options))
+    monkeypatch.setattr("autodiff_cli.render.plots.save_plot", lambda _fits, _path, options: drawn.append(options))
     found.save_plot(tmp_path / "fit.svg", log="x", panels="data")
     assert drawn == [FigureOptions(log="x", panels="data")]
 

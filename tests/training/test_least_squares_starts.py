@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.data.table import DataError
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.fitting import starts
 from autodiff_cli.training.objective.batch import Batch
 from autodiff_cli.training.objective.objective import Objective

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.algebra.table import share
-from autodiff_cli.array_types import Array
+from autodiff_cli.algebra.simplify import share
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends import protocol
 from autodiff_cli.backends.gradient_descent import EpochLoop, mean_loss
 from autodiff_cli.backends.llvm.codegen import PROLOGUE_PARAMETERS, STRIP_PARAMETERS, PlanWriter, density_module
@@ -38,7 +38,6 @@ from autodiff_cli.backends.protocol import BatchLosses, EpochRequest, RowOrder
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, fold
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.tape import LazyTable
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.machine_code import FunctionBuilder
 from autodiff_cli.ops.arithmetic import and_, where
 from autodiff_cli.ops.structural import broadcast_like, norm, stack

@@ -37,7 +37,7 @@ from autodiff_cli.backends.llvm.plan import (
     is_total,
 )
 from autodiff_cli.backends.llvm.vectors import Vector, VectorCode, maximum, minimum, quick_forms
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Shape
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.numbers.machine_code import FunctionBuilder, float_literal
 

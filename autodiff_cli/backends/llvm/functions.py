@@ -37,8 +37,7 @@ from autodiff_cli.backends.llvm.vectors import (
     where,
 )
 from autodiff_cli.backends.protocol import CompilationError
-from autodiff_cli.graph.node import Node, Operand, variable
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op, Operand, variable
 from autodiff_cli.graph.tape import infer, topological_order
 from autodiff_cli.numbers.array_functions import compiled_symbol
 from autodiff_cli.numbers.arrays import ARRAYS

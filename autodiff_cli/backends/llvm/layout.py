@@ -25,7 +25,7 @@ from autodiff_cli.backends.llvm.plan import (
     is_total,
 )
 from autodiff_cli.backends.llvm.vectors import MAX_MODERATE, MIN_MODERATE
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Shape
 from autodiff_cli.numbers.machine_code import FunctionBuilder, Loop, float_literal
 
 MAX_NEST_ITEMS = 5000  # the time that LLVM takes grows faster than the number of items in a nest

@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-from autodiff_cli.algebra.table import NodeTable, share
+from autodiff_cli.algebra.simplify import NodeTable, share
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.backends.llvm.functions import ARITHMETIC, apply_rounded, apply_to_vectors
 from autodiff_cli.backends.llvm.vectors import Vector
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, totals
-from autodiff_cli.graph.node import Node, constant
-from autodiff_cli.graph.op import Gate, Op, Shape
+from autodiff_cli.graph.node import Gate, Node, Op, Shape, constant
 from autodiff_cli.graph.tape import ShapeInference, Tape, group_pairs, infer_shapes, topological_order
-from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
 from autodiff_cli.ops.arithmetic import abs_, add, div, equal, mod, mul, quotient_slope, sub, where

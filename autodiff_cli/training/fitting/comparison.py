@@ -20,13 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.algebra.readable import readable
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.graph.node import Node, constant
 from autodiff_cli.graph.tape import substitute
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, option_fields, refused
 from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.fitting.optimization import optimize, refit_rows

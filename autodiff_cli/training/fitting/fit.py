@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.table import Dataset
 from autodiff_cli.graph.node import Node
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import LOG_DENSITIES
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import inference, minimization, optimization, symmetries

@@ -13,13 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.data.table import DataError
 from autodiff_cli.graph.tape import gc_paused
 from autodiff_cli.language.errors import InputError, format_names, spelling_hint
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
 from autodiff_cli.training.fitting import fit as single_fit
 from autodiff_cli.training.fitting.inference import DerivedQuantities

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.gradient import gradient_nodes
@@ -29,7 +29,6 @@ from autodiff_cli.graph.tape import ShapeError, ShapeInference, leaf_names, subs
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, shape_error, suggest
 from autodiff_cli.language.lexer import is_name
 from autodiff_cli.language.program import Program
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.minimization import project_linear

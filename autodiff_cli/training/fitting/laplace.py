@@ -26,18 +26,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.algebra.table import share
-from autodiff_cli.array_types import Array
+from autodiff_cli.algebra.simplify import share, simplify
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.reductions import single_threaded_blas
 from autodiff_cli.backends.selection import choose_backend, evaluate
 from autodiff_cli.graph.gradient import gradient_nodes, tangents
-from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import ONE, Gate
+from autodiff_cli.graph.node import ONE, Gate, Node, variable
 from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import format_names
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import exp
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.minimization import choose_method, root_mean_square

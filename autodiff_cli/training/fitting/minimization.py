@@ -18,9 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.graph.node import Node, as_node
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.symmetries import Sinusoids
 from autodiff_cli.training.losses import L1_FACTOR, LOSSES, LossKind

@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from autodiff_cli.array_types import Array, Mask
-from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.training.fitting import minimization, symmetries
 from autodiff_cli.training.fitting import starts as search
 from autodiff_cli.training.fitting.minimization import MINIMIZATION

@@ -22,15 +22,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.backends.protocol import DensityFunction, available_cores
 from autodiff_cli.backends.selection import evaluate
-from autodiff_cli.graph.node import Node, as_node, variable
-from autodiff_cli.graph.op import ZERO
+from autodiff_cli.graph.node import ZERO, Node, as_node, variable
 from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import format_names, pluralize
 from autodiff_cli.language.names import TextMatch
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.arithmetic import add
 from autodiff_cli.ops.elementary import exp, log
 from autodiff_cli.ops.special import LOG_DENSITIES, sigmoid, softplus

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from autodiff_cli.algebra.simplify import SIMPLIFICATION_RULES
-from autodiff_cli.algebra.table import NodeTable, Row, a, rewrite_by
+from autodiff_cli.algebra.simplify import SIMPLIFICATION_RULES, NodeTable, Row, a, rewrite_by
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.batches import labels_of, numbers_of
 from autodiff_cli.data.dialect import parse_number, quoted_cell

@@ -26,12 +26,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.tape import leaf_names, topological_order
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.training.fitting import minimization
 from autodiff_cli.training.fitting.minimization import MINIMIZATION

@@ -16,15 +16,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.algebra.table import share
-from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.algebra.simplify import share, simplify
+from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.backends.protocol import RowGraphs, RowKernel
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import is_literal
 from autodiff_cli.graph.tape import leaf_names, topological_order
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import cos, sin
 from autodiff_cli.ops.special import sinc
 from autodiff_cli.training.losses import LossKind

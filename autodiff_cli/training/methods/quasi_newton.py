@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.language.errors import pluralize
-from autodiff_cli.numbers.arrays import dots, ignore_float_errors
+from autodiff_cli.numbers.arrays import dots
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     BatchCallback,

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.backends.protocol import RowKernel
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, PRIOR_FACTOR, RESIDUAL_SCALE
 from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds

@@ -19,14 +19,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from autodiff_cli.algebra.simplify import simplify
-from autodiff_cli.algebra.table import share
+from autodiff_cli.algebra.simplify import share, simplify
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends import protocol
 from autodiff_cli.backends.selection import choose_backend, compiling_backend, make_backend
 from autodiff_cli.graph.gradient import gradient_nodes, tangents
-from autodiff_cli.graph.node import Node, constant, is_literal, variable
-from autodiff_cli.graph.op import ONE, ZERO, Shape
+from autodiff_cli.graph.node import ONE, ZERO, Node, Shape, constant, is_literal, variable
 from autodiff_cli.graph.tape import ShapeInference, Tape, leaf_names, substitute, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.ops.arithmetic import abs_, div, equal, floor, mul, where

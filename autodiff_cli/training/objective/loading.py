@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from autodiff_cli.array_types import Array, as_label_array
+from autodiff_cli.array_types import Array, as_label_array, ignore_float_errors
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.batches import LabelColumn
 from autodiff_cli.data.dialect import DataError, label_text
@@ -35,7 +35,6 @@ from autodiff_cli.language.errors import ExpressionError, UnknownNameError, form
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import TextMatch
 from autodiff_cli.language.program import read_for_floats
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.elementary import exp, log
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError

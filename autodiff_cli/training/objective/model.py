@@ -22,28 +22,15 @@ from typing import Any
 
 import numpy as np
 
-from autodiff_cli.algebra.table import with_subtraction
+from autodiff_cli.algebra.simplify import with_subtraction
 from autodiff_cli.backends.selection import evaluate
-from autodiff_cli.graph.node import Node, constant, variable
-from autodiff_cli.graph.op import Gate, Shape
+from autodiff_cli.graph.node import Gate, Node, Shape, constant, variable
 from autodiff_cli.graph.tape import ShapeError, ShapeInference, format_shape, leaf_names, substitute, topological_order
-from autodiff_cli.language.errors import (
-    ExpressionError,
-    UnknownNameError,
-    format_names,
-    is_quotable,
-    shape_error,
-    suggest,
-)
+from autodiff_cli.language import errors
+from autodiff_cli.language import names as naming
+from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, is_quotable, suggest
 from autodiff_cli.language.lexer import LAYER_FUNCTIONS, is_level_name, quote_name
-from autodiff_cli.language.names import (
-    NO_COLUMNS,
-    ColumnNames,
-    LevelEffect,
-    LevelParameter,
-    TextMatch,
-    names_compared_with_text,
-)
+from autodiff_cli.language.names import NO_COLUMNS, ColumnNames, LevelEffect, LevelParameter, TextMatch
 from autodiff_cli.language.parser import parse
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import Program, read
@@ -65,7 +52,7 @@ def model_column_names(text: str, names: Collection[str]) -> ColumnNames:
     """
     if not any(mark in text for mark in ("[", "convolve", *_QUOTES)):
         return NO_COLUMNS
-    texts = names_compared_with_text(parse(text).lexemes) if any(mark in text for mark in _QUOTES) else set()
+    texts = naming.names_compared_with_text(parse(text).lexemes) if any(mark in text for mark in _QUOTES) else set()
     return ColumnNames({name for name in names if name in texts}, names)
 
 
@@ -533,7 +520,7 @@ class Model:
         try:
             model._check(classes)
         except ShapeError as error:
-            raise shape_error(error, program.source) from None
+            raise errors.shape_error(error, program.source) from None
         return replace(model, shapes={name: shape for name, shape in model.shapes.items() if shape})
 
     def _infer_shapes(self, shapes: Mapping[str, Shape]) -> dict[str, Shape]:

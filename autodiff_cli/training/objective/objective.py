@@ -19,15 +19,15 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.array_types import Array, as_float_array
+from autodiff_cli.array_types import Array, as_float_array, ignore_float_errors
 from autodiff_cli.backends import protocol
 from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.data.table import DataError, Dataset, Table
 from autodiff_cli.graph.node import Node, as_node
 from autodiff_cli.graph.tape import Tape, leaf_names, topological_order
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.options import explicit_options, takes_options
+from autodiff_cli.training import rows as folds
 from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.losses import FAMILIES, L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, RESIDUAL_SCALE, LossKind
 from autodiff_cli.training.objective.kernels import DIRECTION, LINK_FUNCTIONS, is_generalised_linear, remember
@@ -37,29 +37,6 @@ from autodiff_cli.training.objective.parameters import Constraints, Dependency
 from autodiff_cli.training.objective.preparation import PreparedObjective, parse_model
 from autodiff_cli.training.optimizers import PLAIN_METHODS
 from autodiff_cli.training.options import FitOptions, ObjectiveOptions
-from autodiff_cli.training.rows import (
-    WEIGHT,
-    ColumnArrays,
-    ColumnTask,
-    FoldTask,
-    NonFiniteRows,
-    RowIndex,
-    Rows,
-    Spreads,
-    SumTask,
-    ValueTask,
-    cholesky_factor,
-    column_spreads,
-    count_confusions,
-    find_non_finite,
-    join_non_finite,
-    join_spreads,
-    join_triangles,
-    residual_triangle,
-    score_triangle,
-    spreads,
-    triangular_factor,
-)
 
 T = TypeVar("T")
 
@@ -103,18 +80,20 @@ class ModelOverRows(PreparedObjective):
         """The number of rows with a weight other than 0."""
         if not self.is_weighted:
             return self.rows
-        return int(self.cached("counted rows", lambda: self.fold_columns({WEIGHT}, _count_weighted, operator.add)))
+        return int(
+            self.cached("counted rows", lambda: self.fold_columns({folds.WEIGHT}, _count_weighted, operator.add))
+        )
 
     @cached_property
     def components(self) -> int:
         """The number of components of the target of a row."""
         return math.prod(self.model.target_shape)
 
-    def select_rows(self, rows: RowIndex) -> Self:
+    def select_rows(self, rows: folds.RowIndex) -> Self:
         """Return the objective over some of the rows: a slice, row numbers, a mask, or counts."""
         return self.with_rows(self.data.select_rows(rows))
 
-    def with_rows(self, rows: Rows) -> Self:
+    def with_rows(self, rows: folds.Rows) -> Self:
         """Return the objective over other rows."""
         # A scale that is estimated on some rows holds for these only.
         caches: dict[str, Any] = {"_row_cache": {}, "_point_cache": ((), {})}
@@ -140,7 +119,7 @@ class ModelOverRows(PreparedObjective):
         point = self.point(theta)
         if more:
             point |= more
-        return self.data.fold(SumTask(kernel, point))
+        return self.data.fold(folds.SumTask(kernel, point))
 
     def evaluate_rows(self, kernel: protocol.RowKernel, theta: ArrayLike) -> Array:
         """Return the values of a kernel for all rows, of shape (values, rows). All of it is in memory.
@@ -149,13 +128,13 @@ class ModelOverRows(PreparedObjective):
         >>> objective.evaluate_rows(objective.kernels.residuals, [2])
         array([[0., 1.]])
         """
-        return self.data.fold(ValueTask(kernel, self.point(theta)))
+        return self.data.fold(folds.ValueTask(kernel, self.point(theta)))
 
     def fold_rows(
         self,
         kernel: protocol.RowKernel,
         theta: ArrayLike,
-        reduce: Callable[[Array, ColumnArrays], T],
+        reduce: Callable[[Array, folds.ColumnArrays], T],
         combine: Callable[[T, T], T],
     ) -> T:
         """Return the values of a kernel for each block, of shape (values, rows of the block), reduced and combined.
@@ -172,7 +151,7 @@ class ModelOverRows(PreparedObjective):
         np.float64(6.0)
         """
         self._count_pass()
-        return self.data.fold(FoldTask(kernel, self.point(theta), reduce, combine))
+        return self.data.fold(folds.FoldTask(kernel, self.point(theta), reduce, combine))
 
     def _count_pass(self) -> None:
         """Count a pass over the rows, and compile the kernels after so many passes that this pays.
@@ -184,9 +163,11 @@ class ModelOverRows(PreparedObjective):
             if self.passes_before_compiling < 0:
                 self.kernels, self.passes_before_compiling = self.kernels.compiled(self.threads), math.inf
 
-    def fold_columns(self, names: Set[str], reduce: Callable[[ColumnArrays], T], combine: Callable[[T, T], T]) -> T:
+    def fold_columns(
+        self, names: Set[str], reduce: Callable[[folds.ColumnArrays], T], combine: Callable[[T, T], T]
+    ) -> T:
         """Return the result of a reduction of columns, block by block. See `ColumnTask`."""
-        return self.data.fold(ColumnTask(frozenset(names), reduce, combine))
+        return self.data.fold(folds.ColumnTask(frozenset(names), reduce, combine))
 
     @property
     def read_columns(self) -> tuple[str, ...]:
@@ -194,10 +175,10 @@ class ModelOverRows(PreparedObjective):
         return tuple(name for name in self.model.columns if name in self.data.names)
 
     @property
-    def column_spreads(self) -> Spreads:
+    def column_spreads(self) -> folds.Spreads:
         """The minimum, the maximum and the moments of each of `read_columns`, without weights."""
-        reduce = partial(column_spreads, self.read_columns)
-        return self.cached("spreads", lambda: self.fold_columns({*self.read_columns}, reduce, join_spreads))
+        reduce = partial(folds.column_spreads, self.read_columns)
+        return self.cached("spreads", lambda: self.fold_columns({*self.read_columns}, reduce, folds.join_spreads))
 
     def cached_at(self, key: Hashable, theta: Array, compute: Callable[[], T]) -> T:
         """Return the result of `compute` for a point; results are cached for the last point only."""
@@ -217,8 +198,8 @@ class ModelOverRows(PreparedObjective):
         return remember(self._row_cache, key, compute)
 
 
-def _count_weighted(columns: ColumnArrays) -> int:
-    return int(np.count_nonzero(columns[WEIGHT]))
+def _count_weighted(columns: folds.ColumnArrays) -> int:
+    return int(np.count_nonzero(columns[folds.WEIGHT]))
 
 
 _HUGE_TARGET = 1e150  # the squares of larger numbers nearly overflow
@@ -235,7 +216,9 @@ class UndefinedValue:
         bad_rows: the rows in which it is not finite.
     """
 
-    def __init__(self, objective: Objective, graphs: Sequence[Node], theta: ArrayLike, bad_rows: NonFiniteRows) -> None:
+    def __init__(
+        self, objective: Objective, graphs: Sequence[Node], theta: ArrayLike, bad_rows: folds.NonFiniteRows
+    ) -> None:
         tape = Tape(graphs)
         kernel = make_backend().row_kernel(
             protocol.RowGraphs(tape.nodes, objective.kernels.columns, objective.kernels.graphs.leaf_shapes)
@@ -281,7 +264,7 @@ def find_undefined(objective: Objective, theta: ArrayLike) -> UndefinedValue | N
         (objective.kernels.row_loss, [objective.kernels.graphs.loss]),
         (objective.kernels.row_loss_and_gradient, objective.kernels.row_gradient_graphs),
     ):
-        bad_rows = objective.fold_rows(kernel, theta, find_non_finite, join_non_finite)
+        bad_rows = objective.fold_rows(kernel, theta, folds.find_non_finite, folds.join_non_finite)
         if bad_rows.count:
             return UndefinedValue(objective, graphs, theta, bad_rows)
     return None
@@ -294,7 +277,8 @@ def check_target(objective: Objective) -> None:
     if not (math.isfinite(least) and math.isfinite(most)):
         zeros = np.zeros(objective.layout.size)
         row = describe_row(
-            objective, objective.fold_rows(objective.kernels.target, zeros, find_non_finite, join_non_finite).first
+            objective,
+            objective.fold_rows(objective.kernels.target, zeros, folds.find_non_finite, folds.join_non_finite).first,
         )
         raise DataError(f"the left side of `~` is not finite in {row}")
     loss = LOSSES[objective.loss]
@@ -720,14 +704,14 @@ class Objective(ModelOverRows):
     def _factorize(self, theta: Array) -> Array:
         width = self.layout.size + 1
         products = self.kernels.jacobian_products if self.rows > _MIN_PRODUCT_ROWS else None
-        factor = None if products is None else cholesky_factor(self.sum_rows(products, theta))
+        factor = None if products is None else folds.cholesky_factor(self.sum_rows(products, theta))
         if factor is None:
-            reduction = partial(residual_triangle, self.components, width)
-            factor = self.fold_rows(self.kernels.residuals_and_jacobian, theta, reduction, join_triangles)
+            reduction = partial(folds.residual_triangle, self.components, width)
+            factor = self.fold_rows(self.kernels.residuals_and_jacobian, theta, reduction, folds.join_triangles)
         if self.settings[L2_FACTOR]:
             weight = math.sqrt(self.settings[L2_FACTOR] * self.total_weight * self.components)
             rows = weight * np.column_stack((np.eye(width - 1), theta))
-            factor = triangular_factor(np.vstack((factor, rows)))
+            factor = folds.triangular_factor(np.vstack((factor, rows)))
         return factor if len(factor) == width else np.vstack((factor, np.zeros((width - len(factor), width))))
 
     def _logged(self, name: str, theta: T, compute: Callable[[T], Array]) -> Array:
@@ -743,14 +727,16 @@ class Objective(ModelOverRows):
 
     def target_variation(self, about_mean: bool = True) -> float:
         """Return the (weighted) sum of squares of the target about its mean, the reference of R², or about 0."""
-        spreads = self.target_spreads
-        return float(np.sum(spreads.squares if about_mean else spreads.squares + spreads.weight * spreads.means**2))
+        total = self.target_spreads
+        return float(np.sum(total.squares if about_mean else total.squares + total.weight * total.means**2))
 
     @property
-    def target_spreads(self) -> Spreads:
+    def target_spreads(self) -> folds.Spreads:
         """The minimum, the maximum and the weighted moments of each component of the target."""
         zeros = np.zeros(self.layout.size)
-        return self.cached("target spreads", lambda: self.fold_rows(self.kernels.target, zeros, spreads, join_spreads))
+        return self.cached(
+            "target spreads", lambda: self.fold_rows(self.kernels.target, zeros, folds.spreads, folds.join_spreads)
+        )
 
     def hessian(self, theta: ArrayLike) -> Array:
         """Return the Hessian of the (weighted) sum of the rows' losses, of shape (P, P)."""
@@ -776,7 +762,7 @@ class Objective(ModelOverRows):
     def score_triangle(self, theta: ArrayLike) -> Array:
         """Return the triangular factor, of shape (P, P), of the matrix of the gradients of the rows' losses."""
         width = self.layout.size
-        factor = self.fold_rows(self.kernels.row_loss_and_gradient, theta, score_triangle, join_triangles)
+        factor = self.fold_rows(self.kernels.row_loss_and_gradient, theta, folds.score_triangle, folds.join_triangles)
         triangle = np.zeros((width, width))
         triangle[: len(factor)] = factor
         return triangle
@@ -796,5 +782,5 @@ class Objective(ModelOverRows):
     def confusion(self, theta: ArrayLike) -> NDArray[np.int64]:
         """Return the confusion matrix of a classifier: rows are classes of the data, columns are predicted classes."""
         assert self.classes is not None
-        counts = partial(count_confusions, len(self.classes))
+        counts = partial(folds.count_confusions, len(self.classes))
         return self.fold_rows(self.kernels.target_and_prediction, theta, counts, np.add)

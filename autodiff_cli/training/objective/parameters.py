@@ -22,8 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from autodiff_cli.array_types import Array, as_float_array
 from autodiff_cli.backends.gradient_descent import parameter_views
 from autodiff_cli.backends.selection import evaluate
-from autodiff_cli.graph.node import Node, get_op, is_literal, is_representable, variable
-from autodiff_cli.graph.op import Gate, Op, Shape
+from autodiff_cli.graph.node import Gate, Node, Op, Shape, get_op, is_literal, is_representable, variable
 from autodiff_cli.graph.tape import leaf_names, topological_order
 from autodiff_cli.language.arrays import LayerParameter
 from autodiff_cli.language.errors import ExpressionError

@@ -20,24 +20,15 @@ import numpy as np
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.backends.selection import choose_backend, make_backend, passes_before_compiling
-from autodiff_cli.data.dialect import DataError
-from autodiff_cli.data.files import DataSource
-from autodiff_cli.data.source import reserve_blas_buffer
-from autodiff_cli.data.table import Dataset
+from autodiff_cli.data import dialect, files, source, table
 from autodiff_cli.language.errors import format_names, spelling_hint, suggest
 from autodiff_cli.ops.special import LOG_DENSITIES
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
 from autodiff_cli.training.objective import loading
+from autodiff_cli.training.objective import model as models
 from autodiff_cli.training.objective import parameters as layouts
 from autodiff_cli.training.objective.kernels import Kernels, build_graphs, choose_loss
-from autodiff_cli.training.objective.model import (
-    Model,
-    check_level_count,
-    check_levels,
-    check_reads_data,
-    level_parameter,
-)
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
 from autodiff_cli.training.options import BoundPair, FitOptions, describe_bounds
 from autodiff_cli.training.priors import Prior
@@ -73,15 +64,15 @@ class ThreadLocalCache(threading.local, Generic[T]):
         self._entries.clear()
 
 
-def open_fit_data(dataset: Dataset, model: Model, options: FitOptions) -> loading.FitData:
+def open_fit_data(dataset: table.Dataset, model: models.Model, options: FitOptions) -> loading.FitData:
     """Open the data of a fit: streamed if the options ask for it, or if they need more than half of the available
     memory.
 
     Raises:
         DataError, OptionError: see `LoadedData`, `StreamedData` and `ClusterData`.
     """
-    reserve_blas_buffer()
-    streamable = dataset if isinstance(dataset, DataSource) else None
+    source.reserve_blas_buffer()
+    streamable = dataset if isinstance(dataset, files.DataSource) else None
     if options.stream and streamable is None:
         raise OptionError("stream requires files; these data are in memory already")
     if options.cluster is not None:
@@ -103,14 +94,16 @@ _MAX_LEVELS = 500  # levels of one column; standard errors are not computed for 
 class PreparedObjective:
     """The parts of an objective. See `Objective` for the attributes."""
 
-    def _prepare(self, model: str | Model, dataset: Dataset, options: FitOptions) -> None:
+    def _prepare(self, model: str | models.Model, dataset: table.Dataset, options: FitOptions) -> None:
         """Parse the model, load the data, and build graphs and kernels.
 
         Raises:
             ExpressionError, DataError, OptionError: see `Objective`.
         """
         named = options.parameters.names
-        parsed = model if isinstance(model, Model) else parse_model(model, tuple(dataset.names), frozenset(named))
+        parsed = (
+            model if isinstance(model, models.Model) else parse_model(model, tuple(dataset.names), frozenset(named))
+        )
         parsed = parsed.with_parameters(hyperparameters(options.parsed_priors))
         loading.check_parameter_names(named, parsed)
         self.loss, user_priors = choose_loss(parsed, options), dict(options.parsed_priors)
@@ -148,7 +141,7 @@ class PreparedObjective:
         _, resolved, layout, kernels = self._compile(parsed, known_values, tuple(fixed_values), options, data)
         self.model, self.layout = resolved, layout
         if not options.no_columns:
-            check_reads_data(resolved, dataset.names, loading.weighting_columns(dataset.names, options), named)
+            models.check_reads_data(resolved, dataset.names, loading.weighting_columns(dataset.names, options), named)
         values: dict[str, Any] = dict.fromkeys(resolved.parameters, layouts.INITIAL_VALUE)
         values |= layouts.initial_arrays(resolved.array_parameters, resolved.program.layer_parameters, options.seed)
         values |= known_values
@@ -197,7 +190,7 @@ class PreparedObjective:
 
     def _compile(
         self,
-        parsed: Model,
+        parsed: models.Model,
         known_values: Mapping[str, Any],
         fixed_names: tuple[str, ...],
         options: FitOptions,
@@ -248,13 +241,13 @@ class _CompiledModel(NamedTuple):
         kernels: the kernels of the loss, by NumPy.
     """
 
-    parsed: Model
-    model: Model
+    parsed: models.Model
+    model: models.Model
     layout: layouts.ParameterLayout
     kernels: Kernels
 
 
-def _convolution_values(parsed: Model, data: loading.FitData) -> dict[str, Array]:
+def _convolution_values(parsed: models.Model, data: loading.FitData) -> dict[str, Array]:
     """Return the places and weights of the responses of `convolve`, by the names of their parameters.
 
     The weights follow the trapezoidal rule, scaled to an area of 1.
@@ -269,11 +262,11 @@ def _convolution_values(parsed: Model, data: loading.FitData) -> dict[str, Array
         steps = np.diff(places)
         if not (steps > 0).all():
             row = int(np.argmin(steps > 0)) + 2
-            raise DataError(f"convolve: `{columns[0]}` must rise from row to row; in row {row} it does not")
+            raise dialect.DataError(f"convolve: `{columns[0]}` must rise from row to row; in row {row} it does not")
         widths = (np.append(steps, 0) + np.append(0, steps)) / 2
         area = float(widths @ response)
         if not area > 0:
-            raise DataError(f"convolve: the response `{columns[1]}` has no positive area")
+            raise dialect.DataError(f"convolve: the response `{columns[1]}` has no positive area")
         values |= {place_name: places, weight_name: widths * response / area}
     return values
 
@@ -281,9 +274,9 @@ def _convolution_values(parsed: Model, data: loading.FitData) -> dict[str, Array
 @functools.lru_cache(_CACHED_MODELS)
 def parse_model(
     text: str, names: tuple[str, ...], user_names: frozenset[str], group_column: str | None = None
-) -> Model:
+) -> models.Model:
     """Return a model, which is parsed only once for the same arguments; see `Model.parse`."""
-    return replace(Model.parse(text, names, user_names), group_column=group_column)
+    return replace(models.Model.parse(text, names, user_names), group_column=group_column)
 
 
 model_cache: ThreadLocalCache[_CompiledModel] = ThreadLocalCache(_CACHED_MODELS)
@@ -294,7 +287,7 @@ def hyperparameters(priors: Mapping[str, Prior]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for prior in priors.values() for name in prior.parameters))
 
 
-def _expand_priors(model: Model, priors: Mapping[str, Prior], fixed: Mapping[str, Any]) -> dict[str, Prior]:
+def _expand_priors(model: models.Model, priors: Mapping[str, Prior], fixed: Mapping[str, Any]) -> dict[str, Prior]:
     """Return the priors of free parameters, with `a[group]` copied to each level of the column. Raises OptionError
     for a parameter that does not exist, that is fixed, or that has two priors for all levels.
     """
@@ -303,7 +296,7 @@ def _expand_priors(model: Model, priors: Mapping[str, Prior], fixed: Mapping[str
         base, _, column = name.removesuffix("]").partition("[")
         is_single = name in model.parameters
         levels = model.levels.get(column, ()) if column else itertools.chain(*model.levels.values())
-        own = [name] if is_single else [level_parameter(base, level) for level in levels]
+        own = [name] if is_single else [models.level_parameter(base, level) for level in levels]
         known = [each for each in own if each in model.parameters]
         if not known:
             hint = spelling_hint(name, model.parameters, f"there are {format_names(model.parameters)}", quote="")
@@ -321,7 +314,7 @@ def _expand_priors(model: Model, priors: Mapping[str, Prior], fixed: Mapping[str
     return expanded
 
 
-def _check_arguments(name: str, prior: Prior, model: Model) -> None:
+def _check_arguments(name: str, prior: Prior, model: models.Model) -> None:
     """Raise OptionError if an argument of a prior reads a column."""
     for other in prior.parameters:
         if other not in model.parameters:
@@ -370,22 +363,22 @@ def _epoch_backend(options: FitOptions, loss: RowGraphs, rows: int, backend: Bac
     return choose_backend(options.backend, options.threads, loss, rows, DEFAULT_EPOCHS, notes.append, batches)
 
 
-def _add_levels(model: Model, data: loading.FitData, effects: Collection[str]) -> Model:
+def _add_levels(model: models.Model, data: loading.FitData, effects: Collection[str]) -> models.Model:
     """Return the model with one parameter for each level that occurs, unless it is a random effect."""
     levels = {name: data.levels(name) for name in model.level_columns}
-    for leaf in check_levels(model.program, model.columns).values():
+    for leaf in models.check_levels(model.program, model.columns).values():
         if leaf.parameter not in effects:
-            check_level_count(leaf.column, levels[leaf.column], _MAX_LEVELS)
+            models.check_level_count(leaf.column, levels[leaf.column], _MAX_LEVELS)
     return model.with_levels(levels, effects)
 
 
-def _take_effects(model: Model, options: FitOptions, priors: dict[str, Prior]) -> dict[str, Prior]:
+def _take_effects(model: models.Model, options: FitOptions, priors: dict[str, Prior]) -> dict[str, Prior]:
     """Return the distributions of the random effects by their names, and remove them from the priors.
 
     Raises:
         OptionError: for an effect without levels or without a normal prior, and for a value given to an effect.
     """
-    leveled, effects = check_levels(model.program, model.columns), dict[str, Prior]()
+    leveled, effects = models.check_levels(model.program, model.columns), dict[str, Prior]()
     for name in options.random_effects:
         if name not in leveled:
             words = f"laplace: the model has no parameter `{name}` with a value for each level, such as `u` of u[tree]"
@@ -395,7 +388,7 @@ def _take_effects(model: Model, options: FitOptions, priors: dict[str, Prior]) -
         own = [key for key in priors if key.partition("[")[0] == name]
         if not own:
             raise OptionError(f'laplace: `{name}` needs a distribution: add --prior "{name}[{column}] ~ normal(0, s)"')
-        single = [key for key in own if key not in (name, level_parameter(name, column))]
+        single = [key for key in own if key not in (name, models.level_parameter(name, column))]
         if single or len(own) > 1:
             raise OptionError(f"laplace: levels of `{name}` have one prior, but `{(single or own)[-1]}` has its own")
         effects[name] = prior = priors.pop(own[0])

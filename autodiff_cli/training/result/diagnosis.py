@@ -17,17 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.autodiff.sweeps import ForwardPass
 from autodiff_cli.autodiff.unrolling import unroll
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.selection import evaluate, make_backend
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op
 from autodiff_cli.graph.tape import Tape, group_pairs, leaf_names, topological_order
 from autodiff_cli.language.errors import join_words
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.arithmetic import div, mul
 from autodiff_cli.training.losses import HUBER_DELTA, LossKind
 from autodiff_cli.training.methods.gradient_descent import Diverged, Outcome

@@ -20,25 +20,15 @@ from typing import Any, NamedTuple, TypedDict, get_type_hints
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends.selection import evaluate
+from autodiff_cli.data import json_records as records
 from autodiff_cli.data.batches import LabelColumn, join_labels
-from autodiff_cli.data.json_records import (
-    IF_KNOWN,
-    NAN_IS_NULL,
-    NONFINITE_IS_NULL,
-    NOT_IN_DOCUMENT,
-    parse_json,
-    read_json,
-    to_json,
-)
 from autodiff_cli.data.table import DataError, float_array, label_vector, named_columns
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Node, Shape
 from autodiff_cli.graph.tape import ShapeError, broadcast_shapes, format_shape
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.options import OptionError
 from autodiff_cli.system import error_reason, open_atomic_text
@@ -255,41 +245,43 @@ class FittedModel(FitStatistics):
     epochs: int
     converged: bool
     intervals: dict[str, dict[str, tuple[Any, Any] | None]] = field(
-        default_factory=dict, metadata=IF_KNOWN | NONFINITE_IS_NULL
+        default_factory=dict, metadata=records.IF_KNOWN | records.NONFINITE_IS_NULL
     )
-    priors: dict[str, str] = field(default_factory=dict, metadata=IF_KNOWN)
-    posterior: dict[str, ParameterPosterior] = field(default_factory=dict, metadata=IF_KNOWN | NAN_IS_NULL)
-    random_effects: dict[str, RandomEffect] = field(default_factory=dict, metadata=IF_KNOWN)
-    derived: dict[str, DerivedQuantity] = field(default_factory=dict, metadata=IF_KNOWN)
-    bounds: dict[str, tuple[float, float]] = field(default_factory=dict, metadata=IF_KNOWN)
-    scale: float | None = field(default=None, metadata=IF_KNOWN)
-    penalty: float | None = field(default=None, metadata=IF_KNOWN)
-    classes: Classes | None = field(default=None, metadata=IF_KNOWN)
-    accuracy: float | None = field(default=None, metadata=IF_KNOWN)
-    auc: float | None = field(default=None, metadata=IF_KNOWN)
-    roc: dict[str, Array] | None = field(default=None, metadata=IF_KNOWN | NOT_SAVED)
-    confusion: NDArray[np.int64] | None = field(default=None, metadata=IF_KNOWN)
-    validation_rows: int = field(default=0, metadata=IF_KNOWN)
-    validation_loss: float | None = field(default=None, metadata=IF_KNOWN)
-    validation_accuracy: float | None = field(default=None, metadata=IF_KNOWN)
-    diagnosis: Diagnosis | None = field(default=None, metadata=IF_KNOWN | NOT_SAVED)
-    plot: FitPlot | None = field(default=None, metadata=IF_KNOWN | NOT_SAVED)
+    priors: dict[str, str] = field(default_factory=dict, metadata=records.IF_KNOWN)
+    posterior: dict[str, ParameterPosterior] = field(
+        default_factory=dict, metadata=records.IF_KNOWN | records.NAN_IS_NULL
+    )
+    random_effects: dict[str, RandomEffect] = field(default_factory=dict, metadata=records.IF_KNOWN)
+    derived: dict[str, DerivedQuantity] = field(default_factory=dict, metadata=records.IF_KNOWN)
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict, metadata=records.IF_KNOWN)
+    scale: float | None = field(default=None, metadata=records.IF_KNOWN)
+    penalty: float | None = field(default=None, metadata=records.IF_KNOWN)
+    classes: Classes | None = field(default=None, metadata=records.IF_KNOWN)
+    accuracy: float | None = field(default=None, metadata=records.IF_KNOWN)
+    auc: float | None = field(default=None, metadata=records.IF_KNOWN)
+    roc: dict[str, Array] | None = field(default=None, metadata=records.IF_KNOWN | NOT_SAVED)
+    confusion: NDArray[np.int64] | None = field(default=None, metadata=records.IF_KNOWN)
+    validation_rows: int = field(default=0, metadata=records.IF_KNOWN)
+    validation_loss: float | None = field(default=None, metadata=records.IF_KNOWN)
+    validation_accuracy: float | None = field(default=None, metadata=records.IF_KNOWN)
+    diagnosis: Diagnosis | None = field(default=None, metadata=records.IF_KNOWN | NOT_SAVED)
+    plot: FitPlot | None = field(default=None, metadata=records.IF_KNOWN | NOT_SAVED)
     history: list[EpochRecord]
     warnings: list[str]
     notes: list[str] = field(default_factory=list)
-    failure: str = field(metadata=NOT_IN_DOCUMENT)
-    divergences: int = field(default=0, metadata=NOT_IN_DOCUMENT)
-    draws: dict[str, Any] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT, repr=False)
-    element_names: tuple[str, ...] = field(default=(), metadata=NOT_IN_DOCUMENT | NOT_SAVED)
-    confidence_level: float = field(default=0.95, metadata=NOT_IN_DOCUMENT)
-    loss_name: str = field(metadata=NOT_IN_DOCUMENT)
-    huber_delta: float | None = field(default=None, metadata=NOT_IN_DOCUMENT)
-    settings: FitSettings = field(default_factory=FitSettings, metadata=NOT_IN_DOCUMENT)
-    levels: dict[str, tuple[int | str, ...]] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
-    origins: dict[str, datetime] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
-    units: dict[str, str] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
-    ranges: dict[str, tuple[float, float]] = field(default_factory=dict, metadata=NOT_IN_DOCUMENT)
-    parsed_model: Model = field(repr=False, metadata=NOT_IN_DOCUMENT | NOT_SAVED)
+    failure: str = field(metadata=records.NOT_IN_DOCUMENT)
+    divergences: int = field(default=0, metadata=records.NOT_IN_DOCUMENT)
+    draws: dict[str, Any] = field(default_factory=dict, metadata=records.NOT_IN_DOCUMENT, repr=False)
+    element_names: tuple[str, ...] = field(default=(), metadata=records.NOT_IN_DOCUMENT | NOT_SAVED)
+    confidence_level: float = field(default=0.95, metadata=records.NOT_IN_DOCUMENT)
+    loss_name: str = field(metadata=records.NOT_IN_DOCUMENT)
+    huber_delta: float | None = field(default=None, metadata=records.NOT_IN_DOCUMENT)
+    settings: FitSettings = field(default_factory=FitSettings, metadata=records.NOT_IN_DOCUMENT)
+    levels: dict[str, tuple[int | str, ...]] = field(default_factory=dict, metadata=records.NOT_IN_DOCUMENT)
+    origins: dict[str, datetime] = field(default_factory=dict, metadata=records.NOT_IN_DOCUMENT)
+    units: dict[str, str] = field(default_factory=dict, metadata=records.NOT_IN_DOCUMENT)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict, metadata=records.NOT_IN_DOCUMENT)
+    parsed_model: Model = field(repr=False, metadata=records.NOT_IN_DOCUMENT | NOT_SAVED)
 
     @property
     def formula(self) -> str:
@@ -476,7 +468,7 @@ class FittedModel(FitStatistics):
         if not self.definition:
             saved["correlation"] = None  # all elements are nan
         header = {"format": _FORMAT, "version": _FORMAT_VERSION, "autodiff": __version__, "columns": self.columns}
-        document = {**header, **to_json(saved)}
+        document = {**header, **records.to_json(saved)}
         document["checksum"] = _checksum(document)
         with open_atomic_text(path) as stream:
             json.dump(document, stream, ensure_ascii=False, allow_nan=False)
@@ -629,7 +621,7 @@ class _InvalidModelFile(Exception):  # noqa: N818 - it becomes a ModelFileError,
 def _parse_document(content: bytes) -> dict[str, Any]:
     """Return the JSON document of a model file."""
     try:
-        document = parse_json(content.decode("utf-8"))
+        document = records.parse_json(content.decode("utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise _InvalidModelFile("not a model file, or a damaged one; `train --save MODEL.json` writes one") from None
     except ValueError as error:  # a key occurs twice
@@ -724,7 +716,7 @@ def _read_value(document: Mapping[str, Any], name: str, kind: Any) -> Any:
     if name not in document:
         raise _InvalidModelFile(f"it lacks `{name}`")
     try:
-        return read_json(kind, document[name])
+        return records.read_json(kind, document[name])
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError, RecursionError):
         raise _impossible_value(document, name) from None
 

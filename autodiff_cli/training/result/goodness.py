@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.data.json_records import IF_KNOWN, NOT_IN_DOCUMENT
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc
 from autodiff_cli.ops.special import sigmoid
@@ -26,16 +25,8 @@ from autodiff_cli.ops.structural import softmax
 from autodiff_cli.training.losses import COUNT_LOSSES, LossKind
 from autodiff_cli.training.objective.batch import Batch, GatheredRows
 from autodiff_cli.training.objective.objective import Objective, describe_row
-from autodiff_cli.training.result.row_figures import (
-    MAX_THETA,
-    LikelihoodSums,
-    RowFigures,
-    can_have_constant,
-    likelihood_sums,
-    ranks_with_constant,
-    residual_figures,
-    theta_slopes,
-)
+from autodiff_cli.training.result import row_figures as row_sums
+from autodiff_cli.training.result.row_figures import LikelihoodSums, RowFigures, likelihood_sums, residual_figures
 from autodiff_cli.training.rows import WEIGHT, ColumnArrays, MemoryRows
 
 _NORMAL_LIMIT_DOF = 1e7  # degrees of freedom: beyond, Student's t equals the normal distribution in double precision
@@ -620,13 +611,13 @@ def _likelihood_fit(objective: Objective, theta: Array, dof: int, rank: int, row
     figures = count_figures(sums, dof, is_tested=is_tested and has_likelihood)
     if objective.has_theta:
         shape = objective.scale
-        slopes = functools.partial(theta_slopes, objective.components, shape, None)
+        slopes = functools.partial(row_sums.theta_slopes, objective.components, shape, None)
         information = float(objective.fold_rows(objective.kernels.target_and_prediction, theta, slopes, np.add)[1])
         if not objective.is_scale_estimated:
             figures["theta"] = shape
         elif objective.target_spreads.high.max() > 0:  # counts of 0 alone are equally likely for every theta
             error = 1 / math.sqrt(information) if information > 0 else None
-            figures |= {"theta": shape, "theta_stderr": error} if shape < MAX_THETA else {"theta": math.inf}
+            figures |= {"theta": shape, "theta_stderr": error} if shape < row_sums.MAX_THETA else {"theta": math.inf}
     unit, gain = figures["dispersion"] if objective.has_dispersion else None, 2 * (sums.null_deviance - sums.deviance)
     if objective.has_theta and objective.is_scale_estimated:  # deviances for different theta cannot be compared
         null = likelihood_sums(objective, theta, of_constant=True)
@@ -642,13 +633,13 @@ def rank_with_constant(objective: Objective) -> int:
     Examples of a constant are `a` in `exp(a + b*x)`, and the parameters of all levels of a column. Of very many rows, a
     sample is examined. The derivatives are taken where all parameters are 0, because no link is flat there.
     """
-    if not can_have_constant(objective):
+    if not row_sums.can_have_constant(objective):
         return 0
     count = min(objective.rows, RESIDUALS.max_design_rows)
     sample = objective.select_rows(np.arange(count) * objective.rows // count)
     columns = sample.evaluate_rows(objective.kernels.prediction_and_jacobian, np.zeros(objective.layout.size))
     rows = GatheredRows(sample.column, np.array([count]), is_weighted=False)
-    return int(ranks_with_constant(rows, columns)[0])
+    return int(row_sums.ranks_with_constant(rows, columns)[0])
 
 
 def null_test(

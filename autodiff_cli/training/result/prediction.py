@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from autodiff_cli.algebra.simplify import is_increasing, simplify
-from autodiff_cli.algebra.table import share
-from autodiff_cli.array_types import Array
+from autodiff_cli.algebra.simplify import is_increasing, share, simplify
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.backends.reductions import block_slices
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.streaming import StreamedColumns, label_key
@@ -28,7 +27,6 @@ from autodiff_cli.graph.tape import group_pairs, leaf_names
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_names
 from autodiff_cli.numbers.array_functions import Elementwise
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
@@ -583,32 +581,25 @@ def _probability_columns(fit: FittedModel, data: Mapping[str, ArrayLike]) -> dic
 _PREDICTION_CHUNK_ROWS = 1 << 17  # rows: bounds the memory of a prediction
 
 
-class Predictions:
-    """Predictions of rows that come in chunks of columns. They are computed again in every pass, unless there is only
-    one chunk.
+def prediction_chunks(
+    fit: FittedModel, rows: int, read: Callable[[], Iterable[Mapping[str, NDArray[Any]]]], request: PredictionRequest
+) -> Callable[[], Iterable[PredictionColumns]]:
+    """Return a function that returns the predictions of all rows in order, in chunks. Those of many rows are computed
+    again at every call.
 
     Args:
-        read_chunks: returns the columns of all rows in order, chunk by chunk.
+        rows: the number of rows.
+        read: returns the columns of all rows in order, chunk by chunk.
+
+    Raises:
+        OptionError: for columns that the fit cannot predict; for many rows, when the function is called.
     """
 
-    def __init__(
-        self,
-        fit: FittedModel,
-        read_chunks: Callable[[], Iterable[Mapping[str, NDArray[Any]]]],
-        request: PredictionRequest,
-    ) -> None:
-        self._fit, self._read_chunks, self._request = fit, read_chunks, request
-        self._only_chunk: PredictionColumns | None = None
+    def compute() -> Iterable[PredictionColumns]:
+        return (prediction_columns(fit, columns, request) for columns in read())
 
-    def iter_chunks(self) -> Iterator[PredictionColumns]:
-        """Yield the predictions of all rows in order. Raises OptionError for columns that the fit cannot predict."""
-        if self._only_chunk is None:
-            chunks = (prediction_columns(self._fit, columns, self._request) for columns in self._read_chunks())
-            first, second = next(chunks), next(chunks, None)
-            if second is not None:
-                return itertools.chain((first, second), chunks)
-            self._only_chunk = first
-        return iter((self._only_chunk,))
+    known = [*compute()] if rows <= _PREDICTION_CHUNK_ROWS else None
+    return compute if known is None else lambda: known
 
 
 def column_chunks(columns: Mapping[str, NDArray[Any]]) -> Iterator[Mapping[str, NDArray[Any]]]:

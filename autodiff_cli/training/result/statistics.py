@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.data.json_records import NAN_IS_NULL, NOT_IN_DOCUMENT
 from autodiff_cli.language.errors import format_names, pluralize
-from autodiff_cli.numbers.arrays import dots, ignore_float_errors
+from autodiff_cli.numbers.arrays import dots
 from autodiff_cli.training.losses import L1_FACTOR, LossKind
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, fit_least_squares, norms
 from autodiff_cli.training.objective import batch as batches

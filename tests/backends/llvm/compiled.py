@@ -14,8 +14,7 @@ from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.llvm.machine_code import host_processor
 from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.backends.protocol import Backend, RowGraphs
-from autodiff_cli.graph.node import Node
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Node, Shape
 
 Array = NDArray[np.float64]
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.backends.llvm import vectors
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.llvm.functions import apply_to_vectors
@@ -20,7 +21,6 @@ from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.language.program import read
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from tests.backends.llvm.compiled import by_row, every_width, summed
 from tests.each import each
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, all_ops, constant, get_op, variable
-from autodiff_cli.graph.op import Gate
+from autodiff_cli.graph.node import Gate, Node, all_ops, constant, get_op, variable
 from autodiff_cli.graph.tape import topological_order
-from autodiff_cli.numbers.arrays import ARRAYS, ignore_float_errors
+from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.kind import Kind
 from tests.backends.llvm.compiled import by_row

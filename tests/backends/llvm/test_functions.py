@@ -12,8 +12,7 @@ from autodiff_cli import parse
 from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import constant, get_op, variable
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Op, constant, get_op, variable
 from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import alone, by_row, every_width
 from tests.each import each

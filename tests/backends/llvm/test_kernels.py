@@ -14,8 +14,7 @@ from autodiff_cli.backends.llvm.backend import LlvmBackend
 from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.graph.gradient import gradient_nodes
-from autodiff_cli.graph.node import Node, constant, get_op, variable
-from autodiff_cli.graph.op import Shape
+from autodiff_cli.graph.node import Node, Shape, constant, get_op, variable
 from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.program import read
 from tests.backends.llvm.compiled import agree, both_ways, by_row, every_width, summed

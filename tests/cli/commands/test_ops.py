@@ -12,7 +12,7 @@ import pytest
 
 import autodiff_cli as ad
 from autodiff_cli.explain.operations import Description, operations
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Op
 from autodiff_cli.render import inspection
 from tests.each import each
 from tests.support import run_cli

@@ -12,8 +12,7 @@ from hypothesis import given
 from autodiff_cli.autodiff import arbitrary_precision
 from autodiff_cli.explain.gradient_check import GradientCheck, Verdict, check_gradient
 from autodiff_cli.expression import Expression, parse
-from autodiff_cli.graph.node import Node, variable
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op, variable
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.ops import all_ops
 from autodiff_cli.ops.elementary import exp, sin

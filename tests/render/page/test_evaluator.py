@@ -12,8 +12,7 @@ import pytest
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.codegen import Fragment, straight_line_code
-from autodiff_cli.graph.node import Node, get_op, variable
-from autodiff_cli.graph.op import Op
+from autodiff_cli.graph.node import Node, Op, get_op, variable
 from autodiff_cli.numbers.arrays import STRUCTURAL
 from autodiff_cli.numbers.translation import Library
 from autodiff_cli.ops import all_ops

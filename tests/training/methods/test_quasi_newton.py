@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     Outcome,

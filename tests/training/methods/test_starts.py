@@ -11,9 +11,8 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from autodiff_cli import Objective, fit
-from autodiff_cli.array_types import Array
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.language.program import read
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training.fitting.starts import (
     SETTINGS,
     START_STRATEGIES,

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autodiff_cli as ad
-from autodiff_cli.array_types import Array
-from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.training.methods.least_squares import norms
 from autodiff_cli.training.objective import batch as batches
 from autodiff_cli.training.objective.batch import (

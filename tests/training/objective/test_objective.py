@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 import autodiff_cli as ad
 from autodiff_cli import DataError, ExpressionError, Objective, UnknownNameError
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.backends import numpy_backend
 from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph import gradient as derivation
 from autodiff_cli.graph.node import variable
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.ops.special import sigmoid
 from autodiff_cli.ops.structural import softmax
 from autodiff_cli.options import OptionError

@@ -16,11 +16,16 @@ import pytest
 from scipy import optimize, stats
 
 import autodiff_cli as ad
-from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.result import prediction
 from autodiff_cli.training.result.goodness import DRAWN
-from autodiff_cli.training.result.prediction import PredictionRequest, Predictions, column_chunks, prediction_columns
+from autodiff_cli.training.result.prediction import (
+    PredictionRequest,
+    column_chunks,
+    prediction_chunks,
+    prediction_columns,
+)
 from tests.each import each
 from tests.support import expect_refusal, run_cli
 
@@ -210,9 +215,9 @@ def test_rows_in_parts_have_the_predictions_of_all_at_once(monkeypatch: pytest.M
     wanted = PredictionRequest(0.95, residuals=True)
     whole = prediction_columns(fit, {"x": X, "y": np.array(Y)}, wanted)
     monkeypatch.setattr(prediction, "_PREDICTION_CHUNK_ROWS", 5)
-    parts = Predictions(fit, lambda: column_chunks({"x": X, "y": np.array(Y)}), wanted)
+    parts = prediction_chunks(fit, len(X), lambda: column_chunks({"x": X, "y": np.array(Y)}), wanted)
     for _ in range(2):
-        found = [*parts.iter_chunks()]
+        found = [*parts()]
         assert [len(part.columns["prediction"]) for part in found] == [5, 5, 2]
         for name, column in whole.columns.items():
             np.testing.assert_array_equal(np.concatenate([part.columns[name] for part in found]), column)

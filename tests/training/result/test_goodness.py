@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from autodiff_cli import Fit, Objective, fit, fit_by, load
-from autodiff_cli.numbers.arrays import ignore_float_errors
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.objective.batch import GatheredRows, GroupBatch
 from autodiff_cli.training.result import goodness as figures

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.backends import gradient_descent
 from autodiff_cli.backends.llvm import backend as llvm_backend
 from autodiff_cli.backends.reductions import block_slices, fold
-from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.training import rows as rows_module
 from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.objective.loading import as_dataset
