@@ -502,3 +502,10 @@ def test_a_polishing_step_halves_the_gradient_without_a_rise_of_the_loss() -> No
     assert taken.tolist() == [False, True]
     assert run.theta[0, 0] == 3.0
     assert abs(run.theta[1, 0]) < 0.1
+
+
+def test_a_small_parameter_that_matters_is_not_set_to_0() -> None:
+    x = np.linspace(1, 4, 9)
+    objective = Objective("y ~ a^2*x", {"x": x, "y": 1e-12 * x})
+    (end,) = fit_smooth_loss(ObjectiveBatch([objective]), np.ones((1, 1)))
+    assert end.theta == pytest.approx(1e-6)
