@@ -203,10 +203,11 @@ def test_what_a_model_is_even_in_may_end_at_0(model: str, y: Any, optimizer: str
 def test_rounding_errors_at_the_end_cost_no_evaluations(seed: int) -> None:
     x = np.linspace(0, 3, 50)
     y = 2.5 * np.exp(-1.3 * x) + 0.02 * np.random.default_rng(seed).normal(size=50)
-    objective, seen = Objective("y ~ a*exp(-b*x)", {"x": x, "y": y}), list[Epoch]()
-    batch = CountingBatch([objective], objective.bounds)
-    fit_least_squares(batch, np.ones((1, 2)), report_single_fit(seen.append))
-    assert batch.evaluations <= len(seen) + 4  # polishing, and steps that are rejected
+    objective = Objective("y ~ a*exp(-b*x)", {"x": x, "y": y})
+    for stop, others in ((CONVERGENCE, 4), (StoppingRule(60), 2)):  # polishing, and steps that are rejected
+        batch, seen = CountingBatch([objective], objective.bounds), list[Epoch]()
+        fit_least_squares(batch, np.ones((1, 2)), report_single_fit(seen.append), stop)
+        assert batch.evaluations <= len(seen) + others
 
 
 @pytest.mark.parametrize("start", [0, 1])

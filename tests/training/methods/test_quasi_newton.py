@@ -230,7 +230,9 @@ def test_pairs_along_which_the_gradient_does_not_rise_are_not_used() -> None:
     run._store(every[1:], np.array([[1.0, 0.0]]), np.array([[-1.0, 0.5]]))
     with ignore_float_errors():
         found = run._directions(every, np.ones((2, 2)))
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+    alone = iterates([Function(bowl, 2)], run.theta[:1])
+    alone._store(every[:1], good[:1], 2 * good[:1])
+    np.testing.assert_allclose(found, alone._directions(every[:1], np.ones((1, 2))).repeat(2, axis=0), rtol=1e-12)
 
 
 def test_the_memory_holds_the_last_pairs() -> None:
