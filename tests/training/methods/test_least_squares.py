@@ -210,15 +210,20 @@ def test_rounding_errors_at_the_end_cost_no_evaluations(seed: int) -> None:
         assert batch.evaluations <= len(seen) + others
 
 
-@pytest.mark.parametrize("start", [0, 1])
-def test_large_residuals_take_few_evaluations_to_the_last_digits(start: int) -> None:
-    problem = json.loads((SETS / "nist" / "problems.json").read_text())["Thurber"]
+# Steps that are not accelerated gain a third of the distance each in the first problem: 75. In the second one, 457 steps
+# follow a bent valley if the linear parameters are not eliminated.
+@each("name, start, most", [("Thurber", 0, 35), ("Thurber", 1, 35), ("MGH17", 0, 120)])
+def test_large_residuals_and_bent_valleys_take_few_evaluations_to_the_last_digits(
+    name: str, start: int, most: int
+) -> None:
+    problem = json.loads((SETS / "nist" / "problems.json").read_text())[name]
     data = open_data([str(SETS / "nist" / problem["data"])])
     objective = Objective(problem["model"], data, start=problem["starts"][start])
     batch = CountingBatch([objective], objective.bounds)
     (end,) = fit_least_squares(batch, objective.start[None])
+    assert end.converged
     assert objective.layout.values(end.theta) == pytest.approx(problem["certified"]["parameters"], rel=1e-9)
-    assert batch.evaluations <= 35  # steps that are not accelerated gain a third of the distance each: 75
+    assert batch.evaluations <= most
 
 
 @pytest.mark.slow

@@ -490,4 +490,3 @@ def test_columns_on_disk_are_read_whole_if_the_system_returns_a_part(
     assert decoded.read(1, buffers) == 5
     assert [*buffers["y"][:5]] == [*(-10 - column[:5])]
     assert decoded.gather(np.array([1, 7, 12]), ["y"])["y"].tolist() == [11, 17, -14]
-    decoded.close()
