@@ -340,9 +340,9 @@ def linear_models(seed: int, count: int = 6, size: int = 3) -> tuple[Any, Any, A
 
 @each("seed", [0, 1])
 @each("guess", [0.0, 1e-6, 1.0, 1e9])
-@each("is_free", [(True, True, True), (True, False, True), (False, True, False)])
+@each("is_free", [(True, True, True), (True, False, True), (False, True, False), (True, True, False, True, False)])
 def test_a_step_in_a_trust_region_solves_the_damped_equations(seed: int, guess: float, is_free: Any) -> None:
-    jacobian, residuals, scale = linear_models(seed)
+    jacobian, residuals, scale = linear_models(seed, size=len(is_free))
     free = np.tile(is_free, (len(jacobian), 1))
     for radius in (1e-3, 0.1, 1.0, 1e3):
         radii = np.full(len(jacobian), radius)
