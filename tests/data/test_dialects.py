@@ -442,9 +442,10 @@ def test_a_condition_that_cannot_be_used(where: str, message: str) -> None:
 
 
 @each("rows", ["1,A\n2,B\n", "A,1\nB,2\n", "1,2\n3,4\n", "A,1.5,B\nC,2.5,D\n"])
-def test_names_in_the_last_comment_are_those_of_tables_with_texts_too(rows: str) -> None:
-    names = ("p", "q", "r")[: rows.split()[0].count(",") + 1]
-    file = opened(f"# made in May\n# {','.join(names)}\n{rows}")
+@each("options", [{}, {"comment": "%"}])
+def test_names_in_the_last_comment_are_those_of_tables_with_texts_too(rows: str, options: dict[str, str]) -> None:
+    names, mark = ("p", "q", "r")[: rows.split()[0].count(",") + 1], options.get("comment", "#")
+    file = opened(f"{mark} made in May\n{mark} {','.join(names)}\n{rows}", **options)
     assert file.names == names
     assert "the column names come from the last comment line" in file.notes
     assert [",".join(row) for block in file.iter_rows() for row in block] == rows.split()
