@@ -293,6 +293,8 @@ def test_no_header() -> None:
     assert file.names == ("c1", "c2")
     assert column(file, "c2") == [2, 4]
     assert column(opened("1;2,5\n3;4,5", no_header=True), "c2") == [2.5, 4.5]
+    broken = opened('"a\nb",1\n"c\n\nd",2\n', no_header=True)
+    assert [row for block in broken.iter_rows() for row in block] == [["a\nb", "1"], ["c\n\nd", "2"]]
 
 
 def test_detected_formats_are_reported() -> None:
