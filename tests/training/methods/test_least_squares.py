@@ -210,8 +210,8 @@ def test_rounding_errors_at_the_end_cost_no_evaluations(seed: int) -> None:
         assert batch.evaluations <= len(seen) + others
 
 
-# Steps that are not accelerated gain a third of the distance each in the first problem: 75. In the second one, 457 steps
-# follow a bent valley if the linear parameters are not eliminated.
+# Steps that are not accelerated gain a third of the distance each in the first problem: 75. In the second one, a bent
+# valley takes 457 steps if the linear parameters are not eliminated.
 @each("name, start, most", [("Thurber", 0, 35), ("Thurber", 1, 35), ("MGH17", 0, 120)])
 def test_large_residuals_and_bent_valleys_take_few_evaluations_to_the_last_digits(
     name: str, start: int, most: int
