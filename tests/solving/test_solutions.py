@@ -187,6 +187,7 @@ def test_curves_that_touch_or_nearly(seed: int) -> None:
         ("[x^2 + y^2 + z^2 == 3, x*y*z == 1, x == y]", "xyz", [(-1, -1, 1), (1, 1, 1)]),
         ("[x^2 - y^2, x*y]", "xy", [(0, 0)]),
         ("[exp(x) - 1 - y, x*(x - y) + y^2]", "xy", [(0, 0)]),
+        ("[x^2 + y^2, x^9 + 2*y^9 + x^10]", "xy", [(0, 0)]),  # the first equation has no other zero
     ],
 )
 def test_systems_with_singular_zeros(text: str, names: str, points: list[tuple[float, ...]]) -> None:
