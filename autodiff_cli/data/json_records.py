@@ -120,7 +120,7 @@ def read_json(kind: Any, value: Any) -> Any:
     if origin in (list, tuple):
         if not isinstance(value, list):
             raise TypeError
-        kinds = arguments if origin is tuple and arguments[-1] is not ... else arguments[:1] * len(value)
+        kinds = arguments if origin is tuple and ... not in arguments else arguments[:1] * len(value)
         return origin(read_json(item_kind, item) for item_kind, item in zip(kinds, value, strict=True))
     if dataclasses.is_dataclass(kind) or is_typeddict(kind) or hasattr(kind, "_fields"):
         hints = get_type_hints(kind)

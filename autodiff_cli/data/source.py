@@ -144,7 +144,7 @@ _MEMORY_DIVISOR = 4  # bytes in memory may take 1/4 of the available memory
 
 
 class TemporaryBytes:
-    """Bytes in an unnamed temporary file, which is deleted when the process ends. Threads can read it at once.
+    """Bytes in an unnamed temporary file, which is deleted with this object. Threads can read it at once.
 
     Args:
         folder: the folder of the file.
@@ -157,7 +157,7 @@ class TemporaryBytes:
         import tempfile
 
         self._stream: Any = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - it lives as long as this
-        self.close = weakref.finalize(self, self._stream.close)
+        weakref.finalize(self, self._stream.close)
         self._lock = threading.Lock()
         self._size = 0
 

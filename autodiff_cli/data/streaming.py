@@ -78,8 +78,8 @@ _MAX_GAP_ROWS = 512  # rows that are read with their neighbours: one page of mem
 class DecodedColumns:
     """Columns of numbers in an unnamed temporary file, which later passes read at the speed of the disk.
 
-    The file stores one chunk after the other and, in a chunk, one column after the other. It is deleted when the
-    process ends. It is read into reused buffers instead of being mapped, so that memory limits are respected.
+    The file stores one chunk after the other and, in a chunk, one column after the other. It is deleted with
+    this object. It is read into reused buffers instead of being mapped, so that memory limits are respected.
 
     Args:
         folder: the folder of the file.
@@ -95,7 +95,6 @@ class DecodedColumns:
 
     def __init__(self, folder: Path, names: Sequence[str], chunk: int) -> None:
         self._bytes = TemporaryBytes(folder)
-        self.close = self._bytes.close
         self._places = {name: position for position, name in enumerate(names)}
         self._chunk = chunk
         self.rows = 0
@@ -273,14 +272,8 @@ class StreamedColumns:
             start += count
         return gathered
 
-    def close(self) -> None:
-        """Delete the temporary file, if there is one."""
-        if self._decoded is not None:
-            self._decoded.close()
-
     def _read_first(self, query: ColumnQuery) -> None:
         """Read all rows once. Store them decoded if reading them again would be slow."""
-        self.close()
         self._query = query
         self.code_tables = {name: CodeTable() for name in self.label_names}
         self.rows = self.dropped = 0
@@ -294,7 +287,6 @@ class StreamedColumns:
                 try:
                     self._decoded.add(columns, count)
                 except OSError:  # the disk is full: every pass reads the files again
-                    self.close()
                     self._decoded = None
                     self._require_decoded()
             self.rows += count

@@ -19,6 +19,7 @@ import numpy as np
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.tape import LazyTable
 from autodiff_cli.numbers import float_functions, gamma_functions, special_functions
 from autodiff_cli.numbers.floats import parse_constant as parse_float
 from autodiff_cli.numbers.forms import DEFINITIONS, FORM_FUNCTIONS, RARE_FUNCTIONS, careful_form, function_form
@@ -169,15 +170,10 @@ class ArrayForm:
     """
 
     def __init__(self, form: Callable[..., Node], kind: Callable[[], Kind[Any]] = lambda: _FORM_ARRAYS) -> None:
-        self._form = form
-        self._kind = kind
-        self._compiled: dict[int, Callable[..., Any]] = {}
+        self._functions = LazyTable(lambda count: kind().compile_form(form, count))
 
     def __call__(self, *arrays: Any) -> Any:
-        function = self._compiled.get(len(arrays))
-        if function is None:
-            function = self._compiled[len(arrays)] = self._kind().compile_form(self._form, len(arrays))
-        return function(*arrays)
+        return self._functions[len(arrays)](*arrays)
 
 
 def _lazily(name: str) -> Callable[..., Any]:

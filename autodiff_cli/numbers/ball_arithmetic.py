@@ -392,7 +392,7 @@ def _integer_of(x: Number) -> fmpq:
 def round_ball(x: arb) -> arb:
     """Round a ball to the nearest integer. Halves, which only an exact ball can have, go to even."""
     low = (x - arb(0.5)).ceil()
-    return low + 1 if x.is_exact() and (x - low) == arb(0.5) and not (low / 2).is_integer() else low
+    return (x + arb(0.5)).floor() if x.is_exact() and not (low / 2).is_integer() else low
 
 
 def modulo(a: Number, b: Number) -> Number:

@@ -619,7 +619,7 @@ def _with_unknown(function: Function, wide: Function) -> Function:
 
 def _with_branch_cut(atan2: Function) -> Function:
     def at(y: Number, x: Number) -> Number:
-        if ball.is_finite(y) and ball.is_finite(x) and not (x > 0 or y > 0 or y < 0):
+        if not (x > 0 or y > 0 or y < 0):
             _Jumps.is_split = True
         return atan2(y, x)
 

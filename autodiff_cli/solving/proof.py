@@ -163,7 +163,7 @@ class Prover:
             value, slopes = self._system.enclose(*ends), self._system.enclose_jacobian(point, point)
             f, error = (np.where(is_free, x.T, 0)[:, :, None] for x in search.centre_and_radius(value))
             jacobian = (slopes.lower / 2 + slopes.upper / 2).T.reshape(-1, size, size)
-            inverse = search.inverse_matrices(np.nan_to_num(np.where(pair, jacobian, np.eye(size)), posinf=0, neginf=0))
+            inverse = search.inverse_matrices(np.where(pair & np.isfinite(jacobian), jacobian, np.eye(size)))
             step = np.nan_to_num(inverse @ f)[:, :, 0].T
             radius = 2 * np.nan_to_num(np.abs(inverse) @ (np.abs(f) + error))[:, :, 0].T
             if (np.abs(step) <= np.abs(point) * _FLOAT_PRECISION).all():
@@ -393,8 +393,6 @@ def prove_isolated_zero(
             if any(residuals):
                 leading.append(form)
                 break
-    if len(leading) < size:
-        return None
     every_name = [*names, *(leaf.text for leaf in direction)]
     ones = np.ones(size)
     whole = search.enclosure_function(every_name, chains)(
@@ -722,10 +720,10 @@ class KinkProver:
                     return None
                 point, weights = enclosure[: len(low)], [ball.as_ball(x) for x in enclosure[len(low) :]]
                 sides = zip(part.sides.bounds(point), part.signs, strict=True)
-                directed = [ball.as_ball(side) * sign for side, sign in sides]
-                if any(x < 0 for x in directed) or any(x < 0 or x > 1 for x in weights):
+                margins = [*(ball.as_ball(side) * sign for side, sign in sides), *weights, *(1 - x for x in weights)]
+                if any(x < 0 for x in margins):
                     continue
-                if not (all(x > 0 for x in directed) and all(x > 0 and x < 1 for x in weights)):
+                if not all(x > 0 for x in margins):
                     return None
                 if not any(overlap(point, other) for other in points):
                     points.append(point)

@@ -293,6 +293,8 @@ def test_no_header() -> None:
     assert file.names == ("c1", "c2")
     assert column(file, "c2") == [2, 4]
     assert column(opened("1;2,5\n3;4,5", no_header=True), "c2") == [2.5, 4.5]
+    broken = opened('"a\nb",1\n"c\n\nd",2\n', no_header=True)
+    assert [row for block in broken.iter_rows() for row in block] == [["a\nb", "1"], ["c\n\nd", "2"]]
 
 
 def test_detected_formats_are_reported() -> None:
@@ -442,9 +444,10 @@ def test_a_condition_that_cannot_be_used(where: str, message: str) -> None:
 
 
 @each("rows", ["1,A\n2,B\n", "A,1\nB,2\n", "1,2\n3,4\n", "A,1.5,B\nC,2.5,D\n"])
-def test_names_in_the_last_comment_are_those_of_tables_with_texts_too(rows: str) -> None:
-    names = ("p", "q", "r")[: rows.split()[0].count(",") + 1]
-    file = opened(f"# made in May\n# {','.join(names)}\n{rows}")
+@each("options", [{}, {"comment": "%"}])
+def test_names_in_the_last_comment_are_those_of_tables_with_texts_too(rows: str, options: dict[str, str]) -> None:
+    names, mark = ("p", "q", "r")[: rows.split()[0].count(",") + 1], options.get("comment", "#")
+    file = opened(f"{mark} made in May\n{mark} {','.join(names)}\n{rows}", **options)
     assert file.names == names
     assert "the column names come from the last comment line" in file.notes
     assert [",".join(row) for block in file.iter_rows() for row in block] == rows.split()

@@ -596,6 +596,18 @@ def test_a_renamed_column_is_as_if_the_file_had_the_new_name(tmp_path: Path) -> 
         assert found[0] == found[1], (file, line)
 
 
+@each("options", [{}, {"comment": "#"}, {"decimal": ","}])
+@each("delimiter", [";", "\t", "|", " ", "  \t"])
+def test_plain_numbers_of_large_files_are_not_parsed_cell_by_cell(options: dict[str, str], delimiter: str) -> None:
+    numbers, mark = [k + 0.5 for k in range(9)], options.get("decimal", ".")
+    lines = [f"x{delimiter}y", *(f"{k}{delimiter}{number}".replace(".", mark) for k, number in enumerate(numbers))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("autodiff_cli.data.source._SMALL_FILE_BYTES", 0)
+        patch.setattr("autodiff_cli.data.delimited.DelimitedText._parse_cells", None)
+        file = open_data(["-"], io.BytesIO("\n".join(lines).encode()), options=FileOptions(**options))  # type: ignore[arg-type]
+        assert file.load({"y"}).columns["y"].tolist() == numbers
+
+
 def test_a_notation_far_down_repeats_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells that Arrow does not read as numbers are parsed one by one, from the first row that is not read yet."""
     monkeypatch.setattr("autodiff_cli.data.source._LARGE_FILE_BYTES", 0)

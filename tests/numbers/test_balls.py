@@ -37,6 +37,7 @@ from autodiff_cli.numbers.ball_arithmetic import (
     is_finite,
     is_nan,
     nearest_float,
+    round_ball,
     unique_integer,
 )
 from autodiff_cli.numbers.balls import (
@@ -635,3 +636,11 @@ def test_at_infinities_and_whole_numbers_balls_have_the_values_of_floats(op: Op)
                 assert (found > 0, is_finite(found)) == (number > 0, False), point
             elif not math.isnan(number):
                 assert nearest_float(found) == pytest.approx(number, rel=1e-11, abs=1e-300), point
+
+
+@each("half", range(-7, 8))
+def test_halves_are_rounded_to_even_and_balls_to_all_integers_they_may_have(half: int) -> None:
+    assert round_ball(arb(half) / 2) == round(half / 2)
+    assert round_ball(arb(half) / 2 + arb(0.25)) == round(half / 2 + 0.25)
+    around = round_ball(arb(half / 2, 1e-9))
+    assert all(around.contains(round(half / 2 + step)) for step in (-1e-9, 1e-9))

@@ -387,7 +387,9 @@ def test_unused_branches(text: str, x: float, found: tuple[float, float, float])
         assert numbers == pytest.approx(found, rel=1e-15)
 
 
-@each(("x", "mean", "deviation"), [(0.1, 0.3, 1.0), (0.1, 2.7, 0.11), (-3.3, 0.1, 0.1), (1e5 + 0.1, 1e5, 0.3)])
+@each(("x", "mean", "deviation"), [
+    (0.1, 0.3, 1.0), (0.1, 2.7, 0.11), (-3.3, 0.1, 0.1), (1e5 + 0.1, 1e5, 0.3), (-30.1, 0.7, 1.0), (-30.1, 0.0, 1.3),
+])  # fmt: skip
 def test_the_normal_distribution_with_mean_and_deviation(x: float, mean: float, deviation: float) -> None:
     with mp.workdps(60):
         u = (mpf(x) - mpf(mean)) / mpf(deviation)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from autodiff_cli.array_types import Array
 from autodiff_cli.language.program import read
-from autodiff_cli.solving.search import Boxes, NewtonStep, System, kinds_of_points
+from autodiff_cli.numbers.intervals import Intervals
+from autodiff_cli.solving.search import Boxes, NewtonStep, Search, System, centre_and_radius, kinds_of_points
 
 # Systems with their zeros in [-4, 4].
 SYSTEMS = {
@@ -137,3 +138,24 @@ def test_a_kind_is_that_of_every_point_of_a_box(c: float, beyond: float, radius:
         (found,) = kinds_of_points(system, middle - widths, middle + widths, np.zeros((2, 1)))
         assert found in ((kind, "degenerate") if radius < beyond else ("degenerate",))
         assert found == kind or radius > beyond / (20 * (1 + c * c))
+
+
+def test_a_centre_and_a_radius_cover_an_interval() -> None:
+    chance = np.random.default_rng(1)
+    lower = chance.normal(size=400) * 10.0 ** chance.integers(-9, 9, 400)
+    upper = lower + np.abs(lower) * 10.0 ** chance.uniform(-15, 3, 400)
+    centre, radius = centre_and_radius(Intervals.between(lower, upper))
+    assert (centre - radius <= lower).all()
+    assert (centre + radius >= upper).all()
+
+
+def test_functions_on_faces_are_enclosed_beside_them_towards_the_inside() -> None:
+    """Three boxes: the lower face of a coordinate, a box between its ends, and the upper face."""
+    boxes = Boxes(np.array([[0.0, 0.2, 1.0]]), np.array([[0.0, 0.4, 1.0]]), np.array([[-1.0, 0.0, 1.0]]))
+    search = Search(BY_TEXT["x^3 - 3*x + 1"], *np.array([[[0.0]], [[1.0]], [[0.0]], [[1.0]]]), 0)
+    ends: list[Array] = []
+    search._enclose_beside(lambda lower, upper: ends.extend((lower, upper)), boxes)  # type: ignore[arg-type, return-value]
+    (_, *inner_lower), (*inner_upper, _) = ends[0][0], ends[1][0]
+    assert (ends[0][0, 0], ends[1][0, 2], inner_lower[0], inner_upper[1]) == (0.0, 1.0, 0.2, 0.4)
+    assert 0 < inner_upper[0] < 1e-3
+    assert 1 - 1e-3 < inner_lower[1] < 1

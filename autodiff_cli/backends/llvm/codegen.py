@@ -121,7 +121,6 @@ def loop_tiles(memory: MemoryAccess, shape: Shape, sizes: Sequence[int], chosen:
     """Yield the tiles of loops over a shape; code that is emitted between two tiles is inside the first one's loops."""
     axis = len(chosen)
     if axis == len(shape):
-        memory.clear_pointers()
         yield chosen
         return
     length, size = shape[axis], sizes[axis]

@@ -325,7 +325,7 @@ class InstructionOrder:
                 calls.add(vector)
                 calls.update(vector.inputs)
         self.invariant = [vector for vector in order if not vector.is_varying]
-        self.hoisted = [vector for vector in order if vector.is_varying and vector in calls]
+        self.hoisted = [vector for vector in order if vector in calls]
         self.loads = [vector for vector in order if vector.op == "load"]
         self.size = len(order)
         self.has_functions = bool(self.hoisted) or any(vector.op in BIT_OPERATIONS for vector in order)

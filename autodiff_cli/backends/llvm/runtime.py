@@ -188,11 +188,8 @@ class BoundColumns:
         self._read_arrays = [_readable_array(leaf, np.asarray(columns[leaf.name]), rows) for leaf in leaves]
         self._is_direct = all(map(is_, self._arrays, self._read_arrays))
         self.type_codes = tuple(_type_code(array) for array in self._read_arrays)
-        self.table = np.zeros(2 * max(1, len(leaves)), np.int64)
-        for k, array in enumerate(self._read_arrays):
-            self.table[2 * k] = array.ctypes.data
-            if array.ndim > 1:
-                self.table[2 * k + 1] = array.strides[-2]
+        places = [(array.ctypes.data, array.strides[-2] if array.ndim > 1 else 0) for array in self._read_arrays]
+        self.table = np.array(places, np.int64)
 
     def is_bound_to(self, columns: Columns, rows: int) -> bool:
         """Return whether exactly these arrays are bound, and all are read in place."""

@@ -421,7 +421,7 @@ class _Iterates:
         theta, free = self._bounds(fits).clip(self.theta[fits] + newton.step), self._free_mask(fits)
         loss, gradient = self._batch.values_and_gradients(theta, fits)
         before, after = (np.sum(np.where(free, np.abs(g), 0.0), axis=1) for g in (self.gradient[fits], gradient))
-        is_better: Mask = loss <= self.loss[fits] + 1e-12 * np.abs(self.loss[fits]) + newton.gain
+        is_better: Mask = loss <= self.loss[fits] + 1e-12 * np.abs(self.loss[fits])
         is_better &= np.isfinite(loss) & (after <= SETTINGS.min_gradient_reduction * before)
         self._move_to(fits[is_better], theta[is_better], loss[is_better], gradient[is_better])
         return is_better

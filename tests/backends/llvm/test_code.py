@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -172,3 +173,13 @@ def test_the_environment_chooses_the_instruction_set(choose_processor: Callable[
         assert (newer.width, newer.has_fma) == (4, True)
     with pytest.raises(CompilationError, match="AUTODIFF_CPU=sparc"):
         choose_processor("sparc")
+
+
+def test_functions_of_vectors_are_those_of_the_system_where_it_has_them() -> None:
+    processor, has_library = host_processor(), True
+    try:
+        ctypes.CDLL("libmvec.so.1")
+    except OSError:
+        has_library = False
+    is_expected = has_library and processor.triple.startswith("x86_64")
+    assert (processor.vector_function("pow", 2) is not None) is is_expected

@@ -16,7 +16,7 @@ from autodiff_cli.backends.llvm.vectors import MAX_TRIG_ARGUMENT
 from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.graph.tape import topological_order
 from autodiff_cli.language.program import read
-from tests.backends.llvm.compiled import by_row, every_width
+from tests.backends.llvm.compiled import WIDTHS, by_row, every_width
 from tests.each import each
 
 ULPS = 2
@@ -64,6 +64,13 @@ def test_digits(name: str, width: int) -> None:
                 assert math.copysign(1, value) == math.copysign(1, argument if name != "exp" else 1), argument
             else:
                 assert abs(mpmath.mpf(value) - wanted) <= ULPS * math.ulp(rounded), (argument, value)
+
+
+@each("width", WIDTHS)
+def test_exp_has_its_digits_in_vectors_of_any_width(width: int) -> None:
+    """Only the widest vectors multiply by a power of two in one instruction."""
+    x = np.linspace(-708, 709, 999)
+    np.testing.assert_allclose(found("exp", x, width), np.exp(x), rtol=1e-15)
 
 
 @every_width
@@ -146,6 +153,7 @@ def test_bounds_of_values() -> None:
         x + 1.0: (-inf, inf),
         x * y: (-inf, inf),
         x * x: (0.0, inf),
+        abs(x) * (abs(y) + 1.0): (0.0, inf),
         abs(x) + 2.0: (2.0, inf),
         -(abs(x) + 2.0): (-inf, -2.0),
         (abs(x) + 1.0) * (abs(y) + 3.0): (3.0, inf),

@@ -96,7 +96,6 @@ def test_rows_of_a_streamed_file_by_their_numbers(
     assert streamed.rows_read == ROWS * (streamed.passes if not stored else 2)
     storage = "decoded on disk" if stored else "read again in every pass"
     assert f"(asked for): {streamed.passes} passes over {ROWS} rows, {storage}, " in streamed.note
-    streamed.close()
 
 
 def test_every_pass_leaves_out_the_same_rows_whichever_columns_it_reads(tmp_path: Path) -> None:
@@ -112,4 +111,3 @@ def test_every_pass_leaves_out_the_same_rows_whichever_columns_it_reads(tmp_path
         ]
         for name in names:
             np.testing.assert_array_equal(np.concatenate([chunk[name] for chunk in chunks]), columns[name][is_whole])
-    streamed.close()

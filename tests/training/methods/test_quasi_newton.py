@@ -230,7 +230,9 @@ def test_pairs_along_which_the_gradient_does_not_rise_are_not_used() -> None:
     run._store(every[1:], np.array([[1.0, 0.0]]), np.array([[-1.0, 0.5]]))
     with ignore_float_errors():
         found = run._directions(every, np.ones((2, 2)))
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+    alone = iterates([Function(bowl, 2)], run.theta[:1])
+    alone._store(every[:1], good[:1], 2 * good[:1])
+    np.testing.assert_allclose(found, alone._directions(every[:1], np.ones((1, 2))).repeat(2, axis=0), rtol=1e-12)
 
 
 def test_the_memory_holds_the_last_pairs() -> None:
@@ -502,3 +504,10 @@ def test_a_polishing_step_halves_the_gradient_without_a_rise_of_the_loss() -> No
     assert taken.tolist() == [False, True]
     assert run.theta[0, 0] == 3.0
     assert abs(run.theta[1, 0]) < 0.1
+
+
+def test_a_small_parameter_that_matters_is_not_set_to_0() -> None:
+    x = np.linspace(1, 4, 9)
+    objective = Objective("y ~ a^2*x", {"x": x, "y": 1e-12 * x})
+    (end,) = fit_smooth_loss(ObjectiveBatch([objective]), np.ones((1, 1)))
+    assert end.theta == pytest.approx(1e-6)

@@ -87,10 +87,12 @@ def test_what_changes_while_a_file_is_read_again_is_noticed(
         ad.fit(CURVE, str(path), stream=True, on_epoch=begin)
 
 
-def test_a_checksum_depends_on_the_order_of_chunks() -> None:
+def test_a_checksum_depends_on_the_order_of_chunks_and_on_the_first_of_many() -> None:
     chunks = [np.array([1.0, 2.0]), np.array([3.0, 0.5]), np.array([-7.0, 1e300])]
     orders = [functools.reduce(extend_checksum, order, 0) for order in itertools.permutations(chunks)]
     assert len({*orders}) == len(orders)
+    beginnings = [functools.reduce(extend_checksum, [first, *chunks * 40], 0) for first in chunks]
+    assert len({*beginnings}) == len(beginnings)
 
 
 @pytest.mark.slow
@@ -490,4 +492,3 @@ def test_columns_on_disk_are_read_whole_if_the_system_returns_a_part(
     assert decoded.read(1, buffers) == 5
     assert [*buffers["y"][:5]] == [*(-10 - column[:5])]
     assert decoded.gather(np.array([1, 7, 12]), ["y"])["y"].tolist() == [11, 17, -14]
-    decoded.close()

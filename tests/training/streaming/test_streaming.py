@@ -268,6 +268,10 @@ def test_the_progress_of_each_pass_counts_the_rows_so_far(tmp_path: Path, monkey
     assert [report.rows for report in reports] == np.tile(np.cumsum(sizes[:chunks]), 3).tolist()
     assert sum(sizes) == 2 * ROWS
     assert columns.rows_read == 3 * ROWS
+    monkeypatch.setattr(streaming, "_PROGRESS_SECONDS", 60.0)
+    del reports[:]
+    assert sum(rows for _, rows in columns.iter_chunks(["x"])) == ROWS
+    assert [report.rows for report in reports] == sizes[:1]
 
 
 def test_searches_for_starts_of_streamed_fits_run_on_rows_in_memory(tmp_path: Path) -> None:
