@@ -472,14 +472,9 @@ _SHAPE_DERIVATIVE: OpFields = {
 }
 
 
-def _times_log_ratio(factor: Node, a: Node, x: Node) -> Node:
-    """Return factor·(log(x) - digamma(a)), and 0 where the factor is 0."""
-    return vanishing_product(factor, log(x) - digamma(a))
-
-
 def _density_slope(density: Node, a: Node, x: Node) -> Node:
     """Return the slope of `gamma_density` with respect to a, also at a = 0, where the density itself is 0."""
-    return where(equal(a, 0), exp(-x) / x, _times_log_ratio(density, a, x))
+    return where(equal(a, 0), exp(-x) / x, vanishing_product(density, log(x) - digamma(a)))
 
 
 def _density_curvature(density: Node, a: Node, x: Node) -> Node:
