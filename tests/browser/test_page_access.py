@@ -84,6 +84,27 @@ def test_all_text_stands_out(page: Page, tmp_path: Path, scheme: Any) -> None:
     check()
 
 
+def test_what_scrolls_is_a_region_with_a_name(page: Page, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    softmax = 'trace "p = softmax(W @ x); -dot(y, log(p))" --W [[1,2],[3,4],[0,1]] --x [1,-1] --y [0,1,0]'
+    resize(page, 360, 740)
+    for words in (softmax, f"{softmax} --fold", "trace x*y+sin(x) --x 2 --y 3 --exercise", "lesson diamond"):
+        assert run_cli(f"{words} -o {file}").status == 0
+        page.goto(file.as_uri())
+        regions, others, texts = page.evaluate(
+            """() => {
+              const scrolled = [...document.querySelectorAll("[tabindex='0']:not(button, input, svg *)")];
+              const isRegion = (part) => part.matches("[role=region]:is([aria-label], [aria-labelledby])");
+              const texts = [...document.querySelectorAll("svg text")].map((text) => getComputedStyle(text).overflow);
+              const others = scrolled.filter((part) => !isRegion(part)).map(({ outerHTML }) => outerHTML.slice(0, 80));
+              return [scrolled.length, others, [...new Set(texts)]];
+            }"""
+        )
+        assert regions > 0, words
+        assert others == [], words
+        assert texts == ["visible"], words
+
+
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", ["softmax", "xor", "named"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
