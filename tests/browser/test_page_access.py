@@ -391,6 +391,17 @@ def test_only_the_drawing_scrolls_sideways(page: Page, words: list[str]) -> None
             assert measure(page, "document.documentElement.scrollWidth") <= width
 
 
+def test_long_names_widen_no_panel(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    name = "a" * 150
+    opened(page, [f"{name}*x + sin({name})", "--set", f"{name}=2", "--x", "3"])
+    press(page, "Backward pass")
+    page.evaluate("panel.show(0)")
+    for width in (360, 1280):
+        resize(page, width, 740)
+        assert measure(page, "byId('scroller').scrollWidth <= byId('scroller').clientWidth")
+
+
 def test_on_a_phone_controls_are_as_large_as_a_finger(page: Page) -> None:
     resize(page, 360, 740)
     opened(page, XY)

@@ -12,7 +12,7 @@ const MOST_WORK = 2e6; // operations that contours may take
 
 /** A scale from numbers to pixels. It works with multiples of the numbers, since the width of a range may overflow. */
 function scale([low, high], [from, to]) {
-  const unit = 2 ** Math.min(1000, -2 - Math.floor(Math.log2(Math.max(Math.abs(low), Math.abs(high)) || 1)));
+  const unit = 2 ** Math.min(1000, -2 - Math.floor(Math.log2(Math.max(-low, high) || 1)));
   return (x) => from + ((x * unit - low * unit) / (high * unit - low * unit || 1)) * (to - from);
 }
 
@@ -42,7 +42,7 @@ function outputAt(elements, xs) {
 
 /** Round numbers in a range, at most so many. */
 function ticks([low, high], most) {
-  const least = Math.max(Number.EPSILON * Math.max(Math.abs(low), Math.abs(high)), Number.MIN_VALUE); // so that numbers differ
+  const least = Math.max(Number.EPSILON * Math.max(-low, high), Number.MIN_VALUE); // so that numbers differ
   const rough = Math.max(high / most - low / most, least);
   const power = 10 ** Math.floor(Math.log10(rough)) || Number.MIN_VALUE;
   const step = [1, 2, 5, 10].find((factor) => factor * power >= rough * (1 - 1e-9)) * power;
