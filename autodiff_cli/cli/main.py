@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from autodiff_cli.cli.environment import Environment, ExitStatus
+    from autodiff_cli.language.errors import InputError
 
 
 def main() -> int:
@@ -81,16 +82,13 @@ def run(words: Sequence[str], environment: Environment) -> int:
     """
     from autodiff_cli.cli.environment import ExitStatus, Failure
     from autodiff_cli.language.errors import InputError
-    from autodiff_cli.options import OptionError
 
     try:
         status = _run_command(words, environment)
         environment.stdout.flush()
         return status
-    except OptionError as error:
-        return _fail(environment, _with_flags(str(error)), ExitStatus.BAD_INPUT)
     except InputError as error:
-        return _fail(environment, str(error), ExitStatus.BAD_INPUT)
+        return _fail(environment, _with_flags(error), ExitStatus.BAD_INPUT)
     except Failure as error:
         return _fail(environment, str(error), ExitStatus.FAILED)
     except BrokenPipeError:
@@ -147,22 +145,26 @@ def _run_command(words: Sequence[str], environment: Environment) -> int:
     return command.run(environment, rest)
 
 
-def _with_flags(message: str) -> str:
-    """Return the message of an `OptionError` with options of fits as users type them.
+def _with_flags(error: InputError) -> str:
+    """Return the message of an error with the options of fits as users type them.
 
-    >>> _with_flags("chains needs posterior, the number of draws of each chain")
+    >>> from autodiff_cli.options import OptionError
+    >>> _with_flags(OptionError("chains needs posterior, the number of draws of each chain"))
     '--chains needs --posterior, the number of draws of each chain'
     """
     import re
 
-    from autodiff_cli.options import command_words, option_fields
+    from autodiff_cli.options import OptionError, option_fields
     from autodiff_cli.training.options import FitOptions
 
-    names = [*option_fields(FitOptions)]
-    compound, every = "|".join(name for name in names if "_" in name), "|".join(names)
-    pattern = rf"(?<![\w-])(?:{compound})\b|^(?:{every})(?= needs | requires | cannot )|(?<=needs )(?:{every})\b"
-    pattern += rf"|(?<=combined with )(?:{every})(?=:)"
-    return re.sub(pattern, lambda match: command_words(match[0]), message)
+    fields = option_fields(FitOptions).items()
+    flags = {name: field.option.flags[0] for name, field in fields if field.option.flags} | {"by": "--by"}
+    compound, every = "|".join(name for name in flags if "_" in name), "|".join(flags)
+    pattern = rf"^(?:{every})(?=: )"
+    if isinstance(error, OptionError):
+        pattern = rf"(?<![\w-])(?:{compound})\b|^(?:{every})(?=:? )|(?<=needs )(?:{every})\b"
+        pattern += rf"|(?<=combined with )(?:{every})(?=:| or )|(?<= use )(?:{every})\b|(?<= or )(?:{every})$"
+    return re.sub(pattern, lambda match: flags[match[0]], str(error))
 
 
 def _fail(environment: Environment, message: str, status: ExitStatus) -> int:

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from autodiff_cli.explain import operations
+from autodiff_cli.explain.accuracy import VALUE
 from autodiff_cli.explain.labels import blackboard_notation, is_constant_name, negative_number_precedence
 from autodiff_cli.explain.record import BackwardStep, Contribution, ForwardStep, Trace, any_true, array_shape
 from autodiff_cli.explain.warnings import CANCELLATION, UNDEFINED_ELEMENTS, UNDEFINED_SLOPES
@@ -100,7 +101,7 @@ class Cases(NamedTuple):
             `absent`: the contribution to an input is a structural zero, which the product of numbers would not show.
             `finite`: that contribution is finite. `as read`: the local derivative equals its readable formula.
             `whole`: the elements of the value of a node sum to 1. `minus one`: the adjoint of a node is -1.
-            `smooth`: the adjoint of a node is finite, and no node with an adjoint is at a kink.
+            `smooth`: value and gradient are finite, the gradient is accurate, and no node with an adjoint is at a kink.
             Two have three phrases. `use`: the contribution to an input is the only one, one of several, or the last of
             several. `chosen`: a choice selected no input that takes a gradient, selected one, or is tied.
         phrases: the alternatives.
@@ -183,7 +184,6 @@ def backward_phrase(trace: Trace, i: int) -> Phrase:
     op, inputs = trace.tape.nodes[i].operation, trace.tape.inputs[i]
     reached = tuple(k for k, j in enumerate(inputs) if trace.tape.is_active[j])
     are_scalars = all(isinstance(trace.values[j], float) for j in (i, *inputs))
-    nothing = "its adjoint is 0, so it contributes 0"
     if op.is_structural:
         effect = _structural_phrase(
             op, len(inputs), not array_shape(trace.values[i]), operations.has_jacobian(trace, i)
@@ -192,7 +192,7 @@ def backward_phrase(trace: Trace, i: int) -> Phrase:
         effect = _elementwise_phrase(op, len(inputs), reached, are_scalars)
         if any(_is_broadcast(trace, i, k) for k in reached):
             effect = (*effect, " (summed over the copies of a broadcast input)")
-    return (Cases("arrived", ((nothing,), effect)),)
+    return (Cases("arrived", (("its adjoint is 0, so it contributes 0",), effect)),)
 
 
 @cache
@@ -212,7 +212,8 @@ def _elementwise_phrase(op: Op, count: int, reached: Sequence[int], are_scalars:
             choice = _unary_choice_phrase(op, are_scalars) if count == 1 else _choice_phrase(op, are_scalars)
             return _phrase_unless("undefined", op, are_scalars, choice, "compares with nan, so it selects nothing")
         case Gate.BLOCK:
-            return (f"{_title(op)} is constant between its jumps, so it contributes 0",)
+            constant: Phrase = (f"{_title(op)} is constant between its jumps, so it contributes 0",)
+            return _phrase_unless("kink", op, are_scalars, constant, "jumps here, so slope 0 is used")
         case Gate.SCALE:
             slopes = "its slopes" if len(reached) > 1 else "its slope"
             scales: Phrase = (f"{_title(op)} scales by {slopes}", *_slopes_phrase(op, count, reached, are_scalars))
@@ -431,8 +432,7 @@ def _structural_phrase(op: Op, count: int, is_number: bool, has_slopes: bool) ->
             return (f"{mixes}, by the Jacobian", *slopes)
         case Gate.SCALE:
             scales: Phrase = (f"{title} scales: each element gets the adjoint times its slope", *slopes)
-            at_kink = (f"{title} has a kink here: {op.kink_note}",)
-            return scales if op.kink is None else (Cases("kink", (scales, at_kink)),)
+            return _phrase_unless("kink", op, True, scales, f"has a kink here: {op.kink_note}")
 
 
 def _is_boolean(op: Op) -> bool:
@@ -468,13 +468,13 @@ def closing_phrases(trace: Trace) -> list[Phrase]:
         if leaf in index:
             label = Slot("label at", index[leaf])
             others = " The same holds for the other variables." if count > 1 else ""
-            rough = "At a kink, or where it is not finite, a derivative does not predict the change of the output."
+            rough = "A derivative predicts changes of the output only where it is finite and accurate, away from kinks."
             if array_shape(trace.point[name]):
                 rate = (" is the rate at which the output changes with that element of ", label, f".{others}")
-                return [*phrases, (Cases("smooth", ((rough,), ("Each element of d/d", label, *rate)), index[leaf]),)]
+                return [*phrases, (Cases("smooth", ((rough,), ("Each element of d/d", label, *rate))),)]
             slope = Slot("adjoint at", index[leaf])
             moves = (": if ", label, " changes by a small h, the output changes by about ", slope, f" × h.{others}")
-            return [*phrases, ("d/d", label, " = ", slope, Cases("smooth", ((f". {rough}",), moves), index[leaf]))]
+            return [*phrases, ("d/d", label, " = ", slope, Cases("smooth", ((f". {rough}",), moves)))]
     return phrases
 
 
@@ -603,7 +603,8 @@ _CASES: Mapping[str, Callable[[_StepFacts, int], int]] = {
         abs((x if isinstance(x := facts.trace.values[of], float) else x.sum()) - 1) < _SUM_TOLERANCE
     ),
     "smooth": lambda facts, of: (
-        is_finite(facts.trace.adjoints[of]) and all(warning.kind != "kink" for warning in facts.trace.warnings)
+        is_finite(facts.trace.value, *facts.trace.gradient.values())
+        and not any(each.kind == "kink" or each.right.keys() - {VALUE} for each in facts.trace.warnings)
     ),
     "minus one": lambda facts, of: facts.trace.adjoints[of] == -1,
     "kink": lambda facts, of: operations.is_at_kink(facts.trace, facts.node),

@@ -469,12 +469,10 @@ def fit_page(recording: FitRecording, digits: int | None = None) -> str:
     Raises:
         GraphTooLargeError: if the graph of the loss has too many nodes to draw.
     """
-    files = ("pictures.js", "network.js", "learning.js", "again.js")
     script = evaluators({key: trace for key, (trace, _) in recording.networks.items()}, "networks")
-    script += "\n".join(page_file(f"learning/{file}") for file in files)
+    script += "\n".join(page_file(f"learning/{file}.js") for file in ("pictures", "network", "learning", "again"))
     markup = page_file("learning/learning.html").format(verdict=escape(recording.verdict))
-    text = safe_label(recording.objective.model.text)
-    title = f"learning {escape(formatting.shorten_middle(text, _MAX_MODEL_LENGTH))}"
+    title = f"learning {formatting.shorten_middle(safe_label(recording.objective.model.text), _MAX_MODEL_LENGTH)}"
     addition = PageAddition(title, markup, page_file("learning/learning.css"), script, _recording_document(recording))
     return to_html(recording.trace, WHOLE_GRAPH, digits, addition=addition)
 

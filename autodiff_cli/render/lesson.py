@@ -298,7 +298,7 @@ class _Sheet:
         kind = "tall" if height > width else "wide"
         shapes = _DATA.sub("", "\n".join(self._shapes))
         return (
-            f'<div class="drawing {kind}" tabindex="0" role="group" aria-label="Drawing">\n'
+            f'<div class="drawing {kind}" tabindex="0" role="region" aria-label="Drawing">\n'
             '<svg class="autodiff" role="img" aria-label="The graph, with the values of its inputs" '
             f'width="{width:.0f}" viewBox="{-_DRAWING_MARGIN} {-_DRAWING_MARGIN} {width:.0f} {height:.0f}">\n'
             f"{shapes}\n</svg>\n</div>"

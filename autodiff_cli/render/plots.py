@@ -619,17 +619,14 @@ def plot_html(fits: Mapping[str, FittedModel], options: FigureOptions = DEFAULT_
     return "\n".join(parts)
 
 
-_PAGE_STYLE = "body{font:15px system-ui,sans-serif;margin:1.5rem auto;max-width:46rem}svg{max-width:100%;height:auto}"
-
-
 def _plot_page(fits: Mapping[str, FittedModel], options: FigureOptions) -> bytes:
     """Return a page with the plot of fits."""
     title = markup(single_line(next(iter(fits.values())).model))
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
-    page = f"""<!doctype html>
-<html lang="en"><head>{head}<style>{_PAGE_STYLE}</style></head>
-<body>
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>
+<style>body{{font:15px system-ui,sans-serif;margin:1.5rem auto;max-width:46rem;padding:0 1rem;overflow-wrap:anywhere}}
+h1{{font-size:1rem}}svg{{max-width:100%;height:auto}}td+td,th+th{{white-space:nowrap}}</style></head>
+<body><main><h1>{title}</h1>
 {plot_html(fits, options)}
-</body></html>
-"""
-    return page.encode(errors="surrogateescape")
+</main></body></html>
+""".encode(errors="surrogateescape")

@@ -142,8 +142,8 @@ def parse_quantities(source: Mapping[str, str] | Iterable[str]) -> dict[str, str
     pairs = source.items() if isinstance(source, Mapping) else map(_parse_quantity, texts)
     for name, text in pairs:
         schema.convert_plain_value(name, str, "the name of a derived quantity")
-        if not schema.convert_plain_value(text, str, "a derived quantity").strip():
-            raise OptionError(f"derive takes NAME=EXPR, such as half=ln(2)/b: `{name}` has no expression")
+        if not (name and schema.convert_plain_value(text, str, "a derived quantity").strip()):
+            raise OptionError(f"derive takes NAME=EXPR, such as half=ln(2)/b, not `{name}={text}`")
         if name in quantities:
             raise OptionError(f"the derived quantity `{name}` is defined twice")
         quantities[name] = text
@@ -153,7 +153,7 @@ def parse_quantities(source: Mapping[str, str] | Iterable[str]) -> dict[str, str
 def _parse_quantity(text: str) -> tuple[str, str]:
     """Return the name and the expression of a quantity."""
     name, equals, rest = split_assignment(str(schema.convert_plain_value(text, str, "a derived quantity")))
-    if equals and is_name(name):
+    if equals and (is_name(name) or not name):
         return canonical_name(name), rest.strip()
     return text.strip(), text.strip()
 

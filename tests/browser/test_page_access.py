@@ -84,6 +84,27 @@ def test_all_text_stands_out(page: Page, tmp_path: Path, scheme: Any) -> None:
     check()
 
 
+def test_what_scrolls_is_a_region_with_a_name(page: Page, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    softmax = 'trace "p = softmax(W @ x); -dot(y, log(p))" --W [[1,2],[3,4],[0,1]] --x [1,-1] --y [0,1,0]'
+    resize(page, 360, 740)
+    for words in (softmax, f"{softmax} --fold", "trace x*y+sin(x) --x 2 --y 3 --exercise", "lesson diamond"):
+        assert run_cli(f"{words} -o {file}").status == 0
+        page.goto(file.as_uri())
+        regions, others, texts = page.evaluate(
+            """() => {
+              const scrolled = [...document.querySelectorAll("[tabindex='0']:not(button, input, svg *)")];
+              const isRegion = (part) => part.matches("[role=region]:is([aria-label], [aria-labelledby])");
+              const texts = [...document.querySelectorAll("svg text")].map((text) => getComputedStyle(text).overflow);
+              const others = scrolled.filter((part) => !isRegion(part)).map(({ outerHTML }) => outerHTML.slice(0, 80));
+              return [scrolled.length, others, [...new Set(texts)]];
+            }"""
+        )
+        assert regions > 0, words
+        assert others == [], words
+        assert texts == ["visible"], words
+
+
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", ["softmax", "xor", "named"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -368,6 +389,17 @@ def test_only_the_drawing_scrolls_sideways(page: Page, words: list[str]) -> None
         for width in (320, 360, 768, 1280):
             resize(page, width, 740)
             assert measure(page, "document.documentElement.scrollWidth") <= width
+
+
+def test_long_names_widen_no_panel(page: Page) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    name = "a" * 150
+    opened(page, [f"{name}*x + sin({name})", "--set", f"{name}=2", "--x", "3"])
+    press(page, "Backward pass")
+    page.evaluate("panel.show(0)")
+    for width in (360, 1280):
+        resize(page, width, 740)
+        assert measure(page, "byId('scroller').scrollWidth <= byId('scroller').clientWidth")
 
 
 def test_on_a_phone_controls_are_as_large_as_a_finger(page: Page) -> None:

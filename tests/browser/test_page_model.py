@@ -206,7 +206,7 @@ class Model:
 
     def check(self, shown: dict[str, Any]) -> None:
         """Compare everything that the page shows with what the model says."""
-        wheres = [f"{len(self.forward)} forward, {len(self.backward)} backward"]
+        wheres = [f"{len(self.forward)} forward" + f", {len(self.backward)} backward" * (self.seed is None)]
         wheres += [f"forward {k + 1} of {len(self.forward)}" for k in range(len(self.forward))]
         wheres += [f"backward {k + 1} of {len(self.backward)}" for k in range(len(self.backward))]
         where, is_back = wheres[self.position], self.steps_back > 0

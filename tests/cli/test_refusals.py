@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,11 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
+from autodiff_cli.cli.main import _with_flags
+from autodiff_cli.options import OptionError, option_fields
+from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result import statistics
-from tests.support import expect_refusal, run_cli
+from tests.support import ROOT, expect_refusal, run_cli
 
 
 @pytest.mark.parametrize(
@@ -46,3 +51,19 @@ def test_standard_errors_of_very_many_parameters(monkeypatch: pytest.MonkeyPatch
         found = ad.fit(model, data)
         assert all((error is not None) == has_errors for error in found.stderr.values())
         assert any("there are more than 2 parameters" in each for each in found.warnings) != has_errors
+
+
+def test_messages_that_begin_with_an_option_of_a_fit_name_its_flag() -> None:
+    flags = {name: field.option.flags[:1] for name, field in option_fields(FitOptions).items()} | {"by": ["--by"]}
+    kinds = {"OptionError": (OptionError, r"(\w+):? "), "DataError": (ad.DataError, r"(\w+): ")}
+    seen = set()
+    for file in (ROOT / "autodiff_cli" / "training").rglob("*.py"):
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in kinds):
+                continue
+            kind, beginning = kinds[call.func.id]
+            text = next((str(part.value) for part in ast.walk(call) if isinstance(part, ast.Constant)), "")
+            if (name := re.match(beginning, text)) and flags.get(name[1]):
+                assert _with_flags(kind(text)).startswith(flags[name[1]][0] + text[name.end(1) :][:1]), text
+                seen.add(name[1])
+    assert {"by", "bounds", "derive", "laplace", "weights", "sigma", "profile"} <= seen

@@ -56,8 +56,8 @@ function showEpoch() {
   const row = rowPoints[selected];
   const cells = Object.entries(row).flatMap(([name, x]) => {
     const indicator = INDICATOR.exec(name);
-    if (indicator) return x ? [`${indicator[1]} = ${indicator[3]}`] : [];
-    return [`${name} = ${name === className() ? recording.classes[x] : brief(x)}`];
+    if (indicator) return x ? [`${math(indicator[1])} = ${indicator[3]}`] : [];
+    return [`${math(name)} = ${name === className() ? recording.classes[x] : brief(x)}`];
   });
   const which = recording.rows[selected] === typed ? "" : isRow ? `row ${recording.rows[selected]} is the nearest on this page: ` : `rows are 1 to ${recording.count}; showing row ${recording.rows[selected]}: `;
   setText(byId("row-text"), `${which}${cells.join(", ")}`);
@@ -89,7 +89,7 @@ function drawPictures() {
 const className = () => (recording.classes ? recording.targetName : null);
 const shapeOf = (value) => (Array.isArray(value) ? shape(value).join("×") : "");
 
-const chainColour = (chain) => `hsl(${(215 + 80 * chain) % 360} 65% 45%)`;
+const chainColour = (chain) => `oklch(60% .15 ${(255 + 80 * chain) % 360})`; // as light as stands out on light and dark paper
 const chainCurves = new Map(); // paths by chain and draw
 
 /** Show a draw of every chain over the data, with the draws before it. */
@@ -110,7 +110,7 @@ function showDraw() {
     if (!isCurve) {
       rowPoints.forEach((row, k) => {
         const y = predicted({ ...parametersOf(draws[at]), ...row });
-        last.push(shape(chain, at, "circle", { cx: toX(targets[k]), cy: toY(y), r: 3 }));
+        if (Number.isFinite(y)) last.push(shape(chain, at, "circle", { cx: toX(targets[k]), cy: toY(y), r: 3 }));
       });
       return;
     }

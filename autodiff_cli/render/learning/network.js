@@ -55,7 +55,7 @@ function drawNetwork(parameters) {
       else svg.append(svgElement("circle", { class: "unit", cx, cy, r: Math.min(9, height / count / 2.6) }));
     }
   });
-  inputNames.slice(0, drawn[0]).forEach((name, unit) => svg.append(svgElement("text", { x: 2, y: place(0, unit)[1] - 14 }, name)));
+  inputNames.slice(0, drawn[0]).forEach((name, unit) => svg.append(svgElement("text", { x: 2, y: place(0, unit)[1] - 14 }, cut(name, width / 4, "value"))));
   const left = sizes.some((size) => size > MOST_UNITS) ? ` The first ${MOST_UNITS} units of each layer.` : "";
   const mapped = maps === null ? [] : [` Units show their output over ${recording.predictors.join(" and ")}: `,
     squareInText(1), " above 0, ", squareInText(0), " below."];
@@ -96,7 +96,7 @@ function mapsOf(layers, parameters) {
   const { predictors } = recording;
   if (predictors.length !== 2 || !isShown) return null;
   const [wide, high] = predictors.map((name) => around(recording.columns[name], 0.08));
-  const at = ([low, top], k) => low + ((top - low) * (k + 0.5)) / MAPPED.cells;
+  const at = (side, k) => between(side, (k + 0.5) / MAPPED.cells);
   const count = MAPPED.cells ** 2;
   const points = Array.from({ length: count }, (_, k) => [at(wide, k % MAPPED.cells), at(high, MAPPED.cells - 1 - Math.floor(k / MAPPED.cells))]);
   const values = points.map(([x, y]) => recording.evaluator.forward({ ...rowPoints[0], ...parameters, [predictors[0]]: x, [predictors[1]]: y }));

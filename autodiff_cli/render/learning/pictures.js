@@ -114,7 +114,7 @@ function logTicks([low, high]) {
   const powers = ticks([low, high], MOST_TICKS);
   const decades = Array.from({ length: Math.ceil(high) - Math.floor(low) }, (_, k) => Math.floor(low) + k);
   const all = decades.flatMap((power) => [1, 2, 5].map((factor) => power + Math.log10(factor))).filter((at) => at >= low && at <= high);
-  return (powers.every(Number.isInteger) ? powers : all).map((at) => [at, roundNumber(10 ** at)]);
+  return (powers.every(Number.isInteger) ? powers : all).map((at) => [at, toDigits(10 ** at, TICK_DIGITS)]);
 }
 
 function drawLoss(k) {
@@ -131,7 +131,7 @@ function drawLoss(k) {
     svg.append(svgElement("path", { class: "validation", d: line(points("validation")) }));
   }
   const [x, y] = points("loss")[k];
-  if (Number.isFinite(y)) svg.append(svgElement("circle", { class: "here", cx: x, cy: y, r: 6 }));
+  svg.append(...dot("here", x, y, 6));
   const { validation } = epochs[k];
   const heldOut = validation === null ? "" : `; dashed: held-out rows, ${brief(validation)}`;
   picture("loss-picture", svg, `loss ${brief(epochs[k].loss)}${heldOut}`);
@@ -150,7 +150,7 @@ function drawFit(parameters, selected) {
 function drawCurve(parameters, name, selected) {
   const { svg, plot, toX, toY, curve } = curveChart(name, "the fit", selected);
   plot.append(svgElement("path", { class: "fitted", d: curve(parameters) }));
-  svg.append(svgElement("circle", { class: "selected", cx: toX(recording.columns[name][selected]), cy: toY(targets[selected]), r: 7 }));
+  svg.append(...dot("selected", toX(recording.columns[name][selected]), toY(targets[selected]), 7));
   picture("fit-picture", svg, `${recording.targetName}: the data and the fit`);
 }
 
@@ -167,7 +167,7 @@ function curveChart(name, what, selected) {
   const range = around(xs, 0.03);
   const grid = samplesOf(range);
   const { svg, plot, toX, toY } = framed(`${recording.targetName} over ${name}, and ${what}`, [withUnit(name), range], [withUnit(recording.targetName), heights()]);
-  xs.forEach((x, k) => svg.append(svgElement("circle", { class: "point", cx: toX(x), cy: toY(targets[k]), r: 3 })));
+  xs.forEach((x, k) => svg.append(...dot("point", toX(x), toY(targets[k]), 3)));
   const curve = (parameters) => line(grid.map((x) => [toX(x), toY(predicted({ ...rowPoints[selected], ...parameters, [name]: x }))]));
   return { svg, plot, toX, toY, curve };
 }
@@ -190,7 +190,7 @@ function drawRegions(parameters, [first, second], selected) {
   const [xs, ys] = [recording.columns[first], recording.columns[second]];
   const [wide, high] = [around(xs, 0.08), around(ys, 0.08)];
   const { svg, toX, toY } = framed(`Regions over ${first} and ${second}`, [withUnit(first), wide], [withUnit(second), high]);
-  const at = ([low, top], k) => low + ((top - low) * (k + 0.5)) / CELLS;
+  const at = (side, k) => between(side, (k + 0.5) / CELLS);
   const [width, height] = [(toX(wide[1]) - toX(wide[0])) / CELLS, (toY(high[0]) - toY(high[1])) / CELLS];
   const cells = Array.from({ length: CELLS ** 2 }, (_, k) => {
     const [x, y] = [at(wide, k % CELLS), at(high, Math.floor(k / CELLS))];
@@ -202,11 +202,11 @@ function drawRegions(parameters, [first, second], selected) {
   xs.forEach((x, k) => {
     const kind = classOf(k);
     hits += decided(predicted({ ...parameters, ...rowPoints[k] }))[0] === kind;
-    const dot = marker(kind, toX(x), toY(ys[k]), 4);
-    dot.append(svgElement("title", {}, labels[kind]));
-    svg.append(dot);
+    const place = marker(kind, toX(x), toY(ys[k]), 4);
+    place.append(svgElement("title", {}, labels[kind]));
+    svg.append(place);
   });
-  svg.append(svgElement("circle", { class: "selected", cx: toX(xs[selected]), cy: toY(ys[selected]), r: 8 }));
+  svg.append(...dot("selected", toX(xs[selected]), toY(ys[selected]), 8));
   picture("fit-picture", svg, [`${recording.targetName}: `, ...legendOfClasses(), `; ${hits} of ${xs.length} rows are in their region`]);
 }
 
@@ -219,8 +219,8 @@ function drawAgainst(parameters, selected) {
   const range = around([...targets, ...predictions], 0.05);
   const { svg, toX, toY } = framed("Prediction against target", [withUnit(recording.targetName), range], ["fit", range]);
   svg.append(svgElement("path", { class: "diagonal", d: line(range.map((x) => [toX(x), toY(x)])) }));
-  targets.forEach((x, k) => svg.append(svgElement("circle", { class: "point", cx: toX(x), cy: toY(predictions[k]), r: 3 })));
-  svg.append(svgElement("circle", { class: "selected", cx: toX(targets[selected]), cy: toY(predictions[selected]), r: 7 }));
+  targets.forEach((x, k) => svg.append(...dot("point", toX(x), toY(predictions[k]), 3)));
+  svg.append(...dot("selected", toX(targets[selected]), toY(predictions[selected]), 7));
   picture("fit-picture", svg, "prediction against target; on the dashed line they are equal");
 }
 
@@ -229,8 +229,8 @@ function drawShares(predictions, selected) {
   const { svg, toX, toY } = framed("Probability of each row's own class", ["row", [1, recording.count]], ["probability", [0, 1]]);
   predictions.forEach((shares, k) => {
     const [x, y] = [toX(recording.rows[k]), toY(shares[targets[k]])];
-    svg.append(marker(targets[k], x, y, 3.5));
-    if (k === selected) svg.append(svgElement("circle", { class: "selected", cx: x, cy: y, r: 8 }));
+    if (Number.isFinite(y)) svg.append(marker(targets[k], x, y, 3.5));
+    if (k === selected) svg.append(...dot("selected", x, y, 8));
   });
   const hits = predictions.filter((shares, k) => decided(shares)[0] === targets[k]).length;
   const text = `; ${hits} of ${predictions.length} rows are classified correctly`;

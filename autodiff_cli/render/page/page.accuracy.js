@@ -42,7 +42,8 @@ function perturbedRun(point, size, seed, areGivenRounded = false) {
   });
 }
 
-/** Whether rounding, underflow or overflow leaves fewer than 12 correct digits: of the output, and of any derivative. */
+/** Whether rounding, underflow or overflow leaves fewer than 12 correct digits: of the output, and of any derivative; and whether
+ * all numbers are finite, with (`isSmooth`) correct digits in all derivatives. */
 function inaccuracies(point) {
   const places = record.variables.map(({ node }) => node).filter((node) => node !== null && takesGradient(node));
   const shown = ({ values, adjoints }) => [values[record.output], ...places.map((i) => adjoints[i])].map((x) => [...elementsIn(x)]);
@@ -51,7 +52,8 @@ function inaccuracies(point) {
   const isChanged = (number, x) => (Number.isFinite(number) ? !(Math.abs(x - number) <= INACCURATE * Math.abs(number)) : Number.isFinite(x));
   const isNoise = (number, x) => number === 0 && Math.abs(x) > NOISE; // a derivative whose terms cancel is usually 0
   const [ofOutput, ...ofDerivatives] = numbers.map((elements, k) => runs.some((run) => elements.some((x, at) => isChanged(x, run[k][at]) && !(k && isNoise(x, run[k][at])))));
-  return { ofOutput, ofAny: ofOutput || ofDerivatives.includes(true), isFinite: numbers.flat().every(Number.isFinite) };
+  const [isFinite, ofGradient] = [numbers.flat().every(Number.isFinite), ofDerivatives.includes(true)];
+  return { ofOutput, ofAny: ofOutput || ofGradient, isFinite, isSmooth: isFinite && !ofGradient };
 }
 
 /** How far values, adjoints and local derivatives (by node and position) may be from exact ones, in any element of an array. */

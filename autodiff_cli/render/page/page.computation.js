@@ -297,7 +297,7 @@ class Computation {
       case "whole":
         return Number(Math.abs([this.values[of]].flat(Infinity).reduce((a, b) => a + b, 0) - 1) < WHOLE);
       case "smooth":
-        return Number(areFinite([this.adjoints[of]]) && !this.#contributing().some((node) => this.#hasKink(node)));
+        return Number(!this.#contributing().some((node) => this.#hasKink(node)) && inaccuracies(playback.point).isSmooth);
       case "minus one":
         return Number(this.adjoints[of] === -1);
       case "kink":

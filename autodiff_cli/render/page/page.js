@@ -52,7 +52,8 @@ function slopeOf({ name, node }, show) {
 function where() {
   const [forward, backward] = [record.forward.length, record.backward.length];
   if (playback.isBackward) return `backward ${playback.backwardSteps} of ${backward}`;
-  return playback.position ? `forward ${playback.position} of ${forward}` : `${forward} forward, ${backward} backward`;
+  if (playback.position) return `forward ${playback.position} of ${forward}`;
+  return `${forward} forward${playback.tangents ? "" : `, ${backward} backward`}`;
 }
 
 /** Mark the part of the formula that a node was read from. */

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from autodiff_cli.explain import lessons
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
+from autodiff_cli.fitting import fit
 from autodiff_cli.render import html_page
 from autodiff_cli.render.drawing import View
 from autodiff_cli.render.formatting import number_formats
@@ -48,6 +50,20 @@ def joined(read: Read, tag: str, kind: str | None = None) -> str:
     assert kind is None or ("script", {"type": kind, "id": "record"}) in read.elements
     found = [text for which, text in read.contents if which == tag]
     return found[0] if kind else found[-1]
+
+
+def test_every_page_has_a_language_a_title_a_heading_and_one_main_landmark(tmp_path: Path) -> None:
+    lesson = lessons.load_lesson(next(iter(lessons.lesson_titles())), number_formats(None)[1])
+    pages = [page(), home_page("x*y", "x=2", ""), *(text for _, text in course_pages([lesson]))]
+    pages.append(exercise_sheet(trace(parse("x*y"), {"x": 2, "y": 3}), View()))
+    fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6.6]}, plot=True).save_plot(tmp_path / "fit.html")
+    pages.append((tmp_path / "fit.html").read_text(encoding="utf-8"))
+    for text in pages:
+        elements = Read(text).elements
+        tags = [tag for tag, _ in elements]
+        assert tags.count("main") == 1
+        assert {"title", "h1"} <= {*tags}
+        assert ("html", {"lang": "en"}) in elements
 
 
 def test_the_policy_allows_the_pages_own_script_and_style_and_nothing_else() -> None:

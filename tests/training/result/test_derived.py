@@ -105,7 +105,8 @@ def test_a_quantity_is_exact_only_where_it_is_constant(jump: str, distance: floa
         ({"q": "[a, b]"}, "an array"),
         ({"q": "q2", "q2": "a"}, "no parameter `q2`"),
         ({"b": "2"}, "`b` is a name of the model"),
-        ({"q": " "}, "has no expression"),
+        ({"q": " "}, r"derive takes NAME=EXPR, .* not `q= `"),
+        (["=a"], r"derive takes NAME=EXPR, .* not `=a`"),
         (["q = a", "q = b"], "defined twice"),
     ],
 )

@@ -10,18 +10,22 @@ const MOST_TICKS = 5; // numbers along an axis
 const TICK_DIGITS = 5; // of these
 const MOST_WORK = 2e6; // operations that contours may take
 
-/** A scale from numbers to pixels. */
+/** A scale from numbers to pixels. It works with multiples of the numbers, since the width of a range may overflow. */
 function scale([low, high], [from, to]) {
-  return (x) => from + ((x - low) / (high - low || 1)) * (to - from);
+  const unit = 2 ** Math.min(1000, -2 - Math.floor(Math.log2(Math.max(-low, high) || 1)));
+  return (x) => from + ((x * unit - low * unit) / (high * unit - low * unit || 1)) * (to - from);
 }
+
+/** The number at a share of the way through a range. */
+const between = ([low, high], share) => low * (1 - share) + high * share;
 
 /** The range of numbers with a margin around it. */
 function around(numbers, share) {
   const finite = numbers.filter(Number.isFinite);
   if (finite.length === 0) return [-1, 1];
   const [low, high] = [Math.min(...finite), Math.max(...finite)];
-  const margin = share * (high - low) || Math.max(Math.abs(low), 1) * share;
-  return [low - margin, high + margin];
+  const margin = high * share - low * share || Math.max(Math.abs(low), 1) * share;
+  return [Math.max(low - margin, -Number.MAX_VALUE), Math.min(high + margin, Number.MAX_VALUE)];
 }
 
 /** The current point, but for some elements that have other values. */
@@ -38,38 +42,58 @@ function outputAt(elements, xs) {
 
 /** Round numbers in a range, at most so many. */
 function ticks([low, high], most) {
-  const rough = (high - low) / most;
-  const power = 10 ** Math.floor(Math.log10(rough));
+  const least = Math.max(Number.EPSILON * Math.max(-low, high), Number.MIN_VALUE); // so that numbers differ
+  const rough = Math.max(high / most - low / most, least);
+  const power = 10 ** Math.floor(Math.log10(rough)) || Number.MIN_VALUE;
   const step = [1, 2, 5, 10].find((factor) => factor * power >= rough * (1 - 1e-9)) * power;
   const first = Math.ceil(low / step - 1e-9);
   return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, k) => (first + k) * step + 0); // + 0, since -0 is 0
 }
 
-const roundNumber = (x) => toDigits(x, TICK_DIGITS);
+/** Round numbers along an axis, and their texts with as many digits as the numbers need. */
+function textsOfTicks(range, most = MOST_TICKS) {
+  const at = ticks(range, most);
+  const apart = at[1] - at[0] || range[1] - range[0];
+  const digits = 1 + Math.floor(Math.log10(Math.max(...at.map(Math.abs)))) - Math.floor(Math.log10(apart));
+  return at.map((x) => toDigits(x, Math.max(TICK_DIGITS, Math.min(digits, 17)))).map((text) => [Number(text), text]);
+}
+
+/** A dot of a chart; nothing at a place that is not finite. */
+function dot(kind, cx, cy, r) {
+  return Number.isFinite(cx) && Number.isFinite(cy) ? [svgElement("circle", { class: kind, cx, cy, r })] : [];
+}
 
 /** An empty chart with its axes named and round numbers along them, as wide as its container. Lines on its `plot`
  * end at the axes. */
-function chart(name, [xName, xRange], [yName, yRange, yTicks = ticks(yRange, MOST_TICKS).map((y) => [y, roundNumber(y)])], host = byId("curve")) {
+function chart(name, [xName, xRange], [yName, yRange, yTicks = textsOfTicks(yRange)], host = byId("curve")) {
   const { least, most, shape, right, top, bottom, character } = CHART;
   const left = Math.max(CHART.left, 28 + character * Math.max(...yTicks.map(([, text]) => text.length)));
   const width = Math.min(Math.max(host.clientWidth, least), most);
   const height = Math.round(shape * width);
   const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": name });
-  const [toX, toY] = [scale(xRange, [left, width - right]), scale(yRange, [height - bottom, top])];
+  const [room, foot] = [width - left - right, height - bottom];
+  const [toX, toY] = [scale(xRange, [left, width - right]), scale(yRange, [foot, top])];
+  const placed = ([x, text]) => {
+    const half = (character * (text.length + 1)) / 2;
+    return { x, text, half, middle: Math.max(half, Math.min(toX(x), width - half)) };
+  };
+  const counts = Array.from({ length: MOST_TICKS }, (_, k) => textsOfTicks(xRange, MOST_TICKS - k).map(placed));
+  const areApart = (texts) => texts.slice(1).every(({ middle, half }, k) => middle - half >= texts[k].middle + texts[k].half);
+  const xTicks = counts.find((texts) => texts.length && areApart(texts)) ?? counts[0].slice(0, 1);
   svg.append(
-    svgElement("path", { class: "axis", d: `M${left} ${top}V${height - bottom}H${width - right}` }),
-    ...ticks(xRange, MOST_TICKS).flatMap((x) => [
-      svgElement("path", { class: "axis", d: `M${toX(x)} ${height - bottom}v4` }),
-      svgElement("text", { x: toX(x), y: height - bottom + 16, "text-anchor": "middle" }, roundNumber(x)),
+    svgElement("path", { class: "axis", d: `M${left} ${top}V${foot}H${width - right}` }),
+    ...xTicks.flatMap(({ x, text, middle }) => [
+      svgElement("path", { class: "axis", d: `M${toX(x)} ${foot}v4` }),
+      svgElement("text", { x: middle, y: foot + 16, "text-anchor": "middle" }, text),
     ]),
     ...yTicks.flatMap(([y, text]) => [
       svgElement("path", { class: "axis", d: `M${left} ${toY(y)}h-4` }),
       svgElement("text", { x: left - 6, y: toY(y) + 4, "text-anchor": "end" }, text),
     ]),
-    svgElement("text", { x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle" }, xName),
-    svgElement("text", { transform: `translate(14 ${(top + height - bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, cut(yName, height - bottom)),
+    svgElement("text", { x: left + room / 2, y: height - 8, "text-anchor": "middle" }, cut(xName, room, "value")),
+    svgElement("text", { transform: `translate(14 ${(top + foot) / 2}) rotate(-90)`, "text-anchor": "middle" }, cut(yName, foot - top, "value")),
   );
-  const extent = { x: left, y: top, width: width - left - right, height: height - top - bottom };
+  const extent = { x: left, y: top, width: room, height: foot - top };
   const plot = svgElement("svg", { ...extent, viewBox: Object.values(extent).join(" ") });
   svg.append(plot);
   return { svg, plot, toX, toY };
@@ -102,24 +126,25 @@ function curveThrough(xs, ys, height, at, toX, toY) {
 /** The trail of a descent as points; the last one is the current point. */
 function trailOf(svg, points) {
   svg.append(svgElement("path", { class: "trail", d: line(points) }));
-  points.forEach(([x, y], k) => {
-    if (!Number.isFinite(x) || !Number.isFinite(y)) return;
-    const isLast = k === points.length - 1;
-    svg.append(svgElement("circle", { cx: x, cy: y, r: isLast ? 6 : 3, ...(isLast ? { class: "now" } : {}) }));
-  });
+  points.forEach(([x, y], k) => svg.append(...(k === points.length - 1 ? dot("now", x, y, 6) : dot("", x, y, 3))));
   return svg;
 }
 
-/** The range of the values of a trail's k-th element, and at least 1 on both sides of the last one. */
+/** A range around a number: `least` on both sides, and at least as far as 0. */
+function rangeAround(x, least = 1) {
+  const reach = Math.max(least, Math.abs(x));
+  return [Math.max(x - reach, -Number.MAX_VALUE), Math.min(x + reach, Number.MAX_VALUE)];
+}
+
+/** The range of the values of a trail's k-th element, and of numbers around the last one. */
 function rangeOf(trail, k) {
   const visited = trail.map(({ xs }) => xs[k]);
-  const reach = Math.max(1, Math.abs(visited.at(-1)));
-  return around([...visited, visited.at(-1) - reach, visited.at(-1) + reach], 0.08);
+  return around([...visited, ...rangeAround(visited.at(-1))], 0.08);
 }
 
 /** Numbers at equal distances from one end of a range to the other. */
-function samplesOf([low, high]) {
-  return Array.from({ length: SAMPLES }, (_, k) => low + ((high - low) * k) / (SAMPLES - 1));
+function samplesOf(range) {
+  return Array.from({ length: SAMPLES }, (_, k) => between(range, k / (SAMPLES - 1)));
 }
 
 /** The output along one element, its slope here, and the trail. */
@@ -152,7 +177,7 @@ function middle(numbers, isTwoSided) {
 function contoursOf(elements, trail) {
   const sides = elements.map((_, k) => rangeOf(trail, k));
   const count = Math.max(9, Math.min(GRID, Math.floor(Math.sqrt(MOST_WORK / record.nodes.length))));
-  const at = ([low, high], k) => low + ((high - low) * k) / (count - 1);
+  const at = (side, k) => between(side, k / (count - 1));
   const indices = [...Array(count).keys()];
   const heights = indices.map((j) => indices.map((i) => outputAt(elements, [at(sides[0], i), at(sides[1], j)])));
   const names = elements.map(({ name }) => name);

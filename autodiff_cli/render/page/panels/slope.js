@@ -1,6 +1,6 @@
 // The slope picture: an operation of one variable as a curve, with its tangent, whose slope is the local derivative.
 
-const SLOPE = { width: 168, height: 92, margin: 6, samples: 81, reach: 2 }; // pixels; samples of the curve; least reach on each side
+const SLOPE = { width: 168, height: 92, margin: 6, reach: 2 }; // pixels; least reach on each side
 
 class SlopePicture {
   #figure = byId("slope");
@@ -34,21 +34,21 @@ class SlopePicture {
     const step = evaluator.steps.find(({ node }) => node === i);
     const at = (x) => nested(step.apply(...inputs.map((j) => (j === from ? x : values[j]))));
     const [here, value] = [values[from], values[i]];
-    const reach = Math.max(SLOPE.reach, Math.abs(here));
-    const xs = Array.from({ length: SLOPE.samples }, (_, k) => here + reach * ((2 * k) / (SLOPE.samples - 1) - 1));
+    const range = rangeAround(here, SLOPE.reach);
+    const xs = samplesOf(range);
     const ys = xs.map(at);
     const shown = around([...middle(ys, true), value], 0.12);
     const { width, height, margin } = SLOPE;
-    const [toX, toY] = [scale([xs[0], xs.at(-1)], [margin, width - margin]), scale(shown, [height - margin, margin])];
+    const [toX, toY] = [scale(range, [margin, width - margin]), scale(shown, [height - margin, margin])];
     const axis = (d) => svgElement("path", { class: "axis", d });
     const inside = (y) => Math.min(Math.max(y, margin), height - margin);
-    const run = 0.4 * reach;
+    const run = between(range, 0.7) - between(range, 0.5);
     const name = `${label} over ${record.nodes[from].label}, with its tangent`;
     const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": name }, [
       axis(`M${margin} ${inside(toY(0)).toFixed(1)}H${width - margin}`),
       svgElement("path", { class: "curve", d: curveThrough(xs, ys, shown, at, toX, toY) }),
       svgElement("path", { class: "tangent", d: line([-run, run].map((dx) => [toX(here + dx), toY(value + slope * dx)])) }),
-      svgElement("circle", { cx: toX(here), cy: toY(value), r: 4.5 }),
+      ...dot("", toX(here), toY(value), 4.5),
     ]);
     this.#figure.replaceChildren(svg, htmlElement("figcaption", `slope ${brief(slope, NODE_DIGITS)} at ${brief(here, NODE_DIGITS)}`));
   }

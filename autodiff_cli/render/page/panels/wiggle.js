@@ -61,10 +61,9 @@ class Wiggle {
     this.#from = this.#moving = null;
     for (const { variable: { key }, input, at } of this.#sliders) {
       const x = at === null ? 0 : elementAt(playback.point[key], at);
-      const reach = at === null ? 1 : Math.max(1, Math.abs(x));
       input.disabled = !Number.isFinite(x);
       if (input.disabled) continue;
-      Object.assign(input, { min: x - reach, max: x + reach });
+      [input.min, input.max] = rangeAround(x);
       input.value = x;
     }
     byId("changes").hidden = true;
