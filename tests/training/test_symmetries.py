@@ -329,3 +329,13 @@ def test_components_of_mixtures_are_in_the_order_of_their_means_with_their_share
     losses = [objective.value(each_of) for each_of in (*theta, *ordered)]
     assert losses == pytest.approx([losses[0]] * 6, rel=1e-12)
     np.testing.assert_allclose(ordered, np.tile(theta[0], (3, 1)), rtol=1e-12)
+
+
+@each("seed", [18, 20, 25, 39])
+def test_parameters_at_a_flat_end_of_a_link_keep_their_loss(seed: int) -> None:
+    """A sigmoid that separates the rows is best at infinity, where more than the columns' own directions seem flat."""
+    generator = np.random.default_rng(seed)
+    data = {"x": generator.normal(size=20) * 10 ** generator.uniform(-1, 1)}
+    data |= {name: generator.normal(size=20) for name in ("u", "v")}
+    data["y"] = (data["x"] * generator.normal() + data["u"] * generator.normal() > 0).astype(float)
+    assert fit("y ~ sigmoid(a*x + b*u + c*v)", data).loss < 1e-12

@@ -249,7 +249,9 @@ def _shortest_parameters(objective: Objective, theta: Array) -> tuple[Array, lis
         scale, _, directions, is_null = scaled_svd(factor, DEPENDENCE_TOLERANCE)
         null_space, note = np.linalg.qr((directions[is_null] / scale).T)[0], _SHORTEST
     shortest, bounds = theta - null_space @ (null_space.T @ theta), objective.bounds
-    is_usable = bounds.contains(shortest) and (bounds.active(shortest) <= bounds.active(theta)).all()
+    # Where a link is flat, more directions than those of the columns seem to change nothing.
+    is_equivalent = _Symmetries(objective, theta, bounds).is_equivalent(shortest, _EXCHANGE_TOLERANCE)
+    is_usable = is_equivalent and (bounds.active(shortest) <= bounds.active(theta)).all()
     return (shortest, [note]) if is_usable else (theta, [])
 
 
