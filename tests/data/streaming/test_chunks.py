@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +112,12 @@ def test_every_pass_leaves_out_the_same_rows_whichever_columns_it_reads(tmp_path
         ]
         for name in names:
             np.testing.assert_array_equal(np.concatenate([chunk[name] for chunk in chunks]), columns[name][is_whole])
+
+
+@each("labels", [[], ["g"]])
+def test_labels_of_files_that_are_quickly_read_are_decoded_only_once(labels: list[str]) -> None:
+    buffer = io.BytesIO()
+    parquet.write_table(pa.table({"x": [1.0, 2.0, 3.0], "g": ["a", "b", "a"]}), buffer)
+    buffer.seek(0)
+    streamed = StreamedColumns(open_data(["-"], buffer), ["x"], labels, "asked for")
+    assert (streamed._decoded is not None) is bool(labels)
