@@ -73,7 +73,9 @@ def test_another_likely_mixture_is_reported() -> None:
     assert any("another minimum is nearly as likely" in warning for warning in found.warnings)
 
 
-def test_a_mixture_from_starting_values_near_a_worse_maximum_is_doubtful_and_the_warning_leads_to_a_better_one() -> None:
+def test_a_mixture_from_starting_values_near_a_worse_maximum_is_doubtful_and_the_warning_leads_to_a_better_one() -> (
+    None
+):
     """Three clusters have two good descriptions by two components: the middle one goes with either of the others."""
     generator = np.random.default_rng(0)
     x = generator.normal(np.repeat([0, 5, 9], [40, 25, 15]), np.repeat([1, 0.7, 0.5], [40, 25, 15]))

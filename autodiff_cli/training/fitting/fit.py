@@ -542,13 +542,15 @@ def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedSt
     """Return the warning that a fit is doubtful; empty if it is not.
 
     It is doubtful if another frequency explains far more, if the residuals are not random, or if the best frequency of
-    pure noise would explain as much. Families have only the first of these tests. The fit of a negative log-likelihood
-    from starting values of the user is doubtful if another minimum is more likely.
+    pure noise would explain as much; families lack the last of these tests. The fit of a negative log-likelihood from
+    starting values of the user is doubtful if another minimum is more likely.
     """
     if (likelier := _likelier_fit(objective, outcome)) is not None:
         gain = (objective.value(outcome.theta) - objective.value(likelier)) * objective.total_weight
         starts = minimization.format_starts(objective, likelier)
-        return f"this fit is doubtful: another minimum has a log-likelihood that is {gain:.3g} higher; start from {starts}"
+        return (
+            f"this fit is doubtful: another minimum has a log-likelihood that is {gain:.3g} higher; start from {starts}"
+        )
     explained, share = 0.0, "this fit is doubtful:"
     if has_r_squared := objective.kind in (LossKind.SQUARES, LossKind.ROBUST):
         known = optimization.explained_variance(objective, outcome.theta, statistics)
@@ -561,16 +563,18 @@ def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedSt
     if better is not None:
         starts = minimization.format_starts(objective, better, symmetries.Sinusoids(objective).frequencies)
         return f"{share} another frequency explains far more; start from {starts}"
-    if not has_r_squared:
-        return ""
-    is_equal = not abs(statistics.scatter_trend) > goodness.RESIDUALS.systematic_sigmas
+    is_equal = goodness.has_equal_scatter(objective, outcome.theta, statistics.scatter_trend)
     structure = residual_structure(objective, outcome.theta, has_equal_scatter=is_equal)
     if structure > goodness.RESIDUALS.systematic_sigmas:
-        other = "another model" if objective.is_linear else "other starting values, or another model,"
+        is_convex = objective.is_linear or objective.is_generalised_linear
+        other = "another model" if is_convex else "other starting values, or another model,"
+        errors = ", and the standard errors are probably too small" * bool(statistics.definition)
         return (
             f"this fit is doubtful: neighbouring residuals are alike ({structure:.2g} standard errors from a random "
-            f"order); {other} may fit better, and the standard errors are probably too small"
+            f"order); {other} may fit better{errors}"
         )
+    if not has_r_squared:
+        return ""
     count = _scanned_frequencies(objective)
     chance = min(1.0, count * (1 - max(explained, 0.0)) ** ((objective.rows - objective.layout.size) / 2))
     if not chance > optimization.RESTARTS.chance_of_noise:

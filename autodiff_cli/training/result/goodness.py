@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
+from autodiff_cli.backends.protocol import RowKernel
 from autodiff_cli.data.json_records import IF_KNOWN, NOT_IN_DOCUMENT
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
@@ -27,6 +28,7 @@ from autodiff_cli.training.losses import COUNT_LOSSES, LossKind
 from autodiff_cli.training.objective.batch import Batch, GatheredRows
 from autodiff_cli.training.objective.objective import Objective, describe_row
 from autodiff_cli.training.result.row_figures import (
+    DISTRIBUTIONS,
     MAX_THETA,
     LikelihoodSums,
     RowFigures,
@@ -34,6 +36,7 @@ from autodiff_cli.training.result.row_figures import (
     likelihood_sums,
     ranks_with_constant,
     residual_figures,
+    residuals_of,
     theta_slopes,
 )
 from autodiff_cli.training.rows import WEIGHT, ColumnArrays, MemoryRows
@@ -166,6 +169,9 @@ class ResidualSettings(NamedTuple):
     structure_rows: int = 20_000  # rows of the random sample in which structure is searched, if there are more
     structure_blocks: int = 200  # means of neighbouring residuals in which structure is searched, if rows are more
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
+    max_pearson_variance: float = (
+        6.0  # mean variance of squared Pearson residuals, 2 if normal, above which events are rare
+    )
     suspect_sigmas: float = 2.5  # standard errors above which it is worth looking for a better fit
     max_design_rows: int = 10_000  # rows on which a constant is compared with the span of a model
     max_sorted_rows: int = 1_000_000  # rows whose residuals are kept in memory and sorted for quantiles
@@ -177,8 +183,12 @@ RESIDUALS = ResidualSettings()
 
 
 def unweighted_residuals(objective: Objective, theta: Array) -> Array:
-    """Return target minus prediction, of shape (components, rows)."""
-    return objective.cached_at("residuals", theta, lambda: objective.evaluate_rows(objective.kernels.residuals, theta))
+    """Return target minus prediction, of shape (components, rows); for families the Pearson residuals."""
+
+    def evaluate(kernel: RowKernel) -> Array:
+        return objective.evaluate_rows(kernel, theta)
+
+    return objective.cached_at("residuals", theta, lambda: residuals_of(objective, objective.kernels, evaluate))
 
 
 def robust_scale(objective: Objective, theta: Array) -> float:
@@ -705,6 +715,18 @@ def family_warnings(goodness: GoodnessOfFit, loss: str | None) -> list[str]:
         f"the {subject}: the dispersion is {dispersion:.3g} instead of 1, so the standard errors are too small by a "
         f"factor of {math.sqrt(dispersion):.2g}; use --family {advice}"
     ]
+
+
+def has_equal_scatter(objective: Objective, theta: Array, scatter_trend: float) -> bool:
+    """Whether residuals have the same variance in all rows, and no heavy tails, as those of rare events have.
+
+    Args:
+        scatter_trend: see `GoodnessOfFit`.
+    """
+    if objective.loss in DISTRIBUTIONS:
+        count = objective.weighted_rows * objective.components
+        return bool(likelihood_sums(objective, theta).pearson_variance <= RESIDUALS.max_pearson_variance * count)
+    return objective.kind is not LossKind.OTHER and not abs(scatter_trend) > RESIDUALS.systematic_sigmas
 
 
 def scatter_warnings(objective: Objective, theta: Array, goodness: GoodnessOfFit, dof: int) -> list[str]:
