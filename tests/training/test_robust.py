@@ -518,3 +518,16 @@ def test_most_rows_decide_although_all_outliers_are_at_one_end(seed: int) -> Non
     y = np.where(x < 6.5, 2 * x + 1 + generator.normal(0, 0.01, 30), generator.normal(-5, 6, 30))
     found = fit("y ~ a*x + b", {"x": x, "y": y}, loss="cauchy")
     assert found.parameters == pytest.approx({"a": 2, "b": 1}, abs=0.02)
+
+
+@each("loss, seed", [("cauchy", 4), ("mae", 4), ("cauchy", 3)], sampled=True)
+def test_the_period_of_a_wave_is_found_although_a_third_of_the_rows_are_outliers(loss: str, seed: int) -> None:
+    """Sums of squares, by which frequencies are scanned, would be those of the outliers."""
+    generator = np.random.default_rng(seed)
+    x, truth = np.sort(generator.uniform(0, 100, 40)), {"a": 2, "P": generator.uniform(4, 20), "p": 1, "c": 0.5}
+    y = 2 * np.sin(2 * np.pi * x / truth["P"] + 1) + 0.5 + 0.1 * generator.normal(size=40)
+    y[generator.permutation(40)[:12]] += generator.uniform(3, 30, 12)
+    found, near = (
+        fit("y ~ a*sin(2*pi*x/P + p) + c", {"x": x, "y": y}, loss=loss, start=start) for start in ({}, truth)
+    )
+    assert found.loss == pytest.approx(near.loss, rel=1e-6)
