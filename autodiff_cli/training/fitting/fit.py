@@ -487,7 +487,9 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
     reasons = [separation]
     if not separation:
         closing = outcome.failure or note or _NOT_CONVERGED * (not is_at_minimum)
-        reasons = [*explain_failure(objective, outcome, [record["loss"] for record in progress.history]), closing]
+        # Only gradient methods have a rate that is too high if the loss rises; with other ones, its scale changed.
+        losses = [record["loss"] for record in progress.history][0 if method in OPTIMIZERS else -1 :]
+        reasons = [*explain_failure(objective, outcome, losses), closing]
     is_at_minimum &= not separation
     return FitVerdict(is_at_minimum, statistics, [*filter(None, warnings)], [*filter(None, reasons)])
 
