@@ -41,13 +41,7 @@ from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.objective.parameters import Bounds, Constraints
 from autodiff_cli.training.options import FitOptions, describe_bounds
 from autodiff_cli.training.result.diagnosis import curve_warnings
-from autodiff_cli.training.result.goodness import (
-    MAD_TO_STD,
-    find_separation,
-    has_no_finite_minimum,
-    robust_scale,
-    subsample,
-)
+from autodiff_cli.training.result.goodness import MAD_TO_STD, find_separation, has_no_finite_minimum, robust_scale
 from autodiff_cli.training.result.row_figures import estimate_theta, likelihood_sums
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, compute_statistics
 
@@ -74,7 +68,6 @@ class MinimizationSettings(NamedTuple):
 
     # Search for the minimum of a robust loss from least squares of few rows.
     subsets: int = 60  # subsets of the rows: with 30 % of outliers, all subsets of 4 rows have one in 1 of 10⁷ fits
-    outlying_target: float = 3.0  # distance of a target from the median, in median distances; 1.4 at the top of a sine
     subset_evaluations: int = 20  # evaluations of each of these fits
     subset_tolerance: float = 1e-6  # relative change of their parameters at which they have converged
     refined_subsets: int = 20  # the best of these fits, which are refined
@@ -439,7 +432,7 @@ def _fit_with_scale(
     outcomes = [Outcome(point, True) for point in start]
     spreads = np.sqrt(batch.mean_squares(batch.target_variations(active), active))
     gaps = np.full((2, len(start)), np.nan)  # logarithms of the last scale of each fit, and of estimate / scale there
-    # The least distance of a scale from its estimate, the least and the largest estimate, and the round of the last one.
+    # The least distance of a scale from its estimate, the least and the largest estimate, and the last round of these.
     progress = np.tile([[np.inf], [np.inf], [0.0], [0.0]], len(start))
     for number in itertools.count():
         # Theta is estimated from counts about their means, not from a start.
@@ -541,14 +534,6 @@ def outlier_minima_mask(batch: Batch, is_poor: Mask) -> Mask:
     # A curve through half of the rows leaves residuals without a scale.
     has_scale = batch.weighted_counts > 2 * objective.layout.size * objective.is_scale_estimated
     return is_resistant & (is_poor | (not is_convex)) & has_scale
-
-
-def without_outliers(objective: Objective) -> Objective:
-    """Return the objective over a sample of the rows, without those whose target is far from the median."""
-    sample = subsample(objective)
-    targets = sample.evaluate_rows(sample.kernels.target, sample.start)
-    distances = np.abs(targets - np.median(targets, axis=1, keepdims=True)).max(axis=0)
-    return sample.select_rows(np.flatnonzero(distances <= MINIMIZATION.outlying_target * np.median(distances)))
 
 
 @ignore_float_errors()

@@ -288,7 +288,11 @@ class BatchedFit:
         poor, doubtful = self._classify_fits()
         is_open = self.select(lambda end: end.divergence is None)
         if symmetries.Sinusoids(self._objective).frequencies:
-            self.restart(np.flatnonzero(is_open), self._origin, search.Multistart.frequency_points, has_outliers=True)
+            each = np.flatnonzero(is_open)
+            regular = ObjectiveBatch(
+                [goodness.without_outliers(self._batch.objective_of(fit)) for fit in each.tolist()]
+            )
+            self.restart(each, self._origin, search.Multistart.frequency_points, batch=regular)
         fits = np.flatnonzero(is_open & minimization.outlier_minima_mask(samples, poor | doubtful))
         if len(fits):
             count = minimization.MINIMIZATION.subsets // 2
@@ -372,7 +376,7 @@ class BatchedFit:
         strategy: StartStrategy | None = None,
         effort: Effort | None = None,
         least_gain: float = MINIMIZATION.clear_gain,
-        has_outliers: bool = False,
+        batch: Batch | None = None,
     ) -> None:
         """Repeat some fits from the best points of a strategy, or of a whole search, if these rank higher.
 
@@ -380,7 +384,7 @@ class BatchedFit:
             origin: the starting points of the searches, of shape (all fits, P).
             effort: the work for each fit; by default it depends on the number of fits.
             least_gain: the gain above which a point ranks higher; see `rank_gains`.
-            has_outliers: whether rows whose target is far from the median are left out of the search.
+            batch: the rows on which better points are searched; by default the rows of the fits.
         """
         if not len(fits):
             return
@@ -389,10 +393,7 @@ class BatchedFit:
             default = search.SETTINGS.quick
         reason = _BETTER_MINIMUM_NOTE if strategy else _BETTER_STARTS_NOTE
         arguments = self._free, self._options.seed, effort or default, strategy
-        batch = self._batch.take(fits)
-        if has_outliers:
-            batch = ObjectiveBatch([*map(minimization.without_outliers, map(batch.objective_of, range(len(fits))))])
-        results = search.multistart(batch, origin[fits], *arguments)
+        results = search.multistart(batch or self._batch.take(fits), origin[fits], *arguments)
         chosen, found = fits[[each is not None for each in results]], [each for each in results if each is not None]
         pairs = np.array([(each.start, each.end) for each in found]).reshape(len(chosen), 2, origin.shape[1])
         starts, ends = pairs[:, 0], self._refine(chosen, pairs[:, 1])

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array, Mask
-from autodiff_cli.backends.protocol import RowKernel
 from autodiff_cli.data.json_records import IF_KNOWN, NOT_IN_DOCUMENT
 from autodiff_cli.numbers.arrays import ignore_float_errors
 from autodiff_cli.numbers.float_functions import erfinv
@@ -173,6 +172,7 @@ class ResidualSettings(NamedTuple):
         6.0  # mean variance of squared Pearson residuals, 2 if normal, above which events are rare
     )
     suspect_sigmas: float = 2.5  # standard errors above which it is worth looking for a better fit
+    outlying_target: float = 3.0  # distance of a target from the median, in median distances; 1.4 at the top of a sine
     max_design_rows: int = 10_000  # rows on which a constant is compared with the span of a model
     max_sorted_rows: int = 1_000_000  # rows whose residuals are kept in memory and sorted for quantiles
     overdispersion_p: float = 2.3e-4  # p-value of overdispersion below which it is reported: 3.5 standard errors
@@ -184,10 +184,7 @@ RESIDUALS = ResidualSettings()
 
 def unweighted_residuals(objective: Objective, theta: Array) -> Array:
     """Return target minus prediction, of shape (components, rows); for families the Pearson residuals."""
-
-    def evaluate(kernel: RowKernel) -> Array:
-        return objective.evaluate_rows(kernel, theta)
-
+    evaluate = functools.partial(objective.evaluate_rows, theta=theta)
     return objective.cached_at("residuals", theta, lambda: residuals_of(objective, objective.kernels, evaluate))
 
 
@@ -233,6 +230,14 @@ def sampled_rows(rows: int, most: int) -> NDArray[np.intp]:
         return np.arange(rows)
     drawn = np.sort(np.random.default_rng(0).integers(0, rows, most))
     return drawn[np.diff(drawn, prepend=-1) > 0]  # np.unique takes several times the memory
+
+
+def without_outliers(objective: Objective) -> Objective:
+    """Return the objective over a sample of the rows, without those whose target is far from the median."""
+    sample = subsample(objective)
+    targets = sample.evaluate_rows(sample.kernels.target, sample.start)
+    distances = np.abs(targets - np.median(targets, axis=1, keepdims=True)).max(axis=0)
+    return sample.select_rows(np.flatnonzero(distances <= RESIDUALS.outlying_target * np.median(distances)))
 
 
 def robust_r_squared(objective: Objective, theta: Array) -> float:
