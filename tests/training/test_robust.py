@@ -351,19 +351,21 @@ def test_the_scale_is_found_where_residuals_are_proportional_to_it(seed: int) ->
 
 
 @pytest.mark.slow
-def test_a_fit_whose_scale_leads_to_other_scales_for_ever_has_not_converged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_whose_scale_leads_to_other_scales_for_ever_has_not_converged() -> None:
     """With a small scale the penalty outweighs the rows, whose residuals then lead to a large one."""
     generator = np.random.default_rng(5)
     x = np.linspace(0, 3, 24)
     y = 3 * np.exp(-1.1 * x) + 0.03 * generator.normal(size=24) + 3 * (generator.random(24) < 0.05)
     options: dict[str, Any] = {"loss": "cauchy", "l1": 0.01}
-    monkeypatch.setattr(minimization, "MINIMIZATION", minimization.MINIMIZATION._replace(max_rounds=40))
     found = fit("y ~ a*exp(-b*x)", {"x": x, "y": y}, **options)
     objective = Objective("y ~ a*exp(-b*x)", {"x": x, "y": y}, **options)
     estimate = robust_scale(objective, np.array([*found.parameters.values()]))
     assert found.converged == (estimate == pytest.approx(found.scale, rel=1e-8))
     assert not found.converged
     assert "the residual scale does not settle" in found.failure
+    assert not any("--lr" in text for text in found.warnings)
+    advised = fit("y ~ a*exp(-b*x)", {"x": x, "y": y}, scale=0.03, **options)
+    assert advised.converged
 
 
 def test_a_robust_fit_of_another_shape_is_doubtful() -> None:
@@ -518,3 +520,16 @@ def test_most_rows_decide_although_all_outliers_are_at_one_end(seed: int) -> Non
     y = np.where(x < 6.5, 2 * x + 1 + generator.normal(0, 0.01, 30), generator.normal(-5, 6, 30))
     found = fit("y ~ a*x + b", {"x": x, "y": y}, loss="cauchy")
     assert found.parameters == pytest.approx({"a": 2, "b": 1}, abs=0.02)
+
+
+@each("loss, seed", [("cauchy", 4), ("mae", 4), ("cauchy", 3)], sampled=True)
+def test_the_period_of_a_wave_is_found_although_a_third_of_the_rows_are_outliers(loss: str, seed: int) -> None:
+    """Sums of squares, by which frequencies are scanned, would be those of the outliers."""
+    generator = np.random.default_rng(seed)
+    x, truth = np.sort(generator.uniform(0, 100, 40)), {"a": 2, "P": generator.uniform(4, 20), "p": 1, "c": 0.5}
+    y = 2 * np.sin(2 * np.pi * x / truth["P"] + 1) + 0.5 + 0.1 * generator.normal(size=40)
+    y[generator.permutation(40)[:12]] += generator.uniform(3, 30, 12)
+    found, near = (
+        fit("y ~ a*sin(2*pi*x/P + p) + c", {"x": x, "y": y}, loss=loss, start=start) for start in ({}, truth)
+    )
+    assert found.loss == pytest.approx(near.loss, rel=1e-6)

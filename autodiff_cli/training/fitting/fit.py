@@ -486,7 +486,9 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
     reasons = [separation]
     if not separation:
         closing = outcome.failure or note or _NOT_CONVERGED * (not is_at_minimum)
-        reasons = [*explain_failure(objective, outcome, [record["loss"] for record in progress.history]), closing]
+        # Only gradient methods have a rate that is too high if the loss rises; with other ones, its scale changed.
+        losses = [record["loss"] for record in progress.history][0 if method in OPTIMIZERS else -1 :]
+        reasons = [*explain_failure(objective, outcome, losses), closing]
     is_at_minimum &= not separation
     return FitVerdict(is_at_minimum, statistics, [*filter(None, warnings)], [*filter(None, reasons)])
 
@@ -541,8 +543,15 @@ def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedSt
     """Return the warning that a fit is doubtful; empty if it is not.
 
     It is doubtful if another frequency explains far more, if the residuals are not random, or if the best frequency of
-    pure noise would explain as much. Families and likelihoods have only the first of these tests.
+    pure noise would explain as much; families lack the last of these tests. The fit of a negative log-likelihood from
+    starting values of the user is doubtful if another minimum is more likely.
     """
+    if (likelier := _likelier_fit(objective, outcome)) is not None:
+        gain = (objective.value(outcome.theta) - objective.value(likelier)) * objective.total_weight
+        starts = minimization.format_starts(objective, likelier)
+        return (
+            f"this fit is doubtful: another minimum has a log-likelihood that is {gain:.3g} higher; start from {starts}"
+        )
     explained, share = 0.0, "this fit is doubtful:"
     if has_r_squared := objective.kind in (LossKind.SQUARES, LossKind.ROBUST):
         known = optimization.explained_variance(objective, outcome.theta, statistics)
@@ -555,30 +564,27 @@ def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedSt
     if better is not None:
         starts = minimization.format_starts(objective, better, symmetries.Sinusoids(objective).frequencies)
         return f"{share} another frequency explains far more; start from {starts}"
-    if not has_r_squared:
-        return ""
-    is_equal = not abs(statistics.scatter_trend) > goodness.RESIDUALS.systematic_sigmas
+    is_equal = goodness.has_equal_scatter(objective, outcome.theta, statistics.scatter_trend)
     structure = residual_structure(objective, outcome.theta, has_equal_scatter=is_equal)
     if structure > goodness.RESIDUALS.systematic_sigmas:
-        other = "another model" if objective.is_linear else "other starting values, or another model,"
+        is_convex = objective.is_linear or objective.is_generalised_linear
+        other = "another model" if is_convex else "other starting values, or another model,"
+        errors = ", and the standard errors are probably too small" * bool(statistics.definition)
         return (
             f"this fit is doubtful: neighbouring residuals are alike ({structure:.2g} standard errors from a random "
-            f"order); {other} may fit better, and the standard errors are probably too small"
+            f"order); {other} may fit better{errors}"
         )
+    if not has_r_squared:
+        return ""
     count = _scanned_frequencies(objective)
     chance = min(1.0, count * (1 - max(explained, 0.0)) ** ((objective.rows - objective.layout.size) / 2))
     if not chance > optimization.RESTARTS.chance_of_noise:
         return ""
-    if _is_frequency_ambiguous(objective):
+    # Sinusoids of several frequencies may fit so few rows.
+    limit = minimization.MINIMIZATION.few_rows_per_parameter * objective.layout.size
+    if objective.rows * objective.components <= limit:
         return f"{share} so few rows do not determine the frequency"
     return f"{share} the best of {count} frequencies does so in pure noise with probability {chance:.1g}"
-
-
-def _is_frequency_ambiguous(objective: Objective) -> bool:
-    """Whether there are so few rows that sinusoids of several frequencies may fit them."""
-    limit = minimization.MINIMIZATION.few_rows_per_parameter * objective.layout.size
-    few = objective.rows * objective.components <= limit
-    return few and any(True for _ in symmetries.Sinusoids(objective).frequency_grids(objective.start, 1, 1))
 
 
 def _scanned_frequencies(objective: Objective) -> int:
@@ -589,12 +595,21 @@ def _scanned_frequencies(objective: Objective) -> int:
     return sum(len(grid.values) for grid in grids if names[grid.parameter] not in given)
 
 
+def _likelier_fit(objective: Objective, outcome: Outcome) -> Array | None:
+    """Return a likelier fit of a negative log-likelihood than the fit from the user's starting values; else None."""
+    if not (objective.is_likelihood and objective.user_starts and outcome.converged):
+        return None
+    unset = copy_with(objective.with_rows(objective.data), user_starts=frozenset())
+    fitted = optimization.BatchedFit(ObjectiveBatch([unset]), "lbfgs", FitOptions(), starts=outcome.theta[None])
+    fitted.restart_likelihoods_at_random()
+    return minimization.best_alternative(objective, outcome, fitted.theta)
+
+
 def _better_frequency_fit(objective: Objective, outcome: Outcome) -> Array | None:
     """Return a fit with other frequencies that is far better than the fit from the user's frequencies; else None."""
     names, given = objective.layout.element_names, objective.user_starts
-    if not (given and objective.has_residuals):
-        return None
-    if given.isdisjoint([names[k] for k in symmetries.Sinusoids(objective).frequencies]):
+    is_checked = given and objective.has_residuals
+    if not is_checked or given.isdisjoint([names[k] for k in symmetries.Sinusoids(objective).frequencies]):
         return None
     every = objective.layout.mask(objective.scalar_parameters)
     # A steep curve makes effective variances large, so that its residuals look small.

@@ -55,7 +55,7 @@ class MinimizationSettings(NamedTuple):
     rows_of_narrow_component: float = 4.0  # the limit for narrow components, which are more often artefacts
     narrow_component: float = 0.05  # share of the largest width below which a component is narrow
     wide_component: float = 0.25  # share of the largest width above which a component of few rows is not an artefact
-    max_rounds: int = 200  # rounds of fitting and estimating the scale in turn; more than 15 are rare
+    max_idle_rounds: int = 20  # rounds of fitting and estimating the scale in turn, in which the two get no nearer
     tolerance: float = 1e-9  # relative change of the scale at which it has converged
     near: float = 0.1  # relative change of the scale below which the secant method is used, and the most it changes it
     rising: float = 0.02  # slope of the logarithm of estimate / scale above which the secant method leads away
@@ -94,7 +94,10 @@ class MinimizationSettings(NamedTuple):
 MINIMIZATION = MinimizationSettings()
 _EXACT_FIT = "the model fits the rows exactly, so the posterior density of the residuals' variance has no maximum"
 NO_SCALE = "at least half of the rows are fitted exactly, to 1e-9 of their spread: there is no scale; use --scale"
-_UNSETTLED = "the residual scale does not settle: the fit with each estimate leads to another estimate; use --scale"
+_UNSETTLED = (
+    "the residual scale does not settle: the fit with each estimate leads to another estimate; set --scale to the "
+    "standard deviation of the errors"
+)
 
 
 _MAX_LM_PARAMETERS = 5000  # lm stores matrices of all pairs of parameters: 200 MB each at this size
@@ -428,7 +431,9 @@ def _fit_with_scale(
     outcomes = [Outcome(point, True) for point in start]
     spreads = np.sqrt(batch.mean_squares(batch.target_variations(active), active))
     gaps = np.full((2, len(start)), np.nan)  # logarithms of the last scale of each fit, and of estimate / scale there
-    for number in range(MINIMIZATION.max_rounds):
+    # The least distance of a scale from its estimate, the least and the largest estimate, and the last round of these.
+    progress = np.tile([[np.inf], [np.inf], [0.0], [0.0]], len(start))
+    for number in itertools.count():
         # Theta is estimated from counts about their means, not from a start.
         is_known = number == 0 and unit is not None
         scales = batch.scales[active] if is_known else estimated_scales(batch, theta[active], active)
@@ -439,8 +444,20 @@ def _fit_with_scale(
         is_exact = scales <= least * spreads[active]
         for fit in active[is_exact].tolist():
             outcomes[fit] = dataclasses.replace(outcomes[fit], note=_EXACT_FIT if objective.has_priors else NO_SCALE)
-        is_settled = (number > 0) & (np.abs(scales / batch.scales[active] - 1) <= MINIMIZATION.tolerance)
-        is_open: Mask = ~is_exact & ~is_settled
+        distances = np.abs(scales / batch.scales[active] - 1) if number else np.full(len(active), np.inf)
+        closest, low, high, last = progress[:, active]
+        is_idle = (distances >= closest / 2) & (scales >= low / 2) & (scales <= 2 * high)
+        latest = (
+            np.minimum(closest, distances),
+            np.fmin(low, scales),
+            np.fmax(high, scales),
+            np.full(len(active), number),
+        )
+        progress[:, active] = np.where(is_idle, progress[:, active], latest)
+        is_idle &= number - last > MINIMIZATION.max_idle_rounds
+        for fit in active[is_idle & ~is_exact].tolist():
+            outcomes[fit] = Outcome(theta[fit], False, _UNSETTLED)
+        is_open: Mask = ~(is_exact | is_idle | (distances <= MINIMIZATION.tolerance))
         active, scales = active[is_open], scales[is_open]
         if not len(active):
             break
@@ -452,8 +469,6 @@ def _fit_with_scale(
             outcomes[fit], theta[fit] = end, end.theta
         active = np.array([fit for fit in active.tolist() if outcomes[fit].converged], np.intp)
         is_near = True  # a slightly different scale moves the minimum little
-    for fit in active.tolist():
-        outcomes[fit] = Outcome(theta[fit], False, _UNSETTLED)
     return outcomes
 
 

@@ -286,6 +286,12 @@ class BatchedFit:
             return
         poor, doubtful = self._classify_fits()
         is_open = self.select(lambda end: end.divergence is None)
+        if symmetries.Sinusoids(self._objective).frequencies:
+            each = np.flatnonzero(is_open)
+            regular = ObjectiveBatch(
+                [goodness.without_outliers(self._batch.objective_of(fit)) for fit in each.tolist()]
+            )
+            self.restart(each, self._origin, search.Multistart.frequency_points, batch=regular)
         fits = np.flatnonzero(is_open & minimization.outlier_minima_mask(samples, poor | doubtful))
         if len(fits):
             count = minimization.MINIMIZATION.subsets // 2
@@ -369,6 +375,7 @@ class BatchedFit:
         strategy: StartStrategy | None = None,
         effort: Effort | None = None,
         least_gain: float = MINIMIZATION.clear_gain,
+        batch: Batch | None = None,
     ) -> None:
         """Repeat some fits from the best points of a strategy, or of a whole search, if these rank higher.
 
@@ -376,6 +383,7 @@ class BatchedFit:
             origin: the starting points of the searches, of shape (all fits, P).
             effort: the work for each fit; by default it depends on the number of fits.
             least_gain: the gain above which a point ranks higher; see `rank_gains`.
+            batch: the rows on which better points are searched; by default the rows of the fits.
         """
         if not len(fits):
             return
@@ -384,7 +392,7 @@ class BatchedFit:
             default = search.SETTINGS.quick
         reason = _BETTER_MINIMUM_NOTE if strategy else _BETTER_STARTS_NOTE
         arguments = self._free, self._options.seed, effort or default, strategy
-        results = search.multistart(self._batch.take(fits), origin[fits], *arguments)
+        results = search.multistart(batch or self._batch.take(fits), origin[fits], *arguments)
         chosen, found = fits[[each is not None for each in results]], [each for each in results if each is not None]
         pairs = np.array([(each.start, each.end) for each in found]).reshape(len(chosen), 2, origin.shape[1])
         starts, ends = pairs[:, 0], self._refine(chosen, pairs[:, 1])

@@ -34,7 +34,7 @@ from autodiff_cli.training.objective.batch import Batch, Fits, GatheredRows, Gro
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective, find_undefined
 from autodiff_cli.training.result.goodness import MAD_TO_STD, RESIDUALS, robust_scale, subsample, unweighted_residuals
-from autodiff_cli.training.result.row_figures import differences
+from autodiff_cli.training.result.row_figures import differences, residuals_of
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE
 from autodiff_cli.training.rows import ColumnArrays
 
@@ -85,6 +85,7 @@ def structure_scores(ordered: Array, sizes: NDArray[np.intp], *, has_equal_scatt
     return np.maximum(scores, von_neumann_scores(means, counts, has_equal_scatter=has_equal_scatter))
 
 
+_RESISTANT = (LossKind.ROBUST, LossKind.OTHER)  # losses of residuals that few outliers hardly change
 STRUCTURE = "structure of residuals"  # the key of the structure in an objective's cache; see `Objective.cached_at`
 
 
@@ -104,7 +105,7 @@ def residual_structure(objective: Objective, theta: Array, *, has_equal_scatter:
         columns, sizes = sample.table.columns, np.array([sample.rows])
         rows = GatheredRows(columns.__getitem__, sizes, is_weighted=sample.is_weighted)
         with ignore_float_errors():
-            scale = np.array([robust_scale(sample, theta) if sample.kind is LossKind.ROBUST else math.inf])
+            scale = np.array([robust_scale(sample, theta) if sample.kind in _RESISTANT else math.inf])
             residuals = unweighted_residuals(sample, theta)
             return float(_structures(rows, residuals, predictor, scale, has_equal_scatter=has_equal_scatter)[0])
 
@@ -145,13 +146,15 @@ def residual_structures(batch: Batch, theta: Array, fits: Fits) -> Array:
     if not isinstance(batch, GroupBatch):
         pairs = zip(fits.tolist(), theta, strict=True)
         return np.array([residual_structure(batch.objective_of(fit), point) for fit, point in pairs])
-    predictor, is_robust = _single_predictor(batch.objective), batch.objective.kind is LossKind.ROBUST
+    objective = batch.objective
+    predictor, is_robust = _single_predictor(objective), objective.kind in _RESISTANT
 
     def structure(points: Array, part: Fits) -> Array:
         if predictor is None:
             return np.zeros(len(part))
         scales = MAD_TO_STD * batch.median_magnitudes(points, part) if is_robust else np.full(len(part), math.inf)
-        return _structures(batch.rows_of(part), batch.residuals(points, part), predictor, scales)
+        residuals = residuals_of(objective, objective.kernels.by_row, lambda each: batch.evaluate(each, points, part))
+        return _structures(batch.rows_of(part), residuals, predictor, scales)
 
     with ignore_float_errors():
         return batch.map_parts(structure, theta, fits)

@@ -157,7 +157,11 @@ class ResidualSettings(NamedTuple):
     structure_rows: int = 20_000  # rows of the random sample in which structure is searched, if there are more
     structure_blocks: int = 200  # means of neighbouring residuals in which structure is searched, if rows are more
     systematic_sigmas: float = 3.5  # standard errors from randomness: a chance of 1 in 4000
+    max_pearson_variance: float = (
+        6.0  # mean variance of squared Pearson residuals, 2 if normal, above which events are rare
+    )
     suspect_sigmas: float = 2.5  # standard errors above which it is worth looking for a better fit
+    outlying_target: float = 3.0  # distance of a target from the median, in median distances; 1.4 at the top of a sine
     max_design_rows: int = 10_000  # rows on which a constant is compared with the span of a model
     max_sorted_rows: int = 1_000_000  # rows whose residuals are kept in memory and sorted for quantiles
     overdispersion_p: float = 2.3e-4  # p-value of overdispersion below which it is reported: 3.5 standard errors
@@ -168,8 +172,11 @@ RESIDUALS = ResidualSettings()
 
 
 def unweighted_residuals(objective: Objective, theta: Array) -> Array:
-    """Return target minus prediction, of shape (components, rows)."""
-    return objective.cached_at("residuals", theta, lambda: objective.evaluate_rows(objective.kernels.residuals, theta))
+    """Return target minus prediction, of shape (components, rows); for families the Pearson residuals."""
+    evaluate = functools.partial(objective.evaluate_rows, theta=theta)
+    return objective.cached_at(
+        "residuals", theta, lambda: row_sums.residuals_of(objective, objective.kernels, evaluate)
+    )
 
 
 def robust_scale(objective: Objective, theta: Array) -> float:
@@ -214,6 +221,14 @@ def sampled_rows(rows: int, most: int) -> NDArray[np.intp]:
         return np.arange(rows)
     drawn = np.sort(np.random.default_rng(0).integers(0, rows, most))
     return drawn[np.diff(drawn, prepend=-1) > 0]  # np.unique takes several times the memory
+
+
+def without_outliers(objective: Objective) -> Objective:
+    """Return the objective over a sample of the rows, without those whose target is far from the median."""
+    sample = subsample(objective)
+    targets = sample.evaluate_rows(sample.kernels.target, sample.start)
+    distances = np.abs(targets - np.median(targets, axis=1, keepdims=True)).max(axis=0)
+    return sample.select_rows(np.flatnonzero(distances <= RESIDUALS.outlying_target * np.median(distances)))
 
 
 def robust_r_squared(objective: Objective, theta: Array) -> float:
@@ -696,6 +711,18 @@ def family_warnings(goodness: GoodnessOfFit, loss: str | None) -> list[str]:
         f"the {subject}: the dispersion is {dispersion:.3g} instead of 1, so the standard errors are too small by a "
         f"factor of {math.sqrt(dispersion):.2g}; use --family {advice}"
     ]
+
+
+def has_equal_scatter(objective: Objective, theta: Array, scatter_trend: float) -> bool:
+    """Whether residuals have the same variance in all rows, and no heavy tails, as those of rare events have.
+
+    Args:
+        scatter_trend: see `GoodnessOfFit`.
+    """
+    if objective.loss in row_sums.DISTRIBUTIONS:
+        count = objective.weighted_rows * objective.components
+        return bool(likelihood_sums(objective, theta).pearson_variance <= RESIDUALS.max_pearson_variance * count)
+    return objective.kind is not LossKind.OTHER and not abs(scatter_trend) > RESIDUALS.systematic_sigmas
 
 
 def scatter_warnings(objective: Objective, theta: Array, goodness: GoodnessOfFit, dof: int) -> list[str]:

@@ -373,6 +373,7 @@ def _missing_band_reason(fit: FittedModel, bands: Bands, names: Collection[str])
 
 # --- Inverse prediction
 
+_MAX_BAND = 1e150  # size of a prediction above which the squares in its standard error overflow
 _INVERSE_POINTS = 4001  # points of the range at which the prediction is compared with a reading
 
 
@@ -435,16 +436,17 @@ def inverse(
         raise OptionError("an inverse prediction needs least squares or a robust loss, and one target column")
     if column not in fit.predictors or column in fit.label_columns:
         raise OptionError(f"the prediction does not read numbers from `{column}`")
-    if not 0 < high - low < math.inf:
+    if not -math.inf < low < high < math.inf:
         raise OptionError(f"the range of `{column}` is two numbers, the lower one first, not {low:g} to {high:g}")
     if error is not None and not 0 <= error < math.inf:
         raise OptionError(f"the error of a reading must be 0 or positive, not {error:g}")
-    slope = gradient_nodes(target, [program.leaves[leaves[0]]])[0]
-    value, factor = (float(each) for each in evaluate([target, slope], {leaves[0]: reading}))
+    both = [target, *gradient_nodes(target, [program.leaves[leaves[0]]])]
+    value, factor = (float(each) for each in evaluate(both, {leaves[0]: reading}))
+    if not math.isfinite(value):
+        raise OptionError(f"the target of the model is undefined or infinite where `{leaves[0]}` is {reading:g}")
     deviation = _residual_std(fit) if error is None else abs(factor * error)
     if deviation is None or (error is None and fit.settings.weighted):
         raise OptionError("the standard deviation of a new reading is not known: give its error, such as 3.2+-0.1")
-    width = fit.quantile(level)
 
     def difference(x: Array) -> tuple[Array, Array]:
         """Return prediction minus reading, and its standard deviation."""
@@ -456,21 +458,21 @@ def inverse(
     def excess(x: Array) -> Array:
         """Return the difference minus the largest difference that is not significant."""
         distance, spread = difference(x)
-        return np.nan_to_num(np.abs(distance) - width * spread, nan=np.inf)
+        return np.nan_to_num(np.abs(distance) - fit.quantile(level) * spread, nan=np.inf)
 
     def solve(function: Callable[[Array], Array], start: Array, end: Array) -> Array:
         """Return where a function changes its sign between points."""
         is_positive = function(start) > 0
-        middle = start / 2 + end / 2
-        while ((middle != start) & (middle != end)).any():
+        while (((middle := start / 2 + end / 2) != start) & (middle != end)).any():
             is_before = (function(middle) > 0) == is_positive
             start, end = np.where(is_before, middle, start), np.where(is_before, end, middle)
-            middle = start / 2 + end / 2
         return middle
 
-    points = np.linspace(low, high, _INVERSE_POINTS)
+    points = 2 * np.linspace(low / 2, high / 2, _INVERSE_POINTS)
     with ignore_float_errors():
-        distances, is_outside = difference(points)[0], excess(points) > 0
+        (distances, widths), is_outside = difference(points), excess(points) > 0
+        if (np.isinf(widths) & (np.abs(distances) > _MAX_BAND) & np.isfinite(distances)).any():
+            raise OptionError(f"the errors of predictions overflow for `{column}` from {low:g} to {high:g}: narrow it")
         signs = np.where(np.isfinite(distances), np.sign(distances), np.nan)
         crossings = np.flatnonzero(signs[:-1] * signs[1:] < 0)
         exact = np.flatnonzero(np.diff(signs == 0, prepend=False) & (signs == 0))  # such as an end of the range
@@ -485,11 +487,9 @@ def inverse(
         tangent = gradient_nodes(program.output, [program.leaves[column]], model.shapes)
         point = fit.leaf_values({column: roots} | {name: np.full(len(roots), each) for name, each in chosen.items()})
         slopes = np.broadcast_to(np.abs(evaluate(tangent, point, model.shapes)[0]), roots.shape)
-        # Ranges without a solution, each by its first point.
-        is_start = np.diff(~is_outside, prepend=False) & ~is_outside
+        is_start = np.diff(~is_outside, prepend=False) & ~is_outside  # the first point of each range
         near_roots = np.concatenate((places, places + 1))
-        solved = np.cumsum(is_start)[near_roots[~is_outside[near_roots]]] - 1
-        starts = np.delete(np.flatnonzero(is_start), solved)
+        starts = np.delete(np.flatnonzero(is_start), np.cumsum(is_start)[near_roots[~is_outside[near_roots]]] - 1)
         predictions = list[InversePrediction]()
         solutions = [*zip(places.tolist(), roots.tolist(), (spreads / slopes).tolist(), strict=True)]
         for place, root, error in (*solutions, *((first, None, None) for first in starts.tolist())):

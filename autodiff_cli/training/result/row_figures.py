@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autodiff_cli.array_types import Array
+from autodiff_cli.backends.protocol import RowKernel
 from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.ops.special import lgamma, polygamma
 from autodiff_cli.training.losses import HUBER_DELTA, LossKind
 from autodiff_cli.training.objective.batch import Batch, Fits, GatheredRows, GroupBatch
+from autodiff_cli.training.objective.kernels import Kernels
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.rows import WEIGHT, ColumnArrays, join_triangles, residual_triangle
 
@@ -83,17 +85,38 @@ def row_likelihoods(
         shape: the shape of gamma distributions, or theta of negative binomial ones.
     """
     of = DISTRIBUTIONS[loss]
-    variance = of.variance(p, shape)
-    p = np.where(variance < 0, math.nan, p)  # no distribution has such a mean
+    p = np.where(of.variance(p, shape) < 0, math.nan, p)  # no distribution has such a mean
     return LikelihoodSums(
         w * of.deviance(y, p, shape),
         w * of.deviance(y, np.broadcast_to(mean, y.shape), shape),
-        np.where(y == p, 0.0, w * np.square(y - p) / variance),  # a certain prediction has no variance
+        w * np.square(pearson_residuals(loss, y, p, shape)),
         2 + of.excess_kurtosis(p, w),
         w * of.log_likelihood(y, p, shape),
         of.log_combinations(y, w),
         np.any([np.zeros(y.shape), *(np.abs(x - np.round(x)) > _MAX_ROUNDING for x in of.counts(y, w))], axis=0),
     )
+
+
+def pearson_residuals(loss: str, y: Array, p: Array, shape: float) -> Array:
+    """Return the residuals in units of the standard deviations of a family; nan where no distribution has the mean.
+
+    See `row_likelihoods` for the arguments.
+    """
+    # A certain prediction has no variance.
+    return np.where(y == p, 0.0, (y - p) / np.sqrt(DISTRIBUTIONS[loss].variance(p, shape)))
+
+
+def residuals_of(objective: Objective, kernels: Kernels, evaluate: Callable[[RowKernel], Array]) -> Array:
+    """Return target minus prediction, of shape (components, rows); for families the Pearson residuals.
+
+    Args:
+        kernels: the kernels of the objective, or of its groups.
+        evaluate: returns the values of a kernel.
+    """
+    if objective.loss not in DISTRIBUTIONS:
+        return evaluate(kernels.residuals)
+    y, p = np.split(evaluate(kernels.target_and_prediction), 2)
+    return pearson_residuals(objective.loss, y, p, objective.scale)
 
 
 def _relative_entropy(y: Array, over: Array | float) -> Array:

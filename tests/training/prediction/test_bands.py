@@ -298,6 +298,15 @@ def test_readings_that_lead_nowhere_are_refused() -> None:
     for limits in ((3, 3), (4, 3), (0, math.nan), (-math.inf, 0)):
         with pytest.raises(OptionError, match="is two numbers, the lower one first"):
             line.inverse("x", 4.0, limits=limits)
+    for limits in ((-1e300, 1e300), (-1.7e308, 1.7e308), (1e299, 1e300)):  # squares of x overflow in standard errors
+        with pytest.raises(OptionError, match=r"the errors of predictions overflow for `x` from .* narrow it"):
+            line.inverse("x", 4.0, 0.1, limits=limits, others={"g": "u"})
+    [wide] = line.inverse("x", 4.0, 0.1, limits=(-1e100, 1e100), others={"g": "v"})
+    assert wide.value == pytest.approx(4 / line.parameters["a"])
+    logarithm = ad.fit("log(y) ~ a*x", {"x": x, "y": np.exp(x)})
+    for reading in (-5, 0, math.inf, math.nan):
+        with pytest.raises(OptionError, match="is undefined or infinite where `y` is"):
+            logarithm.inverse("x", reading)
     for column in ("g", "y", "z"):
         with pytest.raises(OptionError, match=f"does not read numbers from `{column}`"):
             line.inverse(column, 4.0, limits=(0, 1))

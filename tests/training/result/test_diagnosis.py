@@ -458,6 +458,57 @@ def test_unequal_scatter_alone_makes_no_fit_doubtful() -> None:
     assert alike
 
 
+def draw_of_family(family: str, generator: np.random.Generator, mean: Array, trials: Array) -> Array:
+    if family == "gamma":
+        return generator.gamma(3, mean / 3)
+    if family == "binomial":
+        return generator.binomial(trials, np.minimum(mean, 0.9)) / trials
+    counts = (
+        generator.negative_binomial(5, 5 / (5 + mean)) if family == "negative_binomial" else generator.poisson(mean)
+    )
+    return counts.astype(np.float64)
+
+
+@each(
+    "family, variance",
+    [
+        ("poisson", lambda mean: mean),
+        ("gamma", np.square),
+        ("binomial", lambda mean: mean * (1 - mean)),
+        ("negative_binomial", lambda mean: mean + mean**2 / 5),
+        ("rare", lambda mean: mean),
+    ],
+)
+def test_neighbours_of_a_family_are_compared_in_units_of_its_standard_deviations(family: str, variance: Any) -> None:
+    """A bump makes them alike, but neither scatter that differs from row to row nor the heavy tails of rare counts."""
+    x, doubtful = np.linspace(0, 1, 240), {0: 0, 9: 0}
+    model, weights = "y ~ exp(a + b*x)", "trials" if family == "binomial" else None
+    options = {"family": "poisson" if family == "rare" else family, "weights": weights}
+    for seed, height in [*((seed, 0) for seed in range(6)), (0, 9)]:
+        generator = np.random.default_rng(seed)
+        trials = generator.integers(5, 50, 240)
+        mean = np.exp({"binomial": -2, "rare": -3}.get(family, 3) - 2 * x) * (
+            1 + height * np.exp(-(((x - 0.5) / 0.04) ** 2))
+        )
+        y = draw_of_family(family, generator, mean, trials)
+        found = ad.fit(model, data := {"x": x, "y": y, "trials": trials}, **options)
+        doubtful[height] += any("neighbouring residuals are alike" in text for text in found.warnings)
+    assert doubtful == {0: 0, 9: int(family != "rare")}
+    objective, theta = ad.Objective(model, data, **options), np.array([[0.3, -1.5], [0.1, -0.9]])
+    if family == "negative_binomial":
+        objective.set_scale(5.0)
+    groups = [np.arange(0, 240, 2), np.arange(1, 240, 2)]
+    wanted = []
+    for rows, (a, b) in zip(groups, theta, strict=True):
+        mean = np.exp(a - 2 * (family == "binomial") + b * x[rows])
+        pearson = (y[rows] - mean) / np.sqrt(variance(mean)) * np.sqrt(trials[rows] if weights else 1)
+        wanted.append(von_neumann_scores(pearson, np.array([120]))[0])
+    theta[:, 0] -= 2 * (family == "binomial")
+    assert residual_structures(GroupBatch(objective, groups), theta, np.arange(2)) == pytest.approx(wanted, rel=1e-7)
+    alone = [residual_structure(objective.select_rows(rows), at) for rows, at in zip(groups, theta, strict=True)]
+    assert alone == pytest.approx(wanted, rel=1e-7)
+
+
 @each("last", [1.0, 1e-2, 0.0])
 @each("size", [1.0, 1.01e-3, 0.99e-3, 0.99e3, 1.01e3, 1.01e-5, 0.99e-5, 9.9, 10.1, math.nan, math.inf])
 @each("when", ["start", "end"])
