@@ -316,7 +316,7 @@ def export(formula: Formula, target: str, options: programs.ExportOptions = _DEF
     """Write a formula and its derivatives as the source of a function in a language.
 
     >>> from autodiff_cli import parse
-    >>> from autodiff_cli.export.programs import ExportOptions
+    >>> from autodiff_cli.export.program import ExportOptions
     >>> print(export(parse("x*y + sin(x)"), "js", ExportOptions(wrt=("x",))))
     // x*y + sin(x)
     //
