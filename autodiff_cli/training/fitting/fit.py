@@ -564,9 +564,10 @@ def doubt_warning(objective: Objective, outcome: Outcome, statistics: ComputedSt
     if better is not None:
         starts = minimization.format_starts(objective, better, symmetries.Sinusoids(objective).frequencies)
         return f"{share} another frequency explains far more; start from {starts}"
-    is_equal = goodness.has_equal_scatter(objective, outcome.theta, statistics.scatter_trend)
-    structure = residual_structure(objective, outcome.theta, has_equal_scatter=is_equal)
-    if structure > goodness.RESIDUALS.systematic_sigmas:
+    structure, sigmas = residual_structure(objective, outcome.theta), goodness.RESIDUALS.systematic_sigmas
+    if structure > sigmas and not goodness.has_equal_scatter(objective, outcome.theta, statistics.scatter_trend):
+        structure = residual_structure(objective, outcome.theta, has_equal_scatter=False)
+    if structure > sigmas:
         is_convex = objective.is_linear or objective.is_generalised_linear
         other = "another model" if is_convex else "other starting values, or another model,"
         errors = ", and the standard errors are probably too small" * bool(statistics.definition)
