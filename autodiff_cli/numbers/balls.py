@@ -355,8 +355,11 @@ def bessel(name: str, function: Callable[[Ball, Ball], Ball]) -> Callable[[Ball,
         if not x.is_zero():
             return function(order, x)
         if is_entire and (order >= 0 or ball.is_integer(order)):
-            return arb(1) if order == 0 else arb(0)
+            return arb(1) if order == 0 else arb(0) if order != 0 else arb(0).union(arb(1))
         sign = {"y": -order.cos_pi() if order < 0 else arb(-1), "k": arb(1)}.get(name) or (order + 1).gamma()
+        is_split = name != "k" and not (order < 0 or order >= 0)
+        if is_split or not (sign > 0 or sign < 0 or sign.is_zero()):
+            raise Undecided
         return arb(0) if sign.is_zero() else ball.INF if sign > 0 else ball.NEGATIVE_INF
 
     return value

@@ -580,8 +580,9 @@ def _dip(value_at: Callable[[float], float], a: float, b: float) -> float | None
         left, right = a + (b - a) / 3, b - (b - a) / 3
         a, b = (a, right) if value_at(left) < value_at(right) else (left, b)
     lowest, *around = (value_at(x) for x in ((a + b) / 2, a - 1e-9 * abs(a), b + 1e-9 * abs(b)))
-    depth = min(ends) - lowest
-    return a if depth > 1e-6 * max(map(abs, ends)) and max(around) - lowest < 1e-3 * depth else None
+    depth, size = min(ends) - lowest, max(map(abs, ends))
+    is_lower_beyond = lowest - min(around) > 1e-12 * size  # beside a single point that is higher
+    return a if depth > 1e-6 * size and max(around) - lowest < 1e-3 * depth and not is_lower_beyond else None
 
 
 def _crossing(value_at: Callable[[float], float], a: float, b: float) -> float | None:

@@ -238,6 +238,18 @@ def test_tiny_values_at_tiny_arguments_have_their_digits(op: Op) -> None:
                         assert is_known or not value.abs_upper() < 1e-300, (arguments, value.str(10))
 
 
+@each("name", ["besselj", "besseli", "bessely", "besselk"])
+def test_a_ball_of_orders_encloses_bessel_functions_at_0(name: str) -> None:
+    """They jump there between orders, from 1 at order 0 to 0, or from 0 to an infinity of either sign."""
+    of_order = FLOATS.function(get_op(name), 2)
+    with precision(64) as kind:
+        for low, high in itertools.combinations([k / 2 for k in range(-5, 6)], 2):
+            with contextlib.suppress(Undecided):
+                ball = as_ball(kind.function(get_op(name), 2)(interval_between(arb(low), arb(high)), arb(0)))
+                for k in range(int(2 * low), int(2 * high) + 1):
+                    assert is_nan(ball) or ball.contains(arb(of_order(k / 2, 0.0))), (low, high, k / 2)
+
+
 SIZES = (1.0, 3.0, 1e9, 1e-9, 1e108, -0.5, -1e30)
 
 
