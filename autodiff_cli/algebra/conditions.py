@@ -21,7 +21,7 @@ from autodiff_cli.graph.node import ONE, ZERO, Node, Op, is_literal
 from autodiff_cli.graph.tape import expand_helpers, rebuild, substitute, topological_order, with_inputs
 from autodiff_cli.numbers.floats import CONSTANTS, FLOATS
 from autodiff_cli.ops import arithmetic
-from autodiff_cli.ops.arithmetic import and_, equal, greater, greater_equal, less, less_equal, max_, not_, or_, where
+from autodiff_cli.ops.arithmetic import and_, equal, greater, greater_equal, less, less_equal, not_, or_, where
 from autodiff_cli.ops.elementary import exp, log, vanishing_product
 from autodiff_cli.ops.special import digamma, gamma_density, lgamma
 
@@ -266,11 +266,11 @@ def with_pairwise_choices(root: Node) -> Node:
     """
 
     def choose(node: Node, inputs: tuple[Node, ...]) -> Node:
-        if node.op not in (max_, arithmetic.min_):
+        if node.op not in (arithmetic.max_, arithmetic.min_):
             return with_inputs(node, inputs)
         best = inputs[0]
         for x in inputs[1:]:
-            lead = best - x if node.op is max_ else x - best
+            lead = best - x if node.op is arithmetic.max_ else x - best
             best = where(lead / arithmetic.abs_(lead) > 0, best, x)
         return best
 

@@ -404,10 +404,8 @@ def framework_gradient(
     """
     import numpy as np
 
-    source, library = (
-        export(formula, framework, programs.ExportOptions("f", gradient=False)),
-        importlib.import_module(framework),
-    )
+    source = export(formula, framework, programs.ExportOptions("f", gradient=False))
+    library = importlib.import_module(framework)
     namespace: dict[str, Any] = {}
     exec(source, namespace)  # the source is our own
     values = [np.asarray(point[name], dtype=np.float64) for name in formula.variables]

@@ -447,12 +447,8 @@ def _fit_with_scale(
         distances = np.abs(scales / batch.scales[active] - 1) if number else np.full(len(active), np.inf)
         closest, low, high, last = progress[:, active]
         is_idle = (distances >= closest / 2) & (scales >= low / 2) & (scales <= 2 * high)
-        latest = (
-            np.minimum(closest, distances),
-            np.fmin(low, scales),
-            np.fmax(high, scales),
-            np.full(len(active), number),
-        )
+        rounds = np.full(len(active), number)
+        latest = np.minimum(closest, distances), np.fmin(low, scales), np.fmax(high, scales), rounds
         progress[:, active] = np.where(is_idle, progress[:, active], latest)
         is_idle &= number - last > MINIMIZATION.max_idle_rounds
         for fit in active[is_idle & ~is_exact].tolist():

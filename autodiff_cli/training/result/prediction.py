@@ -444,7 +444,7 @@ def inverse(
     value, factor = (float(each) for each in evaluate(both, {leaves[0]: reading}))
     if not math.isfinite(value):
         raise OptionError(f"the target of the model is undefined or infinite where `{leaves[0]}` is {reading:g}")
-    deviation = _residual_std(fit) if error is None else abs(factor * error)
+    width, deviation = fit.quantile(level), _residual_std(fit) if error is None else abs(factor * error)
     if deviation is None or (error is None and fit.settings.weighted):
         raise OptionError("the standard deviation of a new reading is not known: give its error, such as 3.2+-0.1")
 
@@ -458,7 +458,7 @@ def inverse(
     def excess(x: Array) -> Array:
         """Return the difference minus the largest difference that is not significant."""
         distance, spread = difference(x)
-        return np.nan_to_num(np.abs(distance) - fit.quantile(level) * spread, nan=np.inf)
+        return np.nan_to_num(np.abs(distance) - width * spread, nan=np.inf)
 
     def solve(function: Callable[[Array], Array], start: Array, end: Array) -> Array:
         """Return where a function changes its sign between points."""
