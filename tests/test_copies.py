@@ -15,7 +15,7 @@ from autodiff_cli.graph.node import variable
 from autodiff_cli.graph.tape import substitute
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.nn import MLP
-from autodiff_cli.ops.elementary import exp, sin
+from autodiff_cli.ops.functions import exp, sin
 
 X = np.linspace(0, 3, 30)
 GROUPS = np.array([*"abc"] * 10)

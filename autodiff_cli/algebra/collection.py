@@ -20,7 +20,7 @@ from autodiff_cli.algebra.exact import ExactNumber, Factors, Product, Terms
 from autodiff_cli.graph.node import Node, is_literal
 from autodiff_cli.graph.tape import group_pairs
 from autodiff_cli.ops.arithmetic import abs_, equal, greater, where
-from autodiff_cli.ops.elementary import exp, log, pow_
+from autodiff_cli.ops.functions import exp, log, pow_
 
 if TYPE_CHECKING:
     from autodiff_cli.algebra.forms import FormTable

@@ -22,8 +22,7 @@ from autodiff_cli.graph.tape import expand_helpers, rebuild, substitute, topolog
 from autodiff_cli.numbers.floats import CONSTANTS, FLOATS
 from autodiff_cli.ops import arithmetic
 from autodiff_cli.ops.arithmetic import and_, equal, greater, greater_equal, less, less_equal, not_, or_, where
-from autodiff_cli.ops.elementary import exp, log, vanishing_product
-from autodiff_cli.ops.special import digamma, gamma_density, lgamma
+from autodiff_cli.ops.functions import digamma, exp, gamma_density, lgamma, log, vanishing_product
 
 COMPARISONS: Mapping[Op, Callable[[Any, Any], bool]] = {
     equal: operator.eq, arithmetic.not_equal: operator.ne,
@@ -166,7 +165,7 @@ def add_guards(roots: Sequence[Node]) -> tuple[dict[Node, Node], set[Node]]:
 
     >>> from autodiff_cli.graph.node import variable
     >>> from autodiff_cli.language.printer import to_text
-    >>> from autodiff_cli.ops.elementary import direction
+    >>> from autodiff_cli.ops.functions import direction
     >>> slope = direction(variable("x"), variable("h"))
     >>> nodes, guards = add_guards([slope])
     >>> to_text(nodes[slope])

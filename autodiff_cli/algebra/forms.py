@@ -17,7 +17,7 @@ from autodiff_cli.algebra.exact import ExactNumber, Factors, Guard, Product, Ter
 from autodiff_cli.algebra.simplify import NodeTable, Rewrite
 from autodiff_cli.graph.node import ONE, ZERO, Node, is_literal
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub, where
-from autodiff_cli.ops.elementary import hypot, pow_, sqrt
+from autodiff_cli.ops.functions import hypot, pow_, sqrt
 
 _MAX_POWER = 64  # exponents of numbers; larger powers are not computed
 

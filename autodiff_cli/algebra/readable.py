@@ -18,7 +18,7 @@ from autodiff_cli.algebra.simplify import Row, a, b, c, rewrite_by
 from autodiff_cli.graph.node import ONE, ZERO, Node, Op, Shape, constant, is_literal
 from autodiff_cli.graph.tape import ShapeInference, gc_paused, has_array_operations, topological_order
 from autodiff_cli.ops.arithmetic import add, div, mod, mul, neg, not_, round_, sub, where
-from autodiff_cli.ops.elementary import cos, cosh, exp, hypot, log, pow_, sin, sinh, sqrt, square, tan, tanh
+from autodiff_cli.ops.functions import cos, cosh, exp, hypot, log, pow_, sin, sinh, sqrt, square, tan, tanh
 
 # --- The order of symbols
 

@@ -29,8 +29,19 @@ from autodiff_cli.graph.node import ONE, ZERO, Node, Op, constant, get_op, is_li
 from autodiff_cli.graph.tape import group_pairs, infer, rebuild, with_inputs
 from autodiff_cli.numbers.floats import CONSTANTS, FLOATS
 from autodiff_cli.ops.arithmetic import abs_, add, div, max_, min_, mul, neg, sub
-from autodiff_cli.ops.elementary import cbrt, hypot, log, log2, log10, log_base, pow_, pow_slope_base, sqrt, square
-from autodiff_cli.ops.special import gamma_density
+from autodiff_cli.ops.functions import (
+    cbrt,
+    gamma_density,
+    hypot,
+    log,
+    log2,
+    log10,
+    log_base,
+    pow_,
+    pow_slope_base,
+    sqrt,
+    square,
+)
 
 # Returns the node for an operation on nodes of a table; None if that is the operation itself.
 Rewrite: TypeAlias = Callable[["NodeTable", Op, tuple[Node, ...]], Node | None]
@@ -398,7 +409,7 @@ def is_increasing(node: Node) -> bool:
     """Whether a function of one number is certainly increasing on its domain.
 
     >>> from autodiff_cli.graph.node import variable
-    >>> from autodiff_cli.ops.elementary import cos, exp
+    >>> from autodiff_cli.ops.functions import cos, exp
     >>> x = variable("x")
     >>> is_increasing(exp(x)), is_increasing(cos(x))
     (True, False)

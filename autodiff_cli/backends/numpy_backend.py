@@ -28,7 +28,7 @@ from autodiff_cli.graph.tape import Tape, infer_shapes
 from autodiff_cli.numbers.array_functions import LOGICAL_UFUNCS
 from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.ops.arithmetic import where
-from autodiff_cli.ops.elementary import pow_
+from autodiff_cli.ops.functions import pow_
 from autodiff_cli.ops.structural import matmul
 from autodiff_cli.system import has_memory_limits, keep_memory_free
 

@@ -228,7 +228,7 @@ def _compiled_status(cache: tuple[str, str]) -> BackendStatus:
     from autodiff_cli.backends.llvm.machine_code import host_processor
     from autodiff_cli.backends.protocol import RowGraphs, available_cores
     from autodiff_cli.graph.node import variable
-    from autodiff_cli.ops.elementary import exp
+    from autodiff_cli.ops.functions import exp
 
     kernel = LlvmBackend(1).sum_kernel(RowGraphs([exp(variable("x"))], {"x"}))
     (total,) = kernel.sums({}, {"x": np.zeros(3)}, 3)

@@ -26,8 +26,7 @@ from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.translation import Library, Target
 from autodiff_cli.ops.arithmetic import abs_, equal, sign, where
-from autodiff_cli.ops.elementary import exp, log, sin, sqrt, tanh
-from autodiff_cli.ops.special import softplus
+from autodiff_cli.ops.functions import exp, log, sin, softplus, sqrt, tanh
 from autodiff_cli.ops.structural import concat, sum_
 from autodiff_cli.system import read_tables
 from autodiff_cli.targets.translation import GraphWriter, UnsupportedOperationError

@@ -28,7 +28,7 @@ from autodiff_cli.graph.node import ONE, Node, Op, constant, is_literal, variabl
 from autodiff_cli.graph.tape import has_array_operations, substitute, topological_order
 from autodiff_cli.language.program import read
 from autodiff_cli.ops.arithmetic import add, div, mul, neg, sub, where
-from autodiff_cli.ops.elementary import exp, sqrt
+from autodiff_cli.ops.functions import exp, sqrt
 from autodiff_cli.system import read_tables
 
 # --- Rules

@@ -33,7 +33,7 @@ from autodiff_cli.language.errors import ExpressionError, format_names
 from autodiff_cli.numbers.arrays import start_perturbed_array_run
 from autodiff_cli.numbers.floats import PERTURBED_RUNS, UNPERTURBED
 from autodiff_cli.ops.arithmetic import abs_, not_equal, or_, where
-from autodiff_cli.ops.elementary import hypot
+from autodiff_cli.ops.functions import hypot
 from autodiff_cli.ops.structural import index, norm
 
 MAX_ELEMENTS = 1000  # uncertain numbers; a larger Hessian takes too long

@@ -26,7 +26,7 @@ from autodiff_cli.numbers.floats import OPERATIONS
 from autodiff_cli.numbers.sources import OPERATIONS as OPERATORS
 from autodiff_cli.numbers.sources import parse_function
 from autodiff_cli.ops.arithmetic import abs_, and_, equal, less, less_equal, max_, min_, not_, not_equal, or_, where
-from autodiff_cli.ops.elementary import exp, log, sqrt, square
+from autodiff_cli.ops.functions import exp, log, sqrt, square
 from autodiff_cli.ops.structural import dot, finite_largest, largest, logsumexp, norm, softmax, sum_
 
 _INFINITY = as_node(math.inf)

@@ -7,6 +7,6 @@ tables of `autodiff_cli.numbers`. Everything else reads these records; see `docs
 from __future__ import annotations
 
 from autodiff_cli.graph.node import all_ops, function_names, get_op, overloads
-from autodiff_cli.ops import arithmetic, elementary, special, structural
+from autodiff_cli.ops import arithmetic, functions, structural
 
-__all__ = ["all_ops", "arithmetic", "elementary", "function_names", "get_op", "overloads", "special", "structural"]
+__all__ = ["all_ops", "arithmetic", "function_names", "functions", "get_op", "overloads", "structural"]

@@ -14,7 +14,7 @@ from autodiff_cli.graph.node import Gate, Node, Op, Partial, Precedence, Shape, 
 from autodiff_cli.graph.tape import ShapeError, broadcast_shapes, format_shape
 from autodiff_cli.ops.arithmetic import abs_, equal, greater, less, not_, where
 from autodiff_cli.ops.declaration import composite, structural
-from autodiff_cli.ops.elementary import direction, exp, log
+from autodiff_cli.ops.functions import direction, exp, log
 
 NodeContributions = Sequence[Node | None]
 MaskedContributions = Sequence[Partial | None]  # contributions with masks of the elements that they reach

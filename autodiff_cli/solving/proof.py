@@ -32,7 +32,7 @@ from autodiff_cli.numbers import balls
 from autodiff_cli.numbers.ball_arithmetic import Number, float_bounds
 from autodiff_cli.numbers.intervals import Intervals
 from autodiff_cli.ops.arithmetic import abs_, add, div, mul, neg, sub
-from autodiff_cli.ops.elementary import cbrt, cos, exp, pow_, sin, sqrt, square, tan
+from autodiff_cli.ops.functions import cbrt, cos, exp, pow_, sin, sqrt, square, tan
 from autodiff_cli.solving import search
 
 _FLOAT_STEPS = 6  # steps of Newton's method in floats

@@ -23,8 +23,7 @@ from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS, DEFINITIONS, careful_f
 from autodiff_cli.numbers.sources import Definition, find_definition, function_name
 from autodiff_cli.numbers.translation import CODE_WIDTH, Library, Target
 from autodiff_cli.ops.arithmetic import abs_, equal, greater, less, min_, mod, not_equal, or_, sign, where
-from autodiff_cli.ops.elementary import exp
-from autodiff_cli.ops.special import gamma, lgamma
+from autodiff_cli.ops.functions import exp, gamma, lgamma
 from autodiff_cli.ops.structural import logsumexp, norm, softmax
 from autodiff_cli.targets.translation import SOURCE, expand_small_power, language_notations, shortest_literal
 

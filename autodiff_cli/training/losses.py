@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from autodiff_cli.graph.node import Node, Op, variable
 from autodiff_cli.ops.arithmetic import abs_, where
-from autodiff_cli.ops.elementary import exp, hypot, log, log1p, sinh, sqrt, square
-from autodiff_cli.ops.special import sigmoid, softplus
+from autodiff_cli.ops.functions import exp, hypot, log, log1p, sigmoid, sinh, softplus, sqrt, square
 from autodiff_cli.ops.structural import dot, logsumexp, sum_
 
 # Names of leaves. They contain blanks, so no name in a model can collide with them.

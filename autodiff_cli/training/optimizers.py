@@ -18,7 +18,7 @@ from autodiff_cli.backends.protocol import GRADIENT, RATE, STEP, THETA, Update
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import substitute
 from autodiff_cli.ops.arithmetic import clip
-from autodiff_cli.ops.elementary import expm1, sqrt, square
+from autodiff_cli.ops.functions import expm1, sqrt, square
 from autodiff_cli.options import OptionError, unknown_choice
 
 if TYPE_CHECKING:

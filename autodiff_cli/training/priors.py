@@ -16,7 +16,7 @@ from autodiff_cli.graph.node import ZERO, Node, constant
 from autodiff_cli.graph.tape import Tape, leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import ExpressionError, pluralize
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, quote_name, split_assignment
-from autodiff_cli.ops.special import LOG_DENSITIES, LogDensity
+from autodiff_cli.ops.functions import LOG_DENSITIES, LogDensity
 from autodiff_cli.ops.structural import sum_
 from autodiff_cli.options import OptionError, unknown_choice
 

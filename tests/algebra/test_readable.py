@@ -24,7 +24,7 @@ from autodiff_cli.numbers.balls import precision
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.kind import Kind
 from autodiff_cli.ops.arithmetic import div, sub
-from autodiff_cli.ops.elementary import sin
+from autodiff_cli.ops.functions import sin
 from tests.each import each, examples
 from tests.graphs import OPS, SHAPES, array_graphs, graphs
 

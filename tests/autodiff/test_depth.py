@@ -13,7 +13,7 @@ from autodiff_cli.graph.gradient import tangents as tangent_graphs
 from autodiff_cli.graph.node import ONE, Node, variable
 from autodiff_cli.graph.tape import Tape, substitute, topological_order
 from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.ops.elementary import sin
+from autodiff_cli.ops.functions import sin
 
 DEPTH = 30_000
 

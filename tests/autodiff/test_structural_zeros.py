@@ -22,8 +22,7 @@ from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import clip, floor, max_, min_, relu, where
-from autodiff_cli.ops.elementary import exp, log, sqrt
-from autodiff_cli.ops.special import hardtanh, relu6
+from autodiff_cli.ops.functions import exp, hardtanh, log, relu6, sqrt
 from tests.each import each
 from tests.support import run_cli
 

@@ -24,7 +24,7 @@ from autodiff_cli.language.program import read
 from autodiff_cli.numbers import arrays
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.ops.arithmetic import mul
-from autodiff_cli.ops.elementary import exp, sin
+from autodiff_cli.ops.functions import exp, sin
 from autodiff_cli.ops.structural import matmul, outer, sum_
 from tests.each import each, examples
 from tests.graphs import ELEMENTWISE, SHAPES, STRUCTURAL, array_graphs

@@ -20,7 +20,7 @@ from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.program import read
 from autodiff_cli.numbers.floats import FLOATS
-from autodiff_cli.ops.elementary import exp, sin
+from autodiff_cli.ops.functions import exp, sin
 
 FORMULAS = (
     "a*exp(-b*x) + c",

@@ -22,7 +22,7 @@ from autodiff_cli.graph.gradient import gradient_nodes, tangents
 from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.language.program import read
 from autodiff_cli.ops.arithmetic import equal, where
-from autodiff_cli.ops.elementary import exp, square
+from autodiff_cli.ops.functions import exp, square
 from autodiff_cli.ops.structural import dot, index, stack, sum_
 
 DECLARED = "W: 2x3; v: 3; "

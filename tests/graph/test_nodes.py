@@ -9,7 +9,7 @@ import pytest
 from autodiff_cli.graph.node import constant, is_literal, variable
 from autodiff_cli.graph.tape import Tape, topological_order
 from autodiff_cli.ops import all_ops, get_op
-from autodiff_cli.ops.elementary import exp, sin
+from autodiff_cli.ops.functions import exp, sin
 from tests.each import each
 
 x, y = variable("x"), variable("y")

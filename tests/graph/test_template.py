@@ -5,7 +5,7 @@ from __future__ import annotations
 from autodiff_cli.graph.node import constant, variable
 from autodiff_cli.graph.tape import Template, substitute
 from autodiff_cli.language.printer import to_text
-from autodiff_cli.ops.elementary import sin
+from autodiff_cli.ops.functions import sin
 
 
 def test_placeholders_are_replaced_and_sharing_is_preserved() -> None:

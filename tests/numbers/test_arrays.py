@@ -22,7 +22,7 @@ from autodiff_cli.numbers.arrays import ARRAYS, _ArrayFactors, start_perturbed_a
 from autodiff_cli.numbers.balls import FUNCTIONS
 from autodiff_cli.numbers.floats import FLOATS, OPERATIONS, PERTURBED_RUNS, _FactorSequence, start_perturbed_run
 from autodiff_cli.ops import all_ops, get_op
-from autodiff_cli.ops.special import LOG_DENSITIES
+from autodiff_cli.ops.functions import LOG_DENSITIES
 from tests.each import amount, each, evenly_spread_part
 
 ELEMENTWISE = [op for op in all_ops() if not op.is_structural]

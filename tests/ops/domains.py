@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from mpmath import mp, mpf
 
-from autodiff_cli.ops.special import LOG_DENSITIES as RECORDS
+from autodiff_cli.ops.functions import LOG_DENSITIES as RECORDS
 from tests.ops.table import (
     LOG_DENSITIES,
     ONE,

@@ -8,7 +8,7 @@ from autodiff_cli.autodiff.arbitrary_precision import evaluate_to_digits
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import get_op, variable
 from autodiff_cli.numbers.ball_arithmetic import format_digits, from_float, is_finite
-from autodiff_cli.ops.special import SELU_ALPHA, SELU_SCALE
+from autodiff_cli.ops.functions import SELU_ALPHA, SELU_SCALE
 from tests.each import amount, each
 from tests.ops.table import ROWS, Row
 from tests.ops.test_rules import NAMES

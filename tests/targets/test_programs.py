@@ -22,7 +22,7 @@ from autodiff_cli.graph.node import Node, Op, constant, get_op, variable
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.translation import Library, Target
-from autodiff_cli.ops.elementary import exp2
+from autodiff_cli.ops.functions import exp2
 from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
 from autodiff_cli.targets.fortran import FORTRAN, FortranLibrary, split_declarations
 from autodiff_cli.targets.python import PYTHON, PythonLibrary

@@ -28,7 +28,7 @@ from autodiff_cli.numbers.arrays import ARRAYS
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.numbers.forms import ARRAY_DEFINITIONS
 from autodiff_cli.ops.arithmetic import abs_, add, div, equal, mod, mul, quotient_slope, sub, where
-from autodiff_cli.ops.elementary import pow_, square
+from autodiff_cli.ops.functions import pow_, square
 from autodiff_cli.ops.structural import is_gathered, literal_index, size
 
 Compute: TypeAlias = Callable[..., Vector]

@@ -19,7 +19,7 @@ from autodiff_cli.data.table import Dataset
 from autodiff_cli.graph.node import Node
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name
-from autodiff_cli.ops.special import LOG_DENSITIES
+from autodiff_cli.ops.functions import LOG_DENSITIES
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import inference, minimization, optimization, symmetries
 from autodiff_cli.training.fitting.progress import Progress, Validation, open_checkpoint, split_validation

@@ -35,7 +35,7 @@ from autodiff_cli.graph.gradient import gradient_nodes, tangents
 from autodiff_cli.graph.node import ONE, Gate, Node, variable
 from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import format_names
-from autodiff_cli.ops.elementary import exp
+from autodiff_cli.ops.functions import exp
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting.minimization import choose_method, root_mean_square
 from autodiff_cli.training.fitting.optimization import optimize_multistart

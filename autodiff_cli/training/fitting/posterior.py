@@ -30,8 +30,7 @@ from autodiff_cli.graph.tape import leaf_names, substitute, topological_order
 from autodiff_cli.language.errors import format_names, pluralize
 from autodiff_cli.language.names import TextMatch
 from autodiff_cli.ops.arithmetic import add
-from autodiff_cli.ops.elementary import exp, log
-from autodiff_cli.ops.special import LOG_DENSITIES, sigmoid, softplus
+from autodiff_cli.ops.functions import LOG_DENSITIES, exp, log, sigmoid, softplus
 from autodiff_cli.ops.structural import index, sum_
 from autodiff_cli.options import OptionError
 from autodiff_cli.system import open_atomic_bytes, open_atomic_text

@@ -21,7 +21,7 @@ from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.ops.arithmetic import abs_, equal
-from autodiff_cli.ops.elementary import hypot
+from autodiff_cli.ops.functions import hypot
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES, RESIDUAL_SCALE, textbook_form

@@ -23,8 +23,7 @@ from autodiff_cli.backends.selection import make_backend
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import is_literal
 from autodiff_cli.graph.tape import leaf_names, topological_order
-from autodiff_cli.ops.elementary import cos, sin
-from autodiff_cli.ops.special import sinc
+from autodiff_cli.ops.functions import cos, sin, sinc
 from autodiff_cli.training.losses import LossKind
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import DEPENDENCE_TOLERANCE, fit_least_squares, linear_mask

@@ -28,8 +28,7 @@ from autodiff_cli.graph.node import ONE, ZERO, Node, Shape, constant, is_literal
 from autodiff_cli.graph.tape import ShapeInference, Tape, leaf_names, substitute, topological_order
 from autodiff_cli.language.printer import to_text
 from autodiff_cli.ops.arithmetic import abs_, div, equal, floor, mul, where
-from autodiff_cli.ops.elementary import exp, expm1, hypot, pow_, sqrt, square
-from autodiff_cli.ops.special import sigmoid
+from autodiff_cli.ops.functions import exp, expm1, hypot, pow_, sigmoid, sqrt, square
 from autodiff_cli.ops.structural import dot, index, mean, softmax, stack
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import (

@@ -35,7 +35,7 @@ from autodiff_cli.language.errors import ExpressionError, UnknownNameError, form
 from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.language.names import TextMatch
 from autodiff_cli.language.program import read_for_floats
-from autodiff_cli.ops.elementary import exp, log
+from autodiff_cli.ops.functions import exp, log
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
 from autodiff_cli.system import has_memory_limits

@@ -32,7 +32,7 @@ from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import Program, read, read_for_floats
 from autodiff_cli.numbers.floats import FLOATS, parse_constant
 from autodiff_cli.ops.arithmetic import add, div, mul, sub
-from autodiff_cli.ops.elementary import log
+from autodiff_cli.ops.functions import log
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.options import BoundPair
 

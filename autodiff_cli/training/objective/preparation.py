@@ -22,7 +22,7 @@ from autodiff_cli.backends.protocol import Backend, RowGraphs
 from autodiff_cli.backends.selection import choose_backend, make_backend, passes_before_compiling
 from autodiff_cli.data import dialect, files, source, table
 from autodiff_cli.language.errors import format_names, spelling_hint, suggest
-from autodiff_cli.ops.special import LOG_DENSITIES
+from autodiff_cli.ops.functions import LOG_DENSITIES
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
 from autodiff_cli.training.objective import loading

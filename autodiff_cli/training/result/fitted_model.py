@@ -29,7 +29,7 @@ from autodiff_cli.graph.node import Node, Shape
 from autodiff_cli.graph.tape import ShapeError, broadcast_shapes, format_shape
 from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
 from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
-from autodiff_cli.ops.special import sigmoid
+from autodiff_cli.ops.functions import sigmoid
 from autodiff_cli.options import OptionError
 from autodiff_cli.system import error_reason, open_atomic_text
 from autodiff_cli.training.losses import LOSSES

@@ -20,7 +20,7 @@ from autodiff_cli.array_types import Array, Mask, ignore_float_errors
 from autodiff_cli.data.json_records import IF_KNOWN, NOT_IN_DOCUMENT
 from autodiff_cli.numbers.float_functions import erfinv
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc
-from autodiff_cli.ops.special import sigmoid
+from autodiff_cli.ops.functions import sigmoid
 from autodiff_cli.ops.structural import softmax
 from autodiff_cli.training.losses import COUNT_LOSSES, LossKind
 from autodiff_cli.training.objective.batch import Batch, GatheredRows

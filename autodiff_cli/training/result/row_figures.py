@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import Array
 from autodiff_cli.backends.protocol import RowKernel
 from autodiff_cli.numbers.arrays import ARRAYS
-from autodiff_cli.ops.special import lgamma, polygamma
+from autodiff_cli.ops.functions import lgamma, polygamma
 from autodiff_cli.training.losses import HUBER_DELTA, LossKind
 from autodiff_cli.training.objective.batch import Batch, Fits, GatheredRows, GroupBatch
 from autodiff_cli.training.objective.kernels import Kernels

@@ -15,7 +15,7 @@ from autodiff_cli.expression import Expression, parse
 from autodiff_cli.graph.node import Node, Op, variable
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.ops import all_ops
-from autodiff_cli.ops.elementary import exp, sin
+from autodiff_cli.ops.functions import exp, sin
 from autodiff_cli.ops.structural import norm
 from tests.each import amount, each, examples
 from tests.graphs import SMOOTH, graphs

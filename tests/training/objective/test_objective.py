@@ -23,7 +23,7 @@ from autodiff_cli.backends.numpy_backend import BLOCK_ROWS
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph import gradient as derivation
 from autodiff_cli.graph.node import variable
-from autodiff_cli.ops.special import sigmoid
+from autodiff_cli.ops.functions import sigmoid
 from autodiff_cli.ops.structural import softmax
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.losses import LOSSES, textbook_form

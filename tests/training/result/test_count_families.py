@@ -14,8 +14,7 @@ from scipy import stats
 import autodiff_cli as ad
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import as_node, variable
-from autodiff_cli.ops.elementary import exp
-from autodiff_cli.ops.special import sigmoid
+from autodiff_cli.ops.functions import exp, sigmoid
 from autodiff_cli.training.losses import LOSSES, RESIDUAL_SCALE
 from autodiff_cli.training.result import row_figures
 from tests.each import each
