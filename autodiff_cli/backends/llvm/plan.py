@@ -18,8 +18,7 @@ from typing import TypeAlias
 
 from autodiff_cli.algebra.simplify import NodeTable, share
 from autodiff_cli.array_types import ignore_float_errors
-from autodiff_cli.backends.llvm.functions import ARITHMETIC, apply_rounded, apply_to_vectors
-from autodiff_cli.backends.llvm.vectors import Vector
+from autodiff_cli.backends.llvm.vectors import ARITHMETIC, Vector, apply_rounded, apply_to_vectors
 from autodiff_cli.backends.protocol import RowGraphs
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, totals
 from autodiff_cli.graph.node import Gate, Node, Op, Shape, constant

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.backends.llvm import vectors
 from autodiff_cli.backends.llvm.backend import LlvmBackend
-from autodiff_cli.backends.llvm.functions import apply_to_vectors
-from autodiff_cli.backends.llvm.vectors import Vector, VectorCode
+from autodiff_cli.backends.llvm.vectors import Vector, VectorCode, apply_to_vectors
 from autodiff_cli.backends.numpy_backend import NumpyBackend
 from autodiff_cli.expression import parse
 from autodiff_cli.graph.gradient import gradient_nodes
