@@ -11,7 +11,7 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -23,8 +23,7 @@ from autodiff_cli.graph.node import Op
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.numbers.translation import Library, identifiers
 from autodiff_cli.system import read_tables
-from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
-from autodiff_cli.targets.fortran import FORTRAN, FORTRAN_STATEMENTS, RESULT, FortranLibrary, split_declarations
+from autodiff_cli.targets.languages import C_STATEMENTS, FORTRAN, FORTRAN_STATEMENTS, JAVASCRIPT, C, FortranLibrary
 from autodiff_cli.targets.latex import LATEX, LatexLibrary
 from autodiff_cli.targets.python import JAX, LIBRARIES, TORCH
 from autodiff_cli.targets.translation import GraphWriter, UnsupportedOperationError
@@ -55,7 +54,7 @@ def c_source(program: programs.ExportProgram) -> str:
     parts = [
         programs.indent_lines(layout.array_comment(), "// "),
         "#include <math.h>\n",
-        *[forward_declaration(function) for function in layout.library.forward_declared.values()],
+        *[f"{C_STATEMENTS.function_head(function)};\n" for function in layout.library.forward_declared.values()],
         *layout.library.texts.values(),
         f"{_c_signature(program)}\n{{\n{programs.indent_lines(body, _C_INDENT)}}}\n",
     ]
@@ -116,7 +115,7 @@ _FORTRAN_MAX_NAME = 63  # characters of a name in Fortran 2008
 # The last three are intrinsics that `inf()` and `nan()` call. No word of the language is reserved.
 _FORTRAN_RESERVED = frozenset({"x", "gradient", "hessian", "ieee_value", "ieee_positive_inf", "ieee_quiet_nan"})
 FORTRAN_NAMES = programs.NamingRules(
-    frozenset({"dp", RESULT}),
+    frozenset({"dp", "returned"}),  # the kind of numbers, and the result of functions
     programs.is_plain_name,
     is_case_insensitive=True,
     function_keywords=_FORTRAN_RESERVED.union(
@@ -156,6 +155,12 @@ def fortran_source(program: programs.ExportProgram) -> str:
             f"end subroutine {program.options.name}\n",
         ]
     )
+
+
+def split_declarations(texts: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the declarations that precede a program's statements, and the functions that follow them."""
+    declared = [text for text in texts if text.startswith(("real(dp), parameter", "interface"))]
+    return declared, [text for text in texts if text not in declared]
 
 
 def _fortran_arguments(program: programs.ExportProgram) -> Iterator[str]:

@@ -24,6 +24,7 @@ Block: TypeAlias = Callable[[], list[str]]  # returns the lines of a block, like
 CODE_WIDTH = 96  # characters of a line of comments or tables in generated code
 
 
+@dataclass(kw_only=True)
 class Statements:
     """Statements of a language, as templates. Lines are returned without indentation.
 
@@ -47,19 +48,19 @@ class Statements:
     """
 
     comment: str
-    indent = "    "
-    kinds: tuple[str, str] = ("", "")
+    indent: str = "    "
+    kinds: Sequence[str] = ("", "")
     head: str
-    parameter = "{name}"
+    parameter: str = "{name}"
     opening: str
-    closing = "}\n"
+    closing: str = "}\n"
     variables: str
-    assign = "{name} = {value};"
-    returns: tuple[str, ...] = ("return {value};",)
-    branches: tuple[str, str, str, str] = ("if ({test}) {{", "}} else if ({test}) {{", "} else {", "}")
-    loop: tuple[str, str] = ("while ({test}) {{", "}")
+    assign: str = "{name} = {value};"
+    returns: Sequence[str] = ("return {value};",)
+    branches: Sequence[str] = ("if ({test}) {{", "}} else if ({test}) {{", "} else {", "}")
+    loop: Sequence[str] = ("while ({test}) {{", "}")
     table: str
-    continuation = ""
+    continuation: str = ""
     constant: str
 
     def function_definition(self, function: TargetFunction) -> str:

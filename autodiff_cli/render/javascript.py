@@ -49,7 +49,7 @@ from autodiff_cli.graph.node import Gate, Node, Op, Partial, Shape, get_op, vari
 from autodiff_cli.graph.tape import substitute, topological_order
 from autodiff_cli.language.printer import to_pieces
 from autodiff_cli.numbers.translation import Library
-from autodiff_cli.targets.c_family import JAVASCRIPT
+from autodiff_cli.targets.languages import JAVASCRIPT
 from autodiff_cli.targets.translation import GraphWriter
 from autodiff_cli.training.optimizers import OPTIMIZERS
 

@@ -36,7 +36,6 @@ _AS_CONDITION = Notation(("", " != 0"), (SUM,), _LEVELS["ORDER"], True)
 PYTHON = Target(
     name="python",
     # division raises an exception for 0
-    # division raises an exception for 0
     notations={op: each for op, each in language_notations(_LEVELS, "python").items() if op != "div"},
     numbers={name: f"math.{name}" for name in ("pi", "tau", "e", "inf", "nan")},
     literal=shortest_literal,

@@ -33,7 +33,7 @@ from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.translation import identifiers
 from autodiff_cli.ops.arithmetic import where
 from autodiff_cli.render.html_page import panels_document
-from autodiff_cli.targets.fortran import FORTRAN
+from autodiff_cli.targets.languages import FORTRAN
 from tests.each import each, evenly_spread_part, part
 from tests.export.support import (
     STRICT,

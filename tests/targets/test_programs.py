@@ -17,14 +17,14 @@ from typing import NamedTuple
 import pytest
 
 from autodiff_cli.autodiff.sweeps import forward
+from autodiff_cli.export.languages import split_declarations
 from autodiff_cli.graph.codegen import Fragment, StraightLineCode, straight_line_code
 from autodiff_cli.graph.node import Node, Op, constant, get_op, variable
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers.floats import FLOATS
 from autodiff_cli.numbers.translation import Library, Target
 from autodiff_cli.ops.functions import exp2
-from autodiff_cli.targets.c_family import JAVASCRIPT, C, forward_declaration
-from autodiff_cli.targets.fortran import FORTRAN, FortranLibrary, split_declarations
+from autodiff_cli.targets.languages import C_STATEMENTS, FORTRAN, JAVASCRIPT, C, FortranLibrary
 from autodiff_cli.targets.python import PYTHON, PythonLibrary
 from autodiff_cli.targets.translation import GraphWriter
 from tests.numbers.test_arrays import ELEMENTWISE, by_floats, inputs_of
@@ -92,7 +92,7 @@ def in_c(calls: Calls) -> str:
     return "\n".join(
         [
             "#include <math.h>\n#include <stdio.h>",
-            *map(forward_declaration, pen.library.forward_declared.values()),
+            *(f"{C_STATEMENTS.function_head(each)};\n" for each in pen.library.forward_declared.values()),
             *pen.library.texts.values(),
             *functions,
             f"static double (*const ops[])(const double x[3]) = {{{table}}};",

@@ -17,8 +17,7 @@ from autodiff_cli.graph.node import variable
 from autodiff_cli.numbers import sources
 from autodiff_cli.numbers.translation import Library, Target
 from autodiff_cli.ops import all_ops
-from autodiff_cli.targets.c_family import JAVASCRIPT, C
-from autodiff_cli.targets.fortran import FORTRAN
+from autodiff_cli.targets.languages import FORTRAN, JAVASCRIPT, C
 from autodiff_cli.targets.python import JAX
 
 X = Fragment("x")

@@ -17,7 +17,7 @@ from autodiff_cli.numbers.arrays import STRUCTURAL
 from autodiff_cli.numbers.translation import Library
 from autodiff_cli.ops import all_ops
 from autodiff_cli.render.javascript import evaluator, javascript_declarations, page_file
-from autodiff_cli.targets.c_family import JAVASCRIPT
+from autodiff_cli.targets.languages import JAVASCRIPT
 from autodiff_cli.targets.translation import GraphWriter
 from tests.browser.test_evaluator import ARRAYS, POINTS, bound_of, computed, differences, expression
 from tests.each import amount, each
