@@ -23,14 +23,12 @@ from autodiff_cli.backends.selection import BACKEND_NAMES, has_compiler
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.language.lexer import canonical_name, canonical_names, is_name, split_assignment
 from autodiff_cli.options import FRACTION, NOT_NEGATIVE, POSITIVE, OptionError, at_least, excludes, needs, one_of
-from autodiff_cli.training.losses import FAMILIES, HUBER_DELTA, LOSSES
+from autodiff_cli.training.losses import FAMILIES, HUBER_DELTA, LOSSES, Prior, parse_priors
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, METHODS, OPTIMIZERS, SCHEDULES, Epoch, parse_schedule
 
 if TYPE_CHECKING:
     from distributed import Client
     from numpy.typing import ArrayLike
-
-    from autodiff_cli.training.priors import Prior
 else:  # the types of options are evaluated, and these would be slow to import
     ArrayLike = Client = Any
 
@@ -466,10 +464,6 @@ class FitOptions(ObjectiveOptions):
     @cached_property
     def parsed_priors(self) -> Mapping[str, Prior]:
         """The priors by the name of the parameter. Raises OptionError."""
-        if not self.priors:
-            return {}
-        from autodiff_cli.training.priors import parse_priors
-
         return parse_priors(self.priors)
 
     @cached_property

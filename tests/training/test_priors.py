@@ -14,8 +14,8 @@ import autodiff_cli as ad
 from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.node import variable
 from autodiff_cli.options import OptionError
+from autodiff_cli.training.losses import parse_priors, prior_graph
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.priors import parse_priors, prior_graph
 from tests.each import each
 
 GENERATOR = np.random.default_rng(5)

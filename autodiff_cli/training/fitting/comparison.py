@@ -31,14 +31,13 @@ from autodiff_cli.training.fitting.fit import fit_objective
 from autodiff_cli.training.fitting.optimization import optimize, refit_rows
 from autodiff_cli.training.fitting.posterior import LeaveOneOut, leave_one_out
 from autodiff_cli.training.fitting.progress import Progress, are_rows_determined
-from autodiff_cli.training.losses import LossKind
+from autodiff_cli.training.losses import LossKind, Prior
 from autodiff_cli.training.objective.loading import SharedDataset
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.objective.preparation import hyperparameters, parse_model
 from autodiff_cli.training.optimizers import OPTIMIZERS
 from autodiff_cli.training.options import ComparisonOptions, FitOptions
-from autodiff_cli.training.priors import Prior
 from autodiff_cli.training.result.fitted_model import FittedModel
 from autodiff_cli.training.result.goodness import criteria_parameters, significance_test
 from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS

@@ -37,7 +37,7 @@ from autodiff_cli.system import open_atomic_bytes, open_atomic_text
 from autodiff_cli.training.checkpoint import EvaluationLog
 from autodiff_cli.training.fitting.inference import DerivedQuantities
 from autodiff_cli.training.fitting.minimization import MINIMIZATION, format_starts, minimize_batch, root_mean_square
-from autodiff_cli.training.losses import PRIOR_FACTOR, LossKind
+from autodiff_cli.training.losses import PRIOR_FACTOR, LossKind, parse_priors, prior_graph
 from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.objective.batch import BATCH, ObjectiveBatch, repeat_objective
 from autodiff_cli.training.objective.model import level_parameter
@@ -45,7 +45,6 @@ from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import Bounds, ParameterLayout, list_parts
 from autodiff_cli.training.objective.preparation import check_likelihood, hyperparameters
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.priors import parse_priors, prior_graph
 from autodiff_cli.training.result.goodness import MAX_RHAT, ParameterPosterior
 from autodiff_cli.training.result.prediction import RESIDUAL_SIGMAS, residual_sigma_name
 from autodiff_cli.training.result.row_figures import DISTRIBUTIONS, row_likelihoods

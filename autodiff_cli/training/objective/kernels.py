@@ -31,21 +31,9 @@ from autodiff_cli.ops.arithmetic import abs_, div, equal, floor, mul, where
 from autodiff_cli.ops.functions import exp, expm1, hypot, pow_, sigmoid, sqrt, square
 from autodiff_cli.ops.structural import dot, index, mean, softmax, stack
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.losses import (
-    FAMILIES,
-    HUBER_DELTA,
-    L1_FACTOR,
-    L2_FACTOR,
-    LOSSES,
-    PRIOR_FACTOR,
-    RESIDUAL_SCALE,
-    X_ERROR_FACTOR,
-    LossKind,
-    penalty_graph,
-)
+from autodiff_cli.training import losses
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.priors import Prior, prior_graph
 from autodiff_cli.training.rows import WEIGHT
 
 LINK_FUNCTIONS = (softmax, sigmoid, exp)  # textbooks call their inverses links
@@ -168,7 +156,7 @@ def build_graphs(
     weighted: bool,
     free: Sequence[str],
     target_scales: tuple[str, ...] = (),
-    priors: Mapping[str, Prior] | None = None,
+    priors: Mapping[str, losses.Prior] | None = None,
 ) -> LossGraphs:
     """Build the graphs of a model with its loss.
 
@@ -196,10 +184,10 @@ def build_graphs(
     residuals: tuple[Node, ...] = ()
     target = targets[0] if targets else None
     row_loss = row_loss_graph(model, loss, options, classes, target, prediction)
-    ratio, of_ratio = variable("ratio"), LOSSES[loss].of_ratio if loss else None
+    ratio, of_ratio = variable("ratio"), losses.LOSSES[loss].of_ratio if loss else None
     robust_loss = None if of_ratio is None else (ratio, of_ratio(ratio, huber_delta(options)))
     is_standardized = options.sigma is not None or robust_loss is not None  # weights alone multiply absolute residuals
-    if target is not None and weighted and LOSSES[loss].is_resistant and is_standardized:
+    if target is not None and weighted and losses.LOSSES[loss].is_resistant and is_standardized:
         root = weight_root(variable(WEIGHT))
         row_loss = row_loss_graph(model, loss, options, classes, root * (target - prediction), ZERO) / square(root)
     if target is not None and classes is None:
@@ -213,12 +201,13 @@ def build_graphs(
         residuals = tuple(residual * variable(name) for residual, name in zip(residuals, target_scales, strict=True))
         row_loss = mean(square(stack(*residuals)))
     # The mean of a constant over rows is that constant, so the penalty can be added to the loss of each row.
-    penalty = penalty_graph([program.leaves[name] for name in free], model.shapes, options.l1, options.l2)
-    prior = prior_graph(priors or {}, program.leaves, model.shapes)
+    penalty = losses.penalty_graph([program.leaves[name] for name in free], model.shapes, options.l1, options.l2)
+    prior = losses.prior_graph(priors or {}, program.leaves, model.shapes)
     if priors:
         # Squared residuals are minus the log-likelihood in units of twice their variance.
-        is_squares = loss != "" and LOSSES[loss].kind is LossKind.SQUARES
-        penalty = variable(PRIOR_FACTOR) * (square(variable(RESIDUAL_SCALE)) * prior if is_squares else prior)
+        is_squares = loss != "" and losses.LOSSES[loss].kind is losses.LossKind.SQUARES
+        in_units = square(variable(losses.RESIDUAL_SCALE)) * prior if is_squares else prior
+        penalty = variable(losses.PRIOR_FACTOR) * in_units
     summed = row_loss if penalty is None else row_loss + penalty
     weighted_loss = variable(WEIGHT) * summed if weighted else summed
     return LossGraphs(
@@ -234,7 +223,7 @@ def weight_root(weight: Node) -> Node:
 
 def huber_delta(options: FitOptions) -> float:
     """Return the threshold of Huber's loss, in scales."""
-    return HUBER_DELTA if options.huber_delta is None else options.huber_delta
+    return losses.HUBER_DELTA if options.huber_delta is None else options.huber_delta
 
 
 def component_graphs(node: Node, shape: Shape) -> tuple[Node, ...]:
@@ -294,7 +283,7 @@ def effective_residual(model: Model, loss: str, residuals: Sequence[Node], x_err
     slopes = gradient_nodes(shared, leaf_nodes, model.shapes)
     weight = variable(WEIGHT)
     variances = [square(slope * variable(x_sigma_column(name))) for name, slope in zip(x_errors, slopes, strict=True)]
-    return shared / sqrt(1 + weight * variable(X_ERROR_FACTOR) * functools.reduce(operator.add, variances))
+    return shared / sqrt(1 + weight * variable(losses.X_ERROR_FACTOR) * functools.reduce(operator.add, variances))
 
 
 def row_loss_graph(
@@ -306,8 +295,8 @@ def row_loss_graph(
     delta = huber_delta(options)
     if classes is not None:
         levels = stack(*(constant(str(k)) for k in range(classes)))
-        return LOSSES[loss].graph(equal(target, levels), prediction, delta)
-    row_loss = LOSSES[loss].graph(target, prediction, delta)
+        return losses.LOSSES[loss].graph(equal(target, levels), prediction, delta)
+    row_loss = losses.LOSSES[loss].graph(target, prediction, delta)
     return mean(row_loss) if model.target_shape else row_loss
 
 
@@ -321,7 +310,7 @@ def choose_loss(model: Model, options: FitOptions) -> str:
     if options.family is not None:
         if model.program.target is None or is_classification:
             raise OptionError("family requires a model `target ~ prediction` that predicts a number")
-        requested = FAMILIES[options.family].loss
+        requested = losses.FAMILIES[options.family].loss
     if options.likelihood and model.program.target is not None:
         raise OptionError("likelihood needs a model without `~`, which is itself the negative log-likelihood of a row")
     if model.program.target is None:
@@ -333,8 +322,8 @@ def choose_loss(model: Model, options: FitOptions) -> str:
     if requested == "cross_entropy" and not is_classification:
         raise OptionError("the loss cross_entropy requires a classification: `column ~ softmax(…)`")
     loss = requested or ("cross_entropy" if is_classification else "mse")
-    if options.scale is not None and not LOSSES[loss].has_scale:
-        scaled = [name for name, loss in LOSSES.items() if loss.has_scale]
+    if options.scale is not None and not losses.LOSSES[loss].has_scale:
+        scaled = [name for name, loss in losses.LOSSES.items() if loss.has_scale]
         raise OptionError(f"the loss {loss} has no scale; losses with a scale are {', '.join(scaled)}")
     if options.huber_delta is not None and loss != "huber":
         raise OptionError(f"huber_delta requires the loss huber, not {loss}")
@@ -430,8 +419,8 @@ class Kernels:
     @cached_property
     def without_kinks(self) -> Kernels | None:
         """The kernels of the loss with its kinks smoothed; None if it has no kinks."""
-        losses = [self.graphs.weighted_loss, self.graphs.loss]
-        (weighted, loss), kinks, radii = smooth_kinks(losses, set(self.parameters))
+        sharp = [self.graphs.weighted_loss, self.graphs.loss]
+        (weighted, loss), kinks, radii = smooth_kinks(sharp, set(self.parameters))
         if not kinks:
             return None
         smooth = replace(self.graphs, weighted_loss=weighted, loss=loss)
@@ -520,10 +509,10 @@ class Kernels:
         (slope,) = gradient_nodes(loss, [ratio])
         (bend,) = gradient_nodes(slope, [ratio])
         terms: Sequence[Node] = (square(slope), bend, square(bend))
-        unit: Node = ONE / variable(RESIDUAL_SCALE)
+        unit: Node = ONE / variable(losses.RESIDUAL_SCALE)
         if self.graphs.has_weight:
             terms = [where(variable(WEIGHT) > 0, node, ZERO) for node in terms]
-            unit = weight_root(variable(WEIGHT)) / variable(RESIDUAL_SCALE)
+            unit = weight_root(variable(WEIGHT)) / variable(losses.RESIDUAL_SCALE)
         each = [substitute(terms, {ratio: node * unit}) for node in self.graphs.residuals]
         sums = [functools.reduce(operator.add, nodes) for nodes in zip(*each, strict=True)]
         return self.backend.sum_kernel(self._row_graphs(simplify(sums)))
@@ -570,7 +559,8 @@ class Kernels:
         """Kernels whose parameters, which must be numbers, and settings differ between rows: they are columns. The loss
         of a row includes its weight and the penalty.
         """
-        settings = (RESIDUAL_SCALE, L1_FACTOR, L2_FACTOR, PRIOR_FACTOR, X_ERROR_FACTOR, *self.smoothing_radii)
+        factors = (losses.L1_FACTOR, losses.L2_FACTOR, losses.PRIOR_FACTOR, losses.X_ERROR_FACTOR)
+        settings = (losses.RESIDUAL_SCALE, *factors, *self.smoothing_radii)
         columns = {*self.columns, *(leaf.text for leaf in self.parameters), *settings}
         graphs = replace(self.graphs, loss=self.graphs.weighted_loss)
         return replace(self, graphs=graphs, columns=columns)

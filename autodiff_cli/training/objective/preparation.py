@@ -24,14 +24,13 @@ from autodiff_cli.data import dialect, files, source, table
 from autodiff_cli.language.errors import format_names, spelling_hint, suggest
 from autodiff_cli.ops.functions import LOG_DENSITIES
 from autodiff_cli.options import OptionError
-from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
+from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind, Prior
 from autodiff_cli.training.objective import loading
 from autodiff_cli.training.objective import model as models
 from autodiff_cli.training.objective import parameters as layouts
 from autodiff_cli.training.objective.kernels import Kernels, build_graphs, choose_loss
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS
 from autodiff_cli.training.options import BoundPair, FitOptions, describe_bounds
-from autodiff_cli.training.priors import Prior
 from autodiff_cli.training.rows import GROUP
 
 T = TypeVar("T")

@@ -32,14 +32,13 @@ from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.ops.functions import sigmoid
 from autodiff_cli.options import OptionError
 from autodiff_cli.system import error_reason, open_atomic_text
-from autodiff_cli.training.losses import LOSSES
+from autodiff_cli.training.losses import LOSSES, parse_priors
 from autodiff_cli.training.objective.kernels import is_generalised_linear
 from autodiff_cli.training.objective.loading import Classes, check_labels, indicator_columns, weighting_graph
 from autodiff_cli.training.objective.model import Model
 from autodiff_cli.training.objective.parameters import ParameterLayout
 from autodiff_cli.training.optimizers import EpochRecord
 from autodiff_cli.training.options import check_confidence_level
-from autodiff_cli.training.priors import parse_priors
 from autodiff_cli.training.result.diagnosis import Diagnosis
 from autodiff_cli.training.result.goodness import DRAWN, ParameterPosterior, student_quantile, student_tail
 from autodiff_cli.training.result.statistics import MAX_COVARIANCE_SIZE, FitStatistics, flat_errors
