@@ -33,8 +33,6 @@ def without_needless_guards(forms: FormTable, number: ExactNumber, factors: Fact
 
     where(h == 0, 0, x/h)*h becomes x. where(h == 0, 0, x/h)/h becomes x/h^2, since it has no value at h = 0 either way.
     """
-    if not forms.guards:
-        return number, factors
     for base in [base for base in factors if forms.is_guarded(base, factors[base])]:
         condition, formula = forms.guards[base]
         others = {other: exponent for other, exponent in factors.items() if other is not base}
@@ -53,8 +51,6 @@ def without_ineffective_guards(forms: FormTable, terms: Terms) -> Terms:
 
     where(h == 0, 0, x/h) - y/h becomes x/h - y/h.
     """
-    if not forms.guards:
-        return terms
     for term in [term for term in terms if term in forms.guards]:
         condition, formula = forms.guards[term]
         others = [forms.product_of(other).factors for other in terms if other is not term]
@@ -67,8 +63,6 @@ def without_ineffective_guards(forms: FormTable, terms: Terms) -> Terms:
 
 def merge_guards(forms: FormTable, terms: Terms) -> Terms:
     """Combine terms with guards of the same condition into one term: where(h == 0, 0, x/h + y/h)."""
-    if not forms.guards:
-        return terms
     groups = group_pairs((forms.guards[term].condition, term) for term in terms if term in forms.guards)
     for condition, members in groups.items():
         if len(members) > 1:
@@ -215,8 +209,6 @@ def _factor_out_calls(forms: FormTable, terms: Terms) -> Terms:
     """Combine terms with the same calls and sums as factors: 2*x*cos(y) + cos(y) is (2*x + 1)*cos(y)."""
     powers = ((forms.product_of(term).factors.items(), term) for term in terms)
     groups = group_pairs((frozenset((b, e) for b, e in factors if b.op is not None), term) for factors, term in powers)
-    if len(groups) == len(terms):
-        return terms
     grouped: Terms = {}
     for key, members in groups.items():
         if not key or len(members) == 1:

@@ -75,10 +75,7 @@ class ParameterLayout:
 
     def values(self, theta: Array) -> dict[str, Any]:
         """Return the parameters by name: floats, and copies of arrays."""
-        views = self.views(theta)
-        if not self._has_arrays:
-            return views
-        return {name: value.copy() if np.ndim(value) else float(value) for name, value in views.items()}
+        return {name: value.copy() if np.ndim(value) else float(value) for name, value in self.views(theta).items()}
 
     def flatten(self, values: Sequence[Any]) -> Array:
         """Return a vector of values, one per parameter: each of the parameter's shape, or a number for all of its
@@ -373,8 +370,6 @@ class Bounds:
         >>> Bounds(np.array([0.0, 2.0, 5.0]), np.array([3.0, 4.0, np.inf])).move_inside(np.ones(3))
         array([ 1.,  3., 10.])
         """
-        if not self.has_bounds:
-            return theta
         low, high = self.low, self.high
         with np.errstate(invalid="ignore"):
             off = np.where(np.isfinite(low), low + np.maximum(1, np.abs(low)), high - np.maximum(1, np.abs(high)))
