@@ -25,8 +25,7 @@ from autodiff_cli.backends.gradient_descent import EpochLoop
 from autodiff_cli.backends.reductions import ROW_COUNT_NODE, TOTAL_FUNCTIONS, block_slices, fold, totals
 from autodiff_cli.graph.node import Shape, is_literal
 from autodiff_cli.graph.tape import Tape, infer_shapes
-from autodiff_cli.numbers.array_functions import LOGICAL_UFUNCS
-from autodiff_cli.numbers.arrays import ARRAYS
+from autodiff_cli.numbers.arrays import ARRAYS, LOGICAL_UFUNCS
 from autodiff_cli.ops.arithmetic import where
 from autodiff_cli.ops.functions import pow_
 from autodiff_cli.ops.structural import matmul

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from autodiff_cli.array_types import Array, ignore_float_errors
 from autodiff_cli.graph.node import Gate, Op
-from autodiff_cli.numbers.array_functions import SPECIAL
-from autodiff_cli.numbers.arrays import ARRAYS, _ArrayFactors, start_perturbed_array_run
+from autodiff_cli.numbers.arrays import ARRAYS, SPECIAL, _ArrayFactors, start_perturbed_array_run
 from autodiff_cli.numbers.balls import FUNCTIONS
 from autodiff_cli.numbers.floats import FLOATS, OPERATIONS, PERTURBED_RUNS, _FactorSequence, start_perturbed_run
 from autodiff_cli.ops import all_ops, get_op

@@ -13,7 +13,7 @@ from scipy import special, stats
 
 from autodiff_cli.numbers import gamma_functions as gamma
 from autodiff_cli.numbers import special_functions as floats
-from autodiff_cli.numbers.array_functions import SPECIAL, Elementwise
+from autodiff_cli.numbers.arrays import SPECIAL, Elementwise
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincinv
 from autodiff_cli.training.result.prediction import count_quantiles
 

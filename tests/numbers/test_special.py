@@ -23,8 +23,7 @@ from autodiff_cli.array_types import ignore_float_errors
 from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers import float_functions, gamma_functions, special_functions
-from autodiff_cli.numbers.array_functions import SPECIAL, Elementwise
-from autodiff_cli.numbers.arrays import ARRAYS
+from autodiff_cli.numbers.arrays import ARRAYS, SPECIAL, Elementwise
 from autodiff_cli.numbers.ball_arithmetic import nearest_float
 from autodiff_cli.numbers.balls import FUNCTIONS
 from autodiff_cli.numbers.floats import FLOATS

@@ -39,8 +39,7 @@ from typing import Any, NamedTuple, TypeAlias
 from autodiff_cli.backends.protocol import CompilationError
 from autodiff_cli.graph.node import Node, Op, OrderedOperators, variable
 from autodiff_cli.graph.tape import infer, topological_order
-from autodiff_cli.numbers.array_functions import compiled_symbol
-from autodiff_cli.numbers.arrays import ARRAYS
+from autodiff_cli.numbers.arrays import ARRAYS, compiled_symbol
 from autodiff_cli.numbers.floats import parse_constant
 from autodiff_cli.numbers.forms import DEFINITIONS, FORM_FUNCTIONS, RARE_FUNCTIONS, careful_form, function_form
 from autodiff_cli.numbers.machine_code import PLATFORM_FUNCTIONS, float_literal

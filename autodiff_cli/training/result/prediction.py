@@ -26,7 +26,7 @@ from autodiff_cli.graph.node import Node, variable
 from autodiff_cli.graph.tape import group_pairs, leaf_names
 from autodiff_cli.language.errors import format_names
 from autodiff_cli.language.lexer import canonical_names
-from autodiff_cli.numbers.array_functions import Elementwise
+from autodiff_cli.numbers.arrays import Elementwise
 from autodiff_cli.numbers.gamma_functions import betainc, gammaincc, gammaincinv
 from autodiff_cli.ops.structural import stack
 from autodiff_cli.options import OptionError
