@@ -152,13 +152,14 @@ def project_onto_bounds(update: Update) -> Update:
 
 _PLATEAU_THRESHOLD = 1e-4  # relative decrease of the loss below which an epoch counts as part of a plateau
 
-# The syntax of each schedule and the defaults of its numbers: a number of epochs, and a factor.
-SCHEDULES: dict[str, tuple[str, tuple[float, ...]]] = {
-    "constant": ("constant", ()),
-    "cosine": ("cosine", ()),
-    "step": ("step[:EPOCHS[:FACTOR]]", (30, 0.1)),
-    "exponential": ("exponential[:FACTOR]", (0.95,)),
-    "plateau": ("plateau[:EPOCHS[:FACTOR]]", (10, 0.1)),
+# Of each schedule the syntax, the defaults of its numbers (a number of epochs, and a factor), and the share of the
+# initial rate as a function of the schedule, the number of epochs done, the losses, and these numbers.
+SCHEDULES: dict[str, tuple[str, tuple[float, ...], Callable[..., float]]] = {
+    "constant": ("constant", (), lambda *_: 1.0),
+    "cosine": ("cosine", (), lambda own, done, _: (1 + math.cos(math.pi * done / own.epochs)) / 2),
+    "step": ("step[:EPOCHS[:FACTOR]]", (30, 0.1), lambda own, done, _, epochs, factor: factor ** (done // int(epochs))),
+    "exponential": ("exponential[:FACTOR]", (0.95,), lambda own, done, _, factor: factor**done),
+    "plateau": ("plateau[:EPOCHS[:FACTOR]]", (10, 0.1), lambda own, _, *rest: own._plateau_share(*rest)),
 }
 
 
@@ -211,10 +212,10 @@ class LearningRateSchedule:
             number: the number of the epoch; 1 is the first.
             losses: the losses at the start and after every epoch before this one.
         """
-        return self.initial_rate * _FACTORS[self._name](self, number - 1, losses)
+        _, _, share = SCHEDULES[self._name]
+        return self.initial_rate * share(self, number - 1, losses, *self._numbers)
 
-    def _plateau_factor(self, losses: Sequence[float]) -> float:
-        epochs, factor = self._numbers
+    def _plateau_share(self, losses: Sequence[float], epochs: float, factor: float) -> float:
         for loss in losses[self._losses_read :]:
             if loss < self._best_loss - _PLATEAU_THRESHOLD * abs(self._best_loss) or math.isinf(self._best_loss):
                 self._best_loss, self._epochs_waited = loss, 0
@@ -224,15 +225,6 @@ class LearningRateSchedule:
                 self._reductions, self._epochs_waited = self._reductions + 1, 0
         self._losses_read = len(losses)
         return factor**self._reductions
-
-
-_FACTORS: dict[str, Callable[[LearningRateSchedule, int, Sequence[float]], float]] = {
-    "constant": lambda _, passed, losses: 1.0,
-    "cosine": lambda own, passed, losses: (1 + math.cos(math.pi * passed / own.epochs)) / 2,
-    "step": lambda own, passed, losses: own._numbers[1] ** (passed // int(own._numbers[0])),
-    "exponential": lambda own, passed, losses: own._numbers[0] ** passed,
-    "plateau": lambda own, passed, losses: own._plateau_factor(losses),
-}
 
 
 def parse_schedule(text: str) -> tuple[str, tuple[float, ...]]:
@@ -247,7 +239,7 @@ def parse_schedule(text: str) -> tuple[str, tuple[float, ...]]:
     name, *words = text.split(":")
     if name not in SCHEDULES:
         raise OptionError(unknown_choice("learning-rate schedule", name, SCHEDULES))
-    form, defaults = SCHEDULES[name]
+    form, defaults, _ = SCHEDULES[name]
     try:
         numbers = [float(word) for word in words]
     except ValueError:

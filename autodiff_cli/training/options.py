@@ -397,7 +397,7 @@ class FitOptions(ObjectiveOptions):
     )
     lr_schedule: str = _course(
         "--lr-schedule NAME",
-        f"Learning rate schedule: {join_words([form for form, _ in SCHEDULES.values()], 'or')}.",
+        f"Learning rate schedule: {join_words([form for form, *_ in SCHEDULES.values()], 'or')}.",
         default="constant",
     )
     epochs: int | None = _method(

@@ -52,13 +52,7 @@ from autodiff_cli.training.objective.batch import (
 from autodiff_cli.training.objective.objective import Objective
 from autodiff_cli.training.optimizers import DEFAULT_EPOCHS, OPTIMIZERS, Epoch, LearningRateSchedule
 from autodiff_cli.training.options import FitOptions
-from autodiff_cli.training.result import goodness
-from autodiff_cli.training.result.diagnosis import (
-    curve_warning,
-    curve_warnings,
-    explain_divergence,
-    residual_structures,
-)
+from autodiff_cli.training.result import diagnosis, goodness
 from autodiff_cli.training.result.statistics import (
     MAX_COVARIANCE_SIZE,
     ComputedStatistics,
@@ -237,7 +231,7 @@ class BatchedFit:
             return is_failed, np.zeros(len(every), np.bool_)
         explained = self._r_squared()
         enough = RESTARTS.poor_robust_r_squared if objective.kind is LossKind.ROBUST else RESTARTS.poor_r_squared
-        structure = residual_structures(self._batch, self.theta, every)
+        structure = diagnosis.residual_structures(self._batch, self.theta, every)
         is_bad = (explained < enough) | (structure > goodness.RESIDUALS.systematic_sigmas)
         if objective.kind is LossKind.LIKELIHOOD:  # there is no R²
             is_bad |= [_is_suspect(each, objective.loss) for each in self.statistics_of(every)]
@@ -269,7 +263,7 @@ class BatchedFit:
         is_inexact = ~(self._r_squared() > RESTARTS.perfect_r_squared)
         has_penalty = objective.is_penalised and not objective.has_priors
         if not (objective.is_generalised_linear or objective.is_linear or has_penalty):
-            is_broken = curve_warnings(self._batch, self.theta, self._all_fits) != ""
+            is_broken = diagnosis.curve_warnings(self._batch, self.theta, self._all_fits) != ""
             unchecked = np.flatnonzero((is_inexact & ~(poor | doubtful) | is_broken) & is_defined)
             self._restart_sample_first(unchecked, self.theta, search.Multistart.points_of_other_valleys)
         # The best frequency depends on the other parameters, such as a damping time, so it is checked at the end.
@@ -517,8 +511,8 @@ def _describe_alternatives(objective: Objective, ends: Array) -> tuple[list[str]
     dispersion, notes = search.dispersion_of(objective, ends[0]), list[str]()
     is_other = [_are_other_curves(each, rows[0]) for each in rows]
     for k in (k for k in np.argsort(losses) if is_other[k] and gains[k] < MINIMIZATION.exclusion * dispersion):
-        if broken := curve_warning(objective, ends[k]):
-            if gains[k] < -MINIMIZATION.clear_gain and not curve_warning(objective, ends[0]):
+        if broken := diagnosis.curve_warning(objective, ends[k]):
+            if gains[k] < -MINIMIZATION.clear_gain and not diagnosis.curve_warning(objective, ends[0]):
                 words = broken.replace("the fitted curve", "the best curve")
                 notes = [f"{words}, but the data do not exclude the one reported"]
         # An l1 penalty determines parameters: there are no standard errors for another reason.
@@ -630,7 +624,7 @@ def optimize(
         if not progress.history:
             return Outcome(objective.start, False, minimization.start_failure(error, objective))
         explained = (
-            f"diverged: {error}{explain_divergence(error, objective)}; "
+            f"diverged: {error}{diagnosis.explain_divergence(error, objective)}; "
             f"the parameters are those of epoch {error.epoch - 1}. "
             f"A smaller learning rate (--lr, now {options.learning_rate:g}) may help"
         )
