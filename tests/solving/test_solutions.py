@@ -387,6 +387,15 @@ def test_only_the_lowest_of_proven_values_is_the_global_minimum(text: str, best:
         assert [float(found.points[k].point["x"]) for k in found.global_.points] == [best]
 
 
+def test_a_global_optimum_has_the_digits_of_its_point() -> None:
+    for digits in (None, 30):
+        lowest = ad.parse("exp(x) - 2*x").minimize(x=(-3, 3), precision=digits)
+        highest = ad.parse("2*x - exp(x)").maximize(x=(-3, 3), precision=digits)
+        for found in (lowest, highest):
+            (k,) = found.global_.points
+            assert found.global_.value_enclosure == found.points[k].value_enclosure
+
+
 @each(
     "text, box, point, kind",
     [
