@@ -238,6 +238,7 @@ def test_printed_derivatives_of_arrays_are_the_gradient(text: str) -> None:
         ("sqrt(a*b)*c*sqrt(a*b)", "a*b*c"),
         ("abs(x)^2*abs(-y)", "x^2*abs(y)"),
         ("sin(-x) + cos(-2*x)", "cos(2*x) - sin(x)"),
+        ("sin(-x - y)*cos(-2*x - y)", "-sin(x + y)*cos(2*x + y)"),
         ("atan(y - x) - atan(x - y)", "atan(y - x) - atan(x - y)"),
         ("exp(a)*exp(b)*exp(-a)", "exp(b)"),
         ("exp(x)^2", "exp(2*x)"),
