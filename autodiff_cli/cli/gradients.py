@@ -23,7 +23,7 @@ from autodiff_cli.cli.environment import BadInput, Failure, Output, binary_stdin
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.explain.record import NodeWarning, Trace
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.explain.warnings import check_higher_derivatives
+from autodiff_cli.explain.warnings import check_higher_derivatives, unrepresentable_warnings
 from autodiff_cli.formula import derivatives
 from autodiff_cli.formula.derivatives import HigherDerivatives
 from autodiff_cli.formula.formula import Formula
@@ -72,7 +72,9 @@ def higher_derivatives_report(
 
         values = formula.at(point)
         outputs = select_outputs(formula, request, formula.value_shapes(values))
-        warnings = output_warnings(formula, outputs, values, results)
+        warnings = output_warnings(formula, outputs, values, results, unrepresentable)
+        if trace_or_none is None:
+            warnings = [*warnings, *unrepresentable_warnings(formula, unrepresentable)]
         if nonlinear:
             warnings = [*warnings, NodeWarning(formula.tape.outputs[0], "nonlinear", nonlinear)]
         return derivatives_report(formula, point, trace_or_none, results, warnings)

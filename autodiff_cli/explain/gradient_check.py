@@ -115,7 +115,8 @@ class GradientCheck:
     @property
     def notes(self) -> list[str]:
         """Sentences on the numbers of the point that no float represents."""
-        return [warning.message for warning in unrepresentable_warnings(self.trace)]
+        warnings = unrepresentable_warnings(self.trace.expression, self.trace.unrepresentable)
+        return [warning.message for warning in warnings]
 
 
 @dataclass(frozen=True)
