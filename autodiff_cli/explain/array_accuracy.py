@@ -308,8 +308,11 @@ def output_warnings(
     point: Mapping[str, Any],
     derivatives: HigherDerivatives,
     unrepresentable: Mapping[str, Any],
+    warnings: list[NodeWarning],
 ) -> list[NodeWarning]:
-    """Return the warnings about several outputs and their Jacobian, named `outputs.NAME` and `jacobian.NAME.x`.
+    """Return warnings with the inaccurate outputs and the inaccurate numbers of their Jacobian added.
+
+    These are named `outputs.NAME` and `jacobian.NAME.x`.
 
     Args:
         formula: the formula that has the outputs.
@@ -317,6 +320,7 @@ def output_warnings(
         point: a number or an array for every variable.
         derivatives: the outputs and the Jacobian as floats give them.
         unrepresentable: exact values of variables that no float represents.
+        warnings: other warnings about the outputs.
     """
     graphs: dict[str, Node] = {}
     printed: dict[str, Any] = {}
@@ -340,7 +344,7 @@ def output_warnings(
     checked = inaccurate_elements(graphs, printed, point, formula.leaves, unrepresentable).without_nan()
     node = formula.tape.outputs[0]
     label = Labels(formula.tape, formula.names, formula.source).texts[node]
-    return checked._replace(unknown_count=checked.unknown_count + unknown).add_to([], node, label)
+    return checked._replace(unknown_count=checked.unknown_count + unknown).add_to(warnings, node, label)
 
 
 def check_directional(

@@ -115,8 +115,7 @@ class GradientCheck:
     @property
     def notes(self) -> list[str]:
         """Sentences on the numbers of the point that no float represents."""
-        warnings = unrepresentable_warnings(self.trace.expression, self.trace.unrepresentable)
-        return [warning.message for warning in warnings]
+        return [each.message for each in unrepresentable_warnings(self.trace.expression, self.trace.unrepresentable)]
 
 
 @dataclass(frozen=True)

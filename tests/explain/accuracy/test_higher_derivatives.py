@@ -108,6 +108,17 @@ def test_every_view_has_the_right_digits_and_says_which_numbers_no_float_represe
     assert "1.00000000000000e-100" in output if view == "check" else " is 2e-100" in output and " is 1e-100" in output
 
 
+@each("text", ["abs(x)", "sqrt(x)", "1/x", "log(x - 1)", "where(x > 0, x, 2*x)", "exp(x + 1000)", "polygamma(x, 2)",
+               "sqrt(x)^2", "exp(x)", "1 + x*1e-20 - 1"])  # fmt: skip
+@each("form", ["[x, {}]", "[[{}, 1], [x, x]]", "v: 2; v*({})", "a = {}; 2*x"])
+def test_outputs_have_the_warnings_of_numbers(form: str, text: str) -> None:
+    options = ["--jacobian", *["--outputs", "a"] * form.startswith("a"), *["--v", "[1,2]"] * form.startswith("v")]
+    words = [["grad", text], ["grad", form.format(text), *options]]
+    number, outputs = (run_cli([*each_of, "--x", "0", "--json"]).json["warnings"] for each_of in words)
+    assert {warning["kind"] for warning in outputs} == {warning["kind"] for warning in number}
+    assert len({warning["message"] for warning in outputs}) == len(outputs)
+
+
 @each("view", ["grad", "trace", "trace --mode forward", "trace --paths x"])
 def test_every_view_says_where_the_first_order_misleads(view: str) -> None:
     assert "nonlinear: the first-order uncertainty is misleading" in run_cli(f"{view} x^4 --x 0+-0.1")
