@@ -23,12 +23,13 @@ from autodiff_cli.cli.environment import BadInput, Failure, Output, binary_stdin
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.explain.record import NodeWarning, Trace
 from autodiff_cli.explain.tracing import trace
-from autodiff_cli.explain.warnings import check_higher_derivatives
+from autodiff_cli.explain.warnings import check_higher_derivatives, find_warnings, unrepresentable_warnings
 from autodiff_cli.formula import derivatives
 from autodiff_cli.formula.derivatives import HigherDerivatives
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.language.errors import InputError, format_names
 from autodiff_cli.language.lexer import canonical_name, is_name
+from autodiff_cli.ops.structural import sum_
 
 if TYPE_CHECKING:
     from autodiff_cli.cli.grad import DerivativeRequest
@@ -61,25 +62,32 @@ def higher_derivatives_report(
         format_option = functools.partial(inputs.value_option, call)
         return formulas_report(formula, _derivative_formulas(formula, names, request), format_option)
     point = inputs.read_point(call, formula)
-    is_array = bool(formula.output_shape(formula.value_shapes(formula.at(point))))
     unrepresentable = inputs.unrepresentable_values(formula, call.values)
-    trace_or_none = None if request.jacobian and is_array else trace(formula, point, names, unrepresentable)
-    if trace_or_none is not None and request.mode is PassMode.FORWARD:
-        trace_or_none = inputs.trace_of_elements(trace_or_none)
-    results = _derivative_values(formula, point, trace_or_none, names, request)
     if request.jacobian:
         from autodiff_cli.explain.array_accuracy import output_warnings
 
         values = formula.at(point)
-        outputs = select_outputs(formula, request, formula.value_shapes(values))
-        warnings = output_warnings(formula, outputs, values, results)
-        if nonlinear:
-            warnings = [*warnings, NodeWarning(formula.tape.outputs[0], "nonlinear", nonlinear)]
-        return derivatives_report(formula, point, trace_or_none, results, warnings)
+        sizes = {name: value.shape for name, value in values.items() if not isinstance(value, float)}
+        outputs = select_outputs(formula, request, sizes)
+        slopes = derivatives.jacobian_by_name(outputs, point, names)
+        results = HigherDerivatives(jacobian=slopes, outputs={label: of.value(point) for label, of in outputs.items()})
+        last = formula.tape.outputs[0]
+        reasons = {nonlinear: NodeWarning(last, "nonlinear", nonlinear)} if nonlinear else {}
+        for output in outputs.values():
+            number = sum_(output.output) if output.output_shape(sizes) else output.output
+            total = Formula(number, formula.leaves, source=formula.source, shapes=sizes, bound=formula.bound)
+            for warning in find_warnings(trace(total, point, names)):
+                node = formula.tape.index.get(total.tape.nodes[warning.node], last)
+                reasons.setdefault(warning.message, warning._replace(node=node))
+        warnings = output_warnings(formula, outputs, values, results, unrepresentable, [*reasons.values()])
+        warnings += unrepresentable_warnings(formula, unrepresentable)
+        whole = None if formula.output_shape(sizes) else trace(formula, point, names, unrepresentable)
+        return derivatives_report(formula, point, whole, results, warnings)
+    record = trace(formula, point, names, unrepresentable)
+    record = inputs.trace_of_elements(record) if request.mode is PassMode.FORWARD else record
+    results = _derivative_values(formula, point, record, names, request)
     from autodiff_cli.explain.accuracy import unrepresentable_numbers
 
-    assert trace_or_none is not None
-    output = trace_or_none.tape.outputs[0]
     if request.direction is not None:
         from autodiff_cli.formula.array_derivatives import rate_name
 
@@ -87,9 +95,9 @@ def higher_derivatives_report(
         components = {rate_name(name): inputs.constant_expression(f"`{name}`", text) for name, text in rates}
         unrepresentable |= unrepresentable_numbers(components)
     inaccurate = check_higher_derivatives(formula, formula.at(point), results, unrepresentable)
-    warnings = inaccurate.add_to(trace_or_none.warnings, output, trace_or_none.labels[output])
+    warnings = inaccurate.add_to(record.warnings, record.tape.outputs[0], record.labels[record.tape.outputs[0]])
     singular = "" if warnings or results.is_finite else "a higher derivative is not finite at this point"
-    checked = replace(trace_or_none, warnings=warnings).with_warning("singular", singular)
+    checked = replace(record, warnings=warnings).with_warning("singular", singular)
     return derivatives_report(formula, point, checked.with_warning("nonlinear", nonlinear), results)
 
 
@@ -113,17 +121,11 @@ def _derivative_formulas(formula: Formula, names: Sequence[str], request: Deriva
 
 
 def _derivative_values(
-    formula: Formula, point: Mapping[str, Any], trace: Trace | None, names: Sequence[str], request: DerivativeRequest
+    formula: Formula, point: Mapping[str, Any], trace: Trace, names: Sequence[str], request: DerivativeRequest
 ) -> HigherDerivatives:
-    """Return the requested derivatives at a point; `trace` is None for several outputs that have no trace."""
+    """Return the requested derivatives of one number at a point, where its trace is known."""
     from autodiff_cli.explain.views import all_tangents
 
-    if request.jacobian:
-        outputs = select_outputs(formula, request, formula.value_shapes(formula.at(point)))
-        rows = derivatives.jacobian_by_name(outputs, point, names)
-        values = {label: output.value(point) for label, output in outputs.items()}
-        return HigherDerivatives(jacobian=rows, outputs=values)
-    assert trace is not None
     results = HigherDerivatives(
         formulas={name: formula.derivative(name) for name in names} if request.symbolic else None,
         tangents=all_tangents(trace) if request.mode is PassMode.FORWARD else None,

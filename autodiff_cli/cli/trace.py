@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import PurePath
@@ -290,7 +290,7 @@ def _report(trace: Trace, views: ViewRequest, wrt: str | None) -> Report:
     if views.mode is cli.PassMode.FORWARD:
         _seed_variable(trace)
         # The text has the first variable, or the variables of `--wrt`; the passes compute with all variables.
-        full_trace = trace_formula(trace.expression, trace.point)
+        full_trace = replace(trace_formula(trace.expression, trace.point), warnings=trace.warnings)
         shown = trace.wrt if wrt is not None else trace.wrt[:1]
         reports.append(forward_mode_report(lambda name: ForwardMode(full_trace, name), trace.wrt, shown))
     if views.paths is not None:

@@ -303,32 +303,31 @@ class RowAccuracy:
 
 
 def output_warnings(
-    formula: Formula, outputs: Mapping[str, Formula], point: Mapping[str, Any], derivatives: HigherDerivatives
+    formula: Formula,
+    outputs: Mapping[str, Formula],
+    point: Mapping[str, Any],
+    derivatives: HigherDerivatives,
+    unrepresentable: Mapping[str, Any],
+    warnings: list[NodeWarning],
 ) -> list[NodeWarning]:
-    """Return the warnings about several outputs and their Jacobian, named `outputs.NAME` and `jacobian.NAME.x`.
+    """Return warnings with the inaccurate outputs and the inaccurate numbers of their Jacobian added.
+
+    These are named `outputs.NAME` and `jacobian.NAME.x`.
 
     Args:
         formula: the formula that has the outputs.
         outputs: the outputs by name, as formulas of the variables of `formula`.
         point: a number or an array for every variable.
         derivatives: the outputs and the Jacobian as floats give them.
+        unrepresentable: exact values of variables that no float represents.
+        warnings: other warnings about the outputs.
     """
-    tape = formula.tape
-    output = tape.outputs[0]
-    label = Labels(tape, formula.names, formula.source).texts[output]
-    return _check_outputs(outputs, point, derivatives).add_to([], output, label)
-
-
-def _check_outputs(
-    outputs: Mapping[str, Formula], point: Mapping[str, Any], derivatives: HigherDerivatives
-) -> InaccurateDigits:
     graphs: dict[str, Node] = {}
     printed: dict[str, Any] = {}
-    leaves: dict[str, Node] = {}
     unknown = 0
     for label, of in (derivatives.jacobian or {}).items():
         output = outputs[label]
-        sizes, leaves = output.value_shapes(point), dict(output.leaves)
+        sizes = output.value_shapes(point)
         shape = output.output_shape(sizes)
         if math.prod(shape) > accuracy.SETTINGS.max_output_elements:
             unknown += math.prod(shape) + sum(map(np.size, of.values()))
@@ -337,12 +336,15 @@ def _check_outputs(
             element = index(output.output, *(constant(str(k)) for k in position)) if position else output.output
             graphs[f"outputs.{called}"] = element
             printed[f"outputs.{called}"] = np.asarray((derivatives.outputs or {})[label])[position]
-            slopes = gradient_nodes(element, [leaves[name] for name in of], sizes)
+            slopes = gradient_nodes(element, [formula.leaves[name] for name in of], sizes)
             for name, slope in zip(of, slopes, strict=True):
                 graphs[f"jacobian.{called}.{name}"] = slope
                 printed[f"jacobian.{called}.{name}"] = np.asarray(of[name])[position]
-    inaccurate = inaccurate_elements(graphs, printed, point, leaves).without_nan()  # as the gradient does here too
-    return inaccurate._replace(unknown_count=inaccurate.unknown_count + unknown)
+    # Without nan, as the gradient does here too.
+    checked = inaccurate_elements(graphs, printed, point, formula.leaves, unrepresentable).without_nan()
+    node = formula.tape.outputs[0]
+    label = Labels(formula.tape, formula.names, formula.source).texts[node]
+    return checked._replace(unknown_count=checked.unknown_count + unknown).add_to(warnings, node, label)
 
 
 def check_directional(

@@ -115,7 +115,7 @@ class GradientCheck:
     @property
     def notes(self) -> list[str]:
         """Sentences on the numbers of the point that no float represents."""
-        return [warning.message for warning in unrepresentable_warnings(self.trace)]
+        return [each.message for each in unrepresentable_warnings(self.trace.expression, self.trace.unrepresentable)]
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ def trace(
         record = replace(record, unrepresentable=unrepresentable) if unrepresentable else record
         record.warnings.extend(find_warnings(record))
         record.warnings[:] = check_accuracy(record, slopes)
-        record.warnings.extend(unrepresentable_warnings(record))
+        record.warnings.extend(unrepresentable_warnings(expression, unrepresentable))
         return record
 
 
@@ -254,5 +254,5 @@ def elementwise_trace(trace_record: Trace) -> Trace | None:
     leaves = {leaf.text: leaf for array in elements.values() for leaf in array.reshape(-1).tolist()}
     wrt = [leaf.text for name in trace_record.wrt if name in used for leaf in elements[name].reshape(-1).tolist()]
     text = to_text(output.item()).replace("`", "")  # the graph as it is; `v[0]` reads as an element without backticks
-    scalar_trace = trace(type(formula)(output.item(), leaves, text=text), point, wrt)
+    scalar_trace = trace(type(formula)(output.item(), leaves, text=text), point, wrt, trace_record.unrepresentable)
     return scalar_trace if len(scalar_trace.tape) <= MAX_SCALARS else None

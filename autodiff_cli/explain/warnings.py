@@ -501,12 +501,18 @@ def _is_correct_as_written(trace: Trace) -> bool:
     return accuracy.is_correct(trace.value, at_decimals[accuracy.VALUE])
 
 
-def unrepresentable_warnings(trace: Trace) -> Iterator[NodeWarning]:
-    """Yield a warning for every given value that no float represents."""
-    for name, exact in trace.unrepresentable.items():
+def unrepresentable_warnings(formula: Formula, unrepresentable: Mapping[str, Any]) -> Iterator[NodeWarning]:
+    """Yield a warning for every given value that no float represents.
+
+    Args:
+        formula: the formula, whose variables may be elements, such as `v[0]`.
+        unrepresentable: the exact values by name.
+    """
+    for name, exact in unrepresentable.items():
         from autodiff_cli.numbers.ball_arithmetic import format_shortest, nearest_float
 
-        i = trace.tape.index.get(trace.expression.leaves[name.partition("[")[0]], trace.tape.outputs[0])
+        leaf = formula.leaves[name if name in formula.leaves else name.partition("[")[0]]
+        i = formula.tape.index.get(leaf, formula.tape.outputs[0])
         text, used = format_shortest(exact, accuracy.SETTINGS.shown_digits), nearest_float(exact)
         words = f"{name}: {text} is not representable as a float; {used:.15g} is used instead"
         yield NodeWarning(i, "precision", words)

@@ -302,18 +302,18 @@ _EIGHTHS = 8.0  # the limits of inverse functions and integrals at infinities ar
 def conventional_value(name: str, *xs: Number) -> Number:
     """Return the value of an operation at an infinity, at nan, or at a point that its record declares singular.
 
-    The value is the one that floats have: an infinity, nan, a multiple of 1/1024, or a multiple of π/8.
+    The value is the one that floats have: an infinity, nan, a multiple of 1/1024, a multiple of π/8, or an argument of
+    `mod` or `logaddexp`, as in `x % inf`.
 
     Raises:
         Undecided: for any other value, which a float does not determine exactly.
     """
-    value = FLOATS.function(get_op(name), len(xs))(*map(_float_on_same_side, xs))
-    if math.isnan(value):
-        return NAN
-    if math.isinf(value):
-        return INF if value > 0 else NEGATIVE_INF
-    if (value * 1024).is_integer():
-        return fmpq(int(value * 1024), 1024)
+    floats = [*map(_float_on_same_side, xs)]
+    value = FLOATS.function(get_op(name), len(xs))(*floats)
+    if name in ("mod", "logaddexp") and value in floats:
+        return xs[floats.index(value)]
+    if not math.isfinite(value) or (value * 1024).is_integer():
+        return from_float(value)
     parts = value * _EIGHTHS / math.pi
     if math.isfinite(parts) and math.isclose(parts, round(parts), rel_tol=1e-14):
         return arb.pi() * round(parts) / int(_EIGHTHS)

@@ -302,15 +302,13 @@ def fresnels(x: Ball) -> Ball:
 
 def softplus(x: Ball) -> Ball:
     """Return log(1 + exp(x))."""
-    size = abs(x)
-    return x.max(arb(0)) + (
-        arb(0, arb(2) ** -ball.MAX_ARGUMENT_BITS) if size > ball.MAX_ARGUMENT else (-size).exp().log1p()
-    )
+    return logaddexp(x, arb(0))
 
 
 def logaddexp(x: Ball, y: Ball) -> Ball:
     """Return log(exp(x) + exp(y))."""
-    return y + softplus(x - y)
+    size = abs(x - y)
+    return x.max(y) + (arb(0, arb(2) ** -ball.MAX_ARGUMENT_BITS) if size > ball.MAX_ARGUMENT else (-size).exp().log1p())
 
 
 def sigmoid(x: Ball) -> Ball:

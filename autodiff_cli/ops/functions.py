@@ -491,6 +491,7 @@ binary_softmax = helper(
     "binary_softmax",
     lambda z, x, y: (z * binary_softmax(y, x), -(z * binary_softmax(y, x))),
     lambda x, y: sigmoid(x - y),
+    is_positive=True,
 )
 # The derivatives of their expansions would cancel in the middle and overflow at the ends.
 logit_slope = helper("logit_slope", lambda z, x: z * z * (2 * x - 1), lambda x: 1 / (edge_distance(x) * (1 - x)))

@@ -187,9 +187,9 @@ def derivatives_report(
 
     Args:
         trace: the forward and backward pass at the point; None for an array output, which has no gradient.
-        warnings: warnings about a Jacobian, in addition to the warnings of the trace.
+        warnings: warnings about a Jacobian, in addition to other warnings of the trace.
     """
-    all_warnings = [*warnings, *(trace.warnings if trace is not None else ())]
+    all_warnings = [*{warning.message: warning for warning in (*warnings, *(trace.warnings if trace else ()))}.values()]
     tangents = request.tangents
     slopes = None if tangents is None else {name: column[-1] for name, column in tangents.items()}
 

@@ -637,11 +637,14 @@ def test_no_precision_is_tried_twice(cancelled: int | None, digits: int) -> None
 @each("op", [op for op in ELEMENTWISE if op.min_inputs <= 2 and op.name in TABLE])
 def test_at_infinities_and_whole_numbers_balls_have_the_values_of_floats(op: Op) -> None:
     with precision(100) as kind:
-        for point in itertools.product((0.0, 1.0, -1.0, 2.0, math.inf, -math.inf, math.nan), repeat=op.min_inputs):
+        for point in itertools.product(
+            (0.0, 1.0, -1.0, 2.0, 0.3, -2.3, math.inf, -math.inf, math.nan), repeat=op.min_inputs
+        ):
             number = FLOATS.function(op, len(point))(*point)
             try:
                 found = kind.function(op, len(point))(*map(from_float, point))
             except Undecided:
+                assert all(map(math.isfinite, point)), point  # at infinities, floats decide
                 continue
             assert is_nan(found) == math.isnan(number), point
             if math.isinf(number):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -13,6 +14,7 @@ from autodiff_cli.explain.array_accuracy import RowAccuracy
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.array_derivatives import BatchedGradient
 from autodiff_cli.render.rows import GradientTable
+from tests.each import each
 from tests.support import run_cli
 
 
@@ -91,6 +93,35 @@ def test_values_that_no_float_holds() -> None:
     said = "x: 1e-400 is not representable as a float; 0 is used instead"
     assert said in [warning["message"] for warning in run_cli('grad "x + 1" --x 1e-400 --json').json["warnings"]]
     assert said in run_cli('trace "x + 1" --x 1e-400')
+
+
+VIEWS = ("grad", "grad --hessian", "grad --jacobian", "grad --mode forward", "trace", "trace --mode forward",
+         "trace --paths x", "check")  # fmt: skip
+SMALL = ("x*y*1e300 --y 1e-400", "sum(v)*x*1e300 --v [0,1e-400]", "a=x*y;1e300*a --y 1e-400")
+
+
+@each("view, words", [*itertools.product(VIEWS, SMALL), ("grad --jacobian", "[x,x*y*1e300] --y 1e-400")])
+def test_every_view_has_the_right_digits_and_says_which_numbers_no_float_represents(view: str, words: str) -> None:
+    """The value is 2e-100 and the derivative with respect to x 1e-100, but both are 0 as floats."""
+    output = run_cli([*view.split(), *words.split(), "--x", "2"])
+    assert output.count("1e-400 is not representable as a float; 0 is used instead") == 1
+    assert "1.00000000000000e-100" in output if view == "check" else " is 2e-100" in output and " is 1e-100" in output
+
+
+@each("text", ["abs(x)", "sqrt(x)", "1/x", "log(x - 1)", "where(x > 0, x, 2*x)", "exp(x + 1000)", "polygamma(x, 2)",
+               "sqrt(x)^2", "exp(x)", "1 + x*1e-20 - 1"])  # fmt: skip
+@each("form", ["[x, {}]", "[[{}, 1], [x, x]]", "v: 2; v*({})", "a = {}; 2*x"])
+def test_outputs_have_the_warnings_of_numbers(form: str, text: str) -> None:
+    options = ["--jacobian", *["--outputs", "a"] * form.startswith("a"), *["--v", "[1,2]"] * form.startswith("v")]
+    words = [["grad", text], ["grad", form.format(text), *options]]
+    number, outputs = (run_cli([*each_of, "--x", "0", "--json"]).json["warnings"] for each_of in words)
+    assert {warning["kind"] for warning in outputs} == {warning["kind"] for warning in number}
+    assert len({warning["message"] for warning in outputs}) == len(outputs)
+
+
+@each("view", ["grad", "trace", "trace --mode forward", "trace --paths x"])
+def test_every_view_says_where_the_first_order_misleads(view: str) -> None:
+    assert "nonlinear: the first-order uncertainty is misleading" in run_cli(f"{view} x^4 --x 0+-0.1")
 
 
 def test_values_that_floats_represent_have_no_warning() -> None:
