@@ -191,9 +191,12 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
         template = template if first or "{}" not in (template or "") else None
         return words, template and template.replace("{}", operand)
     translation = FOREIGN_FUNCTIONS.get(name) or FOREIGN_FUNCTIONS.get(name.lower(), "")  # spreadsheets: `IF(…)`
-    if "{" in translation and (count > 1 or len(name) > 1):  # a letter before one operand is rather a factor
+    # Of several arguments only a list can be made; a letter before one operand is rather a factor.
+    if "{" in translation and (len(name) > 1 if count == 1 else "[" in translation):
         return "", translation.format(inside or "x")
-    return ("", f"{translation}{arguments}") if any(op.accepts(count) for op in ops.overloads(translation)) else None
+    if any(op.accepts(count) for op in ops.overloads(translation)):
+        return "", f"{translation}{arguments}"
+    return ("", None) if translation and len(name) > 1 else None
 
 
 class Idiom(NamedTuple):
