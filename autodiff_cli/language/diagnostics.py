@@ -272,15 +272,14 @@ def _quotation_mark(mistake: Mistake) -> Message | None:
 def _foreign_character(mistake: Mistake) -> Message:
     """Return the usual message for a character: what is written in its place."""
     character = mistake.lexeme.text
+    message = f"`{character}` is not in the language"
     if character in FOREIGN_CHARACTERS:
-        quoted = "&&" if mistake.text.startswith("&&", mistake.lexeme.start) else character
-        return f"`{quoted}` is not in the language", FOREIGN_CHARACTERS[character]
+        return message, FOREIGN_CHARACTERS[character]
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
         return f"the character U+{ord(character):04X} is not allowed in an expression", None
     plain = unicodedata.normalize("NFKC", character).replace("⁄", "/")
     if character in "⁺⁻⁼⁽⁾ⁱⁿ":
         return "only integers can be written as superscripts", f"^{plain}" if plain.isalpha() else "^"
-    message = f"`{character}` is not in the language"
     if "/" in plain[1:] and mistake.follows_operand:  # 2½ is a sum
         is_mixed = mistake.last.type == "NUMBER" and mistake.is_adjacent
         whole = quote_operand_before(mistake.text, mistake.before)
@@ -377,12 +376,8 @@ def _foreign_operator(mistake: Mistake) -> Message | None:
 
 
 def _misplaced_sign(mistake: Mistake) -> Message | None:
-    """Return the message for `=`, `~` or `:` where it is not allowed; None for other lexemes."""
+    """Return the message for `=` where it is not allowed; None for other lexemes."""
     sign = mistake.lexeme
-    if sign.type == "TILDE":
-        return "a model has exactly one `~`, between its target and its prediction: `y ~ a*x`", None
-    if sign.type == "SHAPE":
-        return "`:` declares the shape of one name, in a statement of its own: `W: 2x3`", None
     if sign.type != "EQUAL":
         return None
     if mistake.opening is not None and len(mistake.before) > 1 and mistake.before[-2].type == "COMMA":
@@ -406,13 +401,11 @@ def _misplaced_separator(mistake: Mistake) -> Message | None:
 
 
 def _brackets_without_partner(mistake: Mistake) -> Message | None:
-    """Return the message for a bracket that is never opened or closed, or an empty array; None for others."""
+    """Return the message for a bracket that is never opened or closed; None for others."""
     bracket, opening = mistake.lexeme, mistake.opening
     is_closing = bracket.type in CLOSING_BRACKETS.values()
     if is_closing and opening is None:
         return f"this `{bracket.text}` has no opening bracket; expected {mistake.expected}", None
-    if (mistake.last.type, bracket.type) == ("LSQB", "RSQB"):
-        return "these brackets are empty; an array needs at least one element", None
     if opening is None or not (is_closing or bracket.type == "SEPARATOR"):
         return None
     is_pair = bracket.type == CLOSING_BRACKETS[opening.type]
@@ -425,8 +418,6 @@ def _reserved_word(mistake: Mistake) -> Message | None:
     word = mistake.lexeme
     if word.type not in ("OR", "AND", "NOT") or (mistake.before and mistake.accepts.isdisjoint(BEGINS_OPERAND)):
         return None
-    if word.type == "NOT" and mistake.before:
-        return "`not` binds more loosely than the operator before it; put it in brackets", "(not x)"
     return f"`{word.text}` is a reserved word, not a name; expected {mistake.expected}", None
 
 

@@ -581,9 +581,11 @@ HABITS = {
     "x div n": 1.0, "x > 4 OR y > 4": 1.0, "x > 4 AND y > 4": 0.0, "NOT(x > 4)": 1.0, "sigma(x)": 1/(1 + math.exp(-3)),
     "log 2x": math.log(6), ",5*x": None, "[1; 2]": None,
     "1 000*x": 3000.0, "1_000*x": 3000.0, "x ** ** y": None, "x…": None, "1,000*x": None,
-    "12,500": None, "x between 1 and y": 1.0, "NOT x > 4": 1.0, "y > 4 ∧ x > 4": 0.0, "y > 4 ∨ x > 4": 1.0, "x ‑ y": -2.0,
-    "x in [1, 3]": None, "x NOT IN [1, 3]": None, "x is not null": None, "int(x, y)": None, "sind(x)": math.sin(math.pi/60),
-    "log₂(x)": math.log2(3), "sqr(x)": None, "(x + 1, y)": None,
+    "12,500": None, "x between 1 and y": 1.0, "NOT x > 4": 1.0, "y > 4 ∧ x > 4": 0.0, "y > 4 ∨ x > 4": 1.0,
+    "x ‑ y": -2.0,
+    "x in [1, 3]": None, "x NOT IN [1, 3]": None, "x is not null": None, "int(x, y)": None,
+    "sind(x)": math.sin(math.pi/60),
+    "log₂(x)": math.log2(3), "sqr(x)": None,
 }  # fmt: skip
 
 
@@ -627,8 +629,10 @@ _POINTS = {1: [(0.3,), (1.7,)], 2: [(0.3, 0.6), (2.0, 3.0)], 3: [(0.3, 0.6, 0.2)
 
 
 def other_libraries_functions() -> Iterator[tuple[str, int, list[tuple[tuple[float, ...], float]]]]:
-    """Yield the functions of the math module, NumPy and SciPy: the name, the number of arguments, and values at points."""
-    functions = {name: each for library in (special, np, math) for name, each in vars(library).items() if name[0] != "_"}
+    """Yield functions of the math module, NumPy and SciPy: name, number of arguments, and values at points."""
+    functions = {
+        name: each for library in (special, np, math) for name, each in vars(library).items() if name[0] != "_"
+    }
     for name, function in functions.items():
         is_function = isinstance(function, np.ufunc | BuiltinFunctionType | FunctionType)
         for count, points in _POINTS.items() if is_function and name not in ("sinc", "printoptions") else ():
