@@ -486,7 +486,7 @@ class _ArgumentSplitter:
 
     def _add_positional(self, word: str) -> None:
         may_be_expression = self._takes_expression and not self._arguments.positionals
-        if re.fullmatch(r"-\w[\w.-]*", word) and not may_be_expression and not is_signed_number(word):
+        if re.fullmatch(r"-\w[\w.-]*|--\w[\w.-]*(=.*)?", word) and not may_be_expression and not is_signed_number(word):
             raise _unknown_option_error(self._command, word, next(iter(self._queue), None), self._words)
         self._arguments.positionals.append(word)
 
@@ -670,7 +670,7 @@ def _is_option(name: str, declared: Mapping[str, Parameter]) -> bool:
 def check_not_a_number(word: str) -> None:
     """Raise BadInput for a positional argument that is a number: it may have been meant as a value."""
     if is_signed_number(word):
-        raise BadInput(f"unexpected argument `{word}`; to set a variable, use `--x {word}`")
+        raise BadInput(f"unexpected argument `{word}`; to set a variable, use `--NAME {word}`")
 
 
 _DASHES = "–—−"  # a word processor may have put them in place of hyphens

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 _MODEL_HELP = "Model `target ~ prediction`, or the loss of a row; - reads it from standard input, @FILE from a file."
 
-_MODEL = suffix(".json", "")
 _DRAWS = suffix(".csv", ".parquet", ".nc")
 _PAGE = suffix(".html", ".htm", "")
 _GROUPS = suffix(".csv", "", hint="; --by writes a row for each group")
@@ -66,7 +65,7 @@ def train(
     bounds: list[str] | None = None,
     derive: list[str] | None = None,
     x_sigma: list[str] | None = None,
-    save: str | None = output_option("--save MODEL.json", "Save the fitted model to a file for `predict`.", _MODEL),
+    save: str | None = output_option("--save MODEL.json", "Save the fitted model for `predict`.", suffix(".json", "")),
     draws: str | None = output_option("--draws FILE", "Write the draws of --posterior (.csv, .parquet, .nc).", _DRAWS),
     page: str | None = output_option("--page FILE.html", "Write a page that shows the fit learning.", _PAGE),
     plot: str | None = output_option("--plot [FILE]", "Plot in the terminal, or to FILE (.svg, .pdf, .png, .html)."),

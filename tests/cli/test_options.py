@@ -95,6 +95,8 @@ WRONG = [
     (["x", "-o"],                           "did you mean > FILE"),
     (["x", "--wrt", ""],                    "--wrt needs a value, such as --wrt x,y"),
     (["x", "-x", "2"],                      "to set a variable, use `--x 2`"),
+    (["x", "--1x", "2"],                     "there is no option --1x"),
+    (["x", "--help=1"],                     "there is no option --help=1"),
     (["x", "x=2"],                          "to set a variable, use `--x 2`"),
 ]
 # fmt: on

@@ -57,7 +57,7 @@ def test_a_classifier_that_is_suggested_can_be_fitted(tmp_path: Path) -> None:
     data = tmp_path / "d.csv"
     data.write_text("dose [nM],cell state,other\n1,healthy,2\n2,dead,3\n3,dead,1\n4,healthy,5\n")
     refusal = run_cli(["train", "`cell state` ~ a*`dose [nM]`", str(data)])
-    suggestion = re.search("as in `(.*)`$", refusal.stderr, re.MULTILINE)
+    suggestion = re.search("for a classifier, write `(.*)`$", refusal.stderr, re.MULTILINE)
     assert suggestion is not None
     assert run_cli(["train", suggestion[1], str(data), "--epochs", "2"]).status == 0
     data.write_text(data.read_text().replace("healthy", "3 %").replace("dead", "2 %"))

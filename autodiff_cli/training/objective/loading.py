@@ -371,15 +371,14 @@ def _explain_text_columns(models: Sequence[Model]) -> Generator[None]:
         programs = [model.program for model in models]
         predictors = {*leaf_names([program.output for program in programs])}
         targets = {*leaf_names([program.target for program in programs if program.target is not None])}
-        columns = [name for name in models[0].columns if name in predictors]
+        columns = ", ".join(quote_name(name) for name in models[0].columns if name in predictors)
         hints = []
         for name, text in error.text_columns.items():
             if name in predictors:
                 levels = f"write `b[{name}]` for a parameter with a value for each label of `{name}`"
                 hints.append(f"{levels}, or compare: `{name} == '{text}'`")
             if name in targets:
-                classifier = f"{quote_name(name)} ~ softmax(mlp([{', '.join(map(quote_name, columns))}], [8]))"
-                hints.append(f"for a classifier, end the model in `softmax`, as in `{classifier}`")
+                hints.append(f"for a classifier, write `{quote_name(name)} ~ softmax(mlp([{columns}], [8]))`")
         if not hints:
             raise
         raise DataError("\n".join([str(error), *hints]), text_columns=error.text_columns) from None
