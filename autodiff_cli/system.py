@@ -318,7 +318,7 @@ def _similar_file(path: str) -> str | None:
     folder, name = os.path.split(path)
     spellings = {spelling.casefold(): file for file in Path(folder).glob("*") for spelling in (file.stem, file.name)}
     close = difflib.get_close_matches(name.casefold(), spellings, n=1, cutoff=0.8)
-    return str(spellings[close[0]]) if close else None
+    return str(spellings[close[0]]) if close and not os.path.islink(path) else None  # a link may lead nowhere
 
 
 def _existing_status(path: str | os.PathLike[str]) -> os.stat_result | None:

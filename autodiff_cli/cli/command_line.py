@@ -276,20 +276,16 @@ class Command:
                 values[each.name] = converted if each.repeats else converted[0]
         texts = merge_assignments(arguments.values, values.pop(_SET.name, None) or ())
         explicit = {name: value for name, value in values.items() if schema.is_explicit(value, defaults[name])}
-        self._check(explicit)
+        for each in self.parameters:
+            if each.name in explicit and each.option.check is not None:
+                each.option.check.require(each.option.flags[0], explicit[each.name])
+        schema.check_restrictions(self.restrictions, explicit)
         for name, record in self.records.items():
             fields = schema.option_fields(record).keys() - self._own_parameters
             values[name] = record(**{field: values[field] for field in fields if field in values})
         environment = environment._replace(digits=values.get(_DIGITS.name), json=values.get(_JSON.name, False))
         values |= {"call": Call(environment, texts, self), "explicit": explicit}
         return self.function(**{name: values[name] for name in self._own_parameters}).write(environment)
-
-    def _check(self, explicit: Mapping[str, Any]) -> None:
-        """Raise OptionError for a value or a combination of options that is refused."""
-        for each in self.parameters:
-            if each.name in explicit and each.option.check is not None:
-                each.option.check.require(each.option.flags[0], explicit[each.name])
-        schema.check_restrictions(self.restrictions, explicit)
 
     def help(self, width: int) -> str:
         """Return the help of the command, for lines of at most `width` columns."""
@@ -490,7 +486,7 @@ class _ArgumentSplitter:
 
     def _add_positional(self, word: str) -> None:
         may_be_expression = self._takes_expression and not self._arguments.positionals
-        if re.fullmatch(r"-\w[\w.-]*", word) and not may_be_expression and not is_signed_number(word):
+        if re.fullmatch(r"-\w[\w.-]*|--\w[\w.-]*(=.*)?", word) and not may_be_expression and not is_signed_number(word):
             raise _unknown_option_error(self._command, word, next(iter(self._queue), None), self._words)
         self._arguments.positionals.append(word)
 
@@ -522,6 +518,8 @@ class _ArgumentSplitter:
         if value is None or not (self._command.takes_values and name.startswith("--") and is_name(name[2:])):
             raise _unknown_option_error(self._command, name, value, self._words)
         key = canonical_name(name[2:])
+        if key in self._arguments.values and (explanation := explain_option(self._command, name, value)):
+            raise BadInput(f"{name} is given twice; {explanation}")
         self._check_given_once(name, key)
         self._arguments.values[key] = value
 
@@ -672,7 +670,7 @@ def _is_option(name: str, declared: Mapping[str, Parameter]) -> bool:
 def check_not_a_number(word: str) -> None:
     """Raise BadInput for a positional argument that is a number: it may have been meant as a value."""
     if is_signed_number(word):
-        raise BadInput(f"unexpected argument `{word}`; to set a variable, use `--x {word}`")
+        raise BadInput(f"unexpected argument `{word}`; to set a variable, use `--NAME {word}`")
 
 
 _DASHES = "–—−"  # a word processor may have put them in place of hyphens

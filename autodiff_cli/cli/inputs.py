@@ -6,6 +6,7 @@ standard error (`2+-0.1`).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -101,11 +102,15 @@ def constant_expression(name: str, text: str) -> Formula:
         raise BadInput(f"the value of {name} cannot be a range here: `{text}`")
     try:
         expression = parse(text)
+        if not expression.variables:
+            return expression
     except messages.ExpressionError as error:
-        raise BadInput(f"the value of {name}: {error}") from error
-    if expression.variables:
-        raise BadInput(f"the value of {name} must be a number or a constant expression, not `{text}`")
-    return expression
+        units: tuple[str, ...] = ()
+        with contextlib.suppress(messages.ExpressionError):
+            units = parse(error.suggestion or "0").variables
+        if not units:  # with one, the suggestion is no value either
+            raise BadInput(f"the value of {name}: {error}") from error
+    raise BadInput(f"the value of {name} must be a number or a constant expression, not `{text}`")
 
 
 def representable_constant(name: str, text: str) -> Formula:
@@ -238,8 +243,8 @@ def read_point(call: Call, expression: Formula) -> dict[str, Any]:
         MissingValueError: if variables have no value; it names all of them.
         BadInput: for a value that is not a constant expression.
     """
-    check_all_have_values(call, expression, call.values)
     values = rounded_values(call.values)
+    check_all_have_values(call, expression, values)
     return {name: values[name] for name in expression.variables}
 
 

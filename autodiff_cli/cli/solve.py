@@ -14,7 +14,6 @@ from autodiff_cli.options import CheckedOptions, at_least, between, exclusive, o
 from autodiff_cli.solving import MAX_BOXES
 
 if TYPE_CHECKING:
-    from autodiff_cli.formula.formula import Formula
     from autodiff_cli.solving.solutions import BoxProblem
 
 _MAX_DIGITS = 10_000  # limit of --precision; more digits take minutes
@@ -116,32 +115,26 @@ def _read_problem(call: Call, expression: str, options: SearchOptions, with_star
 
     values = call.values
     formula = inputs.read_formula(call, expression, options.implicit)
-    _check_values(call, formula)
-    ranges = {name: inputs.read_interval(name, text) for name, text in values.items() if inputs.split_interval(text)}
-    if not formula.variables:
-        raise BadInput("the expression has no variables, so there is nothing to solve for")
-    if not ranges and not with_start:
-        name = formula.variables[0]
-        example = inputs.value_option(call, name, "-10..10")
-        raise BadInput(f"no variable has a range; to solve for `{name}`, add {example}")
-    numbers = {name: text for name, text in values.items() if name not in ranges}
-    # The report shows them as floats.
-    fixed = {name: inputs.representable_constant(f"`{name}`", text).output for name, text in numbers.items()}
-    progress = call.environment.progress_bar().update_search
-    return BoxProblem(formula, ranges, fixed, options.precision, options.max_boxes, progress)
-
-
-def _check_values(call: Call, formula: Formula) -> None:
-    """Raise an error for a variable with neither range nor value, and for a value of another form."""
-    missing = [name for name in formula.variables if name not in call.values]
+    missing = [name for name in formula.variables if name not in values]
     if missing:
         option = partial(inputs.value_option, call, missing[0])
         raise MissingValueError(
             f"no range or value for {format_names(missing, '`')}; add {option('-10..10')} for an unknown, "
             f"or {option('2')} to fix it"
         )
-    for name, text in call.values.items():
+    for name, text in values.items():
         if ":" in text:
             raise BadInput(f"the value of `{name}`: a range is LOW..HIGH, such as -10..10, not `{text}`")
-    numbers = {name: text for name, text in call.values.items() if not inputs.split_interval(text)}
+    numbers = {name: text for name, text in values.items() if not inputs.split_interval(text)}
     inputs.check_single_values(numbers, call.command.name)
+    ranges = {name: inputs.read_interval(name, text) for name, text in values.items() if name not in numbers}
+    if not formula.variables:
+        raise BadInput("the expression has no variables, so there is nothing to solve for")
+    if not ranges and not with_start:
+        name = formula.variables[0]
+        example = inputs.value_option(call, name, "-10..10")
+        raise BadInput(f"no variable has a range; to solve for `{name}`, write {example}")
+    # The report shows them as floats.
+    fixed = {name: inputs.representable_constant(f"`{name}`", text).output for name, text in numbers.items()}
+    progress = call.environment.progress_bar().update_search
+    return BoxProblem(formula, ranges, fixed, options.precision, options.max_boxes, progress)

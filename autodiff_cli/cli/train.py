@@ -65,7 +65,7 @@ def train(
     bounds: list[str] | None = None,
     derive: list[str] | None = None,
     x_sigma: list[str] | None = None,
-    save: str | None = output_option("--save MODEL.json", "Save the fitted model to a file for `predict`."),
+    save: str | None = output_option("--save MODEL.json", "Save the fitted model for `predict`.", suffix(".json", "")),
     draws: str | None = output_option("--draws FILE", "Write the draws of --posterior (.csv, .parquet, .nc).", _DRAWS),
     page: str | None = output_option("--page FILE.html", "Write a page that shows the fit learning.", _PAGE),
     plot: str | None = output_option("--plot [FILE]", "Plot in the terminal, or to FILE (.svg, .pdf, .png, .html)."),

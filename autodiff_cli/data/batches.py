@@ -413,7 +413,8 @@ class ProblemList:
             rest = [f"… and {len(listed) - _MAX_PROBLEMS_SHOWN} more"] if len(listed) > _MAX_PROBLEMS_SHOWN else []
             lines = [f"{self._prefix}{len(listed)} problems:", *listed[:_MAX_PROBLEMS_SHOWN], *rest]
             message = self._prefix + listed[0] if len(listed) == 1 else "\n  ".join(lines)
-            if self.invalid and all(problem.startswith("line 2, column") for problem in listed):
+            # A damaged number, such as 2.5*, is no unit.
+            if self.invalid and all(re.match(r'line 2, column .*: "(?!\W*\d)', problem) for problem in listed):
                 message += "\nif line 2 has the units of the columns, add --units-row"
             raise DataError(message, missing=not self.invalid, text_columns=self.text_columns)
 

@@ -301,7 +301,8 @@ def parse_records(
     columns: dict[str, list[Any]] = {name: [] for name in request.positions}
     for location, cells in records:
         if len(cells) != width:
-            problems.invalid.append(f"{location}: {pluralize(len(cells), 'cell')}, but the header has {width}")
+            hint = "; --comment '#' skips such lines" if cells[:1] and cells[0].startswith("#") else ""
+            problems.invalid.append(f"{location}: {pluralize(len(cells), 'cell')}, but the header has {width}{hint}")
             continue
         for name, position in request.positions.items():
             cell = cells[position].strip()

@@ -23,7 +23,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import BinaryIO, cast
 
-from autodiff_cli.language.errors import InputError, pluralize
+from autodiff_cli.language.errors import InputError, join_words, pluralize
 from autodiff_cli.language.lexer import canonical_name, split_assignment
 from autodiff_cli.options import at_least, check_fields, option
 
@@ -52,7 +52,8 @@ class DataError(InputError):
 
     Attributes:
         missing: whether all problems are cells that are empty, nan or infinite, so that dropping rows would solve them.
-        text_columns: the columns that should hold numbers and have none, with one of their texts each.
+        text_columns: the columns that should hold numbers and have labels, with one of their texts each; a text that
+            begins as a number does, such as `5 %`, is no label.
 
     >>> import autodiff_cli as ad
     >>> ad.fit("y ~ a*x", {"x": [1, 2], "y": [1, float("nan")]})
@@ -65,7 +66,8 @@ class DataError(InputError):
         self, message: str, *, missing: bool = False, text_columns: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         super().__init__(message)
-        self.missing, self.text_columns = missing, dict(text_columns)  # a mapping proxy could not be pickled
+        self.missing = missing
+        self.text_columns = {name: text for name, text in text_columns.items() if not re.match(r"\W*\d", text)}
 
 
 class CellKind(Enum):
@@ -278,10 +280,11 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
     hint = ""
     if date := _OTHER_DATE.fullmatch(cell):
         first, mark, second, year, time = date.groups("")
-        days = ("MM", "DD") if int(first) <= 12 < int(second) else ("DD", "MM")
-        form = mark.join((*days, "Y" * len(year)))
-        form = f'"{form} {"hh:mm:ss"[: 2 + 3 * time.count(":")]}"' if time else form
-        hint = f"; if it is a date, say so: --date-format {form}"
+        is_american = int(first) <= 12 and (mark != "." or int(second) > 12)
+        orders = [("DD", "MM")] * (int(second) <= 12) + [("MM", "DD")] * is_american
+        forms = (mark.join((*days, "Y" * len(year))) for days in orders)
+        texts = [f'"{form} {"hh:mm:ss"[: 2 + 3 * time.count(":")]}"' if time else form for form in forms]
+        hint = f"; if it is a date, say so: --date-format {join_words(texts, 'or')}" if texts else ""
     elif parser.is_comma_ambiguous and parser.kind is CellKind.NUMBER and _DECIMAL_COMMA.fullmatch(cell):
         hint = "; if it has a decimal comma, say so: --decimal , (or . for thousands)"
     return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}{hint}" if cell else "empty"
@@ -457,6 +460,8 @@ class DetectedDialect:
         elif all(is_number):
             hint = "use --no-header to name the columns c1, c2, …"
             raise DataError(f"the first line holds numbers, not column names; {hint}")
+        if any(not name.strip() and following.strip() for name, following in itertools.pairwise(self.header[1:])):
+            self.notes.append("columns without a name are not read")
         self.units = [unit.strip() for unit in split_record(units_text, delimiter)]
         if self.units and (is_row or len(self.units) != len(self.header)):
             count = pluralize(len(self.units), "cell")

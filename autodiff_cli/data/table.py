@@ -424,8 +424,7 @@ class RowFilter:
     def _evaluate(self, point: Mapping[str, Any]) -> NDArray[np.bool_]:
         """Return for which rows the expression is neither 0 nor nan."""
         (values,) = evaluate([self._output], point)
-        holds: NDArray[np.bool_] = np.isfinite(values) & (values != 0)
-        return holds
+        return np.asarray(np.isfinite(values) & (values != 0))
 
     def notes(self, observed: Mapping[str, Collection[str]]) -> list[str]:
         """Return a note for each quoted text that no row has, with the closest text.

@@ -191,9 +191,12 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
         template = template if first or "{}" not in (template or "") else None
         return words, template and template.replace("{}", operand)
     translation = FOREIGN_FUNCTIONS.get(name) or FOREIGN_FUNCTIONS.get(name.lower(), "")  # spreadsheets: `IF(…)`
-    if "{" in translation and (count > 1 or len(name) > 1):  # a letter before one operand is rather a factor
+    # Of several arguments only a list can be made; a letter before one operand is rather a factor.
+    if "{" in translation and (len(name) > 1 if count == 1 else "[" in translation):
         return "", translation.format(inside or "x")
-    return ("", f"{translation}{arguments}") if any(op.accepts(count) for op in ops.overloads(translation)) else None
+    if any(op.accepts(count) for op in ops.overloads(translation)):
+        return "", f"{translation}{arguments}"
+    return ("", None) if translation and len(name) > 1 else None
 
 
 class Idiom(NamedTuple):
@@ -269,15 +272,14 @@ def _quotation_mark(mistake: Mistake) -> Message | None:
 def _foreign_character(mistake: Mistake) -> Message:
     """Return the usual message for a character: what is written in its place."""
     character = mistake.lexeme.text
+    message = f"`{character}` is not in the language"
     if character in FOREIGN_CHARACTERS:
-        quoted = "&&" if mistake.text.startswith("&&", mistake.lexeme.start) else character
-        return f"`{quoted}` is not in the language", FOREIGN_CHARACTERS[character]
+        return message, FOREIGN_CHARACTERS[character]
     if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
         return f"the character U+{ord(character):04X} is not allowed in an expression", None
     plain = unicodedata.normalize("NFKC", character).replace("⁄", "/")
     if character in "⁺⁻⁼⁽⁾ⁱⁿ":
         return "only integers can be written as superscripts", f"^{plain}" if plain.isalpha() else "^"
-    message = f"`{character}` is not in the language"
     if "/" in plain[1:] and mistake.follows_operand:  # 2½ is a sum
         is_mixed = mistake.last.type == "NUMBER" and mistake.is_adjacent
         whole = quote_operand_before(mistake.text, mistake.before)
@@ -291,7 +293,7 @@ def _foreign_character(mistake: Mistake) -> Message:
 # --- Syntax errors
 
 _EXPONENTIAL = re.compile(r"(?:\be|\b\d+\.?\d*)\s*(?:\^|\*\*)\s*-?$")  # before the exponent of e^2x
-_BETWEEN = re.compile(r"\s*[,;]\s*|\s+")  # what separates numbers that are meant as an array
+_BETWEEN = re.compile(r"\s*,\s*|\s+")  # what separates numbers that are meant as an array
 
 _GROUPED_DIGITS = re.compile(r"[1-9]\d{0,2}([ ,])\d{3}(?:\1\d{3})*(?:\.\d+)?(?!\d)")  # as in 12,500
 _DIGITS_WITH_POINT = re.compile(r"[1-9]\d{0,2}\.\d{3}")  # as in 1.000,50
@@ -344,7 +346,7 @@ def _at_end(text: str, lexemes: list[Lexeme], accepts: Set[str]) -> errors.Expre
     elif percentage := _percentage(lexemes):
         return errors.ExpressionError(percentage[0], text, last.end, percentage[1])
     else:
-        message = f"something must follow {_quoted_lexeme(last)}; expected {expected_terminals(accepts)}"
+        message = f"something must follow {_quoted(last)}; expected {expected_terminals(accepts)}"
     return errors.ExpressionError(message, text, last.end)
 
 
@@ -374,12 +376,8 @@ def _foreign_operator(mistake: Mistake) -> Message | None:
 
 
 def _misplaced_sign(mistake: Mistake) -> Message | None:
-    """Return the message for `=`, `~` or `:` where it is not allowed; None for other lexemes."""
+    """Return the message for `=` where it is not allowed; None for other lexemes."""
     sign = mistake.lexeme
-    if sign.type == "TILDE":
-        return "a model has exactly one `~`, between its target and its prediction: `y ~ a*x`", None
-    if sign.type == "SHAPE":
-        return "`:` declares the shape of one name, in a statement of its own: `W: 2x3`", None
     if sign.type != "EQUAL":
         return None
     if mistake.opening is not None and len(mistake.before) > 1 and mistake.before[-2].type == "COMMA":
@@ -403,13 +401,11 @@ def _misplaced_separator(mistake: Mistake) -> Message | None:
 
 
 def _brackets_without_partner(mistake: Mistake) -> Message | None:
-    """Return the message for a bracket that is never opened or closed, or an empty array; None for others."""
+    """Return the message for a bracket that is never opened or closed; None for others."""
     bracket, opening = mistake.lexeme, mistake.opening
     is_closing = bracket.type in CLOSING_BRACKETS.values()
     if is_closing and opening is None:
         return f"this `{bracket.text}` has no opening bracket; expected {mistake.expected}", None
-    if (mistake.last.type, bracket.type) == ("LSQB", "RSQB"):
-        return "these brackets are empty; an array needs at least one element", None
     if opening is None or not (is_closing or bracket.type == "SEPARATOR"):
         return None
     is_pair = bracket.type == CLOSING_BRACKETS[opening.type]
@@ -422,16 +418,14 @@ def _reserved_word(mistake: Mistake) -> Message | None:
     word = mistake.lexeme
     if word.type not in ("OR", "AND", "NOT") or (mistake.before and mistake.accepts.isdisjoint(BEGINS_OPERAND)):
         return None
-    if word.type == "NOT" and mistake.before:
-        return "`not` binds more loosely than the operator before it; put it in brackets", "(not x)"
     return f"`{word.text}` is a reserved word, not a name; expected {mistake.expected}", None
 
 
 def _missing_operand(mistake: Mistake) -> Message:
     """Return the message for an operator or a comma without an operand after it, and for everything else."""
     if mistake.last.type in {*OPERATORS, "COMMA"} and mistake.lexeme.type in ENDS_EXPRESSION:
-        return f"something must follow {_quoted_lexeme(mistake.last)}; expected {mistake.expected}", None
-    return f"unexpected {_quoted_lexeme(mistake.lexeme)}; expected {mistake.expected}", None
+        return f"something must follow {_quoted(mistake.last)}; expected {mistake.expected}", None
+    return f"unexpected {_quoted(mistake.lexeme)}; expected {mistake.expected}", None
 
 
 def _comma_outside_brackets(mistake: Mistake) -> Message:
@@ -448,7 +442,7 @@ def _comma_outside_brackets(mistake: Mistake) -> Message:
             whole = whole.replace(".", "")
         if whole.isdigit() and "." not in decimals:
             return "numbers have a decimal point, not a comma", f"{whole}.{decimals}"
-    is_list = mistake.before and "~" not in text and ";" not in text
+    is_list = mistake.before and re.search("[~;]|(?<![=<>!])=(?!=)", text) is None
     row = errors.if_quotable(f"[{text.strip()}]", None) if is_list else None
     return "several formulas are one list, in square brackets", row
 
@@ -464,9 +458,12 @@ def _array_literal(mistake: Mistake) -> str | None:
         inside, closed, _ = inside[opening.end :].partition(")" if opening.type == "LPAR" else "]")
         if mistake.is_in_call or not closed:
             return None
-    numbers = _BETWEEN.split(inside.strip())
-    is_row = len(numbers) > (2 if opening is None and "," in inside else 1) and all(map(is_signed_number, numbers))
-    return errors.if_quotable(f"[{', '.join(numbers)}]", None) if is_row else None
+    rows = [_BETWEEN.split(row.strip()) for row in inside.strip().split(";")]
+    numbers = [*itertools.chain(*rows)]
+    is_array = len(numbers) > (2 if opening is None and "," in inside else 1) and all(map(is_signed_number, numbers))
+    is_matrix = 1 < len(rows) < len(numbers)
+    parts = [f"[{', '.join(row)}]" for row in rows] if is_matrix else numbers
+    return errors.if_quotable(f"[{', '.join(parts)}]", None) if is_array else None
 
 
 def _missing_operator(mistake: Mistake) -> Message | None:
@@ -489,8 +486,8 @@ def _missing_operator(mistake: Mistake) -> Message | None:
             call = f"log{lexeme.text}({quote_argument(text, after[0], after[1:])})"
         return f"`{last.text}` is a function; its arguments go in brackets", call
     if mistake.is_in_array:
-        pair = f"{quote_operand_before(text, before)}, {operand}"
-        return f"expected `,` or an operator before {_quoted_lexeme(lexeme)}", pair
+        pair = _array_literal(mistake) or f"{quote_operand_before(text, before)}, {operand}"
+        return f"expected `,` or an operator before {_quoted(lexeme)}", pair
     if last.type == "NUMBER" and (message := _number_in_pieces(mistake)):
         return message
     if lexeme.text in FOREIGN_WORDS and after and after[0].type in BEGINS_OPERAND:
@@ -508,8 +505,7 @@ def _number_in_pieces(mistake: Mistake) -> Message | None:
     if lexeme.type == "NUMBER" and (grouped := _GROUPED_DIGITS.match(mistake.text, last.start)):
         return "digits cannot have separators, and an array goes in square brackets", grouped[0].replace(" ", "")
     if lexeme.type == "NUMBER":
-        row = _array_literal(mistake) if mistake.opening is None else None
-        return f"expected an operator between {_quoted_lexeme(last)} and {_quoted_lexeme(lexeme)}", row
+        return f"expected an operator between {_quoted(last)} and {_quoted(lexeme)}", _array_literal(mistake)
     if mistake.is_adjacent and last.text == "0" and re.fullmatch("[xX][0-9a-fA-F]+", lexeme.text):
         return "numbers are decimal", str(int(lexeme.text[1:], 16))
     return None
@@ -521,7 +517,7 @@ def _missing_product(mistake: Mistake, product: str) -> Message:
     is_coefficient = last.type == "NUMBER" and mistake.is_adjacent
     if is_coefficient and lexeme.text in ("i", "j"):
         return f"{UNAVAILABLE_FUNCTIONS['complex'][0]}; a product with a variable is written `{product}`", None
-    message = f"expected an operator before {_quoted_lexeme(lexeme)}; multiplication is written `*`"
+    message = f"expected an operator before {_quoted(lexeme)}; multiplication is written `*`"
     left = mistake.text[: last.start].rstrip()
     if is_coefficient and left.endswith(("/", "÷", "%")):
         return f"{message}: `{left[-1]}({product})` or `{left[-1]}{product}`", None
@@ -565,7 +561,7 @@ def _open_bracket(lexemes: Iterable[Lexeme]) -> Lexeme | None:
     return opened[-1] if opened else None
 
 
-def _quoted_lexeme(lexeme: Lexeme) -> str:
+def _quoted(lexeme: Lexeme) -> str:
     if lexeme.type == "SEPARATOR":
         return "`;`" if lexeme.text == ";" else "the end of the line"
     text = lexeme.text

@@ -78,6 +78,8 @@ WRONG = [
     (["x", "--json", "--json"],             "--json is given twice"),
     (["x", "--digits", "3", "--digits=4"],  "--digits is given twice"),
     (["x", "--set", "a=1", "--set", "a=2"], "--set a is given twice"),
+    (["x", "--start", "x=3", "--start", "y=2"], "twice; there is no option --start; did you mean --set?"),
+    (["start", "--start", "3", "--start", "2"], "--start is given twice"),
     (["x", "--json=1"],                     "--json takes no value; to set a variable of this name, use --set json=1"),
     (["x", "--x"],                          "--x needs a value"),
     (["x", "--x", "--y", "2"],              "--x needs a value, such as --x 2, but --y follows"),
@@ -93,6 +95,8 @@ WRONG = [
     (["x", "-o"],                           "did you mean > FILE"),
     (["x", "--wrt", ""],                    "--wrt needs a value, such as --wrt x,y"),
     (["x", "-x", "2"],                      "to set a variable, use `--x 2`"),
+    (["x", "--1x", "2"],                     "there is no option --1x"),
+    (["x", "--help=1"],                     "there is no option --help=1"),
     (["x", "x=2"],                          "to set a variable, use `--x 2`"),
 ]
 # fmt: on

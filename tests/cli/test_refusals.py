@@ -15,6 +15,7 @@ from autodiff_cli.cli.main import _with_flags
 from autodiff_cli.options import OptionError, option_fields
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result import statistics
+from tests.each import each
 from tests.support import ROOT, expect_refusal, run_cli
 
 
@@ -36,6 +37,31 @@ def test_commands_that_cannot_be_meant(line: str, message: str, tmp_path: Path) 
     data.write_text("x,y\n1,2\n2,3\n3,5\n4,4\n")
     assert run_cli(f'train "y ~ a*x" {data} --save {model}').status == 0
     expect_refusal(run_cli(line.format(data=data, model=model)), message)
+
+
+@each(
+    "value",
+    [
+        "-1,5",
+        *(f"{number}{unit}" for number in ("3", "-2.5", "1e3") for unit in ("kg", " cm", "x", "pi", "%", "°", "deg")),
+    ],
+)
+def test_a_value_that_is_suggested_is_one(value: str) -> None:
+    refusal = run_cli(["grad", "x^2", f"--x={value}"])
+    expect_refusal(refusal, "the value of `x`")
+    suggestion = re.search("Did you mean `(.*)`", refusal.stderr)
+    assert suggestion is None or run_cli(["grad", "x^2", f"--x={suggestion[1]}"]).status == 0
+
+
+def test_a_classifier_that_is_suggested_can_be_fitted(tmp_path: Path) -> None:
+    data = tmp_path / "d.csv"
+    data.write_text("dose [nM],cell state,other\n1,healthy,2\n2,dead,3\n3,dead,1\n4,healthy,5\n")
+    refusal = run_cli(["train", "`cell state` ~ a*`dose [nM]`", str(data)])
+    suggestion = re.search("for a classifier, write `(.*)`$", refusal.stderr, re.MULTILINE)
+    assert suggestion is not None
+    assert run_cli(["train", suggestion[1], str(data), "--epochs", "2"]).status == 0
+    data.write_text(data.read_text().replace("healthy", "3 %").replace("dead", "2 %"))
+    assert "softmax" not in run_cli(["train", "`cell state` ~ a*`dose [nM]`", str(data)]).stderr
 
 
 @pytest.mark.parametrize("data", [[1.0, 2.0], 3.0, np.ones((3, 2))])

@@ -182,13 +182,15 @@ def test_text_of_other_encodings_is_read(encoding: str, options: dict[str, str])
         )
 
 
-@each("cell", ["13/02/2024", "02/13/2024", "1.2.24", "31-12-2024 5:07", "01/02/2024 05:07:09"])
+@each("cell", ["13/02/2024", "02/13/2024", "1.2.24", "31-12-2024 5:07", "01/02/2024 05:07:09", "1/2/24"])
 def test_a_date_in_another_order_suggests_a_format_that_reads_it(cell: str) -> None:
     with pytest.raises(DataError, match="if it is a date, say so") as caught:
         column(opened(f"x;y\n1;{cell}\n"), "y")
-    form = re.search("--date-format (.*)", str(caught.value))
-    assert form is not None
-    assert column(opened(f"x;y\n1;{cell}\n", date_format=form[1].strip('"')), "y") == [0]
+    forms = str(caught.value).partition("--date-format ")[2].split(" or ")
+    date = re.split(r"[/.-]", cell.partition(" ")[0])
+    assert len(forms) == 1 + ("." not in cell and max(map(int, date[:2])) <= 12)  # a guess would give wrong dates
+    for form in forms:
+        assert column(opened(f"x;y\n1;{cell}\n", date_format=form.strip('"')), "y") == [0]
 
 
 def test_a_second_line_of_units_suggests_its_option() -> None:
@@ -196,9 +198,21 @@ def test_a_second_line_of_units_suggests_its_option() -> None:
     with pytest.raises(DataError, match=words):
         column(opened(content), "y")
     assert column(opened(content, units_row=True), "y") == [2]
-    with pytest.raises(DataError) as caught:
-        column(opened("t,y\n1,2\n3,x\n"), "y")
-    assert words not in str(caught.value)
+    # A damaged number is no unit: the option would lose its row.
+    for other in ("t,y\n1,2\n3,x\n", *(f"t,y\n1,{cell}\n2,3\n" for cell in ("2.5*", "<0.8", "-3 mV", "'2", ".5?"))):
+        with pytest.raises(DataError) as caught:
+            column(opened(other), "y")
+        assert words not in str(caught.value)
+
+
+def test_columns_and_lines_that_are_left_out_are_mentioned() -> None:
+    assert "columns without a name are not read" in opened(",A,,B,\nt,y,z,y,z\n").notes
+    for header in ("t,y,,\n", ",t,y\n", "t,y\n"):  # the names of rows, and empty columns behind the others
+        assert "columns without a name are not read" not in opened(header).notes
+    content = "t,y\n1,2\n# the end\n"
+    with pytest.raises(DataError, match="--comment '#' skips such lines"):
+        column(opened(content), "y")
+    assert column(opened(content, comment="#"), "y") == [2]
 
 
 def test_units_of_columns_are_kept() -> None:

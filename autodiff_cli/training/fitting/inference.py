@@ -127,7 +127,7 @@ def _resolve_name(name: str, program: Program, model: Model, earlier: Mapping[st
         raise ExpressionError(message, program.text, start)
     if bound is None:
         names = [*model.parameters, *model.program.bound, *earlier]
-        message = f"the model has no parameter `{name}`; there are {format_names(names, '`')}"
+        message = f"the model has no parameter `{name}` for a derived quantity; it has {format_names(names, '`')}"
         raise UnknownNameError(message, program.text, start, suggest(name, names))
     columns = [name for name in leaf_names([bound]) if name in model.row_leaves]
     if columns:

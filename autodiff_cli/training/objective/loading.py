@@ -32,7 +32,7 @@ from autodiff_cli.data.table import Dataset, MemoryDataset, Table, numeric_vecto
 from autodiff_cli.graph.node import Node, constant, variable
 from autodiff_cli.graph.tape import ShapeInference, leaf_names
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, suggest
-from autodiff_cli.language.lexer import canonical_name
+from autodiff_cli.language.lexer import canonical_name, quote_name
 from autodiff_cli.language.names import TextMatch
 from autodiff_cli.language.program import read_for_floats
 from autodiff_cli.ops.functions import exp, log
@@ -371,13 +371,14 @@ def _explain_text_columns(models: Sequence[Model]) -> Generator[None]:
         programs = [model.program for model in models]
         predictors = {*leaf_names([program.output for program in programs])}
         targets = {*leaf_names([program.target for program in programs if program.target is not None])}
+        columns = ", ".join(quote_name(name) for name in models[0].columns if name in predictors)
         hints = []
         for name, text in error.text_columns.items():
             if name in predictors:
                 levels = f"write `b[{name}]` for a parameter with a value for each label of `{name}`"
                 hints.append(f"{levels}, or compare: `{name} == '{text}'`")
             if name in targets:
-                hints.append(f"for a classifier, end the model in `softmax`, as in `{name} ~ softmax(mlp(x, [8]))`")
+                hints.append(f"for a classifier, write `{quote_name(name)} ~ softmax(mlp([{columns}], [8]))`")
         if not hints:
             raise
         raise DataError("\n".join([str(error), *hints]), text_columns=error.text_columns) from None

@@ -29,7 +29,7 @@ from autodiff_cli.graph.tape import ShapeError, ShapeInference, format_shape, le
 from autodiff_cli.language import errors
 from autodiff_cli.language import names as naming
 from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, is_quotable, suggest
-from autodiff_cli.language.lexer import LAYER_FUNCTIONS, is_level_name, quote_name
+from autodiff_cli.language.lexer import LAYER_FUNCTIONS, is_level_name, is_name, quote_name
 from autodiff_cli.language.names import NO_COLUMNS, ColumnNames, LevelEffect, LevelParameter, TextMatch
 from autodiff_cli.language.parser import parse
 from autodiff_cli.language.printer import to_text
@@ -382,7 +382,8 @@ class Model:
             for leaf in topological_order([program.target]):
                 match = program.column_leaves.get(leaf.text)
                 if leaf.is_input and leaf.text not in names and not isinstance(match, TextMatch):
-                    words = f"`{leaf.text}`, left of `~`, is not a column of the data ({format_names(names)})"
+                    listed = format_names(names, "" if all(map(is_name, names)) else "`")
+                    words = f"`{leaf.text}`, left of `~`, is not a column of the data ({listed})"
                     close = suggest(leaf.text, names)
                     unknown = ExpressionError(words, suggestion=close and quote_name(close))
                     raise with_columns_of_data(unknown, text, names)

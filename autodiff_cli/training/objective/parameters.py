@@ -663,12 +663,10 @@ def _bounds_of_condition(node: Node, text: str) -> Iterator[tuple[str, Any, Any]
     if name not in (*_LESS_OPS, *_GREATER_OPS):
         raise OptionError(f"{_SYNTAX}; not `{text}`")
     smaller, larger = node.inputs if name in _LESS_OPS else node.inputs[::-1]
-    if smaller.is_input and larger.is_input:
-        yield larger.text, smaller.text, math.inf
+    if larger.is_input:
+        yield larger.text, smaller.text if smaller.is_input else _constant_value(smaller, text), math.inf
     elif smaller.is_input:
         yield smaller.text, -math.inf, _constant_value(larger, text)
-    elif larger.is_input:
-        yield larger.text, _constant_value(smaller, text), math.inf
     else:
         raise OptionError(f"{_SYNTAX}; not `{text}`")
 

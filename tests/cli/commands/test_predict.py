@@ -74,8 +74,8 @@ def test_no_output_replaces_an_input_or_another_output(
 @pytest.mark.parametrize("option", ["--save", "-o", "predict"])
 def test_no_output_replaces_the_data(model: str, option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    data = tmp_path / "rows.csv"
-    for read, written in (("rows.csv", "./rows.csv"), ("r*.csv", "rows.csv"), (str(data), "rows.csv")):
+    data = (tmp_path / "rows.csv").rename("rows" if option == "--save" else "rows.csv")
+    for read, written in ((data.name, f"./{data}"), (f"r*{data.suffix}", data.name), (str(data.absolute()), data.name)):
         fit = ["train", "y ~ a + b*x", read, option, written]
         output = run_cli(["predict", model, read, "-o", written] if option == "predict" else fit)
         assert f"{written} is an input or another output, which would be replaced" in refused(output)

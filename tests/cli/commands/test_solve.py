@@ -153,7 +153,7 @@ def test_no_progress_is_left_when_a_report_begins(limit: int) -> None:
     "line, message",
     [
         ('solve "x + y" --x 0..1',                     "no range or value for `y`; add --y -10..10"),
-        ('solve "x^2 - 2" --x 1',                      "no variable has a range; to solve for `x`, add --x -10..10"),
+        ('solve "x^2 - 2" --x 1',                      "no variable has a range; to solve for `x`, write --x -10..10"),
         ('solve "[x, x - 1]" --x 0..1',                "2 equations for 1 unknown"),
         ('solve "x + y" --x 0..1 --y 0..1',            "1 equation for 2 unknowns"),
         ("solve x --x 2..1",                           "an interval is LOW..HIGH"),

@@ -257,7 +257,7 @@ FIRST_TRIES = [
     ("trace 'mlp(x, [2])' --x [1,2]", "`x` is a number here", "x: 2; mlp(x, [2])"),
     ("trace x*y --x 1,2,3 --y 1", "goes in square brackets", "[1, 2, 3]"),
     ("trace x*y --x 1 --z 2", "no variable `z`, only `x`, `y`", None),
-    ("trace x*y 2 3", "to set a variable, use `--x 2`", None),
+    ("trace x*y 2 3", "to set a variable, use `--NAME 2`", None),
     ("trace [x,y] --x 1 --y 2", "take the `sum(…)` of the array or one of its elements", None),
 ]
 
