@@ -92,7 +92,7 @@ def suffix(*suffixes: str, hint: str = "") -> Check:
 # Names of choices in other programs, and ours.
 _SYNONYMS = {
     "normal": "gaussian", "gaussian": "normal", "gauss": "gaussian normal", "logistic": "binomial bce",
-    "bernoulli": "binomial bce", "l1": "mae", "l2": "mse", "least_squares": "mse",
+    "bernoulli": "binomial bce", "l1": "mae", "l2": "mse", "least_squares": "mse", "negbin": "negative_binomial",
 }  # fmt: skip
 
 

@@ -31,6 +31,7 @@ def ops(name: str | None = option("[NAME]", "Name or symbol of an operation (def
       autodiff ops atan2 --json
     """
     from autodiff_cli.explain import operations
+    from autodiff_cli.language.diagnostics import translate_call
     from autodiff_cli.language.lexer import LAYER_FUNCTIONS
     from autodiff_cli.render.inspection import operation_details_report, operations_report
 
@@ -39,7 +40,9 @@ def ops(name: str | None = option("[NAME]", "Name or symbol of an operation (def
         raise BadInput(f"`{name}` is a layer made of @, + and an activation; see `autodiff ops @` for the first")
     if not selected:
         names = (each for op in operations.operations() for each in (op.spelling, op.name, *op.aliases) if each)
-        hint = spelling_hint(name or "", names, "`autodiff ops` lists them all")
+        words, written = translate_call(name or "", "(x)", 1) or ("", None)
+        similar = spelling_hint(name or "", names, "`autodiff ops` lists them all")
+        hint = words or (f"it is written `{written}`" if written else similar)
         raise BadInput(f"there is no operation `{name}`; {hint}")
     described = [operations.Description(op) for op in selected]
     return Output(operations_report(described) if name is None else operation_details_report(described))

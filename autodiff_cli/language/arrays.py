@@ -304,7 +304,10 @@ def activation_op(call: LayerCall, lexemes: Lexemes) -> Op | None:
     name = lexemes.words[call.activation]
     op = _activation_named(name)
     if op is None:
-        close = suggest(name, filter(_activation_named, ops.function_names()), allow_prefix=False)
+        from autodiff_cli.language.diagnostics import FOREIGN_FUNCTIONS, UNAVAILABLE_FUNCTIONS
+
+        activations = filter(_activation_named, () if name in UNAVAILABLE_FUNCTIONS else ops.function_names())
+        close = suggest(FOREIGN_FUNCTIONS.get(name, name), activations, allow_prefix=False)
         words = f"`{name}` is not an activation: use a built-in function of one argument that applies to each element"
         raise lexemes.error(words, call.activation, close)
     return op
@@ -312,7 +315,5 @@ def activation_op(call: LayerCall, lexemes: Lexemes) -> Op | None:
 
 def _activation_named(name: str) -> Op | None:
     """Return the operation of this name that maps a vector to a vector of the same length; None if there is none."""
-    for op in ops.overloads(name):
-        if op.accepts(1) and shape_of(Node(op, (constant("0"),)), [(2,)]) == (2,):
-            return op
-    return None
+    unary = (op for op in ops.overloads(name) if op.accepts(1))
+    return next((op for op in unary if shape_of(Node(op, (constant("0"),)), [(2,)]) == (2,)), None)

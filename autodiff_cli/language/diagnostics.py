@@ -377,8 +377,7 @@ def _foreign_operator(mistake: Mistake) -> Message | None:
 
 def _misplaced_sign(mistake: Mistake) -> Message | None:
     """Return the message for `=` where it is not allowed; None for other lexemes."""
-    sign = mistake.lexeme
-    if sign.type != "EQUAL":
+    if mistake.lexeme.type != "EQUAL":
         return None
     if mistake.opening is not None and len(mistake.before) > 1 and mistake.before[-2].type == "COMMA":
         return "arguments cannot be given by name; `autodiff ops` lists the arguments of each function", None
@@ -406,11 +405,9 @@ def _brackets_without_partner(mistake: Mistake) -> Message | None:
     is_closing = bracket.type in CLOSING_BRACKETS.values()
     if is_closing and opening is None:
         return f"this `{bracket.text}` has no opening bracket; expected {mistake.expected}", None
-    if opening is None or not (is_closing or bracket.type == "SEPARATOR"):
+    if opening is None or bracket.type not in {"RPAR", "RSQB", "SEPARATOR"} - {CLOSING_BRACKETS[opening.type]}:
         return None
-    is_pair = bracket.type == CLOSING_BRACKETS[opening.type]
-    message = f"{_bracket_position(mistake.text, opening)} is not closed; expected {mistake.expected}"
-    return None if is_pair else (message, None)
+    return f"{_bracket_position(mistake.text, opening)} is not closed; expected {mistake.expected}", None
 
 
 def _reserved_word(mistake: Mistake) -> Message | None:

@@ -53,6 +53,21 @@ def test_a_value_that_is_suggested_is_one(value: str) -> None:
     assert suggestion is None or run_cli(["grad", "x^2", f"--x={suggestion[1]}"]).status == 0
 
 
+@each(
+    ("name", "words"),
+    [
+        ("gammaln", "it is written `lgamma(x)`"),
+        ("Σ", "it is written `sum(x)`"),
+        ("D", "derivatives are not written in the expression"),
+        ("dawsn", "this function is not available"),
+        ("sine", "did you mean `sin`?"),
+        ("quokka", "lists them all"),
+    ],
+)
+def test_an_operation_of_another_tool_is_named_as_it_is_here(name: str, words: str) -> None:
+    expect_refusal(run_cli(["ops", name]), words)
+
+
 def test_a_classifier_that_is_suggested_can_be_fitted(tmp_path: Path) -> None:
     data = tmp_path / "d.csv"
     data.write_text("dose [nM],cell state,other\n1,healthy,2\n2,dead,3\n3,dead,1\n4,healthy,5\n")

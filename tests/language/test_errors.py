@@ -226,6 +226,8 @@ BAD = [
     ("[x\ny]", 2, 1, "the `[` at line 1, column 1 is not closed; expected `]` or an operator", None),
     ("x]", 1, 2, "this `]` has no opening bracket", None),
     ("[a b]", 1, 4, "expected `,` or an operator before `b`", "a, b"),
+    ("mlp(x, [8], expit)", 1, 13, "is not an activation", "sigmoid"),
+    ("mlp(x, [8], dawsn)", 1, 13, "is not an activation", None),
     ("[1 2]", 1, 4, "expected `,` or an operator before `2`", "[1, 2]"),
     ("[1, [2, 3]]", 1, 1, "the parts of an array must have the same shape, not scalar and 2", None),
     ("[[1, 2], [3]]", 1, 1, "the parts of an array must have the same shape, not 2 and 1", None),
