@@ -67,7 +67,7 @@ def higher_derivatives_report(
         from autodiff_cli.explain.array_accuracy import output_warnings
 
         values = formula.at(point)
-        sizes = {name: value.shape for name, value in values.items() if not isinstance(value, float)}
+        sizes = formula.value_shapes(values)
         outputs = select_outputs(formula, request, sizes)
         slopes = derivatives.jacobian_by_name(outputs, point, names)
         results = HigherDerivatives(jacobian=slopes, outputs={label: of.value(point) for label, of in outputs.items()})
