@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class ExpressionError(InputError):
 
     Attributes:
         line, column: the position, counted from 1 in characters; None if there is none.
+        option: the option that gives the expression, if it is not the formula or model itself; see `given_by`.
 
     >>> import autodiff_cli as ad
     >>> try:
@@ -61,6 +63,7 @@ class ExpressionError(InputError):
         self.text = text
         self.start = start
         self.suggestion = suggestion
+        self.option = ""
         self.line: int | None = None
         self.column: int | None = None
         if start is not None:
@@ -76,7 +79,17 @@ class ExpressionError(InputError):
         if self.suggestion is not None:
             shells = " (In a shell, put the formula in single quotes.)" if "`" in self.suggestion else ""
             lines.append(f"Did you mean `{escape_controls(self.suggestion)}`?{shells}")
-        return "\n".join(lines)
+        return f"{self.option}: " * bool(self.option) + "\n".join(lines)
+
+
+@contextmanager
+def given_by(option: str) -> Iterator[None]:
+    """Let errors about an expression begin with the name of the option that gives it."""
+    try:
+        yield
+    except ExpressionError as error:
+        error.option = option
+        raise
 
 
 class UnknownNameError(ExpressionError):

@@ -327,8 +327,12 @@ def _parse_prior(name: str, text: str) -> Prior:
     arguments: tuple[Node, ...] = ()
     if rest[:-1].strip():
         try:
-            arguments = read_for_floats(f"[{rest[:-1]}]", ("tau", "e")).output.inputs
+            # As an array that stands where the arguments stand.
+            arguments = read_for_floats(f"{'[':>{len(text) - len(rest)}}{rest[:-1]}]", ("tau", "e")).output.inputs
         except ExpressionError as error:
+            error.text = text
+            if "," in (error.suggestion or ""):  # of arrays
+                error.suggestion = None
             reason = "its arguments are numbers and parameters without levels" if "[" in rest else error
             raise OptionError(f"the prior of `{name}`, {text}: {reason}") from None
     if len(arguments) != len(distribution.arguments):

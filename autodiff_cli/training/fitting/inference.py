@@ -26,7 +26,7 @@ from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Node
 from autodiff_cli.graph.tape import ShapeError, ShapeInference, leaf_names, substitute, topological_order
-from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, shape_error, suggest
+from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, given_by, shape_error, suggest
 from autodiff_cli.language.lexer import is_name
 from autodiff_cli.language.program import Program
 from autodiff_cli.numbers.float_functions import erfinv
@@ -70,7 +70,8 @@ class DerivedQuantities:
         for name, text in quantities.items():
             if name in (*model.columns, *model.parameters, *model.program.bound) and name != text:
                 raise OptionError(f"`{name}` is a name of the model: rename the derived quantity")
-            graphs[name] = self._build_graph(text, model, graphs)
+            with given_by("derive"):
+                graphs[name] = self._build_graph(text, model, graphs)
         self.names = tuple(graphs)
         self._values = [*graphs.values()]
         self._gradients = [s for value in self._values for s in gradient_nodes(value, self._leaves, self._shapes)]

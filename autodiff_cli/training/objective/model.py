@@ -28,7 +28,7 @@ from autodiff_cli.graph.node import Gate, Node, Shape, constant, variable
 from autodiff_cli.graph.tape import ShapeError, ShapeInference, format_shape, leaf_names, substitute, topological_order
 from autodiff_cli.language import errors
 from autodiff_cli.language import names as naming
-from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, is_quotable, suggest
+from autodiff_cli.language.errors import ExpressionError, UnknownNameError, format_names, given_by, is_quotable, suggest
 from autodiff_cli.language.lexer import LAYER_FUNCTIONS, is_level_name, is_name, quote_name
 from autodiff_cli.language.names import NO_COLUMNS, ColumnNames, LevelEffect, LevelParameter, TextMatch
 from autodiff_cli.language.parser import parse
@@ -618,7 +618,8 @@ def tie_fixed_parameters(text: str, names: Collection[str], options: FitOptions)
         return text, options
     for name, expression in expressions.items():
         is_level = "[" in expression and not expression.lstrip().startswith("[")  # a[north], see `tie_parameters`
-        program = None if is_level else read_with_parameters(expression)
+        with given_by("fixed"):
+            program = None if is_level else read_with_parameters(expression)
         if program is None or program.leaves:
             ties[name] = expression
             del fixed[name]

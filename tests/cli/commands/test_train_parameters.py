@@ -73,7 +73,10 @@ def test_derived_quantities_are_in_the_text_and_in_json() -> None:
     ("options", "message"),
     [
         (["--derive", "q=a", "--derive", "q=b"], "--derive q is given twice"),
-        (["--derive", "q=bb"], "the model has no parameter `bb`"),
+        (["--derive", "q=bb"], "--derive: line 1, column 1: the model has no parameter `bb`"),
+        (["--derive", "q=2a"], "--derive: line 1, column 2: expected an operator before `a`"),
+        (["--fix", "a=2b"], "--fix: line 1, column 2: expected an operator before `b`"),
+        (["--prior", "a ~ normal (2, b c)"], "column 14: expected `,` or an operator before `c`\n  normal (2, b c)\n"),
         (["--derive", "q=x"], "`x` is a column, but a derived quantity"),
         (["--derive", "q="], "derive takes NAME=EXPR"),
     ],
