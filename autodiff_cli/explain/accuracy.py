@@ -88,9 +88,10 @@ class InaccurateDigits(NamedTuple):
                     return warnings
         return [*warnings, NodeWarning(node, "precision", f"{label}: {INACCURATE}; correct: {words}", self.correct)]
 
-    def without_nan(self) -> InaccurateDigits:
-        """Return the numbers that are defined. Rounding may cross the edge of a domain, which has its own warning."""
-        return self._replace(correct={name: text for name, text in self.correct.items() if text != "nan"})
+    def without_nan(self, warnings: Iterable[NodeWarning]) -> InaccurateDigits:
+        """Return the numbers that are defined, if a warning says that some are not: rounding may cross the edge."""
+        is_said = any(warning.kind in ("singular", "domain") for warning in warnings)
+        return self._replace(correct={name: x for name, x in self.correct.items() if not (is_said and x == "nan")})
 
 
 def _exact_if_unrepresentable(value: Formula) -> Any:

@@ -340,8 +340,7 @@ def output_warnings(
             for name, slope in zip(of, slopes, strict=True):
                 graphs[f"jacobian.{called}.{name}"] = slope
                 printed[f"jacobian.{called}.{name}"] = np.asarray(of[name])[position]
-    # Without nan, as the gradient does here too.
-    checked = inaccurate_elements(graphs, printed, point, formula.leaves, unrepresentable).without_nan()
+    checked = inaccurate_elements(graphs, printed, point, formula.leaves, unrepresentable).without_nan(warnings)
     node = formula.tape.outputs[0]
     label = Labels(formula.tape, formula.names, formula.source).texts[node]
     return checked._replace(unknown_count=checked.unknown_count + unknown).add_to(warnings, node, label)

@@ -446,8 +446,7 @@ def check_accuracy(trace: Trace, slopes: Mapping[str, Node] = MappingProxyType({
         graphs = {accuracy.VALUE: trace.expression.output, **{derivative_key(name): x for name, x in slopes.items()}}
         numbers = {accuracy.VALUE: trace.value, **{derivative_key(name): trace.gradient[name] for name in slopes}}
         inaccurate = inaccurate_elements(graphs, numbers, trace.point, trace.expression.leaves, trace.unrepresentable)
-    if any(warning.kind in ("singular", "domain") for warning in warnings):
-        inaccurate = inaccurate.without_nan()
+    inaccurate = inaccurate.without_nan(warnings)
     is_cancelling = trace.is_scalar and any(warning.kind == "precision" for warning in warnings)
     if is_cancelling and accuracy.VALUE not in inaccurate.correct and _is_correct_as_written(trace):
         warnings = [warning for warning in warnings if warning.kind != "precision"]

@@ -384,6 +384,38 @@ def _matrix(found: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return np.concatenate(rows).tolist() if rows else []
 
 
+def outputs(case: Case) -> None:
+    """One of several outputs has the digits and the kinds of warnings that the formula has alone."""
+    values = words(case)[1:]
+    *bindings, last = [part for part in case.text.replace("\n", ";").split(";") if part.strip()]
+    text = ";".join([*bindings, f"first = {last}", "[first, 1]"])
+    if not case.point or parse(case.text).output.op is None:
+        return
+    alone = run_cli(["grad", case.text, *values, "--json"])
+    among = run_cli(["grad", text, *values, "--jacobian", "--json"])
+    if (alone.status, among.status) != (0, 0):
+        raise Broken(f"status {alone.status} alone, {among.status} among outputs: {among.stderr}")
+    kinds = [{warning["kind"] for warning in found.json["warnings"]} - {"precision"} for found in (alone, among)]
+    if kinds[0] != kinds[1]:
+        raise Broken(f"warnings of {kinds[0]} alone, of {kinds[1]} among outputs")
+    rights = [
+        {name: text for warning in found.json["warnings"] for name, text in warning.get("right", {}).items()}
+        for found in (alone, among)
+    ]
+    slopes = {f"jacobian.first.{name}": slope for name, slope in among.json["jacobian"]["first"].items()}
+    numbers = {"outputs.first": among.json["outputs"]["first"], **slopes}
+    for (name, number), (label, other) in zip(_printed(alone.json), numbers.items(), strict=True):
+        shown = [rights[0].get(name, number), rights[1].get(label, other)]
+        if np.ndim(number) or UNKNOWN in shown or shown[0] == shown[1]:
+            continue
+        if None in shown or not is_near(shown[0], mpf(shown[1])):
+            raise Broken(f"{name} is {shown[0]} alone, {shown[1]} among outputs")
+
+
+def _printed(document: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [("value", document["value"]), *document["gradient"].items()]
+
+
 def pages(case: Case) -> None:
     """The page computes what the record of both passes has."""
     f = parse(case.text)
@@ -608,6 +640,7 @@ _ALL = (
     digits,
     references,
     curvatures,
+    outputs,
     enclosures,
     pages,
     kernels,
