@@ -35,9 +35,10 @@ from autodiff_cli.ops.arithmetic import abs_, add, div, mul, neg, sub
 from autodiff_cli.ops.functions import cbrt, cos, exp, pow_, sin, sqrt, square, tan
 from autodiff_cli.solving import search
 
-_FLOAT_STEPS = 6  # steps of Newton's method in floats
+_FLOAT_STEPS = 40  # steps of Newton's method in floats
 _FLOAT_PRECISION = 2.0**-46  # relative length of the step at which it ends
 _SPARE_BITS = 12  # bits of the working precision beyond those of a refined zero, for rounding errors
+_LOSS = 70  # most bits of the working precision that a refined zero may lack, if its equations are ill-conditioned
 _NEGLIGIBLE = "1e-2000"  # the size of a coordinate that gets no more digits; it may be 0
 _MAX_STEPS = 4000  # steps of Newton's method in balls; with an inverse in floats, a step adds up to 50 bits
 _MAX_MULTIPLICITY = 8  # multiplicity of zeros of one equation that is tried
@@ -137,7 +138,8 @@ class Prover:
             return []
         region, inverses = self._region(zeros)
         step = search.NewtonStep(self._system, region)
-        is_proven = step.is_inside(region)
+        # In wider regions, the steps of `_refine` would end before the zero has its digits.
+        is_proven = step.is_inside(region) & (step.deviation.sum(axis=2) < 0.25).all(axis=1)
         inverses = np.where(is_proven[:, None, None], step.inverse, inverses)
         arrays = (is_proven, step.middle.T, zeros.side.T, inverses, step.radius, step.deviation)
         edges = {-1: self._domain.lower, 1: self._domain.upper}
@@ -207,7 +209,7 @@ class Prover:
     def _refine(
         self, point: list[Number], free: Sequence[int], weights: _Matrix, radius: Sequence[arb], deviation: _Matrix
     ) -> list[Number] | None:
-        """Return the enclosure of the zero near a point; None where the equations are undefined.
+        """Return the enclosure of the zero near a point; None where the equations are undefined or it stays wide.
 
         Args:
             point: the point.
@@ -216,7 +218,7 @@ class Prover:
             radius: the largest distance of the zero from the point along each.
             deviation: bounds of |I - Y·J| in the box with this radius.
         """
-        rest, last = radius, arb("inf")
+        rest, largest = radius, arb("inf") if free else arb(0)
         scale = [abs(ball.as_ball(point[k])) + r for k, r in zip(free, rest, strict=True)]
         enclosure = [*point]
         for _ in range(_MAX_STEPS if free else 0):
@@ -228,15 +230,14 @@ class Prover:
             rest = [enclosure[k].rad() for k in free]
             for k in free:
                 point[k] = enclosure[k].mid()
-            largest = max((r / size).upper() for r, size in zip(rest, scale, strict=True))
+            last, largest = largest, max((r / size).upper() for r, size in zip(rest, scale, strict=True))
             sizes = [abs(ball.as_ball(point[k])) + arb(_NEGLIGIBLE) for k in free]
             is_precise = all(r <= self._error * size for r, size in zip(rest, sizes, strict=True))
             if is_precise or not largest < last / 2:
                 break
             if largest <= self._error and (exact := self._exact_zero(enclosure, free)) is not None:
                 return exact  # a coordinate is 0, or far smaller than it seemed
-            last = largest
-        return self._exact_zero(enclosure, free) or enclosure
+        return self._exact_zero(enclosure, free) or (enclosure if largest < arb(2) ** (_LOSS - self._bits) else None)
 
     def _exact_zero(self, enclosure: Sequence[Number], free: Sequence[int]) -> list[Number] | None:
         """Return the point of floats in an enclosure, if it is exactly a zero."""

@@ -449,6 +449,20 @@ def test_a_jump_beside_a_minimum_is_not_lost(distance: float) -> None:
     assert low <= distance**2 - 1 <= high
 
 
+@each("size", [6, 10, 14, 18, 20])
+@each(
+    "text, order, b",
+    [("x - 1/x", 2, 1), ("x - 2/x", 2, 2), ("x - 3/x", 2, 3), ("x*x - 1/x", 3, 1), ("x^2 - 7/x", 3, 7)],
+)
+def test_zeros_that_are_small_beside_the_box_have_all_digits(text: str, order: int, b: int, size: int) -> None:
+    solved = ad.parse(f"1e{size}*{text}").solve(x=(0, 0.5))
+    assert (solved.complete, len(solved.roots)) == (True, 1)
+    with mp.workdps(40):
+        wanted = mp.root(b / mpf(10) ** size, order)
+    low, high = solved.roots[0].enclosure["x"]
+    assert low <= wanted <= high <= low * (1 + 1e-15)
+
+
 @each("text", ["cos(x) - 1 + d", "[y - x^2, y + cos(x) - 1 - d]", "[y - x^2, y - 3*x^2 + 2*d]"])
 def test_two_zeros_that_nearly_meet_are_told_apart(text: str) -> None:
     for d in (1e-8, 1e-20):
