@@ -341,11 +341,11 @@ def read_interval(name: str, text: str) -> tuple[Number, Number]:
     if ends is None:
         number = _read_end(name, text)
         return number, number
-    low, high = (_read_end(name, end) for end in ends)
-    try:
-        order = compare(low, high)
-    except Undecided:
-        order = 0
+    order = 0
+    if all(map(str.strip, ends)):
+        low, high = (_read_end(name, end) for end in ends)
+        with contextlib.suppress(Undecided):
+            order = compare(low, high)
     if order >= 0:
         form = "an interval is LOW..HIGH with LOW < HIGH, such as 1.9..2.1"
         raise BadInput(f"the value of `{name}`: {form}, not `{text}`")

@@ -158,6 +158,8 @@ def test_no_progress_is_left_when_a_report_begins(limit: int) -> None:
         ('solve "x + y" --x 0..1 --y 0..1',            "1 equation for 2 unknowns"),
         ("solve x --x 2..1",                           "an interval is LOW..HIGH"),
         ("solve x --x 1..1",                           "an interval is LOW..HIGH"),
+        ("solve x --x 1..",                            "an interval is LOW..HIGH"),
+        ("grad x --x ..2",                             "an interval is LOW..HIGH"),
         ("solve x --x 0..inf",                         "finite numbers"),
         ("solve x --x 0:3",                            "a range is LOW..HIGH"),
         ("solve 3",                                    "the expression has no variables"),
