@@ -77,7 +77,7 @@ def _follow(
         The largest sum of squares, nan if there is none, and the last point.
     """
     largest, steps = math.nan, 0
-    # Steps of an element without effect grow, because a fit may end where it is huge.
+    # Steps of an element without effect grow, because a fit may end where it is huge; so do steps on a slow rise.
     while steps < LIMITS.steps and 1e-300 < abs(factor * theta[element]) < 1e300:
         slopes = np.nan_to_num(objective.triangle(theta)[:, :-1])
         scale = np.fmax(np.linalg.norm(slopes, axis=0), np.finfo(np.float64).tiny)
@@ -91,8 +91,10 @@ def _follow(
         loss, point = _fit_beside(objective, element, value, starts, steep)
         if math.isnan(loss):
             break
-        has_effect = not objective.rss(starts[0]) <= flat
-        steps, factor = (steps + 1, factor) if has_effect else (steps, factor * factor)
+        if loss > flat or objective.rss(starts[0]) <= flat:
+            factor *= factor
+        else:
+            steps += 1
         largest, theta = np.fmax(largest, loss), point
         if loss > steep:
             break
