@@ -466,15 +466,15 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
         is_at_minimum, note = False, _STOPPED_NEAR_MINIMUM if method in OPTIMIZERS else _UNBOUNDED
     if is_at_minimum and (words := _no_minimum_note(objective, outcome.theta, statistics)):
         is_at_minimum, note = False, words
-    if is_at_minimum and method == "lm" and statistics.dof > 0 and not objective.is_penalised:
+    is_nonlinear = method == "lm" and not (objective.is_linear or objective.is_penalised)
+    is_checked = is_at_minimum and is_nonlinear and statistics.dof > 0 and bool(statistics.is_imprecise.any())
+    limits = find_unlimited(objective, outcome.theta, statistics.is_imprecise) if is_checked else ""
+    if limits:
+        is_at_minimum, note = False, f"the loss has no minimum: {limits}, so the data set no limit to it"
         errors = flat_errors(statistics.stderr, objective.layout.values(outcome.theta))
-        limits, is_unknown = find_unlimited(objective, outcome.theta, errors, statistics.r_squared)
-        if limits:
-            is_at_minimum, note = False, f"the loss has no minimum: {limits}, so the data set no limit to it"
-            errors[is_unknown] = math.nan
-            values = objective.layout.values(errors).items()
-            stderr = {name: None if np.isnan(error).all() else error for name, error in values}
-            statistics = dataclasses.replace(statistics, stderr=stderr)
+        values = objective.layout.values(np.where(statistics.is_imprecise, math.nan, errors)).items()
+        stderr = {name: None if np.isnan(error).all() else error for name, error in values}
+        statistics = dataclasses.replace(statistics, stderr=stderr)
     outcome = dataclasses.replace(outcome, converged=is_at_minimum)
     has_several_ends = not outcome.failure and method not in OPTIMIZERS and statistics.definition != goodness.DRAWN
     doubt = doubt_warning(objective, outcome, statistics) if has_several_ends else ""

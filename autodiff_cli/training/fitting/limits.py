@@ -19,8 +19,6 @@ class LimitSettings(NamedTuple):
 
     steps: int = 10  # steps in which a parameter doubles or halves, and the others change
     evaluations: int = 50  # evaluations of each fit of the other parameters
-    unlimited_error: float = 10.0  # standard error per value above which a parameter may have no finite estimate
-    inexact_error: float = 1e-4  # the same where R² is 1
     exact_share: float = 1e-22  # share of the target's variation below which a sum of squares is as good as 0
     tolerance: float = 1e-10  # relative decrease of its sum of squares at which it stops
     flat_tolerance: float = 1e-8  # relative rise of a sum of squares that is none
@@ -31,26 +29,22 @@ class LimitSettings(NamedTuple):
 LIMITS = LimitSettings()
 
 
-def find_unlimited(objective: Objective, theta: Array, errors: Array, r_squared: float | None) -> tuple[str, Mask]:
+def find_unlimited(objective: Objective, theta: Array, elements: Mask) -> str:
     """Find parameters without a finite least-squares estimate, such as the steepness of a curve through a jump.
 
     As such a parameter goes to infinity, or to 0 where the model has no derivative, and the others are fitted, the sum
-    of squares does not rise again; the other way it does. Only elements with large errors are checked.
+    of squares does not rise again; the other way it does.
 
     Args:
-        errors: the standard errors; nan where they are unknown.
-        r_squared: R², which is 1 if residuals are so small that errors of finite estimates would be small too.
+        elements: the mask of the elements to check.
 
     Returns:
-        A clause on them, which is empty if there are none, and the mask of the elements without a meaningful error.
+        A clause on them, which is empty if there are none.
     """
-    limits, most = list[str](), LIMITS.inexact_error if r_squared == 1 else LIMITS.unlimited_error
-    is_large = ~(errors <= most * np.abs(theta)) & ~objective.bounds.active(theta) & (not objective.is_linear)
-    if not is_large.any():
-        return "", is_large
+    limits = list[str]()
     rss, exact = objective.rss(theta), LIMITS.exact_share * objective.target_variation()
     flat, steep = (max((1 + rise) * rss, exact) for rise in (LIMITS.flat_tolerance, LIMITS.min_rise))
-    for element in np.flatnonzero(is_large)[: LIMITS.max_elements].tolist():
+    for element in np.flatnonzero(elements)[: LIMITS.max_elements].tolist():
         (up, _), (down, small) = (_follow(objective, theta, element, factor, flat, steep) for factor in (2.0, 0.5))
         if up <= flat and down > steep:
             end = "minus infinity" if theta[element] < 0 else "infinity"
@@ -61,7 +55,7 @@ def find_unlimited(objective: Objective, theta: Array, errors: Array, r_squared:
         else:
             continue
         limits.append(f"`{objective.layout.element_names[element]}` goes to {end}")
-    return f"it does not rise again as {' and '.join(limits)}" if limits else "", is_large
+    return f"it does not rise again as {' and '.join(limits)}" if limits else ""
 
 
 def _follow(
