@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -625,3 +628,40 @@ def test_parameters_that_meet_arrays_are_searched() -> None:
     data = {"x": x[0], "z": x[1], "y": np.exp(-0.3 * x).sum(axis=0) + 0.2 * generator.normal(size=60)}
     found, written = fit("y ~ sum(exp(-b*[x, z]))", data), fit("y ~ exp(-b*x) + exp(-b*z)", data)
     assert found.parameters == pytest.approx(written.parameters, rel=1e-9)
+
+
+def least_steep_squares(y: np.ndarray) -> float:
+    """Return the least sum of squares of curves that jump between two constants, with at most one row on the jump."""
+    found = []
+    for low, high, between in [(y[:k], y[k + free :], y[k : k + free]) for k in range(1, len(y)) for free in (0, 1)]:
+        ends = sorted((low.mean(), high.mean())) if len(high) else (math.inf, math.inf)
+        if len(high) and all(ends[0] <= each <= ends[1] for each in between):
+            found.append(float(sum(np.sum(np.square(part - part.mean())) for part in (low, high))))
+    return min(found)
+
+
+JUMPS = [
+    "y ~ c + d*sigmoid(k*(x - m))",
+    "y ~ c + d*tanh(k*(x - m))",
+    "y ~ c + d*normal_cdf((x - m)/k)",
+    "y ~ c + d/(1 + exp(k*x + m))",
+    "y ~ c + d*atan(k*(x - m))",
+]
+
+
+@each("model, noise, width", itertools.product(JUMPS, (0.0, 0.05, 0.2), (0.0, 0.02, 2.0)), sampled=True)
+def test_a_curve_through_a_jump_has_a_finite_steepness_only_if_a_jump_fits_worse(
+    model: str, noise: float, width: float
+) -> None:
+    """In the limit the curve is two constants, whose best sum of squares is found by trying all places of the jump."""
+    generator = np.random.default_rng([JUMPS.index(model), round(100 * noise), round(100 * width)])
+    x = np.arange(14.0)
+    slope = np.tanh((x - 6.3) / width) if width else np.sign(x - 6.3)
+    y = 1 + slope + noise * generator.normal(size=len(x))
+    found = fit(model, {"x": x, "y": y})
+    assert found.rss is not None
+    has_limit = found.rss < least_steep_squares(y) * (1 - 1e-7) - 1e-20
+    assert found.converged == has_limit, found.parameters
+    if not has_limit:
+        assert re.search(r"no minimum|no convergence", found.warnings[-1])
+        assert found.stderr["k"] is None

@@ -22,6 +22,7 @@ from autodiff_cli.language.lexer import canonical_name
 from autodiff_cli.ops.functions import LOG_DENSITIES
 from autodiff_cli.options import OptionError
 from autodiff_cli.training.fitting import inference, minimization, optimization, symmetries
+from autodiff_cli.training.fitting.limits import find_unlimited
 from autodiff_cli.training.fitting.progress import Progress, Validation, open_checkpoint, split_validation
 from autodiff_cli.training.fitting.starts import SETTINGS, Multistart, multistart
 from autodiff_cli.training.losses import L1_FACTOR, L2_FACTOR, LOSSES, PRIOR_FACTOR, X_ERROR_FACTOR, LossKind
@@ -465,6 +466,15 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
         is_at_minimum, note = False, _STOPPED_NEAR_MINIMUM if method in OPTIMIZERS else _UNBOUNDED
     if is_at_minimum and (words := _no_minimum_note(objective, outcome.theta, statistics)):
         is_at_minimum, note = False, words
+    is_nonlinear = method == "lm" and not (objective.is_linear or objective.is_penalised)
+    is_checked = is_at_minimum and is_nonlinear and statistics.dof > 0 and bool(statistics.is_imprecise.any())
+    limits = find_unlimited(objective, outcome.theta, statistics.is_imprecise) if is_checked else ""
+    if limits:
+        is_at_minimum, note = False, f"the loss has no minimum: {limits}, so the data set no limit to it"
+        errors = flat_errors(statistics.stderr, objective.layout.values(outcome.theta))
+        values = objective.layout.values(np.where(statistics.is_imprecise, math.nan, errors)).items()
+        stderr = {name: None if np.isnan(error).all() else error for name, error in values}
+        statistics = dataclasses.replace(statistics, stderr=stderr)
     outcome = dataclasses.replace(outcome, converged=is_at_minimum)
     has_several_ends = not outcome.failure and method not in OPTIMIZERS and statistics.definition != goodness.DRAWN
     doubt = doubt_warning(objective, outcome, statistics) if has_several_ends else ""

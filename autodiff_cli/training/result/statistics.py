@@ -40,6 +40,8 @@ class CovarianceSettings(NamedTuple):
     high_correlation: float = 0.999  # correlation above which two imprecise parameters are reported
     extreme_correlation: float = 0.999999  # correlation above which any two parameters are reported
     large_relative_error: float = 0.1  # standard error relative to the value that makes a parameter imprecise
+    unlimited_relative_error: float = 10.0  # with a larger one, a parameter may have no finite estimate; where R² is 1,
+    exact_relative_error: float = 1e-4  # errors of finite estimates are smaller
     perfect_variation: float = 1e-28  # share of the target's variation below which only the rounding of data is left
     max_minimum_distance: float = 0.5  # standard errors to the minimum, beyond which they are not reported
     max_pairs_shown: int = 3  # correlated pairs in warnings
@@ -351,6 +353,7 @@ class ComputedStatistics(FitStatistics):
         warnings: these reasons, and a sentence for each parameter on a bound and each strongly correlated pair.
         minimum_distance: the distance to the minimum in standard errors; see `_minimum_distances`.
         residual_norm: the root of `rss`, without overflow or underflow; None without a target.
+        is_imprecise: the mask of the elements that may have no finite estimate, because their errors are so large.
     """
 
     missing_error_reasons: tuple[str, ...]
@@ -358,6 +361,7 @@ class ComputedStatistics(FitStatistics):
     warnings: tuple[str, ...] = ()
     minimum_distance: float = math.nan
     residual_norm: float | None = None
+    is_imprecise: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
 
 
 def compute_statistics(
@@ -402,7 +406,9 @@ def _constrained_statistics(
     covariance[unknown] = covariance[:, unknown] = math.nan
     values = objective.layout.values(np.sqrt(np.diag(covariance))).items()
     stderr = {name: None if np.isnan(error).all() else error for name, error in values}
-    return dataclasses.replace(statistics, correlation=correlations(covariance), stderr=stderr, partial_factor=None)
+    return dataclasses.replace(
+        statistics, correlation=correlations(covariance), stderr=stderr, partial_factor=None, is_imprecise=np.isnan(())
+    )
 
 
 @ignore_float_errors()
@@ -454,6 +460,8 @@ def batch_statistics(
         if estimate.definition:
             estimate.inverses[fit][is_infinite[:, None] | is_infinite] = math.nan
     errors = estimate.standard_errors
+    largest = np.where(r_squared == 1, COVARIANCE.exact_relative_error, COVARIANCE.unlimited_relative_error)
+    is_imprecise = ~(errors <= largest[:, None] * np.abs(theta)) & ~on_bound
     matrices_of_all = estimate.inverses if reason else correlations(estimate.inverses)
     pairs = [()] * len(theta) if reason else _correlation_warnings(objective, theta, estimate, matrices_of_all)
     uses_normal = absolute_sigma or objective.has_priors or (is_likelihood and not objective.has_dispersion)
@@ -487,6 +495,7 @@ def batch_statistics(
                 is_perfect=bool(is_perfect[fit]),
                 minimum_distance=float(distances[fit]),
                 residual_norm=norm_if_known,
+                is_imprecise=is_imprecise[fit],
                 **figures,
             )
         )
