@@ -187,7 +187,7 @@ def test_least_absolute_residuals_are_in_units_of_their_errors() -> None:
 
 
 @pytest.mark.slow
-@each("loss", ROBUST)
+@each("loss", ROBUST, sampled=True)
 def test_few_rows_are_covered_by_intervals_as_often_as_promised(loss: str) -> None:
     """A sandwich of gradients covers a half to three quarters here: `a` depends on few rows."""
     samples, x = 300, np.linspace(0, 4, 12)

@@ -32,6 +32,7 @@ def normal(generator: np.random.Generator, spread: Any) -> Any:
         {"loss": "huber", "sigma": "s"},
         {"loss": "logcosh", "weights": "1/s^2"},
     ],
+    sampled=True,
 )
 def test_prediction_intervals_of_few_rows_cover_new_observations(options: dict[str, Any]) -> None:
     generator, is_weighted = np.random.default_rng(1), len(options) > 1
