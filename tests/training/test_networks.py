@@ -233,6 +233,8 @@ def test_the_defaults_of_auto_for_arrays() -> None:
     assert fit("y ~ mlp(x, [2])", columns).epochs == 100
     assert fit("w: 2; c ~ softmax(w*x)", {"x": [1.0, 2, 3], "c": [0, 1, 0]}).optimizer == "lbfgs"
     assert fit("y ~ mlp(z, [2], tanh)", columns, optimizer="lm", epochs=50).optimizer == "lm"
+    far = fit("y ~ mlp(x, [2], tanh)", {**columns, "x": 1e6 + columns["x"]}, epochs=1)
+    assert any(note.startswith("columns are standardised for the network") for note in far.notes)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -111,6 +112,19 @@ def test_a_line_through_noise_is_not_doubtful_but_its_best_frequency_is() -> Non
     assert line.r_squared < 0.1 > wave.r_squared  # type: ignore[operator]
     assert not line.warnings
     assert any("frequencies does so in pure noise with probability" in warning for warning in wave.warnings)
+
+
+def test_the_probability_of_a_wave_in_noise_is_that_of_a_periodogram() -> None:
+    """Noise has a peak of this height at one frequency with the probability of Scargle 1982, Astrophys. J. 263, 835,
+    with degrees of freedom in place of rows."""
+    generator = np.random.default_rng(8)
+    x = np.sort(generator.uniform(0, 20, 40))
+    y = np.sin(1.7 * x + 0.3) + generator.normal(size=40)
+    found = fit("y ~ a*sin(w*x + p)", {"x": x, "y": y})
+    words = re.search(r"the best of (\d+) frequencies .* with probability (\S+)$", " ".join(found.warnings))
+    assert words
+    assert found.r_squared is not None
+    assert float(words[2]) == pytest.approx(int(words[1]) * (1 - found.r_squared) ** (37 / 2), rel=0.5)
 
 
 def test_the_seed_decides_which_are_tried() -> None:
