@@ -921,3 +921,13 @@ def test_factors_are_searched_one_by_one_within_one_limit(chosen: tuple[int, ...
         found = product.solve(x=(-3, 3.1), max_boxes=limit)
         assert found.boxes <= limit
         assert not found.complete
+
+
+@each("text", ["x*sin(x)", "x^4 - x", "x*exp(-x)", "abs(x - 1)*cos(3*x)"])
+@each("max_boxes", [1, 3, 10])
+def test_bounds_of_a_search_that_ends_early_hold_the_optimum(text: str, max_boxes: int) -> None:
+    f = ad.parse(text)
+    values = f(x=np.linspace(-2, 3, 100_001))
+    for search, optimum in ((f.minimize, values.min()), (f.maximize, values.max())):
+        low, high = search(x=(-2, 3), max_boxes=max_boxes).global_.value_enclosure
+        assert low - 1e-8 <= optimum <= high + 1e-8

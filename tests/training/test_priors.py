@@ -248,6 +248,7 @@ def test_a_prior_of_all_levels_that_would_be_left_out_is_refused(priors: list[st
         ({"priors": {"a": "normal(0, 1)"}, "l2": 1.0}, "priors cannot be combined with l2"),
         ({"priors": {"a": "normal(0, 1)"}, "optimizer": "adam"}, "by lbfgs; leave out the optimizer, adam"),
         ({"priors": {"a": "normal(0, 1)"}, "fixed": {"a": 1}}, "the parameter is fixed"),
+        ({"priors": {"sigma": "half_normal(1)"}}, "sigma, the standard deviation .* in a posterior only"),
         ({"priors": {"a": "normal(x, 1)"}}, r"normal\(x, 1\): `x` is not a parameter"),
         ({"priors": {"a": "normal(b, 1)", "b": "normal(a, 1)"}}, "the prior of `.` depends on this parameter itself"),
         ({"priors": {"a": "gamma(1, 1)"}, "bounds": {"a": (-5, -1)}}, "`a`: no number is within its bounds"),

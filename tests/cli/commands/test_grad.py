@@ -108,6 +108,8 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
 BAD = [
     ("grad x*y --x 2",           "no value for `y`; add --y 2"),
     ("grad x*y*z --x 2",         "no value for `y`, `z`"),
+    ("trace a+b+c+d+f+g+h+k",    "--g 2 --h 2 --k 2\n"),
+    ("trace a+b+c+d+f+g+h+k+l",  "--g 2 --h 2 --k 2 …\n"),
     ("grad x*digits --x 2",      "no value for `digits`; add --set digits=2"),
     ("grad x*help --x 2",        "no value for `help`; add --set help=2"),
     ("grad x*step --x 2",        "no value for `step`; add --step 2"),

@@ -169,6 +169,7 @@ def test_classes_and_comparisons_go_with_levels() -> None:
     [
         ("y ~ a[site]*x + a", "use two names"),
         ("y ~ a[site]*x + a[code]", "cannot have levels of `code`"),
+        ("y ~ b*(site == 'north') + a[site]*x + a[code]", "cannot have levels of `code`"),
         ("y ~ x[site]*b", "is a column"),
         ("a[site] ~ b*x", "left of `~`"),
     ],
