@@ -140,6 +140,15 @@ def test_fits_of_counts_do_not_depend_on_the_unit_of_a_column(seed: int) -> None
     assert thousandth.parameters["b"] == pytest.approx(one.parameters["b"] / 1000, rel=1e-5)
 
 
+@each("unit", [1.0, 1e3, 1e5])
+def test_a_likelihood_with_one_minimum_needs_no_search_in_any_unit(unit: float) -> None:
+    """`exp(a + b*x)` overflows at the usual starting values if x is large."""
+    generator, x = np.random.default_rng(0), np.linspace(0, 1, 30)
+    found = fit("y ~ exp(a + b*x)", {"x": unit * x, "y": generator.poisson(np.exp(1 + 1.5 * x))}, family="poisson")
+    assert found.converged
+    assert not any("starting values" in note for note in found.notes)
+
+
 @pytest.mark.parametrize(
     ("model", "options"),
     [
