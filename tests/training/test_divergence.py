@@ -66,7 +66,6 @@ def test_a_finite_loss_that_rose_is_reported() -> None:
     assert "the loss rose" not in said(quiet)
 
 
-@pytest.mark.slow
 def test_the_edge_of_a_domain_is_named() -> None:
     data = {"x": X, "y": np.sqrt(np.maximum(3 - X, 0))}
     found = ad.fit("y ~ sqrt(a - x)*b", data, start={"a": 4.5, "b": 1})

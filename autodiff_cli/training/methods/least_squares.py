@@ -51,6 +51,7 @@ class LevenbergMarquardtSettings(NamedTuple):
     polish_reduction: float = 0.9  # a polishing step must reduce the projected residuals to less than this share
     polished: float = 1e-12  # at a minimum, the parameters can remove less than this share of the residuals
     max_polish_rise: float = 1.1  # ratio of the residuals in a polishing step; tiny residuals change by rounding errors
+    domain_probe: float = 1e-7  # relative change of the parameters within which the model must be defined at an end
     max_usable: float = 1e150  # larger residuals count as infinite, because their squares overflow
 
     initial_radius_factor: float = 100.0  # the first radius, in norms of the scaled starting point
@@ -283,13 +284,15 @@ class _LevenbergMarquardt:
             return
         batch, start = _ReducedBatch(self._batch.take(numbers), linear), self.fits.theta[numbers][:, ~linear]
         inner = _LevenbergMarquardt(batch, start, ignore_steps, self._tolerance)  # type: ignore[arg-type]
-        every, is_close = inner.fits.numbers, inner.is_finished
+        every, is_inside = inner.fits.numbers, inner.is_finished
         inner.run(inner.is_usable.nonzero()[0], max_evaluations)
+        for change in (-SETTINGS.domain_probe, SETTINGS.domain_probe):  # minima at the edge of a domain are none
+            is_inside &= _is_usable(inner._evaluate(inner.fits.theta * (1 + change), every)[1])
         ends = np.abs([start, inner.fits.theta])
-        is_close &= (ends.max(axis=0) < SETTINGS.max_change * ends.min(axis=0)).all(axis=1)
+        is_inside &= (ends.max(axis=0) < SETTINGS.max_change * ends.min(axis=0)).all(axis=1)
         points = batch.complete(inner.fits.theta, every)
         triangles, sizes = self._evaluate(points, numbers)
-        found: Mask = is_close & (sizes[:, -1] < self.fits.norms[numbers, -1])
+        found: Mask = is_inside & (sizes[:, -1] < self.fits.norms[numbers, -1])
         self._move_to(numbers[found], points[found], triangles[found], sizes[found])
 
     def polish(self, numbers: Fits) -> Fits:
