@@ -22,14 +22,13 @@ from autodiff_cli.cli.command_line import Call, PassMode, UncertaintyRequest, me
 from autodiff_cli.cli.environment import BadInput, Failure, Output, binary_stdin
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.explain.record import NodeWarning, Trace
-from autodiff_cli.explain.tracing import trace
-from autodiff_cli.explain.warnings import check_higher_derivatives, find_warnings, unrepresentable_warnings
+from autodiff_cli.explain.tracing import trace, warnings_of_passes
+from autodiff_cli.explain.warnings import check_higher_derivatives, unrepresentable_warnings
 from autodiff_cli.formula import derivatives
 from autodiff_cli.formula.derivatives import HigherDerivatives
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.language.errors import InputError, format_names
 from autodiff_cli.language.lexer import canonical_name, is_name
-from autodiff_cli.ops.structural import sum_
 
 if TYPE_CHECKING:
     from autodiff_cli.cli.grad import DerivativeRequest
@@ -64,25 +63,7 @@ def higher_derivatives_report(
     point = inputs.read_point(call, formula)
     unrepresentable = inputs.unrepresentable_values(formula, call.values)
     if request.jacobian:
-        from autodiff_cli.explain.array_accuracy import output_warnings
-
-        values = formula.at(point)
-        sizes = formula.value_shapes(values)
-        outputs = select_outputs(formula, request, sizes)
-        slopes = derivatives.jacobian_by_name(outputs, point, names)
-        results = HigherDerivatives(jacobian=slopes, outputs={label: of.value(point) for label, of in outputs.items()})
-        last = formula.tape.outputs[0]
-        reasons = {nonlinear: NodeWarning(last, "nonlinear", nonlinear)} if nonlinear else {}
-        for output in outputs.values():
-            number = sum_(output.output) if output.output_shape(sizes) else output.output
-            total = Formula(number, formula.leaves, source=formula.source, shapes=sizes, bound=formula.bound)
-            for warning in find_warnings(trace(total, point, names)):
-                node = formula.tape.index.get(total.tape.nodes[warning.node], last)
-                reasons.setdefault(warning.message, warning._replace(node=node))
-        warnings = output_warnings(formula, outputs, values, results, unrepresentable, [*reasons.values()])
-        warnings += unrepresentable_warnings(formula, unrepresentable)
-        whole = None if formula.output_shape(sizes) else trace(formula, point, names, unrepresentable)
-        return derivatives_report(formula, point, whole, results, warnings)
+        return _jacobian_report(formula, point, names, request, unrepresentable, nonlinear)
     record = trace(formula, point, names, unrepresentable)
     record = inputs.trace_of_elements(record) if request.mode is PassMode.FORWARD else record
     results = _derivative_values(formula, point, record, names, request)
@@ -99,6 +80,31 @@ def higher_derivatives_report(
     singular = "" if warnings or results.is_finite else "a higher derivative is not finite at this point"
     checked = replace(record, warnings=warnings).with_warning("singular", singular)
     return derivatives_report(formula, point, checked.with_warning("nonlinear", nonlinear), results)
+
+
+def _jacobian_report(
+    formula: Formula,
+    point: Mapping[str, Any],
+    names: Sequence[str],
+    request: DerivativeRequest,
+    unrepresentable: Mapping[str, Any],
+    nonlinear: str,
+) -> Report:
+    """Return the report of a Jacobian, with the warnings of all outputs; see `higher_derivatives_report`."""
+    from autodiff_cli.explain.array_accuracy import output_warnings
+    from autodiff_cli.render.gradient import derivatives_report
+
+    values = formula.at(point)
+    sizes = formula.value_shapes(values)
+    outputs = select_outputs(formula, request, sizes)
+    slopes = derivatives.jacobian_by_name(outputs, point, names)
+    results = HigherDerivatives(jacobian=slopes, outputs={label: of.value(point) for label, of in outputs.items()})
+    warnings = [NodeWarning(formula.tape.outputs[0], "nonlinear", nonlinear)] if nonlinear else []
+    warnings += warnings_of_passes(formula, outputs.values(), point, names)
+    warnings = output_warnings(formula, outputs, values, results, unrepresentable, warnings)
+    warnings += unrepresentable_warnings(formula, unrepresentable)
+    whole = None if formula.output_shape(sizes) else trace(formula, point, names, unrepresentable)
+    return derivatives_report(formula, point, whole, results, warnings)
 
 
 def _derivative_formulas(formula: Formula, names: Sequence[str], request: DerivativeRequest) -> HigherDerivatives:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from autodiff_cli.autodiff.sweeps import forward, reverse
-from autodiff_cli.explain.record import EdgeAmounts, Trace, accumulate_contributions, any_true, array_shape
+from autodiff_cli.explain.record import EdgeAmounts, NodeWarning, Trace, accumulate_contributions, any_true, array_shape
 from autodiff_cli.explain.warnings import check_accuracy, find_warnings, unrepresentable_warnings
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.gradient import ReverseSweep, partials_at, reverse_sweep
@@ -26,6 +26,7 @@ from autodiff_cli.graph.node import ZERO, Node, Partial, Shape, is_literal
 from autodiff_cli.graph.tape import Tape, gc_paused, infer_shapes
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.numbers.floats import FLOATS
+from autodiff_cli.ops.structural import sum_
 
 MAX_NUMBERS = 250_000_000  # numbers of both passes together: 2 GB
 
@@ -187,19 +188,38 @@ def trace(
     >>> [(record.labels[contribution.to], contribution.amount) for contribution in record.contributions[2]]
     [('x', 3.0), ('y', 2.0)]
     """
-    point = expression.at(point)
-    variables = expression.variables if wrt is None else tuple(wrt)
     with gc_paused():
-        if expression.is_scalar_point(point):
-            record = _trace_numbers(expression, point, variables)
-            slopes: dict[str, Node] = {}
-        else:
-            record, slopes = trace_arrays(expression, point, variables)
+        record, slopes = _run_passes(expression, point, expression.variables if wrt is None else tuple(wrt))
         record = replace(record, unrepresentable=unrepresentable) if unrepresentable else record
         record.warnings.extend(find_warnings(record))
         record.warnings[:] = check_accuracy(record, slopes)
         record.warnings.extend(unrepresentable_warnings(expression, unrepresentable))
         return record
+
+
+def _run_passes(expression: Formula, point: Mapping[str, Any], wrt: tuple[str, ...]) -> tuple[Trace, dict[str, Node]]:
+    """Return the trace of both passes without warnings, and for arrays the derivatives as graphs."""
+    point = expression.at(point)
+    if expression.is_scalar_point(point):
+        return _trace_numbers(expression, point, wrt), {}
+    return trace_arrays(expression, point, wrt)
+
+
+def warnings_of_passes(
+    formula: Formula, outputs: Iterable[Formula], point: Mapping[str, Any], wrt: Iterable[str]
+) -> list[NodeWarning]:
+    """Return the warnings of the passes through several outputs of a formula, each once, at nodes of the formula.
+
+    An array is traced as the sum of its elements. Warnings of inaccurate digits are not included.
+    """
+    sizes, warnings = formula.value_shapes(formula.at(point)), dict[str, NodeWarning]()
+    for output in outputs:
+        number = sum_(output.output) if output.output_shape(sizes) else output.output
+        total = Formula(number, formula.leaves, source=formula.source, shapes=sizes, bound=formula.bound)
+        for warning in find_warnings(_run_passes(total, point, tuple(wrt))[0]):
+            node = formula.tape.index.get(total.tape.nodes[warning.node], formula.tape.outputs[0])
+            warnings.setdefault(warning.message, warning._replace(node=node))
+    return [*warnings.values()]
 
 
 def _trace_numbers(expression: Formula, point: Mapping[str, Any], wrt: tuple[str, ...]) -> Trace:
