@@ -46,6 +46,7 @@ from autodiff_cli.training.result.statistics import (
     bound_text,
     compute_statistics,
     correlations,
+    errors_by_name,
     flat_errors,
 )
 
@@ -472,9 +473,8 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
     if limits:
         is_at_minimum, note = False, f"the loss has no minimum: {limits}, so the data set no limit to it"
         errors = flat_errors(statistics.stderr, objective.layout.values(outcome.theta))
-        values = objective.layout.values(np.where(statistics.is_imprecise, math.nan, errors)).items()
-        stderr = {name: None if np.isnan(error).all() else error for name, error in values}
-        statistics = dataclasses.replace(statistics, stderr=stderr)
+        known = np.where(statistics.is_imprecise, math.nan, errors)
+        statistics = dataclasses.replace(statistics, stderr=errors_by_name(objective, known))
     outcome = dataclasses.replace(outcome, converged=is_at_minimum)
     has_several_ends = not outcome.failure and method not in OPTIMIZERS and statistics.definition != goodness.DRAWN
     doubt = doubt_warning(objective, outcome, statistics) if has_several_ends else ""

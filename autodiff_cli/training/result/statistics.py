@@ -273,6 +273,12 @@ def flat_errors(stderr: Mapping[str, Any | None], values: Mapping[str, Any]) -> 
     return np.concatenate([np.broadcast_to(error, np.shape(value)).ravel() for value, error in errors])
 
 
+def errors_by_name(objective: Objective, errors: Array) -> dict[str, Any | None]:
+    """Return the standard errors of all elements by parameter; None where all of a parameter are unknown."""
+    values = objective.layout.values(errors).items()
+    return {name: None if np.isnan(error).all() else error for name, error in values}
+
+
 # --- Statistics of a fit
 
 
@@ -404,10 +410,9 @@ def _constrained_statistics(
     covariance = roots @ np.nan_to_num(statistics.correlation) @ roots.T
     unknown = (slopes != 0) @ np.isnan(errors) > 0
     covariance[unknown] = covariance[:, unknown] = math.nan
-    values = objective.layout.values(np.sqrt(np.diag(covariance))).items()
-    stderr = {name: None if np.isnan(error).all() else error for name, error in values}
+    stderr, none = errors_by_name(objective, np.sqrt(np.diag(covariance))), np.zeros(len(theta), np.bool_)
     return dataclasses.replace(
-        statistics, correlation=correlations(covariance), stderr=stderr, partial_factor=None, is_imprecise=np.isnan(())
+        statistics, correlation=correlations(covariance), stderr=stderr, partial_factor=None, is_imprecise=none
     )
 
 
@@ -469,8 +474,7 @@ def batch_statistics(
     dofs = batch.weighted_counts - (ranks := size - estimate.nullities)
     rows = figures_of_groups(batch, theta, ranks) if with_goodness else None
     for fit, (norm, dof, rank) in enumerate(zip(lengths.tolist(), dofs.tolist(), ranks.tolist(), strict=True)):
-        values = objective.layout.values(errors[fit]).items()
-        stderr = {name: None if np.isnan(error).all() else error for name, error in values}
+        stderr = errors_by_name(objective, errors[fit])
         has_errors = any(error is not None for error in stderr.values())
         reasons = () if separations[fit] else tuple(estimate.reasons[fit])
         others = bound_text(batch, fit, theta[fit], on_bound[fit], has_errors) if on_bound[fit].any() else ()
