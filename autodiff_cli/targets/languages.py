@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from autodiff_cli.graph.codegen import PRODUCT, SIGN, SUM, Fragment, Notation
+from autodiff_cli.numbers.floats import CONSTANTS
 from autodiff_cli.numbers.translation import Library, Statements, Target
 from autodiff_cli.system import read_tables
 from autodiff_cli.targets.translation import SOURCE, expand_small_power, language_notations, shortest_literal
@@ -38,7 +39,10 @@ C = Target(
     name="c",
     notations=language_notations(_LEVELS, "braces", "c"),
     numbers={"pi": "PI", "tau": "TAU", "e": "E", "inf": "INFINITY", "nan": "NAN"},
-    snippets=SOURCE["c"],
+    snippets={
+        name.upper(): C_STATEMENTS.constant.format(name=name.upper(), number=CONSTANTS[name])
+        for name in ("pi", "tau", "e")
+    },
     literal=double_literal,
     definitions={"pow": expand_small_power},
     as_number=Notation(("", " ? 1.0 : 0.0"), (OR,), CHOICE, conditions=(0,)),
