@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,12 @@ import pytest
 from mpmath import mp
 
 from autodiff_cli.explain import accuracy
+from autodiff_cli.explain.array_accuracy import perturbation_distances
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
+from autodiff_cli.graph.tape import Tape
+from autodiff_cli.language.program import read
 from autodiff_cli.numbers.arrays import LONGDOUBLE_EPS_RATIO
 from tests.support import run_cli
 
@@ -188,3 +192,12 @@ def test_in_large_layers_exactly_the_inaccurate_elements_are_listed(seed: int) -
             error, name = abs(slope - exact) / abs(exact), f"x[{j}]"
             assert error > 0.8e-12 if name in known else error <= 1e-12
             assert abs(mp.mpf(known.get(name, exact)) - exact) < 1e-12 * abs(exact)
+
+
+def test_comparisons_of_numbers_that_only_rounding_tells_apart_are_undecided_in_every_row() -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, 300))
+    tape = Tape([read("where(x*y > c, 1, 2)").output])
+    for factor, distance in ((1, math.inf), (1 + 1e-9, 0), (1 - 1e-9, 0)):
+        floats = np.where(x * y > factor * x * y, 1.0, 2.0)
+        (found,) = perturbation_distances(tape, [floats], {"x": x, "y": y, "c": factor * x * y})
+        assert (found == distance).all()
