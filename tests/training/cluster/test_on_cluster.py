@@ -310,7 +310,7 @@ class _Scheduler:
     def sync(self, function: Any, *arguments: Any) -> Any:
         return asyncio.run(function(*arguments))
 
-    async def gather(self, futures: Any, asynchronous: bool) -> Any:
+    async def gather(self, *_: Any, asynchronous: bool) -> Any:
         assert asynchronous
         answer = next(self.gathered, None)
         if isinstance(answer, BaseException):
@@ -319,10 +319,10 @@ class _Scheduler:
             await asyncio.sleep(3600)
         return answer
 
-    async def identity(self, n_workers: int) -> dict[str, int]:
+    async def identity(self, **_: Any) -> dict[str, int]:
         return {"total_threads": next(self.threads)}
 
-    def scatter(self, rows: str, hash: bool, timeout: float) -> SimpleNamespace:
+    def scatter(self, *_: Any, **__: Any) -> SimpleNamespace:
         self.sent += 1
         if self.restoring is not None:
             raise self.restoring
