@@ -390,10 +390,7 @@ def test_only_the_lowest_of_proven_values_is_the_global_minimum(text: str, best:
         assert [float(found.points[k].point["x"]) for k in found.global_.points] == [best]
 
 
-@each(
-    ("text", "best"),
-    [("1 + (x - 0.1)*(2.1 - x) + 1e-30*x", 0.1), ("1 + (x - 0.1)*(2.1 - x) - 1e-30*x", 2.1)],
-)
+@each(("text", "best"), [("1 + (x - 0.1)*(2.1 - x) + 1e-30*x", 0.1), ("1 + (x - 0.1)*(2.1 - x) - 1e-30*x", 2.1)])
 def test_of_two_ends_that_are_no_floats_the_lower_one_is_the_global_minimum(text: str, best: float) -> None:
     found = ad.parse(text).minimize(x=("0.1", "2.1"))
     assert [found.points[k].point["x"] for k in found.global_.points] == [best]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import numpy as np
 import pytest
 from mpmath import mp
 
+from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.explain import accuracy
 from autodiff_cli.explain.array_accuracy import perturbation_distances
 from autodiff_cli.explain.record import Trace
@@ -17,7 +17,8 @@ from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.language.program import read
-from autodiff_cli.numbers.arrays import LONGDOUBLE_EPS_RATIO
+from autodiff_cli.numbers.arrays import ARRAYS, LONGDOUBLE_EPS_RATIO
+from tests.each import each
 from tests.support import run_cli
 
 SPOILT = [
@@ -194,10 +195,20 @@ def test_in_large_layers_exactly_the_inaccurate_elements_are_listed(seed: int) -
             assert abs(mp.mpf(known.get(name, exact)) - exact) < 1e-12 * abs(exact)
 
 
-def test_comparisons_of_numbers_that_only_rounding_tells_apart_are_undecided_in_every_row() -> None:
+@each(
+    "text",
+    [
+        *(f"where(x*y {comparison} c, 1, 2)" for comparison in ("<", "<=", ">", ">=", "==", "!=")),
+        *(f"where({condition}, 1, 2)" for condition in ("x*y - c", "not (x*y - c)", "1 and x*y - c", "0 or x*y - c")),
+        *("floor(x*y - c)", "ceil(x*y - c)", "round(x*y - c + 1/2)", "round(x*y - c - 3/2)", "(x*y - c) % 1"),
+        *("sign(x*y - c)", "heaviside(x*y - c)"),
+    ],
+)
+def test_what_only_rounding_decides_is_undecided_in_every_row(text: str) -> None:
     x, y = np.random.default_rng(0).normal(size=(2, 300))
-    tape = Tape([read("where(x*y > c, 1, 2)").output])
-    for factor, distance in ((1, math.inf), (1 + 1e-9, 0), (1 - 1e-9, 0)):
-        floats = np.where(x * y > factor * x * y, 1.0, 2.0)
-        (found,) = perturbation_distances(tape, [floats], {"x": x, "y": y, "c": factor * x * y})
-        assert (found == distance).all()
+    tape = Tape([read(text).output])
+    for difference in (0, 0.1):
+        columns = {"x": x, "y": y, "c": x * y + difference}
+        numbers = np.asarray(forward(tape, ARRAYS, columns)[-1], dtype=float)
+        (found,) = perturbation_distances(tape, [numbers], columns)
+        assert (np.isinf(found) == (difference == 0)).all()
