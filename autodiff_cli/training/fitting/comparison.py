@@ -116,7 +116,7 @@ def why_not_nested(small: Objective, large: Objective, parameters: Mapping[str, 
     """Return None if the model with fewer parameters is a regular special case of the other, at its fitted parameters;
     otherwise why that is unknown, as a clause.
     """
-    linear_both = _has_linear_columns(small) and _has_linear_columns(large)
+    linear_both = all(each.has_residuals and each.is_linear for each in (small, large))
     if linear_both and small.rows <= _MAX_SPAN_ROWS:
         return None if _in_span(small, large) else NESTING_UNKNOWN
     if small.model.array_parameters or large.model.array_parameters:
@@ -142,12 +142,6 @@ def _pools_levels(small: Objective, large: Objective) -> bool:
             if not np.isfinite(expected).any() or not np.allclose(pooled, expected, rtol=1e-9, equal_nan=True):
                 return False
     return True
-
-
-def _has_linear_columns(objective: Objective) -> bool:
-    """Return whether the prediction is linear in all parameters, and all of them are free numbers."""
-    is_free = not objective.fixed and not objective.model.array_parameters
-    return objective.has_residuals and is_free and objective.is_linear
 
 
 def _in_span(small: Objective, large: Objective) -> bool:
