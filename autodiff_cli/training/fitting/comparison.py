@@ -151,7 +151,7 @@ def _in_span(small: Objective, large: Objective) -> bool:
         # The difference of the constant terms has to lie in the span, too.
         constant_difference = small_matrix[:, -1] - large_matrix[:, -1]
         basis, columns = large_matrix[:, :-1], np.column_stack((small_matrix[:, :-1], constant_difference))
-        if not (np.isfinite(basis).all() and np.isfinite(columns).all()):
+        if not np.isfinite(basis).all():
             return False
         lengths = np.linalg.norm(basis, axis=0)
         directions, singular_values, _ = np.linalg.svd(basis / np.where(lengths > 0, lengths, 1.0), full_matrices=False)
