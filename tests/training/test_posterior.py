@@ -857,10 +857,11 @@ def test_levels_that_differ_less_than_their_errors_are_sampled_around_their_mean
     levels, means = np.repeat(np.arange(30), rows), unit * generator.normal(1, deviation, 30)
     data = {"g": levels, "y": means[levels] + unit * generator.normal(0, noise, len(levels))}
     priors = [f"a[g] ~ normal(m, {2 * unit}*s)", "s ~ half_normal(1)", f"m ~ normal(0, {10 * unit})"]
-    options = FitOptions(priors=priors)
-    objective = Objective.of("y ~ a[g]", as_dataset(data), options)
-    density = Density(objective, fit._chain_start(objective, options), options)
-    assert density.find_similar_levels() == ([] if is_centred else ["a[g]"])
+    unknown = FitOptions(priors=priors)
+    for options in (unknown, dataclasses.replace(unknown, sigma=unit * noise, absolute_sigma=True)):
+        objective = Objective.of("y ~ a[g]", as_dataset(data), options)
+        density = Density(objective, fit._chain_start(objective, options), options)
+        assert density.find_similar_levels() == ([] if is_centred else ["a[g]"])
 
 
 def test_a_mode_that_no_chain_visited_is_said() -> None:
