@@ -297,6 +297,7 @@ BAD = [
     ("1 + dense([[1, 2], [3, 4]], 3)", 1, 5, "must be a vector; here its shape is 2x2", None),
     ("dense(M @ x, 3)", 1, 1, "declare the shape of `M` and `x` before", "M: 3"),
     ("dense(v, 3) + sum(v)", 1, 1, "declare the shape of `v` before", "v: 3"),
+    ("dense(2*a + v, 3)[0] + v[1]", 1, 1, "declare the shape of `v` before", "v: 3"),
     ("dense([1, 2] + [1, 2, 3], 3)", 1, 14, "shapes 2 and 3 do not fit together", None),
     ("f(t) = sum(dense(t, 3)); f(x) + f([x, y])", 1, 12, "different lengths, 1 and 2", None),
     ("mlp(x, [3]) + mlp.9.weight", 1, 15, "`mlp` has no parameter `mlp.9.weight`", "mlp.0.weight"),
