@@ -23,7 +23,7 @@ from functools import cache, cached_property, partial
 from math import copysign, inf, nan
 from typing import Any, TypeAlias
 
-from autodiff_cli.graph.node import Gate, get_op, is_exactly
+from autodiff_cli.graph.node import Gate, Op, get_op, is_exactly
 from autodiff_cli.numbers import float_functions
 from autodiff_cli.numbers.float_functions import Function, divide, guard, product_error
 from autodiff_cli.numbers.kind import Kind
@@ -273,7 +273,7 @@ class Perturbation:
         if name in self._is_too_large:
             function = self._limit(function, self._is_too_large[name])
         if op.argument_ulps:
-            function = self._perturb_argument(function, op.argument_ulps, op.perturbed_input)
+            function = self._perturb_argument(function, op)
         if op.gate in (Gate.SCALE, Gate.SWAP):  # other operations underflow only if their exact result is 0
             function = self.lift_underflow(function, () if op.is_positive else op.zero_inputs)
         if op.is_exact:
@@ -321,15 +321,14 @@ class Perturbation:
         choose = self.table["where"]
         return lambda *xs: choose(is_too_large(*xs), math.nan, function(*xs))
 
-    def _perturb_argument(self, function: Operation, ulps: float, k: int) -> Operation:
-        """Perturb the result as a change of the k-th argument by some ulps does, which may be less than one of it."""
-        scale = ulps / MAX_PERTURBATION_ULPS / _SECANT_STEP
+    def _perturb_argument(self, function: Operation, op: Op) -> Operation:
+        """Perturb the result as a change of an argument by some ulps does, which may be less than one of it."""
+        k, scale = op.perturbed_input, op.argument_ulps / MAX_PERTURBATION_ULPS / _SECANT_STEP
         factors_like, largest, size = self.factors_like, self.table["max"], self.table["abs"]
 
         def value(*xs: Any) -> Any:
             x, z = xs[k], function(*xs)
-            # Beyond 1, ulps of 1: the functions are as accurate there, and a larger change would be one of their phase.
-            change = (factors_like(x) - 1) * scale / largest(size(x), 1.0)
+            change = (factors_like(x) - 1) * scale / largest(size(x) / op.argument_unit, 1.0)
             return z + (function(*xs[:k], x + x * _SECANT_STEP, *xs[len(xs) + k + 1 :]) - z) * change
 
         return value

@@ -368,13 +368,14 @@ wofz_imag = elementary(
     "wofz_imag", lambda z, x, y: (wofz_slope_imag(x, y), wofz_slope_real(x, y)),
     summary="the imaginary part of the Faddeeva function at x + i*y, for y from 0", **_FADDEEVA,
 )  # fmt: skip
+_FADDEEVA_SLOPE: OpFields = {**_FADDEEVA, "has_cancelling_slopes": True, "argument_ulps": 128, "perturbed_input": -2, "argument_unit": 1e308}  # fmt: skip
 wofz_slope_real = helper(
     "wofz_slope_real", None, lambda x, y: 2 * (y * wofz_imag(x, y) - x * wofz_real(x, y)),
-    has_cancelling_slopes=True, argument_ulps=128, perturbed_input=-2, zero_inputs=(0,), **_FADDEEVA,
+    zero_inputs=(0,), **_FADDEEVA_SLOPE,
 )  # fmt: skip
 wofz_slope_imag = helper(
     "wofz_slope_imag", None, lambda x, y: 2 / sqrt(pi) - 2 * (x * wofz_imag(x, y) + y * wofz_real(x, y)),
-    has_cancelling_slopes=True, argument_ulps=128, perturbed_input=-2, **_FADDEEVA,
+    **_FADDEEVA_SLOPE,
 )  # fmt: skip
 
 
@@ -565,22 +566,20 @@ polygamma = elementary(
     singular=lambda n, x: _is_at_pole(x), ulp_bound=32, argument_ulps=32, summary="the n-th derivative of digamma at x",
 )  # fmt: skip
 
-# Differences of two polygammas, computed accurately also where b is small compared to a.
+# Differences of two polygammas, computed accurately also where b is small compared to a. At their zeros a is negative,
+# and b may be so large that a change of it changes nothing.
+_DIFFERENCE: OpFields = {"argument_ulps": 64, "perturbed_input": -2}
 polygamma_diff: Op = helper(
-    "polygamma_diff",
-    lambda z, n, a, b: (_unknown_slope(z), polygamma_diff(n + 1, a, b), -polygamma(n + 1, a + b)),
-    lambda n, a, b: polygamma(n, a) - polygamma(n, a + b),
-    argument_ulps=64,
-)
+    "polygamma_diff", lambda z, n, a, b: (_unknown_slope(z), polygamma_diff(n + 1, a, b), -polygamma(n + 1, a + b)),
+    lambda n, a, b: polygamma(n, a) - polygamma(n, a + b), **_DIFFERENCE,
+)  # fmt: skip
 digamma_diff = helper(
-    "digamma_diff",
-    lambda z, a, b: (polygamma_diff(1, a, b), -polygamma(1, a + b)),
-    lambda a, b: digamma(a) - digamma(a + b),
-    argument_ulps=64,
-)
+    "digamma_diff", lambda z, a, b: (polygamma_diff(1, a, b), -polygamma(1, a + b)),
+    lambda a, b: digamma(a) - digamma(a + b), **_DIFFERENCE,
+)  # fmt: skip
 # The tables of numbers return its finite value also where beta is 0 and digamma infinite.
 beta_slope = helper(
-    "beta_slope", None, lambda a, b: beta(a, b) * digamma_diff(a, b), argument_ulps=64, has_cancelling_slopes=True
+    "beta_slope", None, lambda a, b: beta(a, b) * digamma_diff(a, b), has_cancelling_slopes=True, **_DIFFERENCE
 )
 
 beta: Op = elementary(

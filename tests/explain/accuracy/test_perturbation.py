@@ -7,6 +7,7 @@ import operator
 import random
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import mpmath
@@ -26,6 +27,8 @@ from autodiff_cli.numbers import floats
 from autodiff_cli.numbers.floats import FLOATS, PERTURBED_RUNS, is_short, start_perturbed_run
 from autodiff_cli.ops import get_op
 from tests.each import each
+from tests.fuzz.delicate import bisect
+from tests.ops.table import ROWS
 
 AT = {"x": 0.3, "y": 0.3}
 
@@ -226,6 +229,28 @@ def test_numbers_next_to_zeros_of_functions_and_slopes_are_reported(
                 assert is_reported_or_correct(formula, point, function(exact)), (formula, x)
                 if "x" in point:
                     assert is_reported_or_correct(formula, point, slope(exact), "x"), (formula, x)
+
+
+ROWS_OF_TWO = {row.name: row for row in ROWS if len(row.domain) == 2 and get_op(row.name).spelling}
+BESIDE_A_LARGE_NUMBER = [(name, position) for name in ROWS_OF_TWO for position in (0, 1)]
+SIZES = [10.0 ** (k / 4) for k in range(-8, 41)]
+LARGE = 7.3e6
+
+
+@each(("name", "position"), BESIDE_A_LARGE_NUMBER, quick=lambda name, _: name in ("beta", "wofz_imag"))
+def test_numbers_next_to_zeros_are_reported_beside_a_large_number(name: str, position: int) -> None:
+    """The value and the slope towards one argument, also where the other one is so large that it hardly matters."""
+    row = ROWS_OF_TWO[name]
+    text = f"{get_op(name).spelling}({('x, y', 'y, x')[position]})"
+    formula = parse(text)
+    values = {VALUE: lambda x: formula(x=x, y=LARGE), "x": lambda x: formula.grad(x=x, y=LARGE)["x"]}
+    for (label, at), exact in zip(values.items(), (row.value, row.slopes[position]), strict=True):
+        for low, high in pairwise([*(-size for size in reversed(SIZES)), *SIZES]):
+            if exact is None or not -math.inf < at(low) * at(high) < 0:
+                continue
+            for x in (zero := bisect(at, low, high), zero * (1 + 1e-7)):
+                arguments = [mpmath.mpf(x), mpmath.mpf(LARGE)][:: 1 - 2 * position]
+                assert is_reported_or_correct(text, {"x": x, "y": LARGE}, exact(*arguments), label), (label, x)
 
 
 @each(
