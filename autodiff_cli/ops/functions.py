@@ -131,10 +131,9 @@ atan2 = elementary(
 # base where the exponent is 0, and 0 with respect to the exponent where the base is 0 and the exponent positive. They
 # compute y*(x^y/x), which is accurate to 1.5 ulp, because y*x^(y-1) with its rounded exponent loses up to 656 ulp.
 pow_slope_base = helper(
-    "pow_slope_base",
-    lambda z, x, y: (scaled_slope_base(y, x, y - 1), x ** (y - 1) + times_log(z, x)),
+    "pow_slope_base", lambda z, x, y: (scaled_slope_base(y, x, y - 1), x ** (y - 1) + times_log(z, x)),
     lambda x, y: y * x ** (y - 1),
-)
+)  # fmt: skip
 # The slope of x^y with respect to the base times a factor, 0 where the factor is 0: of x^2, all slopes from the third
 # on are 0, also where x is 0 and x^-1 is infinite.
 scaled_slope_base = helper(
@@ -145,11 +144,9 @@ scaled_slope_base = helper(
     lambda a, x, y: vanishing_product(a, pow_slope_base(x, y)),
 )  # fmt: skip
 pow_slope_exponent = helper(
-    "pow_slope_exponent",
-    lambda z, x, y: (times_log(pow_slope_base(x, y), x) + x ** (y - 1), times_log(z, x)),
-    lambda x, y: x**y * log(x),
-    vanishes=lambda x, y: and_(equal(x, 0), y > 0),
-)
+    "pow_slope_exponent", lambda z, x, y: (times_log(pow_slope_base(x, y), x) + x ** (y - 1), times_log(z, x)),
+    lambda x, y: x**y * log(x), vanishes=lambda x, y: and_(equal(x, 0), y > 0),
+)  # fmt: skip
 # a*b, and 0 where a is 0: a density tends to 0 faster than the factors of its slopes to infinity.
 vanishing_product = helper("vanishing_product", lambda z, a, b: (b, a), lambda a, b: a * b)
 # a/x, and 0 where a is 0, as are its derivatives with respect to x.
@@ -221,26 +218,25 @@ def _distribution_slopes(_: Node, x: Node, mean: Operand = 0, deviation: Operand
     return density, -density, -vanishing_product(density, _standardize(x, mean, deviation))
 
 
+_NORMAL: OpFields = {"domain": lambda x, mean=0, deviation=1: as_node(deviation) > 0}
 normal_pdf = elementary(
     "normal_pdf", _density_slopes,
     expansion=lambda x, mean=0, deviation=1: _if_positive(
         exp_minus_half_square(_standardize(x, mean, deviation)) / (as_node(deviation) * sqrt(2 * pi)), deviation
     ),
-    domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0, is_positive=True,
-    summary="the normal density at x, with mean (0) and standard deviation (1)",
+    summary="the normal density at x, with mean (0) and standard deviation (1)", is_positive=True, **_NORMAL,
 )  # fmt: skip
 normal_cdf = elementary(
     "normal_cdf", _distribution_slopes, aliases=("Φ",),
     expansion=lambda x, mean=0, deviation=1: _if_positive(
         erfc(-_standardize(x, mean, deviation) / sqrt(2)) / 2, deviation
     ),
-    domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0, is_positive=True,
-    summary="the normal distribution function at x, with mean (0) and standard deviation (1)",
+    summary="the normal distribution function at x, with mean (0) and standard deviation (1)", is_positive=True, **_NORMAL,
 )  # fmt: skip
 
 normal_sf = composite(
     "normal_sf", lambda x, mean=0, deviation=1: normal_cdf(as_node(mean), x, as_node(deviation)),
-    domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
+    **_NORMAL,
     summary="1 - normal_cdf(x, mean, deviation), accurate for large x; the likelihood of a value censored at x",
 )  # fmt: skip
 
@@ -489,11 +485,9 @@ SELU_SCALE = constant("1.0507009873554804934193349852946")
 
 # exp(x)/(exp(x) + exp(y)). The tables of numbers correct for the rounding error of x - y, which exp amplifies.
 binary_softmax = helper(
-    "binary_softmax",
-    lambda z, x, y: (z * binary_softmax(y, x), -(z * binary_softmax(y, x))),
-    lambda x, y: sigmoid(x - y),
-    is_positive=True,
-)
+    "binary_softmax", lambda z, x, y: (z * binary_softmax(y, x), -(z * binary_softmax(y, x))),
+    lambda x, y: sigmoid(x - y), is_positive=True,
+)  # fmt: skip
 # The derivatives of their expansions would cancel in the middle and overflow at the ends.
 logit_slope = helper("logit_slope", lambda z, x: z * z * (2 * x - 1), lambda x: 1 / (edge_distance(x) * (1 - x)))
 sigmoid_slope = helper(
@@ -579,8 +573,9 @@ digamma_diff = helper(
 )  # fmt: skip
 # The tables of numbers return its finite value also where beta is 0 and digamma infinite.
 beta_slope = helper(
-    "beta_slope", None, lambda a, b: beta(a, b) * digamma_diff(a, b), has_cancelling_slopes=True, **_DIFFERENCE
-)
+    "beta_slope", None, lambda a, b: beta(a, b) * digamma_diff(a, b),
+    ulp_bound=400, has_cancelling_slopes=True, **_DIFFERENCE,
+)  # fmt: skip
 
 beta: Op = elementary(
     "beta", lambda z, a, b: (beta_slope(a, b), beta_slope(b, a)),
@@ -591,12 +586,10 @@ beta: Op = elementary(
 
 # As a difference of two densities, the derivative with respect to x is correct at x = 0 too.
 gamma_density: Op = helper(
-    "gamma_density",
-    lambda z, a, x: (_density_slope(z, a, x), gamma_density(a - 1, x) - z),
+    "gamma_density", lambda z, a, x: (_density_slope(z, a, x), gamma_density(a - 1, x) - z),
     lambda a, x: x ** (a - 1) * exp(-x) / gamma(a),
-    vanishes=lambda a, x: _is_at_pole(a),
-    has_cancelling_slopes=True,
-)
+    vanishes=lambda a, x: _is_at_pole(a), ulp_bound=1500, has_cancelling_slopes=True,
+)  # fmt: skip
 _SHAPE_DERIVATIVE: OpFields = {
     "domain": lambda a, x: and_(a >= 0, x >= 0),
     "singular": lambda a, x: and_(equal(x, 0), a <= 1),
@@ -633,8 +626,7 @@ gammaincc = elementary(
     ulp_bound=1500, summary="the regularised upper incomplete gamma function, 1 - gammainc(a, x)",
 )  # fmt: skip
 gammainc_slope = elementary(
-    "gammainc_slope",
-    lambda z, a, x: (gammainc_curvature(a, x), where_defined(z, _density_slope(gamma_density(a, x), a, x))),
+    "gammainc_slope", lambda z, a, x: (gammainc_curvature(a, x), where_defined(z, _density_slope(gamma_density(a, x), a, x))),
     summary="the derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
 )  # fmt: skip
 gammainc_curvature = elementary(

@@ -223,6 +223,19 @@ def test_functions_agree_with_floats_at_huge_and_tiny_arguments(op: Op) -> None:
         )
 
 
+@each("op", [op for op in ONE_NUMBER if op.name in FUNCTIONS], ids=lambda op: op.name)
+def test_functions_of_inexact_numbers_far_out_have_their_digits(op: Op) -> None:
+    """A value without digits may be a tiny one, and would be taken for a 0."""
+    for exponent, sign in itertools.product((4, 6, 8, 11, 17), (1, -1)):
+        with precision(300) as kind:
+            exact = sign * arb(10) ** exponent + arb(0.375)
+            with contextlib.suppress(Undecided):
+                value, near = (as_ball(kind.function(op, 1)(x)) for x in (exact, exact * (1 + arb(0, 1e-80))))
+                has_digits = is_exact(value) or accurate_bits(near) > 100
+                assert has_digits or not is_finite(value), (exact.str(20), near.str(10))
+                assert near.overlaps(value) or not is_finite(value)
+
+
 @each("op", [op for op in ELEMENTWISE if op.name in FUNCTIONS], ids=lambda op: op.name)
 def test_tiny_values_at_tiny_arguments_have_their_digits(op: Op) -> None:
     """Underflows have such arguments. Digits that cancelled there would be taken for a 0."""

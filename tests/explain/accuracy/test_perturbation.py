@@ -26,7 +26,7 @@ from autodiff_cli.graph.node import constant
 from autodiff_cli.numbers import floats
 from autodiff_cli.numbers.floats import FLOATS, PERTURBED_RUNS, is_short, start_perturbed_run
 from autodiff_cli.ops import get_op
-from tests.each import each
+from tests.each import amount, each
 from tests.fuzz.delicate import bisect
 from tests.ops.table import ROWS
 
@@ -251,6 +251,29 @@ def test_numbers_next_to_zeros_are_reported_beside_a_large_number(name: str, pos
             for x in (zero := bisect(at, low, high), zero * (1 + 1e-7)):
                 arguments = [mpmath.mpf(x), mpmath.mpf(LARGE)][:: 1 - 2 * position]
                 assert is_reported_or_correct(text, {"x": x, "y": LARGE}, exact(*arguments), label), (label, x)
+
+
+EXPONENTIALS = {  # with the ranges of their arguments
+    "gammainc(x, y)": (ROWS_OF_TWO["gammainc"].value, (10, 90), (1e-3, 1)),
+    "gammaincc(x, y)": (ROWS_OF_TWO["gammaincc"].value, (1, 40), (100, 490)),
+    "gammainc_slope(x, y)": (ROWS_OF_TWO["gammainc_slope"].value, (10, 90), (1e-3, 1)),
+    "beta(x, y)": (mpmath.beta, (50, 300), (50, 300)),
+    "softmax([-x, y])[0]": (lambda x, y: 1 / (1 + mpmath.exp(x + y)), (100, 600), (0.1, 1)),
+}
+
+
+@each("text", EXPONENTIALS)
+def test_errors_of_exponents_that_a_difference_magnifies_are_reported(text: str) -> None:
+    """A difference of 1 % magnifies an error of 500 ulps to 1e-11."""
+    function, *ranges = EXPONENTIALS[text]
+    chance = random.Random(text)
+    for _ in range(amount(12, 40, 400)):
+        x, y = (math.exp(chance.uniform(math.log(low), math.log(high))) for low, high in ranges)
+        subtrahend = float(f"{parse(text)(x=x, y=y) * (1 - chance.choice((0.03, 0.01, 0.005))):.8g}")
+        points = [(mpmath.mpf(x), mpmath.mpf(y)), (mpmath.mpf(repr(x)), mpmath.mpf(repr(y)))]
+        exact = [function(*point) - mpmath.mpf(repr(subtrahend)) for point in points]
+        formula = f"{text} - ({subtrahend!r})"
+        assert any(is_reported_or_correct(formula, {"x": x, "y": y}, number) for number in exact), (x, y)
 
 
 @each(
