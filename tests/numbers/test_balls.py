@@ -308,6 +308,24 @@ def test_undecidable_ties_are_assumed_and_not_reported_as_proven(expression: str
     assert found.is_proven == [is_exact]
 
 
+MAGNIFIED = [  # formulas of a large number, and their values
+    ("(1 - tanh({x}))*exp(2*{x})", 2.0),
+    ("5 + (1 - tanh({x}))*exp(2*{x})", 7.0),
+    ("(expm1(-{x}) + 1)*exp({x})", 1.0),
+    ("exp(log(exp({x})*(coth({x}) - 1))/2)^2*exp({x})", 2.0),
+    ("where((1 - tanh({x}))*exp(2*{x}) > 1, 3, 4)", 3.0),
+    ("1/((celu(-{x}) + 1)*exp({x}) + 1)", 0.5),
+]
+
+
+@each("x", [100, 1000, 2000, 3000, 20_000])
+@each(("text", "value"), MAGNIFIED)
+def test_no_large_factor_magnifies_what_is_assumed_to_be_0(text: str, value: float, x: int) -> None:
+    result = evaluate_to_digits([read(text.format(x=x)).output], 15)
+    (number,) = result.known_numbers
+    assert number is None or same(nearest_float(number), value)
+
+
 @each(
     ("expression", "value"),
     [("0.1 + 0.2 - 0.3", 0), ("sqrt(0.01) - 0.1", 0), ("1/3*3 - 1", 0), ("(1/3)^-2 - 9", 0), ("7.5 % 2.5", 0)],
