@@ -11,10 +11,12 @@ the range of floats cancel in thousands of digits.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from flint import arb
 
+from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.graph.node import Gate, Node
 from autodiff_cli.graph.tape import Tape
 from autodiff_cli.numbers import ball_arithmetic as ball
@@ -80,7 +82,6 @@ def evaluate_to_digits(
         leaves: the values of input leaves, by name.
     """
     tape = Tape(outputs)
-    certain_count = len(outputs) if required_count is None else required_count
     is_assumed: Sequence[bool] = ()
 
     def compute(kind: Kind[Number], final_bits: int | None) -> list[Number]:
@@ -88,7 +89,7 @@ def evaluate_to_digits(
         values, is_assumed = _forward_values(tape, kind, leaves or {}, final_bits)
         return [values[i] for i in tape.outputs]
 
-    result = refine(compute, len(tape), digits, certain_count, max_cancelled_digits)
+    result = refine(compute, len(tape), digits, required_count, max_cancelled_digits)
     # An assumption about one number does not affect the proofs of other numbers.
     proven = [is_certain and not is_assumed[i] for i, is_certain in zip(tape.outputs, result.is_proven, strict=True)]
     return PreciseValues(result.numbers, proven)
@@ -119,19 +120,14 @@ def refine(
     required_bits = bits_for_digits(digits + _GUARD_DIGITS)
     bits = required_bits + _GUARD_BITS
     max_bits = bits + bits_for_digits(MAX_CANCELLED_DIGITS if max_cancelled_digits is None else max_cancelled_digits)
-    max_bits_if_quick = max_bits
+    max_bits_if_quick = 0
     if max_cancelled_digits is None:
-        bits_of_quick_work = _MAX_QUICK_WORK // max(operations, 1)
-        max_bits_if_quick = min(bits_for_digits(_MAX_CANCELLED_DIGITS_IF_QUICK), bits_of_quick_work)
+        max_bits_if_quick = min(bits_for_digits(_MAX_CANCELLED_DIGITS_IF_QUICK), _MAX_QUICK_WORK // max(operations, 1))
     while bits < max(max_bits, max_bits_if_quick):
-        try:
-            with precision(bits) as kind:
-                numbers = compute(kind, None)
-        except Undecided:
-            bits *= 2
-            continue
-        if all(_has_enough_bits(x, required_bits) for x in numbers[:required_count]):
-            return PreciseValues(numbers, [True] * len(numbers))
+        with suppress(Undecided), precision(bits) as kind:
+            numbers = compute(kind, None)
+            if all(_has_enough_bits(x, required_bits) for x in numbers[:required_count]):
+                return PreciseValues(numbers, [True] * len(numbers))
         bits *= 2
     bits = max(bits // 2, max_bits)
     with precision(bits, assume_equal=True) as kind:
@@ -168,38 +164,44 @@ def _forward_values(
     In the final attempt, for which `final_bits` is the precision, numbers that may be 0 are 0, and undecided ones are
     nan. A choice that depends on an undecided number is undecided too.
     """
+    if final_bits is None:
+        return forward(tape, kind, leaves), [False] * len(tape)
     values: list[Number] = []
+    enclosures: list[Number] = []  # the values without assumptions, where these are finite
     assumed: list[bool] = []
     for node, inputs in zip(tape.nodes, tape.inputs, strict=True):
-        if node.op is None:
-            values.append(kind.parse_constant(node.text) if node.is_constant else leaves[node.text])
-            assumed.append(False)
-            continue
-        arguments = [values[j] for j in inputs]
-        if final_bits is None:
-            values.append(kind.function(node.op, len(arguments))(*arguments))
-            assumed.append(False)
-            continue
         depends = any(assumed[j] for j in inputs)
-        deciding = inputs if node.op.gate is Gate.BLOCK else inputs[:1] if node.op is where else ()
-        value, is_assumed = _final_value(kind, node, arguments, final_bits)
-        # At a pole no assumption is safe: numbers next to it have any size and sign.
-        is_pole = (is_assumed or depends) and not ball.is_finite(value) and all(map(ball.is_finite, arguments))
-        is_undecided = is_pole or any(assumed[j] and ball.is_nan(values[j]) for j in deciding)
+        if node.op is None:
+            value, is_assumed = kind.parse_constant(node.text) if node.is_constant else leaves[node.text], False
+            enclosure, is_undecided = value, False
+        else:
+            arguments = [values[j] for j in inputs]
+            value, is_assumed = _final_value(kind, node, arguments)
+            enclosure = _final_value(kind, node, [enclosures[j] for j in inputs])[0] if depends else value
+            if ball.is_finite(value) and _may_be_zero(value) and _is_tiny(value, arguments, final_bits):
+                value, is_assumed = ball.ZERO, True
+            deciding = inputs if node.op.gate is Gate.BLOCK else inputs[:1] if node.op is where else ()
+            is_undecided = any(assumed[j] and ball.is_nan(values[j]) for j in deciding)
+            if is_assumed or depends:
+                # At a pole no assumption is safe: numbers next to it have any size and sign. Nor is it where a large
+                # factor magnifies what was assumed to be 0.
+                is_pole = not ball.is_finite(value) and all(map(ball.is_finite, arguments))
+                error = ball.as_ball(enclosure - value).abs_upper()
+                limit = ball.as_ball(value).abs_lower().max(arb(1)) * arb(2) ** (-final_bits // 2)
+                is_undecided |= is_pole or bool(error > limit)
         values.append(ball.NAN if is_undecided else value)
+        enclosures.append(enclosure if ball.is_finite(enclosure) else values[-1])
         assumed.append(is_undecided or is_assumed or depends)
     return values, assumed
 
 
-def _final_value(kind: Kind[Number], node: Node, arguments: Sequence[Number], bits: int) -> tuple[Number, bool]:
+def _final_value(kind: Kind[Number], node: Node, arguments: Sequence[Number]) -> tuple[Number, bool]:
+    """Return the value of a node, nan if it is undecided, and whether it depends on an assumption."""
     try:
         value = kind.function(node.operation, len(arguments))(*arguments)
     except Undecided:
         return ball.NAN, True
-    is_assumed = ball.pop_assumed_equal()
-    if not ball.is_finite(value) or not _may_be_zero(value):
-        return value, is_assumed
-    return (ball.ZERO, True) if _is_tiny(value, arguments, bits) else (value, is_assumed)
+    return value, ball.pop_assumed_equal()
 
 
 def _may_be_zero(x: Number) -> bool:

@@ -72,10 +72,10 @@ class Correlations:
     def __init__(self, pairs: Mapping[tuple[str, str], float]) -> None:
         names = tuple(dict.fromkeys(itertools.chain(*pairs)))
         matrix = np.eye(len(names))
-        for (a, b), correlation in pairs.items():
-            if not -1 <= correlation <= 1:
-                raise ExpressionError(f"the correlation of `{a}` and `{b}` must be from -1 to 1, not {correlation:g}")
-            matrix[names.index(a), names.index(b)] = matrix[names.index(b), names.index(a)] = correlation
+        for (a, b), value in pairs.items():
+            if not -1 <= value <= 1:
+                raise ExpressionError(f"the correlation of `{a}` and `{b}` must be from -1 to 1, not {value:.15g}")
+            matrix[names.index(a), names.index(b)] = matrix[names.index(b), names.index(a)] = value
         factor: Array = np.zeros_like(matrix)
         for j in range(len(names)):
             column = matrix[j:, j] - factor[j:, :j] @ factor[j, :j]

@@ -415,6 +415,8 @@ class Op:
     # the error near a zero of the value, where it exceeds `ulp_bound`: as a change of an input, in ulps of it
     argument_ulps: float = 0.0
     perturbed_input: int = -1  # the position of that input, from the end
+    # the size of that input above which the error is in ulps of this size: larger changes would be of its phase
+    argument_unit: float = 1.0
     has_cancelling_slopes: bool = False  # whether a slope is a difference that may lose all digits to cancellation
 
     # values

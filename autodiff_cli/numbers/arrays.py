@@ -545,7 +545,7 @@ def _perturbed_logsumexp(x: Array) -> Any:
     return _perturb(shift + _perturb(np.log(_perturb(np.exp(flat - shift).sum(axis=0)))))
 
 
-def _perturbed_structural(elementwise: dict[str, Operation]) -> dict[str, Operation]:
+def _perturbed_structural(elementwise: dict[str, Operation], perturb_exponential: Operation) -> dict[str, Operation]:
     multiply, unperturbed = elementwise["mul"], ARRAYS.table
     functions: dict[str, Operation] = {
         **{name: unperturbed[name] for name in ("broadcast_like", "transpose")},
@@ -555,7 +555,7 @@ def _perturbed_structural(elementwise: dict[str, Operation]) -> dict[str, Operat
         "norm": lambda x: _perturb(_lifted(unperturbed["norm"](x), np.any(_flat(x) != 0, axis=0))),
         "prod": lambda x: _perturb(_lifted(unperturbed["prod"](x), np.all(_flat(x) != 0, axis=0))),
         "logsumexp": _perturbed_logsumexp,
-        "softmax": lambda x: _perturb(_lifted(unperturbed["softmax"](x), np.isfinite(x))),
+        "softmax": lambda x: perturb_exponential(_lifted(unperturbed["softmax"](x), np.isfinite(x))),
     }
     return {name: _with_rows(function) for name, function in functions.items()}
 
@@ -571,7 +571,7 @@ def _perturbed_operations() -> dict[str, Callable[..., Any]]:
         is_product=lambda x, y: product_error(x, y) == 0,
     )
     functions = perturbation.functions()
-    return {**functions, **_perturbed_structural(functions)}
+    return {**functions, **_perturbed_structural(functions, perturbation.perturb_exponential)}
 
 
 class _PerturbedArrays(Kind[Any]):

@@ -363,6 +363,11 @@ def bessel(name: str, function: Callable[[Ball, Ball], Ball]) -> Callable[[Ball,
     return value
 
 
+def _at_ends(function: Callable[[Ball], Ball]) -> Callable[[Ball], Ball]:
+    """Return a function that is monotone far out, where FLINT has digits only for exact arguments."""
+    return lambda x: function(x.lower()).union(function(x.upper())) if abs(x) > 1000 else function(x)
+
+
 def _series_functions(max_terms: int) -> dict[str, Callable[..., Ball]]:
     """Return the functions that may sum a long series, with the most terms that they sum."""
     return {
@@ -383,7 +388,7 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "atan2": arb.atan2,
     "sigmoid": sigmoid, "logit": lambda x: (x / (1 - x)).log(), "softplus": softplus,
     "logsigmoid": lambda x: -softplus(-x), "logaddexp": logaddexp, "softsign": lambda x: x / (1 + abs(x)),
-    "erf": arb.erf, "erfc": arb.erfc, "erfi": arb.erfi, "erfinv": arb.erfinv, "lambertw": arb.lambertw,
+    "erf": arb.erf, "erfc": _at_ends(arb.erfc), "erfi": arb.erfi, "erfinv": arb.erfinv, "lambertw": arb.lambertw,
     "gamma": arb.gamma, "lgamma": _lgamma, "digamma": lambda x: polygamma(0, x), "polygamma": of_order(polygamma),
     "beta": beta, "beta_slope": beta_slope, "gamma_density": gamma_density,
     **_series_functions(_MAX_TERMS), "gammaincc": incomplete_gamma(_upper_gamma),
@@ -396,7 +401,7 @@ FUNCTIONS: dict[str, Callable[..., Ball]] = {
     "sinc": arb.sinc, "sinc_derivative": _orders_of_even(sinc_derivative),
     "exp_over_x": lambda x: x.exp() / x, "cosh_over_x": lambda x: x.cosh() / x,
     "sinhc": lambda x: sinhc_derivative(0, x), "sinhc_derivative": _orders_of_even(sinhc_derivative),
-    "Ei": arb.ei, "Si": arb.si, "Ci": arb.ci, "Shi": arb.shi, "Chi": arb.chi,
+    "Ei": _at_ends(arb.ei), "Si": arb.si, "Ci": arb.ci, "Shi": _at_ends(arb.shi), "Chi": _at_ends(arb.chi),
     "fresnels": fresnels, "fresnelc": arb.fresnel_c,
 }
 # These grow no faster than their arguments and are not periodic, so they can be computed for arguments of any size.

@@ -23,7 +23,7 @@ from functools import cache, cached_property, partial
 from math import copysign, inf, nan
 from typing import Any, TypeAlias
 
-from autodiff_cli.graph.node import Gate, get_op, is_exactly
+from autodiff_cli.graph.node import Gate, Op, get_op, is_exactly
 from autodiff_cli.numbers import float_functions
 from autodiff_cli.numbers.float_functions import Function, divide, guard, product_error
 from autodiff_cli.numbers.kind import Kind
@@ -137,6 +137,7 @@ MAX_PERTURBATION_ULPS = 8  # ulps: more than rounding errors of most operations,
 _FACTOR_PERIOD = 509  # factors until they repeat: a prime, so that similar parts of a formula get different ones
 SMALLEST_NORMAL = sys.float_info.min  # smaller floats have fewer digits
 UNDERFLOW_SUBSTITUTE = 1024 * SMALLEST_NORMAL  # replaces a result that underflowed; normal also when perturbed
+_MAX_ULPS_OF_EXPONENT = 100  # functions with larger errors are exponentials of inaccurate exponents
 _MAX_CHIRP = 2.0**26  # above, a float has no digits left for the phase pi*x^2/2
 _RANGE_MARGIN = 16  # factor by which the range of a few runs is widened to contain all errors
 _SECANT_STEP = 2.0**-40  # relative step of an argument for a slope: far above rounding, and nearly straight
@@ -265,7 +266,7 @@ class Perturbation:
         return {name: self._perturbed(name, function) for name, function in self.table.items()}
 
     def _perturbed(self, name: str, function: Operation) -> Operation:
-        op, perturb = get_op(name), self.perturb
+        op = get_op(name)
         if name in self._compared_sides:
             function = self._watch(function, self._compared_sides[name])
         if op.gate in (Gate.ROUTE, Gate.BLOCK) or name in _SIGN_ONLY:
@@ -273,12 +274,19 @@ class Perturbation:
         if name in self._is_too_large:
             function = self._limit(function, self._is_too_large[name])
         if op.argument_ulps:
-            function = self._perturb_argument(function, op.argument_ulps, op.perturbed_input)
+            function = self._perturb_argument(function, op)
         if op.gate in (Gate.SCALE, Gate.SWAP):  # other operations underflow only if their exact result is 0
             function = self.lift_underflow(function, () if op.is_positive else op.zero_inputs)
         if op.is_exact:
             return self.perturb_if_rounded(function, self._is_exact.get(name))  # short sums are exact
+        perturb = self.perturb_exponential if op.ulp_bound > _MAX_ULPS_OF_EXPONENT else self.perturb
         return lambda *xs: perturb(function(*xs))
+
+    def perturb_exponential(self, z: Any) -> Any:
+        """Perturb the result of an exponential, whose error is that of its exponent."""
+        size, largest = self.table["abs"], self.table["max"]
+        exponent = size(self.table["log"](largest(size(z), SMALLEST_NORMAL)))
+        return z + (self.perturb(z) - z) * largest(exponent / 4, 1.0)
 
     @cached_property
     def _compared_sides(self) -> dict[str, Operation]:
@@ -321,15 +329,14 @@ class Perturbation:
         choose = self.table["where"]
         return lambda *xs: choose(is_too_large(*xs), math.nan, function(*xs))
 
-    def _perturb_argument(self, function: Operation, ulps: float, k: int) -> Operation:
-        """Perturb the result as a change of the k-th argument by some ulps does, which may be less than one of it."""
-        scale = ulps / MAX_PERTURBATION_ULPS / _SECANT_STEP
+    def _perturb_argument(self, function: Operation, op: Op) -> Operation:
+        """Perturb the result as a change of an argument by some ulps does, which may be less than one of it."""
+        k, scale = op.perturbed_input, op.argument_ulps / MAX_PERTURBATION_ULPS / _SECANT_STEP
         factors_like, largest, size = self.factors_like, self.table["max"], self.table["abs"]
 
         def value(*xs: Any) -> Any:
             x, z = xs[k], function(*xs)
-            # Beyond 1, ulps of 1: the functions are as accurate there, and a larger change would be one of their phase.
-            change = (factors_like(x) - 1) * scale / largest(size(x), 1.0)
+            change = (factors_like(x) - 1) * scale / largest(size(x) / op.argument_unit, 1.0)
             return z + (function(*xs[:k], x + x * _SECANT_STEP, *xs[len(xs) + k + 1 :]) - z) * change
 
         return value

@@ -131,10 +131,9 @@ atan2 = elementary(
 # base where the exponent is 0, and 0 with respect to the exponent where the base is 0 and the exponent positive. They
 # compute y*(x^y/x), which is accurate to 1.5 ulp, because y*x^(y-1) with its rounded exponent loses up to 656 ulp.
 pow_slope_base = helper(
-    "pow_slope_base",
-    lambda z, x, y: (scaled_slope_base(y, x, y - 1), x ** (y - 1) + times_log(z, x)),
+    "pow_slope_base", lambda z, x, y: (scaled_slope_base(y, x, y - 1), x ** (y - 1) + times_log(z, x)),
     lambda x, y: y * x ** (y - 1),
-)
+)  # fmt: skip
 # The slope of x^y with respect to the base times a factor, 0 where the factor is 0: of x^2, all slopes from the third
 # on are 0, also where x is 0 and x^-1 is infinite.
 scaled_slope_base = helper(
@@ -145,11 +144,9 @@ scaled_slope_base = helper(
     lambda a, x, y: vanishing_product(a, pow_slope_base(x, y)),
 )  # fmt: skip
 pow_slope_exponent = helper(
-    "pow_slope_exponent",
-    lambda z, x, y: (times_log(pow_slope_base(x, y), x) + x ** (y - 1), times_log(z, x)),
-    lambda x, y: x**y * log(x),
-    vanishes=lambda x, y: and_(equal(x, 0), y > 0),
-)
+    "pow_slope_exponent", lambda z, x, y: (times_log(pow_slope_base(x, y), x) + x ** (y - 1), times_log(z, x)),
+    lambda x, y: x**y * log(x), vanishes=lambda x, y: and_(equal(x, 0), y > 0),
+)  # fmt: skip
 # a*b, and 0 where a is 0: a density tends to 0 faster than the factors of its slopes to infinity.
 vanishing_product = helper("vanishing_product", lambda z, a, b: (b, a), lambda a, b: a * b)
 # a/x, and 0 where a is 0, as are its derivatives with respect to x.
@@ -221,26 +218,25 @@ def _distribution_slopes(_: Node, x: Node, mean: Operand = 0, deviation: Operand
     return density, -density, -vanishing_product(density, _standardize(x, mean, deviation))
 
 
+_NORMAL: OpFields = {"domain": lambda x, mean=0, deviation=1: as_node(deviation) > 0}
 normal_pdf = elementary(
     "normal_pdf", _density_slopes,
     expansion=lambda x, mean=0, deviation=1: _if_positive(
         exp_minus_half_square(_standardize(x, mean, deviation)) / (as_node(deviation) * sqrt(2 * pi)), deviation
     ),
-    domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0, is_positive=True,
-    summary="the normal density at x, with mean (0) and standard deviation (1)",
+    summary="the normal density at x, with mean (0) and standard deviation (1)", is_positive=True, **_NORMAL,
 )  # fmt: skip
 normal_cdf = elementary(
     "normal_cdf", _distribution_slopes, aliases=("Φ",),
     expansion=lambda x, mean=0, deviation=1: _if_positive(
         erfc(-_standardize(x, mean, deviation) / sqrt(2)) / 2, deviation
     ),
-    domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0, is_positive=True,
-    summary="the normal distribution function at x, with mean (0) and standard deviation (1)",
+    summary="the normal distribution function at x, with mean (0) and standard deviation (1)", is_positive=True, **_NORMAL,
 )  # fmt: skip
 
 normal_sf = composite(
     "normal_sf", lambda x, mean=0, deviation=1: normal_cdf(as_node(mean), x, as_node(deviation)),
-    domain=lambda x, mean=0, deviation=1: as_node(deviation) > 0,
+    **_NORMAL,
     summary="1 - normal_cdf(x, mean, deviation), accurate for large x; the likelihood of a value censored at x",
 )  # fmt: skip
 
@@ -368,13 +364,14 @@ wofz_imag = elementary(
     "wofz_imag", lambda z, x, y: (wofz_slope_imag(x, y), wofz_slope_real(x, y)),
     summary="the imaginary part of the Faddeeva function at x + i*y, for y from 0", **_FADDEEVA,
 )  # fmt: skip
+_FADDEEVA_SLOPE: OpFields = {**_FADDEEVA, "has_cancelling_slopes": True, "argument_ulps": 128, "perturbed_input": -2, "argument_unit": 1e308}  # fmt: skip
 wofz_slope_real = helper(
     "wofz_slope_real", None, lambda x, y: 2 * (y * wofz_imag(x, y) - x * wofz_real(x, y)),
-    has_cancelling_slopes=True, argument_ulps=128, perturbed_input=-2, zero_inputs=(0,), **_FADDEEVA,
+    zero_inputs=(0,), **_FADDEEVA_SLOPE,
 )  # fmt: skip
 wofz_slope_imag = helper(
     "wofz_slope_imag", None, lambda x, y: 2 / sqrt(pi) - 2 * (x * wofz_imag(x, y) + y * wofz_real(x, y)),
-    has_cancelling_slopes=True, argument_ulps=128, perturbed_input=-2, **_FADDEEVA,
+    **_FADDEEVA_SLOPE,
 )  # fmt: skip
 
 
@@ -488,11 +485,9 @@ SELU_SCALE = constant("1.0507009873554804934193349852946")
 
 # exp(x)/(exp(x) + exp(y)). The tables of numbers correct for the rounding error of x - y, which exp amplifies.
 binary_softmax = helper(
-    "binary_softmax",
-    lambda z, x, y: (z * binary_softmax(y, x), -(z * binary_softmax(y, x))),
-    lambda x, y: sigmoid(x - y),
-    is_positive=True,
-)
+    "binary_softmax", lambda z, x, y: (z * binary_softmax(y, x), -(z * binary_softmax(y, x))),
+    lambda x, y: sigmoid(x - y), is_positive=True,
+)  # fmt: skip
 # The derivatives of their expansions would cancel in the middle and overflow at the ends.
 logit_slope = helper("logit_slope", lambda z, x: z * z * (2 * x - 1), lambda x: 1 / (edge_distance(x) * (1 - x)))
 sigmoid_slope = helper(
@@ -565,23 +560,22 @@ polygamma = elementary(
     singular=lambda n, x: _is_at_pole(x), ulp_bound=32, argument_ulps=32, summary="the n-th derivative of digamma at x",
 )  # fmt: skip
 
-# Differences of two polygammas, computed accurately also where b is small compared to a.
+# Differences of two polygammas, computed accurately also where b is small compared to a. At their zeros a is negative,
+# and b may be so large that a change of it changes nothing.
+_DIFFERENCE: OpFields = {"argument_ulps": 64, "perturbed_input": -2}
 polygamma_diff: Op = helper(
-    "polygamma_diff",
-    lambda z, n, a, b: (_unknown_slope(z), polygamma_diff(n + 1, a, b), -polygamma(n + 1, a + b)),
-    lambda n, a, b: polygamma(n, a) - polygamma(n, a + b),
-    argument_ulps=64,
-)
+    "polygamma_diff", lambda z, n, a, b: (_unknown_slope(z), polygamma_diff(n + 1, a, b), -polygamma(n + 1, a + b)),
+    lambda n, a, b: polygamma(n, a) - polygamma(n, a + b), **_DIFFERENCE,
+)  # fmt: skip
 digamma_diff = helper(
-    "digamma_diff",
-    lambda z, a, b: (polygamma_diff(1, a, b), -polygamma(1, a + b)),
-    lambda a, b: digamma(a) - digamma(a + b),
-    argument_ulps=64,
-)
+    "digamma_diff", lambda z, a, b: (polygamma_diff(1, a, b), -polygamma(1, a + b)),
+    lambda a, b: digamma(a) - digamma(a + b), **_DIFFERENCE,
+)  # fmt: skip
 # The tables of numbers return its finite value also where beta is 0 and digamma infinite.
 beta_slope = helper(
-    "beta_slope", None, lambda a, b: beta(a, b) * digamma_diff(a, b), argument_ulps=64, has_cancelling_slopes=True
-)
+    "beta_slope", None, lambda a, b: beta(a, b) * digamma_diff(a, b),
+    ulp_bound=400, has_cancelling_slopes=True, **_DIFFERENCE,
+)  # fmt: skip
 
 beta: Op = elementary(
     "beta", lambda z, a, b: (beta_slope(a, b), beta_slope(b, a)),
@@ -592,12 +586,10 @@ beta: Op = elementary(
 
 # As a difference of two densities, the derivative with respect to x is correct at x = 0 too.
 gamma_density: Op = helper(
-    "gamma_density",
-    lambda z, a, x: (_density_slope(z, a, x), gamma_density(a - 1, x) - z),
+    "gamma_density", lambda z, a, x: (_density_slope(z, a, x), gamma_density(a - 1, x) - z),
     lambda a, x: x ** (a - 1) * exp(-x) / gamma(a),
-    vanishes=lambda a, x: _is_at_pole(a),
-    has_cancelling_slopes=True,
-)
+    vanishes=lambda a, x: _is_at_pole(a), ulp_bound=1500, has_cancelling_slopes=True,
+)  # fmt: skip
 _SHAPE_DERIVATIVE: OpFields = {
     "domain": lambda a, x: and_(a >= 0, x >= 0),
     "singular": lambda a, x: and_(equal(x, 0), a <= 1),
@@ -634,8 +626,7 @@ gammaincc = elementary(
     ulp_bound=1500, summary="the regularised upper incomplete gamma function, 1 - gammainc(a, x)",
 )  # fmt: skip
 gammainc_slope = elementary(
-    "gammainc_slope",
-    lambda z, a, x: (gammainc_curvature(a, x), where_defined(z, _density_slope(gamma_density(a, x), a, x))),
+    "gammainc_slope", lambda z, a, x: (gammainc_curvature(a, x), where_defined(z, _density_slope(gamma_density(a, x), a, x))),
     summary="the derivative of gammainc(a, x) with respect to a", **_SHAPE_DERIVATIVE,
 )  # fmt: skip
 gammainc_curvature = elementary(

@@ -57,9 +57,9 @@ def check_bounds(name: str, explicit: Any) -> BoundPair:
     if math.isnan(low) or math.isnan(high):
         raise OptionError(f"a bound of `{name}` is nan")
     if low == high and math.isfinite(low):
-        raise OptionError(f"the bounds of `{name}` are equal; to keep it at {low:g}, fix it (--fix {name}={low:g})")
+        raise OptionError(f"the bounds of `{name}` are equal; to keep it there, fix it (--fix {name}={low:.15g})")
     if low >= high:
-        raise OptionError(f"the lower bound of `{name}` is above the upper one: {low:g} to {high:g}")
+        raise OptionError(f"the lower bound of `{name}` is above the upper one: {low:.15g} to {high:.15g}")
     return low, high
 
 
@@ -99,8 +99,8 @@ def describe_bounds(bounds: BoundPair) -> str:
     """
     low, high = bounds
     if high == math.inf:
-        return f"at least {low:g}"
-    return f"at most {high:g}" if low == -math.inf else f"{low:g} to {high:g}"
+        return f"at least {low:.15g}"
+    return f"at most {high:.15g}" if low == -math.inf else f"{low:.15g} to {high:.15g}"
 
 
 def check_confidence_level(level: float) -> float:
@@ -114,7 +114,7 @@ def check_confidence_level(level: float) -> float:
     level = schema.convert_plain_value(level, float, "a confidence level")
     share = level / 100 if 1 < level < 100 else level
     if not 0 < share < 1:
-        raise OptionError(f"a confidence level must be between 0 and 1 (or 0 and 100 %), not {level:g}")
+        raise OptionError(f"a confidence level must be between 0 and 1 (or 0 and 100 %), not {level:.15g}")
     return share
 
 

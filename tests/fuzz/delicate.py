@@ -211,7 +211,7 @@ def _zero(chance: Random) -> Made:
     inner = chance.choice(("x", "x", "x", "2*x", "x^2", "x - 0.1", "x/3", "-x", "exp(x)", "1/x"))
     function = f"{chance.choice(UNARY)}({inner})"
     if chance.random() < 0.2:
-        function = f"{chance.choice(BINARY)}({inner}, {chance.choice(('2', '0.3', 'x', '-1.5', '3'))})"
+        function = f"{chance.choice(BINARY)}({inner}, {chance.choice(('2', '0.3', 'x', '-1.5', '3', '7.3e6'))})"
     kind = chance.random()
     text = function
     if kind < 0.2:
@@ -242,14 +242,21 @@ def _bisected(chance: Random, at: Callable[[float], float]) -> float:
     if not places:
         return chance.choice((_number(chance), 0.0, 1.0))
     k = chance.choice(places)
-    low, high, is_positive = values[k], values[k + 1], signs[k] > 0
+    low = bisect(at, values[k], values[k + 1])
+    high = math.nextafter(low, math.inf)
+    return chance.choice((low, high, low * (1 + chance.choice((1, -1)) * 10 ** chance.uniform(-16, -3))))
+
+
+def bisect(at: Callable[[float], float], low: float, high: float) -> float:
+    """The last float, from the lower of two, before a function changes its sign."""
+    is_positive = at(low) > 0
     while math.nextafter(low, high) < high:
         middle = _between(low, high)
         if (at(middle) > 0) == is_positive:
             low = middle
         else:
             high = middle
-    return chance.choice((low, high, low * (1 + chance.choice((1, -1)) * 10 ** chance.uniform(-16, -3))))
+    return low
 
 
 def _between(low: float, high: float) -> float:

@@ -224,6 +224,19 @@ def test_functions_agree_with_floats_at_huge_and_tiny_arguments(op: Op) -> None:
         )
 
 
+@each("op", [op for op in ONE_NUMBER if op.name in FUNCTIONS], ids=lambda op: op.name)
+def test_functions_of_inexact_numbers_far_out_have_their_digits(op: Op) -> None:
+    """A value without digits may be a tiny one, and would be taken for a 0."""
+    for exponent, sign in itertools.product((4, 6, 8, 11, 17), (1, -1)):
+        with precision(300) as kind:
+            exact = sign * arb(10) ** exponent + arb(0.375)
+            with contextlib.suppress(Undecided):
+                value, near = (as_ball(kind.function(op, 1)(x)) for x in (exact, exact * (1 + arb(0, 1e-80))))
+                has_digits = is_exact(value) or accurate_bits(near) > 100
+                assert has_digits or not is_finite(value), (exact.str(20), near.str(10))
+                assert near.overlaps(value) or not is_finite(value)
+
+
 @each("op", [op for op in ELEMENTWISE if op.name in FUNCTIONS], ids=lambda op: op.name)
 def test_tiny_values_at_tiny_arguments_have_their_digits(op: Op) -> None:
     """Underflows have such arguments. Digits that cancelled there would be taken for a 0."""
@@ -294,6 +307,24 @@ def test_undecidable_ties_are_assumed_and_not_reported_as_proven(expression: str
     assert nearest_float(found.numbers[0]) == value
     is_exact = expression.startswith("floor")  # 9.61 is the square of a fraction
     assert found.is_proven == [is_exact]
+
+
+MAGNIFIED = [  # formulas of a large number, and their values
+    ("(1 - tanh({x}))*exp(2*{x})", 2.0),
+    ("5 + (1 - tanh({x}))*exp(2*{x})", 7.0),
+    ("(expm1(-{x}) + 1)*exp({x})", 1.0),
+    ("exp(log(exp({x})*(coth({x}) - 1))/2)^2*exp({x})", 2.0),
+    ("where((1 - tanh({x}))*exp(2*{x}) > 1, 3, 4)", 3.0),
+    ("1/((celu(-{x}) + 1)*exp({x}) + 1)", 0.5),
+]
+
+
+@each("x", [100, 1000, 2000, 3000, 20_000])
+@each(("text", "value"), MAGNIFIED)
+def test_no_large_factor_magnifies_what_is_assumed_to_be_0(text: str, value: float, x: int) -> None:
+    result = evaluate_to_digits([read(text.format(x=x)).output], 15)
+    (number,) = result.known_numbers
+    assert number is None or same(nearest_float(number), value)
 
 
 @each(

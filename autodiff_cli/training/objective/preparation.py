@@ -412,5 +412,5 @@ def _check_start(name: str, value: Any, limits: BoundPair, range_name: str) -> N
     low, high = limits
     is_outside = np.ravel((value < low) | (value > high))
     if is_outside.any():
-        first = np.ravel(value)[is_outside][0]
-        raise OptionError(f"the starting value {first:g} of `{name}` is outside {range_name} {describe_bounds(limits)}")
+        x = np.ravel(value)[is_outside][0]
+        raise OptionError(f"the starting value {x:.15g} of `{name}` is outside {range_name} {describe_bounds(limits)}")

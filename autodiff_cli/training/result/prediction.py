@@ -437,7 +437,7 @@ def inverse(
     if column not in fit.predictors or column in fit.label_columns:
         raise OptionError(f"the prediction does not read numbers from `{column}`")
     if not -math.inf < low < high < math.inf:
-        raise OptionError(f"the range of `{column}` is two numbers, the lower one first, not {low:g} to {high:g}")
+        raise OptionError(f"the range of `{column}` is two numbers, the lower one first, not {low:.15g} to {high:.15g}")
     if error is not None and not 0 <= error < math.inf:
         raise OptionError(f"the error of a reading must be 0 or positive, not {error:g}")
     both = [target, *gradient_nodes(target, [program.leaves[leaves[0]]])]

@@ -46,6 +46,13 @@ def test_conditions_on_several_parameters_are_no_repetition() -> None:
         (["--bounds", "x=0:1"], "`x` is a column of the data"),
         (["--bounds", "b=0:1", "--b", "5"], "the starting value 5 of `b` is outside its bounds, 0 to 1"),
         (["--bounds", "b=0:1", "--fix", "b"], "`b` is fixed"),
+        # numbers with all digits that matter
+        (["--bounds", "b=0.12345678:0.12345678"], "--fix b=0.12345678"),
+        (["--bounds", "b=1.00000002:1.00000001"], "1.00000002 to 1.00000001"),
+        (
+            ["--bounds", "b=0:1.00000001", "--b", "1.00000002"],
+            "value 1.00000002 of `b` is outside its bounds, 0 to 1.00000001",
+        ),
     ],
 )
 def test_bounds_that_cannot_be_are_refused(options: list[str], message: str) -> None:

@@ -7,6 +7,7 @@ import operator
 import random
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import mpmath
@@ -25,7 +26,9 @@ from autodiff_cli.graph.node import constant
 from autodiff_cli.numbers import floats
 from autodiff_cli.numbers.floats import FLOATS, PERTURBED_RUNS, is_short, start_perturbed_run
 from autodiff_cli.ops import get_op
-from tests.each import each
+from tests.each import amount, each
+from tests.fuzz.delicate import bisect
+from tests.ops.table import ROWS
 
 AT = {"x": 0.3, "y": 0.3}
 
@@ -236,6 +239,51 @@ def test_numbers_next_to_zeros_of_functions_and_slopes_are_reported(
                 assert is_reported_or_correct(formula, point, function(exact)), (formula, x)
                 if "x" in point:
                     assert is_reported_or_correct(formula, point, slope(exact), "x"), (formula, x)
+
+
+ROWS_OF_TWO = {row.name: row for row in ROWS if len(row.domain) == 2 and get_op(row.name).spelling}
+BESIDE_A_LARGE_NUMBER = [(name, position) for name in ROWS_OF_TWO for position in (0, 1)]
+SIZES = [10.0 ** (k / 4) for k in range(-8, 41)]
+LARGE = 7.3e6
+
+
+@each(("name", "position"), BESIDE_A_LARGE_NUMBER, quick=lambda name, _: name in ("beta", "wofz_imag"))
+def test_numbers_next_to_zeros_are_reported_beside_a_large_number(name: str, position: int) -> None:
+    """The value and the slope towards one argument, also where the other one is so large that it hardly matters."""
+    row = ROWS_OF_TWO[name]
+    text = f"{get_op(name).spelling}({('x, y', 'y, x')[position]})"
+    formula = parse(text)
+    values = {VALUE: lambda x: formula(x=x, y=LARGE), "x": lambda x: formula.grad(x=x, y=LARGE)["x"]}
+    for (label, at), exact in zip(values.items(), (row.value, row.slopes[position]), strict=True):
+        for low, high in pairwise([*(-size for size in reversed(SIZES)), *SIZES]):
+            if exact is None or not -math.inf < at(low) * at(high) < 0:
+                continue
+            for x in (zero := bisect(at, low, high), zero * (1 + 1e-7)):
+                arguments = [mpmath.mpf(x), mpmath.mpf(LARGE)][:: 1 - 2 * position]
+                assert is_reported_or_correct(text, {"x": x, "y": LARGE}, exact(*arguments), label), (label, x)
+
+
+EXPONENTIALS = {  # with the ranges of their arguments
+    "gammainc(x, y)": (ROWS_OF_TWO["gammainc"].value, (10, 90), (1e-3, 1)),
+    "gammaincc(x, y)": (ROWS_OF_TWO["gammaincc"].value, (1, 40), (100, 490)),
+    "gammainc_slope(x, y)": (ROWS_OF_TWO["gammainc_slope"].value, (10, 90), (1e-3, 1)),
+    "beta(x, y)": (mpmath.beta, (50, 300), (50, 300)),
+    "softmax([-x, y])[0]": (lambda x, y: 1 / (1 + mpmath.exp(x + y)), (100, 600), (0.1, 1)),
+}
+
+
+@each("text", EXPONENTIALS)
+def test_errors_of_exponents_that_a_difference_magnifies_are_reported(text: str) -> None:
+    """A difference of 1 % magnifies an error of 500 ulps to 1e-11."""
+    function, *ranges = EXPONENTIALS[text]
+    chance = random.Random(text)
+    for _ in range(amount(12, 40, 400)):
+        x, y = (math.exp(chance.uniform(math.log(low), math.log(high))) for low, high in ranges)
+        subtrahend = float(f"{parse(text)(x=x, y=y) * (1 - chance.choice((0.03, 0.01, 0.005))):.8g}")
+        points = [(mpmath.mpf(x), mpmath.mpf(y)), (mpmath.mpf(repr(x)), mpmath.mpf(repr(y)))]
+        exact = [function(*point) - mpmath.mpf(repr(subtrahend)) for point in points]
+        formula = f"{text} - ({subtrahend!r})"
+        assert any(is_reported_or_correct(formula, {"x": x, "y": y}, number) for number in exact), (x, y)
 
 
 @each(
