@@ -191,13 +191,15 @@ const showAll = () => {
 };
 byId("row").addEventListener("input", showAll);
 
-let drawnIn = pictures.clientWidth;
-new ResizeObserver(([{ target: { clientWidth } }]) => {
-  if (Math.abs(clientWidth - drawnIn) < 2 || clientWidth === 0) return;
-  drawnIn = clientWidth; // values that the reader changed since stay
+// Pictures become narrower with the window, and when another one is shown beside them.
+const resizing = new ResizeObserver(() => {
+  const room = roomOfPicture();
+  if (Math.abs(room - drawnIn) < 2 || room === 0) return;
+  drawnIn = room; // values that the reader changed since stay
   drawPictures();
   showDraw();
-}).observe(pictures);
+});
+for (const figure of pictures.querySelectorAll("figure")) resizing.observe(figure);
 
 setEpoch(0);
 Object.assign(byId("row"), { max: recording.count, value: 1 });

@@ -33,8 +33,11 @@ function legendOfClasses() {
 
 const pictures = document.querySelector(".pictures");
 
+const roomOfPicture = () => (pictures.querySelector("figure:not([hidden])") ?? pictures).clientWidth;
+let drawnIn = roomOfPicture(); // pixels
+
 /** A chart in the room of a picture. */
-const framed = (name, x, y) => chart(name, x, y, pictures.querySelector("figure:not([hidden])") ?? pictures);
+const framed = (name, x, y) => chart(name, x, y, drawnIn);
 
 /** The name of a column with its unit, for an axis. */
 const withUnit = (name) => (Object.hasOwn(recording.units, name) ? `${name} (${recording.units[name]})` : name);
