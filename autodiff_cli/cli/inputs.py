@@ -58,7 +58,7 @@ def read_text(argument: str, environment: Environment, implicit: bool = False) -
     elif argument == "@":
         raise BadInput("@ needs the name of a file, such as @formula.txt")
     elif argument.startswith("@"):
-        text = _read_utf8(f"`{argument[1:]}`", lambda: _read_file(argument[1:]))
+        text = _read_utf8(f"the file `{argument[1:]}`", lambda: _read_file(argument[1:]))
     elif "." in argument and os.path.isfile(argument):
         raise BadInput(f"`{argument}` is a file, not an expression; to read one from it, write `@{argument}`")
     return insert_products(text) if implicit else text
@@ -110,7 +110,10 @@ def constant_expression(name: str, text: str) -> Formula:
             units = parse(error.suggestion or "0").variables
         if not units:  # with one, the suggestion is no value either
             raise BadInput(f"the value of {name}: {error}") from error
-    raise BadInput(f"the value of {name} must be a number or a constant expression, not `{text}`")
+    # Such as `2 kg` or `9.81 m/s^2`.
+    number = re.match(r"\s*([-+]?[\d.]+(?:e[-+]?\d+)?)\s*[^\W\d]\w*(?:[*/^ ·].*)?$", text)
+    hint = f"; numbers have no units: write {number[1]}" if number else ""
+    raise BadInput(f"the value of {name} must be a number or a constant expression, not `{text}`{hint}")
 
 
 def representable_constant(name: str, text: str) -> Formula:

@@ -140,7 +140,9 @@ class DelimitedText:
 
     def new_parser(self) -> CellParser:
         """Return a parser for the cells of a column."""
-        return CellParser(self._dialect.certain_decimal, date_format=self._date_format)
+        parser = CellParser(self._dialect.certain_decimal, date_format=self._date_format)
+        parser.detected_decimal = self._dialect.detected_decimal
+        return parser
 
     def iter_records(self) -> Generator[Record]:
         """Yield the rows as text with their locations. A single-pass source yields only rows not read yet."""

@@ -18,13 +18,15 @@ from autodiff_cli.cli.command_line import (
     Arguments,
     Command,
     Parameter,
+    explain_option,
     find_command,
     merge_assignments,
-    other_tools,
     overview,
     split_arguments,
 )
 from autodiff_cli.cli.environment import BadInput
+from autodiff_cli.ops.functions import LOG_DENSITIES
+from autodiff_cli.options import other_tools, unknown_choice
 from tests.each import each
 from tests.support import run_cli
 
@@ -281,6 +283,50 @@ def test_a_suggestion_works_when_it_is_obeyed(name: str) -> None:
                     is_complete is False or option.is_flag or check is None or check.holds(option.convert(text, flag))
                 )
     assert suggested > 0 or not command.options
+
+
+LISTS_OF_CHOICES = {
+    (flag, option.choices)
+    for name in COMMANDS
+    for flag, option in find_command(name).options.items()
+    if option.choices and option.kind is str
+} | {("distribution", tuple(LOG_DENSITIES))}
+
+
+@each("word", other_tools()["choices"])
+def test_a_choice_of_other_tools_is_suggested_by_its_meaning_or_not_at_all(word: str) -> None:
+    meanings = other_tools()["choices"][word].split()
+    suggested = 0
+    for flag, choices in LISTS_OF_CHOICES:
+        for written in (word, word.upper(), word.replace("_", "-"), f"{word}(1)"):
+            message = unknown_choice(flag, written, choices)
+            ours = [choice for choice in meanings if choice in choices]
+            if ours:
+                suggested += 1
+                assert message.endswith(f"did you mean {ours[0]}?")
+            elif meanings == ["-"]:
+                assert "did you mean" not in message
+    assert (suggested > 0) == (meanings != ["-"])
+
+
+@each("name", COMMANDS)
+def test_options_without_counterpart_suggest_no_other(name: str) -> None:
+    command = find_command(name)
+    for word in other_tools()["options_without_counterpart"]:
+        if f"--{word}" not in command.options:
+            for value in ("2", "true", None):
+                assert "did you mean" not in (explain_option(command, f"--{word}", value) or "")
+
+
+@pytest.mark.parametrize("value", ["True", "false"])
+@each("name", COMMANDS)
+def test_a_flag_says_that_it_takes_no_value(name: str, value: str) -> None:
+    command = find_command(name)
+    for flag, option in command.options.items():
+        if option.is_flag:
+            with pytest.raises(BadInput, match=f"{flag} takes no value"):
+                split_arguments(command, [*needed(command), flag, value])
+            assert split_arguments(command, [*needed(command), flag]).options[0][0] == flag  # as advised
 
 
 @each("name", COMMANDS)
