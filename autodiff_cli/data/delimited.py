@@ -24,6 +24,7 @@ from autodiff_cli.data.dialect import (
     DELIMITER_NAMES,
     MISSING_VALUES,
     WHITESPACE,
+    CellKind,
     CellParser,
     DataError,
     DetectedDialect,
@@ -321,6 +322,7 @@ def parse_records(
     for name in [*problems.text_columns]:
         if not all(value is None or math.isnan(value) for value in columns[name]):
             del problems.text_columns[name]
+            problems.is_text_among_numbers |= request.parsers[name].kind is CellKind.NUMBER
     return {
         name: batches.LabelColumn.of(np.array(values, object), request.parsers[name].label)
         if name in request.labels

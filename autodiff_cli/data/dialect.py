@@ -288,15 +288,12 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
         forms = (mark.join((*days, "Y" * len(year))) for days in orders)
         texts = [f'"{form} {"hh:mm:ss"[: 2 + 3 * time.count(":")]}"' if time else form for form in forms]
         hint = f"; if it is a date, say so: --date-format {join_words(texts, 'or')}" if texts else ""
-    elif parser.kind is CellKind.NUMBER:
-        if parser.detected_decimal not in (None, parser.decimal):
-            hint = f"; leave out --decimal {parser.decimal}: numbers of this file have `{parser.detected_decimal}`"
-        elif cell.startswith(DEFAULT_COMMENT):
-            hint = f'; if it begins a comment, say so: --comment "{DEFAULT_COMMENT}"'
-        elif not _DECIMAL_COMMA.fullmatch(cell):
-            hint = "; if it is missing, write NA"
-        elif parser.is_comma_ambiguous:
-            hint = "; if it has a decimal comma, say so: --decimal , (or . for thousands)"
+    elif cell.startswith(DEFAULT_COMMENT):
+        hint = f"; --comment '{DEFAULT_COMMENT}' skips such lines"
+    elif parser.kind is CellKind.NUMBER and parser.detected_decimal not in (None, parser.decimal):
+        hint = f"; leave out --decimal {parser.decimal}: numbers of this file have `{parser.detected_decimal}`"
+    elif parser.is_comma_ambiguous and parser.kind is CellKind.NUMBER and _DECIMAL_COMMA.fullmatch(cell):
+        hint = "; if it has a decimal comma, say so: --decimal , (or . for thousands)"
     return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}{hint}" if cell else "empty"
 
 

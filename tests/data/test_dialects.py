@@ -129,13 +129,18 @@ def test_a_decimal_mark_that_the_file_does_not_have_is_left_out_as_advised(mark:
 
 @each("text", ["<LOD", "5.2*", "n.d.", "-", "20%", "$3", "2 mg", "2±0.1"])
 def test_a_cell_that_is_no_number_can_be_marked_as_missing_as_advised(text: str) -> None:
+    """Not where the whole column is text."""
     content = f"x,y\n1,2.5\n2,{text}\n3,4\n"
-    with pytest.raises(
-        DataError, match=f'line 3, column `y`: "{re.escape(text)}" is not a number; if it is missing, write NA'
-    ):
+    message = (
+        f'line 3, column `y`: "{text}" is not a number\nwrite numbers without units or notes, and missing values as NA'
+    )
+    with pytest.raises(DataError, match=re.escape(message)):
         column(opened(content), "y")
     read = opened(content.replace(text, "NA")).load({"y"}, drop_missing=True)
     assert read.columns["y"].tolist() == [2.5, 4]
+    with pytest.raises(DataError) as caught:
+        column(opened(re.sub(",[^y]*?\n", f",{text}\n", content)), "y")
+    assert "NA" not in str(caught.value)
 
 
 LINES_OF_NOTES = st.lists(st.sampled_from(["# one", "two", "", ' "3"', "#4,5"]), min_size=1, max_size=3)
