@@ -101,9 +101,8 @@ def unknown_choice(kind: str, name: str, known: Iterable[str]) -> str:
     word = name.partition("(")[0].strip().lower().replace("-", "_")
     meanings = other_tools()["choices"].get(word, word)
     meant = next((ours for ours in meanings.split() if ours in known), word)
-    hint = f"there are {', '.join(known)}"
-    if meanings != "-":
-        hint = spelling_hint(meant, known, hint, quote="")
+    listed = f"there are {', '.join(known)}"
+    hint = listed if meanings == "-" else spelling_hint(meant, known, listed, quote="")
     return f"there is no {kind.lstrip('-')} {name}; {hint}"
 
 

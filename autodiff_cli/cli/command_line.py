@@ -477,6 +477,10 @@ class _ArgumentSplitter:
         may_be_expression = self._takes_expression and not self._arguments.positionals
         if re.fullmatch(r"-\w[\w.-]*|--\w[\w.-]*(=.*)?", word) and not may_be_expression and not is_signed_number(word):
             raise _unknown_option_error(self._command, word, next(iter(self._queue), None), self._words)
+        flag, _ = next(reversed(self._arguments.options), ("", ""))
+        repeats_names = bool(flag) and re.match("NAME.*=", self._command.options[flag].metavar) is not None
+        if repeats_names and not may_be_expression and re.fullmatch(r"\w+=[^/*?]+", word) and not os.path.exists(word):
+            raise BadInput(f"{flag} takes one value; repeat it for each name: {flag} {word}")
         self._arguments.positionals.append(word)
 
     def _add_option(self, name: str, text: str | None) -> None:
@@ -592,8 +596,6 @@ def _suggest_option(command: Command, name: str, value: str | None, *, is_misspe
     """
     options = command.options
     bare = name.lstrip("-").replace("_", "-")
-    if bare in other_tools()["options_without_counterpart"]:
-        return None
     if value == "json" and "--json" in options:
         return "--json"
     parts = [split_assignment(part) for part in lexer.split_outside_brackets(value or "", ",")]
@@ -613,7 +615,7 @@ def _suggest_option(command: Command, name: str, value: str | None, *, is_misspe
     if bare in ("svg", "html", "tex", "dot") and command.name == "trace":
         suffix = f".{bare}"
         return f"-o {value}" if value is not None and value.endswith(suffix) else f"-o FILE{suffix}"
-    if others or not is_misspelt or len(bare) == 1:
+    if others or bare in other_tools()["options_without_counterpart"] or not is_misspelt or len(bare) == 1:
         return None
     fitting = {flag.lstrip("-"): flag for flag, each in options.items() if each.accepts(value) or each.accepts(None)}
     close = suggest(bare, [flag for flag in fitting if len(flag) > 1])
@@ -631,8 +633,8 @@ def _unknown_option_error(command: Command, name: str, value: str | None, words:
     if os.path.exists(name):
         return BadInput(f"there is no option {name}; to read the file of this name, write ./{name}")
     bare = name.lstrip("-")
-    expressions = " ".join(word for word in words if not word.startswith("--"))
-    is_mentioned = re.search(rf"(?<!-)\b{re.escape(bare)}\b", expressions) is not None
+    expressions = " ".join(word for word in words if not word.startswith("--") and word != name)
+    is_mentioned = re.search(rf"\b{re.escape(bare)}\b", expressions) is not None
     is_variable = is_mentioned and command.takes_values and is_name(bare)
     next_word = next(iter(words[words.index(name) + 1 :]), "") if name in words else ""
     if is_variable and name.startswith("--"):

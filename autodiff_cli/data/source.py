@@ -344,7 +344,6 @@ _GZIP_MAGIC = b"\x1f\x8b"
 # Encodings by their byte order marks. UTF-32 is first, since its mark begins like that of UTF-16.
 _MARKED_ENCODINGS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _TABLES = read_tables(__file__, "unreadable_files.toml")
-_CSV_MESSAGES: dict[str, str] = _TABLES["csv_messages"]
 _UNSUPPORTED_FORMATS = {start.encode("latin-1"): description for start, description in _TABLES["formats"].items()}
 # Formats that cannot be read if they are compressed by gzip as a whole, by their first bytes.
 _NOT_IN_GZIP = {_GZIP_MAGIC: "a gzip file", b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "a zip file"}
@@ -533,7 +532,7 @@ class ByteSource:
             return error
         message = error_reason(error)
         reason = next(
-            (explanation for start, explanation in _CSV_MESSAGES.items() if message.startswith(start)),
+            (explanation for start, explanation in _TABLES["csv_messages"].items() if message.startswith(start)),
             " ".join(message.split()),
         )
         return DataError(f"{self.name}: {'' if line is None else f'line {line}: '}{reason}")

@@ -318,6 +318,18 @@ def test_options_without_counterpart_suggest_no_other(name: str) -> None:
                 assert "did you mean" not in (explain_option(command, f"--{word}", value) or "")
 
 
+@each("name", COMMANDS)
+def test_a_second_value_of_an_option_for_names_is_given_as_advised(name: str) -> None:
+    command = find_command(name)
+    for flag, option in command.options.items():
+        if option.repeats and re.match("NAME.*=", option.metavar):
+            words = [*needed(command), flag, "a=0:1"]
+            with pytest.raises(BadInput, match="repeat it for each name") as caught:
+                split_arguments(command, [*words, "b=2:3"])
+            advised = str(caught.value).partition(": ")[2].split()
+            assert split_arguments(command, [*words, *advised]).options[-1] == (flag, "b=2:3")
+
+
 @pytest.mark.parametrize("value", ["True", "false"])
 @each("name", COMMANDS)
 def test_a_flag_says_that_it_takes_no_value(name: str, value: str) -> None:
@@ -359,6 +371,8 @@ def test_a_suggested_number_is_one_that_the_option_takes(name: str) -> None:
         ("ops --list", "there is no option --list; leave it out"),
         ("grad x*y --x 2 --y 3 --verbose", "there is no option --verbose; leave it out"),
         ("grad x*y --x 2 --y", "--y needs a value, such as --y 2"),
+        ("train 'y ~ a*exp(-b*x)' d.csv --a 1 --b", "--b needs a value, such as --b 2"),
+        ("hessian x^2*y --x 1 --y 2", "did you mean `grad --hessian`?"),
         ("grad x^2 -x 3", "to set a variable, use `--x 3`"),
         ("grad x^2 --output f.json", "did you mean > f.json?"),
         ("minimize x^2 --x=-2..2 --max-iter 5", "did you mean --max-boxes?"),
