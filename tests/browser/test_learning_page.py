@@ -121,6 +121,8 @@ def test_pictures_of_a_network_can_be_read_in_any_window(page: Page, tmp_path: P
         resize(page, width, 800)
         assert least_text(page) >= 11, width
         assert measure(page, CROSSED) == [len(names), 0], width
+    words = page.locator("figure:has(.swatch)").first.aria_snapshot()
+    assert len({*re.findall('- img "(.*)"', words)}) >= 2, words  # markers and colours are told apart by ear
 
 
 def test_a_fit_whose_loss_is_not_a_number_opens_without_errors(page: Page, tmp_path: Path) -> None:

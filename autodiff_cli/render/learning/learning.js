@@ -123,7 +123,7 @@ function showDraw() {
     }
   });
   plot.append(...last);
-  const sample = (chain) => swatch("0 0 16 4", 16, 4, svgElement("path", { class: "chain now", stroke: chainColour(chain), d: "M0 2H16" }));
+  const sample = (chain) => swatch("0 0 16 4", 16, 4, svgElement("path", { class: "chain now", stroke: chainColour(chain), d: "M0 2H16" }), "line of");
   const legend = chains.flatMap((_, chain) => [htmlElement("span", [sample(chain), ` chain ${chain + 1}`]), " "]);
   const what = isCurve ? "a curve for each draw: " : "prediction against target, a point for each row and chain: ";
   picture("chains-picture", svg, [what, ...legend]);

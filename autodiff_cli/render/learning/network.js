@@ -71,13 +71,13 @@ function drawNetwork(parameters) {
 /** A piece of a connection for a line of text. */
 function lineInText(way) {
   const piece = svgElement("path", { class: `connection ${way}`, d: "M0 2H18", "stroke-width": 4 });
-  return swatch("0 0 18 4", 18, 4, piece);
+  return swatch("0 0 18 4", 18, 4, piece, { up: "orange", down: "blue" }[way] ?? "grey");
 }
 
 /** A square in the colour of a sign for a line of text. */
 function squareInText(kind) {
   const square = svgElement("path", { class: `class-${kind}`, d: "M0 0H10V10H0Z" });
-  return swatch("0 0 10 10", 10, 10, square);
+  return swatch("0 0 10 10", 10, 10, square, kind ? "orange" : "blue");
 }
 
 /** The output node of a layer: its weights times its input, plus its bias, and the function that is applied to every
