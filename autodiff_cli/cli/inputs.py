@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _END_DIGITS = 30  # digits of an end of an interval that is not a decimal number
 _MAX_PRODUCTS = 1000  # products that `--implicit` inserts; each is found by reading the text again
 _PLUS_MINUS = re.compile(r"±|\+/?-")
-_OPEN_BRACKET = re.compile(r"\[[^]]*$|\([^)]*$")
 # The standard error in brackets, such as 2.0(1), 2.0(1)e-3 or 2.0(0.1).
 _LAST_DIGITS = re.compile(r"\s*([+-]?(?:\d+\.?(\d*)|\.(\d+)))\s*\((\d+|\d*\.\d+)\)(?:[eE]([+-]?\d+))?\s*")
 MODEL_SUFFIX = ".json"  # the suffix of files with fitted models; no formula ends like this
@@ -290,7 +289,7 @@ def split_uncertainties(texts: Mapping[str, str], sigmas: Iterable[str] = ()) ->
         value, *rest = _PLUS_MINUS.split(text)
         if rest:
             error = rest[0].strip().removesuffix("%")
-            if len(rest) > 1 or not value.strip() or not error or _OPEN_BRACKET.search(value):
+            if len(rest) > 1 or not value.strip() or not error or re.search(r"\[[^]]*$|\([^)]*$", value):
                 raise BadInput(
                     f"the value of `{name}`: a value and its error are written 2+-0.1, an array and the errors of its "
                     f"elements [1, 2]+-[0.1, 0.2], not `{text}`"

@@ -190,6 +190,7 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
         return words, template and template.replace("{}", operand)
     translation = FOREIGN_FUNCTIONS.get(name) or FOREIGN_FUNCTIONS.get(name.lower(), "")  # spreadsheets: `IF(…)`
     # Of several arguments only a list can be made; a letter before one operand is rather a factor.
+    translation = translation.replace("([{}])", "({})") if count == 1 else translation
     if "{" in translation and (len(name) > 1 if count == 1 else "[" in translation):
         return "", translation.format(inside or "x")
     if any(op.accepts(count) for op in ops.overloads(translation)):
