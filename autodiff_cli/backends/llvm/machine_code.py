@@ -20,7 +20,7 @@ import llvmlite.binding as llvm
 
 from autodiff_cli.backends.llvm.vectors import BIT_OPERATIONS, INTRINSICS, ROUNDED, ColdPath, Vector
 from autodiff_cli.backends.protocol import CompilationError
-from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.graph.tape import LazyTable, topological_order
 from autodiff_cli.numbers.machine_code import FunctionBuilder, compile_assembly, initialize
 from autodiff_cli.system import read_tables
 
@@ -345,12 +345,13 @@ class CompiledModule:
 
     def __init__(self, text: str, target: Processor) -> None:
         machine = target.target_machine(is_fast=len(text) > _LONG_TEXT)
-        self._engine = compile_assembly("kernel", text, machine, target.cpu, target.features)
+        engine = compile_assembly("kernel", text, machine, target.cpu, target.features)
+        self._addresses = LazyTable(engine.get_function_address)
 
     def address(self, name: str) -> int:
         """Return the address of a function. Raises CompilationError if a function that it calls cannot be found."""
         with _as_compilation_error():
-            address: int = self._engine.get_function_address(name)
+            address: int = self._addresses[name]
         return address
 
     def function(self, name: str, kind: Any = _RunFunction) -> Any:
