@@ -36,6 +36,8 @@ html_theme = "furo"
 html_title = "autodiff"
 html_show_copyright = False
 html_extra_path = ["generated/files"]
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 default_role = "code"
 smartquotes = False  # they turn -- into a dash
 myst_heading_anchors = 3
@@ -79,7 +81,12 @@ def recipes_without_picture(text: str) -> dict[str, str]:
 
 
 def add_pictures(app: Any, name: str, source: list[str]) -> None:  # noqa: ARG001 - Sphinx's signature
-    """Add a picture of a terminal with the whole output to each recipe of the cookbook that has no other one."""
+    """Add a picture of a terminal with the whole output to each recipe of the cookbook that has no other one.
+
+    The other pictures get a text in place of their path, which screen readers would say.
+    """
+    alternative = ":alt: The picture that the command above writes\n"
+    source[0] = re.sub(r"^(:+\{figure\} \S+\n)(?!:)", rf"\1{alternative}", source[0], flags=re.M)
     for picture, recipe in recipes_without_picture(source[0]).items() if name == "cookbook" else ():
         figure = f":::{{figure}} generated/files/cookbook/{picture}\n:alt: The commands and all they print\n:::\n\n"
         source[0] = source[0].replace(recipe, recipe.rstrip() + "\n\n" + figure)
