@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from scipy.optimize import least_squares
+from scipy.optimize import least_squares, minimize
 
 from autodiff_cli import Objective, fit, fit_by
 from autodiff_cli.options import OptionError
@@ -501,14 +501,25 @@ def test_a_width_that_shrank_to_0_has_no_likelihood(end: dict[str, float], words
 
 @each("sign", [1, -1])
 def test_a_parameter_that_larger_values_only_make_likelier_has_no_estimate(sign: int) -> None:
-    objective = Objective(f"log(1 + exp(-{sign}*a*x))", {"x": np.array([1.0, 2.0])}, likelihood=True)
-    there = minimization.unbounded_reason(objective, np.array([sign * 40.0]))
+    found = fit(f"log(1 + exp(-{sign}*a*x))", {"x": np.array([1.0, 2.0])}, likelihood=True)
     end = "infinity" if sign > 0 else "minus infinity"
-    assert there == f"it does not rise again as `a` goes to {end}, so the data set no limit to it"
-    both = Objective("log(1 + exp(-a*x))", {"x": np.array([1.0, 2.0, -3.0])}, likelihood=True)
-    assert minimization.unbounded_reason(both, np.array([0.1])) == ""
+    reason = f"the loss has no minimum: it does not rise again as `a` goes to {end}, so the data set no limit to it"
+    assert (found.converged, found.warnings[-1], found.stderr["a"]) == (False, reason, None)
+    assert fit(f"log(1 + exp(-{sign}*a*x))", {"x": np.array([1.0, 2.0, -3.0])}, likelihood=True).converged
     flat = Objective("0*a*x", {"x": np.array([1.0, 2.0])}, likelihood=True)
     assert minimization.unbounded_reason(flat, np.array([1.0])) == "it is flat here: no parameter changes it"
+
+
+@each("counts, has_limit", [([1.0, 9, 2, 14, 0, 6], True), ([5.0, 6, 4, 5, 6, 4], False)])
+def test_the_size_of_negative_binomial_counts_is_finite_only_if_they_scatter_more_than_poisson_counts(
+    counts: list[float], has_limit: bool
+) -> None:
+    """A classical result: the likelihood has a finite maximum if and only if the variance is larger than the mean."""
+    model = "lgamma(k) + lgamma(y + 1) - lgamma(y + k) - k*log(k/(k + m)) - y*log(m/(k + m))"
+    found = fit(model, {"y": np.array(counts)}, likelihood=True, bounds={"k": (0, None), "m": (0, None)})
+    assert found.converged == has_limit == bool(np.var(counts) > np.mean(counts))
+    assert has_limit or "as `k` goes to infinity" in found.warnings[-1]
+    assert (found.stderr["k"] is not None) == has_limit
 
 
 def test_a_fit_that_failed_or_is_undetermined_or_on_a_bound_is_no_minimum() -> None:
@@ -630,14 +641,34 @@ def test_parameters_that_meet_arrays_are_searched() -> None:
     assert found.parameters == pytest.approx(written.parameters, rel=1e-9)
 
 
-def least_steep_squares(y: np.ndarray) -> float:
-    """Return the least sum of squares of curves that jump between two constants, with at most one row on the jump."""
-    found = []
+# The losses of a row, for robust ones with the scale 0.1.
+STEEP_LOSSES: dict[str, Callable[[np.ndarray, float], np.ndarray]] = {
+    "mse": lambda y, p: np.square(y - p),
+    "huber": lambda y, p: 0.1 * np.where(abs(y - p) < 0.1345, 5 * np.square(y - p), 1.345 * (abs(y - p) - 0.1345 / 2)),
+    "cauchy": lambda y, p: 0.01 * np.log1p(np.square((y - p) / 0.1)),
+    "mae": lambda y, p: np.abs(y - p),
+    "poisson": lambda y, p: p - y * np.log(p),
+}
+
+
+def least_steep_loss(y: np.ndarray, loss: str) -> float:
+    """Return the least mean loss of curves that jump between two constants, with at most one row on the jump."""
+    rows, found = STEEP_LOSSES[loss], []
+
+    def best(part: np.ndarray) -> float:
+        """Return the best constant: the mean or the median, or what a search from the median finds."""
+        if loss in ("mse", "poisson") or len(part) == 1:
+            return float(part.mean())
+        middle, size = float(np.median(part)), float(np.ptp(part))
+        found = minimize(lambda p: rows(part, middle + size * p[0]).sum() / size**2, [0.0], method="BFGS", tol=1e-9)
+        return middle if loss == "mae" else middle + size * float(found.x[0])
+
     for low, high, between in [(y[:k], y[k + free :], y[k : k + free]) for k in range(1, len(y)) for free in (0, 1)]:
-        ends = sorted((low.mean(), high.mean())) if len(high) else (math.inf, math.inf)
+        ends = sorted((best(low), best(high))) if len(high) else (math.inf, math.inf)
         if len(high) and all(ends[0] <= each <= ends[1] for each in between):
-            found.append(float(sum(np.sum(np.square(part - part.mean())) for part in (low, high))))
-    return min(found)
+            parts = (low, high, between) if len(between) else (low, high)
+            found.append(sum(float(rows(part, best(part)).sum()) for part in parts))
+    return min(found) / len(y)
 
 
 JUMPS = [
@@ -649,18 +680,28 @@ JUMPS = [
 ]
 
 
-@each("model, noise, width", itertools.product(JUMPS, (0.0, 0.05, 0.2), (0.0, 0.02, 2.0)), sampled=True)
+STEEP_CASES = [
+    *itertools.product(["mse"], JUMPS, (0.0, 0.05, 0.2), (0.0, 0.02, 2.0)),
+    *itertools.product([*STEEP_LOSSES][1:], JUMPS, [0.05], (0.0, 2.0)),
+]
+
+
+@each("loss, model, noise, width", STEEP_CASES, sampled=True)
 def test_a_curve_through_a_jump_has_a_finite_steepness_only_if_a_jump_fits_worse(
-    model: str, noise: float, width: float
+    loss: str, model: str, noise: float, width: float
 ) -> None:
-    """In the limit the curve is two constants, whose best sum of squares is found by trying all places of the jump."""
+    """In the limit the curve is two constants, whose least loss is found by trying all places of the jump."""
     generator = np.random.default_rng([JUMPS.index(model), round(100 * noise), round(100 * width)])
     x = np.arange(14.0)
     slope = np.tanh((x - 6.3) / width) if width else np.sign(x - 6.3)
-    y = 1 + slope + noise * generator.normal(size=len(x))
-    found = fit(model, {"x": x, "y": y})
-    assert found.rss is not None
-    has_limit = found.rss < least_steep_squares(y) * (1 - 1e-7) - 1e-20
+    y, options = 1 + slope + noise * generator.normal(size=len(x)), dict[str, Any](loss=loss)
+    if loss in ("huber", "cauchy"):
+        options |= {"scale": 0.1}
+    elif loss == "poisson":
+        y, options["start"] = generator.poisson(20 + 15 * slope).astype(np.float64), {"c": 20, "d": 10}
+    found = fit(model, {"x": x, "y": y}, **options)
+    least = least_steep_loss(y, loss)
+    has_limit = found.loss < least - (1e-3 / len(y) if loss == "poisson" else 1e-7 * least + 1e-20)
     assert found.converged == has_limit, found.parameters
     if not has_limit:
         assert re.search(r"no minimum|no convergence", found.warnings[-1])

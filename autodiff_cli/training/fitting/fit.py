@@ -403,7 +403,7 @@ def build_fit(
         optimizer=method,
         epochs=progress.last.number if progress.last else 0,
         converged=verdict.converged,
-        failure=outcome.failure,
+        failure=outcome.failure and verdict.reasons[-1],
         history=progress.history,
         warnings=[*model.warnings, *objective.warnings, *progress.warnings, *judgement],
         notes=[*_prior_notes(objective), *model.notes, *objective.kernels.notes, *dropped, *progress.notes, *choices],
@@ -467,19 +467,22 @@ def judge(run: FitRun, outcome: Outcome, statistics: ComputedStatistics) -> FitV
         is_at_minimum, note = False, _STOPPED_NEAR_MINIMUM if method in OPTIMIZERS else _UNBOUNDED
     if is_at_minimum and (words := _no_minimum_note(objective, outcome.theta, statistics)):
         is_at_minimum, note = False, words
-    is_nonlinear = method == "lm" and not (objective.is_linear or objective.is_penalised)
-    is_checked = is_at_minimum and is_nonlinear and statistics.dof > 0 and bool(statistics.is_imprecise.any())
-    limits = find_unlimited(objective, outcome.theta, statistics.is_imprecise) if is_checked else ""
+    is_convex = objective.is_generalised_linear and (objective.is_linear or objective.kind is LossKind.LIKELIHOOD)
+    is_ended = is_at_minimum or (outcome.is_stuck and objective.is_likelihood)
+    is_checked = is_ended and method not in OPTIMIZERS and not (is_convex or objective.is_network)
+    is_checked &= statistics.dof > 0 and bool(statistics.is_imprecise.any()) and not objective.is_penalised
+    limits = find_unlimited(objective, outcome.theta, statistics) if is_checked else ""
     if limits:
         is_at_minimum, note = False, f"the loss has no minimum: {limits}, so the data set no limit to it"
         errors = flat_errors(statistics.stderr, objective.layout.values(outcome.theta))
         known = np.where(statistics.is_imprecise, math.nan, errors)
         statistics = dataclasses.replace(statistics, stderr=errors_by_name(objective, known))
-    outcome = dataclasses.replace(outcome, converged=is_at_minimum)
+    outcome = dataclasses.replace(outcome, converged=is_at_minimum, failure=outcome.failure * (not limits))
     has_several_ends = not outcome.failure and method not in OPTIMIZERS and statistics.definition != goodness.DRAWN
     doubt = doubt_warning(objective, outcome, statistics) if has_several_ends else ""
-    exact, separation = _perfect_fit_warning(statistics), statistics.separation_warning
+    exact, separation = "", statistics.separation_warning
     if statistics.is_perfect:  # the likelihood has no maximum
+        exact = _perfect_fit_warning(statistics)
         unknown: dict[str, Any] = dict.fromkeys(("log_likelihood", "aic", "aicc", "bic", "durbin_watson"))
         statistics = dataclasses.replace(statistics, **unknown)
     if statistics.is_perfect or (separation and objective.has_dispersion) or not is_at_minimum:
@@ -541,9 +544,7 @@ def _kink_note(objective: Objective, kinks: Sequence[int], has_errors: bool) -> 
 
 
 def _perfect_fit_warning(statistics: ComputedStatistics) -> str:
-    """Return a sentence on the figures that are unknown because the residuals are rounding errors; or empty."""
-    if not statistics.is_perfect:
-        return ""
+    """Return a sentence on the figures that are unknown because the residuals are rounding errors."""
     likelihood = ", so there is no likelihood and no AIC" * (statistics.aic is not None)
     errors = "; the standard errors only reflect rounding" * bool(statistics.definition)
     return f"the residuals are rounding errors{likelihood}{errors}"
@@ -671,25 +672,15 @@ def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
 
 
 def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedStatistics) -> str:
-    """Return the reason why the end of a fit is not a minimum; empty if it may be one.
-
-    Either no parameter has an effect there, or undetermined terms, such as two bends at one place, are far larger than
-    the target and cancel each other.
-    """
+    """Return the reason why the end of a fit is not a minimum: no parameter has an effect. Empty if it may be one."""
     if objective.kind is not LossKind.SQUARES or not statistics.missing_error_reasons or objective.is_penalised:
         return ""
     slopes = np.linalg.norm(objective.triangle(theta)[:, :-1], axis=0)
     nearby = theta + 1e-3 * (1 + np.abs(theta))
-    if not slopes.any() and statistics.rss and objective.value(nearby) == objective.value(theta):
-        return _FLAT
-    largest = _CANCELLATION * math.sqrt(objective.target_variation()) or math.inf
-    names = [objective.layout.element_names[k] for k in np.flatnonzero(slopes * np.abs(theta) > largest)]
-    return _RUNAWAY.format(format_names(names, "`")) if names else ""
+    return _FLAT if not slopes.any() and statistics.rss and objective.value(nearby) == objective.value(theta) else ""
 
 
-_CANCELLATION = 1e6  # size of terms, relative to the variation of the target, above which they cancel each other
 _FLAT = "not converged: no parameter has an effect where the fit ended; choose other starting values or smaller steps"
-_RUNAWAY = "the terms of {} grow without bound and cancel each other"
 
 
 def fit_settings(objective: Objective, options: FitOptions) -> FitSettings:

@@ -85,9 +85,6 @@ class MinimizationSettings(NamedTuple):
 
     # Test whether a likelihood is unbounded.
     vanished_scale: float = 1e-9  # size of a positive parameter, relative to its start, below which it went to 0
-    factors: tuple[float, ...] = (1e-3, 3.0, 10.0, 1e3)  # multiples of a parameter at which the likelihood is compared
-    rounding_probe: float = 1e-9  # relative change of a point that changes a loss by its rounding errors alone
-    likelihood_tolerance: float = 1e-3  # change of the log-likelihood of all rows that is negligible
     few_rows_per_parameter: int = 4  # rows per parameter; with so few, several frequencies may fit the data
 
 
@@ -671,10 +668,9 @@ def end_loss(objective: Objective, theta: Array) -> float:
 
 def is_no_minimum(objective: Objective, first: Outcome) -> bool:
     """Whether a fit failed, or its parameters are undetermined or on a bound."""
-    if not first.converged or unbounded_reason(objective, first.theta):
+    if not first.converged or objective.bounds.active(first.theta).any() or unbounded_reason(objective, first.theta):
         return True
-    reasons = compute_statistics(objective, first.theta).missing_error_reasons
-    return bool(reasons or objective.bounds.active(first.theta).any())
+    return bool(compute_statistics(objective, first.theta).missing_error_reasons)
 
 
 def start_failure(error: Diverged, objective: Objective) -> str:
@@ -699,24 +695,10 @@ def has_several_minima(objective: Objective) -> bool:
 def unbounded_reason(objective: Objective, theta: Array) -> str:
     """Return why a likelihood increases without bound from a point, as a clause; empty if it does not.
 
-    A parameter has no estimate if larger values are always more likely, or all values equally. A density is infinite
-    if a positive parameter has shrunk to 0, such as the standard deviation of a component at a single row.
+    A density is infinite if a positive parameter has shrunk to 0, such as the standard deviation of a component at a
+    single row. Parameters that go to infinity are found by `find_unlimited`.
     """
-    return objective.cached_at("unbounded", theta, lambda: _find_unbounded_parameter(objective, theta))
-
-
-def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
-    """Return why a likelihood increases without bound as a parameter goes to 0 or infinity; empty if it does not."""
-    loss = objective.value(theta)
     is_mixture = has_several_minima(objective) and objective.rows > MINIMIZATION.few_rows_per_parameter * len(theta)
-
-    def is_flat(point: Array) -> bool:
-        if not objective.bounds.contains(point):
-            return False
-        value = objective.value(point)
-        rise = value - loss - MINIMIZATION.likelihood_tolerance / objective.total_weight
-        return rise < 0 or rise < abs(objective.value(point * (1 + MINIMIZATION.rounding_probe)) - value)
-
     is_level = not objective.value_and_grad(theta)[1].any() and not objective.hessian(theta).any()
     if is_level and not kinks_at_minimum(objective, theta):
         return "it is flat here: no parameter changes it"
@@ -728,10 +710,4 @@ def _find_unbounded_parameter(objective: Objective, theta: Array) -> str:
         if low == 0 and is_mixture and (count := rows_of_component(objective, theta, index)):
             own = f"`{name}` depends on {count} rows (to keep it, give starting values for all parameters)"
             return f"it decreases without bound where a component shrinks to a row; {own}"
-        others = np.array([math.copysign(objective.start[index], value), *np.multiply(value, MINIMIZATION.factors)])
-        points = np.where(np.arange(len(theta)) == index, others[:, None], theta)
-        is_outside = np.abs(others) > abs(value)
-        if all(map(is_flat, points[is_outside])) and not all(map(is_flat, points[~is_outside])):
-            end = "minus infinity" if value < 0 else "infinity"
-            return f"it does not rise again as `{name}` goes to {end}, so the data set no limit to it"
     return ""

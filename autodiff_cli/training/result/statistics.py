@@ -466,7 +466,12 @@ def batch_statistics(
             estimate.inverses[fit][is_infinite[:, None] | is_infinite] = math.nan
     errors = estimate.standard_errors
     largest = np.where(r_squared == 1, COVARIANCE.exact_relative_error, COVARIANCE.unlimited_relative_error)
-    is_imprecise = ~(errors <= largest[:, None] * np.abs(theta)) & ~on_bound
+    rough = estimate
+    if reason and matrices.triangles is not None:  # errors of least squares show which parameters the data determine
+        inverses = matrices.inverses_by_units(matrices.triangles[:, :size, :size])
+        rough = _scaled_by_residuals(inverses, lengths, batch.weighted_counts - size, "")
+    is_imprecise = ~(rough.standard_errors <= largest[:, None] * np.abs(theta)) & ~on_bound
+    is_imprecise &= size <= MAX_COVARIANCE_SIZE and (is_likelihood or objective.has_target)
     matrices_of_all = estimate.inverses if reason else correlations(estimate.inverses)
     pairs = [()] * len(theta) if reason else _correlation_warnings(objective, theta, estimate, matrices_of_all)
     uses_normal = absolute_sigma or objective.has_priors or (is_likelihood and not objective.has_dispersion)
