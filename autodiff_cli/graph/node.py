@@ -423,7 +423,7 @@ class Op:
     parity: int = 0  # symmetry of a function of one number: 1 if even, -1 if odd
     is_positive: bool = False  # positive wherever it is defined
     zero_inputs: tuple[int, ...] | None = None  # positions of inputs at whose 0 the value may be 0; None for any input
-    is_exact: bool = False  # an integer result of integer inputs is exact
+    is_exact: bool = False  # an integer result of integer inputs is exact, of an operation that rounds others
     is_rectifier: bool = False  # an activation like relu: the layer before it gets larger initial weights
     saturation_values: tuple[float, float] | None = None  # the limits near which an activation is flat
 

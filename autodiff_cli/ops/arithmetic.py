@@ -15,7 +15,7 @@ from autodiff_cli.ops.declaration import OpFields, chooser, elementary, helper, 
 
 SUM, PRODUCT, SIGN, COMPARISON = Precedence.SUM, Precedence.PRODUCT, Precedence.SIGN, Precedence.COMPARISON
 
-PIECEWISE_CONSTANT: OpFields = {"gate": Gate.BLOCK, "is_exact": True}  # jumps between integers, so the derivative is 0
+PIECEWISE_CONSTANT: OpFields = {"gate": Gate.BLOCK}  # jumps between integers, so the derivative is 0
 
 # x/y², computed as (x/y)/y: the square would overflow or underflow long before the quotient does.
 quotient_slope: Op = helper(
@@ -27,7 +27,7 @@ add = operator("add", "+", SUM,     lambda z, x, y: (1, 1),           gate=Gate.
 sub = operator("sub", "-", SUM,     lambda z, x, y: (1, -1),          gate=Gate.DISTRIBUTE, is_exact=True)
 mul = operator("mul", "*", PRODUCT, lambda z, x, y: (y, x),           gate=Gate.SWAP, factors=(1, 0), is_exact=True)
 div = operator("div", "/", PRODUCT, lambda z, x, y: (1 / y, -quotient_slope(x, y)), factors=(None, 0), singular=lambda x, y: equal(y, 0), title="a quotient")
-neg = operator("neg", "-", SIGN,    lambda z, x: (-1,),               parity=-1, is_exact=True, title="a minus sign")
+neg = operator("neg", "-", SIGN,    lambda z, x: (-1,),               parity=-1, title="a minus sign")
 
 COMPARED: OpFields = {**PIECEWISE_CONSTANT, "kink": lambda x, y: equal(x, y), "kink_note": "it changes there, so the slope is one-sided"}
 equal         = operator("eq", "==", COMPARISON, lambda z, x, y: (0, 0), **COMPARED)
@@ -68,14 +68,14 @@ sign = elementary(
     kink=lambda x: equal(x, 0), kink_note="it jumps there; slope 0 is used",
 )  # fmt: skip
 abs_ = elementary(
-    "abs", lambda z, x: sign(x), parity=1, is_exact=True,
+    "abs", lambda z, x: sign(x), parity=1,
     kink=lambda x: equal(x, 0), kink_note="the slopes are -1 and 1; 0 is used",
 )  # fmt: skip
 
 # --- Choices ---
 
 where = chooser(
-    "where", lambda z, c, a, b: ((0, 0), (c, 1), (not_(c), 1)), gate=Gate.ROUTE, is_exact=True,
+    "where", lambda z, c, a, b: ((0, 0), (c, 1), (not_(c), 1)), gate=Gate.ROUTE,
     summary="a where the condition holds (is not 0), else b",
 )  # fmt: skip
 
@@ -96,12 +96,12 @@ def _tied_shares(z: Node, inputs: tuple[Node, ...], loses_to: Op) -> tuple[tuple
 
 
 max_ = chooser(
-    "max", lambda z, *xs: _tied_shares(z, xs, less), gate=Gate.ROUTE, is_exact=True,
+    "max", lambda z, *xs: _tied_shares(z, xs, less), gate=Gate.ROUTE,
     kink=lambda *xs: _tie_indicators(max_(*xs), xs)[1] > 1, kink_note="two or more are the largest; they get equal shares",
     summary="the largest of its arguments",
 )  # fmt: skip
 min_ = chooser(
-    "min", lambda z, *xs: _tied_shares(z, xs, greater), gate=Gate.ROUTE, is_exact=True,
+    "min", lambda z, *xs: _tied_shares(z, xs, greater), gate=Gate.ROUTE,
     kink=lambda *xs: _tie_indicators(min_(*xs), xs)[1] > 1, kink_note="two or more are the smallest; they get equal shares",
     summary="the smallest of its arguments",
 )  # fmt: skip
@@ -112,7 +112,7 @@ clip = chooser(
         (and_(x < low, low < high), 1),
         (or_(x > high, low > high), 1),
     ),
-    gate=Gate.ROUTE, is_exact=True,
+    gate=Gate.ROUTE,
     kink=lambda x, low, high: or_(
         and_(low < high, or_(equal(x, low), equal(x, high))),
         and_(equal(low, high), x <= low),
@@ -121,7 +121,7 @@ clip = chooser(
     summary="x kept between low and high",
 )  # fmt: skip
 relu = chooser(
-    "relu", lambda z, x: ((x > 0, 1),), gate=Gate.ROUTE, is_exact=True, is_rectifier=True, saturation_values=(0, inf),
+    "relu", lambda z, x: ((x > 0, 1),), gate=Gate.ROUTE, is_rectifier=True, saturation_values=(0, inf),
     kink=lambda x: equal(x, 0), kink_note="the slopes are 0 and 1; 0 is used",
     summary="x where it is positive, else 0",
 )  # fmt: skip

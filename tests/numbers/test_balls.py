@@ -348,6 +348,11 @@ def test_it_is_not_proven_that_a_function_of_a_huge_number_has_no_value(expressi
     assert (math.isnan(nearest_float(found.numbers[0])), found.is_proven) == (True, [False])
 
 
+@each("text", ["0e99999999999", "0.000e-99999999999", "0"])
+def test_0_with_any_exponent_is_0(text: str) -> None:
+    assert parse_constant(text) == 0
+
+
 def test_a_ball_encloses_the_true_value() -> None:
     texts = [text for pair in IDENTITIES for text in pair]
     with precision(80) as few:

@@ -102,6 +102,15 @@ def test_betainc_at_its_ends_and_around_the_middle_of_its_distribution(a: float,
         assert betainc(a, b, x, 1 - x) == pytest.approx(special.betainc(a, b, x), abs=1e-6), x
 
 
+def test_betainc_beside_1_has_the_digits_of_the_distance_from_1() -> None:
+    """There, it is an incomplete gamma function (Wise 1950), with an error of (b/a)²."""
+    a, b = 1e15, 1e4
+    for y in b / a * (1 + np.array([-3, -1, 0, 1, 3]) / math.sqrt(b)):
+        wanted = special.gammaincc(b, -(a + (b - 1) / 2) * np.log1p(-y))
+        assert betainc(a, b, 1 - y, y) == pytest.approx(wanted, abs=1e-6), y
+        assert betainc(b, a, y, 1 - y) == pytest.approx(1 - wanted, abs=1e-6), y
+
+
 @pytest.mark.parametrize("mean", [0.3, 4.0, 165.9, 5000.0])
 def test_nearly_certain_means_give_poisson_quantiles(mean: float) -> None:
     """SciPy's function of one argument x loses this: beside 1 it has no digits left."""

@@ -742,6 +742,13 @@ def test_a_local_search_ends_in_a_proven_minimum() -> None:
     assert ad.parse("x + y").minimize(x=0, y=0).points == []
 
 
+@each("equations", ["[x^2 - y^2, x^3 + 2*y^3]", "[x^2 - y^2 + x^3, 2*x*y + y^3]"])
+def test_a_zero_of_a_system_is_proven_though_its_leading_forms_vanish_along_a_diagonal(equations: str) -> None:
+    found = ad.parse(equations).solve(x=(-1, 1.2), y=(-1, 1.3))
+    assert found.complete
+    assert (found.roots[-1].point, found.roots[-1].unique) == ({"x": 0.0, "y": 0.0}, True)
+
+
 @each("size", [1e-20, 1e20])
 def test_a_local_search_finds_minima_of_any_size(size: float) -> None:
     assert [p.point["x"] for p in ad.parse(f"(x/{size} - 1)^2").minimize(x=0.9 * size).points] == [size]

@@ -118,6 +118,12 @@ def test_what_only_the_whole_file_tells_is_not_guessed(cell: str, tmp_path: Path
         all_of([str(path)], 4)
 
 
+def test_a_file_that_is_not_divided_leaves_no_other_out(tmp_path: Path) -> None:
+    found = all_of([written(tmp_path, name) for name in ("a.csv.gz", "plain.csv", "b.csv.gz")], 5)
+    np.testing.assert_array_equal(joined(found, "y"), np.tile(Y, 3))
+    assert len(found) > 3
+
+
 def test_a_file_that_is_not_there_or_another_is_named(tmp_path: Path) -> None:
     path = written(tmp_path, "plain.csv")
     found = divide_files(open_data([path]), 2)

@@ -126,6 +126,17 @@ def test_rows_come_in_blocks_without_a_difference(monkeypatch: pytest.MonkeyPatc
     assert diagnosed(model, start).units == whole.units
 
 
+@each("has_equal_scatter", [True, False])
+def test_scores_of_several_series_in_groups_are_those_of_each_alone(has_equal_scatter: bool) -> None:
+    series = np.random.default_rng(0).normal(size=(3, 40)).cumsum(axis=1)
+    found = von_neumann_scores(series, np.array([15, 25]), has_equal_scatter=has_equal_scatter)
+    for one, scores in zip(series, found, strict=True):
+        for part, score in zip(np.split(one, [15]), scores, strict=True):
+            alone = von_neumann_scores(part, np.array([len(part)]), has_equal_scatter=has_equal_scatter)
+            assert alone == pytest.approx([score], rel=1e-9)
+        assert scores.min() > 1
+
+
 def test_scores_of_neighbours_are_those_of_von_neumann() -> None:
     """Twice the normal approximation's mean is 2 and its variance 4*(n - 2)/(n^2 - 1), for each group by itself."""
     sizes = np.array([30, 12, 75])
