@@ -23,6 +23,7 @@ from pathlib import PurePath
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, overload
 
 from autodiff_cli.language.errors import InputError, join_words, spelling_hint
+from autodiff_cli.system import keys_by_word, read_tables
 
 
 class OptionError(InputError):
@@ -89,17 +90,19 @@ def suffix(*suffixes: str, hint: str = "") -> Check:
     )
 
 
-# Names of choices in other programs, and ours.
-_SYNONYMS = {
-    "normal": "gaussian", "gaussian": "normal", "gauss": "gaussian normal", "logistic": "binomial bce",
-    "bernoulli": "binomial bce", "l1": "mae", "l2": "mse", "least_squares": "mse", "negbin": "negative_binomial",
-}  # fmt: skip
+@functools.cache
+def other_tools() -> dict[str, dict[str, str]]:
+    """Return the words of other tools in each table of `other_tools.toml`, with our words for them."""
+    return {title: keys_by_word(table) for title, table in read_tables(__file__, "other_tools.toml").items()}
 
 
 def unknown_choice(kind: str, name: str, known: Iterable[str]) -> str:
     """Return the message for a name that is not one of the known ones."""
-    synonym = next((ours for ours in _SYNONYMS.get(name.lower(), "").split() if ours in known), name)
-    hint = spelling_hint(synonym, known, f"there are {', '.join(known)}", quote="")
+    word = name.partition("(")[0].strip().lower().replace("-", "_")
+    meanings = other_tools()["choices"].get(word, word)
+    meant = next((ours for ours in meanings.split() if ours in known), word)
+    listed = f"there are {', '.join(known)}"
+    hint = listed if meanings == "-" else spelling_hint(meant, known, listed, quote="")
     return f"there is no {kind.lstrip('-')} {name}; {hint}"
 
 

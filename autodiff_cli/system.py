@@ -299,6 +299,15 @@ def read_tables(module: str, name: str) -> dict[str, Any]:
     return tomllib.loads((Path(module).parent / name).read_text(encoding="utf-8"))
 
 
+def keys_by_word(table: Mapping[str, str]) -> dict[str, str]:
+    """Return the key of each word in the values of a table.
+
+    >>> keys_by_word({"lm": "trf leastsq"})
+    {'trf': 'lm', 'leastsq': 'lm'}
+    """
+    return {word: key for key, words in table.items() for word in words.split()}
+
+
 def error_reason(error: Exception) -> str:
     """Return the message of an error.
 

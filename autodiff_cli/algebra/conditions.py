@@ -82,9 +82,8 @@ def write_guard(forms: FormTable, condition: Node, formula: Node) -> Node:
     decision = truth_value(condition)
     if decision is not None and (forms.scalar or not decision):
         return forms.zero if decision else formula
-    if formula in forms.guards and any(
-        forms.guards[formula].condition is other for other in _zero_conditions(forms, condition)
-    ):
+    redundant = (condition, *_zero_conditions(forms, condition))
+    if formula in forms.guards and any(forms.guards[formula].condition is other for other in redundant):
         return formula
     return forms.guard(condition, formula)
 

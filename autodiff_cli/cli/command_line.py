@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, EnumType, StrEnum
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,8 +29,7 @@ from autodiff_cli.cli.environment import BadInput, Environment, check_not_replac
 from autodiff_cli.language import lexer
 from autodiff_cli.language.errors import join_words, suggest
 from autodiff_cli.language.lexer import canonical_name, is_level_name, is_name, is_signed_number, split_assignment
-from autodiff_cli.options import Option, OptionField, Restriction, at_least, between, option
-from autodiff_cli.system import read_tables
+from autodiff_cli.options import Option, OptionField, Restriction, at_least, between, option, other_tools
 
 if TYPE_CHECKING:
     from autodiff_cli.cli.environment import ExitStatus, Output
@@ -55,16 +54,6 @@ COMMANDS = {
 _COMMANDS_WITH_VALUES = ("grad", "trace", "train", "compare", "solve", "minimize", "maximize", "check", "predict")
 _COMMANDS_WITH_DIGITS = ("grad", "trace", "train", "compare", "solve", "minimize", "maximize", "data", "lesson")
 _COMMANDS_WITHOUT_DOCUMENT = ("serve", "completion")
-
-
-@cache
-def other_tools() -> dict[str, dict[str, str]]:
-    """Return the words of other tools in each table of `other_tools.toml`, with our words for them."""
-    tables = read_tables(__file__, "other_tools.toml")
-    return {
-        title: {other: ours for ours, others in table.items() for other in others.split()}
-        for title, table in tables.items()
-    }
 
 
 class Parameter(NamedTuple):
@@ -488,6 +477,10 @@ class _ArgumentSplitter:
         may_be_expression = self._takes_expression and not self._arguments.positionals
         if re.fullmatch(r"-\w[\w.-]*|--\w[\w.-]*(=.*)?", word) and not may_be_expression and not is_signed_number(word):
             raise _unknown_option_error(self._command, word, next(iter(self._queue), None), self._words)
+        flag, _ = next(reversed(self._arguments.options), ("", ""))
+        repeats_names = bool(flag) and re.match("NAME.*=", self._command.options[flag].metavar) is not None
+        if repeats_names and not may_be_expression and re.fullmatch(r"\w+=[^/*?]+", word) and not os.path.exists(word):
+            raise BadInput(f"{flag} takes one value; repeat it for each name: {flag} {word}")
         self._arguments.positionals.append(word)
 
     def _add_option(self, name: str, text: str | None) -> None:
@@ -527,6 +520,8 @@ class _ArgumentSplitter:
         if text is not None:
             hint = f"; to set a variable of this name, use --set {name[2:]}={text}"
             raise BadInput(f"{name} takes no value{hint if self._command.takes_values else ''}")
+        if self._queue and self._queue[0] in ("True", "False", "true", "false"):
+            raise BadInput(f"{name} takes no value, but `{self._queue[0]}` follows; leave it out")
         self._check_given_once(name, option.name)
         self._arguments.options.append((name, ""))
 
@@ -611,7 +606,7 @@ def _suggest_option(command: Command, name: str, value: str | None, *, is_misspe
             if other == "--set" and are_values:
                 return " ".join(f"--{variable} {text}" for variable, _, text in parts)
             option = options[other]
-            numbers = () if option.kind is str else ("2", "0.5")
+            numbers = () if option.kind is str else (str(option.default), "2", "0.5")
             samples = filter(option.accepts, (*option.choices, *numbers))
             is_fitting = option.accepts(value) or option.accepts(None)
             return other if is_fitting else f"{other} {next(samples, option.metavar)}"
@@ -620,7 +615,7 @@ def _suggest_option(command: Command, name: str, value: str | None, *, is_misspe
     if bare in ("svg", "html", "tex", "dot") and command.name == "trace":
         suffix = f".{bare}"
         return f"-o {value}" if value is not None and value.endswith(suffix) else f"-o FILE{suffix}"
-    if not is_misspelt or len(bare) == 1:
+    if others or bare in other_tools()["options_without_counterpart"] or not is_misspelt or len(bare) == 1:
         return None
     fitting = {flag.lstrip("-"): flag for flag, each in options.items() if each.accepts(value) or each.accepts(None)}
     close = suggest(bare, [flag for flag in fitting if len(flag) > 1])
@@ -638,8 +633,8 @@ def _unknown_option_error(command: Command, name: str, value: str | None, words:
     if os.path.exists(name):
         return BadInput(f"there is no option {name}; to read the file of this name, write ./{name}")
     bare = name.lstrip("-")
-    expressions = " ".join(word for word in words if not word.startswith("--"))
-    is_mentioned = re.search(rf"(?<!-)\b{re.escape(bare)}\b", expressions) is not None
+    expressions = " ".join(word for word in words if not word.startswith("--") and word != name)
+    is_mentioned = re.search(rf"\b{re.escape(bare)}\b", expressions) is not None
     is_variable = is_mentioned and command.takes_values and is_name(bare)
     next_word = next(iter(words[words.index(name) + 1 :]), "") if name in words else ""
     if is_variable and name.startswith("--"):

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 _END_DIGITS = 30  # digits of an end of an interval that is not a decimal number
 _MAX_PRODUCTS = 1000  # products that `--implicit` inserts; each is found by reading the text again
 _PLUS_MINUS = re.compile(r"±|\+/?-")
-_LAST_DIGITS = re.compile(r"\s*([+-]?(?:\d+\.?(\d*)|\.(\d+)))\((\d+)\)(?:[eE]([+-]?\d+))?\s*")  # 2.0(1), 2.0(1)e-3
+# The standard error in brackets, such as 2.0(1), 2.0(1)e-3 or 2.0(0.1).
+_LAST_DIGITS = re.compile(r"\s*([+-]?(?:\d+\.?(\d*)|\.(\d+)))\s*\((\d+|\d*\.\d+)\)(?:[eE]([+-]?\d+))?\s*")
 MODEL_SUFFIX = ".json"  # the suffix of files with fitted models; no formula ends like this
 _COMMA = re.compile(r",(?![^\[\]]*\])(?=(?:[^`]*`[^`]*`)*[^`]*$)")  # outside brackets and backticks
 
@@ -58,7 +59,7 @@ def read_text(argument: str, environment: Environment, implicit: bool = False) -
     elif argument == "@":
         raise BadInput("@ needs the name of a file, such as @formula.txt")
     elif argument.startswith("@"):
-        text = _read_utf8(f"`{argument[1:]}`", lambda: _read_file(argument[1:]))
+        text = _read_utf8(f"the file `{argument[1:]}`", lambda: _read_file(argument[1:]))
     elif "." in argument and os.path.isfile(argument):
         raise BadInput(f"`{argument}` is a file, not an expression; to read one from it, write `@{argument}`")
     return insert_products(text) if implicit else text
@@ -110,7 +111,10 @@ def constant_expression(name: str, text: str) -> Formula:
             units = parse(error.suggestion or "0").variables
         if not units:  # with one, the suggestion is no value either
             raise BadInput(f"the value of {name}: {error}") from error
-    raise BadInput(f"the value of {name} must be a number or a constant expression, not `{text}`")
+    # Such as `2 kg` or `9.81 m/s^2`.
+    number = re.match(r"\s*([-+]?[\d.]+(?:e[-+]?\d+)?)\s*[^\W\d]\w*(?:[*/^ ·].*)?$", text)
+    hint = f"; numbers have no units: write {number[1]}" if number else ""
+    raise BadInput(f"the value of {name} must be a number or a constant expression, not `{text}`{hint}")
 
 
 def representable_constant(name: str, text: str) -> Formula:
@@ -162,11 +166,9 @@ def read_formula(
     expression = parse(read_text(argument, call.environment, implicit), [*call.values, *columns])
     for name in call.values:
         if name not in expression.leaves:
-            for leaf in expression.variables:
-                meant = _joined_names_error(leaf, call.values)
-                if meant is not None:
-                    raise meant
-            raise unknown_name_error(name, expression.leaves, expression.bound, "expression has no variable", call)
+            joined = filter(None, (_joined_names_error(leaf, call.values) for leaf in expression.variables))
+            missing = "expression has no variable"
+            raise next(joined, None) or unknown_name_error(name, expression.leaves, expression.bound, missing, call)
     call.environment.note(*(f"note: {note}" for note in expression.notes if notes))
     return expression
 
@@ -270,7 +272,7 @@ def value_graphs(call: Call, expression: Formula) -> dict[str, Node]:
 def split_uncertainties(texts: Mapping[str, str], sigmas: Iterable[str] = ()) -> tuple[dict[str, str], dict[str, str]]:
     """Split values with standard errors into the values and the errors, by variable, all as constant expressions.
 
-    The notations are `2+-0.1`, `2±0.1`, `2+-5%` and `2.0(1)`, whose error is in the last digits.
+    The notations are `2+-0.1`, `2±0.1`, `2+-5%`, and `2.0(1)`, whose error is in the last digits, or `2.0(0.1)`.
 
     Args:
         texts: the values, by variable.
@@ -287,7 +289,7 @@ def split_uncertainties(texts: Mapping[str, str], sigmas: Iterable[str] = ()) ->
         value, *rest = _PLUS_MINUS.split(text)
         if rest:
             error = rest[0].strip().removesuffix("%")
-            if len(rest) > 1 or not value.strip() or not error or value.count("[") > value.count("]"):
+            if len(rest) > 1 or not value.strip() or not error or re.search(r"\[[^]]*$|\([^)]*$", value):
                 raise BadInput(
                     f"the value of `{name}`: a value and its error are written 2+-0.1, an array and the errors of its "
                     f"elements [1, 2]+-[0.1, 0.2], not `{text}`"
@@ -296,7 +298,8 @@ def split_uncertainties(texts: Mapping[str, str], sigmas: Iterable[str] = ()) ->
         elif brief := _LAST_DIGITS.fullmatch(text):
             number, decimals, more_decimals, digits, exponent = brief.groups("")
             value = f"{number}e{exponent}" if exponent else number
-            errors[name] = f"{digits}e{int(exponent or 0) - len(decimals or more_decimals)}"
+            place = 0 if "." in digits else len(decimals or more_decimals)
+            errors[name] = f"{digits}e{int(exponent or 0) - place}"
         values[name] = value
     return values, merge_assignments(errors, sigmas, "--sigma")
 

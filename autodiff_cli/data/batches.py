@@ -378,6 +378,7 @@ class ProblemList:
 
     Attributes:
         text_columns: see `DataError`.
+        is_text_among_numbers: whether an invalid cell stands in a column that has numbers too.
     """
 
     def __init__(self, prefix: str = "") -> None:
@@ -385,6 +386,7 @@ class ProblemList:
         self.invalid: list[str] = []
         self.missing: list[str] = []
         self.text_columns: dict[str, str] = {}
+        self.is_text_among_numbers = False
 
     def __bool__(self) -> bool:
         return bool(self.invalid or self.missing)
@@ -416,6 +418,8 @@ class ProblemList:
             # A damaged number, such as 2.5*, is no unit.
             if self.invalid and all(re.match(r'line 2, column .*: "(?!\W*\d)', problem) for problem in listed):
                 message += "\nif line 2 has the units of the columns, add --units-row"
+            elif self.is_text_among_numbers and not any("; " in problem for problem in listed):
+                message += "\nwrite numbers without units or notes, and missing values as NA"
             raise DataError(message, missing=not self.invalid, text_columns=self.text_columns)
 
 

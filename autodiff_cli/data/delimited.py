@@ -24,6 +24,7 @@ from autodiff_cli.data.dialect import (
     DELIMITER_NAMES,
     MISSING_VALUES,
     WHITESPACE,
+    CellKind,
     CellParser,
     DataError,
     DetectedDialect,
@@ -140,7 +141,9 @@ class DelimitedText:
 
     def new_parser(self) -> CellParser:
         """Return a parser for the cells of a column."""
-        return CellParser(self._dialect.certain_decimal, date_format=self._date_format)
+        parser = CellParser(self._dialect.certain_decimal, date_format=self._date_format)
+        parser.detected_decimal = self._dialect.detected_decimal
+        return parser
 
     def iter_records(self) -> Generator[Record]:
         """Yield the rows as text with their locations. A single-pass source yields only rows not read yet."""
@@ -319,6 +322,7 @@ def parse_records(
     for name in [*problems.text_columns]:
         if not all(value is None or math.isnan(value) for value in columns[name]):
             del problems.text_columns[name]
+            problems.is_text_among_numbers |= request.parsers[name].kind is CellKind.NUMBER
     return {
         name: batches.LabelColumn.of(np.array(values, object), request.parsers[name].label)
         if name in request.labels

@@ -87,6 +87,8 @@ class CellParser:
         date_format: the format of dates besides ISO 8601, as `strptime` takes it.
 
     Attributes:
+        decimal: the decimal mark.
+        detected_decimal: the decimal mark that the first rows of the file have; None if that is unknown.
         kind: the kind of the column; None until a cell has been parsed.
         is_comma_ambiguous: whether the comma of `1,234` may be a decimal mark.
         origin: the time from which dates and times are counted; by default the first cell's.
@@ -100,7 +102,8 @@ class CellParser:
     def __init__(
         self, decimal: str | None = ".", date_format: str | None = None, origin: datetime | None = None
     ) -> None:
-        self._decimal, self._date_format, self.origin = decimal or ".", date_format, origin
+        self.decimal, self._date_format, self.origin = decimal or ".", date_format, origin
+        self.detected_decimal: str | None = None
         self.is_comma_ambiguous = decimal is None
         self.kind: CellKind | None = None
         self.number_note: str | None = None
@@ -115,11 +118,11 @@ class CellParser:
             return BOOLEANS.get(cell.lower())
         if self.kind is CellKind.DATETIME:
             return self._parse_seconds(cell)
-        value = parse_number(cell, self._decimal)
+        value = parse_number(cell, self.decimal)
         is_ambiguous = self.is_comma_ambiguous and _DECIMAL_COMMA.fullmatch(cell)
-        if value is None and not is_ambiguous and _THOUSANDS_PATTERNS[self._decimal].fullmatch(cell):
+        if value is None and not is_ambiguous and _THOUSANDS_PATTERNS[self.decimal].fullmatch(cell):
             self.number_note = "thousands separators were removed"
-            whole, _, digits = cell.partition(self._decimal)
+            whole, _, digits = cell.partition(self.decimal)
             return float(f"{re.sub('[^-+0-9]', '', whole)}.{digits}")
         if value is not None and is_beyond_floats(cell, value):
             size = "large" if value else "small"
@@ -136,7 +139,7 @@ class CellParser:
         >>> CellParser(",").plain_text("1.234,5"), CellParser().plain_text("1,234.5"), CellParser().plain_text("1.234")
         ('1234.5', '1,234.5', '1.234')
         """
-        if self._decimal == "," and (parse_number(cell, ",") is not None or _THOUSANDS_PATTERNS[","].fullmatch(cell)):
+        if self.decimal == "," and (parse_number(cell, ",") is not None or _THOUSANDS_PATTERNS[","].fullmatch(cell)):
             return cell.replace(".", "").replace(",", ".")
         return cell
 
@@ -285,6 +288,10 @@ def describe_bad_cell(cell: str, parser: CellParser) -> str:
         forms = (mark.join((*days, "Y" * len(year))) for days in orders)
         texts = [f'"{form} {"hh:mm:ss"[: 2 + 3 * time.count(":")]}"' if time else form for form in forms]
         hint = f"; if it is a date, say so: --date-format {join_words(texts, 'or')}" if texts else ""
+    elif cell.startswith(DEFAULT_COMMENT):
+        hint = f"; --comment '{DEFAULT_COMMENT}' skips such lines"
+    elif parser.kind is CellKind.NUMBER and parser.detected_decimal not in (None, parser.decimal):
+        hint = f"; leave out --decimal {parser.decimal}: numbers of this file have `{parser.detected_decimal}`"
     elif parser.is_comma_ambiguous and parser.kind is CellKind.NUMBER and _DECIMAL_COMMA.fullmatch(cell):
         hint = "; if it has a decimal comma, say so: --decimal , (or . for thousands)"
     return f"{quoted_cell(cell)} is not {(parser.kind or CellKind.NUMBER).value}{hint}" if cell else "empty"
@@ -417,6 +424,7 @@ class DetectedDialect:
         header: the names of the columns.
         delimiter: the delimiter of cells.
         decimal: the decimal mark.
+        detected_decimal: the decimal mark that the first rows have; None if they have none.
         certain_decimal: the decimal mark; None if it is a point only because the first rows have no decimals.
         comment: the text that starts a comment line among the rows; empty for none.
         header_lines: the number of lines before the rows.
@@ -440,7 +448,8 @@ class DetectedDialect:
         ahead = stream if look_ahead else io.BytesIO(stream.peek().rpartition(b"\n")[0])
         sample = _sample_records(ahead, dialect.comment)
         self.delimiter = delimiter = dialect.delimiter or _detect_delimiter(text, sample)
-        self.certain_decimal = dialect.decimal or _detect_decimal(text, sample, delimiter)
+        self.detected_decimal = _detect_decimal(text, sample, delimiter)
+        self.certain_decimal = dialect.decimal or self.detected_decimal
         self.decimal = self.certain_decimal or "."
         self.comment = dialect.comment or ""
         self.notes: list[str] = []

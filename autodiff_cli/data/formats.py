@@ -471,5 +471,5 @@ def _workbook_text(source: ByteSource, sheet: str | None) -> ByteSource:
     except DataError:
         raise
     except Exception:  # a damaged archive makes openpyxl raise anything
-        raise DataError(f"{source.name}: this is not a workbook (.xlsx), or it is damaged") from None
+        raise DataError(f"{source.name}: this is not a workbook (.xlsx), or damaged; write its table as CSV") from None
     return source.with_bytes(text.getvalue().encode())

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from autodiff_cli.data.dialect import DataError
-from autodiff_cli.system import cache_folder, error_reason, has_memory_limits, limit_reservations
+from autodiff_cli.system import cache_folder, error_reason, has_memory_limits, limit_reservations, read_tables
 
 _PROC = Path("/proc")
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -343,31 +343,8 @@ _MAGIC_BYTES = 16  # bytes: the longest signature in _UNSUPPORTED_FORMATS fits
 _GZIP_MAGIC = b"\x1f\x8b"
 # Encodings by their byte order marks. UTF-32 is first, since its mark begins like that of UTF-16.
 _MARKED_ENCODINGS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-# Explanations of messages of the `csv` module, by their start.
-_CSV_MESSAGES = {
-    "new-line character": "a line ends in a carriage return alone; save the file with line feeds",
-    "field larger": "a cell is longer than 16 million characters, the maximum",
-    "Error -3": "the compressed data are damaged",
-    "Not a gzipped file": "other bytes follow the compressed data",
-}
-
-# Formats that are not supported, by their first bytes, with advice.
-_UNSUPPORTED_FORMATS = {
-    b"\xd0\xcf\x11\xe0": "an old workbook (.xls): save the sheet as CSV",
-    b"%PDF": "a PDF: copy its table into a CSV file",
-    b"\x89HDF": "an HDF5 file: write its table as Parquet or CSV",
-    b"CDF\x01": "a NetCDF file: write its table as Parquet or CSV",
-    b"CDF\x02": "a NetCDF file: write its table as Parquet or CSV",
-    b"SQLite format": "an SQLite database: write its table as CSV (`.mode csv` and `.output FILE` in sqlite3)",
-    b"\x93NUMPY": "a NumPy array: write it with numpy.savetxt and a header of column names",
-    b"BZh": "compressed by bzip2: unpack it, or use gzip",
-    b"\xfd7zXZ": "compressed by xz: unpack it, or use gzip",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd: unpack it, or use gzip",
-    b"\x89PNG": "an image",
-    b"\xff\xd8\xff": "an image",
-    b"FEA1": "a Feather file of version 1: write it again as version 2",
-    b"\xff\xff\xff\xff": "a stream of Arrow: write it as an Arrow file (Feather)",
-}
+_TABLES = read_tables(__file__, "unreadable_files.toml")
+_UNSUPPORTED_FORMATS = {start.encode("latin-1"): description for start, description in _TABLES["formats"].items()}
 # Formats that cannot be read if they are compressed by gzip as a whole, by their first bytes.
 _NOT_IN_GZIP = {_GZIP_MAGIC: "a gzip file", b"PAR1": "Parquet", b"ARROW1": "Arrow", b"PK\x03\x04": "a zip file"}
 
@@ -555,7 +532,7 @@ class ByteSource:
             return error
         message = error_reason(error)
         reason = next(
-            (explanation for start, explanation in _CSV_MESSAGES.items() if message.startswith(start)),
+            (explanation for start, explanation in _TABLES["csv_messages"].items() if message.startswith(start)),
             " ".join(message.split()),
         )
         return DataError(f"{self.name}: {'' if line is None else f'line {line}: '}{reason}")

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from autodiff_cli import ops
 from autodiff_cli.language import errors
 from autodiff_cli.language.lexer import BUILT_FUNCTIONS, Lexeme, Lexemes, is_signed_number, split_outside_brackets
-from autodiff_cli.system import read_tables
+from autodiff_cli.system import keys_by_word, read_tables
 
 # --- Operands, quoted in suggestions
 
@@ -142,12 +142,10 @@ class Mistake:
 _TABLES = read_tables(__file__, "other_notations.toml")
 # What to write here, by what other languages write.
 FOREIGN_CHARACTERS = {character: ours for ours, characters in _TABLES["characters"].items() for character in characters}
-FOREIGN_OPERATORS = {
-    operator: ours for ours, operators in _TABLES["operators"].items() for operator in operators.split()
-}
-FOREIGN_WORDS = {word: ours for ours, words in _TABLES["words"].items() for word in words.split()}
+FOREIGN_OPERATORS = keys_by_word(_TABLES["operators"])
+FOREIGN_WORDS = keys_by_word(_TABLES["words"])
 _LIBRARIES = frozenset(_TABLES["libraries"].split())
-FOREIGN_FUNCTIONS = {name: ours for ours, names in _TABLES["functions"].items() for name in names.split()}
+FOREIGN_FUNCTIONS = keys_by_word(_TABLES["functions"])
 UNAVAILABLE_FUNCTIONS: dict[str, Message] = {
     name: (row["message"], row.get("suggestion")) for row in _TABLES["unavailable"] for name in row["names"].split()
 }
@@ -192,6 +190,7 @@ def translate_call(name: str, arguments: str, count: int) -> Message | None:
         return words, template and template.replace("{}", operand)
     translation = FOREIGN_FUNCTIONS.get(name) or FOREIGN_FUNCTIONS.get(name.lower(), "")  # spreadsheets: `IF(…)`
     # Of several arguments only a list can be made; a letter before one operand is rather a factor.
+    translation = translation.replace("([{}])", "({})") if count == 1 else translation
     if "{" in translation and (len(name) > 1 if count == 1 else "[" in translation):
         return "", translation.format(inside or "x")
     if any(op.accepts(count) for op in ops.overloads(translation)):

@@ -559,7 +559,7 @@ def unknown_function_error(names: ResolvedNames, call: Instruction, number: int,
         close = suggest(name, candidates, allow_prefix=False)
         if close in callable_functions:
             return lexemes.error(f"there is no function `{name}`", number, close)
-        if close is not None:
+        if close is not None and close[0] == name[0].lower():
             words = f"there is no function `{name}`; `{close}` {arity_text(_arities(names, close))}"
             return lexemes.error(words, number)
     words = f"`{name}` is not a function; define your own before you call it: `f(a, b) = a*b; f(x, y)`"

@@ -195,7 +195,7 @@ def lambertw(x: float) -> float:
 
 def _lambertw_large(x: float) -> float:
     log_x = math.log(x)
-    w = log_x - math.log(log_x) if log_x > 1.5 else 1.0
+    w = 1.0
     for _ in range(6):
         w -= w / (1 + w) * (w + math.log(w) - log_x)
     return w

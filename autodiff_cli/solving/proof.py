@@ -41,6 +41,7 @@ _SPARE_BITS = 12  # bits of the working precision beyond those of a refined zero
 _LOSS = 70  # most bits of the working precision that a refined zero may lack, if its equations are ill-conditioned
 _NEGLIGIBLE = "1e-2000"  # the size of a coordinate that gets no more digits; it may be 0
 _MAX_STEPS = 4000  # steps of Newton's method in balls; with an inverse in floats, a step adds up to 50 bits
+_MAX_DEVIATION = 0.25  # in wider regions, the steps of `_refine` would end before the zero has its digits
 _MAX_MULTIPLICITY = 8  # multiplicity of zeros of one equation that is tried
 _MAX_MULTIPLICITY_OF_SYSTEMS = 4  # lower, because derivatives along curves are long formulas
 _MIN_SINGULAR_VALUE = 1e-6  # relative; a Jacobian with two smaller ones has two directions without a slope
@@ -138,8 +139,7 @@ class Prover:
             return []
         region, inverses = self._region(zeros)
         step = search.NewtonStep(self._system, region)
-        # In wider regions, the steps of `_refine` would end before the zero has its digits.
-        is_proven = step.is_inside(region) & (step.deviation.sum(axis=2) < 0.25).all(axis=1)
+        is_proven = step.is_inside(region) & (step.deviation.sum(axis=2) < _MAX_DEVIATION).all(axis=1)
         inverses = np.where(is_proven[:, None, None], step.inverse, inverses)
         arrays = (is_proven, step.middle.T, zeros.side.T, inverses, step.radius, step.deviation)
         edges = {-1: self._domain.lower, 1: self._domain.upper}

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from autodiff_cli import options as schema
 from autodiff_cli.backends.selection import BACKEND_NAMES, has_compiler
+from autodiff_cli.language import lexer
 from autodiff_cli.language.errors import join_words
 from autodiff_cli.language.lexer import canonical_name, canonical_names, is_name, split_assignment
 from autodiff_cli.options import FRACTION, NOT_NEGATIVE, POSITIVE, OptionError, at_least, excludes, needs, one_of
@@ -142,6 +143,9 @@ def parse_quantities(source: Mapping[str, str] | Iterable[str]) -> dict[str, str
         schema.convert_plain_value(name, str, "the name of a derived quantity")
         if not (name and schema.convert_plain_value(text, str, "a derived quantity").strip()):
             raise OptionError(f"derive takes NAME=EXPR, such as half=ln(2)/b, not `{name}={text}`")
+        are_assigned = [bool(split_assignment(part)[1]) for part in lexer.split_outside_brackets(text, ",;")]
+        if any(are_assigned) and not are_assigned[0]:
+            raise OptionError(f"derive takes one NAME=EXPR; repeat it for each quantity of `{name}={text}`")
         if name in quantities:
             raise OptionError(f"the derived quantity `{name}` is defined twice")
         quantities[name] = text

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+
 import autodiff_cli as ad
-from autodiff_cli.algebra.conditions import decide
+from autodiff_cli.algebra.conditions import decide, write_guard
+from autodiff_cli.algebra.forms import FormTable
+from autodiff_cli.graph.node import Node
+from autodiff_cli.graph.tape import topological_order
+from autodiff_cli.language.printer import to_text
 from autodiff_cli.language.program import read
 from tests.each import each
 
@@ -124,3 +131,28 @@ def test_what_is_decided_before_anything_is_evaluated(text: str, expected: bool 
     node = read(text).output
     assert node.op is not None
     assert decide(node.op, node.inputs) is expected
+
+
+@each(("outer", "inner"), itertools.product(("x == 0", "y == 0", "x == 0 and y > 0", "hypot(x, y) == 0"), repeat=2))
+def test_a_formula_with_two_guards_is_0_where_either_holds(outer: str, inner: str) -> None:
+    forms = FormTable((), True, lambda *_: None)
+
+    def node_of(text: str) -> Node:
+        new: dict[Node, Node] = {}
+        for node in topological_order((read(text).output,)):
+            inputs = [new[child] for child in node.inputs]
+            new[node] = forms.apply(node.operation, *inputs) if node.op else forms.add_leaf(node)
+        return new[node]
+
+    once = write_guard(forms, node_of(inner), node_of("x + y + 3"))
+    twice = write_guard(forms, node_of(outer), once)
+    assert (twice is once) is (outer == inner)
+    for x, y in itertools.product((-1, 0, 1), repeat=2):
+        holds = any(eval(condition, {"x": x, "y": y, "hypot": math.hypot}) for condition in (outer, inner))
+        assert ad.parse(to_text(twice)).value({"x": x, "y": y}) == (0 if holds else x + y + 3)
+
+
+def test_a_guard_that_is_there_is_not_repeated() -> None:
+    second = str(ad.parse("n^n^n").derivative("n").derivative("n"))
+    assert "where(n == 0, 0" in second
+    assert "where(n == 0, 0, where(n == 0, 0" not in second

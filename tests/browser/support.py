@@ -21,6 +21,21 @@ if TYPE_CHECKING:
 _NUMBERS = """() => [...document.querySelectorAll("[data-node]")].map((node) =>
   [node.dataset.node, node.dataset.value ?? null, node.dataset.adjoint ?? null])"""
 
+# The size in pixels of the smallest text that is shown, also of exponents and indices in drawings and formulas.
+_LEAST_TEXT = """(within) => {
+  const texts = document.createTreeWalker(document.querySelector(within), NodeFilter.SHOW_TEXT);
+  let least = Infinity;
+  while (texts.nextNode()) {
+    const { data, parentElement } = texts.currentNode;
+    const size = parseFloat(getComputedStyle(parentElement).fontSize);
+    const isHidden = size === 0 || parentElement.matches("title, script, style") || !parentElement.checkVisibility();
+    if (isHidden || !data.trim()) continue;
+    const { a, b } = parentElement.getScreenCTM?.() ?? { a: 1, b: 0 };
+    least = Math.min(least, size * Math.hypot(a, b));
+  }
+  return least;
+}"""
+
 
 def wait_until(page: Page, expression: str) -> None:
     """Wait until an expression is true. Playwright's own wait compiles it in the page, whose policy forbids that."""
@@ -77,6 +92,11 @@ def measure(page: Page, script: str, argument: Any = None) -> Any:
     """Evaluate a script that reads places or sizes, once they no longer change."""
     settle(page)
     return page.evaluate(script, argument)
+
+
+def least_text(page: Page, within: str = "body") -> float:
+    """Return the size in pixels of the smallest text that is shown in an element."""
+    return float(measure(page, _LEAST_TEXT, within))
 
 
 def resize(page: Page, width: int, height: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import autodiff_cli as ad
-from tests.browser.support import numbers, resize, wait_until
+from tests.browser.support import least_text, measure, numbers, resize, wait_until
 from tests.support import SETS, run_cli
 
 if TYPE_CHECKING:
@@ -93,6 +94,35 @@ def test_a_network_is_seen_with_the_settings_with_which_it_learns(page: Page, tm
         "[...document.querySelectorAll('.pictures svg:not(.swatch)')].map((svg) => svg.getBoundingClientRect().right)"
     )
     assert max(page.evaluate(ends)) > 1700  # pictures take the width
+
+
+# Connections of the network that touch the name of an input.
+CROSSED = """() => {
+  const all = (kind) => [...document.querySelectorAll(`#network-picture > svg ${kind}`)];
+  const pointsOf = (line) => Array.from({ length: 200 }, (_, k) =>
+    line.getPointAtLength((k / 199) * line.getTotalLength()));
+  const points = all(".connection").flatMap(pointsOf);
+  const isCrossed = ({ x, y, width, height }) =>
+    points.some((at) => at.x > x && at.x < x + width && at.y > y && at.y < y + height);
+  return [all("text").length, all("text").filter((name) => isCrossed(name.getBBox())).length];
+}"""
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("names", [("x", "z"), ("temperature_of_the_water", "m"), [f"reading_{k}" for k in range(20)]])
+def test_pictures_of_a_network_can_be_read_in_any_window(page: Page, tmp_path: Path, names: Sequence[str]) -> None:
+    rows = [[(7 * k * (j + 1)) % 5 for j in range(len(names))] for k in range(12)]
+    table = "".join(f"{','.join(map(str, row))},{sum(row) % 2}\n" for row in rows)
+    (tmp_path / "d.csv").write_text(f"{','.join(names)},y\n{table}")
+    learned(
+        page, tmp_path, f'"y ~ sigmoid(mlp([{", ".join(names)}], [3], tanh))" {tmp_path}/d.csv --loss bce --epochs 2'
+    )
+    for width in (360, 768, 1440, 900):  # one after the other, since pictures follow the window
+        resize(page, width, 800)
+        assert least_text(page) >= 11, width
+        assert measure(page, CROSSED) == [len(names), 0], width
+    words = page.locator("figure:has(.swatch)").first.aria_snapshot()
+    assert len({*re.findall('- img "(.*)"', words)}) >= 2, words  # markers and colours are told apart by ear
 
 
 def test_a_fit_whose_loss_is_not_a_number_opens_without_errors(page: Page, tmp_path: Path) -> None:
@@ -399,7 +429,7 @@ def test_other_models_open_and_scrub(page: Page, tmp_path: Path, line: str) -> N
     assert written.status == 0, written.stderr
     page.goto(file.as_uri())
     scrub(page, 0)
-    assert "epoch 0" in page.locator("#epoch-text").inner_text()
+    assert re.match("(epoch|iteration) 0,", page.locator("#epoch-text").inner_text())
     names, *lines = [line.split(",") for line in Path(rest.split()[0]).read_text().splitlines()]
     step = len(lines) // 500 + 1  # a page has at most 500 rows
     for number in (1, 2, len(lines), 0, len(lines) + 1):

@@ -29,7 +29,7 @@ CHART = """([x, y, width]) => {
   byId("curve").append(host);
   const [wide, high] = [around(x, 0.03), around(y, 0.03)];
   const name = "a long name ".repeat(20);
-  const { svg, toX, toY } = chart("a chart", [name, wide], [name, high], host);
+  const { svg, toX, toY } = chart("a chart", [name, wide], [name, high], host.clientWidth);
   svg.append(...dot("point", toX(x[0]), toY(y[0]), 3));
   host.append(svg);
   const edge = svg.getBoundingClientRect();

@@ -18,13 +18,15 @@ from autodiff_cli.cli.command_line import (
     Arguments,
     Command,
     Parameter,
+    explain_option,
     find_command,
     merge_assignments,
-    other_tools,
     overview,
     split_arguments,
 )
 from autodiff_cli.cli.environment import BadInput
+from autodiff_cli.ops.functions import LOG_DENSITIES
+from autodiff_cli.options import other_tools, unknown_choice
 from tests.each import each
 from tests.support import run_cli
 
@@ -283,6 +285,62 @@ def test_a_suggestion_works_when_it_is_obeyed(name: str) -> None:
     assert suggested > 0 or not command.options
 
 
+LISTS_OF_CHOICES = {
+    (flag, option.choices)
+    for name in COMMANDS
+    for flag, option in find_command(name).options.items()
+    if option.choices and option.kind is str
+} | {("distribution", tuple(LOG_DENSITIES))}
+
+
+@each("word", other_tools()["choices"])
+def test_a_choice_of_other_tools_is_suggested_by_its_meaning_or_not_at_all(word: str) -> None:
+    meanings = other_tools()["choices"][word].split()
+    suggested = 0
+    for flag, choices in LISTS_OF_CHOICES:
+        for written in (word, word.upper(), word.replace("_", "-"), f"{word}(1)"):
+            message = unknown_choice(flag, written, choices)
+            ours = [choice for choice in meanings if choice in choices]
+            if ours:
+                suggested += 1
+                assert message.endswith(f"did you mean {ours[0]}?")
+            elif meanings == ["-"]:
+                assert "did you mean" not in message
+    assert (suggested > 0) == (meanings != ["-"])
+
+
+@each("name", COMMANDS)
+def test_options_without_counterpart_suggest_no_other(name: str) -> None:
+    command = find_command(name)
+    for word in other_tools()["options_without_counterpart"]:
+        if f"--{word}" not in command.options:
+            for value in ("2", "true", None):
+                assert "did you mean" not in (explain_option(command, f"--{word}", value) or "")
+
+
+@each("name", COMMANDS)
+def test_a_second_value_of_an_option_for_names_is_given_as_advised(name: str) -> None:
+    command = find_command(name)
+    for flag, option in command.options.items():
+        if option.repeats and re.match("NAME.*=", option.metavar):
+            words = [*needed(command), flag, "a=0:1"]
+            with pytest.raises(BadInput, match="repeat it for each name") as caught:
+                split_arguments(command, [*words, "b=2:3"])
+            advised = str(caught.value).partition(": ")[2].split()
+            assert split_arguments(command, [*words, *advised]).options[-1] == (flag, "b=2:3")
+
+
+@pytest.mark.parametrize("value", ["True", "false"])
+@each("name", COMMANDS)
+def test_a_flag_says_that_it_takes_no_value(name: str, value: str) -> None:
+    command = find_command(name)
+    for flag, option in command.options.items():
+        if option.is_flag:
+            with pytest.raises(BadInput, match=f"{flag} takes no value"):
+                split_arguments(command, [*needed(command), flag, value])
+            assert split_arguments(command, [*needed(command), flag]).options[0][0] == flag  # as advised
+
+
 @each("name", COMMANDS)
 def test_a_suggested_number_is_one_that_the_option_takes(name: str) -> None:
     """Also where the option has limits."""
@@ -313,6 +371,8 @@ def test_a_suggested_number_is_one_that_the_option_takes(name: str) -> None:
         ("ops --list", "there is no option --list; leave it out"),
         ("grad x*y --x 2 --y 3 --verbose", "there is no option --verbose; leave it out"),
         ("grad x*y --x 2 --y", "--y needs a value, such as --y 2"),
+        ("train 'y ~ a*exp(-b*x)' d.csv --a 1 --b", "--b needs a value, such as --b 2"),
+        ("hessian x^2*y --x 1 --y 2", "did you mean `grad --hessian`?"),
         ("grad x^2 -x 3", "to set a variable, use `--x 3`"),
         ("grad x^2 --output f.json", "did you mean > f.json?"),
         ("minimize x^2 --x=-2..2 --max-iter 5", "did you mean --max-boxes?"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import encodings.aliases
+import gzip
 import io
 import itertools
 import json
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from pyarrow import feather, parquet
 
 import autodiff_cli as ad
+from autodiff_cli.data import source
 from autodiff_cli.data.batches import ColumnQuery, MissingCells
 from autodiff_cli.data.dialect import FileOptions
 from autodiff_cli.data.files import DataFile, DataSource, DataSummary, open_data
@@ -112,6 +114,33 @@ def test_decimal_marks_are_suggested_only_where_they_help(content: str) -> None:
     with pytest.raises(DataError) as caught:
         column(opened(content), "x")
     assert "--decimal" not in str(caught.value)
+
+
+@each("mark", [".", ","])
+@each("delimiter", [";", "\t", "|"])
+def test_a_decimal_mark_that_the_file_does_not_have_is_left_out_as_advised(mark: str, delimiter: str) -> None:
+    numbers = [0.0, 1.25, 2.5, -3.75]
+    content = f"x{delimiter}y\n" + "".join(f"{k}{delimiter}{x}\n".replace(".", mark) for k, x in enumerate(numbers))
+    other = ",."[mark == ","]
+    with pytest.raises(DataError, match=re.escape(f"leave out --decimal {other}")):
+        column(opened(content, decimal=other), "y")
+    assert column(opened(content), "y") == numbers
+
+
+@each("text", ["<LOD", "5.2*", "n.d.", "-", "20%", "$3", "2 mg", "2±0.1"])
+def test_a_cell_that_is_no_number_can_be_marked_as_missing_as_advised(text: str) -> None:
+    """Not where the whole column is text."""
+    content = f"x,y\n1,2.5\n2,{text}\n3,4\n"
+    message = (
+        f'line 3, column `y`: "{text}" is not a number\nwrite numbers without units or notes, and missing values as NA'
+    )
+    with pytest.raises(DataError, match=re.escape(message)):
+        column(opened(content), "y")
+    read = opened(content.replace(text, "NA")).load({"y"}, drop_missing=True)
+    assert read.columns["y"].tolist() == [2.5, 4]
+    with pytest.raises(DataError) as caught:
+        column(opened(re.sub(",[^y]*?\n", f",{text}\n", content)), "y")
+    assert "NA" not in str(caught.value)
 
 
 LINES_OF_NOTES = st.lists(st.sampled_from(["# one", "two", "", ' "3"', "#4,5"]), min_size=1, max_size=3)
@@ -697,6 +726,15 @@ def test_many_rows_of_files_whose_columns_are_in_another_order(tmp_path: Path) -
 
 
 # --- what it is
+
+
+@each("start", source._UNSUPPORTED_FORMATS)
+def test_formats_are_known_by_their_first_bytes(start: bytes) -> None:
+    description = source._UNSUPPORTED_FORMATS[start]
+    with pytest.raises(DataError, match=f"this is {re.escape(description)}"):
+        opened(start + b"\0" * 64)
+    with pytest.raises(DataError, match=re.escape(description.partition(":")[0])):
+        opened(gzip.compress(start + b"\0" * 64)).load({"x"})
 
 
 @each(

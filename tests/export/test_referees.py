@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from autodiff_cli.export import languages as referees
+from tests.each import each
 from tests.support import expect_refusal, run_cli
 
 
@@ -74,3 +75,35 @@ def test_frameworks_that_are_there_agree(name: str) -> None:
         run_cli(f"check tanh(x)*gelu(y)+sum(softmax([x,y])*[1,2]) --x 0.3 --y -1 --against {name} --json")
     )
     assert document["against"]["agrees"] == {"x": True, "y": True}
+
+
+class _Tensor:
+    """A number of a framework whose gradients stand at the leaves after a call of `backward`."""
+
+    def __init__(self, number: float, leaf: _Tensor | None = None) -> None:
+        self.number, self.leaf, self.requires_grad = number, leaf, leaf is not None
+        self.grad: Any = None
+
+    def backward(self) -> None:
+        assert self.leaf is not None
+        self.leaf.grad = np.asarray(5.0)
+
+    def detach(self) -> float:
+        return self.number
+
+
+@each("leaf", [0, 1, None])
+def test_a_gradient_of_pytorch_is_read_from_the_leaves_that_it_reaches(leaf: int | None) -> None:
+    torch = SimpleNamespace(
+        float64=float,
+        tensor=lambda x, dtype, requires_grad: _Tensor(dtype(x)),
+        zeros_like=lambda x: np.zeros_like(x.number),
+    )
+
+    def f(*leaves: _Tensor) -> _Tensor:
+        return _Tensor(7.0, None if leaf is None else leaves[leaf])
+
+    assert referees._torch_gradient(torch, f, [np.asarray(3.0), np.asarray(2.0)]) == (
+        7.0,
+        [5.0 if k == leaf else 0.0 for k in range(2)],
+    )

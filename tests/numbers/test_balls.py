@@ -46,6 +46,7 @@ from autodiff_cli.numbers.balls import (
     has_possible_jump,
     interval_arithmetic,
     parse_constant,
+    polygamma,
     precision,
     reset_jumps,
 )
@@ -385,6 +386,19 @@ def test_wide_balls_soon_have_a_result_that_encloses_those_at_their_points(op: O
                 assert not exact.is_nan(), (balls, enclosed, point)
                 assert exact.overlaps(as_ball(enclosed)), (balls, enclosed, point, exact)
     assert seconds < 2
+
+
+@each("name, order", [("lgamma", 0), *(("polygamma", order) for order in range(5))])
+def test_wide_balls_between_poles_enclose_the_extremum_between_them(name: str, order: int) -> None:
+    chance = Random(order)
+    for pole, _ in itertools.product((1, 0, -1, -2, -7), range(3)):
+        low, high = sorted(pole - chance.uniform(0.01, 0.99) for _ in range(2))
+        ball = arb(low).union(arb(high))
+        found = FUNCTIONS["lgamma"](ball) if name == "lgamma" else polygamma(order, ball)
+        for share in range(9):
+            at = low + (high - low) * share / 8
+            exact = float(mp.polygamma(order, at) if name == "polygamma" else mp.log(abs(mp.gamma(at))))
+            assert found.lower() - 1e-9 * abs(exact) <= exact <= found.upper() + 1e-9 * abs(exact)
 
 
 def test_undecidable_questions_raise_undecided() -> None:

@@ -13,15 +13,18 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from flint import arb
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
 import autodiff_cli as ad
 from autodiff_cli.array_types import Array
+from autodiff_cli.numbers import ball_arithmetic as ball
 from autodiff_cli.solving import solutions
 from autodiff_cli.solving.proof import BallFunction
-from autodiff_cli.solving.solutions import _hulls_on_grid
+from autodiff_cli.solving.search import System
+from autodiff_cli.solving.solutions import BoxProblem, _hulls_on_grid
 from tests.each import each
 from tests.solving.functions import MINIMA, SYSTEMS
 
@@ -387,6 +390,27 @@ def test_only_the_lowest_of_proven_values_is_the_global_minimum(text: str, best:
         assert [float(found.points[k].point["x"]) for k in found.global_.points] == [best]
 
 
+@each(("text", "best"), [("1 + (x - 0.1)*(2.1 - x) + 1e-30*x", 0.1), ("1 + (x - 0.1)*(2.1 - x) - 1e-30*x", 2.1)])
+def test_of_two_ends_that_are_no_floats_the_lower_one_is_the_global_minimum(text: str, best: float) -> None:
+    found = ad.parse(text).minimize(x=("0.1", "2.1"))
+    assert [found.points[k].point["x"] for k in found.global_.points] == [best]
+
+
+def test_values_around_a_point_say_its_kind_only_if_nothing_else_may_be_there() -> None:
+    """The values on the border of -1.9..1.9 are above the one at 0, which is a maximum between two minima."""
+    problem = BoxProblem(ad.parse("x^4 - 2*x^2 + 9"), {"x": (ball.from_float(-10), ball.from_float(10))}, {})
+    (output,), near = problem.outputs(), np.array([1e-9])
+    system = System.of_objective(problem.unknowns, output)
+    cluster = solutions._Cluster([ball.ZERO], -near, near, False)
+    minima: list[list[Any]] = [[ball.from_float(-1.0)], [ball.from_float(1.0)]]
+    boxes = [(np.array([at - 0.05]), np.array([at + 0.05])) for at in (-1.0, 1.0)]
+    with mock.patch.object(solutions, "_SURROUNDINGS", (0.095, 1e-2)):
+        for others, unresolved, kind in ((minima, [], "maximum"), ([], boxes, "maximum"), ([], [], "minimum")):
+            assert solutions._kind_of_cluster(problem, system, arb(9), cluster, others, unresolved) == kind
+        unresolved = [(np.array([-1.0]), -near * 1.5)]
+        assert solutions._kind_of_cluster(problem, system, arb(9), cluster, [], unresolved) == "degenerate"
+
+
 def test_a_global_optimum_has_the_digits_of_its_point() -> None:
     for digits in (None, 30):
         lowest = ad.parse("exp(x) - 2*x").minimize(x=(-3, 3), precision=digits)
@@ -716,6 +740,11 @@ def test_a_local_search_ends_in_a_proven_minimum() -> None:
     assert not found.complete
     assert found.global_ is None
     assert ad.parse("x + y").minimize(x=0, y=0).points == []
+
+
+@each("size", [1e-20, 1e20])
+def test_a_local_search_finds_minima_of_any_size(size: float) -> None:
+    assert [p.point["x"] for p in ad.parse(f"(x/{size} - 1)^2").minimize(x=0.9 * size).points] == [size]
     assert ad.parse("abs(x) + y^2").minimize(x=1, y=1).points[0].kind == "minimum"
 
 

@@ -65,6 +65,33 @@ def test_the_loss_of_several_targets_is_the_mean_of_all_squares() -> None:
     assert found.loss == pytest.approx(np.mean((np.array([y, z]) - slopes * x) ** 2), rel=1e-12)
 
 
+@each(
+    "options",
+    [
+        {},
+        {"sigma": 0.1, "absolute_sigma": True},
+        {"priors": {"a": "normal(2, 0.2)", "d": "normal(0.1, 0.1)"}},
+        {"priors": {"a": "normal(2, 0.2)"}, "sigma": 0.2, "absolute_sigma": True},
+        {"l2": 0.01},
+        {"loss": "huber"},
+    ],
+)
+def test_several_targets_are_fitted_as_one_target_with_as_many_rows(options: Any) -> None:
+    x, generator = np.linspace(0.1, 3, 9), np.random.default_rng(3)
+    y = 3 * np.exp(-x) + 0.5 + 0.1 * generator.normal(size=9)
+    z = 2 - 0.4 * x + 0.1 * generator.normal(size=9)
+    start = {"a": 3, "b": 1, "c": 0.5, "d": 0.4}
+    together = fit("[y, z] ~ [a*exp(-b*x) + c, a - d*x]", {"x": x, "y": y, "z": z}, start=start, **options)
+    data = {"x": np.tile(x, 2), "y": np.concatenate((y, z)), "first": np.repeat([1.0, 0.0], 9)}
+    stacked = fit("y ~ where(first == 1, a*exp(-b*x) + c, a - d*x)", data, start=start, **options)
+    for name in ("parameters", "stderr"):
+        assert getattr(together, name) == pytest.approx(getattr(stacked, name), rel=1e-6), name
+    assert np.allclose(together.correlation, stacked.correlation, atol=1e-6)
+    for name in ("loss", "rss", "rmse", "dof", "log_likelihood", "aicc"):
+        mine, theirs = getattr(together, name), getattr(stacked, name)
+        assert mine == theirs or mine == pytest.approx(theirs, rel=1e-6), name
+
+
 def test_another_seed_is_another_order() -> None:
     runs = [fit(MODEL, decay(), batch_size=32, epochs=3, seed=seed).parameters for seed in (0, 1)]
     assert runs[0] != runs[1]

@@ -27,7 +27,7 @@ from autodiff_cli.backends.selection import evaluate
 from autodiff_cli.data.files import open_data
 from autodiff_cli.graph.node import variable
 from autodiff_cli.render.fit_tables import comparison_report
-from autodiff_cli.training.checkpoint import CheckpointError, EvaluationLog
+from autodiff_cli.training.checkpoint import CheckpointError, CheckpointFile, EvaluationLog
 from autodiff_cli.training.fitting import fit, posterior
 from autodiff_cli.training.fitting.fit import Interrupted
 from autodiff_cli.training.fitting.posterior import Density, leave_one_out, save_draws
@@ -857,10 +857,11 @@ def test_levels_that_differ_less_than_their_errors_are_sampled_around_their_mean
     levels, means = np.repeat(np.arange(30), rows), unit * generator.normal(1, deviation, 30)
     data = {"g": levels, "y": means[levels] + unit * generator.normal(0, noise, len(levels))}
     priors = [f"a[g] ~ normal(m, {2 * unit}*s)", "s ~ half_normal(1)", f"m ~ normal(0, {10 * unit})"]
-    options = FitOptions(priors=priors)
-    objective = Objective.of("y ~ a[g]", as_dataset(data), options)
-    density = Density(objective, fit._chain_start(objective, options), options)
-    assert density.find_similar_levels() == ([] if is_centred else ["a[g]"])
+    unknown = FitOptions(priors=priors)
+    for options in (unknown, dataclasses.replace(unknown, sigma=unit * noise, absolute_sigma=True)):
+        objective = Objective.of("y ~ a[g]", as_dataset(data), options)
+        density = Density(objective, fit._chain_start(objective, options), options)
+        assert density.find_similar_levels() == ([] if is_centred else ["a[g]"])
 
 
 def test_a_mode_that_no_chain_visited_is_said() -> None:
@@ -880,3 +881,20 @@ def test_a_mode_that_no_chain_visited_is_said() -> None:
             model, {"x": X, "y": y}, posterior=100, chains=2, priors={"b": "gamma(2, 2)"} if "b" in model else {}
         )
         assert not any("another mode" in each for each in fit.warnings)
+
+
+def test_a_checkpoint_that_fails_while_draws_are_taken_is_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, written = CheckpointFile.write, itertools.count()
+
+    def fail_later(*arguments: Any) -> None:
+        if next(written):
+            raise OSError(28, "No space left on device")
+        write(*arguments)
+
+    monkeypatch.setattr(CheckpointFile, "write", fail_later)
+    found = ad.fit("y ~ a", {"y": [1.0, 2.0]}, checkpoint=tmp_path / "kept", posterior=10, chains=1)
+    assert [words for words in found.warnings if "could not be written: no space left on device" in words.lower()] == [
+        f"the checkpoint {tmp_path / 'kept'} could not be written: no space left on device"
+    ]

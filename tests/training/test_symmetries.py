@@ -264,6 +264,8 @@ EQUIVALENT: list[tuple[str, list[float], list[list[float]]]] = [
     ("y ~ a*exp(b*x)*c", [2, -0.3, 3], [[-2, -0.3, -3]]),
     ("y ~ abs(a)*x + b^2", [2, 3], [[-2, 3], [2, -3], [-2, -3]]),
     ("y ~ b + (t - b)/(1 + (k/x)^h)", [1, 5, 3, 2], [[5, 1, 3, -2]]),
+    ("y ~ a*b*x + b*c*sqrt(x) + a*c", [1, 2, 3], [[-1, -2, -3]]),
+    (f"y ~ a^2*x + {' + '.join(f'p{k}*sin({k}*x)' for k in range(20))}", [2, *[1] * 20], [[-2, *[1] * 20]]),
     ("y ~ a + b*x", [-2, -3], []),
 ]  # fmt: skip
 

@@ -210,15 +210,12 @@ def _readable_array(leaf: KernelInput, array: NDArray[Any], rows: int) -> NDArra
 
 def _is_readable_in_place(array: NDArray[Any]) -> bool:
     """Return whether compiled code can read an array without a copy."""
+    *outer, rows = array.shape
     if _type_code(array) not in COLUMN_TYPES or not array.dtype.isnative or not array.flags.aligned:
         return False
-    *outer, rows = array.shape
-    if rows > 1 and array.strides[-1] != array.itemsize:
-        return False
     # The table of columns has room for one distance between elements only.
-    return all(
-        stride == array.strides[-2] * math.prod(outer[axis + 1 :]) for axis, stride in enumerate(array.strides[:-1])
-    )
+    steps = [array.strides[-2] * math.prod(outer[axis + 1 :]) for axis in range(len(outer))]
+    return [*array.strides[:-1]] == steps and (rows < 2 or array.strides[-1] == array.itemsize)
 
 
 def _type_code(array: NDArray[Any]) -> str:
@@ -348,18 +345,16 @@ class PlanRunner:
             self._shared_job_key = self._run_address, count
         thread_pool().run(ctypes.addressof(self._shared_job), count)
         _last_job_end = time.perf_counter()
+        seconds = _last_job_end - start
         # If other processes keep the cores busy, helpers come too late, or compete with this thread. But they may also
         # have been asleep and be awake for the next job, so only every second slow job counts.
-        if _last_job_end - start < solo_estimate:
+        if seconds < solo_estimate:
             self._slower_jobs = 0
         else:
             self._slower_jobs += 1
-            self._solo_jobs_left = (
-                0 if self._slower_jobs % 2 else 2 ** min(self._slower_jobs // 2, _MAX_SOLO_DOUBLINGS) - 1
-            )
-        self._seconds_per_block = (
-            min(self._seconds_per_block, (_last_job_end - start) * count / blocks) or _MIN_BLOCK_SECONDS
-        )
+            doublings = min(self._slower_jobs // 2, _MAX_SOLO_DOUBLINGS)
+            self._solo_jobs_left = 0 if self._slower_jobs % 2 else 2**doublings - 1
+        self._seconds_per_block = min(self._seconds_per_block, seconds * count / blocks) or _MIN_BLOCK_SECONDS
 
     def _memory_address(self, number: int) -> int:
         """Return the address of the memory of a thread."""

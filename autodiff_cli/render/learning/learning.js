@@ -123,7 +123,7 @@ function showDraw() {
     }
   });
   plot.append(...last);
-  const sample = (chain) => swatch("0 0 16 4", 16, 4, svgElement("path", { class: "chain now", stroke: chainColour(chain), d: "M0 2H16" }));
+  const sample = (chain) => swatch("0 0 16 4", 16, 4, svgElement("path", { class: "chain now", stroke: chainColour(chain), d: "M0 2H16" }), "line of");
   const legend = chains.flatMap((_, chain) => [htmlElement("span", [sample(chain), ` chain ${chain + 1}`]), " "]);
   const what = isCurve ? "a curve for each draw: " : "prediction against target, a point for each row and chain: ";
   picture("chains-picture", svg, [what, ...legend]);
@@ -191,13 +191,15 @@ const showAll = () => {
 };
 byId("row").addEventListener("input", showAll);
 
-let drawnIn = pictures.clientWidth;
-new ResizeObserver(([{ target: { clientWidth } }]) => {
-  if (Math.abs(clientWidth - drawnIn) < 2 || clientWidth === 0) return;
-  drawnIn = clientWidth; // values that the reader changed since stay
+// Pictures become narrower with the window, and when another one is shown beside them.
+const resizing = new ResizeObserver(() => {
+  const room = roomOfPicture();
+  if (Math.abs(room - drawnIn) < 2 || room === 0) return;
+  drawnIn = room; // values that the reader changed since stay
   drawPictures();
   showDraw();
-}).observe(pictures);
+});
+for (const figure of pictures.querySelectorAll("figure")) resizing.observe(figure);
 
 setEpoch(0);
 Object.assign(byId("row"), { max: recording.count, value: 1 });

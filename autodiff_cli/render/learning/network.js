@@ -2,7 +2,7 @@
 // two predictors every unit has a map of its output.
 
 const MOST_UNITS = 24; // of a layer that are drawn
-const DRAWN = { width: 480, height: 300, margin: 34, thickest: 6 };
+const DRAWN = { width: 480, height: 300, margin: 34, thickest: 6, names: 140, text: 17, line: 20 }; // names: the widest
 const MAPPED = { cells: 14, most: 42, least: 16, shades: 5 }; // cells of a side; pixels of a side, and below that no map
 
 /** The labels of the inputs of the first layer, which are the same for all networks. */
@@ -19,12 +19,16 @@ function drawNetwork(parameters) {
   const weights = recording.layers.filter((name) => Array.isArray(parameters[name]?.[0])).map((name) => [name, parameters[name]]);
   byId("network-picture").hidden = weights.length === 0;
   if (weights.length === 0) return;
-  const { width, height, margin, thickest } = DRAWN;
+  const { width, margin, thickest } = DRAWN;
+  const enlarged = DRAWN.text / TEXT; // names are larger than the numbers of other drawings
+  const names = inputNames.slice(0, MOST_UNITS).map((name) => cut(name, DRAWN.names / enlarged, "value"));
+  const left = margin + enlarged * Math.max(0, ...names.map((name) => widthOf(name, "value")));
+  const height = Math.max(DRAWN.height, DRAWN.line * names.length);
   const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The network" });
   const sizes = [weights[0][1][0].length, ...weights.map(([, matrix]) => matrix.length)];
   const drawn = sizes.map((size) => Math.min(size, MOST_UNITS));
   const place = (layer, unit) => [
-    margin + ((width - 2 * margin) * layer) / (sizes.length - 1),
+    left + ((width - left - margin) * layer) / (sizes.length - 1),
     (height * (unit + 0.5)) / drawn[layer],
   ];
   const slopes = weights.map(([name]) => gradientOf(name));
@@ -55,25 +59,25 @@ function drawNetwork(parameters) {
       else svg.append(svgElement("circle", { class: "unit", cx, cy, r: Math.min(9, height / count / 2.6) }));
     }
   });
-  inputNames.slice(0, drawn[0]).forEach((name, unit) => svg.append(svgElement("text", { x: 2, y: place(0, unit)[1] - 14 }, cut(name, width / 4, "value"))));
-  const left = sizes.some((size) => size > MOST_UNITS) ? ` The first ${MOST_UNITS} units of each layer.` : "";
+  names.forEach((name, unit) => svg.append(svgElement("text", { x: left - 14, y: place(0, unit)[1], dy: ".35em", "text-anchor": "end" }, name)));
+  const rest = sizes.some((size) => size > MOST_UNITS) ? ` The first ${MOST_UNITS} units of each layer.` : "";
   const mapped = maps === null ? [] : [` Units show their output over ${recording.predictors.join(" and ")}: `,
     squareInText(1), " above 0, ", squareInText(0), " below."];
   picture("network-picture", svg, ["Thickness: the weight, dashed where it is negative. Colour: the gradient of this row's loss, ",
     lineInText("up"), " where the loss rises with the weight, ", lineInText("down"), " where it falls, ", lineInText(""),
-    ` where there is none.${left}`, ...mapped]);
+    ` where there is none.${rest}`, ...mapped]);
 }
 
 /** A piece of a connection for a line of text. */
 function lineInText(way) {
   const piece = svgElement("path", { class: `connection ${way}`, d: "M0 2H18", "stroke-width": 4 });
-  return swatch("0 0 18 4", 18, 4, piece);
+  return swatch("0 0 18 4", 18, 4, piece, { up: "orange", down: "blue" }[way] ?? "grey");
 }
 
 /** A square in the colour of a sign for a line of text. */
 function squareInText(kind) {
   const square = svgElement("path", { class: `class-${kind}`, d: "M0 0H10V10H0Z" });
-  return swatch("0 0 10 10", 10, 10, square);
+  return swatch("0 0 10 10", 10, 10, square, kind ? "orange" : "blue");
 }
 
 /** The output node of a layer: its weights times its input, plus its bias, and the function that is applied to every

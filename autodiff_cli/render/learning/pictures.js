@@ -10,6 +10,8 @@ const MARKERS = [ // paths of size 2 around 0, so that classes can be told apart
   "M0 1.2L1.1 -.8H-1.1Z", "M-1.2 -.4H-.4V-1.2H.4V-.4H1.2V.4H.4V1.2H-.4V.4H-1.2Z",
 ];
 
+const MARKER_NAMES = ["circles", "squares", "triangles", "diamonds", "inverted triangles", "crosses"];
+
 /** The marker of a class at a point. */
 function marker(kind, x, y, radius) {
   const transform = `translate(${x} ${y}) scale(${radius})`;
@@ -18,12 +20,12 @@ function marker(kind, x, y, radius) {
 
 /** The marker of a class for a line of text. */
 function markerInText(kind) {
-  return swatch("-1.5 -1.5 3 3", 12, 12, marker(kind, 0, 0, 1));
+  return swatch("-1.5 -1.5 3 3", 12, 12, marker(kind, 0, 0, 1), MARKER_NAMES[kind % KINDS]);
 }
 
-/** A small drawing for a line of text. */
-function swatch(viewBox, width, height, shape) {
-  return svgElement("svg", { class: "swatch", viewBox, width, height, "aria-hidden": "true" }, [shape]);
+/** A small drawing for a line of text, with what a screen reader says in its place. */
+function swatch(viewBox, width, height, shape, name) {
+  return svgElement("svg", { class: "swatch", viewBox, width, height, role: "img", "aria-label": name }, [shape]);
 }
 
 /** The markers of the classes with their names, for a line of text. */
@@ -33,8 +35,11 @@ function legendOfClasses() {
 
 const pictures = document.querySelector(".pictures");
 
+const roomOfPicture = () => (pictures.querySelector("figure:not([hidden])") ?? pictures).clientWidth;
+let drawnIn = roomOfPicture(); // pixels
+
 /** A chart in the room of a picture. */
-const framed = (name, x, y) => chart(name, x, y, pictures.querySelector("figure:not([hidden])") ?? pictures);
+const framed = (name, x, y) => chart(name, x, y, drawnIn);
 
 /** The name of a column with its unit, for an axis. */
 const withUnit = (name) => (Object.hasOwn(recording.units, name) ? `${name} (${recording.units[name]})` : name);

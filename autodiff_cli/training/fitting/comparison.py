@@ -116,7 +116,7 @@ def why_not_nested(small: Objective, large: Objective, parameters: Mapping[str, 
     """Return None if the model with fewer parameters is a regular special case of the other, at its fitted parameters;
     otherwise why that is unknown, as a clause.
     """
-    linear_both = _has_linear_columns(small) and _has_linear_columns(large)
+    linear_both = all(each.has_residuals and each.is_linear for each in (small, large))
     if linear_both and small.rows <= _MAX_SPAN_ROWS:
         return None if _in_span(small, large) else NESTING_UNKNOWN
     if small.model.array_parameters or large.model.array_parameters:
@@ -144,12 +144,6 @@ def _pools_levels(small: Objective, large: Objective) -> bool:
     return True
 
 
-def _has_linear_columns(objective: Objective) -> bool:
-    """Return whether the prediction is linear in all parameters, and all of them are free numbers."""
-    is_free = not objective.fixed and not objective.model.array_parameters
-    return objective.has_residuals and is_free and objective.is_linear
-
-
 def _in_span(small: Objective, large: Objective) -> bool:
     """Return whether the larger model can make all predictions of the smaller one on these rows."""
     with ignore_float_errors():
@@ -157,7 +151,7 @@ def _in_span(small: Objective, large: Objective) -> bool:
         # The difference of the constant terms has to lie in the span, too.
         constant_difference = small_matrix[:, -1] - large_matrix[:, -1]
         basis, columns = large_matrix[:, :-1], np.column_stack((small_matrix[:, :-1], constant_difference))
-        if not (np.isfinite(basis).all() and np.isfinite(columns).all()):
+        if not np.isfinite(basis).all():
             return False
         lengths = np.linalg.norm(basis, axis=0)
         directions, singular_values, _ = np.linalg.svd(basis / np.where(lengths > 0, lengths, 1.0), full_matrices=False)

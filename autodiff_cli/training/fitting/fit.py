@@ -216,7 +216,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
         if on_draw is not None:
             on_draw(count, total)
 
-    warnings, progress = len(run.progress.warnings), run.progress
+    progress = run.progress
     log = progress.evaluations if progress.checkpoint_writer or progress.resumed_from else None
     try:
         drawn = draw_posterior(objective, start, options, run.quantities, log, count_draw)
@@ -224,7 +224,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
         if result is None:
             raise
         raise Interrupted(dataclasses.replace(result, converged=False)) from None
-    run.progress.finish()
+    progress.finish()
     if result is None:
         numbers = parameter_draws(objective, drawn.draws).reshape(-1, objective.layout.size)
         theta = numbers.mean(axis=0)
@@ -236,7 +236,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
             definition=goodness.DRAWN,
             warnings=(),
         )
-        result, warnings = build_fit(run, Outcome(theta, True), statistics), len(run.progress.warnings)
+        result = build_fit(run, Outcome(theta, True), statistics)
         result.notes[0] = _POSTERIOR_MEANS  # replaces the note on the mode
     earlier = [each for each in result.warnings if each != _HIERARCHICAL]
     reported = dataclasses.replace(
@@ -245,7 +245,7 @@ def _with_posterior(run: FitRun, result: FittedModel | None, on_draw: Callable[[
         posterior=drawn.summaries,
         divergences=drawn.divergences,
         draws=drawn.draws,
-        warnings=[*earlier, *run.progress.warnings[warnings:], *drawn.warnings],
+        warnings=[*dict.fromkeys((*earlier, *progress.warnings, *drawn.warnings))],
     )
     if not drawn.is_complete:
         raise Interrupted(reported)

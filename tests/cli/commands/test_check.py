@@ -107,7 +107,20 @@ def test_large_arrays_of_many_digits_are_shown_by_their_range() -> None:
 
 
 def test_uncertain_values() -> None:
-    for value in ("2+-0.1", "2±0.1", "2 ± 0.1", "2+-1/10", "2+/-0.1", "2.0(1)", "2.00(10)", "20(1)e-1", "2+-5%"):
+    for value in (
+        "2+-0.1",
+        "2±0.1",
+        "2 ± 0.1",
+        "2+-1/10",
+        "2+/-0.1",
+        "2.0(1)",
+        "2.00(10)",
+        "20(1)e-1",
+        "2+-5%",
+        "2.0 (1)",
+        "2.0(0.1)",
+        "20(1.0)e-1",
+    ):
         document = run_cli(["grad", "x*y", "--x", value, "--y", "3+-0.2", "--json"]).json
         assert document["value"] == 6.0
         assert document["uncertainty"]["value"] == pytest.approx(0.5)

@@ -9,11 +9,16 @@ import numpy as np
 import pytest
 from mpmath import mp
 
+from autodiff_cli.autodiff.sweeps import forward
 from autodiff_cli.explain import accuracy
+from autodiff_cli.explain.array_accuracy import perturbation_distances
 from autodiff_cli.explain.record import Trace
 from autodiff_cli.explain.tracing import trace
 from autodiff_cli.expression import parse
-from autodiff_cli.numbers.arrays import LONGDOUBLE_EPS_RATIO
+from autodiff_cli.graph.tape import Tape
+from autodiff_cli.language.program import read
+from autodiff_cli.numbers.arrays import ARRAYS, LONGDOUBLE_EPS_RATIO
+from tests.each import each
 from tests.support import run_cli
 
 SPOILT = [
@@ -188,3 +193,22 @@ def test_in_large_layers_exactly_the_inaccurate_elements_are_listed(seed: int) -
             error, name = abs(slope - exact) / abs(exact), f"x[{j}]"
             assert error > 0.8e-12 if name in known else error <= 1e-12
             assert abs(mp.mpf(known.get(name, exact)) - exact) < 1e-12 * abs(exact)
+
+
+@each(
+    "text",
+    [
+        *(f"where(x*y {comparison} c, 1, 2)" for comparison in ("<", "<=", ">", ">=", "==", "!=")),
+        *(f"where({condition}, 1, 2)" for condition in ("x*y - c", "not (x*y - c)", "1 and x*y - c", "0 or x*y - c")),
+        *("floor(x*y - c)", "ceil(x*y - c)", "round(x*y - c + 1/2)", "round(x*y - c - 3/2)", "(x*y - c) % 1"),
+        *("sign(x*y - c)", "heaviside(x*y - c)"),
+    ],
+)
+def test_what_only_rounding_decides_is_undecided_in_every_row(text: str) -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, 300))
+    tape = Tape([read(text).output])
+    for difference in (0, 0.1):
+        columns = {"x": x, "y": y, "c": x * y + difference}
+        numbers = np.asarray(forward(tape, ARRAYS, columns)[-1], dtype=float)
+        (found,) = perturbation_distances(tape, [numbers], columns)
+        assert (np.isinf(found) == (difference == 0)).all()

@@ -53,6 +53,16 @@ def digits() -> Iterator[None]:
         yield
 
 
+def test_every_run_perturbs_every_result_by_few_ulps_that_do_not_accumulate() -> None:
+    runs = np.array([floats.perturbation_ulps(run, 4096) for run in PERTURBED_RUNS])
+    assert not floats.perturbation_ulps(floats.UNPERTURBED, 99).count(1)
+    assert set(np.abs(runs[[0, 2]]).flat) == {*range(1, floats.MAX_PERTURBATION_ULPS + 1)}
+    assert np.abs(runs).min() == 1
+    assert (np.abs(runs.mean(axis=1)) < 4 * runs.std(axis=1) / 64).all()
+    assert (runs.std(axis=0) > 0).mean() > 0.99
+    assert np.abs(np.corrcoef(runs)[2, :2]).max() < 0.05
+
+
 @each("x", [3.0, -2.0, 2.5, 0.75, 7.0, 0.5, 65537.0, 1048577.5, 4194305.0])
 def test_powers_are_perturbed_unless_they_are_known_to_be_exact(x: float) -> None:
     """Of fractions, only squares are known to be."""

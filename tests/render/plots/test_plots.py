@@ -6,12 +6,14 @@ import dataclasses
 import io
 import itertools
 import json
+import math
 import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib
@@ -503,3 +505,20 @@ def test_draws_are_shown_of_a_single_fit_that_has_some() -> None:
     for fits in ({"": plain}, {"u": sampled, "v": sampled}):
         with pytest.raises(OptionError, match="needs a single fit with draws"):
             draw_figure(fits, posterior)
+
+
+@each("unit", [1e-300, 1.0, 1e290])
+def test_losses_have_a_logarithmic_scale_if_they_fall_by_much_in_any_unit(unit: float) -> None:
+    for losses, is_logarithmic in (
+        ([1000.0, 1.0], True),
+        ([1.0, math.nan, 1000.0, math.inf], True),
+        ([10.0, 9.0], False),
+        ([1000.0, 0.0], False),
+        ([1000.0, -1.0], False),
+        ([math.nan, math.inf], False),
+    ):
+        history = [{"epoch": k, "loss": unit * loss} for k, loss in enumerate(losses)]
+        fit = SimpleNamespace(history=history)
+        epochs, curves, is_log = plots._loss_curves(fit)  # type: ignore[arg-type]
+        assert (epochs.tolist(), is_log) == ([*range(len(losses))], is_logarithmic)
+        np.testing.assert_array_equal(curves["loss"], unit * np.array(losses))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import time
+from concurrent.futures import CancelledError
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -288,3 +292,70 @@ def test_a_part_pickles() -> None:
 
     part = pickle.loads(pickle.dumps(Table({"x": np.arange(3.0)}, 3)))
     assert part.columns["x"].tolist() == [0, 1, 2]
+
+
+class _Scheduler:
+    """A client of workers that come and go as a script says.
+
+    Args:
+        gathered: what each attempt to gather results gives: a result, an exception to raise, or None for no answer.
+        threads: the threads of all workers, each time that someone asks for them.
+        restoring: an exception to raise where lost rows are sent again.
+    """
+
+    def __init__(self, gathered: list[Any], threads: list[int], restoring: Exception | None, status: str) -> None:
+        self.gathered, self.threads, self.restoring, self.status = iter(gathered), iter(threads), restoring, status
+        self.scheduler, self.sent = self, 0
+
+    def sync(self, function: Any, *arguments: Any) -> Any:
+        return asyncio.run(function(*arguments))
+
+    async def gather(self, *_: Any, asynchronous: bool) -> Any:
+        assert asynchronous
+        answer = next(self.gathered, None)
+        if isinstance(answer, BaseException):
+            raise answer
+        while answer is None:
+            await asyncio.sleep(3600)
+        return answer
+
+    async def identity(self, **_: Any) -> dict[str, int]:
+        return {"total_threads": next(self.threads)}
+
+    def scatter(self, *_: Any, **__: Any) -> SimpleNamespace:
+        self.sent += 1
+        if self.restoring is not None:
+            raise self.restoring
+        return SimpleNamespace(status="finished")
+
+
+@each(
+    ("gathered", "threads", "restoring", "status", "expected"),
+    [
+        ([["found"]], [], None, "running", "found"),
+        ([CancelledError(), ["found"]], [], None, "running", "found"),
+        ([None], [0, 2, 0, 0], None, "running", "c: no worker has been available for 0 seconds"),
+        ([None], [0, 0], None, "running", "c: no worker has been available for 0 seconds"),
+        ([CancelledError()], [], TimeoutError(), "running", "c: no worker has been available for 0 seconds"),
+        ([CancelledError()], [], None, "closed", "c: the connection to the scheduler is lost"),
+        ([OSError()] * 99, [], None, "running", "c: workers die faster than their rows can be sent to others"),
+        ([distributed.KilledWorker("task", None, 3)], [], None, "running", "c: 4 workers died while"),
+    ],
+)
+def test_results_are_gathered_until_there_are_no_workers(
+    gathered: list[Any], threads: list[int], restoring: Exception | None, status: str, expected: str
+) -> None:
+    client, wait = _Scheduler(gathered, threads, restoring, status), asyncio.wait
+    cluster, lost = on_worker.Cluster(client, "c", 1, 1), SimpleNamespace(status="lost")
+    cluster._worker_timeout = 0
+    parts = on_worker.Partitions([lost, SimpleNamespace(status="finished")], str)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(asyncio, "wait", lambda awaited, timeout: wait(awaited, timeout=0.001 * timeout))
+        patched.setattr(time, "sleep", lambda _: None)
+        if expected == "found":
+            assert cluster._compute_with_retries(parts, list) == ["found"]
+            assert client.sent == len(gathered) - 1
+            return
+        with pytest.raises(ClusterError, match=re.escape(expected)):
+            cluster._compute_with_retries(parts, list)
+    assert not [*client.threads]

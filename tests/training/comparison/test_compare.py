@@ -337,6 +337,9 @@ def undetermined(which: str) -> str:
     ("y ~ a + b*x + z", "y ~ c + d*x + f*z", None),
     ("y ~ a + b*x + z", "y ~ c + d*x + f*x^2", UNKNOWN),
     ("y ~ a + b*x", "y ~ c + d*x + f*x^2 + z", UNKNOWN),
+    ("y ~ a + b*x", "y ~ dot(v, [z, 1, x])", None),
+    ("y ~ 2*dot(v, [x, 1])", "y ~ a + b*x + c*z", None),
+    ("y ~ a + b*x^2", "y ~ dot(v, [z, 1, x])", UNKNOWN),
     ("y ~ a*exp(-b*x)", "y ~ a*exp(-b*x) + dot(v, [x, z])", "they have array parameters"),
 ])  # fmt: skip
 def test_models_are_nested_if_that_is_certain(smaller: str, larger: str, reason: str | None) -> None:

@@ -186,6 +186,18 @@ def test_a_derived_quantity_is_a_number(text: str, words: str) -> None:
         ad.fit("y ~ a*x", {"x": [1, 2, 3], "y": [2, 4, 6.1]}, derive=text)
 
 
+def test_a_product_that_is_determined_has_the_interval_of_the_parameter_that_it_stands_for() -> None:
+    x, generator = np.linspace(0, 3, 12), np.random.default_rng(0)
+    data = {"x": x, "y": 1.5 * x + 0.4 + 0.2 * generator.normal(size=12)}
+    found, plain = (
+        ad.fit(f"y ~ {slope}*x + c", data, bootstrap=20, derive={**quantities, "q": "2*c"}, start={"c": 1}).intervals
+        for slope, quantities in (("a*b", {"p": "a*b", "s": "a + b"}), ("p", {}))
+    )
+    assert all(found["bootstrap"][name] is None for name in ("a", "b", "s"))
+    for name in ("c", "p", "q"):
+        assert found["bootstrap"][name] == pytest.approx(plain["bootstrap"][name], rel=1e-6)
+
+
 def test_a_derived_quantity_of_arrays_of_other_shapes_is_refused() -> None:
     with pytest.raises(ExpressionError, match="dot"):
         ad.fit("y ~ dot(v, [x, 1])", {"x": [1, 2, 3], "y": [2, 4, 6.1]}, derive="q = dot(v, [1, 2, 3])")

@@ -150,6 +150,25 @@ def test_an_end_at_a_kink_is_reported(unit: float) -> None:
     assert any(words.startswith("`k` ends at a kink of the loss") for words in found.warnings)
 
 
+@each(("mirror", "shift"), [(1, 0), (-1, 0), (1, -20), (-1, 20)])
+@each("seed", [1, 9])
+def test_at_a_kink_standard_errors_are_those_of_the_flatter_side(seed: int, mirror: int, shift: float) -> None:
+    x = np.linspace(-3, 3, 12)
+    y = 1 + 2 * np.maximum(x - x[5 + seed % 3], 0) + 0.6 * np.random.default_rng(seed).normal(size=12)
+    columns = {"x": mirror * x + shift, "y": y}
+    start = {"a": 1, "b": 2, "c": columns["x"][6] + 0.01}
+    found = fit(f"y ~ a + b*relu({'x - c' if mirror > 0 else 'c - x'})", columns, start=start)
+    end = x[np.argmin(np.abs(columns["x"] - found.parameters["c"]))]
+    assert found.parameters["c"] == pytest.approx(mirror * end + shift, rel=1e-9)
+    bend = np.maximum(x - end, 0)
+    design = np.stack([np.ones(12), bend], axis=1)
+    (a, b), (rss,) = np.linalg.lstsq(design, y, rcond=None)[:2]
+    slopes = [-b * side for side in (x > end + 1e-9, x > end - 1e-9)]
+    flatter = min(slopes, key=lambda slope: abs(slope @ (y - a - b * bend)))
+    errors = np.sqrt(rss / 9 * np.diag(np.linalg.inv((full := np.column_stack([design, flatter])).T @ full)))
+    assert [*found.stderr.values()] == pytest.approx(errors, rel=1e-6)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_no_small_step_lowers_the_loss_of_a_line_with_two_bends(seed: int) -> None:
     generator = np.random.default_rng(seed)

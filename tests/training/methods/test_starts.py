@@ -303,6 +303,16 @@ def test_random_values_are_in_columns_or_within_a_hundredfold_of_sizes() -> None
     assert powers.var() == pytest.approx(6 + 2 / 3, rel=0.03)
 
 
+def test_random_starts_of_a_model_without_columns_of_numbers_have_the_size_of_1() -> None:
+    objective = Objective("(a[g] - 1)^2 + b^2", {"g": ["A", "B", "A"]}, likelihood=True)
+    numbers = np.array([*sample_starts(objective, 0, 400)]).ravel()
+    is_location = (numbers > 0) & (numbers < 1)
+    assert 0.65 < is_location.mean() < 0.85  # half of the numbers, and a third of the others
+    powers = np.log10(-numbers[numbers < 0])
+    assert -2 < powers.min() < powers.max() < 2
+    assert powers.mean() == pytest.approx(0, abs=0.2)
+
+
 def test_random_starts_of_networks_are_those_of_other_seeds() -> None:
     data = {"x": [0.5, 1.0, 2.0], "y": [1.0, 2.0, 1.0]}
     model, options = "y ~ k*mlp(x, [3, 1]) + c", {"bounds": {"c": (-2, 5)}}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import autodiff_cli as ad
 from autodiff_cli.array_types import Array, ignore_float_errors
+from autodiff_cli.training.fitting.minimization import fit_from_subsets
 from autodiff_cli.training.methods.least_squares import norms
 from autodiff_cli.training.objective import batch as batches
 from autodiff_cli.training.objective.batch import (
@@ -24,7 +25,9 @@ from autodiff_cli.training.objective.batch import (
     repeat_objective,
     rounding_squares,
 )
+from autodiff_cli.training.objective.loading import as_dataset
 from autodiff_cli.training.objective.parameters import Bounds
+from autodiff_cli.training.options import FitOptions
 from tests.each import each, examples
 
 ROWS = 23
@@ -238,3 +241,15 @@ def test_gathered_rows_are_kept_within_a_limit(monkeypatch: pytest.MonkeyPatch) 
         assert gathered.column("x").tolist() == [each for fit in fits for each in x[10 * fit : 10 * fit + 10].tolist()]
         assert sum(rows.count for rows in batch._gathered_rows.values()) <= 50
     assert batch.rows_of(np.array([0])) is gathered
+
+
+@each("seed", range(2))
+def test_fits_from_few_rows_find_the_curve_of_each_group_beside_its_outliers(seed: int) -> None:
+    generator, x, truth = np.random.default_rng(seed), np.linspace(0, 3, 20), np.array([[2, 1], [5, 0.3], [-3, 2]])
+    y = truth[:, :1] * np.exp(-truth[:, 1:] * x) + 0.02 * generator.normal(size=(3, 20))
+    y[:, ::6] += 4
+    data = as_dataset({"x": np.tile(x, 3), "y": y.ravel()})
+    objective = ad.Objective.of("y ~ a*exp(-b*x)", data, FitOptions(loss="cauchy"))
+    groups = GroupBatch(objective, [*np.arange(60).reshape(3, 20)])
+    ends = fit_from_subsets(groups, generator.normal(size=(3, 2)), generator.normal(size=(6, 2)))
+    assert np.allclose(ends[:, 0], truth, atol=0.1)

@@ -107,6 +107,8 @@ def test_a_quantity_is_exact_only_where_it_is_constant(jump: str, distance: floa
         ({"b": "2"}, "`b` is a name of the model"),
         ({"q": " "}, r"derive takes NAME=EXPR, .* not `q= `"),
         (["=a"], r"derive takes NAME=EXPR, .* not `=a`"),
+        (["h = a; g = b"], "derive takes one NAME=EXPR; repeat it for each quantity"),
+        (["h = a, g = b"], "derive takes one NAME=EXPR; repeat it for each quantity"),
         (["q = a", "q = b"], "defined twice"),
     ],
 )

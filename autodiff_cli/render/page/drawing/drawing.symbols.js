@@ -104,7 +104,7 @@ function runsOf(text, kind) {
   const add = (parts, size, below, style) => parts.forEach((part) => {
     if (!part.parts) runs.push({ letters: part.shown ?? part, size, below, style: part.shown === ROOT ? "root" : style });
     else if (part.tag === "i" || part.tag === "bdi") add(part.parts, size, below, part.tag);
-    else add(part.parts, size * INDEX, below + size * BELOW[part.tag], style);
+    else add(part.parts, Math.max(size * INDEX, TEXT / fontOf(kind).pixels), below + size * BELOW[part.tag], style);
   });
   add(FORMULAS.test(kind) ? partsOf(text) : partsOfNumbers(text), 1, 0);
   return runs.filter(({ letters }) => letters);
@@ -179,7 +179,7 @@ function widthOf(text, kind = "value") {
   return widths.get(text);
 }
 
-/** The font of a text of the drawing with some classes, with the widths of texts that were measured. */
+/** The font of a text of the drawing with some classes, its size, and the widths of texts that were measured. */
 function fontOf(kind) {
   if (fonts.has(kind)) return fonts.get(kind);
   const text = textShape("", 0, 0, kind);
@@ -187,7 +187,7 @@ function fontOf(kind) {
   document.body.append(drawing);
   const { fontStyle, fontWeight, fontSize, fontFamily } = getComputedStyle(text);
   drawing.remove();
-  fonts.set(kind, { font: `${fontStyle} ${fontWeight} ${fontSize} ${fontFamily}`, widths: new Map() });
+  fonts.set(kind, { font: `${fontStyle} ${fontWeight} ${fontSize} ${fontFamily}`, pixels: parseFloat(fontSize), widths: new Map() });
   return fonts.get(kind);
 }
 

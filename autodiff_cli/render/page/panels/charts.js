@@ -63,12 +63,12 @@ function dot(kind, cx, cy, r) {
   return Number.isFinite(cx) && Number.isFinite(cy) ? [svgElement("circle", { class: kind, cx, cy, r })] : [];
 }
 
-/** An empty chart with its axes named and round numbers along them, as wide as its container. Lines on its `plot`
+/** An empty chart with its axes named and round numbers along them, as wide as there is room. Lines on its `plot`
  * end at the axes. */
-function chart(name, [xName, xRange], [yName, yRange, yTicks = textsOfTicks(yRange)], host = byId("curve")) {
+function chart(name, [xName, xRange], [yName, yRange, yTicks = textsOfTicks(yRange)], available = byId("curve").clientWidth) {
   const { least, most, shape, right, top, bottom, character } = CHART;
   const left = Math.max(CHART.left, 28 + character * Math.max(...yTicks.map(([, text]) => text.length)));
-  const width = Math.min(Math.max(host.clientWidth, least), most);
+  const width = Math.min(Math.max(available, least), most);
   const height = Math.round(shape * width);
   const svg = svgElement("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": name });
   const [room, foot] = [width - left - right, height - bottom];
