@@ -120,10 +120,8 @@ def refine(
     required_bits = bits_for_digits(digits + _GUARD_DIGITS)
     bits = required_bits + _GUARD_BITS
     max_bits = bits + bits_for_digits(MAX_CANCELLED_DIGITS if max_cancelled_digits is None else max_cancelled_digits)
-    max_bits_if_quick = 0
-    if max_cancelled_digits is None:
-        max_bits_if_quick = min(bits_for_digits(_MAX_CANCELLED_DIGITS_IF_QUICK), _MAX_QUICK_WORK // max(operations, 1))
-    while bits < max(max_bits, max_bits_if_quick):
+    quick_bits = min(bits_for_digits(_MAX_CANCELLED_DIGITS_IF_QUICK), _MAX_QUICK_WORK // max(operations, 1))
+    while bits < max(max_bits, quick_bits if max_cancelled_digits is None else 0):
         with suppress(Undecided), precision(bits) as kind:
             numbers = compute(kind, None)
             if all(_has_enough_bits(x, required_bits) for x in numbers[:required_count]):

@@ -145,10 +145,9 @@ def describe_correct_digits(correct: Mapping[str, str]) -> str:
 
 
 def _quantity_name(name: str) -> str:
-    if name in (VALUE, "stderr"):
-        return "the value" if name == VALUE else "the standard error"
-    if name in ("derivative", "directional"):
-        return f"the {name} derivative" if name == "directional" else "the derivative"
+    words = {VALUE: "value", "stderr": "standard error", "directional": "directional derivative"}
+    if name in (*words, "derivative"):
+        return f"the {words.get(name, name)}"
     kind, _, names = name.partition(".")
     row, _, column = names.partition(".")
     if kind == "outputs" and names:
@@ -292,8 +291,6 @@ def is_correct(number: float, exact: Any) -> bool:
     if not (is_finite(exact) and math.isfinite(number)):
         # The sign of an infinity may come from the sign of a zero, which a ball does not have.
         return not (is_finite(exact) or math.isfinite(number)) and math.isnan(number) == math.isnan(nearest)
-    if number == nearest and abs(number) >= floats.SMALLEST_NORMAL:
-        return True
     return _is_near(from_float(number), exact)
 
 

@@ -307,10 +307,7 @@ def _ends_without_balls(tape: Tape, boxes: Sequence[Mapping[str, Interval]]) -> 
 
 def _boxes(intervals: Mapping[str, Interval], varying: Sequence[str]) -> Iterator[dict[str, Interval]]:
     """Yield the boxes of a regular grid over the intervals."""
-    if not varying:
-        yield dict(intervals)
-        return
-    count = max(1, int(_MAX_BOXES ** (1 / len(varying))))
+    count = max(1, int(_MAX_BOXES ** (1 / max(1, len(varying)))))
     for places in itertools.product(range(count), repeat=len(varying)):
         box = dict(intervals)
         for name, k in zip(varying, places, strict=True):

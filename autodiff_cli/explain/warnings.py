@@ -252,6 +252,15 @@ def find_warnings(trace: Trace) -> list[NodeWarning]:
     return [*warnings, *(_cancellation_warnings(trace) if trace.is_scalar else ())]
 
 
+def kinked_slope(trace: Trace) -> str:
+    """Return a message if the slope of an operation has a kink at this point, for second derivatives; else nothing."""
+    for i, node in enumerate(trace.tape.nodes):
+        is_kinked = node.op is not None and node.op.has_kinked_slope and trace.adjoints_or_none[i] is not None
+        if is_kinked and any_true(_input_values(trace, i)[0] == 0):
+            return f"{_location(trace, i)}: its slope has a kink at 0, so higher derivatives are one-sided"
+    return ""
+
+
 def _worst_severities(trace: Trace) -> list[Any]:
     """Return for every node the severity of the worst contribution to its adjoint."""
     worst: list[Any] = [0] * len(trace.tape)

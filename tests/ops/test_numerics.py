@@ -71,9 +71,9 @@ ACTIVATIONS: dict[str, tuple[Formula, Formula, Formula]] = {
     "logsigmoid(x)": (lambda x: -softplus(-x), lambda x: sig(-x), lambda x: -sig(x) * sig(-x)),
     "tanh(x)": (mp.tanh, lambda x: mp.sech(x) ** 2, lambda x: -2 * mp.tanh(x) * mp.sech(x) ** 2),
     "elu(x)": (
-        lambda x: x if x > 0 else mp.expm1(x),
-        lambda x: 1 if x > 0 else mp.exp(x),
-        lambda x: 0 if x > 0 else mp.exp(x),
+        lambda x: x if x >= 0 else mp.expm1(x),
+        lambda x: 1 if x >= 0 else mp.exp(x),
+        lambda x: 0 if x >= 0 else mp.exp(x),
     ),
     "gelu(x)": (lambda x: x * cdf(x), lambda x: cdf(x) + x * phi(x), lambda x: phi(x) * (2 - x * x)),
     "silu(x)": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from typing import Any
@@ -10,9 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mpmath import mp, mpf
 
 import autodiff_cli as ad
+from autodiff_cli.ops import get_op
 from tests.each import each, examples
+from tests.ops.table import ROWS, Row
 from tests.support import expect_refusal, run_cli
 
 POINT = "--x 2 --y 3"
@@ -59,6 +63,18 @@ def test_every_kind_tells_the_same_of_the_gradient(x: float, y: float) -> None:
         formula = run_cli(["grad", text, "--wrt", name, "--json"]).json["derivatives"][name]
         at_the_point = ad.parse(f"{formula} + 0*x*y")(x=x, y=y)
         assert [along, slope, derivative, at_the_point] == pytest.approx([gradient[name]] * 4, rel=1e-12)
+
+
+@each("row", [row for row in ROWS if len(row.domain) == 1 and get_op(row.name).spelling], ids=lambda row: row.name)
+def test_one_sided_second_derivatives_have_a_warning(row: Row) -> None:
+    """They are those of both sides, by differences in mpmath."""
+    for x in (0.0, 1.0, -1.0, 0.5, 2.0):
+        with mp.workdps(100), contextlib.suppress(ValueError):  # outside of a domain
+            sides = [mp.diff(row.value, mpf(x) + side * mpf(10) ** -20, 2, h=mpf(10) ** -30) for side in (1, -1)]
+            is_near_a_pole = not all(isinstance(slope, mpf) and abs(slope) < 1e6 for slope in sides)
+            if not is_near_a_pole and abs(sides[0] - sides[1]) > 1e-6:
+                found = run_cli(["grad", f"{get_op(row.name).spelling}(x)", f"--x={x}", "--hessian", "--json"]).json
+                assert "kink" in {warning["kind"] for warning in found["warnings"]}, (x, sides)
 
 
 def test_the_hessian_of_arrays_has_their_shapes() -> None:
