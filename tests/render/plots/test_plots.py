@@ -519,6 +519,6 @@ def test_losses_have_a_logarithmic_scale_if_they_fall_by_much_in_any_unit(unit: 
     ):
         history = [{"epoch": k, "loss": unit * loss} for k, loss in enumerate(losses)]
         fit = SimpleNamespace(history=history)
-        epochs, curves, is_log = plots._loss_curves(fit)  # type: ignore[arg-type]
+        epochs, curves, is_log = plots._loss_curves(fit)
         assert (epochs.tolist(), is_log) == ([*range(len(losses))], is_logarithmic)
         np.testing.assert_array_equal(curves["loss"], unit * np.array(losses))
