@@ -121,7 +121,7 @@ def test_text_cannot_leave_its_place(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["x*y + sin(x)", "gelu(x) + lambertw(y) + gamma(x)", "sigmoid(x*y)^2"])
 def test_the_page_of_a_small_formula_is_small(text: str) -> None:
-    assert len(page(text).encode()) < 321_000
+    assert len(page(text).encode()) < 322_000
 
 
 def test_the_record_has_every_number_of_the_document() -> None:
