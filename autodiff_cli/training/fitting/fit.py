@@ -672,14 +672,23 @@ def _predictor_ranges(objective: Objective) -> dict[str, tuple[float, float]]:
 
 
 def _no_minimum_note(objective: Objective, theta: Array, statistics: ComputedStatistics) -> str:
-    """Return the reason why the end of a fit is not a minimum: no parameter has an effect. Empty if it may be one."""
+    """Return the reason why the end of a fit is not a minimum; empty if it may be one.
+
+    Either no parameter has an effect there, or undetermined terms, such as two bends at one place, are far larger than
+    the target and cancel each other.
+    """
     if objective.kind is not LossKind.SQUARES or not statistics.missing_error_reasons or objective.is_penalised:
         return ""
     slopes = np.linalg.norm(objective.triangle(theta)[:, :-1], axis=0)
     nearby = theta + 1e-3 * (1 + np.abs(theta))
-    return _FLAT if not slopes.any() and statistics.rss and objective.value(nearby) == objective.value(theta) else ""
+    if not slopes.any() and statistics.rss and objective.value(nearby) == objective.value(theta):
+        return _FLAT
+    largest = _CANCELLATION * math.sqrt(objective.target_variation()) or math.inf
+    names = [objective.layout.element_names[k] for k in np.flatnonzero(slopes * np.abs(theta) > largest)]
+    return f"the terms of {format_names(names, '`')} grow without bound and cancel each other" if names else ""
 
 
+_CANCELLATION = 1e6  # size of terms, relative to the variation of the target, above which they cancel each other
 _FLAT = "not converged: no parameter has an effect where the fit ended; choose other starting values or smaller steps"
 
 

@@ -288,7 +288,7 @@ def check_target(objective: Objective) -> None:
     if least < loss.min_target or most > loss.max_target or (loss.is_min_excluded and least <= loss.min_target):
         low = f"above {loss.min_target:g}" if loss.is_min_excluded else f"not below {loss.min_target:g}"
         needed = low if math.isinf(loss.max_target) else f"between {loss.min_target:g} and {loss.max_target:g}"
-        raise DataError(f"{objective.loss} needs a target {needed}; this one goes from {least:.15g} to {most:.15g}")
+        raise DataError(f"the loss {objective.loss} needs a target {needed}, not from {least:.15g} to {most:.15g}")
 
 
 def describe_row(objective: Objective, row: int) -> str:

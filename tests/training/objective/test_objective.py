@@ -193,7 +193,7 @@ def test_outside_the_domain_it_is_nan_and_nothing_is_raised() -> None:
         ({"loss": "l1"}, OptionError, "there is no loss l1; did you mean mae?"),
         ({"loss": "l2"}, OptionError, "there is no loss l2; did you mean mse?"),
         ({"loss": "l3"}, OptionError, "there is no loss l3; there are mse, mae, huber, logcosh, .*, cross_entropy"),
-        ({"loss": "bce"}, DataError, "a target between 0 and 1; this one goes from"),
+        ({"loss": "bce"}, DataError, "a target between 0 and 1, not from"),
         ({"weights": [1, 2]}, DataError, "weights: 2 values for 20 rows"),
         ({"weights": "z"}, DataError, r"weights: the data have no column `z` \(x, y, w\)"),
         ({"weights": "[x, w]"}, DataError, r"weights: `\[x, w\]` must be a single number in each row"),
