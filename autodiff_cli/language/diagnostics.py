@@ -378,7 +378,7 @@ def _misplaced_sign(mistake: Mistake) -> Message | None:
     """Return the message for `=` where it is not allowed; None for other lexemes."""
     if mistake.lexeme.type != "EQUAL":
         return None
-    if mistake.opening is not None and len(mistake.before) > 1 and mistake.before[-2].type == "COMMA":
+    if mistake.opening and re.search(r",$|^(?!where|i?if)\w+\($", "".join(each.text for each in mistake.before[-3:-1])):
         return "arguments cannot be given by name; `autodiff ops` lists the arguments of each function", None
     return "`=` binds one name, at the start of a statement; use `==` to compare two values", "=="
 

@@ -323,6 +323,8 @@ BAD = [
     ("x^^2", 1, 3, "`^^` is not an operator", "^"),
     ("x•y", 1, 2, "`•` is not in the language", "*"),
     ("sum(v, axis=0)", 1, 12, "arguments cannot be given by name", None),
+    ("normal_pdf(mean=0, x=1)", 1, 16, "arguments cannot be given by name", None),
+    ("where(x = 0, 1, 2)", 1, 9, "use `==` to compare two values", "=="),
     ("1,2,3", 1, 2, "goes in square brackets", "[1, 2, 3]"),
     ("1,2", 1, 2, "numbers have a decimal point", "1.2"),
     ("(1, 2)", 1, 3, "goes in square brackets", "[1, 2]"),
