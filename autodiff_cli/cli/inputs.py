@@ -111,8 +111,8 @@ def constant_expression(name: str, text: str) -> Formula:
             units = parse(error.suggestion or "0").variables
         if not units:  # with one, the suggestion is no value either
             raise BadInput(f"the value of {name}: {error}") from error
-    # Such as `2 kg` or `9.81 m/s^2`.
-    number = re.match(r"\s*([-+]?[\d.]+(?:e[-+]?\d+)?)\s*[^\W\d]\w*(?:[*/^ ·].*)?$", text)
+    # Such as `2 kg` or `9.81 m/s^2`; a prefix alone, as in `1k`, is a factor.
+    number = re.match(r"\s*([-+]?[\d.]+(?:e[-+]?\d+)?)\s*(?![kMGTmuµnp]$)[^\W\d]\w*(?:[*/^ ·].*)?$", text)
     hint = f"; numbers have no units: write {number[1]}" if number else ""
     raise BadInput(f"the value of {name} must be a number or a constant expression, not `{text}`{hint}")
 

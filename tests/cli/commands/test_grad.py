@@ -123,6 +123,7 @@ BAD = [
     ("grad x --x '9.81 m/s^2'",  "numbers have no units: write 9.81"),
     ("grad x --x -1.5e-3mm",     "numbers have no units: write -1.5e-3"),
     ("grad x --x 2pm0.1",        "not `2pm0.1`\n"),
+    ("grad x --x 1k",            "not `1k`\n"),
     ("grad x --x '(2.0 ± 0.1)'", "a value and its error are written 2+-0.1"),
     ("grad x --x (2±1)e-3",      "not `(2±1)e-3`"),
     ("grad x --x 2*",            "the value of `x`: line 1, column 3"),
