@@ -135,5 +135,5 @@ def _fit_beside(objective: Objective, element: int, value: float, starts: Array,
 
 def _minimize(objective: Objective, bounds: Bounds, starts: Array) -> list[Outcome]:
     """Minimise a loss from several starts within bounds, with a limited effort."""
-    method, batch = converging_method(objective), repeat_objective(objective, len(starts), bounds)
-    return minimize_batch(method if method == "lm" else "newton", batch, starts, stop=StoppingRule(LIMITS.epochs))
+    batch, stop = repeat_objective(objective, len(starts), bounds), StoppingRule(LIMITS.epochs)
+    return minimize_batch(converging_method(objective, is_near=True), batch, starts, stop=stop)

@@ -115,11 +115,15 @@ def choose_method(options: FitOptions, objective: Objective) -> str:
     return "adam" if is_descent and not objective.has_priors else converging_method(objective)
 
 
-def converging_method(objective: Objective) -> str:
-    """Return the method that fits an objective to the last digits."""
+def converging_method(objective: Objective, *, is_near: bool = False) -> str:
+    """Return the method that fits an objective to the last digits; see `minimize_batch`.
+
+    Args:
+        is_near: whether the fit starts near its minimum, where Newton's method comes first.
+    """
     is_small = objective.layout.size <= MAX_COVARIANCE_SIZE
     is_squares = objective.kind is LossKind.SQUARES and not objective.settings[L1_FACTOR] and not objective.has_priors
-    return "lm" if is_squares and is_small else "lbfgs"
+    return "lm" if is_squares and is_small else "newton" if is_near else "lbfgs"
 
 
 def minimize_and_check(

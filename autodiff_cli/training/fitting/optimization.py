@@ -490,7 +490,7 @@ def refit(
         are_all_searched: whether all fits are searched again, for better ends.
         stop: when the fits stop.
     """
-    method = "lm" if minimization.converging_method(batch.objective) == "lm" else "newton"
+    method = minimization.converging_method(batch.objective, is_near=True)
     fitted = BatchedFit(batch, method, FitOptions(), starts=starts, stop=stop)
     if effort and batch.objective.has_residuals:
         fits = np.flatnonzero(fitted.select(lambda end: are_all_searched or not end.converged))
