@@ -490,6 +490,7 @@ def test_wide_balls_enclose_derivatives_of_sinc(order: int) -> None:
             assert enclosure.contains(FUNCTIONS["sinc_derivative"](arb(order), arb(x))), (middle, radius, x)
 
 
+@pytest.mark.slow
 def test_bessel_functions_of_tiny_arguments_and_faddeevas_of_huge_ones_have_their_digits() -> None:
     """Where the first term of a series takes the place of all."""
     for kind, order, x in itertools.product("ji", (0.0, 1.0, 2.0, 2.5, -1.0, -3.0, -0.5), (1e-30, 1e-9, 9e-9, 1.1e-8)):
@@ -609,6 +610,7 @@ def test_the_incomplete_beta_function_of_large_arguments_at_its_ends() -> None:
     assert betainc(1e8, 1.0, 1.0, 1e-20) == pytest.approx(1 - 1e-12, rel=1e-13)
 
 
+@pytest.mark.slow
 @each("n", [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 9.0, 12.0, 20.0, 50.0])
 def test_differences_of_polygammas_below_0_keep_their_digits(n: float) -> None:
     """The largest terms, of the nearest poles, cancel where the arguments differ by an integer, or nearly so."""

@@ -262,7 +262,7 @@ def test_an_order_that_the_data_contradict_binds() -> None:
             ad.fit("y ~ a*x + b", {"x": x, "y": y}, bounds=bounds)
 
 
-def test_errors_on_an_order_or_a_sum_of_shares_are_those_of_the_model_with_fewer_parameters() -> None:
+def test_errors_on_an_order_are_those_of_the_model_with_fewer_parameters() -> None:
     x = np.linspace(0, 10, 30)
     y = 3 * x + 1 + 0.1 * np.sin(37 * x)
     ordered = ad.fit("y ~ a*x + b*x^2 + c", {"x": x, "y": y}, bounds={"b": ("a", None)}, profile=True)
@@ -273,6 +273,10 @@ def test_errors_on_an_order_or_a_sum_of_shares_are_those_of_the_model_with_fewer
     )
     assert ordered.intervals == {}
     assert "no profile" in ordered.warnings[-1]
+
+
+@pytest.mark.slow
+def test_errors_on_a_sum_of_shares_are_those_of_the_model_with_fewer_parameters() -> None:
     generator = np.random.default_rng(1)  # two components, so that the third one would get a negative share
     z = np.concatenate([generator.normal(-1.4, 0.6, 150), generator.normal(1.4, 0.6, 150)])
     parts = "w1*normal_pdf(z, m1, s1) + {}*normal_pdf(z, m2, s2)"

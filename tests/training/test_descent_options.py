@@ -345,7 +345,7 @@ def test_a_resumed_fit_has_the_same_scales(batch_size: int | None, tmp_path: Pat
     assert (resumed.scale, resumed.parameters, resumed.history) == (whole.scale, whole.parameters, whole.history)
 
 
-@pytest.mark.parametrize("turns", [0, -1, 2])
+@pytest.mark.parametrize("turns", [2, *(pytest.param(each, marks=pytest.mark.slow) for each in (0, -1))])
 def test_of_equal_curves_that_with_the_least_penalty_is_found(turns: int) -> None:
     """Half turns of `p` with another sign of `a`, and whole ones, change the penalty alone, which is least near 0."""
     generator = np.random.default_rng(abs(turns))

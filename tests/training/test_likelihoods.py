@@ -55,6 +55,7 @@ def test_three_components_are_found_rather_than_a_worse_minimum(seed: int) -> No
     assert [found.parameters[name] for name in ("m1", "m2", "m3")] == pytest.approx([0, 4, 9], abs=0.5)
 
 
+@pytest.mark.slow
 @each("seed", [28, 4], sampled=True)
 def test_a_mixture_is_not_worse_than_from_its_true_parameters(seed: int) -> None:
     generator = np.random.default_rng(seed)
@@ -66,6 +67,7 @@ def test_a_mixture_is_not_worse_than_from_its_true_parameters(seed: int) -> None
     assert fit(THREE, data, likelihood=True).loss < fit(THREE, data, likelihood=True, start=truth).loss + 1e-9
 
 
+@pytest.mark.slow
 def test_another_likely_mixture_is_reported() -> None:
     """Two components cannot describe three symmetric clusters: the one in the middle goes with either of the others."""
     half = np.random.default_rng(0).normal([0, 6], 1, (40, 2)).ravel()

@@ -345,6 +345,7 @@ def test_negative_binomial_fits_are_compared_with_their_own_theta() -> None:
     assert fit(PEAK, data, family="negative_binomial").log_likelihood >= best - 1e-3
 
 
+@pytest.mark.slow
 @each("options", [{}, {"optimizer": "lbfgs"}, {"loss": "huber"}, {"family": "poisson"}])
 def test_a_given_start_without_slopes_and_curvatures_is_left(options: dict[str, Any]) -> None:
     data = {"x": np.arange(1, 9), "y": np.round(np.exp(0.3 * np.arange(1, 9)))}
@@ -618,7 +619,7 @@ def test_robust_fits_are_compared_by_the_squares_of_their_scales(loss: str) -> N
     assert minimization.comparison_losses(ObjectiveBatch([undefined]), np.array([[1.0, 3.0]]))[0] == np.inf
 
 
-@each("seed", range(12))
+@each("seed", range(12), quick=lambda seed: seed < 4)
 def test_a_fit_that_explains_almost_everything_may_still_have_a_better_minimum(seed: int) -> None:
     """Yield curves (Nelson & Siegel 1987) have two minima with R² above 0.97, and `b2` of either sign."""
     draw = np.random.default_rng(seed)
@@ -686,7 +687,7 @@ STEEP_CASES = [
 ]
 
 
-@each("loss, model, noise, width", STEEP_CASES, sampled=True)
+@each("loss, model, noise, width", STEEP_CASES, sampled=True, quick=lambda *case: STEEP_CASES.index(case) % 3 == 1)
 def test_a_curve_through_a_jump_has_a_finite_steepness_only_if_a_jump_fits_worse(
     loss: str, model: str, noise: float, width: float
 ) -> None:

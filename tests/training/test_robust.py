@@ -330,7 +330,7 @@ def test_the_scale_is_that_of_the_residuals_where_the_fit_ends(seed: int) -> Non
     assert robust_scale(objective, np.array([*found.parameters.values()])) == pytest.approx(found.scale, rel=1e-8)
 
 
-@each("seed", [0, 1, 2, 3])
+@each("seed", [0, 1, 2, 3], quick=lambda seed: seed == 1)
 def test_the_scale_is_found_where_residuals_are_proportional_to_it(seed: int) -> None:
     """In some resamples the ratio of the estimate to the scale is constant over a wide range of scales."""
     generator = np.random.default_rng(seed)
@@ -442,6 +442,7 @@ def test_a_slope_of_a_smooth_loss_is_no_minimum_at_a_kink(theta: list[float]) ->
     assert not minimization._checked_end("lbfgs", ObjectiveBatch([objective]), 0, stuck).converged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [39, pytest.param(70, marks=pytest.mark.slow)])
 def test_a_minimum_at_a_kink_of_the_model_is_found_and_said_whatever_the_order_of_the_rows(seed: int) -> None:
     generator = np.random.default_rng(seed)

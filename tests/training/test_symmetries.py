@@ -30,7 +30,7 @@ CASES: list[tuple[str, Any, dict[str, float], dict[str, float]]] = [
 # fmt: on
 
 
-@pytest.mark.parametrize("noise", [0, 1e-9, 1])
+@pytest.mark.parametrize("noise", [1e-9, *(pytest.param(each, marks=pytest.mark.slow) for each in (0, 1))])
 @pytest.mark.parametrize(("model", "y", "start", "expected"), CASES)
 def test_one_of_many_equal_points_is_reported(model: str, y: Any, start: Any, expected: Any, noise: float) -> None:
     data = {"x": X, "y": y + noise * NOISE}

@@ -271,7 +271,7 @@ def test_of_models_that_fit_exactly_the_smallest_is_first_and_no_likelihood_deci
     assert constant.fit.aicc > 0
 
 
-@each("loss", ["huber", "cauchy", "negative_binomial"])
+@each("loss", ["huber", "cauchy", "negative_binomial"], quick=lambda loss: loss == "huber")
 def test_held_out_rows_of_all_models_have_one_scale(loss: str) -> None:
     target, model = ("counts", "y ~ exp(a + b*x)") if loss == "negative_binomial" else ("y", LINE)
     generator = np.random.default_rng(3)
@@ -298,6 +298,7 @@ def masks(fold_of_row: np.ndarray, fold: int) -> tuple[np.ndarray, np.ndarray]:
     return fold_of_row != fold, fold_of_row == fold
 
 
+@pytest.mark.slow
 def test_a_polynomial_does_not_seem_better_because_its_scale_is_small() -> None:
     curve = "y ~ a + b*x + c*x^2 + d*x^3 + e*x^4 + f*x^5 + g*x^6"
     best = []

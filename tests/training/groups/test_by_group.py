@@ -468,7 +468,7 @@ def test_a_large_group_is_fitted_where_it_lies(monkeypatch: pytest.MonkeyPatch) 
     ("n ~ exp(a + b*x)", {"family": "negative_binomial"}),
     ("y ~ a + b*x", {"bounds": {"b": ("a", None)}}),
     ("-log(u*normal_pdf(y, 0, 1) + v*normal_pdf(y, 1, 0.3) + (1 - u - v)*normal_pdf(y, 2, 1))", {"likelihood": True}),
-])  # fmt: skip
+], quick=lambda model, options: "sigma" in options or not options or "family" in options)  # fmt: skip
 def test_groups_that_no_batch_takes_are_fitted_as_alone(model: str, options: dict[str, Any]) -> None:
     data = decays([20, 17, 33, 12])
     data |= {"n": np.round(9 * np.abs(data["y"])), "k": (np.sin(99 * data["y"]) > 0).astype(float)}

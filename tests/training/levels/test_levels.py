@@ -49,7 +49,7 @@ def test_each_level_has_a_parameter_and_the_rest_is_shared() -> None:
     assert fit.columns == ("y", "site", "x")
 
 
-@pytest.mark.parametrize("name", ["tau", "e"])
+@pytest.mark.parametrize("name", ["tau", pytest.param("e", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("model", "options"),
     [

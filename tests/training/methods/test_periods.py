@@ -122,7 +122,7 @@ _WAVE = "a*sin(2*pi*t/P + p)"
     (f"y ~ {_WAVE} + u[g]", {"priors": {"u[g]": "normal(0, s)"}, "laplace": "u"}),
     (f"n ~ exp({_WAVE})", {"family": "poisson"}),
     (f"k ~ sigmoid({_WAVE})", {"family": "binomial"}),
-])  # fmt: skip
+], quick=lambda model, options: model[0] != "y" or "loss" in options or not options)  # fmt: skip
 def test_a_given_period_that_explains_little_is_doubtful(model: str, options: dict[str, Any]) -> None:
     """The warning says where the best period is."""
     generator = np.random.default_rng(5)
@@ -134,6 +134,7 @@ def test_a_given_period_that_explains_little_is_doubtful(model: str, options: di
     assert any("doubtful" in warning and "P = 0.73" in warning for warning in found.warnings)
 
 
+@pytest.mark.slow
 def test_counts_that_scatter_more_than_poisson_ones_have_no_doubtful_period() -> None:
     for seed in range(6):
         generator = np.random.default_rng(seed)

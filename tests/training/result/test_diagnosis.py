@@ -407,7 +407,7 @@ def unequal_rows(rows: int = 120) -> dict[str, Any]:
     return {"y": 1 + (0.1 + number / 60) * generator.normal(size=rows), "g": np.where(number % 2, "u", "v")}
 
 
-@each("model", ["y ~ a", "y ~ a[g]", "y ~ a*(1 + b*(g == 'u'))"])
+@each("model", ["y ~ a", "y ~ a[g]", "y ~ a*(1 + b*(g == 'u'))"], quick=lambda model: model == "y ~ a[g]")
 @each("loss", ["mse", "huber"])
 def test_scatter_that_predictions_do_not_explain_is_not_reported(model: str, loss: str) -> None:
     """Rows with equal predictions have no order."""
@@ -489,6 +489,7 @@ def draw_of_family(family: str, generator: np.random.Generator, mean: Array, tri
         ("negative_binomial", lambda mean: mean + mean**2 / 5),
         ("rare", lambda mean: mean),
     ],
+    quick=lambda family, _: family in ("gamma", "binomial"),
 )
 def test_neighbours_of_a_family_are_compared_in_units_of_its_standard_deviations(family: str, variance: Any) -> None:
     """A bump makes them alike, but neither scatter that differs from row to row nor the heavy tails of rare counts."""
