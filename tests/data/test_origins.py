@@ -101,7 +101,8 @@ def write_column(path: Path, kind: str) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("size", [0, 1 << 16])  # bytes: larger files are read by pyarrow
+# In bytes: pyarrow reads larger files.
+@pytest.mark.parametrize("size", [0, pytest.param(1 << 16, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("formats", [*itertools.product([".csv", ".jsonl", ".parquet"], repeat=2)])
 @pytest.mark.parametrize("kind", [*CELLS])
 def test_numbers_and_times_are_not_mixed(kind: str, formats: tuple[str, str], size: int, tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def test_resamples_whose_likelihood_has_no_maximum_do_not_count() -> None:
 
 
 @pytest.mark.parametrize("model", ["y ~ a[g] + b*x", "y ~ a + c*(g == 'C') + d*(g == 'B') + b*x"])
-@pytest.mark.parametrize(("size", "loss"), [(1, "mse"), (2, "mse"), (2, "huber")])
+@pytest.mark.parametrize(("size", "loss"), [(1, "mse"), pytest.param(2, "mse", marks=pytest.mark.slow), (2, "huber")])
 def test_resamples_without_rows_of_a_level_do_not_count(model: str, size: int, loss: str) -> None:
     """They do not determine its parameter, so where it ends in them depends on the start alone."""
     generator = np.random.default_rng(0)
