@@ -163,7 +163,7 @@ def join_labels(columns: Sequence[LabelColumn]) -> LabelColumn:
         None if min(combination) < 0 else tuple(map(operator.getitem, words, combination))
         for combination in combinations.T.tolist()
     )
-    return LabelColumn(codes[positions], [*table.labels])
+    return LabelColumn(codes[positions.ravel()], [*table.labels])  # NumPy 2.0 adds an axis
 
 
 def _joint_text(labels: Iterable[Any]) -> str:
