@@ -156,7 +156,14 @@ class Parameter(NamedTuple):
             return False
         if self.option.check is not None and not self.option.check.holds(value):
             return False
-        return "=" not in self.metavar or re.search("[=<>~]", text) is not None
+        return "=" not in self.metavar or re.search("[:<>]" if ":" in self.metavar else "[=<>~]", text) is not None
+
+    @property
+    def sample(self) -> str:
+        """A value that the option accepts, for messages; the name of the value if none is known."""
+        number = {"LEVEL": "0.95", "FRACTION": "0.2", "RATE": "0.01"}.get(self.metavar, "2")
+        numbers = () if self.kind is str else (str(self.default), number, "0.5", "100")
+        return next(filter(self.accepts, (*self.choices, *numbers)), self.metavar)
 
 
 # Options with the same meaning in several commands.
@@ -528,8 +535,9 @@ class _ArgumentSplitter:
     def _add_value(self, option: Parameter, name: str, value: str | None) -> None:
         if not value:
             follows = f", but {self._queue[0]} follows" if self._queue and value is None else ""
-            example = next(iter(option.choices), option.metavar or 2)
-            raise BadInput(f"{name} needs a value, such as {name} {example}{follows}")
+            raise BadInput(f"{name} needs a value, such as {name} {option.sample}{follows}")
+        if re.match("NAME.*=", option.metavar) and (parts := _several_assignments(value)):
+            raise BadInput(f"{name} takes one value; repeat it for each name: {' '.join(f'{name} {x}' for x in parts)}")
         self._check_given_once(name, option.name, _repetition_key(value) if option.repeats else "")
         self._arguments.options.append((name, value))
 
@@ -573,14 +581,19 @@ def explain_option(command: Command, name: str, value: str | None) -> str | None
     """
     commands = commands_with_option(name)
     close = _suggest_option(command, name, value, is_misspelt=not commands)
+    bare = name.lstrip("-")
+    kind = other_tools()["options_without_counterpart"].get(bare)
     hint = f"; did you mean {close}?" if close else ""
-    if commands:
-        return f"{name} is an option of {commands}, not of `autodiff {command.name}`{hint}"
-    kind = other_tools()["options_without_counterpart"].get(name.lstrip("-"))
-    if kind == "needless":
+    if kind == "ranges" and command.name in ("solve", "minimize", "maximize"):
+        hint = "; the range of a variable is the value of its option, such as --x -5..5"
+    elif kind == "needless":
         hint = "; leave it out"
     elif kind == "arguments" and value is not None:
         hint = f"; write only its value, `{value}`"
+    elif bare in COMMANDS:
+        hint = f"; it is a command: autodiff {bare} --help"
+    if commands:
+        return f"{name} is an option of {commands}, not of `autodiff {command.name}`{hint}"
     return f"there is no option {name}{hint}" if hint else None
 
 
@@ -598,18 +611,13 @@ def _suggest_option(command: Command, name: str, value: str | None, *, is_misspe
     bare = name.lstrip("-").replace("_", "-")
     if value == "json" and "--json" in options:
         return "--json"
-    parts = [split_assignment(part) for part in lexer.split_outside_brackets(value or "", ",")]
-    are_values = len(parts) > 1 and all(equals and is_name(variable) for variable, equals, _ in parts)
     others = other_tools()["options"].get(bare, "").split()
     for other in others:
         if other in options:
-            if other == "--set" and are_values:
-                return " ".join(f"--{variable} {text}" for variable, _, text in parts)
-            option = options[other]
-            numbers = () if option.kind is str else (str(option.default), "2", "0.5")
-            samples = filter(option.accepts, (*option.choices, *numbers))
-            is_fitting = option.accepts(value) or option.accepts(None)
-            return other if is_fitting else f"{other} {next(samples, option.metavar)}"
+            if other == "--set" and (parts := _several_assignments(value or "")):
+                return " ".join(f"--{part.replace('=', ' ', 1)}" for part in parts)
+            is_fitting = options[other].accepts(value) or options[other].accepts(None)
+            return other if is_fitting else f"{other} {options[other].sample}"
     if "--output" in others:
         return f"> {value or 'FILE'}"
     if bare in ("svg", "html", "tex", "dot") and command.name == "trace":
@@ -617,9 +625,18 @@ def _suggest_option(command: Command, name: str, value: str | None, *, is_misspe
         return f"-o {value}" if value is not None and value.endswith(suffix) else f"-o FILE{suffix}"
     if others or bare in other_tools()["options_without_counterpart"] or not is_misspelt or len(bare) == 1:
         return None
+    if choice := next((f"{flag} {bare}" for flag, each in options.items() if bare in each.choices), None):
+        return choice
     fitting = {flag.lstrip("-"): flag for flag, each in options.items() if each.accepts(value) or each.accepts(None)}
     close = suggest(bare, [flag for flag in fitting if len(flag) > 1])
     return None if close is None else fitting[close]
+
+
+def _several_assignments(text: str) -> list[str]:
+    """Return the assignments in a list such as `a=1,b=2`; no assignments for other text, and for a single one."""
+    parts = [part.strip() for part in lexer.split_outside_brackets(text, ",")]
+    are_assignments = all(equals and is_name(name) for name, equals, _ in map(split_assignment, parts))
+    return parts if len(parts) > 1 and are_assignments else []
 
 
 def _unknown_option_error(command: Command, name: str, value: str | None, words: Sequence[str]) -> BadInput:
@@ -706,6 +723,11 @@ def _check_count(command: Command, arguments: Arguments) -> None:
         raise BadInput(f"unexpected argument `{extra}`; options begin with hyphens: --{extra.lstrip(f'{_DASHES}-')}")
     if not least:
         raise BadInput(f"unexpected argument `{extra}`; autodiff {command.name} --help has examples")
+    meant = [f"{flag} {extra}" for flag, each in command.options.items() if extra in each.choices]
+    meant += [f"--json > {extra}"] * (extra.endswith(".json") and ("--json", "") in arguments.options)
+    meant += [f"--wrt {extra}"] * ("--wrt" in command.options and extra.isidentifier())
+    if meant:
+        raise BadInput(f"unexpected argument `{extra}`; did you mean {meant[0]}?")
     words = f"{command.name} takes one expression, in quotes, such as"
     raise BadInput(f'unexpected argument `{extra}`; {words} "x*y"; several are written as one list, "[x*y, x + y]"')
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from autodiff_cli.cli.command_line import COMMANDS, EXPRESSIONS, Parameter, command, find_command
-from autodiff_cli.cli.environment import BadInput, Output
+from autodiff_cli.cli.environment import DATA_SUFFIXES, BadInput, Output
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.options import argument, option
 
@@ -31,7 +31,6 @@ INSTALLATION = {
 _QUOTES = "\"'"
 _NAME_AT_END = re.compile(r"[^\W\d]\w*$")  # the incomplete name at the end of an expression
 _VARIABLE_METAVAR = re.compile(r"\[?VAR]?|x(=1)?,y(=2)?|NAME\[?=(VALUE]?|LOW:HIGH)")  # the value is a variable
-_DATA_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".gz", ".parquet", ".arrow", ".feather", ".jsonl", ".ndjson")
 
 
 def completions(words: Sequence[str], after: Sequence[str] = ()) -> list[str]:
@@ -106,7 +105,7 @@ def _variable_names(line_words: Sequence[str]) -> list[str]:
     columns = _column_names(line_words)
     names: dict[str, None] = {}
     for word in line_words:
-        if word.startswith("-") or Path(word).suffix in (*_DATA_SUFFIXES, ".json"):
+        if word.startswith("-") or Path(word).suffix in (*DATA_SUFFIXES, ".json"):
             continue
         try:
             names |= dict.fromkeys(read(word.strip(_QUOTES)).leaves)
@@ -122,7 +121,7 @@ def _column_names(line_words: Iterable[str]) -> list[str]:
 
 def _columns_of_file(path: str) -> Iterator[str]:
     """Yield the columns of a data file; none for another word or an unreadable file."""
-    if Path(path).suffix.lower() not in _DATA_SUFFIXES or not os.path.isfile(path):
+    if Path(path).suffix.lower() not in DATA_SUFFIXES or not os.path.isfile(path):
         return
     from autodiff_cli.data.files import DataFile
     from autodiff_cli.data.table import DataError

@@ -47,6 +47,7 @@ class Failure(Exception):  # noqa: N818
     """The command ran and failed. Any partial result has already been written. Exit status 1."""
 
 
+DATA_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".gz", ".parquet", ".arrow", ".feather", ".jsonl", ".ndjson")
 _MAX_LINE_LENGTH = 2000  # characters; a longer line of a message loses its middle
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from autodiff_cli import ops
 from autodiff_cli.cli.command_line import HELP, Call, commands_with_option, explain_option, merge_assignments
-from autodiff_cli.cli.environment import BadInput, Environment
+from autodiff_cli.cli.environment import DATA_SUFFIXES, BadInput, Environment
 from autodiff_cli.expression import parse
 from autodiff_cli.formula.formula import Formula
 from autodiff_cli.graph.node import Node
@@ -58,10 +58,12 @@ def read_text(argument: str, environment: Environment, implicit: bool = False) -
         text = _read_utf8("standard input", lambda: environment.stdin.read(MAX_TEXT_LENGTH + 1))
     elif argument == "@":
         raise BadInput("@ needs the name of a file, such as @formula.txt")
-    elif argument.startswith("@"):
+    elif argument.startswith("@") and not argument.startswith("@("):
         text = _read_utf8(f"the file `{argument[1:]}`", lambda: _read_file(argument[1:]))
     elif "." in argument and os.path.isfile(argument):
-        raise BadInput(f"`{argument}` is a file, not an expression; to read one from it, write `@{argument}`")
+        is_text = argument.lower().endswith(".txt") or not argument.lower().endswith((*DATA_SUFFIXES, MODEL_SUFFIX))
+        hint = f"; to read one from it, write `@{argument}`" * is_text
+        raise BadInput(f"`{argument}` is a file, not an expression{hint}")
     return insert_products(text) if implicit else text
 
 
@@ -414,6 +416,8 @@ def _constant_or_function_hint(name: str) -> str | None:
     """Return what the name of a variable without a value may stand for; None for nothing else."""
     if name.lower().endswith("pi"):
         return "the constant is written `pi`"
+    if name == "oo":
+        return "infinity is written `inf`"
     if name == "E":
         return "Euler's number is written `e`"
     return f"the function is written `{name}(x)`" if ops.overloads(name) else None
@@ -447,7 +451,7 @@ def select_variables(expression: Formula, names: str | None) -> tuple[str, ...]:
         return expression.variables
     chosen = split_names(names)
     for name in chosen:
-        if not name:
+        if not name or (" " in name and name not in expression.leaves):
             raise BadInput("--wrt takes names separated by commas, such as --wrt x,y")
         check_variable(f"--wrt {names}", name, expression.leaves)
     return chosen

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autodiff_cli.cli import inputs
@@ -95,7 +97,9 @@ def predict(
     environment = call.environment
     if inverse is not None:
         return Output(_inverse_report(call, load(model), canonical_name(inverse), interval), path=output)
-    if is_model(model):
+    if len(data or ()) == 1 and data[0].endswith(inputs.MODEL_SUFFIX) and Path(model).suffix not in ("", ".json"):
+        model, data = data[0], [model]
+    if is_model(model) or (re.search("[*+^(]", model) and not Path(model).exists()):
         raise BadInput("predict takes the file of a fitted model, which `autodiff train MODEL DATA --save FILE` writes")
     if not data and not call.values:
         raise BadInput("missing DATA; usage: autodiff predict MODEL.json DATA, or a value of each column: --x 2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from autodiff_cli.solving.solutions import BoxProblem
 
 _MAX_DIGITS = 10_000  # limit of --precision; more digits take minutes
+_NUMBER = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)"
+_OTHER_RANGE = re.compile(rf"{_NUMBER}(?:\s*(?:[,;:]|to|<=?\s*\w+\s*<=?)\s*|\s+){_NUMBER}")  # other than LOW..HIGH
 _search = partial(option, group="Search")
 _BOXES_HELP = "Stop after N boxes, and list the undecided ones."
 
@@ -123,8 +126,10 @@ def _read_problem(call: Call, expression: str, options: SearchOptions, with_star
             f"or {option('2')} to fix it"
         )
     for name, text in values.items():
-        if ":" in text:
-            raise BadInput(f"the value of `{name}`: a range is LOW..HIGH, such as -10..10, not `{text}`")
+        ends = _OTHER_RANGE.fullmatch(text.strip("()[]{} "))
+        if ":" in text or ends:
+            example = "..".join(f"{end:g}" for end in sorted(map(float, ends.groups()))) if ends else "-10..10"
+            raise BadInput(f"the value of `{name}`: a range is LOW..HIGH, such as {example}, not `{text}`")
     numbers = {name: text for name, text in values.items() if not inputs.split_interval(text)}
     inputs.check_single_values(numbers, call.command.name)
     ranges = {name: inputs.read_interval(name, text) for name, text in values.items() if name not in numbers}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -125,7 +125,7 @@ def train(
         named_parameters = (*call.values, *options.parameters.names)
         parsed_model = Model.parse(text, source.names, named_parameters)
         parsed_model = parsed_model.with_parameters(hyperparameters(options.parsed_priors))
-        _check_names(named_parameters, [parsed_model], call)
+        _check_names(named_parameters, [parsed_model], call, source.names)
         options = dataclasses.replace(options, start=inputs.constant_values(call.values))
         if by is not None:
             return _fit_by_group(parsed_model, source, by, options, environment, files)
@@ -288,14 +288,31 @@ def _fixed_parameters(assignments: Iterable[str], user_names: Mapping[str, str])
     return fixed
 
 
-def _check_names(user_names: Iterable[str], models: Sequence[Model], call: Call) -> None:
-    """Raise UnknownNameError for an option about a name that is neither a parameter nor a column of any model."""
+def _check_names(user_names: Iterable[str], models: Sequence[Model], call: Call, columns: Collection[str]) -> None:
+    """Raise UnknownNameError for an option about a name that is neither a parameter nor a column of any model.
+
+    Raises BadInput for a starting value that is a column of the data, or a range.
+
+    Args:
+        user_names: the names.
+        models: the models.
+        call: the inputs of the command.
+        columns: the columns of the data.
+    """
     for name in user_names:
+        text = call.values.get(name, "")
+        if text in columns and not inputs.commands_with_option(f"--{name}"):
+            raise BadInput(
+                f"`{text}` is a column of the data; for another name in the model, use --column {name}={text}"
+            )
         if not any(model.accepts(name) or name in model.columns for model in models):
             names = [*dict.fromkeys(name for model in models for name in model.parameters)]
             bound = [name for model in models for name in model.program.bound]
             missing = "model has no parameter" if len(models) == 1 else "models have no parameter"
             raise inputs.unknown_name_error(name, names, bound, missing, call)
+        if ":" in text or ".." in text or text[:1] in ("<", ">"):
+            bounds = f'"{name} {text}"' if text[0] in "<>" else f"{name}={text.replace('..', ':')}"
+            raise BadInput(f"`{name}` starts at a number, not at `{text}`; for bounds, use --bounds {bounds}")
 
 
 def _progress_paper(environment: Environment, guard: OutputGuard | None) -> Paper:
@@ -434,7 +451,7 @@ def compare(
         texts = [inputs.read_text(model, environment) for model in models]
         source = open_data_files([data], environment, reading)
         names = tuple(source.names), frozenset(call.values)
-        _check_names(call.values, [parse_model(text, *names) for text in texts], call)
+        _check_names(call.values, [parse_model(text, *names) for text in texts], call, source.names)
         options = dataclasses.replace(options, start=inputs.constant_values(call.values))
         comparison = compare_models(texts, source, options)
     environment.note(*source.notes)

@@ -146,6 +146,7 @@ FOREIGN_OPERATORS = keys_by_word(_TABLES["operators"])
 FOREIGN_WORDS = keys_by_word(_TABLES["words"])
 _LIBRARIES = frozenset(_TABLES["libraries"].split())
 FOREIGN_FUNCTIONS = keys_by_word(_TABLES["functions"])
+CORRECT_CALLS: dict[str, str] = _TABLES["arguments"]
 UNAVAILABLE_FUNCTIONS: dict[str, Message] = {
     name: (row["message"], row.get("suggestion")) for row in _TABLES["unavailable"] for name in row["names"].split()
 }
@@ -339,21 +340,14 @@ def _at_end(text: str, lexemes: list[Lexeme], accepts: Set[str]) -> errors.Expre
         reason = "the text has no statements" if text.strip() else "the text is empty"
         return errors.ExpressionError(f"{reason}; expected an expression", text, 0)
     last = lexemes[-1]
-    opening = _open_bracket(lexemes)
+    opening, end = _open_bracket(lexemes), Lexeme("END", "", last.end, last.end)
     if opening is not None and CLOSING_BRACKETS[opening.type] in accepts:
         message = f"{_bracket_position(text, opening)} is never closed; expected {expected_terminals(accepts)}"
-    elif percentage := _percentage(lexemes):
-        return errors.ExpressionError(percentage[0], text, last.end, percentage[1])
+    elif last.text == "%" and (reply := foreign_notation(Mistake(text, lexemes, end, [], accepts))):
+        return errors.ExpressionError(reply[0], text, last.end, reply[1])
     else:
         message = f"something must follow {_quoted(last)}; expected {expected_terminals(accepts)}"
     return errors.ExpressionError(message, text, last.end)
-
-
-def _percentage(lexemes: list[Lexeme]) -> Message | None:
-    """Return the message for a number and `%` at the end of these lexemes; None for others."""
-    if len(lexemes) < 2 or lexemes[-2].type != "NUMBER" or lexemes[-1].text != "%":
-        return None
-    return "`%` is the remainder of a division; a percentage is a quotient", f"({lexemes[-2].text}/100)"
 
 
 def _unknown_character(mistake: Mistake) -> Message | None:
@@ -438,7 +432,11 @@ def _comma_outside_brackets(mistake: Mistake) -> Message:
             whole = whole.replace(".", "")
         if whole.isdigit() and "." not in decimals:
             return "numbers have a decimal point, not a comma", f"{whole}.{decimals}"
+    first, *others = (part.strip() for part in split_outside_brackets(text, ","))
+    if not any(others):
+        return "nothing follows this comma; leave it out", errors.if_quotable(first, None)
     is_list = mistake.before and re.search("[~;]|(?<![=<>!])=(?!=)", text) is None
+    is_list = is_list and not (others[0].isidentifier() and others[0] in first)  # `x^2, x` is for x in other tools
     row = errors.if_quotable(f"[{text.strip()}]", None) if is_list else None
     return "several formulas are one list, in square brackets", row
 
@@ -496,8 +494,6 @@ def _number_in_pieces(mistake: Mistake) -> Message | None:
     last, lexeme = mistake.last, mistake.lexeme
     if mistake.is_adjacent and re.fullmatch("_[_0-9]*", lexeme.text):
         return "digits cannot have separators", last.text + lexeme.text.replace("_", "")
-    if lexeme.type == "NUMBER" and mistake.is_adjacent:
-        return "a number has only one decimal point", None
     if lexeme.type == "NUMBER" and (grouped := _GROUPED_DIGITS.match(mistake.text, last.start)):
         return "digits cannot have separators, and an array goes in square brackets", grouped[0].replace(" ", "")
     if lexeme.type == "NUMBER":
@@ -523,9 +519,8 @@ def _missing_product(mistake: Mistake, product: str) -> Message:
 
 # Functions that explain a mistake, or return None; the first message is shown.
 _RULES: tuple[Callable[[Mistake], Message | None], ...] = (
-    _quotation_mark, foreign_notation, _power_of_function, lambda mistake: _percentage(mistake.before),
-    _unknown_character, _foreign_operator, _missing_operator, _misplaced_sign, _misplaced_separator,
-    _brackets_without_partner, _reserved_word, _missing_operand,
+    _quotation_mark, foreign_notation, _power_of_function, _unknown_character, _foreign_operator, _missing_operator,
+    _misplaced_sign, _misplaced_separator, _brackets_without_partner, _reserved_word, _missing_operand,
 )  # fmt: skip
 
 

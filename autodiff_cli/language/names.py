@@ -436,7 +436,15 @@ class _Resolver:
         """Raise ExpressionError for a call of a function with a wrong number of arguments."""
         if not _accepts(self.names, call.text, call.operands):
             words = f"`{call.text}` {arity_text(_arities(self.names, call.text))}, not {call.operands}"
-            raise self.lexemes.error(words, number)
+            raise self.lexemes.error(words, number, self._corrected_call(call, number))
+
+    def _corrected_call(self, call: Instruction, number: int) -> str | None:
+        """Return a call, at a lexeme, with the arguments that its function takes; None if they are unknown."""
+        from autodiff_cli.language.diagnostics import CORRECT_CALLS
+
+        inside = self.lexemes.text[self.lexemes.start(number + 1) + 1 : self.lexemes.end(number) - 1].strip()
+        is_known = (call.operands == 1) is (call.text in BUILT_FUNCTIONS)  # a layer, or several elements of an array
+        return if_quotable(CORRECT_CALLS.get(call.text, "").format(inside), None) if inside and is_known else None
 
     def notes(self) -> Iterator[str]:
         """Yield notes for the user: constants that are hidden, and bindings that are not used."""
@@ -444,6 +452,8 @@ class _Resolver:
             digits = CONSTANTS[name]
             value = f" {digits[:7]}…" if digits[0].isdigit() else ""
             yield f"`{name}` is a variable here, not the constant{value}"
+        if _ARROW.match(self.lexemes.text):
+            yield _ARROW_HINT
         used = {(instruction.text, instruction.type == "CALL") for instruction in self.checked}
         unused: dict[str, list[str]] = {}
         for statement in self.names.statements[:-1]:
@@ -458,6 +468,8 @@ class _Resolver:
 
 # --- Errors
 
+_ARROW = re.compile(r"\s*(\w+)\s*<-(?= )")  # R's assignment; `x<-2` and `x < -2` are comparisons
+_ARROW_HINT = "`<-` is a comparison with a negative number; a name is bound by `=`"
 MAX_LIST_LENGTH = 200  # characters; an error leaves out a list of column names that is longer
 
 
@@ -469,6 +481,8 @@ def misplaced_statement_error(lexemes: Lexemes, statement: Statement) -> Express
     else:
         code, words = statement.target, "a model `target ~ prediction` must be the last statement"
     start, _ = parser.spans(code, lexemes)[code.numbers[-1]]
+    if arrow := _ARROW.match(lexemes.text, start):
+        return ExpressionError(_ARROW_HINT, lexemes.text, start, f"{arrow[1]} =")
     return ExpressionError(words, lexemes.text, start)
 
 

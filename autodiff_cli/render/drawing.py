@@ -23,9 +23,11 @@ from autodiff_cli.language.errors import pluralize
 from autodiff_cli.render import formatting, layout
 from autodiff_cli.render.formatting import NumberFormat, in_print
 from autodiff_cli.render.layout import Point, Rectangle, Route, Size
+from autodiff_cli.system import read_tables
 
 # --- Nodes, edges and frames ---
 
+_TEXTS = read_tables(__file__, "drawing.toml")
 MAX_BOX_TITLE = 30  # characters; wider boxes make a drawing hard to read
 _MAX_INDENT = 8  # levels of indentation of nested frames in Mermaid and DOT
 _MERMAID_SAFE = frozenset(" .,+-=()/^_×")  # besides letters and digits, characters without a meaning in Mermaid
@@ -169,7 +171,7 @@ def to_mermaid(drawing: Drawing, show: NumberFormat) -> str:
     """Return a drawing as a Mermaid flowchart."""
 
     def node(box: Box) -> str:
-        opening, closing = _MERMAID_SHAPES[box.role]
+        opening, closing = _TEXTS["mermaid_shapes"][box.role.value]
         text = "<br/>".join(_mermaid_text(line) for line in box_lines(box, show))
         kind = "highlighted" if box.is_highlighted else box.role.value
         return f'n{box.id}{opening}"{text}"{closing}:::{kind}'
@@ -181,7 +183,7 @@ def to_mermaid(drawing: Drawing, show: NumberFormat) -> str:
         label = "" if arrow.local is None else f'|"{_mermaid_text(show(arrow.local))}"|'
         return f"n{arrow.source} {'==>' if arrow.is_highlighted else '-->'}{label} n{arrow.target}"
 
-    styles = (f"  classDef {kind} {style}" for kind, style in _MERMAID_STYLES.items())
+    styles = (f"  classDef {kind} {style}" for kind, style in _TEXTS["mermaid_styles"].items())
     return "\n".join(["flowchart LR", *_statements(drawing, node, (subgraph, "end"), edge), *styles]) + "\n"
 
 
@@ -189,8 +191,8 @@ def to_dot(drawing: Drawing, show: NumberFormat) -> str:
     """Return a drawing as a DOT graph for Graphviz."""
 
     def node(box: Box) -> str:
-        strong = ", penwidth=3" if box.is_highlighted else ""
-        return f"n{box.id} [label={_dot_string(*box_lines(box, show))}, {_DOT_SHAPES[box.role]}{strong}];"
+        style = _TEXTS["dot_shapes"][box.role.value] + (", penwidth=3" if box.is_highlighted else "")
+        return f"n{box.id} [label={_dot_string(*box_lines(box, show))}, {style}];"
 
     def cluster(k: int, label: str) -> str:
         return f"subgraph cluster_{k} {{ label={_dot_string(label)}; style=rounded;"
@@ -200,14 +202,9 @@ def to_dot(drawing: Drawing, show: NumberFormat) -> str:
         attributes += ["penwidth=3"] if arrow.is_highlighted else []
         return f"n{arrow.source} -> n{arrow.target}{' [' + ', '.join(attributes) + ']' if attributes else ''};"
 
-    heading = [
-        "digraph autodiff {",
-        f"  label={_dot_string(safe_label(drawing.trace.expression.text))};",
-        '  rankdir=LR; bgcolor="transparent";',
-        '  node [fontname="sans-serif", fontsize=11, style=filled];',
-        '  edge [fontname="sans-serif", fontsize=10];',
-    ]
-    return "\n".join([*heading, *_statements(drawing, node, (cluster, "}"), edge), "}"]) + "\n"
+    label = _dot_string(safe_label(drawing.trace.expression.text))
+    statements = "\n".join(_statements(drawing, node, (cluster, "}"), edge))
+    return str(_TEXTS["files"]["dot"]).format(label=label, statements=statements)
 
 
 def _role(trace: Trace, i: int) -> Role:
@@ -232,15 +229,9 @@ def _fold_frames(drawing: Drawing) -> Drawing:
     remaining, folds = fold_frames(drawing.frames, trace.tape.outputs[0])
     hidden = {i for folded in folds for i in folded.members}
     last = {folded.members[-1]: folded for folded in folds}
-    boxes = {
-        box.id: box._replace(
-            label=last[box.id].label, title=last[box.id].label, role=Role.FOLDED, node_count=len(last[box.id].members)
-        )
-        if box.id in last
-        else box
-        for box in drawing.boxes
-        if box.id in last or box.id not in hidden
-    }
+    boxes = {box.id: box for box in drawing.boxes if box.id in last or box.id not in hidden}
+    for i, fold in last.items():
+        boxes[i] = boxes[i]._replace(label=fold.label, title=fold.label, role=Role.FOLDED, node_count=len(fold.members))
     arrows = [arrow for arrow in drawing.arrows if arrow.target not in hidden]
     arrows += [
         Arrow(j, i, None, rate, boxes[i].is_highlighted and boxes[j].is_highlighted)
@@ -256,15 +247,11 @@ def _drop_call_names(drawing: Drawing) -> Drawing:
     """Remove the call from the labels of nodes that stand in the frame of this call."""
     naming = drawing.trace.naming
     known = {i for frame in drawing.frames for i in frame.members if safe_label(naming.calls[i]) == frame.label}
-    boxes = [
-        box._replace(
-            label=safe_label(naming.label_in_call(box.id)),
-            title=safe_label(naming.label_in_call(box.id, MAX_BOX_TITLE)),
-        )
-        if box.id in known and box.role is not Role.FOLDED
-        else box
-        for box in drawing.boxes
-    ]
+    boxes = [*drawing.boxes]
+    for k, box in enumerate(boxes):
+        if box.id in known and box.role is not Role.FOLDED:
+            label, title = naming.label_in_call(box.id), naming.label_in_call(box.id, MAX_BOX_TITLE)
+            boxes[k] = box._replace(label=safe_label(label), title=safe_label(title))
     return drawing._replace(boxes=boxes)
 
 
@@ -309,30 +296,6 @@ def _dot_string(*texts: str) -> str:
     return f'"{formatting.left_to_right(joined)}"'
 
 
-_MERMAID_SHAPES = {
-    Role.INPUT: ("([", "])"),
-    Role.CONSTANT: ("[/", "/]"),
-    Role.OPERATION: ("[", "]"),
-    Role.OUTPUT: ("[[", "]]"),
-    Role.FOLDED: ("{{", "}}"),
-}
-_MERMAID_STYLES = {
-    "input": "fill:#dbeafe,stroke:#1d4ed8,color:#111",
-    "constant": "fill:#eeeeee,stroke:#666666,color:#111,stroke-dasharray:4",
-    "operation": "fill:#ffffff,stroke:#333333,color:#111",
-    "output": "fill:#dcfce7,stroke:#15803d,color:#111",
-    "folded": "fill:#f3e8ff,stroke:#7e22ce,color:#111",
-    "highlighted": "fill:#fef3c7,stroke:#b45309,color:#111,stroke-width:4px",
-}
-_DOT_SHAPES = {
-    Role.INPUT: 'shape=ellipse, fillcolor="#dbeafe", color="#1d4ed8"',
-    Role.CONSTANT: 'shape=box, style="filled,dashed", fillcolor="#eeeeee", color="#666666"',
-    Role.OPERATION: 'shape=box, style="filled,rounded", fillcolor="#ffffff", color="#333333"',
-    Role.OUTPUT: 'shape=box, peripheries=2, fillcolor="#dcfce7", color="#15803d"',
-    Role.FOLDED: 'shape=box3d, fillcolor="#f3e8ff", color="#7e22ce"',
-}
-
-
 # --- SVG ---
 
 SVG_STYLE = "\n" + (Path(__file__).parent / "page" / "svg.css").read_text(encoding="utf-8")
@@ -351,41 +314,30 @@ _MAX_LABEL_LENGTH = 30  # characters of a line in a node
 _MAX_TITLE_LENGTH = 100  # characters of the title of the drawing
 _MAX_OVERFLOW = 1.5  # size relative to a page above which the graph is also laid out in parts
 
-_LEGEND = "rounded: variable · dashed: constant · box: operation · double border: output"
-_EDGES_LEGEND = "on an edge: the local derivative; the contribution is this × the adjoint at the arrow head"
-_TANGENTS_LEGEND = "on an edge: the local derivative; a tangent is the sum of these × the tangents at the arrow tails"
-_FRAMES_LEGEND = "dotted frame: a named intermediate, a call or a layer; double sides: a folded one"
-_COPIES_LEGEND = "faint: a duplicate of a node that is drawn elsewhere"
-
 
 def to_svg(drawing: Drawing, show: NumberFormat) -> str:
     """Return a drawing as a self-contained SVG image. Raises GraphTooLargeError for too many nodes."""
     size, shapes, has_copies = graph_shapes(drawing, show)
     heading = _heading(drawing, show)
     has_groups = bool(drawing.frames) or any(box.role is Role.FOLDED for box in drawing.boxes)
-    is_forward = any(box.adjoint_name == "tangent" for box in drawing.boxes)
-    edges_legend = _TANGENTS_LEGEND if is_forward else _EDGES_LEGEND
-    kinds = [*([_FRAMES_LEGEND] if has_groups else ()), *([_COPIES_LEGEND] if has_copies else ())]
-    legend = [_LEGEND, edges_legend, *kinds]
+    kinds = ["frames"] * has_groups + ["copies"] * has_copies
+    legend = [_TEXTS["legend"], _TEXTS["edges"][drawing.boxes[0].adjoint_name], *(_TEXTS[kind] for kind in kinds)]
     longest = max(map(formatting.display_width, (*heading, *legend)))
     width = max(size.width, longest * _CHARACTER_WIDTH) + 2 * _MARGIN
     top = _MARGIN + _LINE_HEIGHT * (len(heading) + 1)
     height = top + size.height + _LINE_HEIGHT * (len(legend) + 1) + _MARGIN
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="autodiff" role="img" width="{width:.0f}" '
-        f'height="{height:.0f}" viewBox="0 0 {width:.0f} {height:.0f}">',
-        f"<title>{formatting.markup(heading[0])}</title>",
-        f"<desc>{formatting.markup(_description(drawing, show))}</desc>",
-        f"<style>{SVG_STYLE}</style>",
-        f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
-        *_text_shapes([in_print(heading[0]), heading[1]], Point(_MARGIN, _MARGIN + _LINE_HEIGHT / 2), "heading"),
-        f'<g transform="translate({_MARGIN:g} {top:g})">',
-        *shapes,
-        "</g>",
-        *_text_shapes(legend, Point(_MARGIN, height - _MARGIN - _LINE_HEIGHT * (len(legend) - 0.5)), "legend"),
-        "</svg>",
-    ]
-    return "\n".join(parts) + "\n"
+    first_lines = Point(_MARGIN, _MARGIN + _LINE_HEIGHT / 2)
+    last_lines = Point(_MARGIN, height - _MARGIN - _LINE_HEIGHT * (len(legend) - 0.5))
+    return str(_TEXTS["files"]["svg"]).format(
+        size=Size(width, height),
+        corner=Point(_MARGIN, top),
+        style=SVG_STYLE,
+        title=formatting.markup(heading[0]),
+        description=formatting.markup(_description(drawing, show)),
+        heading="\n".join(_text_shapes([in_print(heading[0]), heading[1]], first_lines, "heading")),
+        shapes="\n".join(shapes),
+        legend="\n".join(_text_shapes(legend, last_lines, "legend")),
+    )
 
 
 class GraphShapes(NamedTuple):

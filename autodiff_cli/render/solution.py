@@ -25,6 +25,7 @@ from autodiff_cli.graph.gradient import gradient_nodes
 from autodiff_cli.graph.node import Gate, Node
 from autodiff_cli.graph.tape import expand_helpers, group_pairs, substitute, topological_order
 from autodiff_cli.render.formatting import number_formats, shorten_middle, single_line
+from autodiff_cli.system import read_tables
 from autodiff_cli.targets.latex import LATEX, PRODUCT, SIGN, SUM, LatexWriter
 
 # --- Names, numbers and operations in LaTeX ---
@@ -37,12 +38,7 @@ _COMMAND = re.compile(r"\\[a-zA-Z]+\*?")
 _FRACTION = re.compile(r"\\frac\{((?:[^{}]|\{[^{}]*\})*)\}\{((?:[^{}]|\{[^{}]*\})*)\}")
 _ENVIRONMENT = re.compile(r"\\begin\{\w+\}((?:(?!\\begin|\\end).)*)\\end\{\w+\}", re.DOTALL)
 _EXPONENT_NUMBER = re.compile(r"(-?[\d.]+)e([-+]\d+)")
-_TEXT_ESCAPES = {
-    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "$": r"\$", "<": "$<$", ">": "$>$", "|": "$|$",
-    "×": r"$\times$", "·": r"$\cdot$", "−": "$-$", "≤": r"$\le$", "≥": r"$\ge$", "≠": r"$\ne$", "∂": r"$\partial$",
-    "→": r"$\to$", "∞": r"$\infty$", "±": r"$\pm$", "…": r"\dots{}", "²": "$^2$", "°": r"$^\circ$", "`": "'",
-}  # fmt: skip
+_TEXT_ESCAPES = read_tables(__file__, "latex_escapes.toml")
 
 
 def latex_text(text: str) -> str:

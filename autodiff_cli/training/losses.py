@@ -334,6 +334,7 @@ def _parse_prior(name: str, text: str) -> Prior:
             if "," in (error.suggestion or ""):  # of arrays
                 error.suggestion = None
             reason = "its arguments are numbers and parameters without levels" if "[" in rest else error
+            reason = f"its arguments have no names: {signature}" if "=" in rest else reason
             raise OptionError(f"the prior of `{name}`, {text}: {reason}") from None
     if len(arguments) != len(distribution.arguments):
         count = pluralize(len(arguments), "argument")

@@ -234,6 +234,8 @@ def test_a_prior_of_all_levels_that_would_be_left_out_is_refused(priors: list[st
     [
         ({"priors": ["a ~ normall(0, 1)"]}, "no distribution normall; did you mean normal"),
         ({"priors": {"a": "normal(0)"}}, r"takes normal\(mu, sigma\), not 1"),
+        ({"priors": {"a": "normal(mean=0, sd=1)"}}, r"its arguments have no names: normal\(mu, sigma\)"),
+        ({"priors": {"a": "normal(0, sd=1)"}}, r"its arguments have no names: normal\(mu, sigma\)"),
         ({"priors": {"a": "normal(0, 0)"}}, "sigma must be positive, not 0"),
         ({"priors": {"a": "normal(0, 1"}}, "is written normal"),
         ({"priors": {"a": "normal(0, *)"}}, "the prior of `a`, normal"),

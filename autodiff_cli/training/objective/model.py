@@ -384,6 +384,9 @@ class Model:
                 if leaf.is_input and leaf.text not in names and not isinstance(match, TextMatch):
                     listed = format_names(names, "" if all(map(is_name, names)) else "`")
                     words = f"`{leaf.text}`, left of `~`, is not a column of the data ({listed})"
+                    words += "; the delimiter may be another one" * (
+                        len(names) == 1 and not {*",;|\t"}.isdisjoint(names[0])
+                    )
                     close = suggest(leaf.text, names)
                     unknown = ExpressionError(words, suggestion=close and quote_name(close))
                     raise with_columns_of_data(unknown, text, names)

@@ -168,9 +168,9 @@ def test_no_progress_is_left_when_a_report_begins(limit: int) -> None:
         ('minimize "x == 1" --x 0..1',                 "to solve it, use `solve`"),
         ("solve x --x 0..1 --z 3",                     "no variable `z`"),
         ("solve x --x 2+-0.1",                         "a value with an error"),
-        ('solve "x - y" --x 0..3 --y [1,2]',           "`y` is an array; here, write its elements as numbers"),
-        ('minimize "x^2 - y" --x 0..3 --y [1,2]',      "`y` is an array"),
-        ('minimize "x^2 - y" --x 1 --y [1,2]',         "`y` is an array"),
+        ('solve "x - y" --x 0..3 --y [1,2,3]',         "`y` is an array; here, write its elements as numbers"),
+        ('minimize "x^2 - y" --x 0..3 --y [1,2,3]',    "`y` is an array"),
+        ('minimize "x^2 - y" --x 1 --y [1,2,3]',       "`y` is an array"),
         ('minimize "x^2 - y" --x 0..3 --y nan',        "the value of `y` must be finite, not nan"),
         ('maximize "x^2 - y" --x inf --y 1',           "the value of `x` must be finite, not inf"),
         ('solve "x^2 < 2" --x 0..2',                    "a condition has no zeros"),
@@ -180,3 +180,31 @@ def test_no_progress_is_left_when_a_report_begins(limit: int) -> None:
 )  # fmt: skip
 def test_refusals(line: str, message: str) -> None:
     expect_refusal(run_cli(line), message)
+
+
+@each(
+    "written",
+    [
+        "-5,4",
+        "[-5, 4]",
+        "(-5,4)",
+        "-5:4",
+        "-5 to 4",
+        "-5 4",
+        "-5;4",
+        "-5<x<4",
+        "-5 <= x <= 4",
+        "4,-5",
+        "{-5., 4.0}",
+        "-5e0,4",
+    ],
+)
+def test_a_range_of_other_tools_is_refused_with_one_that_works(written: str) -> None:
+    for command in ("solve", "minimize"):
+        refused = run_cli([command, "x^2 - 3", "--x", written])
+        expect_refusal(refused, "a range is LOW..HIGH, such as")
+        meant = re.search(r"such as (\S+), not", refused.stderr)
+        assert meant is not None
+        assert run_cli([command, "x^2 - 3", "--x", meant[1], "--json"]).json["box"] == {"x": [-5, 4]}
+    for line in ("solve x --bounds x=0:1", "minimize x --range 0,1", "maximize x --from 0"):
+        expect_refusal(run_cli(line), "the range of a variable is the value of its option, such as --x -5..5")

@@ -200,6 +200,7 @@ def test_ctrl_c_prints_and_saves_the_best_parameters(csv: str, tmp_path: Path, m
         ("x,y\n1,2\n3,\n", "line 3, column `y`: empty\nuse --drop-missing"),
         ("x,y\n1,2\n3,nan\n", "line 3, column `y`: nan\nuse --drop-missing"),
         ("x,why\n1,2\n", "`y`, left of `~`, is not a column of the data (x, why)"),
+        ("x y;z\n1 2;3\n", "not a column of the data (`x y`, `z`)\n"),
     ],
 )
 def test_bad_data_is_status_2_and_nothing_on_standard_output(
@@ -227,6 +228,11 @@ def test_missing_cells_can_be_left_out(tmp_path: Path) -> None:
         ("- -", "cannot both be standard input"),
         ("'y ~ a*x' DATA --x 2", "`x` is a column of the data"),
         ("'y ~ a*x' DATA --aa 2", "no parameter `aa`"),
+        ("'y ~ a*x' DATA --delimiter ';'", "; the delimiter may be another one"),
+        ("'y ~ a*t' DATA --t x", "`x` is a column of the data; for another name in the model, use --column t=x"),
+        ("'y ~ a*x' DATA --a 0..5", "`a` starts at a number, not at `0..5`; for bounds, use --bounds a=0:5"),
+        ("'y ~ a*x' DATA --a 0:", "for bounds, use --bounds a=0:"),
+        ("'y ~ a*x' DATA --a '>0'", 'for bounds, use --bounds "a >0"'),
         ("'y ~ a*x' DATA --optimiser lm", "--optimizer"),
         ("'y ~ a*x' DATA --optimizer lmm", "there is no optimizer lmm; did you mean lm?"),
         ("'y ~ a*x' DATA --loss l3", "there is no loss l3; there are mse"),
