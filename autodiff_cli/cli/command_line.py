@@ -581,8 +581,7 @@ def explain_option(command: Command, name: str, value: str | None) -> str | None
     """
     commands = commands_with_option(name)
     close = _suggest_option(command, name, value, is_misspelt=not commands)
-    bare = name.lstrip("-")
-    kind = other_tools()["options_without_counterpart"].get(bare)
+    kind = other_tools()["options_without_counterpart"].get(name.lstrip("-"))
     hint = f"; did you mean {close}?" if close else ""
     if kind == "ranges" and command.name in ("solve", "minimize", "maximize"):
         hint = "; the range of a variable is the value of its option, such as --x -5..5"
@@ -590,8 +589,8 @@ def explain_option(command: Command, name: str, value: str | None) -> str | None
         hint = "; leave it out"
     elif kind == "arguments" and value is not None:
         hint = f"; write only its value, `{value}`"
-    elif bare in COMMANDS:
-        hint = f"; it is a command: autodiff {bare} --help"
+    elif name.lstrip("-") in COMMANDS:
+        hint = f"; it is a command: autodiff {name.lstrip('-')} --help"
     if commands:
         return f"{name} is an option of {commands}, not of `autodiff {command.name}`{hint}"
     return f"there is no option {name}{hint}" if hint else None

@@ -471,7 +471,8 @@ def fit_page(recording: FitRecording, digits: int | None = None) -> str:
     """
     script = evaluators({key: trace for key, (trace, _) in recording.networks.items()}, "networks")
     script += "\n".join(page_file(f"learning/{file}.js") for file in ("pictures", "network", "learning", "again"))
-    markup = page_file("learning/learning.html").format(verdict=escape(recording.verdict))
+    verdict = escape(recording.verdict).replace("\n", "</span><span>")  # each line has its indentation
+    markup = page_file("learning/learning.html").format(verdict=verdict)
     title = f"learning {formatting.shorten_middle(safe_label(recording.objective.model.text), _MAX_MODEL_LENGTH)}"
     addition = PageAddition(title, markup, page_file("learning/learning.css"), script, _recording_document(recording))
     return to_html(recording.trace, WHOLE_GRAPH, digits, addition=addition)
