@@ -3,7 +3,7 @@
 A field `seed: int = option("--seed N", "Seed for the random number generator.", at_least(0), default=0)` declares an
 option with its flag, help, type, check and default. The parameters of commands and of Python functions are made from
 such fields (`takes_options`), and so are the checks of values (`check_fields`). Commands declare the parameters of
-their functions likewise. Which options can be combined is a table of `Restriction`s.
+their functions likewise. Combinations of options that are refused are a table of `Restriction`s.
 
 This module does not import NumPy, because the command line reads it at start-up.
 """

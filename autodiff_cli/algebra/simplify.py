@@ -1,8 +1,8 @@
 """Tables of nodes with rules, simplification of graphs for evaluation, and signs that are known in advance.
 
 In a `NodeTable`, equal nodes are one node (hash consing): the basis of all passes that rewrite graphs. A pass goes
-through a graph once, inputs first, and creates each node by `NodeTable.apply`. That asks the rules of the pass for the
-form of an operation on these inputs, and returns the stored node for inputs that it had before.
+through a graph once, inputs first, and creates each node by `NodeTable.apply`. It asks the rules of the pass for
+the form of an operation on these inputs, and returns the stored node for inputs that it had before.
 
 Rules are rows of tables: a row has a pattern, a formula that replaces it, and a condition. Both sides are formulas over
 wildcards, leaves that stand for any nodes: `Row(a + -b, a - b)`. A wildcard that occurs twice stands for the same node.

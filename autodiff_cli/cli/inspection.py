@@ -80,10 +80,10 @@ def check(
 ) -> Output:
     """Verify the gradient of a formula.
 
-    There are two independent tests. The gradient is compared with a reference of 50 proven digits, which reveals
-    rounding errors. And the remainder f(x + h) - f(x) - h*gradient must shrink like h^2, which holds only for the
-    derivative; it is computed with enough digits for a tiny h. Arrays are checked element by element. The exit status
-    is 1 if the gradient fails a test, or differs from the framework's where there is no kink.
+    There are two independent tests. The first compares the gradient with a reference of 50 proven digits, which reveals
+    rounding errors. In the second, the remainder f(x + h) - f(x) - h*gradient must shrink like h^2, which holds only
+    for the derivative. Arrays are checked element by element. The exit status is 1 if the gradient fails a test. With
+    --against, it is also 1 if the framework's gradient differs and there is no kink.
 
     \b
     Examples:

@@ -142,7 +142,8 @@ def serve(
     """Start a web page for formulas and fits, on this machine.
 
     The server listens on 127.0.0.1 only and answers only its own page. It reads only the files that you choose there,
-    and writes none. A trace may take 20 seconds, a fit 60 seconds, and a file may have 32 MB. Press Ctrl-C to stop.
+    and writes none. A trace may take up to 20 seconds, a fit 60 seconds, and a file may have up to 32 MB.
+    Press Ctrl-C to stop.
 
     \b
     Examples:

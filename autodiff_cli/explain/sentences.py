@@ -4,8 +4,8 @@ A sentence is a *phrase*: a sequence of texts and slots for numbers, with cases 
 says the same thing at any point. `StepSentences` fills phrases in with the numbers of a trace; the HTML page gets them
 as data and fills them in again whenever a number changes, so no sentence is written twice.
 
-What a sentence says comes from the gate pattern of the operation and from its derivative rule: the local derivative is
-printed from the rule, with its numbers (`cos(2) = -0.416147`).
+A sentence is made from the gate pattern of the operation and from its derivative rule. The local derivative is printed
+from the rule, with its numbers (`cos(2) = -0.416147`).
 """
 
 from __future__ import annotations

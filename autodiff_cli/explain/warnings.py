@@ -1,9 +1,9 @@
 """Warnings: where the value or the derivative is not what a reader may assume, and why.
 
-What an operation does at a point is read from its record (the predicates `kink`, `domain`, `singular`) and from the
-numbers of both passes; nothing here knows a formula. Only nodes that contribute to the output are checked, not the
-branch that a choice does not take. Scalar operations are always checked; of an operation on arrays, only the elements
-that are not finite or at which a predicate holds.
+The record of an operation (the predicates `kink`, `domain`, `singular`) and the numbers of both passes decide which
+warnings there are at a point; no formula is treated specially. Only nodes that contribute to the output are checked,
+not the branch that a choice does not take. Scalar operations are always checked; of an operation on arrays, only the
+elements that are not finite or at which a predicate holds.
 """
 
 from __future__ import annotations

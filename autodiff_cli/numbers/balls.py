@@ -284,7 +284,13 @@ def faddeeva_curvature(x: Ball, y: Ball) -> acb:
 def _part(
     part: str, of: Callable[[Ball, Ball], acb], slope: Callable[[Ball, Ball], acb] | None = None
 ) -> Callable[[Ball, Ball], Ball]:
-    """Return the real or imaginary part of a function of x + iy. That of its slope is given if it is 0 at x = 0."""
+    """Return the real or imaginary part of a function of x + iy.
+
+    Args:
+        part: the name of the part, `real` or `imag`.
+        of: the function.
+        slope: its slope, if the part is 0 at x = 0.
+    """
 
     def value(x: Ball, y: Ball) -> Ball:
         if not _is_from_zero(y):

@@ -200,8 +200,8 @@ class _FactorSequence:
     def has_undecided(self) -> bool:
         """Return whether a comparison in the runs so far is doubtful.
 
-        That is the case if its two sides are within their errors of each other, or if one may be infinite by overflow.
-        It is also the case if one has no correct digit, since its error may then be of any size.
+        A comparison is doubtful if its two sides are within their errors of each other, or if one may be infinite by
+        overflow. It is also doubtful if one has no correct digit, since its error may then be of any size.
         """
         if not all(map(math.isfinite, self._compared[-1])) or len({*map(len, self._compared)}) > 1:
             return True

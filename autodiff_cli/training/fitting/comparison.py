@@ -126,7 +126,7 @@ def why_not_nested(small: Objective, large: Objective, parameters: Mapping[str, 
 
 def _pools_levels(small: Objective, large: Objective) -> bool:
     """Whether the smaller model is the larger one with the same value for all levels of some parameters, such as `Vm`
-    for `Vm[state]`. That is checked at random points.
+    for `Vm[state]`. Both are evaluated at random points to find out.
     """
     names = [name if name in small.parameters else name.partition("[")[0] for name in large.parameters]
     if {*names} != {*small.parameters} or not (small.has_residuals and large.has_residuals):

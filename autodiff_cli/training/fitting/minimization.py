@@ -176,11 +176,10 @@ def _fit_at_kinks(method: str, batch: Batch, fit: int, theta: Array) -> Outcome 
 
 
 def _kink_sides(batch: Batch, fit: int, theta: Array) -> NDArray[np.intp]:
-    """Return where the slope is smaller, above (1) or below (-1), for each parameter that is at a kink at which the
-    loss decreases on neither side; 0 for other parameters.
+    """Return the side of a kink with the smaller slope, above (1) or below (-1), for each parameter; 0 without a kink.
 
-    Near a kink, the difference of the slopes on both sides does not depend on the distance; elsewhere it is
-    proportional to it.
+    Only kinks at which the loss decreases on neither side count. Near a kink, the difference of the slopes on both
+    sides does not depend on the distance; elsewhere it is proportional to it.
     """
     every = np.arange(len(theta))
     distances = MINIMIZATION.kink_probe * np.where(theta != 0, np.abs(theta), 1.0)

@@ -304,7 +304,8 @@ class Progress:
     def _checkpoint_snapshot(self) -> Callable[[], CheckpointState]:
         """Return a function that returns the state for a checkpoint.
 
-        What changes in place is copied now; the history is cut to its current length when the checkpoint is written.
+        Arrays that change in place are copied now. The history is cut to its current length when the checkpoint is
+        written.
         """
         reported = self._reported_epochs
         if self.method_state is None:

@@ -1,7 +1,7 @@
 """Connecting to a cluster: from an address, `local`, or a connected client to a `Cluster`.
 
-Every fit imports this module. What only a cluster needs (asyncio, logging, the code for workers) is imported inside
-functions.
+Every fit imports this module. Modules that only a cluster needs (asyncio, logging, the code for workers) are imported
+inside functions.
 """
 
 from __future__ import annotations

@@ -584,8 +584,8 @@ _PREDICTION_CHUNK_ROWS = 1 << 17  # rows: bounds the memory of a prediction
 def prediction_chunks(
     fit: FittedModel, rows: int, read: Callable[[], Iterable[Mapping[str, NDArray[Any]]]], request: PredictionRequest
 ) -> Callable[[], Iterable[PredictionColumns]]:
-    """Return a function that returns the predictions of all rows in order, in chunks. Those of many rows are computed
-    again at every call.
+    """Return a function that returns the predictions of all rows in order, in chunks. Predictions of many
+    rows are computed again at every call.
 
     Args:
         rows: the number of rows.
