@@ -98,7 +98,7 @@ def other_tools() -> dict[str, dict[str, str]]:
 
 def unknown_choice(kind: str, name: str, known: Iterable[str]) -> str:
     """Return the message for a name that is not one of the known ones."""
-    word = name.partition("(")[0].strip().lower().replace("-", "_")
+    word = name.partition("(")[0].strip().lower().replace("-", "_").replace(" ", "_")
     meanings = other_tools()["choices"].get(word, word)
     meant = next((ours for ours in meanings.split() if ours in known), word)
     listed = f"there are {', '.join(known)}"

@@ -18,15 +18,7 @@ from autodiff_cli.cli.environment import DATA_SUFFIXES, BadInput, Output
 from autodiff_cli.language.errors import ExpressionError
 from autodiff_cli.options import argument, option
 
-_SHELLS = Path(__file__).parent / "shells"  # the folder of the scripts
-
-# How to install each script; it becomes a comment in the script.
-INSTALLATION = {
-    "bash": 'add `eval "$(autodiff completion bash)"` to ~/.bashrc',
-    "zsh": 'add `eval "$(autodiff completion zsh)"` to ~/.zshrc, after compinit',
-    "fish": "`autodiff completion fish > ~/.config/fish/completions/autodiff.fish`",
-}
-
+_SHELLS = Path(__file__).parent / "shells"  # the folder of the scripts, each of which says how to install it
 
 _QUOTES = "\"'"
 _NAME_AT_END = re.compile(r"[^\W\d]\w*$")  # the incomplete name at the end of an expression
@@ -130,7 +122,7 @@ def _columns_of_file(path: str) -> Iterator[str]:
         yield from DataFile(path).names
 
 
-Shell = StrEnum("Shell", [(name.upper(), name) for name in INSTALLATION])  # type: ignore[misc]
+Shell = StrEnum("Shell", ["bash", "zsh", "fish"])  # type: ignore[misc]
 
 
 _WORDS_HELP = "For the script: number of the word at the cursor, and the words of the line."
@@ -154,11 +146,7 @@ def completion(
     from autodiff_cli.render.report import text_report
 
     if not words:
-        script = (_SHELLS / f"autodiff.{shell}").read_text(encoding="utf-8")
-        comment = f"# To use it: {INSTALLATION[shell]}\n"
-        first, rest = script.split("\n", 1)
-        is_marked = first.startswith("#compdef")  # this mark of zsh must be the first line
-        text = f"{first}\n{comment}{rest}" if is_marked else comment + script
+        text = (_SHELLS / f"autodiff.{shell}").read_text(encoding="utf-8")
     elif not words[0].isdecimal() or not int(words[0]):
         raise BadInput(f"the first argument is the number of the word at the cursor, not `{words[0]}`")
     else:

@@ -416,8 +416,6 @@ def _constant_or_function_hint(name: str) -> str | None:
     """Return what the name of a variable without a value may stand for; None for nothing else."""
     if name.lower().endswith("pi"):
         return "the constant is written `pi`"
-    if name == "oo":
-        return "infinity is written `inf`"
     if name == "E":
         return "Euler's number is written `e`"
     return f"the function is written `{name}(x)`" if ops.overloads(name) else None

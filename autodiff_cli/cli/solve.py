@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 from autodiff_cli.cli import inputs
 from autodiff_cli.cli.command_line import EXPR, IMPLICIT, Call, command, output_option
 from autodiff_cli.cli.environment import BadInput, ExitStatus, Output
-from autodiff_cli.language.errors import MissingValueError, format_names
+from autodiff_cli.expression import parse
+from autodiff_cli.language.errors import ExpressionError, MissingValueError, format_names
 from autodiff_cli.options import CheckedOptions, at_least, between, exclusive, option
 from autodiff_cli.solving import MAX_BOXES
 
@@ -117,17 +119,22 @@ def _read_problem(call: Call, expression: str, options: SearchOptions, with_star
     from autodiff_cli.solving.solutions import BoxProblem
 
     values = call.values
-    formula = inputs.read_formula(call, expression, options.implicit)
-    missing = [name for name in formula.variables if name not in values]
-    if missing:
+    try:
+        formula = inputs.read_formula(call, expression, options.implicit)
+    except ExpressionError:
+        equation = re.sub("(?<![=<>!:~])=(?!=)", "==", expression)
+        with contextlib.suppress(ExpressionError):
+            if call.command.name == "solve" and equation != expression and {*values} <= {*parse(equation).leaves}:
+                raise BadInput(f"an equation is written with `==`: {equation}") from None
+        raise
+    if missing := [name for name in formula.variables if name not in values]:
         option = partial(inputs.value_option, call, missing[0])
         raise MissingValueError(
             f"no range or value for {format_names(missing, '`')}; add {option('-10..10')} for an unknown, "
             f"or {option('2')} to fix it"
         )
     for name, text in values.items():
-        ends = _OTHER_RANGE.fullmatch(text.strip("()[]{} "))
-        if ":" in text or ends:
+        if (ends := _OTHER_RANGE.fullmatch(text.strip("()[]{} "))) or ":" in text:
             example = "..".join(f"{end:g}" for end in sorted(map(float, ends.groups()))) if ends else "-10..10"
             raise BadInput(f"the value of `{name}`: a range is LOW..HIGH, such as {example}, not `{text}`")
     numbers = {name: text for name, text in values.items() if not inputs.split_interval(text)}

@@ -310,8 +310,9 @@ def _check_names(user_names: Iterable[str], models: Sequence[Model], call: Call,
             bound = [name for model in models for name in model.program.bound]
             missing = "model has no parameter" if len(models) == 1 else "models have no parameter"
             raise inputs.unknown_name_error(name, names, bound, missing, call)
-        if ":" in text or ".." in text or text[:1] in ("<", ">"):
+        if ":" in text or ".." in text or "=" in text or text[:1] in ("<", ">"):
             bounds = f'"{name} {text}"' if text[0] in "<>" else f"{name}={text.replace('..', ':')}"
+            bounds = f"{name}=LOW:HIGH" if "=" in text else bounds
             raise BadInput(f"`{name}` starts at a number, not at `{text}`; for bounds, use --bounds {bounds}")
 
 

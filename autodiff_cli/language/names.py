@@ -519,6 +519,8 @@ def misused_text_error(names: ResolvedNames, number: int) -> ExpressionError:
     words = "quoted text can only be compared with a column of text, by `==` or `!=`, as in `group == 'A'`"
     if not texts:
         return lexemes.error(f"{words}; there is no column of text here", number)
+    if lexemes.types[number - 1] == "EQUAL":
+        return lexemes.error(words, number - 1, "==")
     is_compared = lexemes.types[max(number - 2, 0) : number] == ["NAME", "COMPARE"]
     name = lexemes.words[number - 2] if is_compared else ""
     close = suggest(name, texts) if name and name not in texts else None

@@ -322,8 +322,7 @@ def to_svg(drawing: Drawing, show: NumberFormat) -> str:
     has_groups = bool(drawing.frames) or any(box.role is Role.FOLDED for box in drawing.boxes)
     kinds = ["frames"] * has_groups + ["copies"] * has_copies
     legend = [_TEXTS["legend"], _TEXTS["edges"][drawing.boxes[0].adjoint_name], *(_TEXTS[kind] for kind in kinds)]
-    longest = max(map(formatting.display_width, (*heading, *legend)))
-    width = max(size.width, longest * _CHARACTER_WIDTH) + 2 * _MARGIN
+    width = max(size.width, _CHARACTER_WIDTH * max(map(formatting.display_width, (*heading, *legend)))) + 2 * _MARGIN
     top = _MARGIN + _LINE_HEIGHT * (len(heading) + 1)
     height = top + size.height + _LINE_HEIGHT * (len(legend) + 1) + _MARGIN
     first_lines = Point(_MARGIN, _MARGIN + _LINE_HEIGHT / 2)

@@ -141,8 +141,10 @@ def parse_quantities(source: Mapping[str, str] | Iterable[str]) -> dict[str, str
     pairs = source.items() if isinstance(source, Mapping) else map(_parse_quantity, texts)
     for name, text in pairs:
         schema.convert_plain_value(name, str, "the name of a derived quantity")
-        if not (name and schema.convert_plain_value(text, str, "a derived quantity").strip()):
-            raise OptionError(f"derive takes NAME=EXPR, such as half=ln(2)/b, not `{name}={text}`")
+        quantity = schema.convert_plain_value(text, str, "a derived quantity").strip()
+        if not (name and quantity) or (":" in text and text.partition(":")[0].strip().isidentifier()):
+            written = text if name == text else f"{name}={text}"
+            raise OptionError(f"derive takes NAME=EXPR, such as half=ln(2)/b, not `{written}`")
         are_assigned = [bool(split_assignment(part)[1]) for part in lexer.split_outside_brackets(text, ",;")]
         if any(are_assigned) and not are_assigned[0]:
             raise OptionError(f"derive takes one NAME=EXPR; repeat it for each quantity of `{name}={text}`")

@@ -1,3 +1,4 @@
+# To use it: add `eval "$(autodiff completion bash)"` to ~/.bashrc
 _autodiff() {
     local line word="${COMP_LINE:0:COMP_POINT}"
     COMPREPLY=()

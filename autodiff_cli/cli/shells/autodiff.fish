@@ -1,3 +1,4 @@
+# To use it: `autodiff completion fish > ~/.config/fish/completions/autodiff.fish`
 function __autodiff_words
     set -l before (commandline -opc)
     set -l words (commandline -op)

@@ -183,6 +183,28 @@ def test_refusals(line: str, message: str) -> None:
 
 
 @each(
+    ("written", "zero"),
+    [
+        ("x = cos(x)", 0.7390851332151607),
+        ("cos(x) = x", 0.7390851332151607),
+        ("x = 0.5", 0.5),
+        ("[x = 0.5]", 0.5),
+        ("4*x^2 = 1", 0.5),
+        ("z = 2; z*x = 1", 0.5),
+    ],
+)
+def test_an_equation_with_a_single_sign_is_refused_with_one_that_works(written: str, zero: float) -> None:
+    refused = run_cli(["solve", written, "--x", "0..1"])
+    if ";" in written:  # the first `=` binds a name
+        expect_refusal(refused, "use `==` to compare two values")
+        return
+    expect_refusal(refused, "an equation is written with `==`: ")
+    equation = refused.stderr.strip().partition("`==`: ")[2]
+    (root,) = run_cli(["solve", equation, "--x", "0..1", "--json"]).json["roots"]
+    assert root["point"]["x"] == pytest.approx(zero)
+
+
+@each(
     "written",
     [
         "-5,4",

@@ -233,6 +233,13 @@ def test_missing_cells_can_be_left_out(tmp_path: Path) -> None:
         ("'y ~ a*x' DATA --a 0..5", "`a` starts at a number, not at `0..5`; for bounds, use --bounds a=0:5"),
         ("'y ~ a*x' DATA --a 0:", "for bounds, use --bounds a=0:"),
         ("'y ~ a*x' DATA --a '>0'", 'for bounds, use --bounds "a >0"'),
+        ("'y ~ a*x' DATA --a '1, min=0'", "for bounds, use --bounds a=LOW:HIGH"),
+        (
+            "'y ~ a*x' DATA --derive 'half: ln(2)/a'",
+            "--derive takes NAME=EXPR, such as half=ln(2)/b, not `half: ln(2)/a`",
+        ),
+        ("'y ~ a*x' DATA --optimizer 'least squares'", "did you mean lm?"),
+        ("'y ~ a*x' DATA --loss 'sum of squares'", "did you mean mse?"),
         ("'y ~ a*x' DATA --optimiser lm", "--optimizer"),
         ("'y ~ a*x' DATA --optimizer lmm", "there is no optimizer lmm; did you mean lm?"),
         ("'y ~ a*x' DATA --loss l3", "there is no loss l3; there are mse"),
