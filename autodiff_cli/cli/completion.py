@@ -122,7 +122,7 @@ def _columns_of_file(path: str) -> Iterator[str]:
         yield from DataFile(path).names
 
 
-Shell = StrEnum("Shell", ["bash", "zsh", "fish"])  # type: ignore[misc]
+Shell = StrEnum("Shell", ["bash", "zsh", "fish"])
 
 
 _WORDS_HELP = "For the script: number of the word at the cursor, and the words of the line."

@@ -97,7 +97,7 @@ def predict(
     environment = call.environment
     if inverse is not None:
         return Output(_inverse_report(call, load(model), canonical_name(inverse), interval), path=output)
-    if len(data or ()) == 1 and data[0].endswith(inputs.MODEL_SUFFIX) and Path(model).suffix not in ("", ".json"):
+    if data and len(data) == 1 and data[0].endswith(inputs.MODEL_SUFFIX) and Path(model).suffix not in ("", ".json"):
         model, data = data[0], [model]
     if is_model(model) or (re.search("[*+^(]", model) and not Path(model).exists()):
         raise BadInput("predict takes the file of a fitted model, which `autodiff train MODEL DATA --save FILE` writes")

@@ -299,9 +299,11 @@ def _check_names(user_names: Iterable[str], models: Sequence[Model], call: Call,
         call: the inputs of the command.
         columns: the columns of the data.
     """
+    from autodiff_cli.cli.command_line import commands_with_option
+
     for name in user_names:
         text = call.values.get(name, "")
-        if text in columns and not inputs.commands_with_option(f"--{name}"):
+        if text in columns and not commands_with_option(f"--{name}"):
             raise BadInput(
                 f"`{text}` is a column of the data; for another name in the model, use --column {name}={text}"
             )
@@ -310,10 +312,9 @@ def _check_names(user_names: Iterable[str], models: Sequence[Model], call: Call,
             bound = [name for model in models for name in model.program.bound]
             missing = "model has no parameter" if len(models) == 1 else "models have no parameter"
             raise inputs.unknown_name_error(name, names, bound, missing, call)
-        if ":" in text or ".." in text or "=" in text or text[:1] in ("<", ">"):
-            bounds = f'"{name} {text}"' if text[0] in "<>" else f"{name}={text.replace('..', ':')}"
-            bounds = f"{name}=LOW:HIGH" if "=" in text else bounds
-            raise BadInput(f"`{name}` starts at a number, not at `{text}`; for bounds, use --bounds {bounds}")
+        if {*":=<>"} & {*text} or ".." in text:
+            value = "LOW:HIGH" if {*"=<>"} & {*text} else text.replace("..", ":")
+            raise BadInput(f"`{name}` starts at a number, not at `{text}`; for bounds, use --bounds {name}={value}")
 
 
 def _progress_paper(environment: Environment, guard: OutputGuard | None) -> Paper:

@@ -232,7 +232,7 @@ def test_missing_cells_can_be_left_out(tmp_path: Path) -> None:
         ("'y ~ a*t' DATA --t x", "`x` is a column of the data; for another name in the model, use --column t=x"),
         ("'y ~ a*x' DATA --a 0..5", "`a` starts at a number, not at `0..5`; for bounds, use --bounds a=0:5"),
         ("'y ~ a*x' DATA --a 0:", "for bounds, use --bounds a=0:"),
-        ("'y ~ a*x' DATA --a '>0'", 'for bounds, use --bounds "a >0"'),
+        ("'y ~ a*x' DATA --a '>0'", "for bounds, use --bounds a=LOW:HIGH"),
         ("'y ~ a*x' DATA --a '1, min=0'", "for bounds, use --bounds a=LOW:HIGH"),
         (
             "'y ~ a*x' DATA --derive 'half: ln(2)/a'",
