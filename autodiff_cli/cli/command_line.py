@@ -142,7 +142,8 @@ class Parameter(NamedTuple):
             meant = float(plain) / (100 if text.endswith("%") else 1) if is_number else math.nan
             is_meant = meant.is_integer() or (is_number and self.kind is float)
             is_allowed = is_meant and (self.option.check is None or self.option.check.holds(meant))
-            close = f"{meant:.15g}" if is_allowed else suggest(text, self.choices)
+            theirs = other_tools()["choices"].get(text.lower(), text)
+            close = f"{meant:.15g}" if is_allowed else suggest(theirs, self.choices)
             hint = f"; did you mean {close}?" if close else ""
             raise BadInput(f"{name} takes {join_words(accepted, 'or')}, not `{text}`{hint}") from None
 
@@ -161,8 +162,7 @@ class Parameter(NamedTuple):
     @property
     def sample(self) -> str:
         """A value that the option accepts, for messages; the name of the value if none is known."""
-        number = {"LEVEL": "0.95", "FRACTION": "0.2", "RATE": "0.01"}.get(self.metavar, "2")
-        numbers = () if self.kind is str else (str(self.default), number, "0.5", "100")
+        numbers = () if self.kind is str else (str(self.default), "0.95" * (self.metavar == "LEVEL"), "2", "0.5", "100")
         return next(filter(self.accepts, (*self.choices, *numbers)), self.metavar)
 
 
@@ -527,8 +527,11 @@ class _ArgumentSplitter:
         if text is not None:
             hint = f"; to set a variable of this name, use --set {name[2:]}={text}"
             raise BadInput(f"{name} takes no value{hint if self._command.takes_values else ''}")
-        if self._queue and self._queue[0] in ("True", "False", "true", "false"):
-            raise BadInput(f"{name} takes no value, but `{self._queue[0]}` follows; leave it out")
+        follows = next(iter(self._queue), "")
+        if name == "--json" and follows.endswith(".json") and not os.path.exists(follows):
+            raise BadInput(f"--json takes no value, but `{follows}` follows; write --json > {follows}")
+        if follows in ("True", "False", "true", "false"):
+            raise BadInput(f"{name} takes no value, but `{follows}` follows; leave it out")
         self._check_given_once(name, option.name)
         self._arguments.options.append((name, ""))
 
@@ -722,11 +725,9 @@ def _check_count(command: Command, arguments: Arguments) -> None:
         raise BadInput(f"unexpected argument `{extra}`; options begin with hyphens: --{extra.lstrip(f'{_DASHES}-')}")
     if not least:
         raise BadInput(f"unexpected argument `{extra}`; autodiff {command.name} --help has examples")
-    meant = [f"{flag} {extra}" for flag, each in command.options.items() if extra in each.choices]
-    meant += [f"--json > {extra}"] * (extra.endswith(".json") and ("--json", "") in arguments.options)
-    meant += [f"--wrt {extra}"] * ("--wrt" in command.options and extra.isidentifier())
-    if meant:
-        raise BadInput(f"unexpected argument `{extra}`; did you mean {meant[0]}?")
+    for flag, each in command.options.items():
+        if extra in each.choices or (flag == "--wrt" and extra.isidentifier()):
+            raise BadInput(f"unexpected argument `{extra}`; did you mean {flag} {extra}?")
     words = f"{command.name} takes one expression, in quotes, such as"
     raise BadInput(f'unexpected argument `{extra}`; {words} "x*y"; several are written as one list, "[x*y, x + y]"')
 

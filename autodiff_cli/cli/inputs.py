@@ -62,8 +62,7 @@ def read_text(argument: str, environment: Environment, implicit: bool = False) -
         text = _read_utf8(f"the file `{argument[1:]}`", lambda: _read_file(argument[1:]))
     elif "." in argument and os.path.isfile(argument):
         is_text = argument.lower().endswith(".txt") or not argument.lower().endswith((*DATA_SUFFIXES, MODEL_SUFFIX))
-        hint = f"; to read one from it, write `@{argument}`" * is_text
-        raise BadInput(f"`{argument}` is a file, not an expression{hint}")
+        raise BadInput(f"`{argument}` is a file, not an expression" + f"; to read it, write `@{argument}`" * is_text)
     return insert_products(text) if implicit else text
 
 
