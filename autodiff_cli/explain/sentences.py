@@ -336,7 +336,7 @@ def contribution_phrase(trace: Trace, i: int, position: int) -> Phrase:
     uses = (
         (),
         (", use ", Slot("use", position), " of ", Slot("uses", position), ": total so far ", total),
-        (", the last of ", Slot("uses", position), " uses: accumulates to ", total),
+        (", the last of ", Slot("uses", position), " uses: total ", total),
     )
     factors, amount = _factors_phrase(trace, i, position), Slot("amount", position)
     return (

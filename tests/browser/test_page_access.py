@@ -456,7 +456,7 @@ def test_print_has_all_numbers_and_sentences_and_then_goes_back(page: Page) -> N
     wait_for(page, "[data-adjoint]", 5)
     assert numbers(page) == in_document(document)
     printed = page.locator("body").inner_text()
-    assert "x: 3 × 1 = 3, the last of 2 uses: accumulates to 2.58385" in printed
+    assert "x: 3 × 1 = 3, the last of 2 uses: total 2.58385" in printed
     assert "Step" not in printed
     page.emulate_media(media="screen")
     page.locator("table").wait_for(state="hidden")

@@ -101,7 +101,7 @@ def test_a_backward_step_names_the_effect_of_its_gate(text: str, point: dict[str
 def test_contributions_have_all_three_numbers_and_the_total_of_what_is_used_twice() -> None:
     said = backward("x*y + sin(x)", x=2, y=3)
     assert "x: -0.416147 × 1 = -0.416147, use 1 of 2: total so far -0.416147" in said
-    assert "x: 3 × 1 = 3, the last of 2 uses: accumulates to 2.58385" in said
+    assert "x: 3 × 1 = 3, the last of 2 uses: total 2.58385" in said
     assert "y: 2 × 1 = 2" in said
 
 
@@ -141,7 +141,7 @@ def test_a_name_used_several_times_accumulates() -> None:
     assert [line.partition(", ")[2] for line in said] == [
         "use 1 of 3: total so far -0.416147",
         "use 2 of 3: total so far 2.58385",
-        "the last of 3 uses: accumulates to 6.58385",
+        "the last of 3 uses: total 6.58385",
     ]
 
 
@@ -386,7 +386,7 @@ def test_uses_are_counted_to_the_last() -> None:
     lines = backward("where(x > 0, x^2, 3*x)*x", x=2)
     assert [line for line in lines if "use" in line] == [
         "x: 4 × 1 = 4, use 1 of 2: total so far 4",
-        "x: 4 × 2 = 8, the last of 2 uses: accumulates to 12",
+        "x: 4 × 2 = 8, the last of 2 uses: total 12",
     ]
 
 
@@ -450,7 +450,7 @@ def test_each_sentence_says_one_thing_and_its_numbers_are_those_of_the_trace(
                 (contribution.local, step.adjoint, contribution.amount), nan_ok=True
             )
             uses = re.search(
-                rf"use (\d+) of (\d+): total so far {_NUMBER}$|last of (\d+) uses: accumulates to {_NUMBER}$", line
+                rf"use (\d+) of (\d+): total so far {_NUMBER}$|last of (\d+) uses: total {_NUMBER}$", line
             )
             assert (uses is None) == (contribution.uses <= 1 or contribution.is_structural_zero)
             if uses:

@@ -30,7 +30,7 @@ def test_both_passes_in_words() -> None:
         "  2. sin(x), adjoint 1: sin scales by its slope, cos(2) = -0.416147\n"
         "       x: -0.416147 × 1 = -0.416147, use 1 of 2: total so far -0.416147\n"
         "  3. x*y, adjoint 1: a product swaps: each factor gets the adjoint times the value of the other factor\n"
-        "       x: 3 × 1 = 3, the last of 2 uses: accumulates to 2.58385\n"
+        "       x: 3 × 1 = 3, the last of 2 uses: total 2.58385\n"
         "       y: 2 × 1 = 2\n"
         "\n"
         "value = 6.909297426825682\n"
