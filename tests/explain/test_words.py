@@ -449,9 +449,7 @@ def test_each_sentence_says_one_thing_and_its_numbers_are_those_of_the_trace(
             assert (local, adjoint, amount) == pytest.approx(
                 (contribution.local, step.adjoint, contribution.amount), nan_ok=True
             )
-            uses = re.search(
-                rf"use (\d+) of (\d+): total so far {_NUMBER}$|last of (\d+) uses: total {_NUMBER}$", line
-            )
+            uses = re.search(rf"use (\d+) of (\d+): total so far {_NUMBER}$|last of (\d+) uses: total {_NUMBER}$", line)
             assert (uses is None) == (contribution.uses <= 1 or contribution.is_structural_zero)
             if uses:
                 assert float(uses[3] or uses[5]) == pytest.approx(contribution.total, nan_ok=True)

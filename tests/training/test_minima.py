@@ -403,7 +403,7 @@ def test_ends_are_equal_up_to_signs_and_order_within_a_hundredth() -> None:
         ([-303.1, 2.0, 1.0], False),
         ([300.0, 2.0, 2.0], False),
     ):
-        assert minimization.are_equal_ends(ends, np.array([other])).tolist() == [is_equal]
+        assert minimization.are_equal_solutions(ends, np.array([other])).tolist() == [is_equal]
 
 
 SCATTER = {"x": np.arange(8.0), "y": np.array([0.1, 2.0, 2.1, 3.3, 4.2, 4.8, 6.3, 9.0])}
@@ -495,7 +495,7 @@ def test_a_point_is_a_minimum_at_a_kink_if_gradients_around_it_cancel(
 def test_a_width_that_shrank_to_0_has_no_likelihood(end: dict[str, float], words: str) -> None:
     objective = Objective("-normal_logpdf(y, m, s)", SCATTER, likelihood=True)
     assert minimization.unbounded_reason(objective, np.array([*end.values()])) == words
-    assert minimization.end_loss(objective, np.array([*end.values()])) == (
+    assert minimization.solution_loss(objective, np.array([*end.values()])) == (
         float("inf") if words else objective.value(np.array([*end.values()]))
     )
 
@@ -562,7 +562,7 @@ def test_shares_are_fractions_of_what_is_left_and_back() -> None:
     for one, other in zip(fractions, shares, strict=True):
         assert broken.value(one) == pytest.approx(objective.value(other), rel=1e-12)
     assert objective.constraints.are_met(shares[1])
-    assert minimization.end_loss(objective, np.array([0.7, 0.5])) == float("inf")
+    assert minimization.solution_loss(objective, np.array([0.7, 0.5])) == float("inf")
 
 
 @each("change, message", [

@@ -439,7 +439,7 @@ def test_a_slope_of_a_smooth_loss_is_no_minimum_at_a_kink(theta: list[float]) ->
     y = 3 * np.exp(-4 * np.exp(-1.5 * x)) + np.random.default_rng(0).normal(size=30)
     objective = Objective("y ~ A*exp(-b*exp(-c*x))", {"x": x, "y": y}, loss="huber")
     stuck = Outcome(np.array(theta), converged=False, failure="on a slope", is_stuck=True)
-    assert not minimization._checked_end("lbfgs", ObjectiveBatch([objective]), 0, stuck).converged
+    assert not minimization._check_stuck_solution("lbfgs", ObjectiveBatch([objective]), 0, stuck).converged
 
 
 @pytest.mark.slow

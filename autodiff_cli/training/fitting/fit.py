@@ -286,7 +286,7 @@ def _refit(run: FitRun, theta: Array, note: str) -> Outcome:
     progress.notes.append(note)
     batch, report = ObjectiveBatch([objective]), report_single_fit(progress.record)
     (end,) = minimization.minimize_and_check(minimization.converging_method(objective), batch, theta[None], report)
-    return minimization.judge_end(objective, end)
+    return minimization.assess_solution(objective, end)
 
 
 def _find_minimum(run: FitRun) -> tuple[FitRun, Outcome]:

@@ -22,7 +22,7 @@ from autodiff_cli.language.names import JOINT_SEPARATOR, joined_columns
 from autodiff_cli.options import OptionError, check_restrictions, explicit_options, refused
 from autodiff_cli.training.fitting import fit as single_fit
 from autodiff_cli.training.fitting.inference import DerivedQuantities
-from autodiff_cli.training.fitting.minimization import judge_end
+from autodiff_cli.training.fitting.minimization import assess_solution
 from autodiff_cli.training.fitting.optimization import BatchedFit
 from autodiff_cli.training.fitting.progress import Progress
 from autodiff_cli.training.fitting.symmetries import TERMS_NOTE, Sinusoids, canonical_parameters, order_terms
@@ -241,11 +241,11 @@ class GroupFits:
         progress.history += [{"epoch": number, "loss": loss} for number, loss in enumerate(losses)]
         progress.last = Epoch(len(losses) - 1, losses[-1], theta) if losses else None
         run = single_fit.FitRun(part, self._method, progress, self._options, self._quantities)
-        outcome = judge_end(part, self._outcomes[group])
-        end_loss = None if self._end_losses is None else float(self._end_losses[group])
+        outcome = assess_solution(part, self._outcomes[group])
+        solution_loss = None if self._end_losses is None else float(self._end_losses[group])
         # The known statistics hold at a minimum; they are not used for an end that failed after all.
         known = None if single_fit.missing_errors_reason(outcome) else self._known.get(group)
-        return single_fit.conclude(run, outcome, known, end_loss)
+        return single_fit.conclude(run, outcome, known, solution_loss)
 
     def _has_equivalent_points(self, fits: Fits) -> bool:
         """Return whether other signs or phases of the parameters may give the same predictions, so that each group has

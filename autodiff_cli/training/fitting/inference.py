@@ -291,18 +291,18 @@ class _Profile:
         longest = rise / PROFILE.steps_to_limit
         step, flat_steps = longest * self._initial_step(), 0
         far = estimate + side * rise * self._initial_step()
-        self._root_rise(far if side * far < side * limit else limit)  # only long steps reach another minimum
+        self._root_deviance(far if side * far < side * limit else limit)  # only long steps reach another minimum
         for _ in range(PROFILE.max_outward_steps):
             outer = inner + side * step if side * (inner + side * step) < side * limit else limit
             # Values of both signs may fit, with infinity between them: `V` of `V*x/(K + x)` for straight data.
             for place in (estimate * PROFILE.near_zero, outer) if inner * outer < 0 else (outer,):
-                outer, outer_rise = place, self._root_rise(place)
+                outer, outer_rise = place, self._root_deviance(place)
                 if outer_rise >= rise:
                     break
             if outer_rise >= rise:
                 end, end_rise = self._find_root(inner, inner_rise, outer, outer_rise, rise)
                 if abs(end_rise - rise) <= PROFILE.jump_tolerance * rise:
-                    if not (end_rise := self._other_rise(end)) < (1 - PROFILE.jump_tolerance) * rise:
+                    if not (end_rise := self._root_deviance_from_outside(end)) < (1 - PROFILE.jump_tolerance) * rise:
                         return end
                     inner, inner_rise, step = end, end_rise, longest * self._initial_step()
                     continue
@@ -355,7 +355,7 @@ class _Profile:
                 middle = inner + (outer - inner) * (0.5 if is_bisected else min(max(share, 0.02), 0.98))
             if abs(outer - inner) <= PROFILE.root_tolerance * abs(outer):
                 break
-            height = self._root_rise(middle)
+            height = self._root_deviance(middle)
             if abs(height - rise) <= PROFILE.root_tolerance * rise:
                 return middle, height
             if height < rise:
@@ -364,8 +364,8 @@ class _Profile:
                 outer, outer_rise = middle, height
         return outer, outer_rise
 
-    def _root_rise(self, value: float) -> float:
-        """Return the profile at a value: infinite where the model is not defined.
+    def _root_deviance(self, value: float) -> float:
+        """Return the root of the rise of the deviance at a value; infinite where the model is not defined.
 
         Fits start from the nearest ones on both sides, and from where these lead.
         """
@@ -378,10 +378,10 @@ class _Profile:
             points = projected if len(projected) else points
             if np.count_nonzero(self._linear) == len(self._theta) - 1:  # all of them are the same
                 points = points[:1]
-        return self._rise_of(value, points)
+        return self._best_root_deviance(value, points)
 
-    def _other_rise(self, value: float) -> float:
-        """Return the profile at a limit, with fits from the other side of the estimate too.
+    def _root_deviance_from_outside(self, value: float) -> float:
+        """Return the root deviance at a limit, with fits from the other side of the estimate too.
 
         A better minimum often lies there. From now on, only the best of these fits is followed.
         """
@@ -389,16 +389,16 @@ class _Profile:
         beyond = np.array([self._theta - share * (known - self._theta) for share in (0, 1, 4)])
         beyond[:, self._element], beyond[0] = value, known
         self._solutions = {float(self._theta[self._element]): self._theta}
-        return self._rise_of(value, beyond)
+        return self._best_root_deviance(value, beyond)
 
     def _search(self, value: float) -> float:
         """Return the profile at a value where fits from the nearest ones failed, from starts all over the range."""
         self._is_searched = True
-        return self._rise_of(value, self._theta[None], SETTINGS.thorough)
+        return self._best_root_deviance(value, self._theta[None], SETTINGS.thorough)
 
-    def _rise_of(self, value: float, starts: Array, effort: Effort | None = None) -> float:
-        """Return the profile at a value, from some starts moved to it, and with an effort from others. Raises BetterFit
-        for a fit better than the estimate.
+    def _best_root_deviance(self, value: float, starts: Array, effort: Effort | None = None) -> float:
+        """Return the root deviance of the best fit at a value, from some starts moved to it and, with an effort, from
+        others. Raises BetterFit for a fit better than the estimate.
         """
         bounds = self._objective.bounds.with_fixed(self._element, value)
         starts = bounds.clip(starts)

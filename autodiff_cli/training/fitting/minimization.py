@@ -133,10 +133,10 @@ def minimize_and_check(
     ends = minimize_batch(method, batch, start, on_step, stop)
     if stop.evaluations is not None:
         return ends
-    return [_checked_end(method, batch, k, end) if end.is_stuck else end for k, end in enumerate(ends)]
+    return [_check_stuck_solution(method, batch, k, end) if end.is_stuck else end for k, end in enumerate(ends)]
 
 
-def _checked_end(method: str, batch: Batch, fit: int, end: Outcome) -> Outcome:
+def _check_stuck_solution(method: str, batch: Batch, fit: int, end: Outcome) -> Outcome:
     """Return the end of a fit that is stuck; a minimum at a kink of the loss counts as converged."""
     objective = batch.objective_of(fit)
     if (at_kinks := _fit_at_kinks(method, batch, fit, end.theta)) is not None:
@@ -386,7 +386,7 @@ def rank_gains(
     every = np.arange(batch.count)
     if batch.objective.is_likelihood:
         each = [batch.objective_of(fit) for fit in every.tolist()]
-        before, after = (np.array([*map(end_loss, each, theta)]) for theta in (ends, others))
+        before, after = (np.array([*map(solution_loss, each, theta)]) for theta in (ends, others))
     else:
         before, after = losses_at(batch, ends), losses_at(batch, others)
     gains = np.nan_to_num(likelihood_gains(batch, before, after), nan=-np.inf)
@@ -397,7 +397,7 @@ def rank_gains(
     return np.asarray(gains)
 
 
-def are_equal_ends(ends: Array, others: Array) -> Mask:
+def are_equal_solutions(ends: Array, others: Array) -> Mask:
     """Return which ends of fits are the same points as others, up to signs and order of the parameters."""
     one, other = (np.sort(np.abs(points), axis=-1) for points in (ends, others))
     return np.asarray(np.isclose(one, other, rtol=MINIMIZATION.equal_end).all(axis=-1))
@@ -556,7 +556,7 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
     ends = np.array([end.theta for end in fit_least_squares(subsets, starts.reshape(-1, size), stop=stop)])
     losses = comparison_losses(batch.take(fits), ends)
     losses, points = losses.reshape(count, -1), ends.reshape(starts.shape)
-    order = best_of_parts(losses, MINIMIZATION.refined_subsets)
+    order = best_of_slices(losses, MINIMIZATION.refined_subsets)
     refined, stop = np.repeat(np.arange(count), order.shape[1]), StoppingRule(MINIMIZATION.refinement_epochs)
     chosen = np.take_along_axis(points, order[:, :, None], axis=1).reshape(-1, size)
     distinct, labels = np.arange(len(refined)), np.arange(len(refined))
@@ -566,7 +566,7 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
         part.set_scales(distinct, estimated_scales(part, chosen, distinct))
         chosen = np.array([end.theta for end in fit_smooth_loss(part, chosen, stop=stop)])
         refined_ends = chosen.reshape(count, -1, size)
-        first_equal = are_equal_ends(refined_ends[:, :, None], refined_ends[:, None]).argmax(axis=2)
+        first_equal = are_equal_solutions(refined_ends[:, :, None], refined_ends[:, None]).argmax(axis=2)
         numbers = first_equal + np.arange(count)[:, None] * order.shape[1]
         distinct, labels = np.unique(numbers, return_inverse=True)
     part = batch.take(refined[distinct])
@@ -575,20 +575,20 @@ def fit_from_subsets(batch: GroupBatch, theta: Array, drawn: Array) -> Array:
     return np.take_along_axis(ends, np.argsort(losses, axis=1)[:, :, None], axis=1)
 
 
-def growing_parts(count: int, most: int) -> list[slice]:
-    """Divide a number of points into a number of parts, or fewer, that grow from few points to many.
+def growing_slices(count: int, max_count: int) -> list[slice]:
+    """Divide a number of points into a number of slices, or fewer, that grow from few points to many.
 
-    >>> growing_parts(100, 4)
+    >>> growing_slices(100, 4)
     [slice(0, 4, None), slice(4, 11, None), slice(11, 34, None), slice(34, 100, None)]
     """
-    ends = np.unique(np.geomspace(min(4, count), count, most).astype(np.intp)).tolist()
+    ends = np.unique(np.geomspace(min(4, count), count, max_count).astype(np.intp)).tolist()
     return [slice(*pair) for pair in itertools.pairwise([0, *ends])]
 
 
-def best_of_parts(losses: Array, most: int) -> NDArray[np.intp]:
-    """Return the position of the least loss in each of some growing parts of the last axis; see `growing_parts`."""
+def best_of_slices(losses: Array, max_count: int) -> NDArray[np.intp]:
+    """Return the position of the least loss in each of some growing slices of the last axis; see `growing_slices`."""
     return np.array(
-        [part.start + np.argmin(losses[..., part], axis=-1) for part in growing_parts(losses.shape[-1], most)]
+        [part.start + np.argmin(losses[..., part], axis=-1) for part in growing_slices(losses.shape[-1], max_count)]
     ).T
 
 
@@ -648,7 +648,7 @@ def rows_of_component(objective: Objective, theta: Array, index: int) -> int:
     return round(float(count)) if count < limits[int(width < MINIMIZATION.narrow_component)] else 0
 
 
-def judge_end(objective: Objective, end: Outcome) -> Outcome:
+def assess_solution(objective: Objective, end: Outcome) -> Outcome:
     """Return the end of a fit by a method that runs to convergence, with the reason in words if it failed."""
     if end.divergence is not None:
         return dataclasses.replace(end, failure=start_failure(end.divergence, objective))
@@ -662,7 +662,7 @@ def judge_end(objective: Objective, end: Outcome) -> Outcome:
     return dataclasses.replace(end, failure=f"{end.failure}. {hint}") if hint else end
 
 
-def end_loss(objective: Objective, theta: Array) -> float:
+def solution_loss(objective: Objective, theta: Array) -> float:
     """Return the loss at the end of a fit; infinite if it breaks constraints, or if the likelihood is unbounded."""
     if not objective.constraints.are_met(theta) or unbounded_reason(objective, theta):
         return math.inf

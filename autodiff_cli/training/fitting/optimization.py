@@ -546,14 +546,14 @@ def refit_rows(objective: Objective, theta: Array, selections: Iterator[RowIndex
         )
         ends = refit(batch, np.tile(theta, (len(chosen), 1)))
         if objective.kind is LossKind.LIKELIHOOD:
-            ends = [_judge_likelihood_end(batch.objective_of(k), end) for k, end in enumerate(ends)]
+            ends = [_assess_likelihood_solution(batch.objective_of(k), end) for k, end in enumerate(ends)]
         outcomes += ends
     return outcomes
 
 
-def _judge_likelihood_end(objective: Objective, end: Outcome) -> Outcome:
+def _assess_likelihood_solution(objective: Objective, end: Outcome) -> Outcome:
     """Return the end of a fit, marked as not converged if its likelihood has no finite maximum."""
-    end = minimization.judge_end(objective, end)
+    end = minimization.assess_solution(objective, end)
     is_separated = end.converged and goodness.find_separation(objective, end.theta)[0]
     return dataclasses.replace(end, converged=False) if is_separated else end
 
@@ -574,7 +574,7 @@ def _random_minima(sample: Objective, theta: Array, seed: int, components: Array
         ends = minimization.minimize_batch("lbfgs", batch, points, stop=StoppingRule(epochs))
         order = np.argsort(minimization.comparison_losses(batch, np.array([end.theta for end in ends])))
         found = (ends[k].theta for k in order if not ends[k].failure)
-        usable = (point for point in found if math.isfinite(minimization.end_loss(sample, point)))
+        usable = (point for point in found if math.isfinite(minimization.solution_loss(sample, point)))
         points = np.array([*islice(_distinct_curves(sample, usable), count)]).reshape(-1, len(theta))
     return points
 
@@ -645,7 +645,7 @@ def _run_method(
         fit.restart_everywhere()
         fit.alternatives[0] += alternatives
         progress.warnings += fit.resolve_alternatives()[0]
-        return minimization.judge_end(objective, fit.outcomes[0])
+        return minimization.assess_solution(objective, fit.outcomes[0])
     epochs, drawn = DEFAULT_EPOCHS if options.epochs is None else options.epochs, options.batch_size is not None
     update, rates = OPTIMIZERS[method], LearningRateSchedule(options.lr_schedule, options.learning_rate, epochs)
     arguments = options.batch_size, options.clip_norm, options.seed, progress.on_progress

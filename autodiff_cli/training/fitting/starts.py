@@ -140,7 +140,7 @@ def likely_ends(objective: Objective, ends: Array, losses: Array) -> tuple[Array
     likely = ends[order[gains[order] < MINIMIZATION.exclusion * dispersion_of(objective, ends[0])]]
     alternatives = [ends[0]]
     for _ in range(SETTINGS.max_alternatives):
-        likely = likely[~minimization.are_equal_ends(likely, alternatives[-1])]
+        likely = likely[~minimization.are_equal_solutions(likely, alternatives[-1])]
         alternatives.extend(likely[:1])
     return tuple(alternatives[1:])
 
@@ -432,7 +432,7 @@ def likelihood_starts(objective: Objective, seed: int, end: Array, components: A
             losses = repeat_objective(objective, len(part)).losses(inside, np.arange(len(part)))
             losses = np.where(np.isfinite(losses), losses, np.inf)
             # The best of parts, since the best of all lie close together, often in one valley.
-            best = minimization.best_of_parts(losses, SETTINGS.likelihood_starts // 2)
+            best = minimization.best_of_slices(losses, SETTINGS.likelihood_starts // 2)
             chosen.append(inside[best[np.isfinite(losses[best])]])
         chosen.append(Multistart(objective, end, free, seed, box, SETTINGS.check).likeliest_frequencies())
     return np.concatenate(chosen)
@@ -454,7 +454,7 @@ class Multistart:
         self, objective: Objective, start: Array, free: Mask, seed: int, box: Bounds, effort: Effort = SETTINGS.thorough
     ) -> None:
         self._objective, self._start, self._box, self._generator = objective, start, box, np.random.default_rng(seed)
-        self._boxes = (objective.likely_box(box), box) if objective.has_priors else (box,)
+        self._boxes = (objective.likely_bounds(box), box) if objective.has_priors else (box,)
         self._free, self._effort = free, effort
         self._sample, self._sinusoids = subsample(objective, SETTINGS.max_sample_rows), Sinusoids(objective)
         self.linear = linear_mask(objective, free)
@@ -500,7 +500,7 @@ class Multistart:
                 elif is_equal_loss(candidate.loss, best.loss):
                     # Where a parameter has no effect, as a rate that went to infinity, there are many ends of equal
                     # loss.
-                    confirmations += bool(minimization.are_equal_ends(best.end, candidate.end))
+                    confirmations += bool(minimization.are_equal_solutions(best.end, candidate.end))
         if best is None:
             return None
         ends, losses = (np.array([getattr(each, name) for each in (best, *candidates)]) for name in ("end", "loss"))
@@ -648,7 +648,7 @@ class Multistart:
         """
         every = repeat_objective(self._sample, len(drawn), self._box)
         points, remaining = project_linear_each(every, np.arange(len(drawn)), drawn, adjusted)
-        best = minimization.best_of_parts(remaining, self._effort.descents)
+        best = minimization.best_of_slices(remaining, self._effort.descents)
         best = best[np.argsort(remaining[best], kind="stable")][: np.count_nonzero(np.isfinite(remaining[best]))]
         return points[best], remaining[best]
 

@@ -558,7 +558,7 @@ class Objective(ModelOverRows):
         >>> Objective("y ~ a", {"y": [1, 2]}).prior_ranks(np.ones((2, 1))).tolist()
         [-0.0, -0.0]
         """
-        likely = self.likely_box(self.bounds).clip(points)
+        likely = self.likely_bounds(self.bounds).clip(points)
         return np.minimum(self.log_priors(points), self.log_priors(likely))
 
     def without_penalty(self) -> Self:

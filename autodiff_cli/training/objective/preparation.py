@@ -44,8 +44,8 @@ class ThreadLocalCache(threading.local, Generic[T]):
     ['A', 'B', 'A']
     """
 
-    def __init__(self, most: int) -> None:
-        self._max_entries = most
+    def __init__(self, max_entries: int) -> None:
+        self._max_entries = max_entries
         self._entries: dict[Hashable, T] = {}  # in the order of their last use
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
@@ -106,7 +106,7 @@ class PreparedObjective:
         parsed = parsed.with_parameters(hyperparameters(options.parsed_priors))
         loading.check_parameter_names(named, parsed)
         self.loss, user_priors = choose_loss(parsed, options), dict(options.parsed_priors)
-        effects = _take_effects(parsed, options, user_priors)
+        effects = _pop_effects(parsed, options, user_priors)
         data = open_fit_data(dataset, parsed, options)
         self.classes: loading.Classes | None = None
         if parsed.class_column is not None:
@@ -160,7 +160,7 @@ class PreparedObjective:
         self._likely_ranges = layouts.bounds_box(layout.slices, layout.size, ranges)
         theta = layout.flatten([values[name] for name in layout.names])
         is_given = layout.mask([name for name in layout.names if name in start_values])
-        self.start = np.where(is_given, theta, self.likely_box(self.bounds).move_inside(theta))
+        self.start = np.where(is_given, theta, self.likely_bounds(self.bounds).move_inside(theta))
         self.orders = parameters.orders
         for name in itertools.chain(*self.orders):
             if name not in layout.slices or layout.shapes.get(name):
@@ -215,7 +215,7 @@ class PreparedObjective:
         key = (id(parsed), fixed_names, self.loss, settings, data.is_weighted, data.target_scales)
         return model_cache.get(key, build)
 
-    def likely_box(self, box: layouts.Bounds) -> layouts.Bounds:
+    def likely_bounds(self, box: layouts.Bounds) -> layouts.Bounds:
         """Return bounds that are narrowed to the likely ranges of the parameters with priors."""
         return layouts.Bounds(box.clip(self._likely_ranges.low), box.clip(self._likely_ranges.high))
 
@@ -371,7 +371,7 @@ def _add_levels(model: models.Model, data: loading.FitData, effects: Collection[
     return model.with_levels(levels, effects)
 
 
-def _take_effects(model: models.Model, options: FitOptions, priors: dict[str, Prior]) -> dict[str, Prior]:
+def _pop_effects(model: models.Model, options: FitOptions, priors: dict[str, Prior]) -> dict[str, Prior]:
     """Return the distributions of the random effects by their names, and remove them from the priors.
 
     Raises:

@@ -181,12 +181,12 @@ def test_a_profile_ends_where_the_exact_one_does_or_nowhere(model: str, seed: in
 def test_an_estimate_is_not_its_own_end_where_no_fit_beyond_it_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
     data = {"x": [0.0, 1, 2, 3], "y": [2.02, 0.72, 0.28, 0.09]}
     estimate = ad.fit("y ~ a*exp(-b*x)", data).parameters["b"]
-    rise_of = inference._Profile._rise_of
+    rise_of = inference._Profile._best_root_deviance
 
     def fails_above(profile: Any, value: float, *arguments: Any) -> float:
         return math.inf if profile._element == 1 and value > estimate else rise_of(profile, value, *arguments)
 
-    monkeypatch.setattr(inference._Profile, "_rise_of", fails_above)
+    monkeypatch.setattr(inference._Profile, "_best_root_deviance", fails_above)
     found = ad.fit("y ~ a*exp(-b*x)", data, profile=True)
     low, high = found.intervals["profile"]["b"]
     assert low < estimate
@@ -298,13 +298,13 @@ def test_profiles_take_few_fits_and_end_at_the_height_of_students_quantile(
     model: str, curve: Any, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """About twelve fits for each limit, whose sum of squares is that of the definition."""
-    fits, rise_of = list[float](), inference._Profile._rise_of
+    fits, rise_of = list[float](), inference._Profile._best_root_deviance
 
     def counted(profile: Any, value: float, *others: Any) -> float:
         fits.append(value)
         return rise_of(profile, value, *others)
 
-    monkeypatch.setattr(inference._Profile, "_rise_of", counted)
+    monkeypatch.setattr(inference._Profile, "_best_root_deviance", counted)
     x = np.linspace(0, 4, 40)
     data = {"x": x, "y": curve(x) + 0.05 * np.cos(9 * x)}
     found = ad.fit(model, data, profile=True, confidence=0.9)
