@@ -475,9 +475,8 @@ def _missing_operator(mistake: Mistake) -> Message | None:
     if last.type == "NAME" and (
         ops.overloads(last.text) or last.text in BUILT_FUNCTIONS or _is_function_defined(before, last.text)
     ):
-        call = f"{last.text}({quote_argument(text, lexeme, after)})"
-        if last.text == "log" and after and re.match(r"(?:2|10) +[\w(]", text[lexeme.start :]):
-            call = f"log{lexeme.text}({quote_argument(text, after[0], after[1:])})"
+        takes_one = all(op.max_inputs == 1 for op in ops.overloads(last.text)[:1])
+        call = f"{last.text}({quote_argument(text, lexeme, after)})" if takes_one else None
         return f"`{last.text}` is a function; its arguments go in brackets", call
     if mistake.is_in_array:
         pair = _array_literal(mistake) or f"{quote_operand_before(text, before)}, {operand}"

@@ -561,8 +561,7 @@ def unknown_function_error(names: ResolvedNames, call: Instruction, number: int,
     is_quotient = name.startswith("d") and lexemes.words[:number] == ["d", "/"]
     translation = translate_call("derivative" if is_quotient else name, arguments, call.operands)
     if translation is not None and not is_value:
-        words, suggestion = translation
-        return lexemes.error(words or f"there is no function `{name}`", number, suggestion)
+        return lexemes.error(translation[0] or f"there is no function `{name}`", number, translation[1])
     if name == "C" and "TILDE" in lexemes.types and inside.isidentifier():
         words = f"`C` is not a function; a parameter for each level is written `a[{inside}]`, a product `C*{inside}`"
         return lexemes.error(words, number)
@@ -571,6 +570,8 @@ def unknown_function_error(names: ResolvedNames, call: Instruction, number: int,
         return lexemes.error(words, number, f"{quote_name(name)}*{arguments}")
     functions = [*ops.function_names(), *BUILT_FUNCTIONS, *names.functions]
     callable_functions = [function for function in functions if _accepts(names, function, call.operands)]
+    if name[1:] in callable_functions and name[0] in lexemes.words:
+        return lexemes.error(f"`{name}` is one name; multiplication is written `*`", number, f"{name[0]}*{name[1:]}")
     for candidates in () if is_value else (callable_functions, functions):
         close = suggest(name, candidates, allow_prefix=False)
         if close in callable_functions:

@@ -401,6 +401,15 @@ BAD = [
     ("x\\cdot y", 1, 2, "not in LaTeX", None),
     ("x^2 /. x -> 3", 1, 6, "give one by the option `--x 2`", None),
     ("Solve[x^2 == 4, x]", 1, 1, "autodiff solve", None),
+    ("xsin(x)", 1, 1, "`xsin` is one name", "x*sin"),
+    ("ssin(x)", 1, 1, "there is no function `ssin`", "sin"),
+    ("fmax(x, y)", 1, 1, "there is no function `fmax`", "max"),
+    ("max x y", 1, 5, "its arguments go in brackets", None),  # not max(x*y)
+    ("x → x^2", 1, 3, "a function without a name", "x^2"),
+    ("Σ x", 1, 3, "use the function `sum`", "sum(x)"),
+    ("x %% 2", 1, 4, "`%%` is not an operator", "%"),
+    ("{x^2, x>0; 0, x<=0}", 1, 1, "use the function `where`", "where(condition, a, b)"),
+    ("log 2 (x + 1)", 1, 5, "its arguments go in brackets", "log2((x + 1))"),
     # the first of several mistakes
     ("sine(x) + )", 1, 1, "there is no function `sine`", "sin"),
     ("a = cosine(x)\nb = 2x", 1, 5, "there is no function `cosine`", "cos(x)"),
