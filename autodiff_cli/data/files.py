@@ -271,7 +271,8 @@ class DataFile:
             if self.is_one_of_several and name in names and original not in names:
                 continue  # another file has the original
             if original not in names:
-                hint = spelling_hint(original, names, f"the columns are {format_names(self.header)}")
+                swapped = f"did you mean --column {original}={name}?" * (name in names)
+                hint = spelling_hint(original, names, swapped or f"the columns are {format_names(self.header)}")
                 raise DataError(f"{self.name}: --column {name}: there is no column `{original}`; {hint}")
             if name in names and name not in renamed:
                 raise DataError(f"{self.name}: --column {name}: the file already has a column `{name}`")

@@ -552,8 +552,7 @@ def unknown_function_error(names: ResolvedNames, call: Instruction, number: int,
     lexemes, name, binder = names.lexemes, call.text, names.binding_statements.get(call.text)
     if binder is not None and binder.parameters is not None:
         assert binder.name is not None
-        cycle = _call_cycle(names, name)
-        if cycle:
+        if cycle := _call_cycle(names, name):
             return lexemes.error(f"a function cannot call itself, directly or through others: {cycle}", number)
         return lexemes.error(f"`{name}` is called before its definition in {lexemes.place(binder.name)}", number)
     arguments = if_quotable(lexemes.text[lexemes.start(number + 1) : lexemes.end(number)], "(")

@@ -441,6 +441,10 @@ def test_columns_of_any_name_and_other_names() -> None:
     assert column(file, "angle") == [1, 2]
     with pytest.raises(DataError, match=r"there is no column `2teta`; did you mean `2theta`\?"):
         opened("2theta\n1\n", column=["a=2teta"])
+    with pytest.raises(DataError, match=r"there is no column `t`; did you mean --column t=time\?"):
+        opened("time,y\n1,2\n", column=["time=t"])
+    with pytest.raises(DataError, match=r"there is no column `signl`; did you mean `signal`\?"):
+        opened("signal,y\n1,2\n", column=["y=signl"])
     with pytest.raises(DataError, match="the file already has a column `y`"):
         opened("x,y\n1,2\n", column=["y=x"])
 
