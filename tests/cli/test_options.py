@@ -352,6 +352,8 @@ def test_the_example_of_a_missing_value_is_one_that_the_option_takes(name: str) 
         check = option.option.check
         if option.kind is not str:
             assert check is None or check.holds(option.convert(example, flag)), (flag, example)
+        if option.metavar == "LEVEL":
+            assert 0.5 < float(example) < 1  # 2 would be 2 %
 
 
 @each(("line", "advised"), [("export x^2 python", "export x^2 --to python"), ("grad x^2*y x", "grad x^2*y --wrt x")])
