@@ -269,7 +269,8 @@ class _Profile:
         self._objective, self._theta, self._element, self._unit = objective, theta, element, unit
         self._name = objective.layout.element_names[element]
         self._minimum = _deviance(objective, theta)
-        self._error, self._changes = fit.errors[element], fit.correlation[element] * fit.errors
+        self._error, self._changes = fit.errors[element], np.nan_to_num(fit.correlation[element] * fit.errors)
+        self._initial_step = self._error if self._error > 0 else 0.1 * abs(float(theta[element])) or 1.0
         self._solutions: dict[float, Array] = {float(theta[element]): theta}  # the best fits so far, by the fixed value
         others = np.arange(len(theta)) != element
         self._linear = linear_mask(objective, others & (objective.kind is LossKind.SQUARES))
@@ -289,8 +290,8 @@ class _Profile:
             return self._end_at_bound(limit)
         inner, inner_rise = estimate, 0.0
         longest = rise / PROFILE.steps_to_limit
-        step, flat_steps = longest * self._initial_step(), 0
-        far = estimate + side * rise * self._initial_step()
+        step, flat_steps = longest * self._initial_step, 0
+        far = estimate + side * rise * self._initial_step
         self._root_rise(far if side * far < side * limit else limit)  # only long steps reach another minimum
         for _ in range(PROFILE.max_outward_steps):
             outer = inner + side * step if side * (inner + side * step) < side * limit else limit
@@ -304,10 +305,12 @@ class _Profile:
                 if abs(end_rise - rise) <= PROFILE.jump_tolerance * rise:
                     if not (end_rise := self._other_rise(end)) < (1 - PROFILE.jump_tolerance) * rise:
                         return end
-                    inner, inner_rise, step = end, end_rise, longest * self._initial_step()
+                    inner, inner_rise, step = end, end_rise, longest * self._initial_step
                     continue
-                # No continuous curve jumps, so a fit has failed.
-                outer, outer_rise = end, math.inf if self._is_searched else self._search(end)
+                # No continuous curve jumps, so a fit has failed. Others start all over the range, once.
+                starts, effort = self._theta[None], SETTINGS.thorough
+                outer, outer_rise = end, math.inf if self._is_searched else self._rise_of(end, starts, effort)
+                self._is_searched = True
                 if not outer_rise < rise:
                     return self._no_limit(side, f"no fit succeeds beyond {inner:.6g}")
             if outer == limit:
@@ -333,10 +336,6 @@ class _Profile:
         """Warn that a side has no limit, and return the infinity that stands for it."""
         self.warnings.append(f"the data set no {'lower' if side < 0 else 'upper'} limit for `{self._name}`: {reason}")
         return side * math.inf
-
-    def _initial_step(self) -> float:
-        """Return the first step away from the estimate: its standard error if known."""
-        return self._error if self._error > 0 else 0.1 * abs(float(self._theta[self._element])) or 1.0
 
     def _find_root(
         self, inner: float, inner_rise: float, outer: float, outer_rise: float, rise: float
@@ -371,7 +370,8 @@ class _Profile:
         """
         sides = [x for x in self._solutions if x <= value], [x for x in self._solutions if x > value]
         nearest = [min(side, key=lambda x: abs(x - value)) for side in sides if side]
-        points = np.array([self._predicted_start(nearest[0], value), *(self._solutions[x] for x in nearest)])
+        step = (value - nearest[0]) / self._error if self._error > 0 else 0.0  # the others are correlated with it
+        points = np.array([self._solutions[nearest[0]] + step * self._changes, *(self._solutions[x] for x in nearest)])
         if self._linear.any():
             bounds = self._objective.bounds.with_fixed(self._element, value)
             projected, _ = project_linear(self._objective, points, self._linear, bounds)
@@ -390,11 +390,6 @@ class _Profile:
         beyond[:, self._element], beyond[0] = value, known
         self._solutions = {float(self._theta[self._element]): self._theta}
         return self._rise_of(value, beyond)
-
-    def _search(self, value: float) -> float:
-        """Return the profile at a value where fits from the nearest ones failed, from starts all over the range."""
-        self._is_searched = True
-        return self._rise_of(value, self._theta[None], SETTINGS.thorough)
 
     def _rise_of(self, value: float, starts: Array, effort: Effort | None = None) -> float:
         """Return the profile at a value, from some starts moved to it, and with an effort from others. Raises BetterFit
@@ -419,12 +414,6 @@ class _Profile:
         if rise < -PROFILE.better_fit_tolerance and all(each < -PROFILE.better_fit_tolerance for each in rises):
             raise BetterFit(self._name, theta)
         return math.sqrt(max(rise, 0.0))
-
-    def _predicted_start(self, nearest_value: float, value: float) -> Array:
-        """Return starting values of the other elements, from their covariance with this one."""
-        point = self._solutions[nearest_value]
-        step = (value - nearest_value) / self._error
-        return point + step * np.nan_to_num(self._changes) if self._error > 0 else point
 
 
 # --- Bootstrap intervals

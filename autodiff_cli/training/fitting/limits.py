@@ -48,7 +48,7 @@ def find_unlimited(objective: Objective, theta: Array, statistics: ComputedStati
     Returns:
         A clause on them, which is empty if there are none.
     """
-    limits, kind = list[str](), objective.kind
+    clauses, kind = list[str](), objective.kind
     objective = copy_with(objective, is_scale_estimated=False)
     if kind is not LossKind.SQUARES and (smooth := objective.without_kinks()):
         objective = smooth.with_smoothing(LIMITS.smoothing, theta)
@@ -61,16 +61,17 @@ def find_unlimited(objective: Objective, theta: Array, statistics: ComputedStati
         rises = loss * np.array(LIMITS.rises)
     flat, steep = (loss + rises).tolist()
     for element in np.flatnonzero(statistics.is_imprecise)[: LIMITS.max_elements].tolist():
-        (up, _), (down, small) = (_follow(objective, theta, element, factor, flat, steep) for factor in (2.0, 0.5))
+        (up, _), (down, last) = (_follow(objective, theta, element, factor, flat, steep) for factor in (2.0, 0.5))
         if up <= flat and down <= flat:
-            break  # one of several parameters of which the data determine a combination
-        end = ""
+            continue  # one of several parameters of which the data determine a combination, or one near 0
         if up <= flat and down > steep:
             end = "minus infinity" if theta[element] < 0 else "infinity"
-        elif down <= flat and up > steep:
-            end = "0" * (not _fit_beside(objective, element, 0.0, small[None], -math.inf)[0] <= flat)
-        limits += [f"`{objective.layout.element_names[element]}` goes to {end}"] * bool(end)
-    return f"it does not rise again as {' and '.join(limits)}" if limits else ""
+        elif down <= flat and up > steep and not _fit_beside(objective, element, 0.0, last[None], -math.inf)[0] <= flat:
+            end = "0"
+        else:
+            continue
+        clauses.append(f"`{objective.layout.element_names[element]}` goes to {end}")
+    return f"it does not rise again as {' and '.join(clauses)}" if clauses else ""
 
 
 def _follow(
@@ -85,29 +86,36 @@ def _follow(
     Returns:
         The largest loss, nan if there is none, and the last point.
     """
-    largest, steps = math.nan, 0
-    # Steps of an element without effect grow, because a fit may end where it is huge; so do steps on a slow rise.
+    largest, steps, shortest, rates = math.nan, 0, factor, np.zeros(len(theta))
     while steps < LIMITS.steps and 1e-300 < abs(factor * theta[element]) < 1e300:
         slopes = np.nan_to_num(objective.slope_triangle(theta))
         scale = np.fmax(np.linalg.norm(slopes, axis=0), np.finfo(np.float64).tiny)
         directions = slopes / scale
         own, directions[:, element] = directions[:, element].copy(), 0.0
-        # The others change so that the predictions stay nearly as they are.
-        along = -np.linalg.lstsq(directions, own, rcond=None)[0] * scale[element] / scale
+        # The others change so that the predictions stay nearly as they are. They are linear in the reciprocal of the
+        # element where k*c is constant, as for small k in exp(k*x), or k*(x - m), as for large k in tanh(k*(x - m)).
+        if own.any():
+            along = -np.linalg.lstsq(directions, own, rcond=None)[0] * scale[element] / scale
+            rates = np.nan_to_num(along * theta[element] ** 2)
         value = factor * float(theta[element])
-        starts = theta + np.outer((0.0, value - theta[element]), np.nan_to_num(along))
+        starts = theta + np.outer((0.0, 1 / theta[element] - 1 / value), rates)
         starts[:, element] = value
         loss, point = _fit_beside(objective, element, value, starts, steep)
         is_likelihood = objective.kind is LossKind.LIKELIHOOD
         if is_likelihood:  # large terms may cancel, whose rounding errors are no rise
             nearby = point + np.outer(LIMITS.rounding_probes, np.where(np.arange(len(point)) == element, value, 0.0))
-            loss -= float(np.ptp([*map(objective.value, nearby)]))
+            losses = [*map(objective.value, nearby)]
+            loss -= float(np.fmax.reduce(losses) - np.fmin.reduce(losses))
+        steps += 1
         if math.isnan(loss) or (is_likelihood and loss < flat - 1):  # such a fit is one of rounding errors
-            break
-        if (loss > flat or objective.value(starts[0]) <= flat) and not (is_likelihood and factor > 1):
+            if factor == shortest:
+                break
+            factor = math.sqrt(factor)
+            continue
+        # Steps grow, because a fit may end where the element is huge. They stay as they are if the others would have to
+        # change by less than their rounding errors in the end, as `m` in tanh(k*(x - m)) has to.
+        if factor < 1 or (not is_likelihood and (loss > flat or objective.value(starts[0]) <= flat)):
             factor *= factor
-        else:
-            steps += 1
         largest, theta = np.fmax(largest, loss), point
         if loss > steep:
             break
