@@ -173,7 +173,7 @@ def _substitution_failure(small: Objective, large: Objective, parameters: Mappin
     """Return why setting parameters of the larger model to 0 or 1 does not give the smaller model, or why the larger
     model is then not regular at the fit of the smaller one; None if it is.
     """
-    smaller_text, program = _canonical_text(_substituted_output(small, {})), large.model.program
+    smaller_text, program = _canonical_text(small, {}), large.model.program
     extra = [name for name in large.parameters if name not in small.parameters]
     count = large.layout.size - small.layout.size
     if len(extra) != count:
@@ -181,7 +181,7 @@ def _substitution_failure(small: Objective, large: Objective, parameters: Mappin
     for values in islice(product((0.0, 1.0), repeat=count), _MAX_SUBSTITUTIONS):
         chosen = dict(zip(extra, values, strict=True))
         setting = {program.leaves[name]: constant(value) for name, value in chosen.items()}
-        if _canonical_text(_substituted_output(large, setting)) != smaller_text:
+        if _canonical_text(large, setting) != smaller_text:
             continue
         is_unknown = undetermined(large, np.array([{**parameters, **chosen}[name] for name in large.parameters]))
         if is_unknown.any():
@@ -193,15 +193,10 @@ def _substitution_failure(small: Objective, large: Objective, parameters: Mappin
     return NESTING_UNKNOWN
 
 
-def _substituted_output(objective: Objective, setting: Mapping[Node, Node]) -> Node:
-    """Return the prediction with fixed parameters and others replaced by constants."""
+def _canonical_text(objective: Objective, setting: Mapping[Node, Node]) -> str:
+    """Return the prediction in canonical form, with fixed parameters and others replaced by constants."""
     fixed = {objective.model.program.leaves[name]: constant(float(x)) for name, x in objective.fixed.items()}
-    return substitute([objective.model.program.output], {**fixed, **setting})[0]
-
-
-def _canonical_text(root: Node) -> str:
-    """Return a formula in canonical form."""
-    return to_text(readable([root])[0])
+    return to_text(readable(substitute([objective.model.program.output], {**fixed, **setting}))[0])
 
 
 # A comparison has one set of options for all models, and reports statistics of its own.

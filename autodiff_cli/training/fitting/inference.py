@@ -39,7 +39,7 @@ from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import linear_mask
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.model import Model, quote_level_names
-from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import ParameterLayout, read_with_parameters
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
@@ -236,6 +236,7 @@ def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> t
     rise, unit = fit.quantile(), math.nan if fit.is_perfect else _standard_error_unit(objective, fit)
     if not (unit > 0 and math.isfinite(rise)):
         return low, high, ["no profile intervals: the residual variance is unknown"]
+    objective = copy_with(objective, is_scale_estimated=False)  # negative binomial counts keep their theta
     with ignore_float_errors():
         for element in range(len(theta)):
             profile = _Profile(objective, theta, fit, element, unit)
@@ -272,8 +273,7 @@ class _Profile:
         self._error, self._changes = fit.errors[element], np.nan_to_num(fit.correlation[element] * fit.errors)
         self._initial_step = self._error if self._error > 0 else 0.1 * abs(float(theta[element])) or 1.0
         self._solutions: dict[float, Array] = {float(theta[element]): theta}  # the best fits so far, by the fixed value
-        others = np.arange(len(theta)) != element
-        self._linear = linear_mask(objective, others & (objective.kind is LossKind.SQUARES))
+        self._linear = linear_mask(objective, (np.arange(len(theta)) != element) & (objective.kind is LossKind.SQUARES))
         self.warnings: list[str] = []
         self._is_searched = False
 
@@ -287,7 +287,7 @@ class _Profile:
         estimate = float(self._theta[self._element])
         limit = float((self._objective.bounds.low if side < 0 else self._objective.bounds.high)[self._element])
         if estimate == limit:
-            return self._end_at_bound(limit)
+            return self._end_at(limit, f"its bound, {limit:g}")
         inner, inner_rise = estimate, 0.0
         longest = rise / PROFILE.steps_to_limit
         step, flat_steps = longest * self._initial_step, 0
@@ -311,10 +311,12 @@ class _Profile:
                 starts, effort = self._theta[None], SETTINGS.thorough
                 outer, outer_rise = end, math.inf if self._is_searched else self._rise_of(end, starts, effort)
                 self._is_searched = True
+                if not outer_rise < rise and abs(end) <= PROFILE.near_zero * abs(estimate):
+                    return self._end_at(0.0, "0, beyond which fits fail or are far worse")
                 if not outer_rise < rise:
-                    return self._no_limit(side, f"no fit succeeds beyond {inner:.6g}")
+                    return self._no_limit(side, f"no fit succeeds beyond {end:.6g}")
             if outer == limit:
-                return self._end_at_bound(limit)
+                return self._end_at(limit, f"its bound, {limit:g}")
             slope = (outer_rise - inner_rise) / abs(outer - inner)
             # Towards an asymptote below the threshold, steps double, so that the profile is followed far enough.
             reach = min(1.05 * (rise - outer_rise), longest) / slope if slope > 0 else math.inf
@@ -327,9 +329,9 @@ class _Profile:
             inner, inner_rise = outer, outer_rise
         return self._no_limit(side, "its profile is flat")
 
-    def _end_at_bound(self, limit: float) -> float:
-        """Warn that the interval ends at a bound, and return it."""
-        self.warnings.append(f"the profile interval of `{self._name}` ends at its bound, {limit:g}")
+    def _end_at(self, limit: float, description: str) -> float:
+        """Warn that the interval ends where its profile does, and return that limit."""
+        self.warnings.append(f"the profile interval of `{self._name}` ends at {description}")
         return limit
 
     def _no_limit(self, side: float, reason: str) -> float:
