@@ -311,9 +311,9 @@ class _Profile:
                 starts, effort = self._theta[None], SETTINGS.thorough
                 outer, outer_rise = end, math.inf if self._is_searched else self._rise_of(end, starts, effort)
                 self._is_searched = True
-                if not outer_rise < rise and abs(end) <= PROFILE.near_zero * abs(estimate):
-                    return self._end_at(0.0, "0, beyond which fits fail or are far worse")
                 if not outer_rise < rise:
+                    if abs(end) <= PROFILE.near_zero * abs(estimate):
+                        return self._end_at(0.0, "0, beyond which fits fail or are far worse")
                     return self._no_limit(side, f"no fit succeeds beyond {end:.6g}")
             if outer == limit:
                 return self._end_at(limit, f"its bound, {limit:g}")
