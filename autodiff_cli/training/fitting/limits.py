@@ -62,8 +62,8 @@ def find_unlimited(objective: Objective, theta: Array, statistics: ComputedStati
     flat, steep = (loss + rises).tolist()
     for element in np.flatnonzero(statistics.is_imprecise)[: LIMITS.max_elements].tolist():
         (up, _), (down, last) = (_follow(objective, theta, element, factor, flat, steep) for factor in (2.0, 0.5))
-        if up <= flat and down <= flat:
-            continue  # one of several parameters of which the data determine a combination, or one near 0
+        if up <= flat and down <= flat:  # the fit may have ended where the element is huge
+            down, last = _follow(objective, last, element, 0.5**LIMITS.steps, flat, steep)
         if up <= flat and down > steep:
             end = "minus infinity" if theta[element] < 0 else "infinity"
         elif down <= flat and up > steep and not _fit_beside(objective, element, 0.0, last[None], -math.inf)[0] <= flat:
@@ -86,19 +86,19 @@ def _follow(
     Returns:
         The largest loss, nan if there is none, and the last point.
     """
-    largest, steps, shortest, rates = math.nan, 0, factor, np.zeros(len(theta))
+    largest, steps, shortest, along, place = math.nan, 0, factor, np.zeros(len(theta)), 0.0
     while steps < LIMITS.steps and 1e-300 < abs(factor * theta[element]) < 1e300:
         slopes = np.nan_to_num(objective.slope_triangle(theta))
         scale = np.fmax(np.linalg.norm(slopes, axis=0), np.finfo(np.float64).tiny)
         directions = slopes / scale
         own, directions[:, element] = directions[:, element].copy(), 0.0
-        # The others change so that the predictions stay nearly as they are. They are linear in the reciprocal of the
-        # element where k*c is constant, as for small k in exp(k*x), or k*(x - m), as for large k in tanh(k*(x - m)).
+        # The others change so that the predictions stay nearly as they are. They are linear in the element, as `m` in
+        # tanh(k*x - m), or in its reciprocal, as `m` in tanh(k*(x - m)) and `c` in c*(exp(k*x) - 1) for small k.
         if own.any():
-            along = -np.linalg.lstsq(directions, own, rcond=None)[0] * scale[element] / scale
-            rates = np.nan_to_num(along * theta[element] ** 2)
+            solution = -np.linalg.lstsq(directions, own, rcond=None)[0] * scale[element] / scale
+            along, place = np.nan_to_num(solution), float(theta[element])
         value = factor * float(theta[element])
-        starts = theta + np.outer((0.0, 1 / theta[element] - 1 / value), rates)
+        starts = theta + np.outer((0.0, value - theta[element], place**2 * (1 / theta[element] - 1 / value)), along)
         starts[:, element] = value
         loss, point = _fit_beside(objective, element, value, starts, steep)
         is_likelihood = objective.kind is LossKind.LIKELIHOOD
@@ -112,9 +112,8 @@ def _follow(
                 break
             factor = math.sqrt(factor)
             continue
-        # Steps grow, because a fit may end where the element is huge. They stay as they are if the others would have to
-        # change by less than their rounding errors in the end, as `m` in tanh(k*(x - m)) has to.
-        if factor < 1 or (not is_likelihood and (loss > flat or objective.value(starts[0]) <= flat)):
+        # Steps of an element without effect grow, because a fit may end where it is huge; so do steps on a slow rise.
+        if (loss > flat or objective.value(starts[0]) <= flat) and not (is_likelihood and factor > 1):
             factor *= factor
         largest, theta = np.fmax(largest, loss), point
         if loss > steep:
