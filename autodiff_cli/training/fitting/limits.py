@@ -62,7 +62,7 @@ def find_unlimited(objective: Objective, theta: Array, statistics: ComputedStati
     flat, steep = (loss + rises).tolist()
     for element in np.flatnonzero(statistics.is_imprecise)[: LIMITS.max_elements].tolist():
         (up, _), (down, last) = (_follow(objective, theta, element, factor, flat, steep) for factor in (2.0, 0.5))
-        if up <= flat and down <= flat:  # the fit may have ended where the element is huge
+        if up <= flat and down <= steep:  # the fit may have ended where the element is huge
             down, last = _follow(objective, last, element, 0.5**LIMITS.steps, flat, steep)
         if up <= flat and down > steep:
             end = "minus infinity" if theta[element] < 0 else "infinity"
@@ -124,20 +124,20 @@ def _follow(
 def _fit_beside(objective: Objective, element: int, value: float, starts: Array, most: float) -> tuple[float, Array]:
     """Return the least loss with an element at a value and the others fitted, and where it is.
 
-    Where the derivatives are not finite, the others keep their starting values if these are good enough.
+    Where the derivatives are not finite, a fit fails. The others keep their starting values if these are good enough.
 
     Args:
-        most: the largest loss of such values; else it is nan.
+        most: the largest loss of such values where all fits fail; else it is nan.
     """
     bounds = objective.bounds.with_fixed(element, value)
     starts = bounds.clip(starts)
     if not objective.bounds.contains(starts[0]):
         return math.inf, starts[0]
-    fitted = _minimize(objective, bounds, starts)
-    ends = [end.theta for end in fitted if end.divergence is None]
-    losses = np.nan_to_num([objective.value(point) for point in ends or starts], nan=math.inf)
+    ends = [end.theta for end in _minimize(objective, bounds, starts) if end.divergence is None]
+    points = [*ends, *starts]
+    losses = np.nan_to_num([*map(objective.value, points)], nan=math.inf)
     best = int(np.argmin(losses))
-    return float(losses[best] if ends or losses[best] <= most else math.nan), (ends or starts)[best]
+    return float(losses[best] if ends or losses[best] <= most else math.nan), points[best]
 
 
 def _minimize(objective: Objective, bounds: Bounds, starts: Array) -> list[Outcome]:
