@@ -511,6 +511,42 @@ def test_a_parameter_that_larger_values_only_make_likelier_has_no_estimate(sign:
     assert minimization.unbounded_reason(flat, np.array([1.0])) == "it is flat here: no parameter changes it"
 
 
+MISSED_LIMITS = [  # random data whose fits were once reported as converged
+    ("bce", "atan", 7), ("bce", "atan", 21), ("bce", "tanh", 9), ("bce", "tanh", 18), ("bce", "erf", 12),
+    ("mse", "exp", 15), ("huber", "exp", 15), ("huber", "erf", 19),
+    ("poisson", "atan", 18), ("poisson", "exp", 5), ("poisson", "exp", 8),
+]  # fmt: skip
+
+
+@each("loss, function, seed", MISSED_LIMITS, quick=lambda loss, function, seed: seed in (15, 18))
+def test_a_curve_through_a_jump_without_an_error_is_better_than_steeper_ones(
+    loss: str, function: str, seed: int
+) -> None:
+    """Those whose argument in one of the rows beside the jump is the same, which may be saturated in all others."""
+    generator = np.random.default_rng(seed)
+    x = np.sort(generator.uniform(0, 5, generator.integers(8, 40))).round(2)
+    is_high = x > generator.uniform(1.5, 3.5)
+    draw: dict[str, Callable[[], Any]] = {
+        "bce": lambda: 1.0 * (generator.random(len(x)) < np.where(is_high, 0.95, 0.05)),
+        "poisson": lambda: 1.0 * generator.poisson(np.where(is_high, 12.0, 1.5)),
+    }
+    noise = generator.choice([0.05, 0.3])
+    data = {"x": x, "y": draw.get(loss, lambda: np.where(is_high, 3.0, 0.5) + generator.normal(0, noise, len(x)))()}
+    argument = "k*(x - m)" if function != "exp" else "-exp(k*(x - m))"
+    model = f"y ~ {0.5 if loss == 'bce' else 'a'} + c*{function}({argument})"
+    found = fit(model, data, loss=loss)
+    scale = {"scale": found.scale} if loss == "huber" else {}
+    objective = Objective(model, data, loss=loss, **scale)
+
+    def value(**changes: float) -> float:
+        return objective.value(np.array([{**found.parameters, **changes}[name] for name in objective.parameters]))
+
+    k, m, error = found.parameters["k"], found.parameters["m"], found.stderr["k"]
+    steeper = [value(k=8 * k, m=row - (row - m) / 8) for row in x[np.argsort(np.abs(x - m))[:2]]]
+    is_precise = error is not None and error < 10 * abs(k)
+    assert is_precise or not found.converged or min(steeper) > value() + 1e-9 * abs(value())
+
+
 @each("counts, has_limit", [([1.0, 9, 2, 14, 0, 6], True), ([5.0, 6, 4, 5, 6, 4], False)])
 def test_the_size_of_negative_binomial_counts_is_finite_only_if_they_scatter_more_than_poisson_counts(
     counts: list[float], has_limit: bool

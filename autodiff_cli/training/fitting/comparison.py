@@ -1,10 +1,10 @@
 """Comparison of models: information criteria, k-fold cross-validation, and tests of nested models.
 
 A test of nested models needs certainty that one is a special case of the other. There are two sound ways. If both
-predictions are linear in their parameters, the larger design matrix spans every column of the smaller one on these
-rows. Otherwise, parameters of the larger model are set to 0 or 1. The result must be the formula of the smaller model,
-with the same names. If the data do not determine all parameters there, the usual distributions of test statistics do
-not hold (Davies 1977, Biometrika 64, 247).
+predictions, or the arguments of equal link functions, are linear in their parameters, the larger design matrix spans
+every column of the smaller one on these rows. Otherwise, parameters of the larger model are set to 0 or 1. The result
+must be the formula of the smaller model, with the same names. If the data do not determine all parameters there, the
+usual distributions of test statistics do not hold (Davies 1977, Biometrika 64, 247).
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def why_not_nested(small: Objective, large: Objective, parameters: Mapping[str, 
     """Return None if the model with fewer parameters is a regular special case of the other, at its fitted parameters;
     otherwise why that is unknown, as a clause.
     """
-    linear_both = all(each.has_residuals and each.is_linear for each in (small, large))
-    if linear_both and small.rows <= _MAX_SPAN_ROWS:
+    links = {None if each.is_linear else each.model.program.output.op for each in (small, large)}
+    if len(links) == 1 and small.is_generalised_linear and large.is_generalised_linear and small.rows <= _MAX_SPAN_ROWS:
         return None if _in_span(small, large) else NESTING_UNKNOWN
     if small.model.array_parameters or large.model.array_parameters:
         return "they have array parameters"
@@ -129,9 +129,7 @@ def _pools_levels(small: Objective, large: Objective) -> bool:
     for `Vm[state]`. Both are evaluated at random points to find out.
     """
     names = [name if name in small.parameters else name.partition("[")[0] for name in large.parameters]
-    if {*names} != {*small.parameters} or not (small.has_residuals and large.has_residuals):
-        return False
-    if small.rows != large.rows or len(names) != large.layout.size or small.components != large.components:
+    if {*names} != {*small.parameters} or len(names) != large.layout.size or not small.has_residuals:
         return False
     generator, positions = np.random.default_rng(0), [small.parameters.index(name) for name in names]
     with ignore_float_errors():
@@ -161,19 +159,21 @@ def _in_span(small: Objective, large: Objective) -> bool:
 
 
 def _design_matrix(objective: Objective) -> Array:
-    """Return the coefficient of each parameter, and as the last column the constant term, for all rows and
-    components.
+    """Return the coefficient of each parameter in the scores, and as the last column the constant term, for all rows
+    and components. The scores of classes are without their mean, on which no probability depends.
     """
-    width = objective.layout.size + 1
-    values = objective.evaluate_rows(objective.kernels.residuals_and_jacobian, np.zeros(objective.layout.size))
-    return values.reshape(objective.components, width, -1).swapaxes(1, 2).reshape(-1, width)
+    width, classes = objective.layout.size + 1, objective.classes
+    scores = objective.kernels.scores_and_jacobian(objective.model.target_shape if classes is None else (len(classes),))
+    values = objective.evaluate_rows(scores, np.zeros(width - 1)).reshape(-1, width, objective.rows)
+    values -= values.mean(axis=0) * (classes is not None)
+    return values.swapaxes(1, 2).reshape(-1, width)
 
 
 def _substitution_failure(small: Objective, large: Objective, parameters: Mapping[str, Any]) -> str | None:
     """Return why setting parameters of the larger model to 0 or 1 does not give the smaller model, or why the larger
     model is then not regular at the fit of the smaller one; None if it is.
     """
-    smaller_text, program = _canonical_text(_substituted_output(small, {})), large.model.program
+    smaller_text, program = _canonical_text(small, {}), large.model.program
     extra = [name for name in large.parameters if name not in small.parameters]
     count = large.layout.size - small.layout.size
     if len(extra) != count:
@@ -181,7 +181,7 @@ def _substitution_failure(small: Objective, large: Objective, parameters: Mappin
     for values in islice(product((0.0, 1.0), repeat=count), _MAX_SUBSTITUTIONS):
         chosen = dict(zip(extra, values, strict=True))
         setting = {program.leaves[name]: constant(value) for name, value in chosen.items()}
-        if _canonical_text(_substituted_output(large, setting)) != smaller_text:
+        if _canonical_text(large, setting) != smaller_text:
             continue
         is_unknown = undetermined(large, np.array([{**parameters, **chosen}[name] for name in large.parameters]))
         if is_unknown.any():
@@ -193,15 +193,10 @@ def _substitution_failure(small: Objective, large: Objective, parameters: Mappin
     return NESTING_UNKNOWN
 
 
-def _substituted_output(objective: Objective, setting: Mapping[Node, Node]) -> Node:
-    """Return the prediction with fixed parameters and others replaced by constants."""
+def _canonical_text(objective: Objective, setting: Mapping[Node, Node]) -> str:
+    """Return the prediction in canonical form, with fixed parameters and others replaced by constants."""
     fixed = {objective.model.program.leaves[name]: constant(float(x)) for name, x in objective.fixed.items()}
-    return substitute([objective.model.program.output], {**fixed, **setting})[0]
-
-
-def _canonical_text(root: Node) -> str:
-    """Return a formula in canonical form."""
-    return to_text(readable([root])[0])
+    return to_text(readable(substitute([objective.model.program.output], {**fixed, **setting}))[0])
 
 
 # A comparison has one set of options for all models, and reports statistics of its own.
@@ -258,7 +253,7 @@ class Comparison:
 
     Attributes:
         models: the models, best first.
-        tests: a test for each pair of models of different sizes.
+        tests: a test for each pair of models with different numbers of parameters.
         rows: the number of rows that all models were fitted to.
         folds: the number of folds of the cross-validation; 0 without it.
     """
@@ -313,8 +308,8 @@ def compare_models(models: Sequence[str], dataset: Dataset, options: ComparisonO
     ]
     tests = [
         _nested_test(a, b, small, large)
-        for (a, small), (b, large) in permutations(zip(compared, objectives, strict=True), 2)
-        if small.layout.size < large.layout.size
+        for (a, small), (b, large) in permutations(zip(fits, objectives, strict=True), 2)
+        if (a.rank, small.layout.size) < (b.rank, large.layout.size)
     ]
     return Comparison(tuple(sorted(compared, key=_ranking_key)), tuple(tests), objectives[0].rows, folds)
 
@@ -332,11 +327,8 @@ def _options_for_model(model: Model, options: FitOptions) -> FitOptions:
     """Return the options with the starting values of the parameters that a model has."""
     start = {name: value for name, value in options.parameters.start.items() if model.accepts(name)}
     named = _model_parameters(options.parsed_priors)
-    priors = {
-        name: prior.text
-        for name, prior in options.parsed_priors.items()
-        if name not in named or model.accepts(named[name])
-    }
+    unused = {name for name, parameter in named.items() if not model.accepts(parameter)}
+    priors = {name: prior.text for name, prior in options.parsed_priors.items() if name not in unused}
     return dataclasses.replace(options, start=start, priors=priors)
 
 
@@ -357,9 +349,8 @@ def _ranking_key(compared: ComparedModel) -> tuple[float, ...]:
     return (0.0, *(float(f"{criterion or 0.0:.9g}") for criterion in (fit.aicc, fit.bic)))
 
 
-def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Objective) -> NestedTest:
+def _nested_test(small_fit: FittedModel, large_fit: FittedModel, small: Objective, large: Objective) -> NestedTest:
     """Return the test of a model against one with more parameters."""
-    small_fit, large_fit = a.fit, b.fit
     texts = small_fit.model, large_fit.model
     if not (small_fit.converged and large_fit.converged):
         return NestedTest(*texts, reason="one of the fits did not converge")
@@ -382,9 +373,9 @@ def _nested_test(a: ComparedModel, b: ComparedModel, small: Objective, large: Ob
         unit = large_fit.dispersion or 0.0
     if unit is not None and (large_fit.dof <= 0 or large_fit.is_perfect):
         return NestedTest(*texts, reason="the larger model fits exactly, so the residual variance is unknown")
-    if np.isnan([*small_fit.errors, *large_fit.errors]).any():
+    extra = large_fit.rank - small_fit.rank  # without redundant parameters
+    if not extra or np.isnan([*small_fit.errors, *large_fit.errors]).any():
         return NestedTest(*texts, reason="the data do not determine all parameters")
     if gain < -1e-6 * (1.0 if unit is None else unit):
         return NestedTest(*texts, reason="the model with more parameters fits worse, so its best fit was not found")
-    extra = large_fit.rank - small_fit.rank
     return NestedTest(*texts, **significance_test(gain, extra, unit, large_fit.dof)._asdict())

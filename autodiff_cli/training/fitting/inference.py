@@ -39,7 +39,7 @@ from autodiff_cli.training.methods.gradient_descent import StoppingRule
 from autodiff_cli.training.methods.least_squares import linear_mask
 from autodiff_cli.training.objective.batch import repeat_objective
 from autodiff_cli.training.objective.model import Model, quote_level_names
-from autodiff_cli.training.objective.objective import Objective
+from autodiff_cli.training.objective.objective import Objective, copy_with
 from autodiff_cli.training.objective.parameters import ParameterLayout, read_with_parameters
 from autodiff_cli.training.options import FitOptions
 from autodiff_cli.training.result.fitted_model import DerivedQuantity, FittedModel
@@ -236,6 +236,7 @@ def profile_intervals(objective: Objective, theta: Array, fit: FittedModel) -> t
     rise, unit = fit.quantile(), math.nan if fit.is_perfect else _standard_error_unit(objective, fit)
     if not (unit > 0 and math.isfinite(rise)):
         return low, high, ["no profile intervals: the residual variance is unknown"]
+    objective = copy_with(objective, is_scale_estimated=False)  # negative binomial counts keep their theta
     with ignore_float_errors():
         for element in range(len(theta)):
             profile = _Profile(objective, theta, fit, element, unit)
@@ -269,10 +270,10 @@ class _Profile:
         self._objective, self._theta, self._element, self._unit = objective, theta, element, unit
         self._name = objective.layout.element_names[element]
         self._minimum = _deviance(objective, theta)
-        self._error, self._changes = fit.errors[element], fit.correlation[element] * fit.errors
+        self._error, self._changes = fit.errors[element], np.nan_to_num(fit.correlation[element] * fit.errors)
+        self._initial_step = self._error if self._error > 0 else 0.1 * abs(float(theta[element])) or 1.0
         self._solutions: dict[float, Array] = {float(theta[element]): theta}  # the best fits so far, by the fixed value
-        others = np.arange(len(theta)) != element
-        self._linear = linear_mask(objective, others & (objective.kind is LossKind.SQUARES))
+        self._linear = linear_mask(objective, (np.arange(len(theta)) != element) & (objective.kind is LossKind.SQUARES))
         self.warnings: list[str] = []
         self._is_searched = False
 
@@ -286,11 +287,11 @@ class _Profile:
         estimate = float(self._theta[self._element])
         limit = float((self._objective.bounds.low if side < 0 else self._objective.bounds.high)[self._element])
         if estimate == limit:
-            return self._end_at_bound(limit)
+            return self._end_at(limit, f"its bound, {limit:g}")
         inner, inner_rise = estimate, 0.0
         longest = rise / PROFILE.steps_to_limit
-        step, flat_steps = longest * self._initial_step(), 0
-        far = estimate + side * rise * self._initial_step()
+        step, flat_steps = longest * self._initial_step, 0
+        far = estimate + side * rise * self._initial_step
         self._root_deviance(far if side * far < side * limit else limit)  # only long steps reach another minimum
         for _ in range(PROFILE.max_outward_steps):
             outer = inner + side * step if side * (inner + side * step) < side * limit else limit
@@ -304,14 +305,21 @@ class _Profile:
                 if abs(end_rise - rise) <= PROFILE.jump_tolerance * rise:
                     if not (end_rise := self._root_deviance_from_outside(end)) < (1 - PROFILE.jump_tolerance) * rise:
                         return end
-                    inner, inner_rise, step = end, end_rise, longest * self._initial_step()
+                    inner, inner_rise, step = end, end_rise, longest * self._initial_step
                     continue
-                # No continuous curve jumps, so a fit has failed.
-                outer, outer_rise = end, math.inf if self._is_searched else self._search(end)
+                # No continuous curve jumps, so a fit has failed. Others start all over the range, once.
+                starts, effort = self._theta[None], SETTINGS.thorough
+                outer, outer_rise = (
+                    end,
+                    math.inf if self._is_searched else self._best_root_deviance(end, starts, effort),
+                )
+                self._is_searched = True
                 if not outer_rise < rise:
-                    return self._no_limit(side, f"no fit succeeds beyond {inner:.6g}")
+                    if abs(end) <= PROFILE.near_zero * abs(estimate):
+                        return self._end_at(0.0, "0, beyond which fits fail or are far worse")
+                    return self._no_limit(side, f"no fit succeeds beyond {end:.6g}")
             if outer == limit:
-                return self._end_at_bound(limit)
+                return self._end_at(limit, f"its bound, {limit:g}")
             slope = (outer_rise - inner_rise) / abs(outer - inner)
             # Towards an asymptote below the threshold, steps double, so that the profile is followed far enough.
             reach = min(1.05 * (rise - outer_rise), longest) / slope if slope > 0 else math.inf
@@ -324,19 +332,15 @@ class _Profile:
             inner, inner_rise = outer, outer_rise
         return self._no_limit(side, "its profile is flat")
 
-    def _end_at_bound(self, limit: float) -> float:
-        """Warn that the interval ends at a bound, and return it."""
-        self.warnings.append(f"the profile interval of `{self._name}` ends at its bound, {limit:g}")
+    def _end_at(self, limit: float, description: str) -> float:
+        """Warn that the interval ends where its profile does, and return that limit."""
+        self.warnings.append(f"the profile interval of `{self._name}` ends at {description}")
         return limit
 
     def _no_limit(self, side: float, reason: str) -> float:
         """Warn that a side has no limit, and return the infinity that stands for it."""
         self.warnings.append(f"the data set no {'lower' if side < 0 else 'upper'} limit for `{self._name}`: {reason}")
         return side * math.inf
-
-    def _initial_step(self) -> float:
-        """Return the first step away from the estimate: its standard error if known."""
-        return self._error if self._error > 0 else 0.1 * abs(float(self._theta[self._element])) or 1.0
 
     def _find_root(
         self, inner: float, inner_rise: float, outer: float, outer_rise: float, rise: float
@@ -371,7 +375,8 @@ class _Profile:
         """
         sides = [x for x in self._solutions if x <= value], [x for x in self._solutions if x > value]
         nearest = [min(side, key=lambda x: abs(x - value)) for side in sides if side]
-        points = np.array([self._predicted_start(nearest[0], value), *(self._solutions[x] for x in nearest)])
+        step = (value - nearest[0]) / self._error if self._error > 0 else 0.0  # the others are correlated with it
+        points = np.array([self._solutions[nearest[0]] + step * self._changes, *(self._solutions[x] for x in nearest)])
         if self._linear.any():
             bounds = self._objective.bounds.with_fixed(self._element, value)
             projected, _ = project_linear(self._objective, points, self._linear, bounds)
@@ -390,11 +395,6 @@ class _Profile:
         beyond[:, self._element], beyond[0] = value, known
         self._solutions = {float(self._theta[self._element]): self._theta}
         return self._best_root_deviance(value, beyond)
-
-    def _search(self, value: float) -> float:
-        """Return the profile at a value where fits from the nearest ones failed, from starts all over the range."""
-        self._is_searched = True
-        return self._best_root_deviance(value, self._theta[None], SETTINGS.thorough)
 
     def _best_root_deviance(self, value: float, starts: Array, effort: Effort | None = None) -> float:
         """Return the root deviance of the best fit at a value, from some starts moved to it and, with an effort, from
@@ -419,12 +419,6 @@ class _Profile:
         if rise < -PROFILE.better_fit_tolerance and all(each < -PROFILE.better_fit_tolerance for each in rises):
             raise BetterFit(self._name, theta)
         return math.sqrt(max(rise, 0.0))
-
-    def _predicted_start(self, nearest_value: float, value: float) -> Array:
-        """Return starting values of the other elements, from their covariance with this one."""
-        point = self._solutions[nearest_value]
-        step = (value - nearest_value) / self._error
-        return point + step * np.nan_to_num(self._changes) if self._error > 0 else point
 
 
 # --- Bootstrap intervals

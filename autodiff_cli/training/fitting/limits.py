@@ -48,7 +48,7 @@ def find_unlimited(objective: Objective, theta: Array, statistics: ComputedStati
     Returns:
         A clause on them, which is empty if there are none.
     """
-    limits, kind = list[str](), objective.kind
+    clauses, kind = list[str](), objective.kind
     objective = copy_with(objective, is_scale_estimated=False)
     if kind is not LossKind.SQUARES and (smooth := objective.without_kinks()):
         objective = smooth.with_smoothing(LIMITS.smoothing, theta)
@@ -61,16 +61,17 @@ def find_unlimited(objective: Objective, theta: Array, statistics: ComputedStati
         rises = loss * np.array(LIMITS.rises)
     flat, steep = (loss + rises).tolist()
     for element in np.flatnonzero(statistics.is_imprecise)[: LIMITS.max_elements].tolist():
-        (up, _), (down, small) = (_follow(objective, theta, element, factor, flat, steep) for factor in (2.0, 0.5))
-        if up <= flat and down <= flat:
-            break  # one of several parameters of which the data determine a combination
-        end = ""
+        (up, _), (down, last) = (_follow(objective, theta, element, factor, flat, steep) for factor in (2.0, 0.5))
+        if up <= flat and down <= steep:  # the fit may have ended where the element is huge
+            down, last = _follow(objective, last, element, 0.5**LIMITS.steps, flat, steep)
         if up <= flat and down > steep:
             end = "minus infinity" if theta[element] < 0 else "infinity"
-        elif down <= flat and up > steep:
-            end = "0" * (not _fit_beside(objective, element, 0.0, small[None], -math.inf)[0] <= flat)
-        limits += [f"`{objective.layout.element_names[element]}` goes to {end}"] * bool(end)
-    return f"it does not rise again as {' and '.join(limits)}" if limits else ""
+        elif down <= flat and up > steep and not _fit_beside(objective, element, 0.0, last[None], -math.inf)[0] <= flat:
+            end = "0"
+        else:
+            continue
+        clauses.append(f"`{objective.layout.element_names[element]}` goes to {end}")
+    return f"it does not rise again as {' and '.join(clauses)}" if clauses else ""
 
 
 def _follow(
@@ -85,29 +86,35 @@ def _follow(
     Returns:
         The largest loss, nan if there is none, and the last point.
     """
-    largest, steps = math.nan, 0
-    # Steps of an element without effect grow, because a fit may end where it is huge; so do steps on a slow rise.
+    largest, steps, shortest, along, place = math.nan, 0, factor, np.zeros(len(theta)), 0.0
     while steps < LIMITS.steps and 1e-300 < abs(factor * theta[element]) < 1e300:
         slopes = np.nan_to_num(objective.slope_triangle(theta))
         scale = np.fmax(np.linalg.norm(slopes, axis=0), np.finfo(np.float64).tiny)
         directions = slopes / scale
         own, directions[:, element] = directions[:, element].copy(), 0.0
-        # The others change so that the predictions stay nearly as they are.
-        along = -np.linalg.lstsq(directions, own, rcond=None)[0] * scale[element] / scale
+        # The others change so that the predictions stay nearly as they are. They are linear in the element, as `m` in
+        # tanh(k*x - m), or in its reciprocal, as `m` in tanh(k*(x - m)) and `c` in c*(exp(k*x) - 1) for small k.
+        if own.any():
+            solution = -np.linalg.lstsq(directions, own, rcond=None)[0] * scale[element] / scale
+            along, place = np.nan_to_num(solution), float(theta[element])
         value = factor * float(theta[element])
-        starts = theta + np.outer((0.0, value - theta[element]), np.nan_to_num(along))
+        starts = theta + np.outer((0.0, value - theta[element], place**2 * (1 / theta[element] - 1 / value)), along)
         starts[:, element] = value
         loss, point = _fit_beside(objective, element, value, starts, steep)
         is_likelihood = objective.kind is LossKind.LIKELIHOOD
         if is_likelihood:  # large terms may cancel, whose rounding errors are no rise
             nearby = point + np.outer(LIMITS.rounding_probes, np.where(np.arange(len(point)) == element, value, 0.0))
-            loss -= float(np.ptp([*map(objective.value, nearby)]))
+            losses = [*map(objective.value, nearby)]
+            loss -= float(np.fmax.reduce(losses) - np.fmin.reduce(losses))
+        steps += 1
         if math.isnan(loss) or (is_likelihood and loss < flat - 1):  # such a fit is one of rounding errors
-            break
+            if factor == shortest:
+                break
+            factor = math.sqrt(factor)
+            continue
+        # Steps of an element without effect grow, because a fit may end where it is huge; so do steps on a slow rise.
         if (loss > flat or objective.value(starts[0]) <= flat) and not (is_likelihood and factor > 1):
             factor *= factor
-        else:
-            steps += 1
         largest, theta = np.fmax(largest, loss), point
         if loss > steep:
             break
@@ -117,20 +124,20 @@ def _follow(
 def _fit_beside(objective: Objective, element: int, value: float, starts: Array, most: float) -> tuple[float, Array]:
     """Return the least loss with an element at a value and the others fitted, and where it is.
 
-    Where the derivatives are not finite, the others keep their starting values if these are good enough.
+    Where the derivatives are not finite, a fit fails. The others keep their starting values if these are good enough.
 
     Args:
-        most: the largest loss of such values; else it is nan.
+        most: the largest loss of such values where all fits fail; else it is nan.
     """
     bounds = objective.bounds.with_fixed(element, value)
     starts = bounds.clip(starts)
     if not objective.bounds.contains(starts[0]):
         return math.inf, starts[0]
-    fitted = _minimize(objective, bounds, starts)
-    ends = [end.theta for end in fitted if end.divergence is None]
-    losses = np.nan_to_num([objective.value(point) for point in ends or starts], nan=math.inf)
+    ends = [end.theta for end in _minimize(objective, bounds, starts) if end.divergence is None]
+    points = [*ends, *starts]
+    losses = np.nan_to_num([*map(objective.value, points)], nan=math.inf)
     best = int(np.argmin(losses))
-    return float(losses[best] if ends or losses[best] <= most else math.nan), (ends or starts)[best]
+    return float(losses[best] if ends or losses[best] <= most else math.nan), points[best]
 
 
 def _minimize(objective: Objective, bounds: Bounds, starts: Array) -> list[Outcome]:

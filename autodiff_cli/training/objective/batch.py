@@ -508,11 +508,11 @@ def parameters_at_jumps(batch: Batch, theta: Array, errors: Array) -> Mask:
     """
     is_zero: Mask = (theta != 0) & (np.abs(theta) < BATCH.zero_errors * errors)
     fits = np.flatnonzero(is_zero.any(axis=1))
-    for factor in (0.5, -1.0) if len(fits) else ():  # the loss is the same at half the distance, not on the other side
-        shifted = batch.bounds.select(fits).clip(np.where(is_zero, factor * theta, theta)[fits])
+    # The loss is the same next to 0, and not on the other side.
+    for point, is_beside in ((np.copysign(1e-300, theta), True), (-theta, False)) if len(fits) else ():
+        shifted = batch.bounds.select(fits).clip(np.where(is_zero, point, theta)[fits])
         ratios = batch.losses(shifted, fits) / batch.losses(theta[fits], fits)
-        is_same = np.abs(ratios - 1) < BATCH.zero_errors
-        is_zero[fits] &= (is_same if factor > 0 else ~is_same)[:, None]
+        is_zero[fits] &= ((np.abs(ratios - 1) < BATCH.zero_errors) == is_beside)[:, None]
     return is_zero
 
 

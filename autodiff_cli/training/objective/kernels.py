@@ -533,6 +533,14 @@ class Kernels:
         count, prediction = len(self.graphs.residuals), self.graphs.prediction
         return self._jacobian_kernel([prediction] if count == 1 else [index(prediction, k) for k in range(count)])
 
+    def scores_and_jacobian(self, shape: Shape) -> protocol.RowKernel:
+        """For each score of every row, of a prediction or of the argument of its link function: its gradient, followed
+        by the score itself.
+        """
+        score = self.graphs.prediction
+        score = score.inputs[0] if score.op in LINK_FUNCTIONS else score
+        return self._jacobian_kernel(component_graphs(score, shape))
+
     def _jacobian_kernel(self, components: Sequence[Node]) -> protocol.RowKernel:
         outputs = [output for node in components for output in _gradient_first(self._with_gradient(node))]
         return self.backend.row_kernel(self._row_graphs(outputs, [*self._shapes, ()] * len(components)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -348,6 +349,44 @@ def test_models_are_nested_if_that_is_certain(smaller: str, larger: str, reason:
     assert why_not_nested(*objectives, dict.fromkeys(objectives[0].parameters, 0.5)) == reason
 
 
+SCORES = "softmax([0, a + b*x, c + d*x])"
+
+
+@each("smaller, larger, extra", [
+    (SCORES, "softmax([0, a + b*x + f*z, c + d*x + h*z])", 2),
+    (SCORES, "softmax(W @ [x, 1, z])", 2),
+    ("softmax(v)", SCORES, 2),
+    ("softmax(w*x + v)", "softmax([p + q*(x - 2), 0, r*x + s + t*x^2])", 1),
+    ("softmax([0, a + b*x^2, c + d*x])", "softmax(W @ [x, 1, z])", None),
+    (SCORES, "softmax(W @ [x, 1])", 0),
+    ("sigmoid(a + b*x)", "sigmoid(c + d*(x - 2) + f*x^2)", 1),
+    ("sigmoid(a + b*x)", "exp(c + d*(x - 9) + f*x^2 - 9)", None),
+    ("sigmoid(a + b*x^2)", "sigmoid(c + d*x + f*z)", None),
+])  # fmt: skip
+def test_models_with_linear_scores_are_nested_if_the_larger_one_makes_all_of_the_smaller_ones(
+    smaller: str, larger: str, extra: int | None
+) -> None:
+    """The scores of a softmax are determined up to a constant for each row."""
+    generator = np.random.default_rng(3)
+    x, z = generator.uniform(0, 4, 60).round(3), generator.normal(0, 1, 60).round(3)
+    scores = np.stack([0 * x, x - 2, z]) + generator.gumbel(size=(3, 60))
+    data = {"x": x, "z": z, "species": np.array(["u", "v", "w"])[scores.argmax(axis=0)], "hit": 1.0 * (scores[1] > 0)}
+    shapes = {"v": "v: 3; ", "w": "w: 3; ", "W": "W: 3x3; " if "z]" in larger else "W: 3x2; "}
+    target, options = ("species", {}) if "softmax" in smaller else ("hit", {"loss": "bce"})
+    models = [
+        "".join(shapes[name] for name in shapes if re.search(rf"\b{name}\b", text)) + f"{target} ~ {text}"
+        for text in (smaller, larger)
+    ]
+    objectives = [ad.Objective(model, data, no_columns=True, **options) for model in models]
+    assert why_not_nested(*objectives, {}) == (UNKNOWN if extra is None else None)
+    if extra is not None:
+        small, large = (ad.fit(model, data, no_columns=True, **options) for model in models)
+        test = only_test(ad.compare(models, data, folds=0, **options))
+        assert test.dof == ((extra,) if extra else ())
+        assert extra or test.reason == "the data do not determine all parameters"
+        assert not extra or test.statistic == pytest.approx(120 * (small.loss - large.loss), rel=1e-6)
+
+
 @each("smaller, larger, options", [
     ("y ~ a + b*x", "y ~ a + b*x + c", {}),
     ("y ~ a + b*x + c", "y ~ a + b*x + c + d*z + f*x^2", {}),
@@ -379,7 +418,7 @@ def judged(changes: tuple[dict[str, Any], dict[str, Any]], **options: Any) -> Ne
         dataclasses.replace(one, fit=dataclasses.replace(one.fit, **change))
         for one, change in zip(compared, changes, strict=True)
     ]
-    return _nested_test(*models, *objectives)
+    return _nested_test(*(one.fit for one in models), *objectives)
 
 
 @each("which", [0, 1])
@@ -410,7 +449,7 @@ def test_tests_are_f_tests_or_likelihood_ratios() -> None:
     assert judged(({}, {}), loss="huber").reason == "the loss huber is not a likelihood"
     assert judged(({}, {}), priors={"a": "normal(0, 9)"}).reason == "parameters have priors"
     counts = pair(("y ~ exp(a + b*x)", "y ~ exp(a + b*x + c*z)"), family="gamma")
-    dispersed = _nested_test(*counts[0], *counts[1])
+    dispersed = _nested_test(*(one.fit for one in counts[0]), *counts[1])
     deviances = [one.fit.deviance for one in counts[0]]
     assert dispersed.name == "F"
     assert dispersed.statistic == pytest.approx((deviances[0] - deviances[1]) / counts[0][1].fit.dispersion, rel=1e-9)

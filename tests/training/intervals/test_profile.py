@@ -362,3 +362,48 @@ def test_several_targets_of_counts_have_the_profiles_of_one_column() -> None:
     single = ad.fit("n ~ exp(u*a + (1 - u)*c + b*x)", stacked, **options)
     for name, ends in single.intervals["profile"].items():
         assert several.intervals["profile"][name] == pytest.approx(ends, rel=1e-6), name
+
+
+@each("seed", range(8), quick=lambda seed: seed < 3)
+def test_an_interval_ends_at_0_where_the_model_does(seed: int) -> None:
+    """In terms of the root of `b`, a line has the limits of its standard error."""
+    generator = np.random.default_rng(seed)
+    x = np.linspace(0, 3, 12)
+    y = 1 + generator.uniform(0.1, 0.5) * x + generator.normal(0, 0.5, 12)
+    low, high = ad.fit("y ~ a + b*x", {"x": x, "y": y}).confidence()["b"]
+    found = ad.fit("y ~ a + x*sqrt(b)", {"x": x, "y": y}, profile=True)
+    assert found.intervals["profile"]["b"] == pytest.approx((max(low, 0) ** 2, high**2), rel=1e-6)
+    assert (low < 0) == any("`b` ends at 0" in sentence for sentence in found.warnings)
+
+
+def test_an_interval_ends_at_0_where_curves_on_the_other_side_fit_far_worse() -> None:
+    """Counts that a line fits nearly as well as `c + exp(a + b*x)`, which approaches a line as `b` goes to 0."""
+    x = np.linspace(0, 4, 14)
+    data = {"x": x, "y": 1.0 * np.random.default_rng(8).poisson(3 + 3 * np.exp(0.7 * x - 0.5))}
+    found = ad.fit("y ~ c + exp(a + b*x)", data, family="poisson", profile=True)
+    line = ad.fit("y ~ c + a*x", data, family="poisson", start={"c": 4.0, "a": 5.0})
+    assert 2 * (found.log_likelihood - line.log_likelihood) < chi2.ppf(0.95, 1)
+    assert found.intervals["profile"]["b"][0] == 0
+
+
+@each("seed", range(4), quick=lambda seed: seed == 1)
+def test_profiles_of_negative_binomial_counts_keep_theta(seed: int) -> None:
+    """As those of glm.nb from MASS do."""
+    generator = np.random.default_rng(seed)
+    x = np.linspace(0, 3, 18)
+    y = 1.0 * generator.poisson(np.exp(1.2 + 0.4 * x) * generator.gamma(2, 0.5, 18))
+    found = ad.fit("y ~ exp(a + b*x)", {"x": x, "y": y}, family="negative_binomial", profile=True)
+    theta = found.theta
+    assert theta is not None
+
+    def deviance(a: float, b: float) -> float:
+        mean = np.exp(a + b * x)
+        return float(2 * np.sum((y + theta) * np.log1p(mean / theta) - y * np.log(mean)))
+
+    def rise(b: float) -> float:
+        best = minimize_scalar(lambda a: deviance(a, b), bracket=(0, 2), tol=1e-12).fun
+        return float(best) - deviance(found.parameters["a"], found.parameters["b"]) - float(chi2.ppf(0.95, 1))
+
+    b = found.parameters["b"]
+    wanted = brentq(rise, b - 3, b, xtol=1e-10), brentq(rise, b, b + 3, xtol=1e-10)
+    assert found.intervals["profile"]["b"] == pytest.approx(wanted, rel=1e-7)
