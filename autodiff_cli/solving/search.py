@@ -632,7 +632,7 @@ def kinds_of_points(system: System, lower: Array, upper: Array, side: Array) -> 
     diagonal = np.diagonal(product, axis1=1, axis2=2)
     discs = (np.abs(product).sum(axis=2) - np.abs(diagonal) + error.sum(axis=2)) * (1 + 1e-9)
     is_decided = is_bounded & (np.abs(diagonal) > discs).all(axis=1)
-    negative = (diagonal < 0).sum(axis=1)
+    negative = np.signbit(diagonal).sum(axis=1)
     return [
         "degenerate" if not decided else "minimum" if not n else "maximum" if n == size else "saddle"
         for decided, n in zip(is_decided, negative.tolist(), strict=True)
