@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scipy.optimize import linprog, minimize
 
 from autodiff_cli import Objective, fit
 from autodiff_cli.array_types import ignore_float_errors
+from autodiff_cli.training.methods import quasi_newton
 from autodiff_cli.training.methods.gradient_descent import (
     CONVERGENCE,
     Outcome,
@@ -479,6 +481,18 @@ def test_losses_with_kinks_are_reported_as_they_are_and_not_as_they_are_smoothed
     assert [epoch.number for epoch in seen] == [*range(epochs + 1)]
     assert [epoch.loss for epoch in seen] == [objective.value(epoch.theta) for epoch in seen]
     assert end.theta.tolist() == seen[-1].theta.tolist()
+
+
+def test_kinks_are_not_smoothed_if_there_are_too_many_parameters_for_a_hessian() -> None:
+    """Each of the smoothed losses is minimised in turn, which costs many steps."""
+    x = np.arange(9.0)
+    batch, counts = ObjectiveBatch([Objective("y ~ a*x + b", {"x": x, "y": 1 + 2 * x + np.cos(9 * x)}, loss="mae")]), []
+    for most in (2, 1):
+        seen: list[Epoch] = []
+        with mock.patch.object(quasi_newton, "MAX_HESSIAN_SIZE", most):
+            fit_smooth_loss(batch, np.ones((1, 2)), report_single_fit(seen.append))
+        counts.append(len(seen))
+    assert counts[1] < counts[0]
 
 
 @each("names", [2, 12])
