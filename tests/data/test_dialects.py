@@ -266,6 +266,7 @@ def test_units_of_columns_are_kept() -> None:
         ("day > '2024-02-13'", [2, 3]),
         ("'2024-02-13' <= day < '2024-02-14 12:00'", [1, 2]),
         ("day == '2024-02-15' or y < 2", [1, 3]),
+        ("y > 0 and '2024-02-13' < day", [2, 3]),
     ],
 )
 def test_dates_are_compared_with_quoted_ones(where: str, expected: list[float]) -> None:

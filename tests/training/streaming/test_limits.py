@@ -265,19 +265,18 @@ def test_what_is_larger_than_half_of_the_memory_is_streamed_by_itself(
     assert output.status == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["d.parquet", "d.csv", "d.csv.gz", "d.jsonl", "d.arrow"])
 def test_rows_are_estimated_before_they_are_read(tmp_path: Path, name: str) -> None:
     from pyarrow import feather
 
-    rows = 100_000
+    rows = 30_000
     data = table(rows)
     path = tmp_path / name
     text = "x,y\n" + "".join(f"{x:.5f},{y:.5f}\n" for x, y in zip(*(c.to_pylist() for c in data.columns), strict=True))
     if name == "d.parquet":
         parquet.write_table(data, path)
     elif name == "d.arrow":
-        feather.write_feather(data, path, chunksize=20_000)
+        feather.write_feather(data, path, chunksize=6_000)
     elif name == "d.jsonl":
         path.write_text("".join(f'{{"x": {k}, "y": 1.5}}\n' for k in range(rows)))
     else:
