@@ -707,6 +707,8 @@ def test_columns_of_some_files_can_be_renamed(tmp_path: Path) -> None:
     assert open_data([str(tmp_path)], options=options).load({"x", "y"}).columns["y"].tolist() == [2, 4]
     with pytest.raises(DataError, match="there is no column `signal`"):
         open_data([str(tmp_path / "a.csv")], options=options)
+    with pytest.raises(DataError, match="there is no column `sginal`; did you mean `signal`"):
+        open_data([str(tmp_path)], options=FileOptions(column=["y=sginal"]))
 
 
 def test_nothing_there(tmp_path: Path) -> None:

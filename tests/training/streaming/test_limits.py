@@ -322,7 +322,7 @@ def test_memory_that_control_groups_leave(tmp_path: Path) -> None:
     (proc / "self").mkdir(parents=True)
     (proc / "meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 90 kB\n")
     (proc / "self" / "statm").write_text("0 0 0 0 0 0 0\n")
-    (proc / "self" / "cgroup").write_text("4:cpu,memory:/jobs/one\n0::/user/two\n")
+    (proc / "self" / "cgroup").write_text("5:cpuset:/\n4:cpu,memory:/jobs/one\n0::/user/two\n")
     assert source.available_memory(proc, groups) == 90 * 1024
 
     def write(folder: Path, **files: str) -> None:
