@@ -722,11 +722,10 @@ class KinkProver:
                 point, weights = enclosure[: len(low)], [ball.as_ball(x) for x in enclosure[len(low) :]]
                 sides = zip(part.sides.bounds(point), part.signs, strict=True)
                 margins = [*(ball.as_ball(side) * sign for side, sign in sides), *weights, *(1 - x for x in weights)]
-                if any(x < 0 for x in margins):
-                    continue
-                if not all(x > 0 for x in margins):
+                is_outside = any(x < 0 for x in margins)
+                if not is_outside and not all(x > 0 for x in margins):
                     return None
-                if not any(overlap(point, other) for other in points):
+                if not is_outside and not any(overlap(point, other) for other in points):
                     points.append(point)
         return points
 
