@@ -395,10 +395,9 @@ def prove_isolated_zero(
                 leading.append(form)
                 break
     every_name = [*names, *(leaf.text for leaf in direction)]
-    ones = np.ones(size)
-    whole = search.enclosure_function(every_name, chains)(
-        *(np.r_[x, u].reshape(-1, 1) for x, u in ((low, -ones), (high, ones)))
-    )
+    # The forms are polynomials in the direction, so any direction shows where they are continuous.
+    ends = (np.r_[x, np.ones(size)].reshape(-1, 1) for x in (low, high))
+    whole = search.enclosure_function(every_name, chains)(*ends)
     if not (whole.is_bounded & whole.is_continuous).all():
         return None
     enclose = search.enclosure_function(every_name, leading)

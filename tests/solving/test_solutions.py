@@ -771,6 +771,12 @@ def test_a_local_search_leaves_maxima_and_saddles_for_the_minimum_below(
         assert {name: abs(x) % math.tau for name, x in each_end.point.items()} == pytest.approx(end)  # type: ignore[arg-type]
 
 
+@each("text", ["x^3", "x^3 + y^2", "x*y^2 + x^3"])
+def test_a_stationary_point_without_a_minimum_is_no_result_of_a_local_search(text: str) -> None:
+    formula = ad.parse(text)
+    assert formula.minimize(dict.fromkeys(formula.variables, 0.0)).points == []
+
+
 @pytest.mark.slow
 def test_a_local_search_ends_in_a_proven_minimum() -> None:
     found = ad.parse("(1 - x)^2 + 100*(y - x^2)^2").minimize(x=-1.2, y=1)
