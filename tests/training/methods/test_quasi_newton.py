@@ -520,6 +520,13 @@ def test_a_polishing_step_halves_the_gradient_without_a_rise_of_the_loss() -> No
     assert abs(run.theta[1, 0]) < 0.1
 
 
+@each("steepness", [1.0, 1e2, 1e4])
+def test_a_saddle_is_left_by_a_step_that_is_short_enough(steepness: float) -> None:
+    run = iterates([Function(lambda x: steepness * x[0] ** 4 - x[0] ** 2 / 2, 1)], np.zeros((1, 1)))
+    assert run._leave_saddles(np.arange(1), run._newton_steps(np.arange(1))).tolist() == [True]
+    assert run.loss[0] < 0
+
+
 def test_a_small_parameter_that_matters_is_not_set_to_0() -> None:
     x = np.linspace(1, 4, 9)
     objective = Objective("y ~ a^2*x", {"x": x, "y": 1e-12 * x})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gzip
 import itertools
@@ -319,6 +320,9 @@ def test_no_room_on_disk_costs_time_only(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_memory_that_control_groups_leave(tmp_path: Path) -> None:
     proc, groups = tmp_path / "proc", tmp_path / "cgroup"
+    with contextlib.suppress(OSError):
+        total = 1024 * int(Path("/proc/meminfo").read_text().split()[1])
+        assert [*source._machine_memory(proc)] == [pytest.approx(total, rel=0.1)]
     (proc / "self").mkdir(parents=True)
     (proc / "meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 90 kB\n")
     (proc / "self" / "statm").write_text("0 0 0 0 0 0 0\n")
