@@ -243,7 +243,7 @@ def powers_with_limits(prediction: Node, parameters: Collection[str]) -> dict[No
         sides = [side for side in node.inputs[0].inputs if not side.is_constant]
         of_data = [side for side in sides if {*parameters}.isdisjoint(leaf_names([side]))]
         if is_ratio and len(of_data) == 1:
-            again = node.op(*substitute(node.inputs, replacements))
+            again = node.operation(*substitute(node.inputs, replacements))
             replacements[node] = where(equal(of_data[0], ZERO), floor(again), again)  # the slope of `floor` is 0
     return replacements
 
